@@ -1,0 +1,61 @@
+//! What can be typed: the program's own options and its commands.
+//!
+//! Each command's options stand in its own file under `cmd/`.
+
+use clap::{Parser, Subcommand};
+
+use crate::cmd::{check, completions, executor, gateway, model, ping, post, up};
+use crate::log::LogArgs;
+
+/// Serves pipelines of executors from one YAML file.
+#[derive(Debug, Parser)]
+#[command(name = "flow", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow up flows/encode.yml
+  flow post grpc://127.0.0.1:54321 --on /encode --text \"hello world\"
+  flow post grpc://127.0.0.1:54321 --on /encode --input docs.jsonl --output out.jsonl
+
+Exit codes: 0 fine, 1 failed, 2 bad usage or file.";
+
+/// The commands, in the order in which most people meet them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start everything that a flow file names, and serve until Ctrl-C.
+    Up(up::Up),
+    /// Check flow files without starting anything.
+    Check(check::Check),
+    /// Send documents to a flow and get them back.
+    Post(post::Post),
+    /// Ask whether a flow or an executor is ready.
+    Ping(ping::Ping),
+    /// Start only the gateway, for executors that run elsewhere.
+    Gateway(gateway::Gateway),
+    /// Start one of the built-in executors.
+    Executor(executor::Executor),
+    /// Fetch, list and find models.
+    #[command(subcommand)]
+    Model(model::Model),
+    /// Print a script that teaches a shell to complete flow's commands.
+    Completions(completions::Completions),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn clap_finds_nothing_wrong_with_the_options() {
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,44 @@
+//! `flow check`: what is wrong with flow files, without starting anything.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::exit::{self, Exit};
+use crate::flow_file;
+use crate::output::{self, Colour, Painter};
+use crate::shell::Shell;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow check flows/encode.yml
+  flow check flows/*.yml && flow up flows/encode.yml";
+
+/// Options of `flow check`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Check {
+    /// The flow files.
+    #[arg(value_name = "FLOW.yml", required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// Checks every file, also after one that is wrong. All problems go to stderr.
+pub(crate) fn run(check: &Check, shell: &Shell) -> anyhow::Result<Exit> {
+    let mut worst = Exit::Fine;
+    for file in &check.files {
+        match flow_file::load(file, shell) {
+            Ok(checked) => {
+                flow_file::warn(file, &checked, shell);
+                say_fine(file, shell)?;
+            }
+            Err(error) => worst = exit::tell(&error),
+        }
+    }
+    Ok(worst)
+}
+
+fn say_fine(file: &Path, shell: &Shell) -> anyhow::Result<()> {
+    let fine = Painter::stdout(shell).paint(Colour::Green, "fine");
+    Ok(output::line(&format!("{}: {fine}", file.display()))?)
+}

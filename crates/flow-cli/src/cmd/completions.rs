@@ -1,0 +1,34 @@
+//! `flow completions`: scripts that teach shells what can be typed.
+
+use clap::{Args, CommandFactory};
+use clap_complete::{Shell, generate};
+
+use crate::exit::Exit;
+use crate::output;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  source <(flow completions bash)
+  flow completions fish > ~/.config/fish/completions/flow.fish
+  flow completions zsh > \"${fpath[1]}/_flow\"";
+
+/// Options of `flow completions`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Completions {
+    /// The shell.
+    #[arg(value_enum, value_name = "SHELL")]
+    shell: Shell,
+}
+
+pub(crate) fn run(completions: &Completions) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    generate(
+        completions.shell,
+        &mut crate::args::Args::command(),
+        "flow",
+        &mut script,
+    );
+    output::bytes(&script)?;
+    Ok(Exit::Fine)
+}

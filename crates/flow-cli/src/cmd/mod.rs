@@ -1,0 +1,46 @@
+//! The commands. Each file holds a command's options and what it does.
+
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod executor;
+pub(crate) mod gateway;
+pub(crate) mod model;
+pub(crate) mod ping;
+pub(crate) mod post;
+pub(crate) mod up;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::args::Command;
+use crate::exit::Exit;
+use crate::shell::Shell;
+
+/// Runs one command to its end.
+pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
+    let exit = match command {
+        Command::Up(up) => block_on(up::run(up, shell))?,
+        Command::Check(check) => check::run(&check, shell)?,
+        Command::Post(post) => block_on(post::run(post, shell))?,
+        Command::Ping(ping) => block_on(ping::run(ping, shell))?,
+        Command::Gateway(gateway) => block_on(gateway::run(gateway, shell))?,
+        // An executor's process has a runtime and an end of its own.
+        Command::Executor(executor) => return Ok(executor::run(executor, shell)),
+        Command::Model(model) => model::run(model, shell)?,
+        Command::Completions(completions) => completions::run(&completions)?,
+    };
+    Ok(exit.into())
+}
+
+/// Runs a command that waits for sockets and processes, on as many threads as there are cores.
+fn block_on(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let exit = runtime.block_on(command);
+    // A thread may hang in a read of stdin, and a connection in its last reply; nobody waits for them.
+    runtime.shutdown_background();
+    exit
+}

@@ -1,0 +1,160 @@
+//! `flow model`: fetches, lists and finds models. Where they may lie and come from is decided by
+//! `sentence-encoder`.
+
+use std::fmt::Write;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use sentence_encoder::source::{self, DEFAULT_MODEL, Environment, Progress, Stored};
+
+use crate::exit::Exit;
+use crate::output;
+use crate::shell::Shell;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow model pull
+  flow model pull BAAI/bge-small-en-v1.5 --revision main
+  flow model list
+  ls \"$(flow model path all-MiniLM-L6-v2)\"
+
+Models come from the Hugging Face hub; HF_HOME, HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE say how.";
+
+/// What can be done with models.
+#[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Model {
+    /// Fetch a model, unless it is on this machine, and print its folder
+    Pull(Name),
+    /// Show the models on this machine
+    List,
+    /// Print the folder of a model that is on this machine
+    Path(Name),
+}
+
+/// Which model.
+#[derive(Debug, Args)]
+pub(crate) struct Name {
+    /// A name on the hub, or a folder
+    #[arg(value_name = "MODEL", default_value = DEFAULT_MODEL)]
+    model: String,
+    /// A branch, a tag or a commit
+    #[arg(long)]
+    revision: Option<String>,
+}
+
+pub(crate) fn run(model: Model, shell: &Shell) -> anyhow::Result<Exit> {
+    shell.log.start(shell.wants_colour);
+    let environment = Environment::from_variables(|name| shell.variable(name));
+    let folder = match model {
+        Model::List => return list(&environment),
+        Model::Pull(Name { model, revision }) => source::pull(
+            &model,
+            revision.as_deref(),
+            &environment,
+            &mut Bar::default(),
+        )?,
+        Model::Path(Name { model, revision }) => {
+            source::find(&model, revision.as_deref(), &environment)
+                .context("fetch it with `flow model pull`")?
+        }
+    };
+    output::line(&folder.display().to_string())?;
+    Ok(Exit::Fine)
+}
+
+fn list(environment: &Environment) -> anyhow::Result<Exit> {
+    output::bytes(table(&source::list(environment)).as_bytes())?;
+    Ok(Exit::Fine)
+}
+
+/// A line for each model, in columns.
+fn table(models: &[Stored]) -> String {
+    let widest = |text: fn(&Stored) -> &str| models.iter().map(|it| text(it).len()).max();
+    let (id, revision) = (widest(|it| &it.id), widest(|it| &it.revision));
+    let (id, revision) = (id.unwrap_or(0), revision.unwrap_or(0));
+    let mut table = String::new();
+    for model in models {
+        let Stored {
+            id: name,
+            revision: at,
+            folder,
+            bytes,
+            is_whole,
+        } = model;
+        let part = if *is_whole {
+            ""
+        } else {
+            " (not all of it is there)"
+        };
+        let size = format!("{} MB", bytes / 1_000_000);
+        let _never_fails = writeln!(
+            table,
+            "{name:id$}  {at:revision$}  {size:>8}  {}{part}",
+            folder.display()
+        );
+    }
+    table
+}
+
+/// A progress bar on stderr, if that is a terminal; notes are shown anywhere.
+#[derive(Default)]
+struct Bar(Option<ProgressBar>);
+
+impl Progress for Bar {
+    fn begin(&mut self, what: &str, bytes: Option<u64>) {
+        let template = match bytes {
+            Some(_) => "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+            None => "{spinner} {msg} {bytes}",
+        };
+        let bar = ProgressBar::with_draw_target(bytes, ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template(template);
+        bar.set_style(
+            style
+                .unwrap_or_else(|_| ProgressStyle::default_bar())
+                .progress_chars("=> "),
+        );
+        bar.set_message(what.to_owned());
+        if bar.is_hidden() {
+            output::error_line(&format!("fetching {what}"));
+        }
+        self.0 = Some(bar);
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        if let Some(bar) = &self.0 {
+            bar.inc(bytes);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.0.take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        output::error_line(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_stand_in_columns() {
+        let model = |id: &str, is_whole| Stored {
+            id: id.to_owned(),
+            revision: "main".to_owned(),
+            folder: "/m".into(),
+            bytes: 91_000_000,
+            is_whole,
+        };
+        let table = table(&[model("a/long-name", true), model("b", false)]);
+        let wanted = "a/long-name  main     91 MB  /m\n\
+                      b            main     91 MB  /m (not all of it is there)\n";
+        assert_eq!(table, wanted);
+    }
+}

@@ -1,0 +1,98 @@
+//! `flow ping`: is a flow, or a single executor, ready?
+//!
+//! A gateway is asked for a dry run, which walks its whole graph. Who does not know that question is an
+//! executor, and is asked for its health.
+
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use flow_core::{Code, Deadline};
+use flow_net::Client;
+use flow_proto::jina::StatusProto;
+use flow_proto::jina::status_proto::StatusCode;
+
+use crate::connect::connect;
+use crate::exit::{BadUsage, Exit};
+use crate::output;
+use crate::shell::Shell;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow ping grpc://127.0.0.1:54321
+  flow ping grpc://127.0.0.1:54321 --attempts 30   # wait until a flow is ready
+
+Exit codes: 0 ready, 1 not ready, 2 bad usage.";
+
+/// Pause between two attempts, as in Jina.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Options of `flow ping`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Ping {
+    /// The gateway or the executor, as grpc://host:port
+    #[arg(value_name = "URL")]
+    url: String,
+    /// How long one attempt may take
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    /// How often to ask, with a second in between, before giving up
+    #[arg(long, value_name = "N", default_value = "1")]
+    attempts: NonZeroU32,
+}
+
+pub(crate) async fn run(ping: Ping, shell: &Shell) -> anyhow::Result<Exit> {
+    shell.log.start(shell.wants_colour);
+    let mut left = ping.attempts.get();
+    loop {
+        let begun = Instant::now();
+        match ask(&ping).await {
+            Ok(who) => {
+                output::line(&format!(
+                    "{}: {who} is ready ({:.1?})",
+                    ping.url,
+                    begun.elapsed()
+                ))?;
+                return Ok(Exit::Fine);
+            }
+            Err(error) if left == 1 || error.is::<BadUsage>() => return Err(error),
+            Err(error) => tracing::debug!("{error:#}"),
+        }
+        left -= 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// One attempt: who is ready there.
+async fn ask(ping: &Ping) -> anyhow::Result<&'static str> {
+    let attempt = async {
+        let client = connect(&ping.url).await?;
+        is_ready(&client, Deadline::after(Instant::now(), Some(ping.timeout))).await
+    };
+    let timeout = humantime::format_duration(ping.timeout);
+    tokio::time::timeout(ping.timeout, attempt)
+        .await
+        .with_context(|| format!("`{}` did not answer within {timeout}", ping.url))?
+        .with_context(|| format!("`{}` is not ready", ping.url))
+}
+
+async fn is_ready(client: &Client, deadline: Deadline) -> anyhow::Result<&'static str> {
+    match client.dry_run(deadline).await {
+        Ok(status) => walked(&status).map(|()| "the flow"),
+        Err(failure) if failure.code() == Code::Unimplemented => {
+            anyhow::ensure!(
+                client.is_serving(deadline).await?,
+                "the executor is not serving"
+            );
+            Ok("the executor")
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+fn walked(status: &StatusProto) -> anyhow::Result<()> {
+    anyhow::ensure!(status.code() != StatusCode::Error, "{}", status.description);
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! What can be typed after `flow post`, and what it comes to.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use flow_core::{Endpoint, Flavour};
+use flow_net::{Compression, PostOptions};
+
+use super::entries::{Form, Source};
+use super::parameters::parameters;
+use super::requests::Template;
+use super::tally::Unit;
+use crate::exit::BadUsage;
+
+/// Requests under way if nothing else is said: enough to keep every replica of a large flow busy, and
+/// few enough that their documents need some megabytes only.
+const PREFETCH: usize = 64;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow post grpc://127.0.0.1:54321 --on /encode --text \"hello world\"
+  flow post grpc://127.0.0.1:54321 --on /encode --input docs.jsonl --output out.jsonl
+  flow post grpc://127.0.0.1:54321 --on /encode --input names.txt --lines --output - | head
+  zcat docs.jsonl.gz | flow post grpc://127.0.0.1:54321 --on /index --input - --parameters top_k:5
+
+INPUT:
+  Each line is a document as a JSON object with DocArray's field names, such as {\"text\": \"hello\",
+  \"tags\": {\"page\": 3}}, or a JSON string, which is a text. With --lines each line is a text as it is.
+  Lines that are neither are reported, skipped and counted; all others are sent.
+
+Exit codes: 0 all went well, 1 a request failed or a line was skipped, 2 bad usage.";
+
+/// Options of `flow post`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Post {
+    /// The gateway, as grpc://host:port
+    #[arg(value_name = "URL")]
+    pub(crate) url: String,
+    /// What is asked of the executors, such as /encode
+    #[arg(long, value_name = "ENDPOINT")]
+    on: Endpoint,
+    /// Texts to send; without --output the replies are shown for people to read
+    #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with = "input")]
+    text: Vec<String>,
+    /// File with a document on each line; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Each line of the input is a text and not JSON
+    #[arg(long, requires = "input")]
+    lines: bool,
+    /// Where the documents go that come back, as JSON lines in the order of the input; `-` is standard
+    /// output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Documents in one request
+    #[arg(long, value_name = "N", default_value = "100")]
+    request_size: NonZeroUsize,
+    /// Parameters for the executors, as JSON or as key:value; may be given several times
+    #[arg(long, value_name = "JSON|KEY:VALUE")]
+    parameters: Vec<String>,
+    /// Send to the executors only whose names match this regular expression
+    #[arg(long, value_name = "REGEX")]
+    target_executor: Option<String>,
+    /// Requests that may be under way at once [default: 64, or fewer if the gateway says so]
+    #[arg(long, value_name = "N")]
+    prefetch: Option<NonZeroUsize>,
+    /// How long all of it may take, such as 30s or 5m [default: for ever]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Which of DocArray's formats the documents are sent in: v1 up to 0.21, v2 from 0.30 on
+    #[arg(long, value_enum, default_value_t = FlavourName::V1)]
+    flavour: FlavourName,
+    /// Compress what is sent
+    #[arg(long, value_enum, value_name = "HOW")]
+    compression: Option<CompressionName>,
+    /// Show no progress bar
+    #[arg(long)]
+    pub(crate) no_progress: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FlavourName {
+    V1,
+    V2,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CompressionName {
+    Gzip,
+    Deflate,
+}
+
+/// Where replies go.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Output<'p> {
+    Nowhere,
+    /// To standard output, for people.
+    Readable,
+    /// To standard output, as JSON lines.
+    Stdout,
+    /// To a file, as JSON lines.
+    File(&'p Path),
+}
+
+impl Post {
+    /// What all requests have in common.
+    pub(super) fn template(&self) -> Result<Template, BadUsage> {
+        Ok(Template {
+            endpoint: self.on.clone(),
+            target_executor: self.target_executor.clone(),
+            parameters: parameters(&self.parameters).map_err(BadUsage)?,
+            request_size: self.request_size,
+        })
+    }
+
+    /// Where documents come from.
+    pub(super) fn source(&self) -> anyhow::Result<Source> {
+        let flavour = match self.flavour {
+            FlavourName::V1 => Flavour::V1,
+            FlavourName::V2 => Flavour::V2,
+        };
+        let form = if self.lines { Form::Plain } else { Form::Json };
+        match self.input.as_deref() {
+            None => Ok(Source::texts(self.text.clone(), flavour)),
+            Some(path) if is_standard(path) => Ok(Source::lines(
+                Box::new(BufReader::new(io::stdin())),
+                form,
+                flavour,
+            )),
+            Some(path) => {
+                let (file, len) = open(path)
+                    .with_context(|| BadUsage(format!("cannot read `{}`", path.display())))?;
+                let source = Source::lines(Box::new(BufReader::new(file)), form, flavour);
+                Ok(source.with_len(len))
+            }
+        }
+    }
+
+    pub(super) fn output(&self) -> Output<'_> {
+        match &self.output {
+            Some(path) if is_standard(path) => Output::Stdout,
+            Some(path) => Output::File(path),
+            None if self.input.is_none() => Output::Readable,
+            None => Output::Nowhere,
+        }
+    }
+
+    pub(super) fn options(&self) -> PostOptions {
+        PostOptions {
+            prefetch: self.prefetch.map(NonZeroUsize::get),
+            // The window puts replies in order here, so the gateway need not hold them back.
+            results_in_order: false,
+            timeout: self.timeout,
+            compression: self.compression.map(|name| match name {
+                CompressionName::Gzip => Compression::Gzip,
+                CompressionName::Deflate => Compression::Deflate,
+            }),
+        }
+    }
+
+    /// Requests that may be under way.
+    pub(super) fn window(&self) -> usize {
+        self.prefetch.map_or(PREFETCH, NonZeroUsize::get)
+    }
+
+    /// What places in the input are counted in.
+    pub(super) fn unit(&self) -> Unit {
+        if self.input.is_some() {
+            Unit::Line
+        } else {
+            Unit::Text
+        }
+    }
+}
+
+fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// The file, and how long it is if that can be known.
+fn open(path: &Path) -> io::Result<(File, Option<u64>)> {
+    let file = File::open(path)?;
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok((file, about.is_file().then_some(about.len())))
+}

@@ -1,0 +1,34 @@
+//! Reads flow files for the commands that take one.
+
+use std::path::Path;
+
+use anyhow::Context;
+use flow_spec::{Checked, TextFile, Variables};
+
+use crate::exit::BadUsage;
+use crate::output::{self, Colour, Painter};
+use crate::shell::Shell;
+
+/// Reads and checks a flow file. Errors end the program with exit code 2.
+pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| BadUsage(format!("cannot read flow file `{}`", path.display())))?;
+    let variables = Variables {
+        env: shell.variables.clone().into_iter().collect(),
+        ..Variables::default()
+    };
+    Ok(flow_spec::load(TextFile { path, text: &text }, &variables)?)
+}
+
+/// Shows what is legal in a file but worth a look, on stderr.
+pub(crate) fn warn(path: &Path, checked: &Checked, shell: &Shell) {
+    if checked.warnings.is_empty() {
+        return;
+    }
+    let warning = Painter::stderr(shell).paint(Colour::Yellow, "warning");
+    output::error_line(&format!(
+        "{warning}: `{}`\n{}",
+        path.display(),
+        checked.warnings
+    ));
+}

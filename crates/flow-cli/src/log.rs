@@ -1,0 +1,64 @@
+//! What is logged, and how it looks. Logs go to stderr; stdout belongs to results.
+
+use clap::Args;
+use flow_executor::Log as Format;
+
+/// Options about logging, the same for every command.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct LogArgs {
+    /// How log lines look: text or json
+    // `flow executor` has an option of this name too; clap takes the two for one, so the types must agree.
+    #[arg(long, global = true, value_name = "FORM", help_heading = "Logging")]
+    #[arg(value_enum, default_value_t = Format::Text, hide_possible_values = true)]
+    log: Format,
+    /// What is logged: error, warn, info, debug, trace, or a filter such as `warn,flow_net=debug`
+    /// [default: FLOW_LOG, else info]
+    #[arg(long, global = true, value_name = "LEVEL", help_heading = "Logging")]
+    log_level: Option<String>,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    /// How a line looks.
+    pub(crate) format: Format,
+    /// A filter as in `RUST_LOG`.
+    pub(crate) filter: String,
+}
+
+impl LogArgs {
+    /// The option wins over the environment.
+    pub(crate) fn resolve(self, variable: Option<&str>) -> Log {
+        let filter = self.log_level.or_else(|| variable.map(str::to_owned));
+        Log {
+            format: self.log,
+            filter: filter.unwrap_or_else(|| "info".to_owned()),
+        }
+    }
+}
+
+impl Log {
+    /// From here on, events of this process go to stderr.
+    pub(crate) fn start(&self, wants_colour: bool) {
+        flow_executor::start_log(self.format, &self.filter, wants_colour);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_option_wins_over_the_environment() {
+        let args = |level: Option<&str>| LogArgs {
+            log: Format::Text,
+            log_level: level.map(str::to_owned),
+        };
+        let check = |level, variable, wanted| {
+            assert_eq!(args(level).resolve(variable).filter, wanted);
+        };
+        check(Some("debug"), Some("warn"), "debug");
+        check(None, Some("warn"), "warn");
+        check(None, None, "info");
+    }
+}

@@ -1,0 +1,36 @@
+//! The program `flow`: the only crate that reads files and the environment, prints, and exits.
+//!
+//! `args.rs` says what can be typed, `cmd/` holds one file for each command. What they share stands
+//! beside this file: `shell.rs` (what the process was started with), `output.rs` (every byte that is
+//! printed), `exit.rs` (the exit codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`.
+
+mod args;
+mod banner;
+mod builtin;
+mod cmd;
+mod connect;
+mod exit;
+mod flow_file;
+mod log;
+mod output;
+mod shell;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Args;
+use crate::shell::Shell;
+
+// Requests are many small allocations on many threads, and memory that is given back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let shell = Shell::new(args.log);
+    match cmd::run(args.command, &shell) {
+        Ok(code) => code,
+        Err(error) => exit::tell(&error).into(),
+    }
+}

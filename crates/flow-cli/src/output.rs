@@ -1,0 +1,93 @@
+//! Every byte that the program prints goes through here.
+//!
+//! A reader that closes its end early (`flow check … | head -1`) ends the program quietly: writing is
+//! fallible, where `println!` would panic. Colours are for terminals, and `NO_COLOR` turns them off.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::shell::Shell;
+
+/// Writes a line to stdout.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")
+}
+
+/// Writes to stdout what already has its line ends.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
+/// Writes a line to stderr. Where stderr is closed there is nobody left to tell.
+pub(crate) fn error_line(text: &str) {
+    let _nobody_listens = writeln!(io::stderr().lock(), "{text}").is_err();
+}
+
+/// Whether the reader of our output has gone.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// How a word stands out on a terminal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Colour {
+    Bold,
+    Dim,
+    Green,
+    Yellow,
+    Cyan,
+}
+
+impl Colour {
+    fn code(self) -> u8 {
+        match self {
+            Self::Bold => 1,
+            Self::Dim => 2,
+            Self::Green => 32,
+            Self::Yellow => 33,
+            Self::Cyan => 36,
+        }
+    }
+}
+
+/// Colours words for one output, or leaves them as they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Painter {
+    is_on: bool,
+}
+
+impl Painter {
+    /// For what goes to stdout.
+    pub(crate) fn stdout(shell: &Shell) -> Self {
+        Self {
+            is_on: shell.wants_colour && io::stdout().is_terminal(),
+        }
+    }
+
+    /// For what goes to stderr.
+    pub(crate) fn stderr(shell: &Shell) -> Self {
+        Self {
+            is_on: shell.wants_colour && io::stderr().is_terminal(),
+        }
+    }
+
+    /// Leaves everything as it is.
+    #[cfg(test)]
+    pub(crate) fn off() -> Self {
+        Self { is_on: false }
+    }
+
+    /// The text, coloured where colours are on.
+    pub(crate) fn paint(self, colour: Colour, text: &str) -> String {
+        if self.is_on {
+            format!("\u{1b}[{}m{text}\u{1b}[0m", colour.code())
+        } else {
+            text.to_owned()
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the process was started with. The environment is read here, once, and passed on as values.
+
+use std::collections::BTreeMap;
+
+use crate::log::{Log, LogArgs};
+
+/// The environment, and what the options that all commands share say.
+#[derive(Debug, Clone)]
+pub(crate) struct Shell {
+    /// Environment variables; those that are not valid UTF-8 are left out.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// How to log.
+    pub(crate) log: Log,
+    /// Nothing forbids colours. Whether there is a terminal to show them is asked for each output.
+    pub(crate) wants_colour: bool,
+}
+
+impl Shell {
+    pub(crate) fn new(log: LogArgs) -> Self {
+        let variables = variables();
+        Self {
+            log: log.resolve(variables.get("FLOW_LOG").map(String::as_str)),
+            wants_colour: wants_colour(&variables),
+            variables,
+        }
+    }
+
+    /// The value of a variable, if it is set.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).cloned()
+    }
+}
+
+fn variables() -> BTreeMap<String, String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// As no-color.org has it: any value but the empty one turns colours off.
+fn wants_colour(variables: &BTreeMap<String, String>) -> bool {
+    let is_set = |name: &str| variables.get(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = variables.get("TERM").is_some_and(|term| term == "dumb");
+    !is_set("NO_COLOR") && !is_dumb
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(variables: &[(&str, &str)], wanted: bool) {
+        let owned = variables
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(wants_colour(&owned.collect()), wanted, "{variables:?}");
+    }
+
+    #[test]
+    fn no_color_turns_colours_off_unless_it_is_empty() {
+        check(&[], true);
+        check(&[("NO_COLOR", "")], true);
+        check(&[("NO_COLOR", "1")], false);
+        check(&[("TERM", "dumb")], false);
+    }
+}

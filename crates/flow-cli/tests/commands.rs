@@ -1,0 +1,269 @@
+//! The small commands as a user meets them: the real program, its exit codes and what it says.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may fail anywhere, in its helpers too"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// Exit code, standard output, standard error.
+fn flow(arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+    let output = command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[track_caller]
+fn check(arguments: &[&str], code: i32, out: &str, said: &str) {
+    let found = flow(arguments);
+    assert_eq!(found.0, code, "{arguments:?}: {}{}", found.1, found.2);
+    assert!(
+        found.1.contains(out),
+        "{arguments:?}: `{out}` in {}",
+        found.1
+    );
+    assert!(
+        found.2.contains(said),
+        "{arguments:?}: `{said}` in {}",
+        found.2
+    );
+}
+
+const COMMANDS: [&str; 8] = [
+    "up",
+    "check",
+    "post",
+    "ping",
+    "gateway",
+    "executor",
+    "model",
+    "completions",
+];
+
+#[test]
+fn every_command_has_help_with_examples() {
+    check(
+        &["--help"],
+        0,
+        "EXAMPLES:\n  flow up flows/encode.yml\n",
+        "",
+    );
+    for command in COMMANDS {
+        check(
+            &[command, "--help"],
+            0,
+            &format!("EXAMPLES:\n  {}", first_word(command)),
+            "",
+        );
+    }
+}
+
+/// How a command's examples begin.
+fn first_word(command: &str) -> &str {
+    if command == "completions" {
+        "source <(flow completions bash)"
+    } else {
+        "flow "
+    }
+}
+
+#[test]
+fn the_version_is_told() {
+    check(
+        &["--version"],
+        0,
+        concat!("flow ", env!("CARGO_PKG_VERSION"), "\n"),
+        "",
+    );
+}
+
+#[test]
+fn what_is_typed_wrongly_is_bad_usage() {
+    check(&[], 2, "", "Usage: flow");
+    check(&["chekc"], 2, "", "a similar subcommand exists: 'check'");
+    check(&["check"], 2, "", "<FLOW.yml>");
+    check(
+        &["post", "grpc://h:1", "--on", "encode"],
+        2,
+        "",
+        "`encode` is not an endpoint",
+    );
+    check(
+        &["post", "grpc://h:1", "--on", "/e", "--lines"],
+        2,
+        "",
+        "--input",
+    );
+    check(
+        &["post", "grpc://h:1", "--on", "/e", "--input", "no.jsonl"],
+        2,
+        "",
+        "cannot read `no.jsonl`: ",
+    );
+    check(
+        &["post", "h", "--on", "/e"],
+        2,
+        "",
+        "`h` is not an address: write `grpc://host:port`",
+    );
+    check(
+        &["post", "grpc://h:1", "--on", "/e", "--parameters", "x"],
+        2,
+        "",
+        "neither JSON nor",
+    );
+    check(
+        &["executor", "--uses", "echoo"],
+        2,
+        "",
+        "similar value exists: 'echo'",
+    );
+    check(&["ping", "grpcs://h:1"], 2, "", "TLS");
+}
+
+#[test]
+fn where_nobody_listens_is_told_in_a_line() {
+    let url = "grpc://127.0.0.1:1";
+    let said =
+        "flow: cannot connect to `grpc://127.0.0.1:1`: connection refused; is the flow up?\n";
+    check(
+        &["post", url, "--on", "/encode", "--text", "a"],
+        1,
+        "",
+        said,
+    );
+    check(
+        &["ping", url],
+        1,
+        "",
+        "flow: `grpc://127.0.0.1:1` is not ready: cannot connect",
+    );
+}
+
+#[test]
+fn check_tells_every_problem_of_every_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = file(
+        "good.yml",
+        "jtype: Flow\nexecutors: [{name: a, uses: echo}]\n",
+    );
+    let bad = file(
+        "bad.yml",
+        "jtype: Flow\nexecutors:\n- {name: a, uss: echo}\n- {name: a}\n",
+    );
+    let worse = file("worse.yml", "jtype: [\n");
+
+    check(&["check", &good], 0, &format!("{good}: fine\n"), "");
+    check(&["check", &bad], 2, "", "did you mean `uses`?");
+    check(
+        &["check", &bad, &good, &worse],
+        2,
+        &format!("{good}: fine\n"),
+        "is not valid YAML",
+    );
+    check(
+        &["check", &bad, "no.yml"],
+        2,
+        "",
+        "flow: cannot read flow file `no.yml`: ",
+    );
+    let (_, _, said) = flow(&["check", &bad]);
+    assert!(said.contains("  3:13  ") && said.contains("  4:"), "{said}");
+}
+
+#[test]
+fn colours_are_for_terminals() {
+    let (_, out, said) = flow(&["check", "no.yml"]);
+    assert!(!out.contains('\u{1b}') && !said.contains('\u{1b}'));
+}
+
+#[test]
+fn an_output_that_nobody_reads_is_no_panic() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+    let mut process = command
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stdout.take());
+    let output = process.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn every_shell_has_its_completions() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        check(&["completions", shell], 0, "request-size", "");
+    }
+}
+
+#[test]
+fn a_built_in_executor_serves_until_it_is_told_to_end() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+    let arguments = ["executor", "--uses", "echo", "--name", "e", "--log", "json"];
+    let mut process = command
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(
+        line.starts_with(&format!("e@{} ready and listening on ", process.id())),
+        "{line}"
+    );
+    let url = format!("grpc://{}", line.trim_end().rsplit(' ').next().unwrap());
+    check(&["ping", &url], 0, "the executor is ready", "");
+    kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn models_are_looked_for_where_the_environment_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let flow = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("HOME", folder.path())
+            .env("HF_HUB_OFFLINE", "1");
+        let output = command.output().unwrap();
+        (
+            output.status.code().unwrap(),
+            output.stdout,
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    assert_eq!(flow(&["model", "list"]), (0, Vec::new(), String::new()));
+    for command in ["path", "pull"] {
+        let (code, _, said) = flow(&["model", command, "owner/name"]);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.starts_with("flow: "), "{said}");
+        assert!(
+            said.contains("model `owner/name` (revision `main`) was not found"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,277 @@
+//! `flow up` as a user meets it: the real program, real processes.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may fail anywhere, in its helpers too"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Nothing in here takes a tenth of this; whoever waits longer has failed.
+const LIMIT: Duration = Duration::from_secs(20);
+
+const FLOW: &str =
+    "jtype: Flow\nexecutors: [{name: a, uses: echo, replicas: 2}, {name: b, uses: echo}]";
+
+/// An executor that is a shell script, and behaves as `PLAY` says.
+const SCRIPT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../flow-launch/tests/it/play.sh"
+);
+
+/// A running `flow up`.
+struct Up {
+    process: Child,
+    out: BufReader<ChildStdout>,
+    banner: String,
+    children: Vec<u32>,
+    _folder: tempfile::TempDir,
+}
+
+impl Up {
+    /// Starts a flow and waits for the end of its banner.
+    fn start(flow: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = command(&folder, flow, &["--port", "0"]).spawn().unwrap();
+        let mut out = BufReader::new(process.stdout.take().unwrap());
+        let mut banner = String::new();
+        while !banner.contains("stop with Ctrl-C") {
+            assert!(
+                out.read_line(&mut banner).unwrap() > 0,
+                "no banner: {banner}"
+            );
+        }
+        let children = children_of(process.id());
+        Self {
+            process,
+            out,
+            banner,
+            children,
+            _folder: folder,
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    /// Waits for its end: exit code and what stood on stderr.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.out.read_to_string(&mut said).unwrap();
+        self.process
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut said)
+            .unwrap();
+        (self.process.wait().unwrap().code(), said)
+    }
+}
+
+fn command(folder: &tempfile::TempDir, flow: &str, arguments: &[&str]) -> Command {
+    let file = folder.path().join("flow.yml");
+    fs::write(&file, flow).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+    command.arg("up").arg(file).args(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a flow that ends by itself.
+fn output(flow: &str, arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    command(&folder, flow, arguments).output().unwrap()
+}
+
+fn children_of(parent: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{parent}/task"))
+        .unwrap()
+        .flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let pids: String = lists.collect();
+    pids.split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect()
+}
+
+fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    !state.is_empty() && !state.starts_with(['Z', 'X'])
+}
+
+fn wait_until_gone(pids: &[u32]) {
+    let since = Instant::now();
+    while pids.iter().any(|&pid| lives(pid)) {
+        assert!(since.elapsed() < LIMIT, "{pids:?} still live");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_banner_says_where_to_connect_what_runs_and_how_to_stop() {
+    let up = Up::start(FLOW);
+    for expected in [
+        "ready to serve",
+        "GRPC",
+        "127.0.0.1:",
+        "a/rep-0",
+        "a/rep-1",
+        "  b ",
+    ] {
+        assert!(
+            up.banner.contains(expected),
+            "`{expected}` in {}",
+            up.banner
+        );
+    }
+    up.signal(Signal::TERM);
+    up.end();
+}
+
+#[test]
+fn no_process_survives_a_killed_flow() {
+    let mut up = Up::start(FLOW);
+    assert_eq!(up.children.len(), 4, "three executors and a gateway");
+    up.process.kill().unwrap();
+    wait_until_gone(&up.children);
+    up.process.wait().unwrap();
+}
+
+#[test]
+fn a_signal_ends_the_flow_in_order_and_well() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let up = Up::start(FLOW);
+        let children = up.children.clone();
+        up.signal(signal);
+        let (code, said) = up.end();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(!children.into_iter().any(lives));
+    }
+}
+
+#[test]
+fn a_process_says_that_it_is_ready() {
+    let up = Up::start(FLOW);
+    let children = up.children.clone();
+    up.signal(Signal::TERM);
+    let (_, said) = up.end();
+    let expected = children
+        .iter()
+        .map(|pid| format!("@{pid} ready and listening on "));
+    for line in expected {
+        assert!(said.contains(&line), "`{line}` in {said}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_bad_usage() {
+    let output = Command::new(env!("CARGO_BIN_EXE_flow"))
+        .args(["up", "no.yml"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.starts_with("flow: cannot read flow file `no.yml`: "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_taken_port_is_told_with_who_has_it() {
+    let taken = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let output = output(FLOW, &["--port", &port]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let expected = format!(
+        "flow: port {port} is taken: process {} (",
+        std::process::id()
+    );
+    assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
+fn an_executor_that_cannot_start_fails_the_flow_with_its_last_words() {
+    let output = output(
+        "jtype: Flow\nexecutors: [{name: a, uses: echo, uses_with: {no: 1}}]",
+        &[],
+    );
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let (_, error) = said
+        .split_once("\nflow: `a` ended with exit code 2; its last lines:")
+        .unwrap();
+    assert!(error.contains("unknown field `no`"), "{said}");
+}
+
+#[test]
+fn a_path_that_leads_nowhere_is_bad_usage() {
+    let output = output("jtype: Flow\nexecutors: [{name: a, uses: ./no}]", &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(
+        said,
+        "flow: cannot find what `a` uses: there is no `./no`\n"
+    );
+}
+
+#[test]
+fn a_killed_executor_comes_back_where_it_was() {
+    let mut up = Up::start("jtype: Flow\nexecutors: [{name: a, uses: echo}]");
+    let executor = up.children[0];
+    kill_process(
+        Pid::from_raw(executor.try_into().unwrap()).unwrap(),
+        Signal::KILL,
+    )
+    .unwrap();
+
+    let mut stderr = BufReader::new(up.process.stderr.take().unwrap());
+    let mut at = Vec::new();
+    while at.len() < 2 {
+        let mut line = String::new();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended; {at:?}");
+        if line.starts_with("a@") {
+            at.push(line.trim().rsplit(' ').next().unwrap().to_owned());
+        }
+    }
+    assert_eq!(at[0], at[1]);
+    up.process.stderr = Some(stderr.into_inner());
+    up.signal(Signal::TERM);
+    assert_eq!(up.end().0, Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_everything_at_once() {
+    let up = Up::start(&format!(
+        "jtype: Flow\nexecutors: [{{name: a, uses: {SCRIPT}, env: {{PLAY: stubborn}}}}]"
+    ));
+    let children = up.children.clone();
+    up.signal(Signal::INT);
+    // The gateway has nothing to finish and goes first; then there is only who does not listen.
+    wait_until_gone(&children[1..]);
+    up.signal(Signal::INT);
+    let (code, said) = up.end();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(!children.into_iter().any(lives));
+}
+
+#[test]
+fn a_config_file_says_what_runs_and_with_what() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.yml");
+    fs::write(&config, "jtype: Echo\nwith: {no: 1}").unwrap();
+    let flow = format!(
+        "jtype: Flow\nexecutors: [{{name: a, uses: {}}}]",
+        config.display()
+    );
+    let said = String::from_utf8(output(&flow, &[]).stderr).unwrap();
+    assert!(said.contains("unknown field `no`"), "{said}");
+}

@@ -1,0 +1,86 @@
+//! How long a request may still take.
+
+use std::time::{Duration, Instant};
+
+/// The moment after which nobody waits for a reply any more.
+///
+/// Made once, where a request enters, and only ever shortened on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// The caller waits for ever.
+    pub const NEVER: Self = Self(None);
+
+    /// `limit` after `now`; for ever where no limit is given, or where it is beyond the clock's range.
+    #[must_use]
+    pub fn after(now: Instant, limit: Option<Duration>) -> Self {
+        Self(limit.and_then(|limit| now.checked_add(limit)))
+    }
+
+    /// The earlier of two deadlines.
+    #[must_use]
+    pub fn or_earlier(self, other: Self) -> Self {
+        match (self.0, other.0) {
+            (Some(a), Some(b)) => Self(Some(a.min(b))),
+            (a, b) => Self(a.or(b)),
+        }
+    }
+
+    /// The moment itself, if there is one.
+    #[must_use]
+    pub fn instant(self) -> Option<Instant> {
+        self.0
+    }
+
+    /// What is left at `now`; zero once it has passed, `None` if there is no limit.
+    #[must_use]
+    pub fn remaining(self, now: Instant) -> Option<Duration> {
+        self.0.map(|end| end.saturating_duration_since(now))
+    }
+
+    /// Whether it is over at `now`.
+    #[must_use]
+    pub fn has_passed(self, now: Instant) -> bool {
+        self.0.is_some_and(|end| end <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_only_gets_shorter() {
+        let now = Instant::now();
+        let (short, long) = (Duration::from_millis(5), Duration::from_millis(9));
+        let (short, long) = (
+            Deadline::after(now, Some(short)),
+            Deadline::after(now, Some(long)),
+        );
+        assert_eq!(short.or_earlier(long), short);
+        assert_eq!(long.or_earlier(short), short);
+        assert_eq!(Deadline::NEVER.or_earlier(short), short);
+        assert_eq!(short.or_earlier(Deadline::NEVER), short);
+    }
+
+    #[test]
+    fn a_deadline_has_passed_at_its_very_moment() {
+        let now = Instant::now();
+        let deadline = Deadline::after(now, Some(Duration::from_millis(5)));
+        assert!(!deadline.has_passed(now + Duration::from_millis(4)));
+        assert!(deadline.has_passed(now + Duration::from_millis(5)));
+        assert_eq!(
+            deadline.remaining(now + Duration::from_millis(9)),
+            Some(Duration::ZERO)
+        );
+    }
+
+    #[test]
+    fn a_limit_beyond_the_clock_is_no_limit() {
+        assert_eq!(
+            Deadline::after(Instant::now(), Some(Duration::MAX)),
+            Deadline::NEVER
+        );
+    }
+}

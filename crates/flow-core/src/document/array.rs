@@ -1,0 +1,168 @@
+//! Documents in a row: what a request carries and an executor works on.
+
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+
+use bytes::{Bytes, BytesMut};
+use flow_proto::{DATA_DOCS, DATA_DOCS_BYTES};
+
+use super::wire::{self, Fields, NotAMessage};
+use super::{BadDocument, Document, Flavour, malformed};
+
+/// The only field of an array's message.
+const DOCS: u32 = 1;
+
+/// Documents of one flavour, in order. Derefs to a slice.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DocumentArray {
+    pub(super) documents: Vec<Document>,
+}
+
+impl DocumentArray {
+    /// An array without documents.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The documents of a request, from the bytes of its `data` field.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no array of documents, or a Python pickle.
+    pub fn decode(data: &Bytes) -> Result<Self, BadDocument> {
+        let raws = split(data)?;
+        let flavour = raws.iter().find_map(Flavour::of).unwrap_or_default();
+        let decode = |(place, raw)| {
+            Document::decode(flavour, raw).map_err(|error| match error {
+                BadDocument::Malformed { .. } => malformed(format!("document {place}")),
+                other => other,
+            })
+        };
+        let documents = raws
+            .into_iter()
+            .enumerate()
+            .map(decode)
+            .collect::<Result<_, _>>()?;
+        Ok(Self { documents })
+    }
+
+    /// The bytes of a request's `data` field with these documents.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let messages: Vec<Cow<'_, [u8]>> = self.documents.iter().map(Document::message).collect();
+        let length = messages
+            .iter()
+            .map(|message| wire::field_len(DOCS, message.len()))
+            .sum();
+        let mut out = BytesMut::with_capacity(wire::field_len(DATA_DOCS, length));
+        wire::put_header(&mut out, DATA_DOCS, length);
+        for message in &messages {
+            wire::put(&mut out, DOCS, message);
+        }
+        out.freeze()
+    }
+
+    /// Which format the documents are written in; the first where there are none.
+    #[must_use]
+    pub fn flavour(&self) -> Flavour {
+        self.documents
+            .first()
+            .map(Document::flavour)
+            .unwrap_or_default()
+    }
+
+    /// Adds a document at the end.
+    pub fn push(&mut self, document: Document) {
+        self.documents.push(document);
+    }
+
+    /// Keeps the documents for which `keep` is true.
+    pub fn retain(&mut self, keep: impl FnMut(&Document) -> bool) {
+        self.documents.retain(keep);
+    }
+
+    /// Removes all documents.
+    pub fn clear(&mut self) {
+        self.documents.clear();
+    }
+}
+
+/// The bytes of each document in a request's `data` field.
+fn split(data: &Bytes) -> Result<Vec<Bytes>, BadDocument> {
+    let mut raws = Vec::new();
+    for field in Fields::of(data) {
+        let field = field.map_err(|NotAMessage| malformed("the request's data"))?;
+        match field.number {
+            DATA_DOCS => split_array(data, field.content, &mut raws)?,
+            DATA_DOCS_BYTES => return Err(BadDocument::Pickle),
+            _ => {}
+        }
+    }
+    Ok(raws)
+}
+
+fn split_array(data: &Bytes, array: &[u8], raws: &mut Vec<Bytes>) -> Result<(), BadDocument> {
+    for field in Fields::of(array) {
+        let field = field.map_err(|NotAMessage| malformed("the array of documents"))?;
+        if field.number == DOCS {
+            raws.push(data.slice_ref(field.content));
+        }
+    }
+    Ok(())
+}
+
+impl Deref for DocumentArray {
+    type Target = [Document];
+
+    fn deref(&self) -> &[Document] {
+        &self.documents
+    }
+}
+
+impl DerefMut for DocumentArray {
+    fn deref_mut(&mut self) -> &mut [Document] {
+        &mut self.documents
+    }
+}
+
+impl FromIterator<Document> for DocumentArray {
+    fn from_iter<I: IntoIterator<Item = Document>>(documents: I) -> Self {
+        Self {
+            documents: documents.into_iter().collect(),
+        }
+    }
+}
+
+impl Extend<Document> for DocumentArray {
+    fn extend<I: IntoIterator<Item = Document>>(&mut self, documents: I) {
+        self.documents.extend(documents);
+    }
+}
+
+impl IntoIterator for DocumentArray {
+    type Item = Document;
+    type IntoIter = std::vec::IntoIter<Document>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.documents.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a DocumentArray {
+    type Item = &'a Document;
+    type IntoIter = std::slice::Iter<'a, Document>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.documents.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut DocumentArray {
+    type Item = &'a mut Document;
+    type IntoIter = std::slice::IterMut<'a, Document>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.documents.iter_mut()
+    }
+}

@@ -1,0 +1,147 @@
+//! Several versions of the same documents become one: what a join does.
+//!
+//! Documents are the same if their ids are. A field that is set keeps its value, one that is not takes
+//! the other's; chunks and matches are merged in the same way. So the first array wins, and which one is
+//! first is the caller's decision.
+
+use std::collections::HashMap;
+
+use bytes::BytesMut;
+
+use super::wire::Fields;
+use super::{BadDocument, Document, DocumentArray, Flavour, v1, v2};
+
+impl DocumentArray {
+    /// Adds what `other` knows and this array does not: fields of documents that both have, and
+    /// documents that only `other` has, at the end.
+    ///
+    /// # Errors
+    ///
+    /// If chunks or matches are no documents.
+    pub fn merge(&mut self, other: Self) -> Result<(), BadDocument> {
+        merge(&mut self.documents, other.documents)
+    }
+}
+
+fn merge(own: &mut Vec<Document>, others: Vec<Document>) -> Result<(), BadDocument> {
+    let places: HashMap<String, usize> = own
+        .iter()
+        .enumerate()
+        .map(|(place, document)| (document.id(), place))
+        .collect();
+    for other in others {
+        match places.get(&other.id()) {
+            Some(&place) => own[place].complete(other)?,
+            None => own.push(other),
+        }
+    }
+    Ok(())
+}
+
+impl Document {
+    /// Takes the fields that this document does not have, and merges what is inside both.
+    fn complete(&mut self, mut other: Self) -> Result<(), BadDocument> {
+        let mut raw = BytesMut::from(&*self.encode());
+        for field in other.fields_missing_in(self) {
+            raw.extend_from_slice(&field);
+        }
+        let mut whole = Self::decode(self.flavour, raw.freeze())?;
+        for inside in [Self::chunks_mut, Self::matches_mut] {
+            let others = std::mem::take(inside(&mut other)?);
+            if !others.is_empty() {
+                merge(inside(&mut whole)?, others)?;
+            }
+        }
+        *self = whole;
+        Ok(())
+    }
+
+    /// Encoded fields of this document that `other` does not have, but for documents inside.
+    fn fields_missing_in(&self, other: &Self) -> Vec<Vec<u8>> {
+        let (own, others) = (self.encode(), other.encode());
+        let key = |field: &super::wire::Field<'_>| match self.flavour {
+            Flavour::V1 => v1::merge_key(field),
+            Flavour::V2 => v2::merge_key(field),
+        };
+        let known: Vec<_> = Fields::of(&others)
+            .filter_map(Result::ok)
+            .map(|f| key(&f))
+            .collect();
+        let own = Fields::of(&own).filter_map(Result::ok);
+        let missing = own.filter(|field| key(field).is_some() && !known.contains(&key(field)));
+        missing.map(|field| field.whole.to_vec()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn array(flavour: Flavour, documents: &Value) -> DocumentArray {
+        let documents = documents.as_array().unwrap().iter();
+        documents
+            .map(|value| Document::from_json(flavour, value).unwrap())
+            .collect()
+    }
+
+    /// The same in both flavours.
+    #[track_caller]
+    fn check(own: &Value, other: &Value, expected: &Value) {
+        for flavour in [Flavour::V1, Flavour::V2] {
+            let mut merged = array(flavour, own);
+            merged.merge(array(flavour, other)).unwrap();
+            let merged: Vec<Value> = merged
+                .iter()
+                .map(|document| document.to_json().unwrap())
+                .collect();
+            assert_eq!(&Value::Array(merged), expected, "{flavour:?}");
+        }
+    }
+
+    #[test]
+    fn fields_of_both_branches_come_together() {
+        check(
+            &json!([{"id": "a", "text": "t"}, {"id": "b"}]),
+            &json!([{"id": "b", "text": "u"}, {"id": "a", "tags": {"k": 1}}]),
+            &json!([{"id": "a", "text": "t", "tags": {"k": 1}}, {"id": "b", "text": "u"}]),
+        );
+    }
+
+    #[test]
+    fn a_field_that_is_set_keeps_its_value() {
+        check(
+            &json!([{"id": "a", "text": "first", "embedding": [1.0]}]),
+            &json!([{"id": "a", "text": "second", "embedding": [2.0]}]),
+            &json!([{"id": "a", "text": "first", "embedding": [1.0]}]),
+        );
+    }
+
+    #[test]
+    fn a_document_that_only_one_branch_has_is_kept() {
+        check(
+            &json!([{"id": "a"}]),
+            &json!([{"id": "c"}, {"id": "a"}]),
+            &json!([{"id": "a"}, {"id": "c"}]),
+        );
+    }
+
+    #[test]
+    fn chunks_are_merged_by_their_ids_too() {
+        check(
+            &json!([{"id": "a", "chunks": [{"id": "c", "text": "t"}]}]),
+            &json!([{"id": "a", "chunks": [{"id": "c", "tags": {"k": 1}}, {"id": "d"}]}]),
+            &json!([{"id": "a", "chunks": [{"id": "c", "text": "t", "tags": {"k": 1}}, {"id": "d"}]}]),
+        );
+    }
+
+    #[test]
+    fn of_text_blob_and_tensor_there_is_only_one() {
+        let mut merged = array(Flavour::V1, &json!([{"id": "a", "text": "t"}]));
+        merged
+            .merge(array(Flavour::V1, &json!([{"id": "a", "blob": "AAAA"}])))
+            .unwrap();
+        assert_eq!((merged[0].text().as_str(), merged[0].blob()), ("t", None));
+    }
+}

@@ -1,0 +1,265 @@
+use flow_proto::docarray::v2::{DocProto, NodeProto, node_proto};
+use flow_proto::docarray::{DocumentArrayProto, DocumentProto, document_proto::Content};
+use prost::Message;
+use serde_json::json;
+
+use super::*;
+
+fn v1(proto: &DocumentProto) -> Document {
+    Document::decode(Flavour::V1, proto.encode_to_vec().into()).unwrap()
+}
+
+fn sample() -> DocumentProto {
+    DocumentProto {
+        id: "a".into(),
+        content: Some(Content::Text("hello".into())),
+        weight: 0.5,
+        chunks: vec![DocumentProto {
+            id: "c".into(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// `documents` as the `data` field of a request.
+fn data(documents: &[Bytes]) -> Bytes {
+    let mut array = BytesMut::new();
+    for document in documents {
+        wire::put(&mut array, 1, document);
+    }
+    let mut out = BytesMut::new();
+    wire::put(&mut out, 1, &array);
+    out.freeze()
+}
+
+fn v2_raw(fields: &[(&str, &str)]) -> Bytes {
+    let node = |text: &str| NodeProto {
+        content: Some(node_proto::Content::Text(text.into())),
+        docarray_type: None,
+    };
+    let data = fields
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), node(text)))
+        .collect();
+    DocProto { data }.encode_to_vec().into()
+}
+
+#[test]
+fn an_untouched_document_keeps_its_bytes() {
+    let raw: Bytes = sample().encode_to_vec().into();
+    assert_eq!(
+        Document::decode(Flavour::V1, raw.clone()).unwrap().encode(),
+        raw
+    );
+}
+
+#[test]
+fn a_field_nobody_knows_survives_an_edit() {
+    let mut raw = BytesMut::from(sample().encode_to_vec().as_slice());
+    wire::put(&mut raw, 77, b"future");
+    let mut document = Document::decode(Flavour::V1, raw.freeze()).unwrap();
+    document.set_embedding(&Tensor::vector(&[1.0]));
+    let encoded = document.encode();
+    let fields = Fields::of(&encoded).map(|field| field.unwrap());
+    assert!(
+        fields
+            .into_iter()
+            .any(|field| field.number == 77 && field.content == b"future")
+    );
+}
+
+#[test]
+fn an_edit_changes_its_field_and_no_other() {
+    let mut document = v1(&sample());
+    document.set_embedding(&Tensor::vector(&[1.0, 2.0]));
+    let mut proto = DocumentProto::decode(document.encode()).unwrap();
+    assert!(proto.embedding.take().is_some());
+    assert_eq!(proto, sample());
+}
+
+#[test]
+fn the_last_value_set_is_the_one_read_and_written() {
+    let mut document = v1(&sample());
+    document.set_text("one");
+    document.set_text("two");
+    assert_eq!(document.text(), "two");
+    assert_eq!(
+        v1(&DocumentProto::decode(document.encode()).unwrap()).text(),
+        "two"
+    );
+}
+
+#[test]
+fn a_text_takes_the_place_of_a_blob() {
+    let blob = DocumentProto {
+        content: Some(Content::Blob("b".into())),
+        ..sample()
+    };
+    let mut document = v1(&blob);
+    document.set_text("t");
+    assert_eq!(document.blob(), None);
+    let content = DocumentProto::decode(document.encode()).unwrap().content;
+    assert_eq!(content, Some(Content::Text("t".into())));
+}
+
+#[test]
+fn chunks_are_changed_in_place() {
+    let mut document = v1(&sample());
+    document.chunks_mut().unwrap()[0].set_text("part");
+    document
+        .chunks_mut()
+        .unwrap()
+        .push(Document::from_text("new"));
+    let chunks = DocumentProto::decode(document.encode()).unwrap().chunks;
+    assert_eq!(chunks.len(), 2);
+    assert_eq!(chunks[0].id, "c");
+    assert_eq!(chunks[0].content, Some(Content::Text("part".into())));
+}
+
+#[test]
+fn looking_at_chunks_changes_nothing() {
+    let mut document = v1(&sample());
+    assert_eq!(document.chunks_mut().unwrap().len(), 1);
+    assert!(document.matches_mut().unwrap().is_empty());
+    assert_eq!(DocumentProto::decode(document.encode()).unwrap(), sample());
+}
+
+#[test]
+fn flavours_are_told_apart_by_their_first_field() {
+    let first: Bytes = sample().encode_to_vec().into();
+    let second = v2_raw(&[("id", "a"), ("text", "hello")]);
+    assert_eq!(
+        DocumentArray::decode(&data(&[first])).unwrap().flavour(),
+        Flavour::V1
+    );
+    assert_eq!(
+        DocumentArray::decode(&data(std::slice::from_ref(&second)))
+            .unwrap()
+            .flavour(),
+        Flavour::V2
+    );
+    let empty_first = DocumentArray::decode(&data(&[Bytes::new(), second])).unwrap();
+    assert_eq!(empty_first.flavour(), Flavour::V2);
+}
+
+#[test]
+fn the_second_flavour_is_edited_by_name() {
+    let raw = v2_raw(&[("id", "a"), ("text", "hello"), ("own", "kept")]);
+    let mut document = Document::decode(Flavour::V2, raw).unwrap();
+    assert_eq!(
+        (document.id().as_str(), document.text().as_str()),
+        ("a", "hello")
+    );
+    document.set_embedding(&Tensor::vector(&[1.0]));
+    document.set_text("changed");
+    let again = Document::decode(Flavour::V2, document.encode()).unwrap();
+    assert_eq!(again.text(), "changed");
+    assert_eq!(again.string("own").as_deref(), Some("kept"));
+    assert_eq!(again.embedding().unwrap().to_f32().unwrap(), [1.0]);
+    let node = DocProto::decode(document.encode())
+        .unwrap()
+        .data
+        .remove("embedding")
+        .unwrap();
+    assert_eq!(
+        node.docarray_type,
+        Some(node_proto::DocarrayType::Type("ndarray".into()))
+    );
+}
+
+#[test]
+fn chunks_of_the_second_flavour_are_changed_in_place() {
+    let mut document = Document::of_flavour(Flavour::V2);
+    document
+        .chunks_mut()
+        .unwrap()
+        .push(Document::of_flavour(Flavour::V2));
+    let mut again = Document::decode(Flavour::V2, document.encode()).unwrap();
+    again.chunks_mut().unwrap()[0].set_text("part");
+    let mut again = Document::decode(Flavour::V2, again.encode()).unwrap();
+    assert_eq!(again.chunks_mut().unwrap()[0].text(), "part");
+}
+
+#[test]
+fn an_array_survives_decoding_and_encoding() {
+    let array = DocumentArrayProto {
+        docs: vec![sample(), sample()],
+    };
+    let data = data(
+        &array
+            .docs
+            .iter()
+            .map(|d| d.encode_to_vec().into())
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(DocumentArray::decode(&data).unwrap().encode(), data);
+}
+
+#[test]
+fn no_data_is_an_empty_array() {
+    assert!(DocumentArray::decode(&Bytes::new()).unwrap().is_empty());
+}
+
+#[test]
+fn bad_bytes_are_named() {
+    let check = |data: Bytes, expected: &str| {
+        assert_eq!(
+            DocumentArray::decode(&data).unwrap_err().to_string(),
+            expected
+        );
+    };
+    check(
+        Bytes::from_static(b"\xff\xff"),
+        "the request's data is not a valid protobuf message",
+    );
+    check(
+        data(&[Bytes::from_static(b"\x0a\x7f")]),
+        "document 0 is not a valid protobuf message",
+    );
+    let text = data(&[Bytes::from_static(b"\x22\x01\xff")]);
+    check(text, "field `text` of a document is not valid UTF-8");
+    let mut pickle = BytesMut::new();
+    wire::put(&mut pickle, 2, b"\x80");
+    let expected =
+        "the request carries `docs_bytes`, a Python pickle that is never read; send `docs` instead";
+    check(pickle.freeze(), expected);
+}
+
+#[test]
+fn json_goes_there_and_back_in_both_flavours() {
+    let value = json!({
+        "id": "a",
+        "text": "hello",
+        "tags": {"k": 1, "deep": {"list": [1.5, true, null]}},
+        "embedding": [0.25, -1.0],
+        "chunks": [{"id": "c", "text": "part"}],
+    });
+    for flavour in [Flavour::V1, Flavour::V2] {
+        let document = Document::from_json(flavour, &value).unwrap();
+        assert_eq!(document.to_json().unwrap(), value, "{flavour:?}");
+        assert_eq!(document.tags()["k"], 1);
+    }
+}
+
+#[test]
+fn json_that_is_no_document_is_told_why() {
+    let check = |value: Value, expected: &str| {
+        let error = Document::from_json(Flavour::V1, &value).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    };
+    check(json!("x"), "a document is a JSON object, not a text");
+    check(json!({"text": 5}), "`text` must be a text, not a number");
+    check(json!({"txt": "a"}), "a document has no field `txt`");
+    let expected = "`embedding` must be a list of numbers, or of lists of equal length";
+    check(json!({"embedding": [[1], [2, 3]]}), expected);
+}
+
+#[test]
+fn floats_are_written_as_short_as_they_can_be() {
+    let document = Document::from_json(Flavour::V1, &json!({"id": "a", "embedding": [0.1]}));
+    assert_eq!(
+        document.unwrap().to_json().unwrap().to_string(),
+        r#"{"id":"a","embedding":[0.1]}"#
+    );
+}

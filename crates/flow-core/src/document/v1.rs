@@ -1,0 +1,140 @@
+//! The first flavour: fields are found by their number in `docarray.DocumentProto`.
+
+use bytes::{Bytes, BytesMut};
+use flow_proto::docarray::{DenseNdArrayProto, NdArrayProto, nd_array_proto::Content};
+use prost::Message;
+use serde_json::{Map, Value};
+
+use super::wire::{self, Field, Fields, NotAMessage};
+use super::{BadDocument, Document, malformed};
+use crate::{Tensor, document::json};
+
+/// Fields that hold texts, with their numbers.
+const STRINGS: &[(&str, u32)] = &[
+    ("id", 1),
+    ("text", 4),
+    ("parent_id", 7),
+    ("uri", 9),
+    ("modality", 10),
+    ("mime_type", 11),
+];
+
+/// Of these only one can be there: they are one `oneof`.
+const CONTENT: &[&str] = &["blob", "tensor", "text"];
+
+fn number(name: &str) -> u32 {
+    match name {
+        "blob" => 2,
+        "tensor" => 3,
+        "chunks" => 14,
+        "matches" => 15,
+        "embedding" => 16,
+        "tags" => 17,
+        _ => STRINGS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map_or(0, |(_, number)| *number),
+    }
+}
+
+/// The bytes are a message, and its texts are UTF-8.
+pub(super) fn check(raw: &Bytes) -> Result<(), BadDocument> {
+    for field in Fields::of(raw) {
+        let field = field.map_err(|NotAMessage| malformed("a document"))?;
+        let text = STRINGS.iter().find(|(_, number)| *number == field.number);
+        if let Some((name, _)) = text
+            && std::str::from_utf8(field.content).is_err()
+        {
+            return Err(BadDocument::NotUtf8 {
+                field: (*name).to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn content(raw: &Bytes, name: &str) -> Option<Bytes> {
+    wire::last(raw, number(name)).map(|content| raw.slice_ref(content))
+}
+
+/// Whether setting `name` removes a field `other`.
+pub(super) fn excludes(name: &str, other: &str) -> bool {
+    name == other || (CONTENT.contains(&name) && CONTENT.contains(&other))
+}
+
+/// Whether setting `name` removes field `number`.
+pub(super) fn replaces(name: &str, field: u32) -> bool {
+    number(name) == field
+        || (CONTENT.contains(&name) && CONTENT.iter().any(|other| number(other) == field))
+}
+
+pub(super) fn string(name: &str, text: &str) -> Bytes {
+    field(name, text.as_bytes())
+}
+
+pub(super) fn set_tags(tags: &Map<String, Value>) -> Bytes {
+    field("tags", &json::to_struct(tags).encode_to_vec())
+}
+
+pub(super) fn tags(content: &Bytes) -> Map<String, Value> {
+    prost_types::Struct::decode(content.clone())
+        .map(json::from_struct)
+        .unwrap_or_default()
+}
+
+pub(super) fn tensor(content: &Bytes) -> Option<Tensor> {
+    match NdArrayProto::decode(content.clone()).ok()?.content? {
+        Content::Dense(dense) => Some(Tensor::from_parts(
+            dense.shape,
+            dense.dtype.as_str().into(),
+            dense.buffer,
+        )),
+        Content::Sparse(_) => None,
+    }
+}
+
+pub(super) fn set_tensor(name: &str, tensor: &Tensor) -> Bytes {
+    let array = NdArrayProto {
+        content: Some(Content::Dense(DenseNdArrayProto {
+            buffer: tensor.buffer().clone(),
+            shape: tensor.shape().to_vec(),
+            dtype: tensor.data_type().as_str().to_owned(),
+        })),
+        // Without it stock readers see no array at all.
+        cls_name: "numpy".to_owned(),
+        parameters: None,
+    };
+    field(name, &array.encode_to_vec())
+}
+
+pub(super) fn children(raw: &Bytes, name: &str) -> Result<Vec<Bytes>, NotAMessage> {
+    let number = number(name);
+    let fields =
+        Fields::of(raw).filter(|field| !matches!(field, Ok(other) if other.number != number));
+    fields
+        .map(|field| field.map(|field| raw.slice_ref(field.content)))
+        .collect()
+}
+
+pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: &[Document]) {
+    for document in documents {
+        wire::put(out, number(name), &document.encode());
+    }
+}
+
+/// What two fields share that cannot both be in a document; none for documents inside.
+pub(super) fn merge_key(field: &Field<'_>) -> Option<Bytes> {
+    let of_content = |name: &&&str| number(name) == field.number;
+    let number = match CONTENT.iter().find(of_content) {
+        Some(_) => number("text"),
+        None => field.number,
+    };
+    let inside = [self::number("chunks"), self::number("matches")].contains(&number);
+    (!inside).then(|| Bytes::copy_from_slice(&number.to_le_bytes()))
+}
+
+fn field(name: &str, content: &[u8]) -> Bytes {
+    let mut out = BytesMut::with_capacity(wire::field_len(number(name), content.len()));
+    wire::put(&mut out, number(name), content);
+    out.freeze()
+}

@@ -1,0 +1,215 @@
+//! The second flavour: a document is a map from names to nodes (`docarray.v2.DocProto`).
+
+use bytes::{Bytes, BytesMut};
+use flow_proto::docarray::v2::{
+    DenseNdArrayProto, DictOfAnyProto, NdArrayProto, NodeProto, node_proto::Content,
+    node_proto::DocarrayType,
+};
+use prost::Message;
+use serde_json::{Map, Value};
+
+use super::wire::{self, Field, Fields, NotAMessage};
+use super::{BadDocument, Document, json, malformed};
+use crate::Tensor;
+
+/// Fields of a map's entry, as protobuf lays them out.
+const ENTRY_KEY: u32 = 1;
+const ENTRY_VALUE: u32 = 2;
+
+/// The only field of a document: its map.
+const DATA: u32 = 1;
+
+/// Fields of a node that hold a text: its content and the name of its class.
+const NODE_TEXT: u32 = 1;
+const NODE_BLOB: u32 = 5;
+const NODE_NDARRAY: u32 = 6;
+const NODE_DOC_ARRAY: u32 = 8;
+const NODE_DICT: u32 = 12;
+const NODE_TYPE: u32 = 13;
+
+/// The only field of an array of documents.
+const DOCS: u32 = 1;
+
+/// The bytes are a map of nodes, and its keys and texts are UTF-8.
+pub(super) fn check(raw: &Bytes) -> Result<(), BadDocument> {
+    for field in Fields::of(raw) {
+        let field = field.map_err(|NotAMessage| malformed("a document"))?;
+        if field.number == DATA && field.is_message {
+            check_entry(field.content)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_entry(entry: &[u8]) -> Result<(), BadDocument> {
+    let mut name = "";
+    for field in Fields::of(entry) {
+        let field = field.map_err(|NotAMessage| malformed("a field of a document"))?;
+        match field.number {
+            ENTRY_KEY => name = utf8(field.content, "name")?,
+            ENTRY_VALUE => check_node(field.content, name)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_node(node: &[u8], name: &str) -> Result<(), BadDocument> {
+    for field in Fields::of(node) {
+        let field =
+            field.map_err(|NotAMessage| malformed(format!("field `{name}` of a document")))?;
+        if matches!(field.number, NODE_TEXT | NODE_TYPE) {
+            utf8(field.content, name)?;
+        }
+    }
+    Ok(())
+}
+
+fn utf8<'a>(bytes: &'a [u8], field: &str) -> Result<&'a str, BadDocument> {
+    std::str::from_utf8(bytes).map_err(|_| BadDocument::NotUtf8 {
+        field: field.to_owned(),
+    })
+}
+
+/// What node `name` holds: a text, a blob, an array, a dict or an array of documents.
+pub(super) fn content(raw: &Bytes, name: &str) -> Option<Bytes> {
+    let node = node(raw, name)?;
+    let kinds = [
+        NODE_TEXT,
+        NODE_BLOB,
+        NODE_NDARRAY,
+        NODE_DOC_ARRAY,
+        NODE_DICT,
+    ];
+    Fields::of(node)
+        .filter_map(Result::ok)
+        .find(|field| kinds.contains(&field.number))
+        .map(|field| raw.slice_ref(field.content))
+}
+
+fn node<'a>(raw: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let entries = Fields::of(raw)
+        .filter_map(Result::ok)
+        .filter(|field| field.number == DATA);
+    let named = entries.filter(|entry| is_named(entry.content, name));
+    named
+        .last()
+        .and_then(|entry| wire::last(entry.content, ENTRY_VALUE))
+}
+
+fn is_named(entry: &[u8], name: &str) -> bool {
+    wire::last(entry, ENTRY_KEY).is_some_and(|key| key == name.as_bytes())
+}
+
+/// The name of a document's field; none for documents inside.
+pub(super) fn merge_key(field: &Field<'_>) -> Option<Bytes> {
+    let key = wire::last(field.content, ENTRY_KEY).unwrap_or_default();
+    let inside = key == b"chunks" || key == b"matches";
+    (!inside).then(|| Bytes::copy_from_slice(key))
+}
+
+/// Whether setting `name` removes this field.
+pub(super) fn replaces(name: &str, field: &Field<'_>) -> bool {
+    field.number == DATA && is_named(field.content, name)
+}
+
+pub(super) fn text(name: &str, text: &str) -> Bytes {
+    entry(
+        name,
+        &NodeProto {
+            content: Some(Content::Text(text.to_owned())),
+            docarray_type: None,
+        },
+    )
+}
+
+pub(super) fn typed_text(name: &str, text: &str, class: &str) -> Bytes {
+    let docarray_type = Some(DocarrayType::Type(class.to_owned()));
+    entry(
+        name,
+        &NodeProto {
+            content: Some(Content::Text(text.to_owned())),
+            docarray_type,
+        },
+    )
+}
+
+pub(super) fn set_dict(name: &str, map: &Map<String, Value>) -> Bytes {
+    let content = Some(Content::Dict(json::to_dict(map)));
+    entry(
+        name,
+        &NodeProto {
+            content,
+            docarray_type: None,
+        },
+    )
+}
+
+pub(super) fn dict(content: &Bytes) -> Map<String, Value> {
+    DictOfAnyProto::decode(content.clone())
+        .map(json::from_dict)
+        .unwrap_or_default()
+}
+
+pub(super) fn tensor(content: &Bytes) -> Option<Tensor> {
+    let dense = NdArrayProto::decode(content.clone()).ok()?.dense?;
+    Some(Tensor::from_parts(
+        dense.shape,
+        dense.dtype.as_str().into(),
+        dense.buffer,
+    ))
+}
+
+pub(super) fn array(tensor: &Tensor) -> NodeProto {
+    let array = NdArrayProto {
+        dense: Some(DenseNdArrayProto {
+            buffer: tensor.buffer().clone(),
+            shape: tensor.shape().to_vec(),
+            dtype: tensor.data_type().as_str().to_owned(),
+        }),
+        parameters: None,
+    };
+    NodeProto {
+        content: Some(Content::Ndarray(array)),
+        docarray_type: Some(DocarrayType::Type("ndarray".to_owned())),
+    }
+}
+
+pub(super) fn set_tensor(name: &str, tensor: &Tensor) -> Bytes {
+    entry(name, &array(tensor))
+}
+
+pub(super) fn children(raw: &Bytes, name: &str) -> Result<Vec<Bytes>, NotAMessage> {
+    let Some(node) = node(raw, name) else {
+        return Ok(Vec::new());
+    };
+    let Some(list) = wire::last(node, NODE_DOC_ARRAY) else {
+        return Ok(Vec::new());
+    };
+    let docs = Fields::of(list).filter(|field| !matches!(field, Ok(other) if other.number != DOCS));
+    docs.map(|field| field.map(|field| raw.slice_ref(field.content)))
+        .collect()
+}
+
+pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: &[Document]) {
+    let mut list = BytesMut::new();
+    for document in documents {
+        wire::put(&mut list, DOCS, &document.encode());
+    }
+    let mut node = BytesMut::new();
+    wire::put(&mut node, NODE_DOC_ARRAY, &list);
+    put_entry(out, name, &node);
+}
+
+pub(super) fn entry(name: &str, node: &NodeProto) -> Bytes {
+    let mut out = BytesMut::new();
+    put_entry(&mut out, name, &node.encode_to_vec());
+    out.freeze()
+}
+
+fn put_entry(out: &mut BytesMut, name: &str, node: &[u8]) {
+    let mut entry = BytesMut::with_capacity(name.len() + node.len() + 16);
+    wire::put(&mut entry, ENTRY_KEY, name.as_bytes());
+    wire::put(&mut entry, ENTRY_VALUE, node);
+    wire::put(out, DATA, &entry);
+}

@@ -1,0 +1,110 @@
+//! Reads protobuf messages field by field, without decoding them.
+//!
+//! [`Fields`] gives each field's number, its content and the bytes it takes in all. So a document can be
+//! checked, searched and copied, but for the fields that change, and what this program has never heard
+//! of is kept.
+
+use bytes::{BufMut, BytesMut};
+use prost::encoding::{WireType, decode_varint, encode_varint, encoded_len_varint};
+
+/// One field of a message.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field<'a> {
+    pub(super) number: u32,
+    /// What a length-delimited field holds; empty for numbers.
+    pub(super) content: &'a [u8],
+    pub(super) is_message: bool,
+    /// Tag, length and content.
+    pub(super) whole: &'a [u8],
+}
+
+/// The fields of one message, in the order they were written.
+pub(super) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(message: &'a [u8]) -> Self {
+        Self { rest: message }
+    }
+
+    fn read(&mut self) -> Option<Field<'a>> {
+        let start = self.rest;
+        let tag = decode_varint(&mut self.rest).ok()?;
+        let number = u32::try_from(tag >> 3).ok().filter(|&number| number != 0)?;
+        let wire_type = WireType::try_from(tag & 7).ok()?;
+        let content = self.content(wire_type)?;
+        let whole = &start[..start.len() - self.rest.len()];
+        let is_message = wire_type == WireType::LengthDelimited;
+        Some(Field {
+            number,
+            content,
+            is_message,
+            whole,
+        })
+    }
+
+    fn content(&mut self, wire_type: WireType) -> Option<&'a [u8]> {
+        let length = match wire_type {
+            WireType::Varint => return decode_varint(&mut self.rest).ok().map(|_| &[][..]),
+            WireType::SixtyFourBit => return self.take(8).map(|_| &[][..]),
+            WireType::ThirtyTwoBit => return self.take(4).map(|_| &[][..]),
+            WireType::LengthDelimited => decode_varint(&mut self.rest).ok()?,
+            // Groups were never part of these messages.
+            WireType::StartGroup | WireType::EndGroup => return None,
+        };
+        self.take(usize::try_from(length).ok()?)
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(taken)
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    /// `Err` once, where the bytes stop being a message.
+    type Item = Result<Field<'a>, NotAMessage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = self.read().ok_or(NotAMessage);
+        if field.is_err() {
+            self.rest = &[];
+        }
+        Some(field)
+    }
+}
+
+/// The bytes are not a protobuf message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotAMessage;
+
+/// Content of the last length-delimited field `number`, as protobuf wants it for repeated scalars.
+pub(super) fn last(message: &[u8], number: u32) -> Option<&[u8]> {
+    Fields::of(message)
+        .filter_map(Result::ok)
+        .filter(|field| field.number == number && field.is_message)
+        .last()
+        .map(|field| field.content)
+}
+
+/// Writes a length-delimited field.
+pub(super) fn put(out: &mut BytesMut, number: u32, content: &[u8]) {
+    put_header(out, number, content.len());
+    out.put_slice(content);
+}
+
+/// Writes the tag and the length of a field whose content follows.
+pub(super) fn put_header(out: &mut BytesMut, number: u32, length: usize) {
+    encode_varint(u64::from(number) << 3 | 2, out);
+    encode_varint(length as u64, out);
+}
+
+/// Bytes that a length-delimited field takes in all.
+pub(super) fn field_len(number: u32, length: usize) -> usize {
+    encoded_len_varint(u64::from(number) << 3) + encoded_len_varint(length as u64) + length
+}

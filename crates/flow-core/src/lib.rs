@@ -1,0 +1,18 @@
+//! The words that every part of flow shares.
+//!
+//! Documents and arrays as executors see them, the names of things, how long a request may still take,
+//! and what is said of one that did not succeed. Nothing in here does anything: no task, no socket, no
+//! clock but the one a [`Deadline`] is compared with.
+
+mod deadline;
+mod document;
+mod failure;
+mod name;
+pub mod parameters;
+mod tensor;
+
+pub use deadline::Deadline;
+pub use document::{BadDocument, Document, DocumentArray, Flavour, from_struct, to_struct};
+pub use failure::{Chain, Code, Failure};
+pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
+pub use tensor::{DataType, Tensor};

@@ -1,0 +1,141 @@
+//! Dense arrays as documents carry them: little-endian values, row-major, with a numpy type string.
+
+use bytes::Bytes;
+
+/// The type of a tensor's values, named by its numpy type string.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataType(String);
+
+impl DataType {
+    /// 32-bit floats, little-endian.
+    pub const F32: &'static str = "<f4";
+    /// 64-bit floats, little-endian.
+    pub const F64: &'static str = "<f8";
+
+    /// The numpy type string, such as `<f4`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for DataType {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+/// A dense array of any shape.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tensor {
+    shape: Vec<u32>,
+    data_type: DataType,
+    buffer: Bytes,
+}
+
+impl Tensor {
+    /// An array from its parts; `buffer` holds the values in row-major order, or is empty for zeros.
+    #[must_use]
+    pub fn from_parts(shape: Vec<u32>, data_type: DataType, buffer: Bytes) -> Self {
+        Self {
+            shape,
+            data_type,
+            buffer,
+        }
+    }
+
+    /// A vector of 32-bit floats.
+    #[must_use]
+    pub fn vector(values: &[f32]) -> Self {
+        let shape = vec![u32::try_from(values.len()).unwrap_or(u32::MAX)];
+        let buffer = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        Self {
+            shape,
+            data_type: DataType::F32.into(),
+            buffer,
+        }
+    }
+
+    /// Length of each dimension.
+    #[must_use]
+    pub fn shape(&self) -> &[u32] {
+        &self.shape
+    }
+
+    /// The type of the values.
+    #[must_use]
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// The values' bytes.
+    #[must_use]
+    pub fn buffer(&self) -> &Bytes {
+        &self.buffer
+    }
+
+    /// The values as 32-bit floats in row-major order; `None` if they are no floats of 4 or 8 bytes.
+    #[must_use]
+    pub fn to_f32(&self) -> Option<Vec<f32>> {
+        if self.buffer.is_empty() {
+            return Some(vec![0.0; self.len()]);
+        }
+        match self.data_type.as_str() {
+            DataType::F32 => Some(self.values(f32::from_le_bytes)),
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "asked for as 32-bit floats"
+            )]
+            DataType::F64 => Some(self.values(|bytes| f64::from_le_bytes(bytes) as f32)),
+            _ => None,
+        }
+    }
+
+    /// How many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().map(|&length| length as usize).product()
+    }
+
+    /// Whether there are no values at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn values<const N: usize, T>(&self, read: impl Fn([u8; N]) -> T) -> Vec<T> {
+        self.buffer
+            .as_chunks::<N>()
+            .0
+            .iter()
+            .map(|bytes| read(*bytes))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_is_little_endian() {
+        let tensor = Tensor::vector(&[1.0, -2.5]);
+        assert_eq!(tensor.buffer().as_ref(), [0, 0, 128, 63, 0, 0, 32, 192]);
+        assert_eq!(tensor.to_f32().unwrap(), [1.0, -2.5]);
+    }
+
+    #[test]
+    fn an_empty_buffer_with_a_shape_reads_as_zeros() {
+        let tensor = Tensor::from_parts(vec![2, 2], DataType::F32.into(), Bytes::new());
+        assert_eq!(tensor.to_f32().unwrap(), [0.0; 4]);
+    }
+
+    #[test]
+    fn integers_are_not_read_as_floats() {
+        let tensor = Tensor::from_parts(vec![1], "<i4".into(), Bytes::from_static(&[1, 0, 0, 0]));
+        assert_eq!(tensor.to_f32(), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! Which method answers which endpoint.
+
+use serde_json::{Map, Value};
+
+use flow_core::{Document, DocumentArray, Endpoint};
+
+use crate::{CallError, Parameters};
+
+/// The methods of an executor, bound to endpoints.
+#[derive(Debug)]
+pub struct Endpoints<E> {
+    bound: Vec<Binding<E>>,
+}
+
+/// One method and the endpoint it answers.
+#[derive(Debug)]
+pub(crate) struct Binding<E> {
+    pub(crate) endpoint: String,
+    pub(crate) method: Method<E>,
+}
+
+/// How a method wants its documents.
+pub(crate) enum Method<E> {
+    /// Documents of several requests at once, their number fixed.
+    Batch(BatchMethod<E>),
+    /// The documents of one request, to change as it likes.
+    Whole(WholeMethod<E>),
+    /// One document in, documents out as they are made.
+    Stream(StreamMethod<E>),
+}
+
+type BatchMethod<E> = fn_box::Batch<E>;
+type WholeMethod<E> = fn_box::Whole<E>;
+type StreamMethod<E> = fn_box::Stream<E>;
+
+/// The boxed forms, apart so that they can be read.
+mod fn_box {
+    use super::{CallError, Document, DocumentArray, Emit, Map, Parameters, Value};
+
+    pub(crate) type Batch<E> =
+        Box<dyn Fn(&mut E, &mut [Document], &Parameters) -> Result<(), CallError> + Send + Sync>;
+    pub(crate) type Whole<E> = Box<
+        dyn Fn(
+                &mut E,
+                &mut DocumentArray,
+                &Parameters,
+            ) -> Result<Option<Map<String, Value>>, CallError>
+            + Send
+            + Sync,
+    >;
+    pub(crate) type Stream<E> = Box<
+        dyn Fn(&mut E, Document, &Parameters, &mut Emit<'_>) -> Result<(), CallError> + Send + Sync,
+    >;
+}
+
+impl<E> std::fmt::Debug for Method<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Batch(_) => "Batch",
+            Self::Whole(_) => "Whole",
+            Self::Stream(_) => "Stream",
+        })
+    }
+}
+
+/// What a method may return besides the documents it changed.
+pub trait IntoResults {
+    /// Goes to the client under `__results__`, if there is any.
+    fn into_results(self) -> Option<Map<String, Value>>;
+}
+
+impl IntoResults for () {
+    fn into_results(self) -> Option<Map<String, Value>> {
+        None
+    }
+}
+
+impl IntoResults for Map<String, Value> {
+    fn into_results(self) -> Option<Map<String, Value>> {
+        Some(self)
+    }
+}
+
+/// Where a streaming method puts its documents, one by one.
+#[allow(
+    missing_debug_implementations,
+    reason = "a borrowed closure has nothing to show"
+)]
+pub struct Emit<'a>(pub(crate) &'a mut dyn FnMut(Document) -> bool);
+
+impl Emit<'_> {
+    /// Sends one document to the caller; waits while the caller is slow.
+    ///
+    /// # Errors
+    ///
+    /// If the caller has gone: there is no reason to go on.
+    pub fn send(&mut self, document: Document) -> Result<(), CallError> {
+        if (self.0)(document) {
+            Ok(())
+        } else {
+            Err(CallError::new("the caller has gone"))
+        }
+    }
+}
+
+impl<E> Default for Endpoints<E> {
+    fn default() -> Self {
+        Self { bound: Vec::new() }
+    }
+}
+
+impl<E: 'static> Endpoints<E> {
+    /// No endpoints yet.
+    #[must_use]
+    pub fn new() -> Self {
+        <Self as Default>::default()
+    }
+
+    /// `method` gets the documents of one request; it may change, add and remove them, and return a map
+    /// that the client finds under `__results__`.
+    #[must_use]
+    pub fn on<R: IntoResults>(
+        self,
+        endpoint: &str,
+        method: impl Fn(&mut E, &mut DocumentArray, &Parameters) -> Result<R, CallError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let boxed: WholeMethod<E> = Box::new(move |executor, docs, parameters| {
+            method(executor, docs, parameters).map(IntoResults::into_results)
+        });
+        self.bind(endpoint, Method::Whole(boxed))
+    }
+
+    /// `method` gets documents of one or several requests with equal parameters. Their number cannot
+    /// change, so requests that wait while the executor works share its next call.
+    #[must_use]
+    pub fn on_batch(
+        self,
+        endpoint: &str,
+        method: impl Fn(&mut E, &mut [Document], &Parameters) -> Result<(), CallError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.bind(endpoint, Method::Batch(Box::new(method)))
+    }
+
+    /// `method` gets one document and sends documents as it makes them (`stream_doc`).
+    #[must_use]
+    pub fn on_stream(
+        self,
+        endpoint: &str,
+        method: impl Fn(&mut E, Document, &Parameters, &mut Emit<'_>) -> Result<(), CallError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.bind(endpoint, Method::Stream(Box::new(method)))
+    }
+
+    /// `method` answers every endpoint that has no method of its own, as [`on`](Self::on) does.
+    #[must_use]
+    pub fn default<R: IntoResults>(
+        self,
+        method: impl Fn(&mut E, &mut DocumentArray, &Parameters) -> Result<R, CallError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.on(Endpoint::DEFAULT, method)
+    }
+
+    /// `method` answers every endpoint that has no method of its own, as [`on_batch`](Self::on_batch) does.
+    #[must_use]
+    pub fn default_batch(
+        self,
+        method: impl Fn(&mut E, &mut [Document], &Parameters) -> Result<(), CallError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.on_batch(Endpoint::DEFAULT, method)
+    }
+
+    pub(crate) fn into_bindings(self) -> Vec<Binding<E>> {
+        self.bound
+    }
+
+    fn bind(mut self, endpoint: &str, method: Method<E>) -> Self {
+        self.bound.push(Binding {
+            endpoint: endpoint.to_owned(),
+            method,
+        });
+        self
+    }
+}

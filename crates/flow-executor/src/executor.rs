@@ -1,0 +1,55 @@
+//! The trait an author implements.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::{Batching, Endpoints, LoadError};
+
+/// What an executor tells about itself for people to read, such as `device` and `model`.
+pub type Facts = BTreeMap<String, String>;
+
+/// The work of one executor: documents in, documents out.
+///
+/// The runtime builds the value on its worker thread and uses it only there. So it may hold what cannot be
+/// shared (a device context, a tokenizer's buffers), needs no locks, and may block as long as the work
+/// takes. A panic fails the call and not the process.
+pub trait Executor: Sized + 'static {
+    /// What stands under `uses_with:` in the flow file. Derive `Deserialize`, deny unknown fields.
+    type With: DeserializeOwned + Send;
+
+    /// Loads what the methods need. The executor is ready after this returns.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from working; the text goes to whoever started the process.
+    fn load(with: Self::With, context: &LoadContext) -> Result<Self, LoadError>;
+
+    /// Which method answers which endpoint.
+    fn endpoints() -> Endpoints<Self>;
+
+    /// How documents of several requests share a call of the methods that allow it.
+    fn batching(&self) -> Batching {
+        Batching::default()
+    }
+
+    /// What to say about it when it is ready.
+    fn facts(&self) -> Facts {
+        Facts::new()
+    }
+}
+
+/// What an executor may know about its place while it loads.
+#[derive(Debug, Clone, Default)]
+pub struct LoadContext {
+    /// The name of its node.
+    pub name: String,
+    /// A folder of its own for what it keeps.
+    pub workspace: Option<PathBuf>,
+    /// What overrides the executor's own description (`uses_metas`).
+    pub metas: Map<String, Value>,
+    /// The process's environment, read once at its start.
+    pub environment: BTreeMap<String, String>,
+}

@@ -1,0 +1,281 @@
+//! From bytes to calls and back: Jina's services on top of [`Admission`]. Translates, decides nothing.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flow_core::parameters::{self, RESULTS};
+use flow_core::{Code, Document, DocumentArray, Endpoint, Failure, Flavour, to_struct};
+use flow_proto::Envelope;
+use flow_proto::jina::jina_data_request_rpc_server::JinaDataRequestRpc;
+use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
+use flow_proto::jina::jina_info_rpc_server::JinaInfoRpc;
+use flow_proto::jina::jina_rpc_server::JinaRpc;
+use flow_proto::jina::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
+use flow_proto::jina::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
+use flow_proto::jina::{
+    DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, RouteProto,
+    SingleDocumentRequestProto,
+};
+use futures_util::{Stream, StreamExt, stream};
+use prost::Message;
+use prost_types::value::Kind as ValueKind;
+use prost_types::{Struct, Value};
+use serde_json::Map;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::admission::{Admission, Done};
+use crate::directory::{Directory, MethodIdx};
+use crate::trailer::IsError;
+use crate::{Parameters, schema};
+
+/// Requests of one stream that are worked on at a time.
+const STREAM_WINDOW: usize = 64;
+
+/// All that a request needs on its way through.
+#[derive(Debug, Clone)]
+pub(crate) struct Wire(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    directory: Directory,
+    admission: Admission,
+}
+
+type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Wire {
+    pub(crate) fn new(name: String, directory: Directory, admission: Admission) -> Self {
+        Self(Arc::new(Shared {
+            name,
+            directory,
+            admission,
+        }))
+    }
+
+    /// Every request gets a reply; a failed one says so in its header.
+    async fn answer(&self, mut request: Envelope) -> (Envelope, bool) {
+        let failed = match self.work(&mut request).await {
+            Ok(()) => false,
+            Err(failure) => {
+                let status = failure.at(&self.0.name).to_status();
+                request.header.get_or_insert_default().status = Some(status);
+                true
+            }
+        };
+        request.routes.push(RouteProto {
+            executor: self.0.name.clone(),
+            ..RouteProto::default()
+        });
+        (request, failed)
+    }
+
+    async fn work(&self, request: &mut Envelope) -> Result<(), Failure> {
+        let Some(method) = self.method(request.header.as_ref()) else {
+            return Ok(());
+        };
+        let data = request.data.as_ref();
+        let documents = data.map(DocumentArray::decode).transpose()?;
+        let parameters = Parameters::for_executor(request.parameters.as_ref(), &self.0.name)?;
+        let documents = documents.unwrap_or_default();
+        let done = self.0.admission.call(method, parameters, documents).await?;
+        self.write(request, done)
+    }
+
+    /// None where nothing is to be done: an endpoint nobody answers gives the request back as it came.
+    fn method(&self, header: Option<&HeaderProto>) -> Option<MethodIdx> {
+        let endpoint = header.and_then(|header| header.exec_endpoint.as_deref());
+        match endpoint.unwrap_or(Endpoint::DEFAULT) {
+            Endpoint::DRY_RUN => None,
+            endpoint => self.0.directory.find(endpoint).map(|(method, _)| method),
+        }
+    }
+
+    fn write(&self, request: &mut Envelope, done: Done) -> Result<(), Failure> {
+        if request.data.is_some() || !done.documents.is_empty() {
+            request.data = Some(done.documents.encode());
+        }
+        if let Some(results) = done.results {
+            let mut parameters = match &request.parameters {
+                Some(parameters) => parameters::decode(parameters)?,
+                None => Struct::default(),
+            };
+            put_results(&mut parameters, &self.0.name, &results);
+            request.parameters = Some(parameters.encode_to_vec().into());
+        }
+        Ok(())
+    }
+
+    async fn stream(
+        &self,
+        request: SingleDocumentRequestProto,
+    ) -> Result<Replies<SingleDocumentRequestProto>, Failure> {
+        let method = self.method(request.header.as_ref()).ok_or_else(|| {
+            let header = request.header.as_ref();
+            let endpoint = header.and_then(|header| header.exec_endpoint.clone());
+            let endpoint = endpoint.unwrap_or_default();
+            Failure::new(
+                Code::Unimplemented,
+                format!("no method streams `{endpoint}`"),
+            )
+        })?;
+        let raw = request.document.unwrap_or_default();
+        let flavour = Flavour::of(&raw).unwrap_or_default();
+        let document = Document::decode(flavour, raw)?;
+        let parameters = Parameters::for_executor(request.parameters.as_ref(), &self.0.name)?;
+        let documents = self
+            .0
+            .admission
+            .stream(method, parameters, document)
+            .await?;
+        let (header, name) = (request.header, self.0.name.clone());
+        let replies = ReceiverStream::new(documents)
+            .map(move |document| Ok(streamed(header.clone(), &name, document)));
+        Ok(Box::pin(replies))
+    }
+}
+
+/// One message of a stream: a document, or why there are no more.
+fn streamed(
+    header: Option<HeaderProto>,
+    name: &str,
+    document: Result<Document, Failure>,
+) -> SingleDocumentRequestProto {
+    let mut reply = SingleDocumentRequestProto {
+        header,
+        ..Default::default()
+    };
+    match document {
+        Ok(document) => reply.document = Some(document.encode()),
+        Err(failure) => {
+            let status = failure.at(name).to_status();
+            reply.header.get_or_insert_default().status = Some(status);
+        }
+    }
+    reply
+}
+
+/// `parameters.__results__.<name>` = `results`.
+fn put_results(parameters: &mut Struct, name: &str, results: &Map<String, serde_json::Value>) {
+    let as_value = |map| Value {
+        kind: Some(ValueKind::StructValue(map)),
+    };
+    let mut all = match parameters
+        .fields
+        .remove(RESULTS)
+        .and_then(|value| value.kind)
+    {
+        Some(ValueKind::StructValue(all)) => all,
+        _ => Struct::default(),
+    };
+    all.fields
+        .insert(name.to_owned(), as_value(to_struct(results)));
+    parameters.fields.insert(RESULTS.to_owned(), as_value(all));
+}
+
+fn respond((reply, failed): (Envelope, bool)) -> Response<Envelope> {
+    let mut response = Response::new(reply);
+    if failed {
+        response.extensions_mut().insert(IsError);
+    }
+    response
+}
+
+#[tonic::async_trait]
+impl JinaSingleDataRequestRpc for Wire {
+    async fn process_single_data(
+        &self,
+        request: Request<Envelope>,
+    ) -> Result<Response<Envelope>, Status> {
+        Ok(respond(self.answer(request.into_inner()).await))
+    }
+}
+
+#[tonic::async_trait]
+impl JinaDataRequestRpc for Wire {
+    /// The parts of a join arrive as a list; an executor sees their documents one after another.
+    async fn process_data(
+        &self,
+        request: Request<DataRequestListProto>,
+    ) -> Result<Response<Envelope>, Status> {
+        let parts = request.into_inner().requests;
+        let joined = join(parts).map_err(|failure| flow_net::status::from_failure(&failure))?;
+        Ok(respond(self.answer(joined).await))
+    }
+}
+
+fn join(parts: Vec<Envelope>) -> Result<Envelope, Failure> {
+    let mut parts = parts.into_iter();
+    let mut first = parts.next().unwrap_or_default();
+    let mut documents = decode(first.data.as_ref())?;
+    for part in parts {
+        documents.extend(decode(part.data.as_ref())?);
+    }
+    first.data = Some(documents.encode());
+    Ok(first)
+}
+
+fn decode(data: Option<&Bytes>) -> Result<DocumentArray, Failure> {
+    Ok(data
+        .map(DocumentArray::decode)
+        .transpose()?
+        .unwrap_or_default())
+}
+
+#[tonic::async_trait]
+impl JinaRpc for Wire {
+    type CallStream = Replies<Envelope>;
+
+    async fn call(
+        &self,
+        request: Request<Streaming<Envelope>>,
+    ) -> Result<Response<Self::CallStream>, Status> {
+        let wire = self.clone();
+        let replies = request
+            .into_inner()
+            .map(move |request| {
+                let wire = wire.clone();
+                async move { Ok(wire.answer(request?).await.0) }
+            })
+            .buffer_unordered(STREAM_WINDOW);
+        Ok(Response::new(Box::pin(replies)))
+    }
+}
+
+#[tonic::async_trait]
+#[allow(
+    non_camel_case_types,
+    reason = "the generated trait follows the wire's names"
+)]
+impl JinaSingleDocumentRequestRpc for Wire {
+    type stream_docStream = Replies<SingleDocumentRequestProto>;
+
+    async fn stream_doc(
+        &self,
+        request: Request<SingleDocumentRequestProto>,
+    ) -> Result<Response<Self::stream_docStream>, Status> {
+        let request = request.into_inner();
+        let header = request.header.clone();
+        let replies = self.stream(request).await.unwrap_or_else(|failure| {
+            let reply = streamed(header, &self.0.name, Err(failure));
+            Box::pin(stream::iter([Ok(reply)]))
+        });
+        Ok(Response::new(replies))
+    }
+}
+
+#[tonic::async_trait]
+impl JinaDiscoverEndpointsRpc for Wire {
+    async fn endpoint_discovery(&self, _: Request<()>) -> Result<Response<EndpointsProto>, Status> {
+        Ok(Response::new(schema::endpoints(&self.0.directory)))
+    }
+}
+
+#[tonic::async_trait]
+impl JinaInfoRpc for Wire {
+    async fn status(&self, _: Request<()>) -> Result<Response<JinaInfoProto>, Status> {
+        Ok(Response::new(flow_net::info()))
+    }
+}

@@ -1,0 +1,82 @@
+//! What an executor is written with, and the runtime that serves it.
+//!
+//! An author writes two things: a typed config, and methods bound to endpoints ([`Executor`]). The rest is
+//! here. A request walks through these files in this order:
+//!
+//! `grpc.rs` (bytes → call) → `admission.rs` (bounded queue) → `batch.rs` (who shares a call; pure) →
+//! `worker.rs` (one thread that owns the executor) → the author's method, and the same stairs up.
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use flow_executor::{CallError, DocumentArray, Endpoints, Executor, LoadContext, LoadError, Parameters};
+//! use serde::Deserialize;
+//!
+//! /// Upper-cases every text.
+//! struct Shout {
+//!     suffix: String,
+//! }
+//!
+//! #[derive(Deserialize)]
+//! #[serde(deny_unknown_fields)]
+//! struct With {
+//!     #[serde(default)]
+//!     suffix: String,
+//! }
+//!
+//! impl Executor for Shout {
+//!     type With = With;
+//!
+//!     fn load(with: With, _: &LoadContext) -> Result<Self, LoadError> {
+//!         Ok(Self { suffix: with.suffix })
+//!     }
+//!
+//!     fn endpoints() -> Endpoints<Self> {
+//!         Endpoints::new().on("/shout", Self::shout).default(Self::shout)
+//!     }
+//! }
+//!
+//! impl Shout {
+//!     fn shout(&mut self, docs: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
+//!         for doc in docs {
+//!             doc.set_text(doc.text().to_uppercase() + &self.suffix);
+//!         }
+//!         Ok(())
+//!     }
+//! }
+//!
+//! fn main() -> ExitCode {
+//!     flow_executor::run::<Shout>()
+//! }
+//! ```
+
+#![warn(missing_docs)]
+
+mod admission;
+mod batch;
+mod directory;
+mod endpoints;
+mod error;
+mod executor;
+mod grpc;
+mod parameters;
+mod process;
+mod run;
+mod schema;
+mod service;
+pub mod testing;
+mod trailer;
+mod worker;
+
+pub use flow_core::{
+    DataType, Document, DocumentArray, Endpoint, Failure, Flavour, NodeName, Tensor,
+};
+
+pub use batch::Batching;
+pub use endpoints::{Emit, Endpoints, IntoResults};
+pub use error::{CallError, LoadError};
+pub use executor::{Executor, Facts, LoadContext};
+pub use parameters::{BadParameter, Parameters};
+pub use process::{Log, announce, die_with, start_log};
+pub use run::{ExecutorArgs, run, run_with};
+pub use service::{ServeError, Settings, serve};

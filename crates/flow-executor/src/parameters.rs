@@ -1,0 +1,137 @@
+//! What a client sends besides documents.
+
+use bytes::Bytes;
+use flow_core::parameters::{RESULTS, are_trivial, decode};
+use flow_core::{BadDocument, from_struct};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// Stands between an executor's name and its own parameter: `enc__top_k`.
+const SEPARATOR: &str = "__";
+
+/// The parameters of a call, those for this executor alone already put in place.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Parameters(Map<String, Value>);
+
+/// A parameter has the wrong type.
+#[derive(Debug, thiserror::Error)]
+#[error("parameter `{name}` is wrong")]
+pub struct BadParameter {
+    name: String,
+    source: serde_json::Error,
+}
+
+impl Parameters {
+    /// The parameters that `executor` sees of a request's.
+    ///
+    /// `enc__top_k: 5` and `enc: {top_k: 5}` set `top_k` for the executor `enc` alone, and win over a
+    /// plain `top_k`; others do not see the first form.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are no parameters.
+    pub fn for_executor(all: Option<&Bytes>, executor: &str) -> Result<Self, BadDocument> {
+        match all.filter(|all| !are_trivial(all)) {
+            None => Ok(Self::default()),
+            Some(all) => Ok(Self::specialised(from_struct(decode(all)?), executor)),
+        }
+    }
+
+    fn specialised(all: Map<String, Value>, executor: &str) -> Self {
+        let mut plain = Map::new();
+        let mut own = Map::new();
+        for (key, value) in all {
+            match key.split_once(SEPARATOR) {
+                _ if key == RESULTS => {}
+                Some((name, key)) if name == executor => drop(own.insert(key.to_owned(), value)),
+                Some((name, _)) if !name.is_empty() => {}
+                _ => match value {
+                    Value::Object(map) if key == executor => own.extend(map),
+                    value => drop(plain.insert(key, value)),
+                },
+            }
+        }
+        plain.extend(own);
+        Self(plain)
+    }
+
+    /// One parameter, or `None` if it was not sent.
+    ///
+    /// # Errors
+    ///
+    /// If it was sent with another type.
+    pub fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, BadParameter> {
+        let Some(value) = self.0.get(name).filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        let value = serde_json::from_value(value.clone());
+        value.map(Some).map_err(|source| BadParameter {
+            name: name.to_owned(),
+            source,
+        })
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn as_map(&self) -> &Map<String, Value> {
+        &self.0
+    }
+}
+
+impl From<Map<String, Value>> for Parameters {
+    fn from(map: Map<String, Value>) -> Self {
+        Self(map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(sent: Value, seen_by_enc: &Value) {
+        let Value::Object(sent) = sent else {
+            panic!("parameters are objects")
+        };
+        let sent = flow_core::parameters::from_json(&sent);
+        let seen = Parameters::for_executor(Some(&sent), "enc").unwrap();
+        assert_eq!(&Value::Object(seen.0), seen_by_enc);
+    }
+
+    #[test]
+    fn an_executor_sees_its_own_parameters_and_the_common_ones() {
+        check(json!({"a": 1}), &json!({"a": 1}));
+        check(json!({"enc__top_k": 5}), &json!({"top_k": 5}));
+        check(json!({"top_k": 1, "enc__top_k": 5}), &json!({"top_k": 5}));
+        check(
+            json!({"enc": {"top_k": 5}, "top_k": 1}),
+            &json!({"top_k": 5}),
+        );
+        check(json!({"other__top_k": 5}), &json!({}));
+        check(
+            json!({"other": {"top_k": 5}}),
+            &json!({"other": {"top_k": 5}}),
+        );
+        check(json!({"__private": 5}), &json!({"__private": 5}));
+    }
+
+    #[test]
+    fn results_of_others_are_no_parameters() {
+        check(json!({"__results__": {"a/rep-0": {"x": 1}}}), &json!({}));
+        let none = Parameters::for_executor(None, "enc").unwrap();
+        assert_eq!(none, Parameters::default());
+    }
+
+    #[test]
+    fn a_parameter_of_the_wrong_type_is_named() {
+        let Value::Object(map) = json!({"top_k": "five", "none": null}) else {
+            unreachable!()
+        };
+        let parameters = Parameters::from(map);
+        assert_eq!(parameters.get::<u32>("missing").unwrap(), None);
+        assert_eq!(parameters.get::<u32>("none").unwrap(), None);
+        let error = parameters.get::<u32>("top_k").unwrap_err();
+        assert_eq!(error.to_string(), "parameter `top_k` is wrong");
+    }
+}

@@ -1,0 +1,115 @@
+//! What a process of flow does around its work: logs, tells that it is ready, dies with its parent.
+//!
+//! The gateway's process does the same, so the pieces are public.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+
+use clap::ValueEnum;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use tracing_subscriber::EnvFilter;
+
+/// How a process writes its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Log {
+    /// One line an event, for people.
+    #[default]
+    Text,
+    /// One JSON object an event.
+    Json,
+}
+
+/// Sends the log to stderr in this form; `filter` as `RUST_LOG` has it, `info` where it says nothing.
+pub fn start_log(log: Log, filter: &str, colours: bool) {
+    let filter = EnvFilter::try_new(if filter.is_empty() { "info" } else { filter });
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("info")))
+        .with_writer(std::io::stderr)
+        .with_ansi(colours && std::io::stderr().is_terminal());
+    // A second log in one process (tests) is no error.
+    drop(match log {
+        Log::Text => lines.try_init(),
+        Log::Json => lines.json().try_init(),
+    });
+    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked")));
+}
+
+/// Ends this process when its parent ends, whatever ends it.
+///
+/// # Errors
+///
+/// If process `parent` is not this one's parent: it has ended already.
+pub fn die_with(parent: u32) -> Result<(), ParentGone> {
+    // First ask, then look: a parent that ends in between is seen by one of the two.
+    let asked = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
+    let now = getppid().map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs());
+    if asked && now == parent {
+        Ok(())
+    } else {
+        Err(ParentGone(parent))
+    }
+}
+
+/// The process that started this one has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("process {0}, which started this one, is not there any more")]
+pub struct ParentGone(u32);
+
+/// Tells on stdout that the process is ready: one JSON line for a launcher, a sentence for people.
+///
+/// # Errors
+///
+/// If nobody reads stdout any more.
+pub fn announce(
+    name: &str,
+    address: SocketAddr,
+    facts: &BTreeMap<String, String>,
+    to_launcher: bool,
+) -> std::io::Result<()> {
+    let line = if to_launcher {
+        serde_json::json!({ "ready": { "address": address, "facts": facts } }).to_string()
+    } else {
+        sentence(name, address, facts)
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+fn sentence(name: &str, address: SocketAddr, facts: &BTreeMap<String, String>) -> String {
+    let pid = std::process::id();
+    let facts: Vec<String> = facts
+        .iter()
+        .map(|(key, value)| format!("{key} {value}"))
+        .collect();
+    let about = if facts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", facts.join(", "))
+    };
+    format!("{name}@{pid} ready and listening on {address}{about}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_name_process_address_and_facts() {
+        let facts = [("device", "cpu"), ("model", "m")];
+        let facts = facts
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into();
+        let line = sentence("enc", "127.0.0.1:5".parse().unwrap(), &facts);
+        let pid = std::process::id();
+        let expected =
+            format!("enc@{pid} ready and listening on 127.0.0.1:5 (device cpu, model m)");
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_process_does_not_outlive_a_parent_that_has_gone() {
+        assert!(die_with(u32::MAX).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! The whole of an executor's program: arguments, log, signals, exit code.
+//!
+//! The only file of this crate that reads the environment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser};
+use flow_net::{Drain, Stopped};
+use serde_json::{Map, Value};
+
+use crate::process::{Log, announce, die_with, start_log};
+use crate::{Executor, LoadContext, ServeError, Settings, serve};
+
+/// Exit code of a process that a second signal ended: 128 and SIGINT's number.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// Arguments that every executor's program takes.
+#[derive(Debug, Clone, Args)]
+pub struct ExecutorArgs {
+    /// Name of the node: in logs, errors and `enc__top_k` parameters
+    #[arg(long, default_value = "executor")]
+    pub name: String,
+    /// Address to listen at
+    #[arg(long, default_value = "127.0.0.1")]
+    pub host: String,
+    /// Port to listen at; 0 takes any that is free
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// What the executor is built with: JSON, or `key:value` (may be given several times)
+    #[arg(long, value_name = "JSON|KEY:VALUE")]
+    pub uses_with: Vec<String>,
+    /// What overrides the executor's description, as JSON
+    #[arg(long, value_name = "JSON|KEY:VALUE")]
+    pub uses_metas: Vec<String>,
+    /// Endpoint to method, where it differs from the executor's own binding, as JSON
+    #[arg(long, value_name = "JSON|ENDPOINT:METHOD")]
+    pub uses_requests: Vec<String>,
+    /// Folder for what the executor keeps
+    #[arg(long, value_name = "DIR")]
+    pub workspace: Option<PathBuf>,
+    /// How long requests under way may take when the process is told to end
+    #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
+    pub grace: Duration,
+    /// How to write the log
+    #[arg(long, value_enum, default_value_t = Log::Text)]
+    pub log: Log,
+    /// The launcher that started this process; end with it, and tell it in JSON when ready
+    #[arg(long, value_name = "PID", hide = true)]
+    pub child_of: Option<u32>,
+}
+
+#[derive(Debug, Parser)]
+#[command(about = "Serves one executor over gRPC")]
+struct Command {
+    #[command(flatten)]
+    args: ExecutorArgs,
+}
+
+/// The `main` of an executor's own program.
+#[must_use]
+pub fn run<E: Executor>() -> ExitCode {
+    run_with::<E>(Command::parse().args)
+}
+
+/// Serves `E` as the arguments say, until a signal ends it.
+#[must_use]
+pub fn run_with<E: Executor>(args: ExecutorArgs) -> ExitCode {
+    let environment: BTreeMap<String, String> = std::env::vars().collect();
+    let filter = environment.get("FLOW_LOG").map_or("", String::as_str);
+    start_log(args.log, filter, !environment.contains_key("NO_COLOR"));
+    match start::<E>(args, environment) {
+        Ok(code) => code,
+        Err(Fault { message, code }) => {
+            #[allow(clippy::print_stderr, reason = "this is the program's own last word")]
+            {
+                eprintln!("flow: {message}");
+            }
+            code
+        }
+    }
+}
+
+/// Why the program ends, and with which exit code.
+struct Fault {
+    message: String,
+    code: ExitCode,
+}
+
+impl Fault {
+    fn usage(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            code: ExitCode::from(2),
+        }
+    }
+
+    fn failed(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self {
+            message: flow_core::Chain(error).to_string(),
+            code: ExitCode::FAILURE,
+        }
+    }
+}
+
+fn start<E: Executor>(
+    args: ExecutorArgs,
+    environment: BTreeMap<String, String>,
+) -> Result<ExitCode, Fault> {
+    if let Some(parent) = args.child_of {
+        die_with(parent).map_err(|error| Fault::failed(&error))?;
+    }
+    let drain = Drain::new(args.grace);
+    let (name, to_launcher) = (args.name.clone(), args.child_of.is_some());
+    let settings = settings(args, environment)?;
+    // One thread moves the bytes, one runs the executor: all requests come over a gateway's few
+    // connections, and handing them from thread to thread would cost more than decoding them.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::failed(&error))?;
+    let code = runtime.block_on(async {
+        let serving = serve::<E>(settings, &drain, |address, facts| {
+            // A launcher that does not listen has gone; the kernel ends this process too.
+            drop(announce(&name, address, facts, to_launcher));
+        });
+        tokio::select! {
+            stopped = serving => finish(stopped),
+            () = drain.clone().follow_signals() => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        }
+    });
+    // The worker may be in the middle of a call that nobody waits for any more.
+    runtime.shutdown_background();
+    code
+}
+
+fn finish(stopped: Result<Stopped, ServeError>) -> Result<ExitCode, Fault> {
+    match stopped {
+        Ok(Stopped::Clean) => Ok(ExitCode::SUCCESS),
+        Ok(Stopped::Forced) => {
+            tracing::warn!("the grace period ended with requests under way");
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error @ (ServeError::With { .. } | ServeError::Requests { .. })) => Err(Fault {
+            code: ExitCode::from(2),
+            ..Fault::failed(&error)
+        }),
+        Err(error) => Err(Fault::failed(&error)),
+    }
+}
+
+fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result<Settings, Fault> {
+    let map = |flag: &str, values: &[String]| {
+        to_map(values).map_err(|reason| Fault::usage(format!("`{flag}` {reason}")))
+    };
+    let requests = map("--uses-requests", &args.uses_requests)?;
+    let requests = requests.into_iter().map(|(endpoint, method)| match method {
+        Value::String(method) => Ok((endpoint, method)),
+        other => Err(Fault::usage(format!(
+            "`--uses-requests`: `{other}` is no method's name"
+        ))),
+    });
+    Ok(Settings {
+        host: args.host,
+        port: args.port,
+        with: map("--uses-with", &args.uses_with)?,
+        requests: requests.collect::<Result<_, _>>()?,
+        context: LoadContext {
+            name: args.name,
+            workspace: args.workspace,
+            metas: map("--uses-metas", &args.uses_metas)?,
+            environment,
+        },
+        limits: flow_net::Limits::default(),
+    })
+}
+
+/// A mapping from JSON texts and `key:value` pairs; later ones win.
+fn to_map(values: &[String]) -> Result<Map<String, Value>, String> {
+    let mut all = Map::new();
+    for value in values {
+        if value.trim_start().starts_with('{') {
+            let map: Map<String, Value> =
+                serde_json::from_str(value).map_err(|error| format!("is no JSON: {error}"))?;
+            all.extend(map);
+        } else {
+            let (key, text) = value
+                .split_once(':')
+                .ok_or_else(|| format!("needs JSON or `key:value`, not `{value}`"))?;
+            let value =
+                serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+            all.insert(key.to_owned(), value);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn mappings_are_json_or_pairs() {
+        let check = |values: &[&str], expected: Value| {
+            let values: Vec<String> = values.iter().map(|text| (*text).to_owned()).collect();
+            assert_eq!(to_map(&values).map(Value::Object).unwrap(), expected);
+        };
+        check(&[], json!({}));
+        check(&[r#"{"device": "cpu"}"#], json!({"device": "cpu"}));
+        check(
+            &["device:cuda:1", "top_k:5"],
+            json!({"device": "cuda:1", "top_k": 5}),
+        );
+        check(&[r#"{"a": 1}"#, "a:2"], json!({"a": 2}));
+    }
+
+    #[test]
+    fn what_is_neither_is_told() {
+        let error = to_map(&["device".to_owned()]).unwrap_err();
+        assert_eq!(error, "needs JSON or `key:value`, not `device`");
+        assert!(
+            to_map(&["{".to_owned()])
+                .unwrap_err()
+                .starts_with("is no JSON: ")
+        );
+    }
+}

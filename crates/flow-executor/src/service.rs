@@ -1,0 +1,156 @@
+//! Serves one executor: loads it, answers requests, tells its health, and ends in order.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use flow_net::{BindError, Bound, Drain, Health, Limits, Stopped};
+use flow_proto::jina::jina_data_request_rpc_server::JinaDataRequestRpcServer;
+use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpcServer;
+use flow_proto::jina::jina_info_rpc_server::JinaInfoRpcServer;
+use flow_proto::jina::jina_rpc_server::JinaRpcServer;
+use flow_proto::jina::jina_single_data_request_rpc_server::JinaSingleDataRequestRpcServer;
+use flow_proto::jina::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpcServer;
+use serde_json::{Map, Value};
+use tonic::codec::CompressionEncoding;
+use tonic::service::Routes;
+
+use crate::directory::{BadBinding, Directory};
+use crate::grpc::Wire;
+use crate::trailer::ErrorTrailer;
+use crate::worker::{self, Worker};
+use crate::{Executor, Facts, LoadContext, LoadError};
+
+/// How one executor process is to serve.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Address to listen at.
+    pub host: String,
+    /// Port to listen at; 0 for any that is free.
+    pub port: u16,
+    /// What the executor is built with.
+    pub with: Map<String, Value>,
+    /// Endpoint → method, where it differs from the executor's own binding.
+    pub requests: BTreeMap<String, String>,
+    /// What the executor may know while it loads.
+    pub context: LoadContext,
+    /// What a connection accepts.
+    pub limits: Limits,
+}
+
+/// Why an executor does not serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The address could not be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// `uses_with` does not fit the executor.
+    #[error("`uses_with` of executor `{name}` is wrong")]
+    With {
+        /// The executor's name.
+        name: String,
+        /// What does not fit.
+        source: serde_json::Error,
+    },
+    /// `uses_requests` binds what is not there.
+    #[error("executor `{name}`: {reason}")]
+    Requests {
+        /// The executor's name.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The executor's own code could not load.
+    #[error("executor `{name}` could not load: {reason}")]
+    Load {
+        /// The executor's name.
+        name: String,
+        /// What its code said.
+        reason: String,
+    },
+    /// No thread could be started.
+    #[error("cannot start the executor's thread")]
+    Thread(#[source] std::io::Error),
+    /// The socket failed.
+    #[error(transparent)]
+    Transport(#[from] flow_net::ServeError),
+}
+
+/// Serves `E` until `drain` begins. `ready` is called once, when the executor is loaded and answers.
+///
+/// # Errors
+///
+/// See [`ServeError`].
+pub async fn serve<E: Executor>(
+    settings: Settings,
+    drain: &Drain,
+    ready: impl FnOnce(SocketAddr, &Facts),
+) -> Result<Stopped, ServeError> {
+    let name = settings.context.name.clone();
+    let bindings = E::endpoints().into_bindings();
+    let directory =
+        Directory::new(&bindings, &settings.requests).map_err(|error: BadBinding| {
+            ServeError::Requests {
+                name: name.clone(),
+                reason: error.to_string(),
+            }
+        })?;
+    let with: E::With = serde_json::from_value(Value::Object(settings.with)).map_err(|source| {
+        ServeError::With {
+            name: name.clone(),
+            source,
+        }
+    })?;
+    let bound = Bound::listen(&settings.host, settings.port).await?;
+    let address = bound.local_addr();
+
+    let context = settings.context;
+    let worker = worker::start(&name, bindings, move || E::load(with, &context))
+        .map_err(ServeError::Thread)?;
+    let Worker { admission, loaded } = worker;
+    let (health, health_service) = Health::new(SERVICES).await;
+    let wire = Wire::new(name.clone(), directory, admission);
+    let routes = routes(&wire, settings.limits).add_service(health_service);
+
+    let goodbye = health.say(false);
+    let mut serving = std::pin::pin!(flow_net::serve(bound, routes, drain, goodbye));
+    tokio::select! {
+        ended = &mut serving => return Ok(ended?),
+        facts = loaded => {
+            let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
+            let facts = facts
+                .map_err(|error| ServeError::Load { name, reason: error.to_string() })?;
+            health.say(true).await;
+            ready(address, &facts);
+        }
+    }
+    Ok(serving.await?)
+}
+
+/// Names that health is asked by.
+const SERVICES: &[&str] = &[
+    "jina.JinaSingleDataRequestRPC",
+    "jina.JinaDataRequestRPC",
+    "jina.JinaSingleDocumentRequestRPC",
+    "jina.JinaDiscoverEndpointsRPC",
+    "jina.JinaInfoRPC",
+    "jina.JinaRPC",
+];
+
+fn routes(wire: &Wire, limits: Limits) -> Routes {
+    macro_rules! configured {
+        ($server:ident) => {
+            $server::new(wire.clone())
+                .accept_compressed(CompressionEncoding::Gzip)
+                .accept_compressed(CompressionEncoding::Deflate)
+                .max_decoding_message_size(limits.message_len_max)
+                .max_encoding_message_size(limits.message_len_max)
+        };
+    }
+    let routes = Routes::new(ErrorTrailer(configured!(JinaSingleDataRequestRpcServer)))
+        .add_service(ErrorTrailer(configured!(JinaDataRequestRpcServer)))
+        .add_service(configured!(JinaRpcServer))
+        .add_service(configured!(JinaSingleDocumentRequestRpcServer))
+        .add_service(configured!(JinaDiscoverEndpointsRpcServer))
+        .add_service(configured!(JinaInfoRpcServer));
+    flow_net::with_reflection(routes)
+}

@@ -1,0 +1,212 @@
+//! Jina's services at a gateway. Translates, decides nothing: bytes and metadata in, envelopes out.
+
+mod services;
+
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flow_core::{Chain, Code, Deadline, Endpoint, Failure, RequestId};
+use flow_net::Draining;
+use flow_net::status::{from_failure, to_failure};
+use flow_proto::Envelope;
+use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
+use flow_proto::jina::jina_gateway_dry_run_rpc_server::JinaGatewayDryRunRpc;
+use flow_proto::jina::jina_info_rpc_server::JinaInfoRpc;
+use flow_proto::jina::jina_rpc_server::JinaRpc;
+use flow_proto::jina::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
+use flow_proto::jina::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
+use flow_proto::jina::{
+    EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto,
+};
+use futures_util::{Stream, StreamExt};
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::core::Core;
+use crate::stream::{self, Options};
+use crate::{discover, schedule};
+
+pub(crate) use services::SERVICES;
+
+/// Metadata by which stock clients ask for a window and for ordered replies.
+const PREFETCH: &str = "__prefetch__";
+const IN_ORDER: &str = "__results_in_order__";
+
+/// The largest window a client may ask for: it decides how much of the gateway's memory it takes.
+const PREFETCH_MAX: usize = 10_000;
+
+/// The gateway's end of the wire.
+#[derive(Debug, Clone)]
+pub(crate) struct Wire {
+    pub(crate) core: Arc<Core>,
+    pub(crate) draining: Draining,
+}
+
+type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl Wire {
+    fn options(&self, metadata: &MetadataMap) -> Options {
+        let text = |key| metadata.get(key).and_then(|value| value.to_str().ok());
+        let asked = text(PREFETCH)
+            .and_then(|text| text.parse().ok())
+            .and_then(NonZeroUsize::new);
+        let most = NonZeroUsize::new(PREFETCH_MAX).unwrap_or(NonZeroUsize::MIN);
+        Options {
+            window: asked.unwrap_or(self.core.plan.gateway.prefetch).min(most),
+            in_order: text(IN_ORDER).is_some_and(|text| text.eq_ignore_ascii_case("true")),
+            deadline: deadline(metadata),
+        }
+    }
+}
+
+/// `grpc-timeout` as the protocol has it: at most eight digits and a unit.
+fn deadline(metadata: &MetadataMap) -> Deadline {
+    let text = metadata
+        .get("grpc-timeout")
+        .and_then(|value| value.to_str().ok());
+    Deadline::after(Instant::now(), text.and_then(timeout))
+}
+
+fn timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let count: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    match unit {
+        "H" => Some(Duration::from_secs(count * 3600)),
+        "M" => Some(Duration::from_secs(count * 60)),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
+}
+
+#[tonic::async_trait]
+impl JinaRpc for Wire {
+    type CallStream = Replies<Envelope>;
+
+    async fn call(
+        &self,
+        request: Request<Streaming<Envelope>>,
+    ) -> Result<Response<Self::CallStream>, Status> {
+        let options = self.options(request.metadata());
+        let requests = request.into_inner();
+        let requests = requests.map(|request| request.map_err(|status| to_failure(&status)));
+        let replies = stream::replies(self.core.clone(), requests, options, self.draining.clone());
+        let replies = replies.map(|reply| reply.map_err(|failure| from_failure(&failure)));
+        Ok(Response::new(Box::pin(replies)))
+    }
+}
+
+#[tonic::async_trait]
+impl JinaSingleDataRequestRpc for Wire {
+    /// A request that reached no executor fails the call; what an executor said is a reply.
+    async fn process_single_data(
+        &self,
+        request: Request<Envelope>,
+    ) -> Result<Response<Envelope>, Status> {
+        let deadline = deadline(request.metadata());
+        let finished = schedule::run(&self.core, request.into_inner(), deadline).await;
+        match finished.failure {
+            Some(failure) if failure.code() != Code::BadRequest => Err(from_failure(&failure)),
+            _ => Ok(Response::new(finished.reply)),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl JinaGatewayDryRunRpc for Wire {
+    async fn dry_run(&self, request: Request<()>) -> Result<Response<StatusProto>, Status> {
+        let request_id = RequestId::random().into();
+        let exec_endpoint = Some(Endpoint::DRY_RUN.to_owned());
+        let header = HeaderProto {
+            request_id,
+            exec_endpoint,
+            ..HeaderProto::default()
+        };
+        let empty = Envelope {
+            header: Some(header),
+            ..Envelope::default()
+        };
+        let finished = schedule::run(&self.core, empty, deadline(request.metadata())).await;
+        let status = finished.reply.header.and_then(|header| header.status);
+        Ok(Response::new(status.unwrap_or_default()))
+    }
+}
+
+#[tonic::async_trait]
+#[allow(
+    non_camel_case_types,
+    reason = "the generated trait follows the wire's names"
+)]
+impl JinaSingleDocumentRequestRpc for Wire {
+    type stream_docStream = Replies<SingleDocumentRequestProto>;
+
+    /// Streams through the one node of a flow. With several, whose documents would be whose input?
+    async fn stream_doc(
+        &self,
+        request: Request<SingleDocumentRequestProto>,
+    ) -> Result<Response<Self::stream_docStream>, Status> {
+        let mut nodes = self.core.pools();
+        let (Some((node, pool)), None) = (nodes.next(), nodes.next()) else {
+            let message = "`stream_doc` needs a flow with exactly one executor";
+            return Err(from_failure(&Failure::new(Code::Unimplemented, message)));
+        };
+        let deadline = deadline(request.metadata());
+        let lease = pool.lease(Instant::now()).map_err(|error| {
+            from_failure(&Failure::new(Code::Unavailable, Chain(&error).to_string()))
+        })?;
+        let opened = lease
+            .replica()
+            .stream(request.into_inner(), pool.metadata(), deadline)
+            .await;
+        let documents = opened.map_err(|failure| from_failure(&failure.at(node.name.as_str())))?;
+        // The lease lives as long as the stream.
+        let documents = documents.map(move |document| {
+            let _lease = &lease;
+            document
+        });
+        Ok(Response::new(Box::pin(documents)))
+    }
+}
+
+#[tonic::async_trait]
+impl JinaDiscoverEndpointsRpc for Wire {
+    async fn endpoint_discovery(
+        &self,
+        request: Request<()>,
+    ) -> Result<Response<EndpointsProto>, Status> {
+        let deadline = deadline(request.metadata());
+        let endpoints = discover::endpoints(&self.core, deadline).await;
+        endpoints
+            .map(Response::new)
+            .map_err(|failure| from_failure(&failure))
+    }
+}
+
+#[tonic::async_trait]
+impl JinaInfoRpc for Wire {
+    async fn status(&self, _: Request<()>) -> Result<Response<JinaInfoProto>, Status> {
+        Ok(Response::new(flow_net::info()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_the_protocol_writes_them() {
+        let check = |text: &str, expected: Option<Duration>| assert_eq!(timeout(text), expected);
+        check("5S", Some(Duration::from_secs(5)));
+        check("250m", Some(Duration::from_millis(250)));
+        check("2M", Some(Duration::from_secs(120)));
+        check("1H", Some(Duration::from_secs(3600)));
+        check("99999999n", Some(Duration::from_nanos(99_999_999)));
+        for bad in ["", "5", "S", "123456789S", "5x", "é"] {
+            check(bad, None);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Several branches become one: the only place of the gateway that decodes documents.
+//!
+//! Pure: bytes in, bytes out. Branches are taken in the order in which `needs` names them, whatever the
+//! order they arrived in, so the result is always the same.
+
+use bytes::Bytes;
+use flow_core::{DocumentArray, Failure};
+
+/// The documents of all branches as one array; see [`DocumentArray::merge`] for who wins.
+pub(crate) fn merge(branches: &[Option<Bytes>]) -> Result<Option<Bytes>, Failure> {
+    let mut with_data = branches.iter().flatten();
+    let Some(first) = with_data.next() else {
+        return Ok(None);
+    };
+    // Branches that changed nothing are common, and equal bytes are equal documents.
+    let others: Vec<&Bytes> = with_data.filter(|other| *other != first).collect();
+    if others.is_empty() {
+        return Ok(Some(first.clone()));
+    }
+    let mut merged = DocumentArray::decode(first)?;
+    for other in others {
+        merged.merge(DocumentArray::decode(other)?)?;
+    }
+    Ok(Some(merged.encode()))
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::{Code, Document, Flavour};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn data(documents: &Value) -> Option<Bytes> {
+        let documents = documents.as_array().unwrap().iter();
+        let array: DocumentArray = documents
+            .map(|document| Document::from_json(Flavour::V1, document).unwrap())
+            .collect();
+        Some(array.encode())
+    }
+
+    fn check(branches: &[Option<Bytes>], expected: Option<&Bytes>) {
+        assert_eq!(merge(branches).unwrap().as_ref(), expected);
+    }
+
+    #[test]
+    fn the_first_branch_wins() {
+        let (a, b) = (
+            data(&json!([{"id": "x", "text": "a"}])),
+            data(&json!([{"id": "x", "text": "b"}])),
+        );
+        check(&[a.clone(), b.clone()], a.as_ref());
+        check(&[b.clone(), a], b.as_ref());
+    }
+
+    #[test]
+    fn branches_without_documents_add_nothing() {
+        let a = data(&json!([{"id": "x"}]));
+        check(&[None, None], None);
+        check(&[None, a.clone()], a.as_ref());
+        check(&[a.clone(), None], a.as_ref());
+    }
+
+    #[test]
+    fn equal_branches_are_not_decoded() {
+        let bad = Some(Bytes::from_static(b"\xff"));
+        check(&[bad.clone(), bad.clone()], bad.as_ref());
+    }
+
+    #[test]
+    fn a_branch_that_is_no_documents_is_a_bad_request() {
+        let branches = [
+            data(&json!([{"id": "x"}])),
+            Some(Bytes::from_static(b"\xff")),
+        ];
+        assert_eq!(merge(&branches).unwrap_err().code(), Code::BadRequest);
+    }
+}

@@ -1,0 +1,72 @@
+//! Which nodes a request is for: `target_executor` is a regular expression matched from the start of a
+//! node's name, and nodes it does not match pass the documents on as they are.
+
+use flow_core::{Code, Failure};
+use regex::{Regex, RegexBuilder};
+
+/// Memory that a compiled expression may take; it comes from outside.
+const REGEX_SIZE_MAX: usize = 64 << 10;
+
+/// The nodes a request is for.
+#[derive(Debug)]
+pub(crate) enum Target {
+    All,
+    Matching(Regex),
+}
+
+impl Target {
+    /// An absent or empty expression means all nodes.
+    pub(crate) fn parse(expression: Option<&str>) -> Result<Self, Failure> {
+        let Some(expression) = expression.filter(|text| !text.is_empty()) else {
+            return Ok(Self::All);
+        };
+        RegexBuilder::new(&format!("^(?:{expression})"))
+            .size_limit(REGEX_SIZE_MAX)
+            .build()
+            .map(Self::Matching)
+            .map_err(|error| {
+                let message = format!("`target_executor` is no regular expression: {error}");
+                Failure::new(Code::BadRequest, message)
+            })
+    }
+
+    pub(crate) fn includes(&self, node: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Matching(regex) => regex.is_match(node),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(expression: &str, node: &str, included: bool) {
+        let target = Target::parse(Some(expression)).unwrap();
+        assert_eq!(target.includes(node), included, "{expression} {node}");
+    }
+
+    #[test]
+    fn a_target_matches_from_the_start_of_the_name() {
+        check("enc", "enc", true);
+        check("enc", "encoder", true);
+        check("coder", "encoder", false);
+        check("(a|b)", "b", true);
+        check("a|b", "xb", false);
+        check("", "anything", true);
+        assert!(Target::parse(None).unwrap().includes("anything"));
+    }
+
+    #[test]
+    fn what_is_no_expression_is_a_bad_request() {
+        assert_eq!(
+            Target::parse(Some("(")).unwrap_err().code(),
+            Code::BadRequest
+        );
+        assert_eq!(
+            Target::parse(Some("a{9999}{9999}")).unwrap_err().code(),
+            Code::BadRequest
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! What is started for each part of a flow: program, arguments, environment.
+//!
+//! This module only decides. Paths of programs are arguments; `local.rs` starts what is decided here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use flow_spec::{Env, Gateway, LocalRun, Log, Uses};
+use serde::Serialize;
+
+use crate::backoff::Restarts;
+
+/// Where executors of a flow listen unless the file says otherwise: only this machine reaches them.
+const HOST_DEFAULT: &str = "127.0.0.1";
+
+/// The programs that a flow is made of.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The program `flow`: it is the gateway, and every executor built into it.
+    pub flow: PathBuf,
+    /// Names of the executors built into it.
+    pub built_in: Vec<String>,
+}
+
+/// What all processes of a flow have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct Common {
+    pub(crate) programs: Programs,
+    pub(crate) grace: Duration,
+    pub(crate) log: Log,
+    pub(crate) restarts: Restarts,
+}
+
+/// How a process is started, but for what is known only then: its port and its parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) env: Env,
+    /// It reads its standard input, as only the gateway does.
+    pub(crate) reads: bool,
+    /// What to say of a program that is not there.
+    pub(crate) remedy: Option<String>,
+}
+
+impl Invocation {
+    /// A replica of a node.
+    pub(crate) fn executor(common: &Common, name: &str, run: &LocalRun) -> Self {
+        let mut it = common.programs.resolve(&run.uses);
+        it.env.clone_from(&run.env);
+        it.argument("--name", name);
+        it.argument("--host", run.host.as_deref().unwrap_or(HOST_DEFAULT));
+        it.json("--uses-with", &run.with, run.with.is_empty());
+        it.json("--uses-metas", &run.metas, run.metas.is_empty());
+        it.json("--uses-requests", &run.requests, run.requests.is_empty());
+        if let Some(folder) = &run.workspace {
+            it.argument("--workspace", folder.to_string_lossy());
+        }
+        it.common(common, run.log);
+        it
+    }
+
+    /// The gateway. All that it does stands in the placement, which it reads from its standard input;
+    /// but it takes its port before the placement is known, and so is told where.
+    pub(crate) fn gateway(common: &Common, gateway: &Gateway) -> Self {
+        let mut it = Self::new(common.programs.flow.clone());
+        it.arguments.push("gateway".to_owned());
+        it.env.clone_from(&gateway.env);
+        it.reads = true;
+        it.argument("--placement", "-");
+        it.argument("--host", &gateway.host);
+        it.common(common, gateway.log);
+        it
+    }
+
+    /// The last arguments, at the moment of the start.
+    pub(crate) fn at_start(port: u16, parent: u32) -> [String; 4] {
+        [
+            "--port".to_owned(),
+            port.to_string(),
+            "--child-of".to_owned(),
+            parent.to_string(),
+        ]
+    }
+
+    fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            arguments: Vec::new(),
+            env: Env::new(),
+            reads: false,
+            remedy: None,
+        }
+    }
+
+    fn common(&mut self, common: &Common, log: Option<Log>) {
+        self.argument("--grace", format!("{}ms", common.grace.as_millis()));
+        self.argument("--log", log_format(log.unwrap_or(common.log)));
+    }
+
+    fn argument(&mut self, key: &str, value: impl Into<String>) {
+        self.arguments.extend([key.to_owned(), value.into()]);
+    }
+
+    fn json(&mut self, key: &str, value: &impl Serialize, is_empty: bool) {
+        if !is_empty {
+            let text = serde_json::to_string(value).expect("a map with text keys is always JSON");
+            self.argument(key, text);
+        }
+    }
+}
+
+impl Programs {
+    fn resolve(&self, uses: &Uses) -> Invocation {
+        match uses {
+            Uses::Named(name) if self.built_in.contains(name) => {
+                let mut it = Invocation::new(self.flow.clone());
+                it.arguments.push("executor".to_owned());
+                it.argument("--uses", name);
+                it
+            }
+            Uses::Named(name) => Invocation {
+                remedy: Some(self.known()),
+                ..Invocation::new(name.into())
+            },
+            Uses::Path(path) => Invocation::new(path.clone()),
+        }
+    }
+
+    fn known(&self) -> String {
+        let names: Vec<String> = self.built_in.iter().map(|it| format!("`{it}`")).collect();
+        format!(
+            "no such program is on PATH; built into flow are {}",
+            names.join(", ")
+        )
+    }
+}
+
+/// A process that should be quiet writes text all the same, for us to quote when it dies.
+fn log_format(log: Log) -> &'static str {
+    match log {
+        Log::Text | Log::Off => "text",
+        Log::Json => "json",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+
+    fn common() -> Common {
+        Common {
+            programs: Programs {
+                flow: "/bin/flow".into(),
+                built_in: vec!["echo".to_owned(), "sentence-encoder".to_owned()],
+            },
+            grace: Duration::from_secs(10),
+            log: Log::Text,
+            restarts: Restarts::default(),
+        }
+    }
+
+    fn local(uses: Uses) -> LocalRun {
+        LocalRun {
+            uses,
+            with: serde_json::Map::new(),
+            metas: serde_json::Map::new(),
+            requests: [].into_iter().collect(),
+            replicas: NonZeroU16::MIN,
+            env: Env::new(),
+            workspace: None,
+            timeout_ready: None,
+            host: None,
+            ports: Vec::new(),
+            log: None,
+        }
+    }
+
+    fn named(name: &str) -> Uses {
+        Uses::Named(name.to_owned())
+    }
+
+    fn check(run: &LocalRun, expected: &str) {
+        let it = Invocation::executor(&common(), "encoder", run);
+        let line = format!("{} {}", it.program.display(), it.arguments.join(" "));
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_built_in_executor_is_this_program_and_others_are_their_own() {
+        let rest = "--name encoder --host 127.0.0.1 --grace 10000ms --log text";
+        check(
+            &local(named("echo")),
+            &format!("/bin/flow executor --uses echo {rest}"),
+        );
+        check(&local(named("mine")), &format!("mine {rest}"));
+        check(
+            &local(Uses::Path("./mine".into())),
+            &format!("./mine {rest}"),
+        );
+    }
+
+    #[test]
+    fn what_the_file_says_is_passed_on() {
+        let run = LocalRun {
+            with: serde_json::from_str(r#"{"device":"cpu","n":[1,2.5]}"#).unwrap(),
+            metas: serde_json::from_str(r#"{"name":"x"}"#).unwrap(),
+            requests: [("/a".to_owned(), "b".to_owned())].into_iter().collect(),
+            workspace: Some("/tmp/w".into()),
+            host: Some("0.0.0.0".to_owned()),
+            log: Some(Log::Json),
+            ..local(named("echo"))
+        };
+        check(
+            &run,
+            "/bin/flow executor --uses echo --name encoder --host 0.0.0.0 \
+             --uses-with {\"device\":\"cpu\",\"n\":[1,2.5]} --uses-metas {\"name\":\"x\"} \
+             --uses-requests {\"/a\":\"b\"} --workspace /tmp/w --grace 10000ms --log json",
+        );
+    }
+
+    #[test]
+    fn the_environment_of_the_file_is_the_childs() {
+        let mut run = local(named("echo"));
+        run.env.insert("A".to_owned(), "1".to_owned());
+        assert_eq!(Invocation::executor(&common(), "e", &run).env, run.env);
+    }
+
+    #[test]
+    fn a_name_that_is_nothing_says_which_would_be_something() {
+        let it = Invocation::executor(&common(), "encoder", &local(named("ecco")));
+        assert_eq!(
+            it.remedy.unwrap(),
+            "no such program is on PATH; built into flow are `echo`, `sentence-encoder`"
+        );
+    }
+}

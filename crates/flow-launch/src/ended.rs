@@ -1,0 +1,132 @@
+//! How a process ended, in words.
+
+use std::fmt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+/// Lines of a dead process that a log line quotes; all were relayed when they were written.
+const QUOTED_MAX: usize = 5;
+
+/// The end of a process: how, and what it said last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// How it ended.
+    pub cause: Cause,
+    /// What it wrote last, oldest first.
+    pub last_lines: Vec<String>,
+}
+
+impl Ended {
+    /// The last few lines, for a log.
+    pub(crate) fn quoted(&self) -> &[String] {
+        let skipped = self.last_lines.len().saturating_sub(QUOTED_MAX);
+        &self.last_lines[skipped..]
+    }
+}
+
+/// `ended with exit code 1; its last lines:`, and then the lines.
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.cause)?;
+        write_lines(f, &self.last_lines)
+    }
+}
+
+/// The end of a message: `; its last lines:` and the lines, if there are any.
+pub(crate) fn write_lines(f: &mut fmt::Formatter<'_>, lines: &[String]) -> fmt::Result {
+    if lines.is_empty() {
+        return f.write_str(" and wrote nothing");
+    }
+    f.write_str("; its last lines:")?;
+    lines.iter().try_for_each(|line| write!(f, "\n  {line}"))
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// It chose to, with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl From<ExitStatus> for Cause {
+    fn from(status: ExitStatus) -> Self {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => Self::Code(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            // The kernel tells one or the other; the raw status is all there would be to say.
+            (None, None) => Self::Code(status.into_raw()),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "ended with exit code {code}"),
+            Self::Signal(number) => match signal_name(*number) {
+                Some(name) => write!(f, "was ended by signal {name}"),
+                None => write!(f, "was ended by signal {number}"),
+            },
+        }
+    }
+}
+
+/// Names of the signals that end processes in practice.
+fn signal_name(number: i32) -> Option<&'static str> {
+    use rustix::process::Signal;
+    let names = [
+        (Signal::HUP, "SIGHUP"),
+        (Signal::INT, "SIGINT"),
+        (Signal::QUIT, "SIGQUIT"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::FPE, "SIGFPE"),
+        // Nobody but the kernel does this uninvited, and then it is nearly always this.
+        (Signal::KILL, "SIGKILL (by hand, or because memory ran out)"),
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::XCPU, "SIGXCPU"),
+        (Signal::SYS, "SIGSYS"),
+    ];
+    let found = names.iter().find(|(signal, _)| signal.as_raw() == number);
+    found.map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(raw: i32, expected: &str) {
+        assert_eq!(Cause::from(ExitStatus::from_raw(raw)).to_string(), expected);
+    }
+
+    #[test]
+    fn an_end_is_an_exit_code_or_a_signals_name() {
+        check(0, "ended with exit code 0");
+        check(1 << 8, "ended with exit code 1");
+        check(101 << 8, "ended with exit code 101");
+        check(11, "was ended by signal SIGSEGV");
+        check(
+            9,
+            "was ended by signal SIGKILL (by hand, or because memory ran out)",
+        );
+        check(40, "was ended by signal 40");
+    }
+
+    #[test]
+    fn a_log_quotes_the_last_lines_only() {
+        let ended = |n: usize| Ended {
+            cause: Cause::Code(1),
+            last_lines: (0..n).map(|i| i.to_string()).collect(),
+        };
+        assert_eq!(ended(0).quoted(), [""; 0]);
+        assert_eq!(ended(5).quoted(), ["0", "1", "2", "3", "4"]);
+        assert_eq!(ended(6).quoted(), ["1", "2", "3", "4", "5"]);
+    }
+}

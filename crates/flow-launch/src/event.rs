@@ -1,0 +1,59 @@
+//! What the outside gets to hear of a flow's processes while they live.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+
+use crate::post::Role;
+
+/// What a process tells about itself when it is ready, such as `device` and `model`.
+pub type Facts = IndexMap<String, String>;
+
+/// Something that happened, as it happens.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A process wrote a line.
+    Line {
+        /// The process's name.
+        name: Arc<str>,
+        /// The line, without its end.
+        line: String,
+    },
+    /// A process is ready, for the first time or again.
+    Ready(Member),
+}
+
+/// A process of the flow that is ready.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    /// `encoder`, or `encoder/rep-0` where the node has several replicas.
+    pub name: Arc<str>,
+    /// What it is in the flow.
+    pub role: Role,
+    /// Its process id.
+    pub pid: u32,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// What it tells about itself.
+    pub facts: Facts,
+    /// How long it took from its start.
+    pub took: Duration,
+}
+
+/// `encoder@26554 ready and listening on 127.0.0.1:41233 (device cpu)`.
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name, pid, address, ..
+        } = self;
+        write!(f, "{name}@{pid} ready and listening on {address}")?;
+        if self.facts.is_empty() {
+            return Ok(());
+        }
+        let facts: Vec<String> = self.facts.iter().map(|(k, v)| format!("{k} {v}")).collect();
+        write!(f, " ({})", facts.join(", "))
+    }
+}

@@ -1,0 +1,146 @@
+//! A flow of shell scripts that behave as a test wants, and what it said so far.
+
+use std::fs;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use flow_launch::{Event, Failed, Launch, Member, Programs, Restarts, Running, Started};
+use flow_spec::{Log, Plan, TextFile, Variables};
+use tokio::sync::mpsc;
+
+/// Nothing in these tests takes a tenth of this; a test that waits longer has failed.
+const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/play.sh");
+
+pub(crate) struct Flow {
+    pub(crate) running: Running,
+    pub(crate) events: mpsc::Receiver<Event>,
+    /// Lines that were not asked for yet: who said them, and what.
+    heard: Vec<(String, String)>,
+}
+
+/// Executors as YAML list entries, where `PLAY` is how the script behaves.
+pub(crate) fn plan(top: &str, executors: &[&str]) -> Plan {
+    let list: String = executors
+        .iter()
+        .map(|it| format!("\n  - {{uses: {SCRIPT}, {it}}}"))
+        .collect();
+    let text = format!("jtype: Flow\n{top}\nexecutors:{list}\n");
+    let path = Path::new("test.yml");
+    let checked = flow_spec::load(TextFile { path, text: &text }, &Variables::default());
+    Plan::from(checked.unwrap_or_else(|error| panic!("{error}")).flow)
+}
+
+pub(crate) fn launch(plan: Plan) -> Launch {
+    Launch {
+        plan,
+        programs: Programs {
+            flow: PathBuf::from(SCRIPT),
+            built_in: vec!["echo".to_owned()],
+        },
+        grace: Duration::from_millis(200),
+        log: Log::Text,
+        restarts: Restarts {
+            in_a_row_max: 2,
+            wait_min: Duration::from_millis(1),
+            ..Restarts::default()
+        },
+    }
+}
+
+impl Flow {
+    pub(crate) fn launch(launch: Launch) -> Self {
+        let (tell, events) = mpsc::channel(1_000);
+        Self {
+            running: Running::launch(launch, tell).unwrap(),
+            events,
+            heard: Vec::new(),
+        }
+    }
+
+    pub(crate) async fn serving(executors: &[&str]) -> (Self, Started) {
+        let mut flow = Self::launch(launch(plan("", executors)));
+        let started = within(flow.running.started()).await.unwrap();
+        (flow, started)
+    }
+
+    /// Starts what cannot start.
+    pub(crate) async fn failing(executors: &[&str]) -> (Self, String) {
+        let mut flow = Self::launch(launch(plan("", executors)));
+        let failed = within(flow.running.started()).await.unwrap_err();
+        (flow, failed.to_string())
+    }
+
+    /// The next line of this process that starts like this: what follows. Processes speak in any order,
+    /// so lines that others said meanwhile are kept.
+    pub(crate) async fn line(&mut self, of: &str, start: &str) -> String {
+        let is_it = |(name, line): &(String, String)| name == of && line.starts_with(start);
+        loop {
+            if let Some(at) = self.heard.iter().position(is_it) {
+                return self.heard.remove(at).1[start.len()..].to_owned();
+            }
+            match within(self.events.recv()).await {
+                Some(Event::Line { name, line }) => self.heard.push((name.to_string(), line)),
+                Some(_) => {}
+                None => panic!("`{of}` never said `{start}`; heard were {:#?}", self.heard),
+            }
+        }
+    }
+
+    /// The next time that this process is ready.
+    pub(crate) async fn ready(&mut self, of: &str) -> Member {
+        loop {
+            match within(self.events.recv()).await {
+                Some(Event::Ready(member)) if &*member.name == of => return member,
+                Some(_) => {}
+                None => panic!("`{of}` was never ready"),
+            }
+        }
+    }
+
+    /// All that was said until the last process was gone, as `name: line`.
+    pub(crate) async fn rest(mut self) -> Vec<String> {
+        let mut heard = Vec::new();
+        while let Some(event) = within(self.events.recv()).await {
+            if let Event::Line { name, line } = event {
+                heard.push(format!("{name}: {line}"));
+            }
+        }
+        heard
+    }
+
+    pub(crate) async fn stop(mut self) -> Result<(), Failed> {
+        self.running.stop();
+        within(self.running.ended()).await
+    }
+}
+
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, future)
+        .await
+        .expect("it takes too long")
+}
+
+/// Whether a process is there and not only waits for its parent to learn of its end.
+pub(crate) fn lives(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    !stat.is_empty() && !state.starts_with('Z') && !state.starts_with('X')
+}
+
+/// Waits until a process is gone: whoever ends it may do so without waiting.
+pub(crate) async fn gone(pid: u32) {
+    let gone = async {
+        while lives(pid) {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(gone).await;
+}
+
+pub(crate) fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}

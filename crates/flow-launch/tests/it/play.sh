@@ -1,0 +1,49 @@
+#!/bin/sh
+# Plays a gateway or an executor, as far as the launcher can see one: it takes the arguments, tells its
+# address in the ready line, logs to standard error, and ends as $PLAY says.
+role=executor
+while [ $# -gt 0 ]; do
+    case $1 in
+        gateway) role=gateway ;;
+        --name) name=$2 ;;
+        --port) port=$2 ;;
+        --child-of) parent=$2 ;;
+    esac
+    shift
+done
+name=${name:-gateway}
+[ "$port" -eq 0 ] && port=$((20000 + $$ % 20000))
+
+say() { echo "$1" >&2; }
+ready() { echo "{\"ready\":{\"address\":\"127.0.0.1:$port\",\"facts\":{\"device\":\"none\"}}}"; }
+# A child of ours, and we wait for it; a trap can end the wait.
+serve() {
+    tail -f /dev/null &
+    say "has started $!"
+    wait
+}
+
+if [ $role = gateway ]; then
+    read -r placement
+    say "placement $placement"
+fi
+case $PLAY in
+    dies)
+        say "looking for the model"
+        say "no such model"
+        exit 3 ;;
+    crashes) kill -SEGV $$ ;;
+    silent) serve ;;
+    babbles) echo '{"ready":{"address":"somewhere"}}'; serve ;;
+    dies-later) ready; exit 1 ;;
+    meets)
+        : > "$MEETING/$$"
+        while [ "$(ls "$MEETING" | wc -l)" -lt "$GUESTS" ]; do sleep 0.01; done
+        ready; serve ;;
+    stubborn) trap '' TERM; ready; serve ;;
+    *)
+        trap 'say "drained"; exit 0' TERM
+        say "child of $parent"
+        echo "an ordinary line"
+        ready; serve ;;
+esac

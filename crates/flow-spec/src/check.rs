@@ -1,0 +1,126 @@
+//! [`FlowSpec`] → [`Flow`]: is what was written true, and what does it mean?
+//!
+//! Every problem is found in one go, those of reading the file included. This file settles
+//! inheritance and the gateway; `check/node.rs` does each node, `check/connect.rs` the graph.
+
+mod connect;
+mod node;
+mod ports;
+
+use crate::flow::Flow;
+use crate::problem::{Findings, Problem, Problems};
+use crate::read::PREFETCH;
+use crate::section::At;
+use crate::settings::{Env, Gateway, Log, Protocol};
+use crate::spec::{FlowSpec, LogSpec};
+
+/// Most executors in one flow: more than any machine could run, and places of a plan are 16 bits.
+const NODES_MAX: usize = 1024;
+/// Where a gateway listens if nothing else is said, as in Jina: clients come from other machines.
+const EVERYWHERE: &str = "0.0.0.0";
+/// How long a process may take to be ready if nothing else is said, as in Jina: a model may have
+/// to be fetched first.
+const TIMEOUT_READY: std::time::Duration = std::time::Duration::from_secs(600);
+
+/// A flow and what is probably wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// The flow.
+    pub flow: Flow,
+    /// Legal, and worth a look.
+    pub warnings: Problems,
+}
+
+impl Flow {
+    /// Checks what was written.
+    ///
+    /// # Errors
+    /// All problems of the file, in its order.
+    pub fn check(mut spec: FlowSpec) -> Result<Checked, Problems> {
+        let mut findings = std::mem::take(&mut spec.findings);
+        if spec.executors.len() > NODES_MAX {
+            findings.problem(too_many(&spec));
+            return Err(Problems::sorted(findings.problems));
+        }
+        let flow = check(&spec, &mut findings);
+        if findings.problems.is_empty() {
+            Ok(Checked {
+                flow,
+                warnings: Problems::sorted(findings.warnings),
+            })
+        } else {
+            Err(Problems::sorted(findings.problems))
+        }
+    }
+}
+
+fn check(spec: &FlowSpec, findings: &mut Findings) -> Flow {
+    if spec.executors.is_empty() {
+        let message = "there are no executors, so every reply is its request";
+        findings.warn(Problem::new(&spec.place, message));
+    }
+    let names = connect::names(&spec.executors, findings);
+    let graph = connect::graph(spec, &names, findings);
+    ports::check(spec, findings);
+    let nodes = names.into_iter().zip(&spec.executors);
+    Flow {
+        name: spec.name.as_ref().map(|name| name.value.clone()),
+        workspace: spec
+            .workspace
+            .as_ref()
+            .map(|folder| folder.value.clone().into()),
+        gateway: gateway(spec),
+        nodes: nodes
+            .map(|(name, entry)| node::node(name, entry, spec, findings))
+            .collect(),
+        graph,
+    }
+}
+
+fn too_many(spec: &FlowSpec) -> Problem {
+    let message = format!(
+        "at most {NODES_MAX} executors are possible, there are {}",
+        spec.executors.len()
+    );
+    Problem::new(&spec.place, message)
+}
+
+fn gateway(spec: &FlowSpec) -> Gateway {
+    let (own, with) = (&spec.gateway, &spec.for_gateway);
+    Gateway {
+        host: own_or(own, with, |it| it.host.as_ref()).unwrap_or_else(|| EVERYWHERE.to_owned()),
+        port: own_or(own, with, |it| it.port.as_ref()).flatten(),
+        protocol: own_or(own, with, |it| it.protocol.as_ref()).unwrap_or(Protocol::Grpc),
+        prefetch: own_or(own, with, |it| it.prefetch.as_ref()).unwrap_or(PREFETCH),
+        env: env([spec.env.as_ref(), spec.gateway.env.as_ref()]),
+        log: log(&own.log, &with.log),
+        timeout_ready: own_or(own, with, |it| it.timeout_ready.as_ref())
+            .unwrap_or(Some(TIMEOUT_READY)),
+    }
+}
+
+/// What the part itself says, or else what it inherits.
+fn own_or<S, T: Clone>(own: &S, with: &S, field: impl Fn(&S) -> Option<&At<T>>) -> Option<T> {
+    field(own)
+        .or_else(|| field(with))
+        .map(|at| at.value.clone())
+}
+
+/// Later ones win, variable by variable.
+fn env<const N: usize>(parts: [Option<&At<Env>>; N]) -> Env {
+    parts
+        .into_iter()
+        .flatten()
+        .flat_map(|part| part.value.clone())
+        .collect()
+}
+
+fn log(own: &LogSpec, with: &LogSpec) -> Option<Log> {
+    if own_or(own, with, |it| it.quiet.as_ref()) == Some(true) {
+        return Some(Log::Off);
+    }
+    own_or(own, with, |it| it.config.as_ref()).flatten()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+use serde_json::json;
+
+use super::*;
+
+fn load(text: &str) -> Result<(ExecutorConfig, Problems), LoadError> {
+    ExecutorConfig::load(
+        TextFile {
+            path: "config.yml".as_ref(),
+            text,
+        },
+        &Variables::default(),
+    )
+}
+
+#[track_caller]
+fn check_problem(text: &str, expected: &str) {
+    assert_eq!(load(text).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn a_config_says_what_the_executor_is_built_with() {
+    let text = "jtype: Encoder\nwith: {device: cpu}\nmetas: {name: enc}\nrequests: {/encode: encode}\nworkspace: w";
+    let (config, warnings) = load(text).unwrap();
+    assert_eq!(config.jtype, "Encoder");
+    assert_eq!(
+        json!([config.with, config.metas]),
+        json!([{"device": "cpu"}, {"name": "enc"}])
+    );
+    assert_eq!(config.requests["/encode"], "encode");
+    assert_eq!(config.workspace, Some("w".into()));
+    assert!(warnings.is_empty());
+}
+
+#[test]
+fn a_tag_is_as_good_as_jtype() {
+    assert_eq!(load("!Encoder\nwith: {}").unwrap().0.jtype, "Encoder");
+}
+
+#[test]
+fn a_config_names_its_executor() {
+    check_problem(
+        "with: {}",
+        "`config.yml` has 1 problem\n  1:1    the config does not say which executor it is for; \
+         write `jtype:` and its name at the top",
+    );
+}
+
+#[test]
+fn a_config_is_read_as_strictly_as_a_flow() {
+    check_problem(
+        "jtype: A\nwiht: {}\npy_modules: [a.py]\ndynamic_batching: {/x: {timeout: 1}}",
+        "`config.yml` has 3 problems\n\
+         \x20 2:1  wiht              `wiht` is not a key of an executor's config; did you mean `with`?\n\
+         \x20 3:1  py_modules        `py_modules` is not supported: flow runs no Python; start the \
+         executor with Jina and add it as `external`\n\
+         \x20 4:1  dynamic_batching  `dynamic_batching` is a key of Jina's that flow does not support \
+         yet; leave it out",
+    );
+}
+
+#[test]
+fn text_that_is_not_yaml_is_said_to_be_none() {
+    check_problem("a: [", "`config.yml` is not valid YAML");
+}

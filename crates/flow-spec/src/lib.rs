@@ -1,0 +1,80 @@
+//! From the text of a flow file to a checked plan.
+//!
+//! ```text
+//! text ──► FlowSpec   what was written   parse.rs, substitute.rs
+//!      ──► Flow       what is true       check.rs: every problem at once
+//!      ──► Plan       what to do         plan.rs: cannot fail
+//!      ──► Placement  where              place.rs: cannot fail
+//! ```
+//!
+//! Nothing in here reads a file, the environment or a clock: text and variables are arguments.
+//! The dialect is Jina's Flow YAML, read strictly: what flow does not know or does not do yet is
+//! a problem, never ignored.
+//!
+//! ```
+//! use flow_spec::{Plan, TextFile, Variables, load};
+//!
+//! let text = "jtype: Flow\nexecutors: [{name: encoder, uses: sentence-encoder}]";
+//! let file = TextFile { path: "encode.yml".as_ref(), text };
+//! let checked = load(file, &Variables::default())?;
+//! let plan = Plan::from(checked.flow);
+//! assert_eq!(plan.nodes[0].name.as_str(), "encoder");
+//! # Ok::<(), flow_spec::LoadError>(())
+//! ```
+#![warn(missing_docs)]
+
+mod address;
+mod check;
+mod config;
+mod flow;
+mod graph;
+mod keys;
+mod parse;
+mod place;
+mod plan;
+mod problem;
+mod read;
+mod section;
+mod settings;
+mod spec;
+mod substitute;
+mod suggest;
+mod yaml;
+
+use std::path::Path;
+
+pub use address::Address;
+pub use check::Checked;
+pub use config::ExecutorConfig;
+pub use flow::Flow;
+pub use place::Placement;
+pub use plan::{NodeIdx, NodePlan, Plan, Source};
+pub use problem::{LoadError, Place, Position, Problem, Problems, SyntaxError};
+pub use settings::{Calls, Env, Gateway, LocalRun, Log, Protocol, Retries, Run, Uses};
+pub use spec::FlowSpec;
+pub use substitute::Variables;
+
+/// A file that somebody else has read.
+#[derive(Debug, Clone, Copy)]
+pub struct TextFile<'f> {
+    /// Its path, for messages only.
+    pub path: &'f Path,
+    /// What it holds.
+    pub text: &'f str,
+}
+
+/// Reads and checks a flow file.
+///
+/// # Errors
+/// If the text is not YAML, or with all problems that it has as a flow.
+pub fn load(file: TextFile<'_>, variables: &Variables) -> Result<Checked, LoadError> {
+    let path = || file.path.to_owned();
+    let spec = FlowSpec::parse(file.text, variables).map_err(|source| LoadError::Syntax {
+        path: path(),
+        source,
+    })?;
+    Flow::check(spec).map_err(|problems| LoadError::Invalid {
+        path: path(),
+        problems,
+    })
+}

@@ -1,0 +1,284 @@
+//! One value of the file → one typed value, or a problem that says what was expected and what came.
+
+mod host;
+mod time;
+mod uses;
+
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use flow_core::{Endpoint, NodeName};
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+pub(crate) use host::{Host, hosts, listen_host};
+pub(crate) use time::{timeout_ready, timeout_send};
+pub(crate) use uses::{gives_documents_back, uses};
+
+use crate::problem::{Findings, Problem};
+use crate::settings::{Env, Log, Protocol, Retries};
+use crate::suggest::closest;
+use crate::yaml::{Content, Entry, Node, Resolved, Scalar};
+
+/// Requests of one stream under way where nothing else is said, as in Jina.
+pub(crate) const PREFETCH: NonZeroUsize = NonZeroUsize::new(1000).expect("it is not zero");
+
+/// Reports "must be …, is …".
+pub(crate) fn reject<T>(node: &Node, wanted: &str, findings: &mut Findings) -> Option<T> {
+    let message = format!("must be {wanted}, is {}", node.described());
+    findings.problem(Problem::new(&node.place, message));
+    None
+}
+
+pub(crate) fn text(node: &Node, findings: &mut Findings) -> Option<String> {
+    match scalar(node).map(Scalar::resolve) {
+        Some(Resolved::Text(text)) if !text.is_empty() => Some(text.to_owned()),
+        _ => reject(node, "a text", findings),
+    }
+}
+
+/// A text, where a number or a truth value is one too.
+fn loose_text(node: &Node, findings: &mut Findings) -> Option<String> {
+    match scalar(node) {
+        Some(scalar) if scalar.resolve() == Resolved::Null => Some(String::new()),
+        Some(scalar) => Some(scalar.text.clone()),
+        None => reject(node, "a single value", findings),
+    }
+}
+
+pub(crate) fn flag(node: &Node, findings: &mut Findings) -> Option<bool> {
+    let text = match scalar(node).map(Scalar::resolve) {
+        Some(Resolved::Bool(value)) => return Some(value),
+        Some(Resolved::Text(text)) => text.to_ascii_lowercase(),
+        _ => return reject(node, "`true` or `false`", findings),
+    };
+    let message = format!("must be `true` or `false`, is {}", node.described());
+    let meant = match text.as_str() {
+        "yes" | "on" | "true" => Some("true"),
+        "no" | "off" | "false" => Some("false"),
+        _ => None,
+    };
+    findings.problem(Problem::new(&node.place, message).suggest(meant));
+    None
+}
+
+/// A whole number, from text of the right range.
+pub(crate) fn integer(node: &Node) -> Option<i64> {
+    match scalar(node)?.resolve() {
+        Resolved::Integer(value) => Some(value),
+        _ => None,
+    }
+}
+
+pub(crate) fn name(node: &Node, findings: &mut Findings) -> Option<NodeName> {
+    let text = text(node, findings)?;
+    match NodeName::from_str(&text) {
+        Ok(name) => Some(name),
+        Err(error) => {
+            findings.problem(Problem::new(&node.place, error.to_string()));
+            None
+        }
+    }
+}
+
+pub(crate) fn replicas(node: &Node, findings: &mut Findings) -> Option<std::num::NonZeroU16> {
+    let number = integer(node).map(u16::try_from);
+    match (number, integer(node)) {
+        (Some(Ok(number)), _) if number > 0 => std::num::NonZeroU16::new(number),
+        (_, Some(number)) if number < 1 => {
+            let message = format!("must be at least 1, is {number}");
+            findings.problem(Problem::new(&node.place, message));
+            None
+        }
+        _ => reject(node, "a whole number from 1 to 65535", findings),
+    }
+}
+
+/// `Some(None)`: any port that is free, written as 0.
+pub(crate) fn gateway_port(node: &Node, findings: &mut Findings) -> Option<Option<u16>> {
+    match integer(node).map(u16::try_from) {
+        Some(Ok(0)) => Some(None),
+        Some(Ok(port)) => Some(Some(port)),
+        _ => reject(
+            node,
+            "a port from 1 to 65535, or 0 for any free one",
+            findings,
+        ),
+    }
+}
+
+pub(crate) fn port(node: &Node, findings: &mut Findings) -> Option<u16> {
+    match integer(node).map(u16::try_from) {
+        Some(Ok(port)) if port > 0 => Some(port),
+        _ => reject(node, "a port from 1 to 65535", findings),
+    }
+}
+
+pub(crate) fn prefetch(node: &Node, findings: &mut Findings) -> Option<NonZeroUsize> {
+    match integer(node) {
+        Some(0) => {
+            let message = format!("0 meant no limit to Jina; flow takes {PREFETCH} instead");
+            findings.warn(Problem::new(&node.place, message));
+            Some(PREFETCH)
+        }
+        Some(number) => usize::try_from(number).ok().and_then(NonZeroUsize::new),
+        None => None,
+    }
+    .or_else(|| reject(node, "a whole number of requests, at least 1", findings))
+}
+
+pub(crate) fn retries(node: &Node, findings: &mut Findings) -> Option<Retries> {
+    match integer(node) {
+        Some(-1) => Some(Retries::Default),
+        Some(number) if let Ok(number) = u32::try_from(number) => Some(Retries::Times(number)),
+        _ => reject(
+            node,
+            "how often to try again, or -1 for flow's own choice",
+            findings,
+        ),
+    }
+}
+
+pub(crate) fn protocol(node: &Node, findings: &mut Findings) -> Option<Protocol> {
+    let text = text(node, findings)?;
+    match text.to_ascii_lowercase().as_str() {
+        "grpc" => return Some(Protocol::Grpc),
+        "http" | "websocket" => {
+            let message =
+                format!("protocol `{text}` is one of Jina's that flow does not speak yet");
+            findings.problem(Problem::new(&node.place, message).remedy("write `grpc`"));
+        }
+        other => {
+            let known = closest(other, ["grpc"]);
+            let message = format!("must be a protocol (`grpc`), is `{text}`");
+            findings.problem(Problem::new(&node.place, message).suggest(known));
+        }
+    }
+    None
+}
+
+/// `Some(None)`: as the program was told.
+pub(crate) fn log_config(node: &Node, findings: &mut Findings) -> Option<Option<Log>> {
+    match text(node, findings)?.to_ascii_lowercase().as_str() {
+        "default" => Some(None),
+        "plain" | "docker" => Some(Some(Log::Text)),
+        "json" => Some(Some(Log::Json)),
+        "quiet" => Some(Some(Log::Off)),
+        _ => {
+            let message = format!(
+                "must be `default`, `plain`, `json` or `quiet`, is {}",
+                node.described()
+            );
+            let problem = Problem::new(&node.place, message);
+            findings.problem(problem.remedy("flow reads no log configuration of Python"));
+            None
+        }
+    }
+}
+
+/// Any mapping, for the executor to understand.
+pub(crate) fn object(node: &Node, findings: &mut Findings) -> Option<Map<String, Value>> {
+    match entries(node, findings).map(crate::yaml::entries_to_json)? {
+        Ok(object) => Some(object),
+        Err(problem) => {
+            findings.problem(problem);
+            None
+        }
+    }
+}
+
+pub(crate) fn env(node: &Node, findings: &mut Findings) -> Option<Env> {
+    let entries = entries(node, findings)?;
+    Some(
+        entries
+            .iter()
+            .filter_map(|entry| variable(entry, findings))
+            .collect(),
+    )
+}
+
+fn variable(entry: &Entry, findings: &mut Findings) -> Option<(String, String)> {
+    if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+        let message = format!(
+            "`{}` cannot be the name of an environment variable",
+            entry.key
+        );
+        findings.problem(Problem::new(&entry.place, message));
+        return None;
+    }
+    let value = loose_text(&entry.value, findings)?;
+    if entry.key == "CUDA_VISIBLE_DEVICES" && value.starts_with("RR") {
+        let message =
+            format!("`{value}` asks for devices in turn, which flow does not support yet");
+        let problem = Problem::new(&entry.value.place, message);
+        findings.problem(problem.remedy("name the devices, as in `0,1`"));
+        return None;
+    }
+    Some((entry.key.clone(), value))
+}
+
+/// gRPC metadata: lower-case names and printable ASCII, or a call would fail with it.
+pub(crate) fn metadata(node: &Node, findings: &mut Findings) -> Option<Vec<(String, String)>> {
+    let entries = entries(node, findings)?;
+    Some(
+        entries
+            .iter()
+            .filter_map(|entry| metadata_entry(entry, findings))
+            .collect(),
+    )
+}
+
+fn metadata_entry(entry: &Entry, findings: &mut Findings) -> Option<(String, String)> {
+    let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.".contains(&b);
+    let reserved = entry.key.starts_with("grpc-") || entry.key.ends_with("-bin");
+    if entry.key.is_empty() || !entry.key.bytes().all(is_name) || reserved {
+        let message = format!(
+            "`{}` cannot be the name of gRPC metadata: lower-case letters, digits, `_`, `-` and `.`, \
+             not `grpc-…` or `…-bin`",
+            entry.key
+        );
+        let lower = entry.key.to_ascii_lowercase();
+        let meant = (lower != entry.key && lower.bytes().all(is_name)).then_some(lower);
+        findings.problem(Problem::new(&entry.place, message).suggest(meant.as_deref()));
+        return None;
+    }
+    let value = loose_text(&entry.value, findings)?;
+    if !value.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        return reject(&entry.value, "printable ASCII", findings);
+    }
+    Some((entry.key.clone(), value))
+}
+
+/// Endpoint → name of a method.
+pub(crate) fn requests(node: &Node, findings: &mut Findings) -> Option<IndexMap<String, String>> {
+    let entries = entries(node, findings)?;
+    Some(
+        entries
+            .iter()
+            .filter_map(|entry| request(entry, findings))
+            .collect(),
+    )
+}
+
+fn request(entry: &Entry, findings: &mut Findings) -> Option<(String, String)> {
+    if let Err(error) = Endpoint::from_str(&entry.key) {
+        let problem = Problem::new(&entry.place, error.to_string());
+        findings.problem(problem.suggest(Some(&format!("/{}", entry.key))));
+        return None;
+    }
+    Some((entry.key.clone(), text(&entry.value, findings)?))
+}
+
+fn entries<'n>(node: &'n Node, findings: &mut Findings) -> Option<&'n [Entry]> {
+    match &node.content {
+        Content::Mapping(entries) => Some(entries),
+        _ => reject(node, "a mapping", findings),
+    }
+}
+
+fn scalar(node: &Node) -> Option<&Scalar> {
+    match &node.content {
+        Content::Scalar(scalar) => Some(scalar),
+        Content::List(_) | Content::Mapping(_) => None,
+    }
+}

@@ -1,0 +1,101 @@
+//! What a flow file says, before anybody asks whether it makes sense.
+//!
+//! Every value is of the right type and remembers where it stands; what is `None` was not written.
+//! Inheritance, defaults, names and the graph are for `check.rs`.
+
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::time::Duration;
+
+use flow_core::NodeName;
+use indexmap::IndexMap;
+use serde_json::{Map, Value};
+
+use crate::problem::{Findings, Place};
+use crate::read::Host;
+use crate::section::At;
+use crate::settings::{Env, Log, Protocol, Retries, Uses};
+
+type Written<T> = Option<At<T>>;
+/// One value or a list of them.
+type WrittenList<T> = Written<Vec<At<T>>>;
+
+/// A flow file as it was written, and what was found wrong while it was read.
+///
+/// It becomes a [`Flow`](crate::Flow) by [`Flow::check`](crate::Flow::check), if nothing is wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowSpec {
+    pub(crate) place: Place,
+    pub(crate) name: Written<String>,
+    pub(crate) workspace: Written<String>,
+    pub(crate) env: Written<Env>,
+    /// What the gateway inherits from `with`.
+    pub(crate) for_gateway: GatewaySpec,
+    /// What the executors inherit from `with`.
+    pub(crate) for_executors: Inheritable,
+    pub(crate) gateway: GatewaySpec,
+    pub(crate) executors: Vec<ExecutorSpec>,
+    pub(crate) findings: Findings,
+}
+
+/// Options of the gateway.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct GatewaySpec {
+    pub(crate) host: Written<String>,
+    pub(crate) port: Written<Option<u16>>,
+    pub(crate) protocol: Written<Protocol>,
+    pub(crate) prefetch: Written<NonZeroUsize>,
+    pub(crate) env: Written<Env>,
+    pub(crate) timeout_ready: Written<Option<Duration>>,
+    pub(crate) timeout_send: Written<Option<Duration>>,
+    pub(crate) retries: Written<Retries>,
+    pub(crate) log: LogSpec,
+}
+
+/// Where and whether to log.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LogSpec {
+    pub(crate) config: Written<Option<Log>>,
+    pub(crate) quiet: Written<bool>,
+}
+
+/// An entry of `executors`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ExecutorSpec {
+    pub(crate) place: Place,
+    pub(crate) name: Written<NodeName>,
+    pub(crate) method: Method,
+    pub(crate) needs: WrittenList<String>,
+    pub(crate) uses: Written<Uses>,
+    pub(crate) uses_with: Written<Map<String, Value>>,
+    pub(crate) ports: WrittenList<u16>,
+    pub(crate) options: Inheritable,
+}
+
+/// How an entry of `executors` finds its parents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// By `needs`, or else it follows the entry before it.
+    Add,
+    /// It joins what nobody needs so far.
+    NeedsAll,
+}
+
+/// Options of an executor that `with` may state for all of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Inheritable {
+    pub(crate) metas: Written<Map<String, Value>>,
+    pub(crate) requests: Written<IndexMap<String, String>>,
+    pub(crate) replicas: Written<NonZeroU16>,
+    pub(crate) external: Written<bool>,
+    /// Each text may hold several, separated by commas.
+    pub(crate) hosts: WrittenList<Vec<Host>>,
+    pub(crate) env: Written<Env>,
+    pub(crate) workspace: Written<String>,
+    pub(crate) timeout_ready: Written<Option<Duration>>,
+    pub(crate) timeout_send: Written<Option<Duration>>,
+    pub(crate) retries: Written<Retries>,
+    pub(crate) floating: Written<bool>,
+    pub(crate) idempotent: Written<bool>,
+    pub(crate) metadata: Written<Vec<(String, String)>>,
+    pub(crate) log: LogSpec,
+}

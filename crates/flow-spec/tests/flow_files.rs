@@ -1,0 +1,136 @@
+//! Whole files, through the public interface only.
+
+use std::path::Path;
+
+use flow_spec::{Address, LoadError, Placement, Plan, TextFile, Variables, load};
+
+fn load_text(text: &str) -> Result<flow_spec::Checked, LoadError> {
+    load(
+        TextFile {
+            path: Path::new("flows/search.yml"),
+            text,
+        },
+        &Variables::default(),
+    )
+}
+
+#[test]
+fn every_file_in_flows_checks_without_a_warning() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../flows");
+    let mut files = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let file = TextFile {
+            path: &path,
+            text: &text,
+        };
+        let checked = load(file, &Variables::default()).unwrap_or_else(|error| panic!("{error}"));
+        assert!(
+            checked.warnings.is_empty(),
+            "{}\n{}",
+            path.display(),
+            checked.warnings
+        );
+        files += 1;
+    }
+    assert!(files >= 3, "{files} files");
+}
+
+#[test]
+fn all_problems_of_a_file_are_shown_at_once_in_its_order() {
+    let text = "jtype: Flow
+with:
+  prot: 54321
+executors:
+  - name: encoder
+    uses: sentence-encoder
+    replicas: 0
+  - name: ranker
+    uses: ./ranker
+    needs: [gateway, encodr]
+    shards: 2
+";
+    let expected = "\
+`flows/search.yml` has 4 problems
+  3:3    with.prot                   `prot` is not an option of a flow; did you mean `port`?
+  7:15   executors.encoder.replicas  must be at least 1, is 0
+  10:22  executors.ranker.needs[1]   no executor is named `encodr`; did you mean `encoder`?
+  11:5   executors.ranker.shards     `shards` is a key of Jina's that flow does not support yet; leave it out, or write `1`";
+    assert_eq!(load_text(text).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn a_file_that_is_not_yaml_says_where() {
+    let error = load_text("jtype: Flow\nwith: {port: 1").unwrap_err();
+    assert_eq!(error.to_string(), "`flows/search.yml` is not valid YAML");
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(
+        cause,
+        "line 3, column 1: while parsing a flow mapping, did not find expected ',' or '}'"
+    );
+}
+
+#[test]
+fn a_placement_travels_as_json_and_comes_back_the_same() {
+    let text = "jtype: Flow
+with: {name: search, port: 54321, workspace: w, timeout_send: 1500}
+executors:
+  - {name: a, uses: echo, uses_with: {x: 1.5}, uses_requests: {/a: b}, replicas: 2, env: {A: b}}
+  - {name: b, external: true, host: 'h:1,k:2', grpc_metadata: {token: t}, retries: 2}
+  - {name: c, uses: ./c, needs: [b, a], timeout_ready: -1, quiet: true}
+";
+    let plan = Plan::from(load_text(text).unwrap().flow);
+    let local = |_| vec![Address::new("127.0.0.1", 5)];
+    let placement = Placement::new(plan, local);
+    let json = serde_json::to_string(&placement).unwrap();
+    assert_eq!(serde_json::from_str::<Placement>(&json).unwrap(), placement);
+
+    let node = |name| placement.plan.find(name).unwrap();
+    assert_eq!(
+        placement.addresses(node("a")),
+        [Address::new("127.0.0.1", 5)]
+    );
+    assert_eq!(
+        placement.addresses(node("b")),
+        [Address::new("h", 1), Address::new("k", 2)]
+    );
+}
+
+#[test]
+fn children_mirror_parents() {
+    let text = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../flows/two-branches.yml"),
+    );
+    let plan = Plan::from(load_text(&text.unwrap()).unwrap().flow);
+    let named = |source| -> Vec<&str> {
+        plan.children_of(source)
+            .iter()
+            .map(|at| plan.node(*at).name.as_str())
+            .collect()
+    };
+    let node = |name| flow_spec::Source::Node(plan.find(name).unwrap());
+    assert_eq!(named(flow_spec::Source::Gateway), ["left", "right"]);
+    assert_eq!(named(node("left")), ["joined"]);
+    assert_eq!(named(node("joined")), [""; 0]);
+    assert_eq!(plan.exit, node("joined"));
+}
+
+/// Whatever is typed by mistake, the answer is a flow or an error.
+#[test]
+fn no_slip_of_the_keyboard_makes_it_panic() {
+    let text = "!Flow\nwith: {port: 5, env: {A: $B}}\nexecutors:\n- name: a\n  uses: echo\n  \
+                needs: [gateway, b]\n- {external: true, host: 'grpc://[::1]:5', name: b}\n";
+    let parts = [
+        "", ":", "- ", "[", "}", "*a", "&a ", "!x ", "${{", "'", "\n", "\t", "\0", "é", "-1",
+        "<<: ",
+    ];
+    let mut answers = [0, 0];
+    for at in 0..text.len() {
+        for part in parts {
+            let slip = [&text[..at], part, &text[at + 1..]].concat();
+            answers[usize::from(load_text(&slip).is_ok())] += 1;
+        }
+    }
+    assert!(answers.iter().all(|answers| *answers > 0), "{answers:?}");
+}

@@ -1,0 +1,350 @@
+//! From texts to vectors: tokens, chunks, the model, pooling, and everything back in its place.
+//!
+//! Many texts are taken in windows. While the model works on one, a thread tokenizes the next, so that
+//! the model never waits for tokens; at most [`WINDOWS_AHEAD`] windows wait. A few texts, which is what a
+//! request brings, go through in one window and need no thread.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use crate::batch::{Limits, plan};
+use crate::config::With;
+use crate::device::{NoDevice, Opened};
+use crate::lanes::{self, Lanes};
+use crate::model::{ForwardError, Model, ModelError, TokenBatch};
+use crate::pooling::{Pooling, normalize, pool};
+use crate::recipe::{Recipe, RecipeError};
+use crate::source::TOKENIZER_FILE;
+use crate::tokenize::{Reading, TokenizeError, Tokenizer};
+
+/// Texts that are sorted by length together: enough to find company of their own length.
+const WINDOW_TEXTS: usize = 1024;
+/// Tokenized windows that may wait for the model. One keeps it busy, more would only take memory.
+const WINDOWS_AHEAD: usize = 1;
+
+/// A loaded model with all that is needed to use it.
+#[derive(Debug)]
+pub struct Encoder {
+    tokenizer: Tokenizer,
+    model: Model,
+    lanes: Lanes,
+    pooling: Pooling,
+    normalize: bool,
+    width: usize,
+    limits: Limits,
+    max_length: usize,
+}
+
+/// Vectors of one length, one after the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vectors {
+    values: Vec<f32>,
+    width: usize,
+}
+
+/// Why a folder did not become an encoder.
+#[derive(Debug, thiserror::Error)]
+pub enum EncoderError {
+    /// The device is not there.
+    #[error(transparent)]
+    Device(#[from] NoDevice),
+    /// The model's files ask for what we cannot do.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// The model cannot be loaded.
+    #[error("cannot load the model in `{folder}`")]
+    Model {
+        /// Where it lies.
+        folder: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: ModelError,
+    },
+    /// The tokenizer cannot be used.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizeError),
+    /// Longer texts were asked for than the model can read.
+    #[error("`max_length` is {found}, but the model reads {limit} tokens at most")]
+    Length {
+        /// What was asked for.
+        found: usize,
+        /// What the model can do.
+        limit: usize,
+    },
+    /// Longer vectors were asked for than the model makes.
+    #[error("`dimensions` is {found}, but the model's vectors have {limit}")]
+    Dimensions {
+        /// What was asked for.
+        found: usize,
+        /// What the model makes.
+        limit: usize,
+    },
+    /// The model has no prompt of this name.
+    #[error("the model has no prompt `{found}`; {known}")]
+    Prompt {
+        /// What was asked for.
+        found: String,
+        /// What there is, in words.
+        known: String,
+    },
+    /// Threads cannot be started.
+    #[error("cannot start the threads that compute")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+/// Why texts did not become vectors.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// A text could not be tokenized.
+    #[error(transparent)]
+    Tokenize(#[from] TokenizeError),
+    /// The model could not compute.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+}
+
+impl Vectors {
+    /// How many values each has.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The vectors, in the order of the texts.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.values.chunks_exact(self.width)
+    }
+}
+
+impl Encoder {
+    /// Loads the model in `folder` with these options onto `device`.
+    ///
+    /// # Errors
+    ///
+    /// If something in the folder is not what it should be, or does not go with the options.
+    pub fn load(folder: &Path, with: &With, device: Opened) -> Result<Self, EncoderError> {
+        let recipe = Recipe::read(folder)?;
+        let model = Model::load(folder).map_err(|source| EncoderError::Model {
+            folder: folder.to_owned(),
+            source,
+        })?;
+        let max_length = max_length(with, &recipe, model.positions())?;
+        let reading = Reading {
+            max_length,
+            prompt: prompt(with, &recipe)?,
+            lower_case: recipe.lower_case,
+        };
+        let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), reading)?;
+        let pooling = pooling(with, &recipe);
+        let lanes = with.threads.unwrap_or_else(|| lanes::count(device.cores));
+        Ok(Self {
+            tokenizer,
+            width: width(with, model.width() * pooling.modes.len())?,
+            model,
+            lanes: Lanes::start(lanes)?,
+            pooling,
+            normalize: with.normalize.unwrap_or(recipe.normalize),
+            limits: Limits {
+                tokens_max: with.batch_tokens,
+                texts_max: with.batch_size,
+                lanes,
+            },
+            max_length,
+        })
+    }
+
+    /// How many values a vector has.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many tokens of a text are read at most.
+    #[must_use]
+    pub fn max_length(&self) -> usize {
+        self.max_length
+    }
+
+    /// One vector for each text, in order. `batch_size` says how many texts go through the model
+    /// together if it is not to be as configured; it does not change the vectors.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer or the model fails.
+    pub fn encode<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+        batch_size: Option<NonZeroUsize>,
+    ) -> Result<Vectors, EncodeError> {
+        let limits = Limits {
+            texts_max: batch_size.unwrap_or(self.limits.texts_max),
+            ..self.limits
+        };
+        let mut values = vec![0.0; texts.len() * self.width];
+        if texts.len() <= WINDOW_TEXTS {
+            self.encode_window(&self.tokenizer.encode(texts)?, limits, &mut values)?;
+        } else {
+            self.encode_windows(texts, limits, &mut values)?;
+        }
+        Ok(Vectors {
+            values,
+            width: self.width,
+        })
+    }
+
+    fn encode_windows<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+        limits: Limits,
+        values: &mut [f32],
+    ) -> Result<(), EncodeError> {
+        let (windows, tokenized) = sync_channel(WINDOWS_AHEAD);
+        thread::scope(|scope| {
+            scope.spawn(|| self.tokenize_windows(texts, windows));
+            for place in values.chunks_mut(WINDOW_TEXTS * self.width) {
+                // The sender lives until the last window is sent, or until one fails, which is sent too.
+                let Ok(window) = tokenized.recv() else { break };
+                self.encode_window(&window?, limits, place)?;
+            }
+            // Whoever leaves early drops the receiver, and the tokenizing thread stops at its next send.
+            drop(tokenized);
+            Ok(())
+        })
+    }
+
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "dropping the sender ends the stream of windows"
+    )]
+    fn tokenize_windows<T: AsRef<str>>(&self, texts: &[T], windows: SyncSender<TokenWindow>) {
+        for window in texts.chunks(WINDOW_TEXTS) {
+            if windows.send(self.tokenizer.encode(window)).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn encode_window(
+        &self,
+        texts: &[Vec<u32>],
+        limits: Limits,
+        values: &mut [f32],
+    ) -> Result<(), EncodeError> {
+        let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
+        let plan = plan(&lengths, limits);
+        let work = |chunk: &Range<usize>| {
+            let numbers = &plan.order[chunk.clone()];
+            self.encode_chunk(numbers, texts)
+                .map(|vectors| (chunk.clone(), vectors))
+        };
+        for done in self.lanes.run(&plan.chunks, work) {
+            let (chunk, vectors) = done?;
+            for (&text, vector) in plan.order[chunk]
+                .iter()
+                .zip(vectors.chunks_exact(self.width))
+            {
+                values[text * self.width..][..self.width].copy_from_slice(vector);
+            }
+        }
+        Ok(())
+    }
+
+    /// The vectors of the texts with these numbers, one after the other.
+    fn encode_chunk(
+        &self,
+        numbers: &[usize],
+        texts: &[Vec<u32>],
+    ) -> Result<Vec<f32>, ForwardError> {
+        let mut batch = TokenBatch {
+            padding: self.tokenizer.padding(),
+            ..TokenBatch::default()
+        };
+        numbers.iter().for_each(|&text| batch.push(&texts[text]));
+        let states = self.model.forward(&batch)?;
+        let mut vectors = Vec::with_capacity(numbers.len() * self.width);
+        for (text, &length) in batch.lengths.iter().enumerate() {
+            vectors.extend(self.vector(&states.of(text, length)));
+        }
+        Ok(vectors)
+    }
+
+    fn vector<'a>(
+        &self,
+        states: &(impl DoubleEndedIterator<Item = &'a [f32]> + Clone),
+    ) -> Vec<f32> {
+        let skipped = if self.pooling.includes_prompt {
+            0
+        } else {
+            self.tokenizer.prompt_length()
+        };
+        let mut vector = Vec::new();
+        for &mode in &self.pooling.modes {
+            pool(mode, states.clone(), skipped, &mut vector);
+        }
+        vector.truncate(self.width);
+        if self.normalize {
+            normalize(&mut vector);
+        }
+        vector
+    }
+}
+
+/// The ids of a window's texts, or why there are none.
+type TokenWindow = Result<Vec<Vec<u32>>, TokenizeError>;
+
+fn max_length(with: &With, recipe: &Recipe, limit: usize) -> Result<usize, EncoderError> {
+    match with.max_length.map(NonZeroUsize::get) {
+        Some(found) if found > limit => Err(EncoderError::Length { found, limit }),
+        Some(found) => Ok(found),
+        None => Ok(recipe.max_length.unwrap_or(limit).min(limit)),
+    }
+}
+
+fn width(with: &With, limit: usize) -> Result<usize, EncoderError> {
+    match with.dimensions.map(NonZeroUsize::get) {
+        Some(found) if found > limit => Err(EncoderError::Dimensions { found, limit }),
+        Some(found) => Ok(found),
+        None => Ok(limit),
+    }
+}
+
+fn pooling(with: &With, recipe: &Recipe) -> Pooling {
+    let own = recipe.pooling.clone();
+    match with.pooling {
+        Some(mode) => Pooling {
+            modes: vec![mode],
+            ..own
+        },
+        None => own,
+    }
+}
+
+fn prompt(with: &With, recipe: &Recipe) -> Result<String, EncoderError> {
+    if let Some(prompt) = &with.prompt {
+        return Ok(prompt.clone());
+    }
+    let Some(name) = with.prompt_name.as_ref().or(recipe.default_prompt.as_ref()) else {
+        return Ok(String::new());
+    };
+    let unknown = || EncoderError::Prompt {
+        found: name.clone(),
+        known: known_prompts(recipe),
+    };
+    recipe.prompts.get(name).cloned().ok_or_else(unknown)
+}
+
+fn known_prompts(recipe: &Recipe) -> String {
+    let names: Vec<String> = recipe
+        .prompts
+        .keys()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    if names.is_empty() {
+        "it has none".to_owned()
+    } else {
+        format!("it has {}", names.join(", "))
+    }
+}

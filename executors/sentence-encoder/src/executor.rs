@@ -1,0 +1,143 @@
+//! The executor: which documents have texts, and where their vectors go.
+
+use std::num::NonZeroUsize;
+use std::thread;
+use std::time::Instant;
+
+use flow_core::{Chain, Document, Tensor};
+use flow_executor::{
+    BadParameter, CallError, Endpoints, Executor, Facts, LoadContext, LoadError, Parameters,
+};
+
+use crate::access::AccessPaths;
+use crate::config::With;
+use crate::encoder::Encoder;
+use crate::source::{self, Environment, LogProgress};
+
+/// Sets the embedding of each document that has a text.
+#[derive(Debug)]
+pub struct SentenceEncoder {
+    encoder: Encoder,
+    access_paths: AccessPaths,
+    facts: Facts,
+    without_text: u64,
+}
+
+impl Executor for SentenceEncoder {
+    type With = With;
+
+    fn load(with: With, context: &LoadContext) -> Result<Self, LoadError> {
+        with.check()?;
+        let environment =
+            Environment::from_variables(|name| context.environment.get(name).cloned());
+        let device = with.device.open(cores())?;
+        if let Some(reason) = device.fallback {
+            tracing::info!(device = "cpu", reason, "device chosen");
+        }
+        let revision = with.revision.as_deref();
+        let folder = source::pull(
+            &with.model,
+            revision,
+            &environment,
+            &mut LogProgress::default(),
+        )?;
+        let started = Instant::now();
+        let encoder = Encoder::load(&folder, &with, device)?;
+        tracing::info!(
+            model = with.model,
+            folder = %folder.display(),
+            width = encoder.width(),
+            max_length = encoder.max_length(),
+            seconds = started.elapsed().as_secs_f32(),
+            "model loaded"
+        );
+        let facts = facts(&with, &encoder);
+        Ok(Self {
+            encoder,
+            access_paths: with.access_paths,
+            facts,
+            without_text: 0,
+        })
+    }
+
+    fn endpoints() -> Endpoints<Self> {
+        Endpoints::new()
+            .on_batch("/encode", Self::encode)
+            .default_batch(Self::encode)
+    }
+
+    fn facts(&self) -> Facts {
+        self.facts.clone()
+    }
+}
+
+impl SentenceEncoder {
+    fn encode(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
+        let paths = access_paths(parameters)?.unwrap_or_else(|| self.access_paths.clone());
+        let batch_size: Option<NonZeroUsize> = parameters.get("batch_size").map_err(bad_request)?;
+
+        let (mut texts, mut without_text) = (Vec::new(), 0);
+        paths.visit(docs, &mut |doc| match doc.has_text() {
+            true => texts.push(doc.text()),
+            false => without_text += 1,
+        })?;
+        self.count_without_text(without_text);
+
+        let vectors = self.encoder.encode(&texts, batch_size)?;
+        let mut rows = vectors.rows();
+        paths.visit(docs, &mut |doc| {
+            if doc.has_text()
+                && let Some(vector) = rows.next()
+            {
+                doc.set_embedding(&Tensor::vector(vector));
+            }
+        })?;
+        Ok(())
+    }
+
+    /// They pass as they are, as with stock encoders, but somebody may have expected vectors.
+    fn count_without_text(&mut self, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if self.without_text == 0 {
+            tracing::warn!(count, "documents without a text get no vector; told once");
+        }
+        self.without_text += count;
+        tracing::debug!(count, total = self.without_text, "documents without a text");
+    }
+}
+
+fn access_paths(parameters: &Parameters) -> Result<Option<AccessPaths>, CallError> {
+    for name in ["access_paths", "traversal_paths"] {
+        if let Some(paths) = parameters.get(name).map_err(bad_request)? {
+            return Ok(Some(paths));
+        }
+    }
+    Ok(None)
+}
+
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the form that `map_err` wants"
+)]
+fn bad_request(error: BadParameter) -> CallError {
+    CallError::bad_request(Chain(&error).to_string())
+}
+
+fn facts(with: &With, encoder: &Encoder) -> Facts {
+    let facts = [
+        ("device", "cpu".to_owned()),
+        ("model", with.model.clone()),
+        ("precision", "f32".to_owned()),
+        ("dimensions", encoder.width().to_string()),
+    ];
+    facts
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn cores() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}

@@ -1,0 +1,58 @@
+//! The sentence encoder with the real model and with small made-up ones.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, in its helpers too"
+)]
+
+mod bad_input;
+mod executor;
+mod fidelity;
+mod made_up;
+mod sources;
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use sentence_encoder::source::{self, DEFAULT_MODEL, Environment};
+use sentence_encoder::{Device, Encoder, With};
+
+/// The process's environment, where the user's caches are.
+fn environment() -> Environment {
+    let variables: std::collections::BTreeMap<String, String> = std::env::vars().collect();
+    Environment::from_variables(|name| variables.get(name).cloned())
+}
+
+/// The folder of all-MiniLM-L6-v2, fetched on first use as any user's would be.
+fn minilm() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        source::pull(DEFAULT_MODEL, None, &environment(), &mut ()).unwrap_or_else(|e| panic!("{e}"))
+    })
+}
+
+fn load(folder: &Path, with: &With) -> Encoder {
+    let cores = NonZeroUsize::new(2).unwrap();
+    let opened = Device::Cpu.open(cores).unwrap();
+    Encoder::load(folder, with, opened).unwrap()
+}
+
+/// `cosine` of two vectors, in f64 so that it is exact to the digits that are asked for.
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        a.iter()
+            .zip(b)
+            .map(|(&x, &y)| f64::from(x) * f64::from(y))
+            .sum()
+    };
+    dot(a, b) / (dot(a, a).sqrt() * dot(b, b).sqrt())
+}
+
+fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter()
+        .zip(b)
+        .map(|(x, y)| (x - y).abs())
+        .fold(0.0, f32::max)
+}

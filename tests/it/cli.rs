@@ -1,0 +1,205 @@
+//! What users type in the second terminal: `flow post` and `flow ping`.
+
+use std::fmt::Write;
+
+use flow_tests::{Program, TestFlow, flow_command, free_port};
+use serde_json::Value;
+
+use crate::MOODY;
+
+fn flow(arguments: &[&str]) -> (Option<i32>, Program) {
+    flow_with(arguments, b"")
+}
+
+fn flow_with(arguments: &[&str], stdin: &[u8]) -> (Option<i32>, Program) {
+    let mut command = flow_command();
+    command.args(arguments);
+    let mut program = Program::start(command);
+    program.write_all(stdin);
+    (program.end().code(), program)
+}
+
+fn moody() -> TestFlow {
+    let executor = format!("{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}, replicas: 2}}");
+    TestFlow::up(&format!("executors: [{executor}]"))
+}
+
+fn texts(jsonl: &str) -> Vec<String> {
+    let text = |line| {
+        serde_json::from_str::<Value>(line).unwrap()["text"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    jsonl.lines().map(text).collect()
+}
+
+#[test]
+fn texts_are_posted_and_shown() {
+    let flow = moody();
+    let (code, post) = self::flow(&[
+        "post",
+        &flow.url(),
+        "--on",
+        "/mark",
+        "--text",
+        "hello world",
+        "bye",
+    ]);
+    assert_eq!(code, Some(0), "{}", post.said());
+    assert!(
+        post.stdout().contains("hello world!") && post.stdout().contains("bye!"),
+        "{}",
+        post.said()
+    );
+    assert!(post.stderr().contains("2 documents"), "{}", post.said());
+}
+
+#[test]
+fn an_output_file_is_in_the_order_of_the_input() {
+    let flow = moody();
+    // The first request takes longest, and there are two replicas.
+    let input = flow.folder().join("in.jsonl");
+    let output = flow.folder().join("out.jsonl");
+    let lines: String = (0..20).fold("{\"text\": \"300\"}\n".to_owned(), |mut lines, number| {
+        writeln!(lines, "{{\"text\": \"0\", \"id\": \"{number}\"}}").unwrap();
+        lines
+    });
+    std::fs::write(&input, &lines).unwrap();
+    let (from, to) = (input.to_str().unwrap(), output.to_str().unwrap());
+    let arguments = [
+        "post",
+        &flow.url(),
+        "--on",
+        "/slow",
+        "--input",
+        from,
+        "--output",
+        to,
+        "--request-size",
+        "1",
+    ];
+    let (code, post) = self::flow(&arguments);
+    assert_eq!(code, Some(0), "{}", post.said());
+    let written = std::fs::read_to_string(&output).unwrap();
+    let ids: Vec<Value> = written
+        .lines()
+        .skip(1)
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].clone())
+        .collect();
+    assert_eq!(texts(&written)[0], "300");
+    assert_eq!(
+        ids,
+        (0..20)
+            .map(|number| Value::from(number.to_string()))
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn plain_lines_come_from_standard_input_and_go_to_standard_output() {
+    let flow = moody();
+    let arguments = [
+        "post",
+        &flow.url(),
+        "--on",
+        "/mark",
+        "--input",
+        "-",
+        "--lines",
+        "--output",
+        "-",
+    ];
+    let (code, post) = flow_with(&arguments, "one\n\"two\"\n세 번째\n".as_bytes());
+    assert_eq!(code, Some(0), "{}", post.said());
+    assert_eq!(texts(&post.stdout()), ["one!", "\"two\"!", "세 번째!"]);
+}
+
+#[test]
+fn a_bad_line_is_told_with_its_number_and_the_others_are_sent() {
+    let flow = moody();
+    let arguments = [
+        "post",
+        &flow.url(),
+        "--on",
+        "/mark",
+        "--input",
+        "-",
+        "--output",
+        "-",
+    ];
+    let input = b"{\"text\": \"one\"}\n{\"text\": oops}\n\"tw\xffo\"\n\"three\"\n";
+    let (code, post) = flow_with(&arguments, input);
+    assert_eq!(code, Some(1), "{}", post.said());
+    assert_eq!(texts(&post.stdout()), ["one!", "three!"]);
+    let told = post.stderr();
+    assert!(told.contains("line 2") && told.contains("line 3"), "{told}");
+    assert!(told.contains("2 lines skipped"), "{told}");
+}
+
+#[test]
+fn a_request_that_fails_is_told_and_the_others_are_written() {
+    let flow = moody();
+    let arguments = ["post", &flow.url(), "--on", "/fail", "--text", "a"];
+    let (code, post) = self::flow(&arguments);
+    assert_eq!(code, Some(1), "{}", post.said());
+    assert!(post.stderr().contains("not today"), "{}", post.said());
+    assert!(post.stderr().contains("1 failed"), "{}", post.said());
+}
+
+#[test]
+fn an_executor_that_the_target_does_not_match_leaves_documents_alone() {
+    let flow = moody();
+    let arguments = [
+        "post",
+        &flow.url(),
+        "--on",
+        "/mark",
+        "--text",
+        "x",
+        "--target-executor",
+        "other",
+    ];
+    let (code, post) = self::flow(&arguments);
+    assert_eq!(code, Some(0), "{}", post.said());
+    assert!(!post.stdout().contains("x!"), "{}", post.said());
+}
+
+#[test]
+fn the_second_flavour_is_posted_too() {
+    let flow = moody();
+    let arguments = [
+        "post",
+        &flow.url(),
+        "--on",
+        "/mark",
+        "--text",
+        "x",
+        "--flavour",
+        "v2",
+        "--output",
+        "-",
+    ];
+    let (code, post) = self::flow(&arguments);
+    assert_eq!(code, Some(0), "{}", post.said());
+    assert_eq!(texts(&post.stdout()), ["x!"]);
+}
+
+#[test]
+fn ping_says_whether_a_flow_is_ready() {
+    let flow = moody();
+    let (code, ping) = self::flow(&["ping", &flow.url()]);
+    assert_eq!(code, Some(0), "{}", ping.said());
+    let nobody = format!("grpc://127.0.0.1:{}", free_port());
+    let (code, ping) = self::flow(&["ping", &nobody]);
+    assert_eq!(code, Some(1), "{}", ping.said());
+    assert!(ping.stderr().contains(&nobody), "{}", ping.said());
+}
+
+#[test]
+fn a_flow_that_is_not_there_is_told_with_its_address() {
+    let nobody = format!("grpc://127.0.0.1:{}", free_port());
+    let (code, post) = flow(&["post", &nobody, "--on", "/any", "--text", "a"]);
+    assert_eq!(code, Some(1), "{}", post.said());
+    assert!(post.stderr().contains(&nobody), "{}", post.said());
+}

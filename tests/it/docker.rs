@@ -1,0 +1,158 @@
+//! The image of `docker/`: it holds the same program, which serves alone and with the same wire.
+//!
+//! No image can be pulled where these tests run, so the base is made from this machine's own libraries.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use flow_tests::{Program, flow_command};
+
+const BASE: &str = "flow-test-base";
+const IMAGE: &str = "flow-test";
+
+/// What a dynamically linked program of ours needs.
+const LIBRARIES: &[&str] = &[
+    "/lib64/ld-linux-x86-64.so.2",
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/x86_64-linux-gnu/libm.so.6",
+    "/lib/x86_64-linux-gnu/libgcc_s.so.1",
+];
+
+fn docker(arguments: &[&str]) -> Output {
+    Command::new("docker")
+        .args(arguments)
+        .env("DOCKER_BUILDKIT", "0")
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    String::from_utf8_lossy(&both).trim().to_owned()
+}
+
+#[track_caller]
+fn must(arguments: &[&str]) -> String {
+    let output = docker(arguments);
+    assert!(
+        output.status.success(),
+        "docker {arguments:?}: {}",
+        text(&output)
+    );
+    text(&output)
+}
+
+/// Whether there is an engine, and this machine is like the base we make.
+fn can_run() -> bool {
+    let engine = Command::new("docker")
+        .arg("info")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    let libraries = LIBRARIES.iter().all(|library| Path::new(library).exists());
+    if !(engine && libraries) {
+        flow_tests::skipped("no Docker engine, or no Debian libraries to make a base image of");
+    }
+    engine && libraries
+}
+
+/// An image with the libraries and nothing else.
+fn make_base(folder: &Path) {
+    for library in LIBRARIES {
+        let copy = folder.join(library.trim_start_matches('/'));
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        fs::copy(fs::canonicalize(library).unwrap(), copy).unwrap();
+    }
+    let mut tar = Command::new("tar")
+        .arg("-C")
+        .arg(folder)
+        .args(["-c", "."])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let import = Command::new("docker")
+        .args(["import", "-", BASE])
+        .stdin(tar.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert!(tar.wait().unwrap().success());
+    assert!(import.status.success(), "{}", text(&import));
+}
+
+fn build(folder: &Path) {
+    make_base(&folder.join("base"));
+    let program = flow_command().get_program().to_owned();
+    let context = folder.join("context");
+    fs::create_dir(&context).unwrap();
+    fs::copy(program, context.join("flow")).unwrap();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker/Dockerfile");
+    let base = format!("BASE={BASE}");
+    let (file, context) = (file.display().to_string(), context.display().to_string());
+    must(&[
+        "build",
+        "-q",
+        "-f",
+        &file,
+        "--build-arg",
+        &base,
+        "-t",
+        IMAGE,
+        &context,
+    ]);
+}
+
+/// A container that is removed when the test ends, however it ends.
+struct Container(String);
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        docker(&["rm", "-f", &self.0]);
+    }
+}
+
+#[test]
+fn the_image_serves_an_executor_alone_without_root_on_a_read_only_disk() {
+    if !can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    build(folder.path());
+    assert!(must(&["run", "--rm", IMAGE, "--version"]).starts_with("flow "));
+    assert_eq!(
+        must(&["inspect", "-f", "{{.Config.User}}", IMAGE]),
+        "65532:65532"
+    );
+
+    let command = [
+        "executor", "--uses", "echo", "--host", "0.0.0.0", "--port", "54321",
+    ];
+    let run = ["run", "-d", "--read-only", "-p", "127.0.0.1::54321", IMAGE];
+    let container = Container(must(&[&run[..], &command].concat()));
+    let address = must(&["port", &container.0, "54321/tcp"]);
+    let url = format!("grpc://{}", address.lines().next().unwrap());
+
+    let mut ping = flow_command();
+    ping.args(["ping", &url, "--attempts", "30"]);
+    let (code, pinged) = Program::run(ping);
+    assert_eq!(
+        code,
+        Some(0),
+        "{} {}",
+        pinged.stderr(),
+        must(&["logs", &container.0])
+    );
+    let mut post = flow_command();
+    post.args(["post", &url, "--on", "/any", "--text", "hello"]);
+    let (code, posted) = Program::run(post);
+    assert_eq!(code, Some(0), "{}", posted.stderr());
+    assert!(posted.stdout().contains("hello"));
+
+    must(&["stop", "-t", "5", &container.0]);
+    let code = must(&["inspect", "-f", "{{.State.ExitCode}}", &container.0]);
+    assert_eq!(
+        code, "0",
+        "SIGTERM reaches the program, and it ends in order"
+    );
+}

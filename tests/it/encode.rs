@@ -1,0 +1,100 @@
+//! The main job: `flow up flows/encode.yml`, and stock clients get vectors.
+
+use flow_core::{Deadline, Document, DocumentArray};
+use flow_proto::Envelope;
+use flow_tests::{Flavour, Program, TestFlow, client, flow_command, flow_file, python, texts};
+use serde_json::Value;
+
+/// The reference that the encoder's own tests use, so that the two cannot differ.
+fn reference(file: &str) -> String {
+    let folder = flow_file("../executors/sentence-encoder/tests/fidelity");
+    folder.join(file).to_str().unwrap().to_owned()
+}
+
+fn check(flavour: Flavour) {
+    let flow = TestFlow::file("encode.yml");
+    flow.expect("documents without a text get no vector");
+    let arguments = [
+        flow.port().to_string(),
+        reference("texts.jsonl"),
+        reference("vectors.f32"),
+    ];
+    let Some(got) = python(flavour, "encode.py", &arguments) else {
+        return;
+    };
+    let encoded = &got["encoded"];
+    assert_eq!(encoded["texts"], true, "{got}");
+    assert_eq!(encoded["shape"][1], 384);
+    assert!(encoded["shape"][0].as_u64().unwrap() >= 60);
+    assert_eq!(encoded["dtype"], "float32");
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!(number(&encoded["cosine"]) >= 0.999_999, "{encoded}");
+    assert!(number(&encoded["difference"]) <= 1e-5, "{encoded}");
+    assert_eq!(got["unary"], 384);
+    assert_eq!(got["without_text"], serde_json::json!([false, true]));
+}
+
+#[test]
+fn a_stock_client_of_the_first_flavour_gets_the_vectors_of_sentence_transformers() {
+    check(Flavour::V1);
+}
+
+#[test]
+fn a_stock_client_of_the_second_flavour_gets_the_vectors_of_sentence_transformers() {
+    check(Flavour::V2);
+}
+
+#[tokio::test]
+async fn a_document_without_text_passes_unchanged_beside_one_with() {
+    let flow = TestFlow::file("encode.yml");
+    flow.expect("documents without a text get no vector");
+    let mut with_tags = Document::new();
+    with_tags.set_tags(serde_json::json!({"page": 3}).as_object().unwrap());
+    let sent = with_tags.encode();
+    let documents: DocumentArray = [with_tags, Document::from_text("a text")]
+        .into_iter()
+        .collect();
+    let request = Envelope {
+        data: Some(documents.encode()),
+        ..texts("/encode", &[])
+    };
+    let reply = client(&flow)
+        .await
+        .single(request, Deadline::NEVER)
+        .await
+        .unwrap();
+    let back = DocumentArray::decode(&reply.data.unwrap()).unwrap();
+    assert_eq!(back[0].encode(), sent);
+    assert_eq!(back[1].embedding().unwrap().shape(), [384]);
+}
+
+/// A flow with one option of the encoder's set to what cannot be.
+fn check_refused(option: &str, wanted: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    let encoder = format!("{{name: encoder, uses: sentence-encoder, uses_with: {{{option}}}}}");
+    std::fs::write(&file, format!("jtype: Flow\nexecutors: [{encoder}]")).unwrap();
+    let mut command = flow_command();
+    command.arg("up").arg(&file).args(["--port", "0"]);
+    let (code, up) = Program::run(command);
+    assert_eq!(code, Some(1), "{}", up.said());
+    for part in wanted {
+        assert!(up.stderr().contains(part), "no `{part}` in {}", up.said());
+    }
+}
+
+#[test]
+fn a_model_that_is_not_there_fails_the_start_and_is_named() {
+    check_refused(
+        "model: ./no/such/model",
+        &["`encoder` ended with exit code", "./no/such/model"],
+    );
+}
+
+#[test]
+fn an_option_that_the_encoder_does_not_have_fails_the_start_and_is_named() {
+    check_refused(
+        "divice: cpu",
+        &["`encoder` ended with exit code 2", "divice", "device"],
+    );
+}

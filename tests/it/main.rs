@@ -1,0 +1,22 @@
+//! The whole product, from outside: real processes, real sockets, stock peers.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, in its helpers too"
+)]
+
+mod bad_input;
+mod bad_luck;
+mod cli;
+mod docker;
+mod encode;
+mod joins;
+mod large_messages;
+mod processes;
+mod readme;
+mod stock_clients;
+mod stock_executors;
+mod stock_gateways;
+
+/// The executor of `src/bin/moody.rs`.
+const MOODY: &str = env!("CARGO_BIN_EXE_moody");

@@ -1,0 +1,227 @@
+//! Every command of README.md is run as it stands there, and shows what it says.
+//!
+//! Blocks are taken in their order, in one folder, as a reader would type them. In a `console` block a
+//! line that begins with `$ ` is a command and the lines below are what it prints; `…` stands for
+//! anything. `flow up` and its like go on running until the end, as in a reader's first terminal.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flow_tests::{Flavour, Program, flow_command};
+
+/// The two commands at the top: the first is `flow up` with a build before it, the second runs this test.
+const TOP: &[&str] = &[
+    "cargo run --release -- up flows/encode.yml",
+    "cargo xtask test",
+];
+
+/// Processes that serve until they are ended.
+const SERVING: &[&str] = &["flow up ", "flow gateway ", "flow executor --uses echo "];
+
+#[derive(Debug)]
+struct Block {
+    language: String,
+    lines: Vec<String>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(language), None) => {
+                open = Some(Block {
+                    language: language.to_owned(),
+                    lines: Vec::new(),
+                });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (None, Some(block)) => block.lines.push(line.to_owned()),
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+/// Commands of a `console` block, each with what it prints.
+fn commands(block: &Block) -> Vec<(String, Vec<String>)> {
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    for line in &block.lines {
+        match (line.strip_prefix("$ "), commands.last_mut()) {
+            (Some(command), _) => commands.push((command.to_owned(), Vec::new())),
+            (None, Some((_, printed))) => printed.push(line.clone()),
+            (None, None) => panic!("a console block begins with a command: {block:?}"),
+        }
+    }
+    commands
+}
+
+/// Whether `lines` are what `pattern` says; a line of `…` alone stands for any lines.
+fn shows(pattern: &[String], lines: &[String]) -> bool {
+    match pattern {
+        [] => lines.is_empty(),
+        [any, rest @ ..] if any == "…" => {
+            (0..=lines.len()).any(|skip| shows(rest, &lines[skip..]))
+        }
+        [line, rest @ ..] => lines
+            .split_first()
+            .is_some_and(|(first, others)| line_shows(line, first) && shows(rest, others)),
+    }
+}
+
+/// `…` within a line stands for any text.
+fn line_shows(pattern: &str, line: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('…') else {
+        return pattern == line;
+    };
+    let Some(line) = line.strip_prefix(start) else {
+        return false;
+    };
+    line.char_indices()
+        .map(|(at, _)| at)
+        .chain([line.len()])
+        .any(|at| line_shows(rest, &line[at..]))
+}
+
+/// A reader's folder, with `flow` on the path and the flow files where the README says.
+struct Reader {
+    folder: tempfile::TempDir,
+    serving: Vec<Program>,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = flow_command().get_program().to_owned();
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        std::os::unix::fs::symlink(program, folder.path().join("bin/flow")).unwrap();
+        std::os::unix::fs::symlink(root().join("flows"), folder.path().join("flows")).unwrap();
+        Self {
+            folder,
+            serving: Vec::new(),
+        }
+    }
+
+    fn shell(&self, line: &str) -> Command {
+        let bin = self.folder.path().join("bin");
+        let mut command = Command::new("bash");
+        // What a reader sees is both streams in one.
+        let line = format!("export PATH={}:$PATH; exec 2>&1; {line}", bin.display());
+        command.args(["-c", &line]).current_dir(self.folder.path());
+        command
+    }
+
+    fn run(&mut self, line: &str, printed: &[String]) {
+        if SERVING.iter().any(|serving| line.starts_with(serving)) {
+            return self.serve(line, printed);
+        }
+        let (_, program) = Program::run(self.shell(line));
+        let lines: Vec<String> = program.lines().into_iter().map(|line| line.text).collect();
+        assert!(
+            shows(printed, &lines),
+            "`{line}` printed\n{}\nand not\n{printed:#?}",
+            lines.join("\n")
+        );
+    }
+
+    fn serve(&mut self, line: &str, printed: &[String]) {
+        let program = Program::start(self.shell(&format!("exec {line}")));
+        let last = printed.last().unwrap();
+        let ready = last.split('…').max_by_key(|part| part.len()).unwrap();
+        program.line(ready);
+        let lines: Vec<String> = program.lines().into_iter().map(|line| line.text).collect();
+        let shown = |end: usize| shows(printed, &lines[..end]) || shows(printed, &lines[1..end]);
+        let any = (1..=lines.len()).any(shown);
+        assert!(
+            any,
+            "`{line}` printed\n{}\nand not\n{printed:#?}",
+            lines.join("\n")
+        );
+        self.serving.push(program);
+    }
+
+    fn check_flow(&self, yaml: &Block) {
+        let file = self.folder.path().join("example.yml");
+        fs::write(&file, yaml.lines.join("\n")).unwrap();
+        let (code, program) = Program::run(self.shell("flow check example.yml"));
+        assert_eq!(code, Some(0), "{}", program.stdout());
+    }
+
+    fn run_python(&self, script: &Block) {
+        let Some(python) = flow_tests::interpreter(Flavour::V1) else {
+            return;
+        };
+        let file = self.folder.path().join("client.py");
+        fs::write(&file, script.lines.join("\n")).unwrap();
+        let mut command = Command::new(python);
+        command.arg(&file).current_dir(self.folder.path());
+        let (code, program) = Program::run(command);
+        assert_eq!(code, Some(0), "{}", program.stderr());
+        assert!(
+            program.stdout().contains("(1000, 384)"),
+            "{}",
+            program.stdout()
+        );
+    }
+}
+
+#[test]
+fn every_command_of_the_readme_does_what_it_says() {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    let mut reader = Reader::new();
+    for block in blocks(&text) {
+        match block.language.as_str() {
+            "sh" => block.lines.iter().for_each(|line| {
+                let command = line.split('#').next().unwrap().trim();
+                assert!(TOP.contains(&command), "`{command}` is not run by any test");
+            }),
+            "console" => {
+                commands(&block)
+                    .iter()
+                    .for_each(|(line, printed)| reader.run(line, printed));
+            }
+            "yaml" => reader.check_flow(&block),
+            "python" => reader.run_python(&block),
+            "rust" => is_the_documented_executor(&block),
+            other => panic!("nobody runs blocks in `{other}`"),
+        }
+    }
+}
+
+/// The example is compiled as the SDK's own documentation.
+fn is_the_documented_executor(block: &Block) {
+    let sdk = fs::read_to_string(root().join("crates/flow-executor/src/lib.rs")).unwrap();
+    let documented: Vec<&str> = sdk
+        .lines()
+        .filter_map(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect();
+    assert!(
+        documented.join("\n").contains(&block.lines.join("\n")),
+        "the SDK's example differs"
+    );
+}
+
+#[test]
+fn dots_stand_for_anything() {
+    let check = |pattern: &[&str], lines: &[&str], expected: bool| {
+        let owned = |lines: &[&str]| lines.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+        assert_eq!(
+            shows(&owned(pattern), &owned(lines)),
+            expected,
+            "{pattern:?} {lines:?}"
+        );
+    };
+    check(&["a"], &["a"], true);
+    check(&["a"], &["b"], false);
+    check(&["a…c"], &["abc"], true);
+    check(&["a…c"], &["abd"], false);
+    check(&["…", "z"], &["x", "y", "z"], true);
+    check(&["…"], &[], true);
+    check(&["a"], &["a", "b"], false);
+}

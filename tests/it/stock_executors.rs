@@ -1,0 +1,103 @@
+//! Stock executors of both flavours behind our gateway, as `external` ones.
+
+use flow_tests::{Flavour, Stock, TestFlow, post, texts_of};
+use serde_json::json;
+
+fn ours(flavour: Flavour) -> flow_core::Flavour {
+    match flavour {
+        Flavour::V1 => flow_core::Flavour::V1,
+        Flavour::V2 => flow_core::Flavour::V2,
+    }
+}
+
+/// All that is asked of one executor, for it takes seconds to start.
+async fn check(flavour: Flavour) {
+    let Some(stock) = Stock::executor(flavour) else {
+        return;
+    };
+    let flow = TestFlow::up(&format!(
+        "executors: [{{name: stock, external: true, host: 127.0.0.1, port: {}}}]",
+        stock.port()
+    ));
+    let request = |endpoint: &str, text: &str| texts_of(ours(flavour), endpoint, &[text]);
+    let mut with_parameters = request("/parameters", "x");
+    let parameters = json!({"top_k": 5, "stock__own": "a", "other__own": "b"});
+    with_parameters.parameters = Some(flow_core::parameters::from_json(
+        parameters.as_object().unwrap(),
+    ));
+
+    let requests = vec![
+        request("/upper", "one"),
+        request("/fail", "two"),
+        request("/upper", "three"),
+        with_parameters,
+    ];
+    let said = post(&flow, requests).await;
+
+    assert_eq!(said[0].texts, ["ONE"], "{:?}", said[0]);
+    assert_eq!(said[0].routes, ["gateway", "stock"]);
+    let failure = said[1].failure.as_deref().unwrap();
+    assert!(
+        failure.contains("the stock executor is unwell"),
+        "{failure}"
+    );
+    assert_eq!(said[1].exception.as_deref(), Some("ValueError"));
+    assert_eq!(
+        said[2].texts,
+        ["THREE"],
+        "the stream goes on after a failure"
+    );
+    let (_, seen) = said[3].results.iter().next().unwrap();
+    assert_eq!(
+        (seen["top_k"].as_f64(), &seen["own"]),
+        (Some(5.0), &json!("a")),
+        "{seen}"
+    );
+    assert!(said.iter().all(|said| said.timed), "{said:?}");
+    assert!(
+        flow_tests::client(&flow)
+            .await
+            .dry_run(flow_core::Deadline::NEVER)
+            .await
+            .unwrap()
+            .code
+            == 0
+    );
+}
+
+#[tokio::test]
+async fn an_executor_of_the_first_flavour_works_behind_our_gateway() {
+    check(Flavour::V1).await;
+}
+
+#[tokio::test]
+async fn an_executor_of_the_second_flavour_works_behind_our_gateway() {
+    check(Flavour::V2).await;
+}
+
+#[tokio::test]
+async fn a_stock_executor_that_is_killed_fails_its_own_requests_only() {
+    let Some(stock) = Stock::executor(Flavour::V1) else {
+        return;
+    };
+    let flow = TestFlow::up(&format!(
+        "executors:
+  - {{name: stock, external: true, host: 127.0.0.1, port: {}, needs: gateway}}
+  - {{name: echo, uses: echo, needs: gateway}}
+  - {{name: joined, uses: echo, needs: [stock, echo]}}",
+        stock.port()
+    ));
+    flow.expect("replica cannot be reached");
+    stock.program().signal(rustix::process::Signal::KILL);
+    let mut aside = texts_of(flow_core::Flavour::V1, "/any", &["b"]);
+    aside.header.as_mut().unwrap().target_executor = Some("echo|joined".to_owned());
+    let lost = texts_of(flow_core::Flavour::V1, "/any", &["a"]);
+    let said = post(&flow, vec![lost, aside]).await;
+    let failure = said[0].failure.as_deref().unwrap();
+    assert!(
+        failure.contains("executor `stock`: ") && failure.contains("127.0.0.1"),
+        "{failure}"
+    );
+    assert_eq!(said[0].exception.as_deref(), Some("ConnectionError"));
+    assert_eq!(said[1].texts, ["b"], "{:?}", said[1]);
+}

@@ -1,0 +1,43 @@
+//! Our executors behind stock gateways of both flavours, asked by the stock client.
+
+use flow_tests::{Flavour, Program, Stock, python};
+use serde_json::json;
+
+use crate::MOODY;
+
+fn check(flavour: Flavour) {
+    let mut command = std::process::Command::new(MOODY);
+    command.args(["--name", "ours", "--uses-with", "mark:!"]);
+    let moody = Program::start(command);
+    let ready = moody.line("ready and listening on ");
+    let port = ready.rsplit(':').next().unwrap().parse().unwrap();
+    let Some(gateway) = Stock::gateway(flavour, port) else {
+        return;
+    };
+    let Some(got) = python(flavour, "gateway_client.py", &[gateway.port().to_string()]) else {
+        return;
+    };
+
+    assert_eq!(got["ready"], true, "{}", gateway.program().said());
+    assert_eq!(
+        got["marked"],
+        json!(["a!", "b!"]),
+        "{}",
+        gateway.program().said()
+    );
+    assert_eq!(got["unbound"], json!(["a"]));
+    assert_eq!(got["fields"], json!([]));
+    assert_eq!(got["parameters"], json!({"top_k": 5.0, "own": true}));
+    assert_eq!(got["failure"], json!([1, "executor `ours`: not today"]));
+    assert_eq!(got["endpoints"], true);
+}
+
+#[test]
+fn our_executor_works_behind_a_gateway_of_the_first_flavour() {
+    check(Flavour::V1);
+}
+
+#[test]
+fn our_executor_works_behind_a_gateway_of_the_second_flavour() {
+    check(Flavour::V2);
+}

@@ -1,0 +1,51 @@
+"""The main job by the stock client: texts in, vectors out, compared with sentence-transformers' own.
+
+    encode.py PORT TEXTS VECTORS
+"""
+import json
+import sys
+
+import numpy as np
+from jina import Client
+
+from docs import Array, make, run
+
+client = Client(port=int(sys.argv[1]))
+with open(sys.argv[2], encoding="utf-8") as lines:
+    TEXTS = [json.loads(line)["text"] for line in lines]
+WANTED = np.fromfile(sys.argv[3], dtype="<f4").reshape(len(TEXTS), -1)
+# To stock encoders an empty text is no text.
+IS_TEXT = [text != "" for text in TEXTS]
+TEXTS, WANTED = [text for text in TEXTS if text], WANTED[IS_TEXT]
+
+
+def vectors(docs):
+    return np.stack([np.asarray(doc.embedding) for doc in docs])
+
+
+def encoded():
+    docs = client.post(
+        "/encode", make(TEXTS), request_size=32, return_type=Array, results_in_order=True, show_progress=True
+    )
+    got = vectors(docs)
+    cosine = (got * WANTED).sum(1) / np.linalg.norm(got, axis=1) / np.linalg.norm(WANTED, axis=1)
+    return {
+        "texts": [doc.text for doc in docs] == TEXTS,
+        "shape": list(got.shape),
+        "dtype": str(got.dtype),
+        "cosine": float(cosine.min()),
+        "difference": float(np.abs(got - WANTED).max()),
+    }
+
+
+def without_text():
+    docs = client.post("/encode", make(["", "a text"]), return_type=Array, results_in_order=True)
+    return [doc.embedding is not None for doc in docs]
+
+
+def unary():
+    docs = client.post("/encode", make(["a text"]), return_type=Array, stream=False)
+    return len(docs[0].embedding)
+
+
+run({case.__name__: case for case in (encoded, without_text, unary)})

@@ -1,0 +1,24 @@
+//! What the end-to-end tests are made of: the real program, stock peers, and clients of both.
+//!
+//! The tests in `it/` say what holds; this says how processes are started, watched and ended. Nothing
+//! waits for a time: everything waits for a state, and fails when that takes longer than a limit.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails, and its helpers with it"
+)]
+
+mod flow;
+mod lines;
+mod peers;
+mod program;
+pub mod raw;
+mod requests;
+mod stock;
+
+pub use flow::{TestFlow, flow_command, flow_file};
+pub use lines::{Line, Stream};
+pub use peers::{Flavour, interpreter, python, script, skipped};
+pub use program::{Program, eventually, is_alive, send};
+pub use requests::{Said, client, post, request, said, texts, texts_of};
+pub use stock::{Stock, free_port};

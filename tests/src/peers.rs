@@ -1,0 +1,87 @@
+//! Stock peers: Jina of both flavours, started as its users start it, from scripts in `peers/`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::flow::root;
+use crate::program::Program;
+
+/// Which documents a peer speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// DocArray 0.21.
+    V1,
+    /// DocArray 0.30 and later.
+    V2,
+}
+
+impl Flavour {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::V1, Self::V2];
+
+    fn folder(self) -> &'static str {
+        match self {
+            Self::V1 => "jina-v1",
+            Self::V2 => "jina-v2",
+        }
+    }
+}
+
+/// The Python of a stock peer. Without it the test is left out, and says so.
+pub fn interpreter(flavour: Flavour) -> Option<PathBuf> {
+    let folder = flavour.folder();
+    let python = peers().join(folder).join("bin/python");
+    if python.exists() {
+        return Some(python);
+    }
+    skipped(&format!(
+        "stock peer `{folder}` is not set up; `cargo xtask setup` does it"
+    ));
+    None
+}
+
+/// A script of `peers/`, to be given its arguments.
+pub fn script(flavour: Flavour, name: &str) -> Option<Command> {
+    let mut command = Command::new(interpreter(flavour)?);
+    let path = root().join("tests/peers").join(name);
+    command.arg(path);
+    quiet(&mut command);
+    Some(command)
+}
+
+/// Makes a peer write nothing beside its scripts, ask nothing of its makers, and call only who it is told
+/// to.
+pub(crate) fn quiet(command: &mut Command) {
+    command
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PYTHONUNBUFFERED", "1");
+    command
+        .env("JINA_HIDE_SURVEY", "1")
+        .env("JINA_OPTOUT_TELEMETRY", "1");
+    command.env_remove("http_proxy").env_remove("https_proxy");
+}
+
+/// Runs a script to its end and gives the JSON of its last line.
+pub fn python(flavour: Flavour, name: &str, arguments: &[String]) -> Option<Value> {
+    let mut command = script(flavour, name)?;
+    command.args(arguments);
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+    let out = program.stdout();
+    let last = out.lines().last().unwrap_or_default();
+    Some(serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {}", program.said())))
+}
+
+fn peers() -> PathBuf {
+    let given = std::env::var_os("FLOW_PEERS");
+    root().join(given.map_or_else(|| PathBuf::from(".peers"), PathBuf::from))
+}
+
+/// Says that a test is left out and why. Past the test's own output, which nobody sees of a test that
+/// passes: one that did not run must not look like it did.
+pub fn skipped(why: &str) {
+    drop(writeln!(std::io::stderr(), "SKIPPED: {why}"));
+}

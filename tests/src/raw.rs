@@ -1,0 +1,111 @@
+//! gRPC without its rules: frames as one likes them, on one HTTP/2 connection.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// The main door: a stream of requests.
+pub const CALL: &str = "/jina.JinaRPC/Call";
+
+/// One request, one reply.
+pub const SINGLE: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
+
+/// Bytes before each message: a flag and the length.
+const HEADER_LEN: usize = 5;
+
+/// A connection. Clones share it.
+#[derive(Debug)]
+pub struct Connection {
+    send: SendRequest<Full<Bytes>>,
+    /// Ends with the connection.
+    _driver: JoinSet<()>,
+}
+
+/// What came back for a call.
+#[derive(Debug)]
+pub struct Answer {
+    /// The messages.
+    pub messages: Vec<Bytes>,
+    /// `grpc-status`.
+    pub status: u16,
+    /// `grpc-message`, as it is written on the wire.
+    pub message: String,
+}
+
+impl Connection {
+    /// Connects to a port of this machine.
+    pub async fn open(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        let (send, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+        let mut driver = JoinSet::new();
+        driver.spawn(async { drop(connection.await) });
+        Self {
+            send,
+            _driver: driver,
+        }
+    }
+
+    /// Sends `body` and waits for the whole answer.
+    pub async fn call(&self, path: &str, body: Bytes) -> Answer {
+        let request = http::Request::post(format!("http://localhost{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .body(Full::new(body))
+            .unwrap();
+        let (head, body) = self
+            .send
+            .clone()
+            .send_request(request)
+            .await
+            .unwrap()
+            .into_parts();
+        let body = body.collect().await.unwrap();
+        let trailers = body.trailers().cloned().unwrap_or(head.headers);
+        let text = |name| {
+            trailers
+                .get(name)
+                .map_or("", |value| value.to_str().unwrap())
+        };
+        Answer {
+            status: text("grpc-status").parse().unwrap(),
+            message: text("grpc-message").to_owned(),
+            messages: messages(body.to_bytes()),
+        }
+    }
+}
+
+/// A message with its header.
+pub fn frame(message: &[u8]) -> Bytes {
+    let mut frame = BytesMut::from(&header(message.len())[..]);
+    frame.put_slice(message);
+    frame.freeze()
+}
+
+/// A request with its header.
+pub fn encoded(message: &impl Message) -> Bytes {
+    frame(&message.encode_to_vec())
+}
+
+/// The header of a message of this length, without the message.
+pub fn header(len: usize) -> Bytes {
+    let mut header = BytesMut::new();
+    header.put_u8(0);
+    header.put_u32(len.try_into().unwrap());
+    header.freeze()
+}
+
+fn messages(mut body: Bytes) -> Vec<Bytes> {
+    let mut messages = Vec::new();
+    while body.len() >= HEADER_LEN {
+        let header = body.split_to(HEADER_LEN);
+        let len = u32::from_be_bytes(header[1..].try_into().unwrap());
+        messages.push(body.split_to(len as usize));
+    }
+    messages
+}

@@ -1,0 +1,81 @@
+//! Stock processes that serve: an executor and a gateway, each with Jina's own command.
+
+use std::net::TcpListener;
+use std::process::Command;
+
+use crate::flow::root;
+use crate::peers::{Flavour, interpreter};
+use crate::program::Program;
+
+/// What both of Jina's servers say when they listen.
+const READY: &str = "start server bound to";
+
+/// A stock process that serves. It ends with this value.
+#[derive(Debug)]
+pub struct Stock {
+    program: Program,
+    port: u16,
+}
+
+impl Stock {
+    /// The executor of `peers/executor.py`. None: the peer is not set up.
+    pub fn executor(flavour: Flavour) -> Option<Self> {
+        // In one process, so that nothing is left of it when it is killed.
+        let arguments = [
+            "executor",
+            "--native",
+            "--name",
+            "stock",
+            "--uses",
+            "executor.yml",
+        ];
+        Self::start(flavour, &arguments)
+    }
+
+    /// A gateway before one executor, named `ours`, at this port.
+    pub fn gateway(flavour: Flavour, executor: u16) -> Option<Self> {
+        let graph = r#"{"start-gateway": ["ours"], "ours": ["end-gateway"]}"#;
+        let addresses = format!(r#"{{"ours": ["grpc://127.0.0.1:{executor}"]}}"#);
+        let described = [
+            "--graph-description",
+            graph,
+            "--deployments-addresses",
+            &addresses,
+        ];
+        Self::start(flavour, &[&["gateway"], &described[..]].concat())
+    }
+
+    fn start(flavour: Flavour, arguments: &[&str]) -> Option<Self> {
+        let port = free_port();
+        let mut command = Command::new(interpreter(flavour)?);
+        command
+            .current_dir(root().join("tests/peers"))
+            .args(["-B", "-m", "jina"])
+            .args(arguments);
+        command.args(["--port", &port.to_string()]);
+        crate::peers::quiet(&mut command);
+        let program = Program::start(command);
+        program.line(READY);
+        Some(Self { program, port })
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its process.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+/// A port that nobody listens at. Another process might take it meanwhile, which has not been seen: the
+/// kernel gives ports in turn.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port()
+}

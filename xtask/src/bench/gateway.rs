@@ -1,0 +1,132 @@
+//! What the gateway itself costs: unary calls through it to an executor that does nothing.
+//!
+//! Beside us runs the least that any gateway costs: bare tonic that forwards bytes to an echo. The
+//! bar is the ratio of the two, in the same round.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use crate::bench::process::Server;
+use crate::bench::report::{Report, Table};
+use crate::bench::request::{SIZES, Size};
+use crate::bench::{Bench, System, h2load, median, ours};
+use crate::shell;
+
+/// Ours over the bare proxy, at the two larger sizes.
+const BAR: f64 = 0.75;
+
+/// One system under load.
+struct Target {
+    name: &'static str,
+    url: String,
+    /// Requests of a run are divided by this: slow systems would take minutes.
+    slower: usize,
+    _servers: Vec<Server>,
+}
+
+const ECHO: &str = "bare tonic echo";
+const PROXY: &str = "bare tonic proxy";
+const FLOW: &str = "flow";
+const JINA: &str = "Jina 3.27";
+
+pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
+    h2load::look_for()?;
+    let targets = start(bench)?;
+    let mut table = Table::new(targets.iter().map(|target| target.name), "requests/s");
+    for size in SIZES {
+        let request = write_request(report, size)?;
+        for target in &targets {
+            answers_well(&target.url, &request)
+                .with_context(|| format!("{} does not answer", target.name))?;
+        }
+        for round in 0..bench.rounds {
+            for target in &targets {
+                let rate = h2load::run(&target.url, &request, size.requests / target.slower)?;
+                eprintln!(
+                    "{} · {} · round {round}: {rate:.0} requests/s",
+                    size.name, target.name
+                );
+                table.add(size.name, target.name, rate);
+            }
+        }
+    }
+    report.write("gateway", &table, &verdict(&table))
+}
+
+fn start(bench: &Bench) -> anyhow::Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    if bench.has(System::Bare) {
+        let (echo, echo_url) = bare(&["echo"])?;
+        let (proxy, url) = bare(&["proxy", &echo_url])?;
+        targets.push(Target {
+            name: ECHO,
+            url: echo_url,
+            slower: 1,
+            _servers: vec![echo],
+        });
+        targets.push(Target {
+            name: PROXY,
+            url,
+            slower: 1,
+            _servers: vec![proxy],
+        });
+    }
+    if bench.has(System::Flow) {
+        targets.push(target(FLOW, 1, ours::up("flows/echo.yml")?));
+    }
+    if let Some(python) = bench.jina()? {
+        targets.push(target(JINA, 20, ours::jina_noop(&python)?));
+    }
+    Ok(targets)
+}
+
+fn target(name: &'static str, slower: usize, flow: ours::Flow) -> Target {
+    let url = format!("http://127.0.0.1:{}", flow.port);
+    Target {
+        name,
+        url,
+        slower,
+        _servers: vec![flow.server],
+    }
+}
+
+/// Starts bare-tonic, whose ready line ends with its address.
+fn bare(args: &[&str]) -> anyhow::Result<(Server, String)> {
+    let server = Server::start(ours::program("bare-tonic").args(args))?;
+    let address = server
+        .ready
+        .rsplit(' ')
+        .next()
+        .context("it told no address")?;
+    let url = format!("http://{address}");
+    Ok((server, url))
+}
+
+fn write_request(report: &Report, size: &Size) -> anyhow::Result<PathBuf> {
+    let path = report.scratch("request.bin");
+    std::fs::write(&path, size.frame())?;
+    Ok(path)
+}
+
+/// h2load would count an answer with a bad grpc-status as a good one.
+fn answers_well(url: &str, request: &Path) -> anyhow::Result<()> {
+    let mut command = ours::program("bare-tonic");
+    shell::output(command.args(["call", url]).arg(request)).map(drop)
+}
+
+fn verdict(table: &Table) -> String {
+    let ratios = SIZES.iter().filter_map(|size| {
+        let rate = |system| Some(median(table.values(size.name, system)?));
+        let ratio = rate(FLOW)? / rate(PROXY)?;
+        Some(format!(
+            "- {}: flow is at {ratio:.2} of the bare proxy\n",
+            size.name
+        ))
+    });
+    let ratios: String = ratios.collect();
+    if ratios.is_empty() {
+        return ratios;
+    }
+    format!("The bar is {BAR} at the two larger sizes.\n\n{ratios}")
+}

@@ -1,0 +1,86 @@
+//! The load generator, from Debian's package nghttp2-client.
+//!
+//! It counts HTTP answers, and gRPC tells failures in trailers: so before a row of runs, one request
+//! goes through a gRPC client that looks at them.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+
+use crate::shell;
+
+const PATH: &str = "jina.JinaSingleDataRequestRPC/process_single_data";
+
+/// Four connections with 16 streams each, from one thread: the servers need the other core.
+const SHAPE: &[&str] = &["-c", "4", "-m", "16", "-t", "1"];
+
+/// Fails with what to do where h2load is not installed.
+pub(super) fn look_for() -> anyhow::Result<()> {
+    let version = shell::output(Command::new("h2load").arg("--version"));
+    version
+        .map(drop)
+        .context("h2load is needed (Debian: apt-get install nghttp2-client)")
+}
+
+/// Requests answered in a second.
+pub(super) fn run(url: &str, request: &Path, count: usize) -> anyhow::Result<f64> {
+    let mut command = Command::new("h2load");
+    command
+        .args(SHAPE)
+        .args(["-n", &count.to_string(), "-d"])
+        .arg(request);
+    command.args(["-H", "content-type: application/grpc", "-H", "te: trailers"]);
+    parse(&shell::output(command.arg(format!("{url}/{PATH}")))?)
+}
+
+fn parse(output: &str) -> anyhow::Result<f64> {
+    let line = |start: &str| output.lines().find(|line| line.starts_with(start));
+    let requests = line("requests:").context("h2load told no requests")?;
+    let count = |what: &str| {
+        let words: Vec<&str> = requests
+            .split([' ', ','])
+            .filter(|it| !it.is_empty())
+            .collect();
+        words
+            .windows(2)
+            .find(|pair| pair[1] == what)
+            .map(|pair| pair[0].to_owned())
+    };
+    ensure!(
+        count("succeeded") == count("total"),
+        "not all requests succeeded: {requests}"
+    );
+    let finished = line("finished in").context("h2load told no rate")?;
+    let rate = finished
+        .split(", ")
+        .find_map(|part| part.strip_suffix(" req/s"));
+    let Some(rate) = rate else {
+        bail!("h2load told no rate: {finished}")
+    };
+    rate.parse()
+        .with_context(|| format!("`{rate}` is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "\
+finished in 1.05s, 28697.92 req/s, 4.95MB/s
+requests: 300 total, 300 started, 300 done, 300 succeeded, 0 failed, 0 errored, 0 timeout
+status codes: 300 2xx, 0 3xx, 0 4xx, 0 5xx
+";
+
+    #[test]
+    fn the_rate_is_read() {
+        assert_eq!(parse(OUTPUT).expect("a rate"), 28_697.92);
+    }
+
+    #[test]
+    fn a_run_with_failures_does_not_count() {
+        let output = OUTPUT.replace("300 succeeded, 0 failed", "299 succeeded, 1 failed");
+        assert!(parse(&output).is_err());
+        assert!(parse("").is_err());
+    }
+}

@@ -1,0 +1,146 @@
+//! `cargo xtask bench`: us and our peers, measured in one run on one machine.
+//!
+//! One file holds one subject; each fills a [`report::Report`], which keeps raw numbers beside the
+//! summary and the description of the machine. What is measured, and why so, stands in
+//! `tests/load/README.md`. Systems take turns within each round, so that a machine that grows slow
+//! is slow for all of them; figures are medians.
+
+mod corpus;
+mod gateway;
+mod h2load;
+mod memory;
+mod ours;
+mod process;
+mod report;
+mod request;
+mod start;
+mod tutorial;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+use crate::bench::report::Report;
+use crate::{setup, shell, test};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to measure.
+    #[arg(value_enum)]
+    subject: Subject,
+
+    /// Rounds; the figures are their medians.
+    #[arg(long, default_value = "5")]
+    rounds: NonZeroUsize,
+
+    /// Who takes part.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "bare,flow")]
+    systems: Vec<System>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Subject {
+    /// Unary calls through a gateway to an executor that does nothing.
+    Gateway,
+    /// The tutorial's 10,000 documents, from `flow post` through the encoder and back.
+    Tutorial,
+    /// Resident memory, idle and after load.
+    Memory,
+    /// From `flow up` to ready.
+    Start,
+    /// All of them, one after another.
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum System {
+    /// What lies underneath: tonic without a gateway, the encoder without a flow.
+    Bare,
+    /// Us.
+    Flow,
+    /// Stock Jina, from .peers/jina-v1.
+    Jina,
+}
+
+type Measure = fn(&Bench, &mut Report) -> anyhow::Result<()>;
+
+const MEASURES: &[(Subject, Measure)] = &[
+    (Subject::Gateway, gateway::measure),
+    (Subject::Tutorial, tutorial::measure),
+    (Subject::Memory, memory::measure),
+    (Subject::Start, start::measure),
+];
+
+/// What the subjects share.
+struct Bench {
+    rounds: usize,
+    systems: Vec<System>,
+}
+
+impl Bench {
+    fn has(&self, system: System) -> bool {
+        self.systems.contains(&system)
+    }
+
+    /// Jina's Python, if Jina takes part.
+    fn jina(&self) -> anyhow::Result<Option<PathBuf>> {
+        if !self.has(System::Jina) {
+            return Ok(None);
+        }
+        let python = setup::interpreter("jina-v1");
+        python
+            .context("stock Jina is not set up: run `cargo xtask setup`")
+            .map(Some)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    build(&args.systems)?;
+    let bench = Bench {
+        rounds: args.rounds.get(),
+        systems: args.systems.clone(),
+    };
+    let mut report = Report::open()?;
+    for (subject, measure) in MEASURES {
+        if args.subject == *subject || args.subject == Subject::All {
+            measure(&bench, &mut report)?;
+        }
+    }
+    eprintln!("results are in `{}`", report.folder().display());
+    Ok(())
+}
+
+fn build(systems: &[System]) -> anyhow::Result<()> {
+    let mut command = test::cargo();
+    command.args(["build", "--release", "--package", "bare-tonic"]);
+    if systems.contains(&System::Flow) {
+        command.args(["--package", "flow-cli"]);
+    }
+    shell::run(&mut command)
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        _ if sorted.is_empty() => f64::NAN,
+        0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
+        _ => sorted[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two_middles() {
+        assert!(median(&[]).is_nan());
+        assert_eq!(median(&[3.0]), 3.0);
+        assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 90.0]), 3.0);
+    }
+}

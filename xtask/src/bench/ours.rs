@@ -1,0 +1,64 @@
+//! How the measured programs are started.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::bench::process::Server;
+
+/// A program of ours, built for release.
+pub(super) fn program(name: &str) -> Command {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root("target"), PathBuf::from);
+    let mut command = Command::new(target.join("release").join(name));
+    command.current_dir(crate::root());
+    command
+}
+
+/// A flow that is up, and where.
+pub(super) struct Flow {
+    pub(super) server: Server,
+    pub(super) port: u16,
+}
+
+/// `flow up`, ready.
+pub(super) fn up(file: &str) -> anyhow::Result<Flow> {
+    let port = free_port()?;
+    let mut command = program("flow");
+    let server = Server::start(command.args(["up", file, "--port", &port.to_string()]))?;
+    Ok(Flow { server, port })
+}
+
+/// Jina's own flow with an executor that does nothing, ready.
+pub(super) fn jina_noop(python: &Path) -> anyhow::Result<Flow> {
+    let port = free_port()?;
+    let mut command = Command::new(python);
+    command
+        .arg(root("tests/load/jina_noop.py"))
+        .arg(port.to_string());
+    Ok(Flow {
+        server: Server::start(&mut command)?,
+        port,
+    })
+}
+
+/// `flow post` of a file of documents to a flow.
+pub(super) fn post(flow: &Flow, input: &Path, output: &Path) -> Command {
+    let mut command = program("flow");
+    command
+        .arg("post")
+        .arg(format!("grpc://127.0.0.1:{}", flow.port));
+    command
+        .args(["--on", "/encode", "--request-size", "32", "--input"])
+        .arg(input);
+    command.arg("--output").arg(output);
+    command
+}
+
+pub(super) fn root(path: &str) -> PathBuf {
+    crate::root().join(path)
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

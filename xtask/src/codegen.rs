@@ -1,0 +1,109 @@
+//! Makes `crates/flow-proto/src/generated/` from `proto/`, without a system `protoc`.
+//!
+//! One change is made on the way: where a message carries documents or parameters, the generated struct
+//! carries their bytes. On the wire both are a length-delimited field, so whoever only forwards them
+//! never decodes them; see `flow_proto::Envelope`. The descriptors that reflection serves keep the
+//! real types.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use prost::Message;
+use prost_types::{FieldDescriptorProto, FileDescriptorSet, field_descriptor_proto::Type};
+
+/// Fields that are handed on unread, as (message, field).
+const OPAQUE: &[(&str, &str)] = &[
+    ("DataRequestProto", "parameters"),
+    ("DataRequestProto", "data"),
+    ("SingleDocumentRequestProto", "parameters"),
+    ("SingleDocumentRequestProto", "document"),
+];
+
+pub(crate) fn run(check: bool) -> anyhow::Result<()> {
+    let root = crate::root();
+    let committed = root.join("crates/flow-proto/src/generated");
+    let fresh = root.join("target/codegen");
+    if fresh.exists() {
+        std::fs::remove_dir_all(&fresh)?;
+    }
+    std::fs::create_dir_all(&fresh)?;
+    generate(&root.join("proto"), &fresh)?;
+    if check {
+        compare(&fresh, &committed)
+    } else {
+        install(&fresh, &committed)
+    }
+}
+
+fn generate(proto: &Path, out: &Path) -> anyhow::Result<()> {
+    let described = protox::compile(["jina.proto", "docarray_v2.proto"], [proto])
+        .context("the files in proto/ do not compile")?;
+    std::fs::write(out.join("descriptors.bin"), described.encode_to_vec())?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .emit_package(true)
+        .out_dir(out)
+        .build_transport(false)
+        .codec_path("crate::codec::EnvelopeCodec")
+        .compile_fds(with_opaque_documents(described))
+        .context("code generation failed")
+}
+
+fn with_opaque_documents(mut set: FileDescriptorSet) -> FileDescriptorSet {
+    let messages = set.file.iter_mut().flat_map(|file| &mut file.message_type);
+    for message in messages {
+        let name = message.name().to_owned();
+        for field in &mut message.field {
+            if OPAQUE.contains(&(name.as_str(), field.name())) {
+                make_opaque(field);
+            }
+        }
+    }
+    set
+}
+
+fn make_opaque(field: &mut FieldDescriptorProto) {
+    field.set_type(Type::Bytes);
+    field.type_name = None;
+    // Absent and empty differ: a request may carry no documents at all.
+    field.proto3_optional = Some(true);
+}
+
+fn compare(fresh: &Path, committed: &Path) -> anyhow::Result<()> {
+    for path in files(fresh)? {
+        let name = path.file_name().context("generated files have names")?;
+        let old = std::fs::read(committed.join(name)).unwrap_or_default();
+        if old != std::fs::read(&path)? {
+            bail!(
+                "{} is stale: run `cargo xtask codegen`",
+                committed.join(name).display()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn install(fresh: &Path, committed: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(committed)?;
+    for path in files(fresh)? {
+        let name = path.file_name().context("generated files have names")?;
+        std::fs::copy(&path, committed.join(name))?;
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        paths.push(entry?.path());
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_committed_code_is_what_the_proto_files_make() {
+        super::run(true).expect("fresh");
+    }
+}

@@ -1,0 +1,72 @@
+//! The project's own tools: `cargo xtask <command>`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it talks to whoever runs it"
+)]
+
+mod bench;
+mod codegen;
+mod setup;
+mod shell;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "xtask", about = "The project's own tools")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Sets up in .peers/ what tests and benchmarks need: the model, stock Jina, sentence-transformers.
+    Setup(setup::Args),
+
+    /// Sets up what the tests need, builds, and runs every test of the workspace.
+    Test(test::Args),
+
+    /// Reports what breaks the rules of the house: crate edges, purity, sizes, words, dead links.
+    Tidy,
+
+    /// Remakes the code generated from proto/; with --check only says whether it is fresh.
+    Codegen {
+        #[arg(long)]
+        check: bool,
+    },
+
+    /// Measures us and our peers in one run; results go to tests/load/runs/.
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Args::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Setup(args) => setup::run(&args),
+        Command::Test(args) => test::run(&args),
+        Command::Tidy => tidy::run(),
+        Command::Codegen { check } => codegen::run(check),
+        Command::Bench(args) => bench::run(&args),
+    }
+}
+
+/// The repository's top folder.
+fn root() -> &'static std::path::Path {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask/ lies in the top folder")
+}

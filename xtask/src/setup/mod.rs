@@ -1,0 +1,179 @@
+//! Sets up the stock peers that tests and benchmarks run against, in `.peers/`.
+//!
+//! | folder | what | needed by |
+//! |---|---|---|
+//! | `.peers/model` | all-MiniLM-L6-v2 | tests |
+//! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of the first flavour | tests |
+//! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of the second flavour | tests |
+//! | `.peers/torch` | sentence-transformers and ONNX Runtime; torch in `jina-v1` too | benchmarks |
+//!
+//! This file decides what is set up and says what could not be; `venv.rs` and `model.rs` make one
+//! folder each, `python.rs` runs the user's Python. A folder counts only when it is whole, so a
+//! set-up that was cut short is done again, and one that is ready costs nothing.
+
+mod model;
+mod python;
+mod venv;
+
+use std::cell::LazyCell;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+
+use crate::setup::python::Python;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only these. Without it: what the tests need, which is the model and the clients.
+    #[arg(long, value_enum)]
+    only: Vec<Group>,
+
+    /// Where to, instead of .peers/ in the repository.
+    #[arg(long)]
+    into: Option<PathBuf>,
+}
+
+/// What one asks for by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Group {
+    /// The model's files, 90 MB.
+    Model,
+    /// Stock Jina of both document flavours, 500 MB.
+    Clients,
+    /// What encoders are compared with: sentence-transformers, ONNX Runtime; 12 GB.
+    Torch,
+}
+
+/// What the tests need. They do without torch: its vectors are committed beside them.
+const FOR_TESTS: &[Group] = &[Group::Model, Group::Clients];
+
+/// A folder that could not be set up, and why.
+#[derive(Debug)]
+pub(crate) struct Missing {
+    pub(crate) name: &'static str,
+    pub(crate) why: anyhow::Error,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let folder = args.into.clone().unwrap_or_else(folder);
+    let groups = if args.only.is_empty() {
+        FOR_TESTS
+    } else {
+        &args.only
+    };
+    let missing = prepare(&folder, groups)?;
+    for Missing { name, why } in &missing {
+        eprintln!("{name}: {why:#}");
+    }
+    if !missing.is_empty() {
+        bail!(
+            "{} of the peers could not be set up in `{}`",
+            missing.len(),
+            folder.display()
+        );
+    }
+    eprintln!("all that was asked for is ready in `{}`", folder.display());
+    Ok(())
+}
+
+/// Sets up what the tests need; says what they will have to do without.
+pub(crate) fn for_tests() -> anyhow::Result<Vec<Missing>> {
+    prepare(&folder(), FOR_TESTS)
+}
+
+/// Where the peers are.
+pub(crate) fn folder() -> PathBuf {
+    crate::root().join(".peers")
+}
+
+/// The Python of one of the peers, if that peer is set up.
+pub(crate) fn interpreter(venv: &str) -> Option<PathBuf> {
+    let folder = folder().join(venv);
+    folder
+        .join(venv::READY)
+        .exists()
+        .then(|| folder.join("bin/python"))
+}
+
+fn prepare(folder: &Path, groups: &[Group]) -> anyhow::Result<Vec<Missing>> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    // Two set-ups at once would empty each other's half-made folders.
+    let lock = File::create(folder.join(".lock"))?;
+    lock.lock().context("cannot lock the peers' folder")?;
+
+    let python: Lazy = LazyCell::new(Python::find);
+    let steps = groups.iter().flat_map(|group| steps(*group));
+    Ok(steps
+        .filter_map(|step| step.run(folder, &python).err())
+        .collect())
+}
+
+/// Looked for when the first step needs it.
+type Lazy = LazyCell<anyhow::Result<Python>>;
+
+enum Step {
+    Model,
+    Venv(&'static venv::Venv),
+}
+
+fn steps(group: Group) -> Vec<Step> {
+    match group {
+        Group::Model => vec![Step::Model],
+        Group::Clients => vec![Step::Venv(&venv::JINA_V1), Step::Venv(&venv::JINA_V2)],
+        Group::Torch => vec![
+            Step::Venv(&venv::TORCH),
+            Step::Venv(&venv::JINA_V1),
+            Step::Venv(&venv::TORCH_IN_JINA_V1),
+        ],
+    }
+}
+
+impl Step {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Venv(venv) => venv.folder,
+        }
+    }
+
+    fn run(&self, folder: &Path, python: &Lazy) -> Result<(), Missing> {
+        let made = match self {
+            Self::Model if model::is_ready(folder) => Ok(()),
+            Self::Venv(venv) if venv.is_ready(folder) => Ok(()),
+            Self::Model => usable(python).and_then(|python| model::make(folder, python)),
+            Self::Venv(venv) => usable(python).and_then(|python| venv.make(folder, python)),
+        };
+        made.map_err(|why| Missing {
+            name: self.name(),
+            why,
+        })
+    }
+}
+
+/// Python is looked for once, but its absence is the reason of each step that needed it.
+fn usable(python: &Lazy) -> anyhow::Result<&Python> {
+    python
+        .as_ref()
+        .map_err(|error| anyhow::anyhow!("{error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_python_each_step_says_so_and_what_is_ready_stays_usable() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir(folder.path().join("model")).expect("a model");
+        let python: Lazy = LazyCell::new(|| Err(anyhow::anyhow!("there is no python3")));
+
+        assert!(Step::Model.run(folder.path(), &python).is_ok());
+        let missing = Step::Venv(&venv::JINA_V1)
+            .run(folder.path(), &python)
+            .expect_err("no Python");
+        assert_eq!(missing.name, "jina-v1");
+        assert_eq!(missing.why.to_string(), "there is no python3");
+    }
+}

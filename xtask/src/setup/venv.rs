@@ -1,0 +1,158 @@
+//! Virtual environments of pinned versions.
+//!
+//! They cannot be moved once made, so a marker written last says that one is whole. It holds what
+//! was asked for: change the pins, and the folder is made anew.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::setup::python::Python;
+use crate::shell;
+
+/// The marker of a folder's own set-up.
+pub(crate) const READY: &str = "ready";
+
+/// A virtual environment, or an addition to one.
+#[derive(Debug)]
+pub(crate) struct Venv {
+    pub(crate) folder: &'static str,
+    /// Written when all is installed.
+    marker: &'static str,
+    /// Versions of everything, also of what comes along; below `tests/peers/`.
+    pins: &'static str,
+    packages: &'static [&'static str],
+    /// Proves that the installed packages work together.
+    proof: &'static str,
+}
+
+pub(crate) const JINA_V1: Venv = Venv {
+    folder: "jina-v1",
+    marker: READY,
+    pins: "constraints-v1.txt",
+    packages: &["jina", "docarray", "numpy", "setuptools"],
+    proof: "import jina, docarray; jina.Client; docarray.DocumentArray",
+};
+
+pub(crate) const JINA_V2: Venv = Venv {
+    folder: "jina-v2",
+    marker: READY,
+    pins: "constraints-v2.txt",
+    packages: &["jina", "docarray", "numpy", "setuptools"],
+    proof: "import jina, docarray; jina.Client; docarray.DocList",
+};
+
+pub(crate) const TORCH: Venv = Venv {
+    folder: "torch",
+    marker: READY,
+    pins: "constraints-torch.txt",
+    packages: &[
+        "torch",
+        "sentence-transformers",
+        "onnxruntime",
+        "onnx",
+        "onnxscript",
+    ],
+    proof: "import sentence_transformers, onnxruntime",
+};
+
+/// Jina's own encoder runs in Jina's process.
+pub(crate) const TORCH_IN_JINA_V1: Venv = Venv {
+    folder: "jina-v1",
+    marker: "torch-ready",
+    pins: "constraints-v1-torch.txt",
+    packages: &["torch", "sentence-transformers", "numpy"],
+    proof: "import jina, sentence_transformers",
+};
+
+impl Venv {
+    pub(crate) fn is_ready(&self, peers: &Path) -> bool {
+        let written = fs::read_to_string(peers.join(self.folder).join(self.marker));
+        let wanted = self.stamp();
+        wanted.is_ok_and(|wanted| written.is_ok_and(|written| written == wanted))
+    }
+
+    pub(crate) fn make(&self, peers: &Path, python: &Python) -> anyhow::Result<()> {
+        let folder = peers.join(self.folder);
+        let stamp = self.stamp()?;
+        if self.marker == READY {
+            eprintln!("{}: making a virtual environment", self.folder);
+            start_anew(&folder, python)?;
+        }
+        eprintln!("{}: installing {}", self.folder, self.packages.join(", "));
+        python.install(&folder, &self.pins(), self.packages)?;
+        shell::output(Command::new(folder.join("bin/python")).args(["-c", self.proof]))
+            .context("what was installed does not work together")?;
+        mark(&folder, self.marker, &stamp)
+    }
+
+    fn pins(&self) -> std::path::PathBuf {
+        crate::root().join("tests/peers").join(self.pins)
+    }
+
+    /// What the marker holds.
+    fn stamp(&self) -> anyhow::Result<String> {
+        let pins = self.pins();
+        let pins = fs::read_to_string(&pins)
+            .with_context(|| format!("cannot read `{}`", pins.display()))?;
+        Ok(format!("# {}\n{pins}", self.packages.join(" ")))
+    }
+}
+
+fn start_anew(folder: &Path, python: &Python) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)
+            .with_context(|| format!("cannot empty `{}`", folder.display()))?;
+    }
+    python.venv(folder)
+}
+
+/// By a rename: a marker half written would be a lie.
+fn mark(folder: &Path, marker: &str, stamp: &str) -> anyhow::Result<()> {
+    let part = folder.join("marker.part");
+    fs::write(&part, stamp)?;
+    fs::rename(part, folder.join(marker)).context("cannot write the marker")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether `JINA_V1` counts as ready when its marker holds `marker`.
+    fn ready_with(marker: &str) -> bool {
+        let peers = tempfile::tempdir().expect("a folder");
+        let folder = peers.path().join(JINA_V1.folder);
+        fs::create_dir(&folder).expect("a folder");
+        mark(&folder, JINA_V1.marker, marker).expect("a marker");
+        JINA_V1.is_ready(peers.path())
+    }
+
+    #[test]
+    fn a_folder_counts_only_with_the_marker_of_todays_pins() {
+        let stamp = JINA_V1.stamp().expect("pins");
+        assert!(ready_with(&stamp));
+        assert!(!ready_with(""), "cut short");
+        assert!(
+            !ready_with(&stamp.replace("0.21.1", "0.21.0")),
+            "other pins"
+        );
+        assert!(!JINA_V1.is_ready(Path::new("/nowhere")));
+    }
+
+    #[test]
+    fn each_package_asked_for_is_pinned() {
+        for venv in [&JINA_V1, &JINA_V2, &TORCH, &TORCH_IN_JINA_V1] {
+            let pins = fs::read_to_string(venv.pins()).expect("pins");
+            for package in venv.packages {
+                let pin = format!("{package}==");
+                assert!(
+                    pins.lines().any(|line| line.starts_with(&pin)),
+                    "{package} in {}",
+                    venv.pins
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Which crate may use which: the floors of ARCHITECTURE.md.
+//!
+//! A crate may use what it stands on and everything further down, never what is beside or above it.
+//! What only tests use is free: cargo keeps it out of programs.
+
+use std::collections::BTreeMap;
+
+use crate::tidy::Finding;
+use crate::tidy::tree::{File, Tree};
+
+const FLOORS: &[(&str, &[&str])] = &[
+    ("flow-proto", &[]),
+    ("flow-core", &["flow-proto"]),
+    ("flow-kernels", &["flow-core", "flow-proto"]),
+    ("flow-net", &["flow-core", "flow-proto"]),
+    ("flow-spec", &["flow-core", "flow-proto"]),
+    (
+        "flow-gateway",
+        &["flow-spec", "flow-net", "flow-core", "flow-proto"],
+    ),
+    (
+        "flow-launch",
+        &["flow-spec", "flow-net", "flow-core", "flow-proto"],
+    ),
+    (
+        "flow-executor",
+        &["flow-net", "flow-kernels", "flow-core", "flow-proto"],
+    ),
+    // What others are measured against must not be made of us.
+    ("bare-tonic", &[]),
+];
+
+/// What an executor's package may use; never another executor.
+const EXECUTOR: &[&str] = &[
+    "flow-executor",
+    "flow-net",
+    "flow-kernels",
+    "flow-core",
+    "flow-proto",
+];
+
+/// They may use everything.
+const PROGRAMS: &[&str] = &["flow-cli", "flow-tests", "xtask"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    let manifests = tree
+        .files
+        .values()
+        .filter(|file| file.path.ends_with("Cargo.toml"));
+    let packages: BTreeMap<&str, &File> = manifests
+        .filter_map(|file| Some((package(&file.text)?, file)))
+        .collect();
+    packages
+        .iter()
+        .flat_map(|(name, file)| check_package(name, file, &packages))
+        .collect()
+}
+
+fn check_package(name: &str, file: &File, packages: &BTreeMap<&str, &File>) -> Vec<Finding> {
+    if PROGRAMS.contains(&name) {
+        return Vec::new();
+    }
+    let floor = FLOORS
+        .iter()
+        .find(|(of, _)| *of == name)
+        .map(|(_, below)| *below);
+    let executor = file.path.starts_with("executors/").then_some(EXECUTOR);
+    let Some(below) = floor.or(executor) else {
+        return vec![file.finding(
+            1,
+            &format!("`{name}` has no floor in xtask/src/tidy/edges.rs"),
+        )];
+    };
+    let used = dependencies(&file.text);
+    let ours = used
+        .into_iter()
+        .filter(|(_, used)| packages.contains_key(used));
+    let wrong = ours.filter(|(_, used)| !below.contains(used));
+    wrong
+        .map(|(line, used)| file.finding(line, &format!("`{name}` must not use `{used}`")))
+        .collect()
+}
+
+/// The name in `[package]`.
+fn package(manifest: &str) -> Option<&str> {
+    let (_, after) = manifest.split_once("[package]")?;
+    let line = after.lines().find(|line| line.starts_with("name"))?;
+    line.split('"').nth(1)
+}
+
+/// What programs are built from, with the lines that say so.
+fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (index, line) in manifest.lines().enumerate() {
+        if let Some(table) = line.strip_prefix('[') {
+            let table = table.trim_end_matches(']');
+            inside = table.ends_with("dependencies") && !table.ends_with("dev-dependencies");
+            // The long form, one table for each: `[dependencies.flow-core]`.
+            let long = table.strip_prefix("dependencies.");
+            found.extend(long.map(|name| (index + 1, name)));
+        } else if inside {
+            let name = line
+                .split(['.', '=', ' '])
+                .next()
+                .filter(|name| !name.is_empty());
+            found.extend(name.map(|name| (index + 1, name)));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is found when the package `from`, in folder `path`, has this manifest.
+    fn findings(path: &str, from: &str, manifest: &str) -> Vec<String> {
+        let manifest = format!("[package]\nname = \"{from}\"\n{manifest}");
+        let mut files = vec![(path, manifest.as_str())];
+        // They stand in a folder without floors; only the package under test is looked at.
+        let others = [
+            "flow-core",
+            "flow-net",
+            "flow-spec",
+            "flow-executor",
+            "echo",
+        ];
+        let others = others.into_iter().filter(|name| *name != from);
+        let others = others.map(|name| {
+            (
+                format!("o/{name}/Cargo.toml"),
+                format!("[package]\nname = \"{name}\"\n"),
+            )
+        });
+        let others: Vec<(String, String)> = others.collect();
+        files.extend(
+            others
+                .iter()
+                .map(|(path, text)| (path.as_str(), text.as_str())),
+        );
+        let found = check(&Tree::of(&files))
+            .into_iter()
+            .filter(|finding| finding.path == path);
+        found
+            .map(|finding| format!("{} {}", finding.line, finding.what))
+            .collect()
+    }
+
+    #[test]
+    fn an_edge_down_is_fine_and_one_up_or_beside_is_told() {
+        let check = |used: &str, expected: &[&str]| {
+            let manifest =
+                format!("[dependencies]\nserde.workspace = true\n{used}.workspace = true\n");
+            assert_eq!(
+                findings("crates/flow-net/Cargo.toml", "flow-net", &manifest),
+                expected
+            );
+        };
+        check("flow-core", &[]);
+        check("flow-spec", &["5 `flow-net` must not use `flow-spec`"]);
+        check(
+            "flow-executor",
+            &["5 `flow-net` must not use `flow-executor`"],
+        );
+    }
+
+    #[test]
+    fn an_executor_does_not_see_the_flow_it_is_in() {
+        let path = "executors/shout/Cargo.toml";
+        assert!(
+            findings(
+                path,
+                "shout",
+                "[dependencies]\nflow-executor.workspace = true\n"
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            findings(
+                path,
+                "shout",
+                "[dependencies]\nflow-spec.workspace = true\n"
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            findings(
+                path,
+                "shout",
+                "[dependencies]\necho = { path = \"../echo\" }\n"
+            )
+            .len(),
+            1
+        );
+    }
+
+    #[test]
+    fn each_form_of_a_dependency_is_seen_and_those_of_tests_are_free() {
+        let path = "crates/flow-spec/Cargo.toml";
+        let count = |manifest: &str| findings(path, "flow-spec", manifest).len();
+        assert_eq!(
+            count("[dependencies]\nflow-net = { workspace = true }\n"),
+            1
+        );
+        assert_eq!(count("[dependencies.flow-net]\nworkspace = true\n"), 1);
+        assert_eq!(
+            count("[target.'cfg(unix)'.dependencies]\nflow-net.workspace = true\n"),
+            1
+        );
+        assert_eq!(
+            count("[build-dependencies]\nflow-net.workspace = true\n"),
+            1
+        );
+        assert_eq!(count("[dev-dependencies]\nflow-net.workspace = true\n"), 0);
+    }
+
+    #[test]
+    fn a_new_crate_must_be_given_its_floor() {
+        assert_eq!(
+            findings("crates/flow-utils/Cargo.toml", "flow-utils", "").len(),
+            1
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! `cargo xtask tidy`: the rules of the house that a compiler does not check.
+//!
+//! Most of ARCHITECTURE.md's promises are absences, and an absence is easily lost. Each file in here
+//! holds the rules of one subject; a rule takes the tree and gives back what breaks it. All findings
+//! are told at once. Rules read [`tree::Tree`], never the disk, so they are tested on made-up files.
+
+mod documents;
+mod edges;
+mod logs;
+mod places;
+mod size;
+mod source;
+mod tree;
+mod unsafety;
+
+use std::fmt;
+
+use anyhow::bail;
+
+use crate::tidy::tree::Tree;
+
+/// One place that breaks one rule.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
+    edges::check,
+    places::check,
+    unsafety::check,
+    logs::check,
+    size::check,
+    documents::check,
+    unreadable,
+];
+
+pub(crate) fn run() -> anyhow::Result<()> {
+    let tree = Tree::read(crate::root())?;
+    let findings = findings(&tree);
+    for finding in &findings {
+        eprintln!("{finding}");
+    }
+    if !findings.is_empty() {
+        bail!("{} places are not tidy", findings.len());
+    }
+    eprintln!("{} files are tidy", tree.files.len());
+    Ok(())
+}
+
+fn findings(tree: &Tree) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(tree)).collect();
+    findings.sort();
+    findings
+}
+
+/// A source that is no Rust would pass every other rule.
+fn unreadable(tree: &Tree) -> Vec<Finding> {
+    let broken = tree
+        .sources()
+        .filter_map(|file| file.source.as_ref().err().map(|error| (file, error)));
+    let findings = broken.map(|(file, error)| file.finding(error.line, &error.to_string()));
+    findings.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_repository_is_tidy() {
+        let tree = Tree::read(crate::root()).expect("the tree is there");
+        let findings = findings(&tree);
+        let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "\n{}", told.join("\n"));
+    }
+
+    #[test]
+    fn a_source_that_is_no_rust_is_told() {
+        let tree = Tree::of(&[("crates/a/src/lib.rs", "fn f() {\n    )\n}")]);
+        assert_eq!(unreadable(&tree).len(), 1);
+    }
+}
