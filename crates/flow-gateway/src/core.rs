@@ -67,8 +67,8 @@ fn pool(
             .map_err(|error| bad(error.to_string()))
     };
     let replicas = placement
-        .addresses(at)
-        .iter()
+        .places(at)
+        .all()
         .map(replica)
         .collect::<Result<_, _>>()?;
     let metadata = metadata(&node.calls).map_err(bad)?;

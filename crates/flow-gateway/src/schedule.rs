@@ -155,16 +155,25 @@ impl Walk {
 
     /// Until the last node that the reply depends on is done. What is left are nodes nobody waits for.
     async fn run_to_exit(mut self) -> (Finished, Self) {
-        let exit = self.core.plan.exit;
-        while self.ending(exit).is_none() {
+        while !self.exit_is_reached() {
             if !self.step().await {
                 break;
             }
         }
-        let ending = self.ending(exit).unwrap_or(Ending::Done(None));
+        let ends = self.core.plan.exit.iter();
+        let ends: Option<Vec<Ending>> = ends.map(|source| self.ending(*source)).collect();
+        let ending = match input(ends.unwrap_or_default()) {
+            Ok(data) => Ending::Done(data),
+            Err(ending) => ending,
+        };
         let empty = Reply::new(HeaderProto::default(), None, self.call.started);
         let reply = std::mem::replace(&mut self.reply, empty);
         (Finished::of(reply, ending), self)
+    }
+
+    fn exit_is_reached(&self) -> bool {
+        let mut exit = self.core.plan.exit.iter();
+        exit.all(|source| self.ending(*source).is_some())
     }
 
     async fn run_to_end(mut self) {

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use flow_net::Bound;
-use flow_spec::{Address, NodeIdx, Placement, Plan};
+use flow_spec::{NodeIdx, Placement, Places, Plan};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -141,7 +141,7 @@ impl Launcher {
             return;
         }
         self.members.sort_by_key(|it| it.role);
-        let placement = Placement::new(self.plan.clone(), |node| addresses(&self.members, node));
+        let placement = Placement::new(self.plan.clone(), |node| places(&self.members, node));
         let text = serde_json::to_string(&placement).expect("a placement is always JSON");
         self.placed.send_replace(Some(text.into()));
         self.placement = Some(placement);
@@ -177,10 +177,10 @@ impl Launcher {
 }
 
 /// Where the replicas of a node listen.
-fn addresses(members: &[Member], node: NodeIdx) -> Vec<Address> {
+fn places(members: &[Member], node: NodeIdx) -> Places {
     let is_of = |it: &&Member| matches!(it.role, Role::Replica { node: of, .. } if of == node);
     let of_node = members.iter().filter(is_of);
-    of_node.map(|it| reachable(it.address).into()).collect()
+    Places::replicas(of_node.map(|it| reachable(it.address).into()).collect())
 }
 
 /// Where to call somebody who listens at all addresses of this machine, the IPv4 ones always among them.

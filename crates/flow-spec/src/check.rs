@@ -7,6 +7,8 @@ mod connect;
 mod node;
 mod ports;
 
+use std::num::NonZeroUsize;
+
 use crate::flow::Flow;
 use crate::problem::{Findings, Problem, Problems};
 use crate::read::PREFETCH;
@@ -18,6 +20,9 @@ use crate::spec::{FlowSpec, LogSpec};
 const NODES_MAX: usize = 1024;
 /// Where a gateway listens if nothing else is said, as in Jina: clients come from other machines.
 const EVERYWHERE: &str = "0.0.0.0";
+/// Requests under way in a whole gateway if nothing else is said: what many busy streams together may
+/// have, and with messages of some kilobytes no more than a few hundred megabytes.
+const IN_FLIGHT_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("is not zero");
 /// How long a process may take to be ready if nothing else is said, as in Jina: a model may have
 /// to be fetched first.
 const TIMEOUT_READY: std::time::Duration = std::time::Duration::from_secs(600);
@@ -70,6 +75,7 @@ fn check(spec: &FlowSpec, findings: &mut Findings) -> Flow {
             .as_ref()
             .map(|folder| folder.value.clone().into()),
         gateway: gateway(spec),
+        reload: false,
         nodes: nodes
             .map(|(name, entry)| node::node(name, entry, spec, findings))
             .collect(),
@@ -92,6 +98,7 @@ fn gateway(spec: &FlowSpec) -> Gateway {
         port: own_or(own, with, |it| it.port.as_ref()).flatten(),
         protocol: own_or(own, with, |it| it.protocol.as_ref()).unwrap_or(Protocol::Grpc),
         prefetch: own_or(own, with, |it| it.prefetch.as_ref()).unwrap_or(PREFETCH),
+        in_flight_max: IN_FLIGHT_MAX,
         env: env([spec.env.as_ref(), spec.gateway.env.as_ref()]),
         log: log(&own.log, &with.log),
         timeout_ready: own_or(own, with, |it| it.timeout_ready.as_ref())

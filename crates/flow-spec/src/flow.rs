@@ -16,6 +16,7 @@ pub struct Flow {
     pub(crate) name: Option<String>,
     pub(crate) workspace: Option<PathBuf>,
     pub(crate) gateway: Gateway,
+    pub(crate) reload: bool,
     /// As written.
     pub(crate) nodes: Vec<Node>,
     /// Over `nodes`, by their place in it.

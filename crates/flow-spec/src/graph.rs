@@ -22,8 +22,8 @@ impl Parent {
 pub(crate) struct Graph {
     /// Of each node, in the order of its `needs`.
     pub(crate) parents: Vec<Vec<Parent>>,
-    /// What the reply is made of.
-    pub(crate) exit: Parent,
+    /// What the reply is made of, in the order in which branches are merged; never empty.
+    pub(crate) exit: Vec<Parent>,
 }
 
 impl Graph {
@@ -60,7 +60,7 @@ impl Graph {
     /// For each node, whether the reply depends on it.
     pub(crate) fn awaited(&self) -> Vec<bool> {
         let mut awaited = vec![false; self.parents.len()];
-        let mut open = vec![self.exit];
+        let mut open = self.exit.clone();
         while let Some(parent) = open.pop() {
             let Parent::Node(node) = parent else { continue };
             if !awaited[node] {

@@ -47,10 +47,13 @@ pub use address::Address;
 pub use check::Checked;
 pub use config::ExecutorConfig;
 pub use flow::Flow;
-pub use place::Placement;
+pub use place::{Placement, Places};
 pub use plan::{NodeIdx, NodePlan, Plan, Source};
 pub use problem::{LoadError, Place, Position, Problem, Problems, SyntaxError};
-pub use settings::{Calls, Env, Gateway, LocalRun, Log, Protocol, Retries, Run, Uses};
+pub use settings::{
+    Batching, Calls, Env, Gateway, LocalRun, Log, Metric, Poll, Polling, Protocol, Retries, Run,
+    Uses, Workers,
+};
 pub use spec::FlowSpec;
 pub use substitute::Variables;
 

@@ -48,8 +48,10 @@ pub struct Plan {
     pub nodes: Vec<NodePlan>,
     /// Nodes that read what the client sent.
     pub entry: Vec<NodeIdx>,
-    /// What the reply is made of.
-    pub exit: Source,
+    /// What the reply is made of; several are joined in this order. Never empty.
+    pub exit: Vec<Source>,
+    /// The running flow follows changes of its file.
+    pub reload: bool,
 }
 
 /// A node of a plan.
@@ -94,11 +96,13 @@ impl From<Flow> for Plan {
         for (node, children) in nodes.iter_mut().zip(children) {
             node.children = children;
         }
-        let exit = source(flow.graph.exit, &places);
+        let exit = flow.graph.exit.iter();
+        let exit = exit.map(|it| source(*it, &places)).collect();
         let Flow {
             name,
             workspace,
             gateway,
+            reload,
             ..
         } = flow;
         Self {
@@ -108,6 +112,7 @@ impl From<Flow> for Plan {
             nodes,
             entry,
             exit,
+            reload,
         }
     }
 }

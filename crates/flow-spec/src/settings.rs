@@ -27,6 +27,8 @@ pub struct Gateway {
     pub protocol: Protocol,
     /// Requests of one stream that may be under way, unless the client asks for another number.
     pub prefetch: NonZeroUsize,
+    /// Requests of all streams and calls together that may be under way.
+    pub in_flight_max: NonZeroUsize,
     /// Set in its process.
     pub env: Env,
     /// How its process logs; none: as the program was told.
@@ -56,7 +58,7 @@ pub enum Log {
 }
 
 /// How a node is called, wherever it runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
     /// How long one call may take; none: as long as the request's own deadline says.
     pub timeout: Option<Duration>,
@@ -66,6 +68,58 @@ pub struct Calls {
     pub idempotent: bool,
     /// gRPC metadata that goes with each call, in this order.
     pub metadata: Vec<(String, String)>,
+    /// Which shards a request goes to, where there are several.
+    pub polling: Polling,
+    /// Several inputs of the node, or replies of its shards, become one array of documents; otherwise
+    /// they are handed on as the parts they are.
+    pub reduce: bool,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            timeout: None,
+            retries: Retries::Default,
+            idempotent: false,
+            metadata: Vec::new(),
+            polling: Polling::default(),
+            reduce: true,
+        }
+    }
+}
+
+/// Which shards of a node a request goes to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Poll {
+    /// One of them, in turn.
+    #[default]
+    Any,
+    /// Each of them.
+    All,
+}
+
+/// Polling by endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Polling {
+    /// For endpoints of which nothing else is said.
+    pub default: Poll,
+    /// As the file says; these go before everything else.
+    pub by_endpoint: IndexMap<String, Poll>,
+}
+
+impl Polling {
+    /// How requests to this endpoint are polled. Where the file is silent, `/search` asks every shard and
+    /// `/index` one, as in Jina.
+    #[must_use]
+    pub fn of(&self, endpoint: &str) -> Poll {
+        let written = self.by_endpoint.get(endpoint).copied();
+        written.unwrap_or(match endpoint {
+            "/search" => Poll::All,
+            "/index" => Poll::Any,
+            _ => self.default,
+        })
+    }
 }
 
 /// How often a call is tried again that certainly did not run.
@@ -103,8 +157,20 @@ pub struct LocalRun {
     pub metas: serde_json::Map<String, serde_json::Value>,
     /// Endpoint → name of the executor's method, where it differs from the executor's own binding.
     pub requests: IndexMap<String, String>,
-    /// Processes that share the node's work.
+    /// Parts that the node's own state is cut into, each with replicas of its own.
+    pub shards: NonZeroU16,
+    /// Processes that share a shard's work.
     pub replicas: NonZeroU16,
+    /// Called before the shards, with what they are to get; only where there are several.
+    pub before: Option<Uses>,
+    /// Called after the shards, with the replies of all of them; only where there are several.
+    pub after: Option<Uses>,
+    /// Threads of each process that run the executor side by side.
+    pub workers: Workers,
+    /// Endpoint or method → how requests to it share calls, where it differs from the executor's own rule.
+    pub batching: IndexMap<String, Batching>,
+    /// Names of exceptions after whose reply the process ends.
+    pub exit_on_exceptions: Vec<String>,
     /// Set in each process.
     pub env: Env,
     /// Folder the executor may keep its files in.
@@ -117,6 +183,57 @@ pub struct LocalRun {
     pub ports: Vec<u16>,
     /// How its processes log; none: as the program was told.
     pub log: Option<Log>,
+}
+
+/// Threads of one process that run its executor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Workers {
+    /// So many.
+    Number(NonZeroU16),
+    /// One for each core the process may use.
+    Auto,
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Self::Number(NonZeroU16::MIN)
+    }
+}
+
+/// How requests share calls of an executor, with Jina's names; none: as the executor says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batching {
+    /// Documents, or weight, of one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_batch_size: Option<NonZeroUsize>,
+    /// How long the oldest document may wait for company, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// What has gathered goes in one call, however much it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_all: Option<bool>,
+    /// Sizes are the executor's own weights of documents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub use_custom_metric: Option<bool>,
+    /// What sizes are counted in; a key of flow's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+    /// Whether this rule counts at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub use_dynamic_batching: Option<bool>,
+}
+
+/// What the size of a batch is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Metric {
+    /// Documents.
+    Documents,
+    /// Bytes of the documents' messages.
+    Bytes,
+    /// The executor's own weight of each document.
+    Custom,
 }
 
 /// The program that a node runs.

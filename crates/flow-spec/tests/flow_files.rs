@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flow_spec::{Address, LoadError, Placement, Plan, TextFile, Variables, load};
+use flow_spec::{Address, LoadError, Placement, Places, Plan, TextFile, Variables, load};
 
 fn load_text(text: &str) -> Result<flow_spec::Checked, LoadError> {
     load(
@@ -81,19 +81,19 @@ executors:
   - {name: c, uses: ./c, needs: [b, a], timeout_ready: -1, quiet: true}
 ";
     let plan = Plan::from(load_text(text).unwrap().flow);
-    let local = |_| vec![Address::new("127.0.0.1", 5)];
+    let local = |_| Places::replicas(vec![Address::new("127.0.0.1", 5)]);
     let placement = Placement::new(plan, local);
     let json = serde_json::to_string(&placement).unwrap();
     assert_eq!(serde_json::from_str::<Placement>(&json).unwrap(), placement);
 
     let node = |name| placement.plan.find(name).unwrap();
     assert_eq!(
-        placement.addresses(node("a")),
-        [Address::new("127.0.0.1", 5)]
+        placement.places(node("a")).shards,
+        [[Address::new("127.0.0.1", 5)]]
     );
     assert_eq!(
-        placement.addresses(node("b")),
-        [Address::new("h", 1), Address::new("k", 2)]
+        placement.places(node("b")).shards,
+        [[Address::new("h", 1), Address::new("k", 2)]]
     );
 }
 
@@ -113,7 +113,7 @@ fn children_mirror_parents() {
     assert_eq!(named(flow_spec::Source::Gateway), ["left", "right"]);
     assert_eq!(named(node("left")), ["joined"]);
     assert_eq!(named(node("joined")), [""; 0]);
-    assert_eq!(plan.exit, node("joined"));
+    assert_eq!(plan.exit, [node("joined")]);
 }
 
 /// Whatever is typed by mistake, the answer is a flow or an error.

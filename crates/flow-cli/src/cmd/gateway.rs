@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use flow_gateway::Config;
 use flow_net::{Drain, Limits, Stopped};
-use flow_spec::{Address, Placement, Plan, Run};
+use flow_spec::{Address, Placement, Places, Plan, Run};
 
 use crate::exit::{BadUsage, Exit};
 use crate::flow_file;
@@ -150,7 +150,7 @@ fn place(file: &Path, addresses: &str, shell: &Shell) -> anyhow::Result<Placemen
         )));
     }
     Ok(Placement::new(plan, |at| {
-        local.remove(&at).unwrap_or_default()
+        Places::replicas(local.remove(&at).unwrap_or_default())
     }))
 }
 

@@ -179,7 +179,7 @@ fn external(started: &Started) -> impl Iterator<Item = Row> {
         .nodes()
         .filter(|(_, node)| matches!(node.run, Run::External { .. }));
     external.flat_map(|(at, node)| {
-        started.placement.addresses(at).iter().map(|address| Row {
+        started.placement.places(at).all().map(|address| Row {
             name: node.name.to_string(),
             address: format!("{address} (external)"),
             facts: Vec::new(),

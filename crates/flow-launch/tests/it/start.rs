@@ -19,7 +19,11 @@ async fn the_gateway_is_told_where_every_replica_listens() {
     let placement: Placement =
         serde_json::from_str(&flow.line("gateway", "placement ").await).unwrap();
     assert_eq!(placement, started.placement);
-    let ports = placement.addresses.iter().flatten().map(|it| it.port);
+    let ports = placement
+        .places
+        .iter()
+        .flat_map(|it| it.all())
+        .map(|it| it.port);
     let listening = started.executors.iter().map(|it| it.address.port());
     assert!(ports.eq(listening), "{placement:?}");
 }

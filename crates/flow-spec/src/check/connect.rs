@@ -99,7 +99,7 @@ impl Connector<'_> {
         }
         Graph {
             parents,
-            exit: last,
+            exit: vec![last],
         }
     }
 

@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use flow_core::NodeName;
+use indexmap::IndexMap;
 
 use super::{TIMEOUT_READY, env, log, own_or};
 use crate::address::Address;
@@ -11,7 +12,7 @@ use crate::flow::Node;
 use crate::problem::{Findings, Problem};
 use crate::read::{Host, gives_documents_back};
 use crate::section::At;
-use crate::settings::{Calls, LocalRun, Run};
+use crate::settings::{Calls, LocalRun, Run, Workers};
 use crate::spec::{ExecutorSpec, FlowSpec, Inheritable, Method};
 
 /// Where an external executor is if only its port is written.
@@ -71,6 +72,7 @@ impl Checker<'_> {
             retries: first(retries).unwrap_or_default(),
             idempotent: self.option(|it| it.idempotent.as_ref()).unwrap_or_default(),
             metadata: self.option(|it| it.metadata.as_ref()).unwrap_or_default(),
+            ..Calls::default()
         }
     }
 
@@ -88,7 +90,13 @@ impl Checker<'_> {
                 .unwrap_or_default(),
             metas: self.option(|it| it.metas.as_ref()).unwrap_or_default(),
             requests: self.option(|it| it.requests.as_ref()).unwrap_or_default(),
+            shards: NonZeroU16::MIN,
             replicas,
+            before: None,
+            after: None,
+            workers: Workers::default(),
+            batching: IndexMap::new(),
+            exit_on_exceptions: Vec::new(),
             env: env([self.spec.env.as_ref(), self.own.env.as_ref()]),
             workspace: self.option(|it| it.workspace.as_ref()).map(PathBuf::from),
             timeout_ready: self

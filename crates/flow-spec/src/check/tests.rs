@@ -49,7 +49,8 @@ fn drawn(plan: &Plan) -> String {
         };
         drawn += &format!("{}{mark}({}) ", node.name, parents.join(", "));
     }
-    drawn + "→ " + name(&plan.exit)
+    let exit: Vec<_> = plan.exit.iter().map(name).collect();
+    drawn + "→ " + &exit.join(", ")
 }
 
 #[track_caller]

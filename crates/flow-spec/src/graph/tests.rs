@@ -11,7 +11,10 @@ fn graph(parents: &[&[i32]]) -> Graph {
         .len()
         .checked_sub(1)
         .map_or(Parent::Gateway, Parent::Node);
-    Graph { parents, exit }
+    Graph {
+        parents,
+        exit: vec![exit],
+    }
 }
 
 #[track_caller]
