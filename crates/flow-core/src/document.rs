@@ -300,6 +300,32 @@ impl Document {
         json::from_document(self)
     }
 
+    /// Some of the document's fields as JSON, as [`to_json`](Self::to_json) writes them; the others are not
+    /// even decoded.
+    pub(crate) fn fields(&self, names: &[String]) -> Map<String, Value> {
+        let message = self.message();
+        let mut raw = BytesMut::new();
+        for field in Fields::of(&message).filter_map(Result::ok) {
+            let is_wanted = |name: &String| match self.flavour {
+                Flavour::V1 => v1::is(name, &field),
+                Flavour::V2 => v2::replaces(name, &field),
+            };
+            if names.iter().any(is_wanted) {
+                raw.extend_from_slice(field.whole);
+            }
+        }
+        let part = Self {
+            flavour: self.flavour,
+            raw: raw.freeze(),
+            ..Self::default()
+        };
+        match part.to_json() {
+            Ok(Value::Object(fields)) => fields,
+            // A part of a checked document is a document; what is none has no fields.
+            _ => Map::new(),
+        }
+    }
+
     /// A document of the given flavour from JSON; a random id where it has none.
     ///
     /// # Errors

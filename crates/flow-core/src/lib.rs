@@ -9,10 +9,13 @@ mod document;
 mod failure;
 mod name;
 pub mod parameters;
+pub mod query;
+mod suggest;
 mod tensor;
 
 pub use deadline::Deadline;
 pub use document::{BadDocument, Document, DocumentArray, Flavour, from_struct, to_struct};
 pub use failure::{Chain, Code, Failure};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
+pub use suggest::closest;
 pub use tensor::{DataType, Tensor};

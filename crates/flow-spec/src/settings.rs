@@ -8,6 +8,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use flow_core::query::Query;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +74,9 @@ pub struct Calls {
     /// Several inputs of the node, or replies of its shards, become one array of documents; otherwise
     /// they are handed on as the parts they are.
     pub reduce: bool,
+    /// Only documents that match go to the node; none: all do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Query>,
 }
 
 impl Default for Calls {
@@ -84,6 +88,7 @@ impl Default for Calls {
             metadata: Vec::new(),
             polling: Polling::default(),
             reduce: true,
+            when: None,
         }
     }
 }

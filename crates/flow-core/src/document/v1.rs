@@ -26,10 +26,17 @@ fn number(name: &str) -> u32 {
     match name {
         "blob" => 2,
         "tensor" => 3,
+        "granularity" => 5,
+        "adjacency" => 6,
+        "weight" => 8,
+        "offset" => 12,
+        "location" => 13,
         "chunks" => 14,
         "matches" => 15,
         "embedding" => 16,
         "tags" => 17,
+        "scores" => 18,
+        "evaluations" => 19,
         _ => STRINGS
             .iter()
             .find(|(known, _)| *known == name)
@@ -55,6 +62,11 @@ pub(super) fn check(raw: &Bytes) -> Result<(), BadDocument> {
 
 pub(super) fn content(raw: &Bytes, name: &str) -> Option<Bytes> {
     wire::last(raw, number(name)).map(|content| raw.slice_ref(content))
+}
+
+/// Whether this is field `name`.
+pub(super) fn is(name: &str, field: &Field<'_>) -> bool {
+    number(name) == field.number
 }
 
 /// Whether setting `name` removes a field `other`.
