@@ -25,6 +25,13 @@ impl From<&str> for DataType {
     }
 }
 
+/// Most values that a shape without values stands for: 256 MiB of them. A few bytes from a stranger must
+/// not make us allocate what they like.
+const ZEROS_MAX: usize = 64 << 20;
+
+/// Most dimensions that are read, as in numpy: whoever goes through them recursively must come to an end.
+const DIMENSIONS_MAX: usize = 64;
+
 /// A dense array of any shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
@@ -77,27 +84,33 @@ impl Tensor {
         &self.buffer
     }
 
-    /// The values as 32-bit floats in row-major order; `None` if they are no floats of 4 or 8 bytes.
+    /// The values as 32-bit floats in row-major order; `None` if they are no floats of 4 or 8 bytes, or not
+    /// as many as the shape says.
     #[must_use]
     pub fn to_f32(&self) -> Option<Vec<f32>> {
-        if self.buffer.is_empty() {
-            return Some(vec![0.0; self.len()]);
+        let len = self.len();
+        if self.shape.len() > DIMENSIONS_MAX {
+            return None;
         }
-        match self.data_type.as_str() {
-            DataType::F32 => Some(self.values(f32::from_le_bytes)),
+        if self.buffer.is_empty() {
+            return (len <= ZEROS_MAX).then(|| vec![0.0; len]);
+        }
+        let values = match self.data_type.as_str() {
+            DataType::F32 => self.values(f32::from_le_bytes),
             #[allow(
                 clippy::cast_possible_truncation,
                 reason = "asked for as 32-bit floats"
             )]
-            DataType::F64 => Some(self.values(|bytes| f64::from_le_bytes(bytes) as f32)),
-            _ => None,
-        }
+            DataType::F64 => self.values(|bytes| f64::from_le_bytes(bytes) as f32),
+            _ => return None,
+        };
+        (values.len() == len).then_some(values)
     }
 
-    /// How many values there are.
+    /// How many values there are by the shape; a shape beyond all memory is `usize::MAX`.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shape.iter().map(|&length| length as usize).product()
+        len_of(&self.shape)
     }
 
     /// Whether there are no values at all.
@@ -116,6 +129,15 @@ impl Tensor {
     }
 }
 
+/// Values of an array of this shape.
+pub(crate) fn len_of(shape: &[u32]) -> usize {
+    let lengths = shape.iter().map(|&length| length as usize);
+    if lengths.clone().any(|length| length == 0) {
+        return 0;
+    }
+    lengths.fold(1, usize::saturating_mul)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +153,24 @@ mod tests {
     fn an_empty_buffer_with_a_shape_reads_as_zeros() {
         let tensor = Tensor::from_parts(vec![2, 2], DataType::F32.into(), Bytes::new());
         assert_eq!(tensor.to_f32().unwrap(), [0.0; 4]);
+    }
+
+    #[test]
+    fn a_shape_that_its_values_do_not_fill_has_none() {
+        let ones = Bytes::from_static(&[0, 0, 128, 63]);
+        let read = |shape: &[u32], buffer: &Bytes| {
+            Tensor::from_parts(shape.to_vec(), DataType::F32.into(), buffer.clone()).to_f32()
+        };
+        assert_eq!(read(&[], &ones), Some(vec![1.0]));
+        assert_eq!(read(&[1, 1], &ones), Some(vec![1.0]));
+        assert_eq!(read(&[2], &ones), None);
+        assert_eq!(read(&[u32::MAX; 3], &ones), None);
+        assert_eq!(read(&[u32::MAX; 3], &Bytes::new()), None);
+        assert_eq!(read(&[1; 65], &ones), None);
+        assert_eq!(
+            read(&[u32::MAX, u32::MAX, u32::MAX, 0], &Bytes::new()),
+            Some(vec![])
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{BadDocument, Document, Flavour};
 use crate::Tensor;
+use crate::tensor::len_of;
 
 /// Integers up to here are exact in a double, which is all that a protobuf `Struct` holds.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -120,11 +121,7 @@ fn nested(values: &[f32], shape: &[u32]) -> Value {
     match shape {
         [] | [_] => values.iter().map(|&value| float(value)).collect(),
         [_, inner @ ..] => {
-            let size = inner
-                .iter()
-                .map(|&length| length as usize)
-                .product::<usize>()
-                .max(1);
+            let size = len_of(inner).max(1);
             values
                 .chunks(size)
                 .map(|part| nested(part, inner))
