@@ -7,6 +7,7 @@
 
 mod bench;
 mod codegen;
+mod fuzz;
 mod setup;
 mod shell;
 mod test;
@@ -40,6 +41,9 @@ enum Command {
         check: bool,
     },
 
+    /// Fuzzes what reads flow files, queries, requests and documents.
+    Fuzz(fuzz::Args),
+
     /// Measures us and our peers in one run; results go to tests/load/runs/.
     Bench(bench::Args),
 }
@@ -60,6 +64,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
         Command::Codegen { check } => codegen::run(check),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Bench(args) => bench::run(&args),
     }
 }
