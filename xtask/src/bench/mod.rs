@@ -9,6 +9,7 @@ mod corpus;
 mod gateway;
 mod h2load;
 mod memory;
+mod nodes;
 mod ours;
 mod process;
 mod report;
@@ -46,6 +47,8 @@ enum Subject {
     Gateway,
     /// The tutorial's 10,000 documents, from `flow post` through the encoder and back.
     Tutorial,
+    /// What each further executor of a flow costs.
+    Nodes,
     /// Resident memory, idle and after load.
     Memory,
     /// From `flow up` to ready.
@@ -69,6 +72,7 @@ type Measure = fn(&Bench, &mut Report) -> anyhow::Result<()>;
 const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Gateway, gateway::measure),
     (Subject::Tutorial, tutorial::measure),
+    (Subject::Nodes, nodes::measure),
     (Subject::Memory, memory::measure),
     (Subject::Start, start::measure),
 ];
