@@ -40,7 +40,7 @@ const EXECUTOR: &[&str] = &[
 ];
 
 /// They may use everything.
-const PROGRAMS: &[&str] = &["flow-cli", "flow-tests", "xtask"];
+const PROGRAMS: &[&str] = &["flow-cli", "flow-fuzz", "flow-tests", "xtask"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let manifests = tree
