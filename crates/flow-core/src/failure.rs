@@ -34,20 +34,6 @@ pub enum Code {
 }
 
 impl Code {
-    /// Each of them.
-    pub const ALL: &[Self] = &[
-        Self::BadRequest,
-        Self::ExecutorFailed,
-        Self::Unavailable,
-        Self::Lost,
-        Self::DeadlineExceeded,
-        Self::Cancelled,
-        Self::Overloaded,
-        Self::TooLarge,
-        Self::Unimplemented,
-        Self::Internal,
-    ];
-
     /// The code's name, as logs and metrics show it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -67,7 +53,7 @@ impl Code {
 
     /// The name of the exception that stock clients show for it.
     #[must_use]
-    pub fn exception(self) -> &'static str {
+    fn exception(self) -> &'static str {
         match self {
             Self::BadRequest => "BadRequest",
             Self::ExecutorFailed => "ExecutorError",

@@ -2,19 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use flow_core::{Deadline, NodeName};
-use flow_net::{Bound, Drain, Health, Limits, Pool, ServeError, Stopped};
+use flow_core::NodeName;
+use flow_net::{Bound, Drain, Health, Limits, ServeError, Stopped};
 use flow_spec::Placement;
 use tokio::time::timeout;
 
-use crate::core::Core;
+use crate::attend::attend;
+use crate::current::{Current, Placed};
 use crate::grpc::{SERVICES, Wire};
-
-/// Wait between two looks at a node that is not ready, and how long one look may take.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
-const LOOK_MAX: Duration = Duration::from_secs(2);
 
 /// Where a gateway listens and what it accepts.
 #[derive(Debug, Clone)]
@@ -47,9 +43,13 @@ pub enum BindError {
 #[derive(Debug)]
 pub struct Gateway {
     bound: Bound,
-    core: Arc<Core>,
+    current: Arc<Current>,
     limits: Limits,
 }
+
+/// Gives a gateway that runs other placements.
+#[derive(Debug, Clone)]
+pub struct Placements(Arc<Current>);
 
 impl Gateway {
     /// Listens, and makes ready to call the nodes; no connection is made yet.
@@ -58,11 +58,11 @@ impl Gateway {
     ///
     /// If the port is taken, or a node's address or metadata cannot be used.
     pub async fn bind(config: &Config, placement: Placement) -> Result<Self, BindError> {
-        let core = Arc::new(Core::new(placement, config.limits)?);
+        let current = Arc::new(Current::new(placement, config.limits)?);
         let bound = Bound::listen(&config.host, config.port).await?;
         Ok(Self {
             bound,
-            core,
+            current,
             limits: config.limits,
         })
     }
@@ -73,8 +73,14 @@ impl Gateway {
         self.bound.local_addr()
     }
 
+    /// The way to other placements while the gateway runs.
+    #[must_use]
+    pub fn placements(&self) -> Placements {
+        Placements(self.current.clone())
+    }
+
     /// Answers until `drain` begins, and then finishes what is under way. Health says "serving" once
-    /// every node has a replica that does.
+    /// every node of the newest placement has once had a replica that does.
     ///
     /// # Errors
     ///
@@ -82,59 +88,47 @@ impl Gateway {
     pub async fn serve(self, drain: &Drain) -> Result<Stopped, ServeError> {
         let (health, health_service) = Health::new(SERVICES).await;
         let wire = Wire {
-            core: self.core.clone(),
+            current: self.current.clone(),
             draining: drain.watch(),
         };
         let routes = wire.routes(self.limits).add_service(health_service);
 
         let goodbye = health.say(false);
         let serving = flow_net::serve(self.bound, routes, drain, goodbye);
-        let ready = async {
-            wait_until_ready(&self.core).await;
-            health.say(true).await;
+        let draining = drain.watch();
+        let attending = async {
+            tokio::select! {
+                () = attend(self.current.watch(), &health) => {}
+                // What health says then is the goodbye's.
+                () = draining.begun() => {}
+            }
             std::future::pending().await
         };
         let stopped = tokio::select! {
             stopped = serving => stopped?,
-            stopped = ready => stopped,
+            stopped = attending => stopped,
         };
-        Ok(finish_floating(&self.core, drain, stopped).await)
+        Ok(finish_floating(&self.current, drain, stopped).await)
+    }
+}
+
+impl Placements {
+    /// Requests that begin from now on follow this placement; those under way go on as they began.
+    ///
+    /// # Errors
+    ///
+    /// If a node's address or metadata cannot be used. Then nothing changes.
+    pub fn place(&self, placement: Placement) -> Result<Placed, BindError> {
+        self.0.place(placement)
     }
 }
 
 /// Requests that were answered may still be in floating nodes.
-async fn finish_floating(core: &Core, drain: &Drain, stopped: Stopped) -> Stopped {
-    core.floating.close();
-    match timeout(drain.grace(), core.floating.wait()).await {
+async fn finish_floating(current: &Current, drain: &Drain, stopped: Stopped) -> Stopped {
+    let floating = current.core().floating.clone();
+    floating.tasks.close();
+    match timeout(drain.grace(), floating.tasks.wait()).await {
         Ok(()) => stopped,
         Err(_elapsed) => Stopped::Forced,
     }
-}
-
-async fn wait_until_ready(core: &Core) {
-    for (node, pool) in core.pools() {
-        let mut told = false;
-        while !has_ready_replica(pool).await {
-            if !told {
-                tracing::info!(executor = %node.name, "waiting for executor");
-                told = true;
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
-    }
-}
-
-async fn has_ready_replica(pool: &Pool) -> bool {
-    for replica in pool.replicas() {
-        let deadline = Deadline::after(Instant::now(), Some(LOOK_MAX));
-        let serving = replica.is_serving(deadline).await;
-        // One without a health service answered all the same.
-        let answered = serving
-            .as_ref()
-            .is_err_and(|failure| failure.code() == flow_core::Code::Unimplemented);
-        if answered || serving.is_ok_and(|serving| serving) {
-            return true;
-        }
-    }
-    false
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow_core::{Chain, Code, Deadline, Endpoint, Failure, RequestId};
-use flow_net::Draining;
-use flow_net::status::{from_failure, to_failure};
+use flow_net::status::{from_failure, to_failure, with_pushback};
+use flow_net::{Draining, Priority, Shards, Terms};
 use flow_proto::Envelope;
 use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
 use flow_proto::jina::jina_gateway_dry_run_rpc_server::JinaGatewayDryRunRpc;
@@ -24,9 +24,9 @@ use futures_util::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::core::Core;
+use crate::current::Current;
 use crate::stream::{self, Options};
-use crate::{discover, schedule};
+use crate::{discover, request};
 
 pub(crate) use services::SERVICES;
 
@@ -37,10 +37,17 @@ const IN_ORDER: &str = "__results_in_order__";
 /// The largest window a client may ask for: it decides how much of the gateway's memory it takes.
 const PREFETCH_MAX: usize = 10_000;
 
+/// When a call that found no room may come again: by then a good part of what is under way has ended.
+const COME_AGAIN: Duration = Duration::from_millis(500);
+
+/// How the shards did that a call's nodes have, as stock heads tell it.
+const TOTAL_SHARDS: &str = "total_shards";
+const FAILED_SHARDS: &str = "failed_shards";
+
 /// The gateway's end of the wire.
 #[derive(Debug, Clone)]
 pub(crate) struct Wire {
-    pub(crate) core: Arc<Core>,
+    pub(crate) current: Arc<Current>,
     pub(crate) draining: Draining,
 }
 
@@ -52,13 +59,41 @@ impl Wire {
         let asked = text(PREFETCH)
             .and_then(|text| text.parse().ok())
             .and_then(NonZeroUsize::new);
+        let usual = self.current.core().plan.gateway.prefetch;
         let most = NonZeroUsize::new(PREFETCH_MAX).unwrap_or(NonZeroUsize::MIN);
         Options {
-            window: asked.unwrap_or(self.core.plan.gateway.prefetch).min(most),
+            window: asked.unwrap_or(usual).min(most),
             in_order: text(IN_ORDER).is_some_and(|text| text.eq_ignore_ascii_case("true")),
-            deadline: deadline(metadata),
+            terms: terms(metadata),
         }
     }
+}
+
+fn terms(metadata: &MetadataMap) -> Terms {
+    Terms {
+        deadline: deadline(metadata),
+        priority: Priority::of(metadata),
+    }
+}
+
+/// There is no room for a call; on a stream it would wait.
+fn no_room(failure: &Failure) -> Status {
+    let message = format!(
+        "{}; try again in {} ms, or send on a stream, which waits",
+        failure.message(),
+        COME_AGAIN.as_millis()
+    );
+    let failure = Failure::new(failure.code(), message);
+    with_pushback(from_failure(&failure), COME_AGAIN)
+}
+
+fn with_shards(mut response: Response<Envelope>, shards: Option<Shards>) -> Response<Envelope> {
+    if let Some(Shards { total, failed }) = shards {
+        let metadata = response.metadata_mut();
+        metadata.insert(TOTAL_SHARDS, total.into());
+        metadata.insert(FAILED_SHARDS, failed.into());
+    }
+    response
 }
 
 /// `grpc-timeout` as the protocol has it: at most eight digits and a unit.
@@ -94,7 +129,7 @@ impl JinaRpc for Wire {
         let options = self.options(request.metadata());
         let requests = request.into_inner();
         let requests = requests.map(|request| request.map_err(|status| to_failure(&status)));
-        let replies = stream::replies(self.core.clone(), requests, options, self.draining.clone());
+        let replies = stream::replies(&self.current, requests, options, self.draining.clone());
         let replies = replies.map(|reply| reply.map_err(|failure| from_failure(&failure)));
         Ok(Response::new(Box::pin(replies)))
     }
@@ -107,11 +142,14 @@ impl JinaSingleDataRequestRpc for Wire {
         &self,
         request: Request<Envelope>,
     ) -> Result<Response<Envelope>, Status> {
-        let deadline = deadline(request.metadata());
-        let finished = schedule::run(&self.core, request.into_inner(), deadline).await;
+        let terms = terms(request.metadata());
+        let core = self.current.core();
+        let seat = core.room.seat_now().map_err(|full| no_room(&full))?;
+        let finished = request::run(&core, request.into_inner(), terms).await;
+        drop(seat);
         match finished.failure {
             Some(failure) if failure.code() != Code::BadRequest => Err(from_failure(&failure)),
-            _ => Ok(Response::new(finished.reply)),
+            _ => Ok(with_shards(Response::new(finished.reply), finished.shards)),
         }
     }
 }
@@ -130,7 +168,8 @@ impl JinaGatewayDryRunRpc for Wire {
             header: Some(header),
             ..Envelope::default()
         };
-        let finished = schedule::run(&self.core, empty, deadline(request.metadata())).await;
+        let core = self.current.core();
+        let finished = request::run(&core, empty, terms(request.metadata())).await;
         let status = finished.reply.header.and_then(|header| header.status);
         Ok(Response::new(status.unwrap_or_default()))
     }
@@ -149,23 +188,29 @@ impl JinaSingleDocumentRequestRpc for Wire {
         &self,
         request: Request<SingleDocumentRequestProto>,
     ) -> Result<Response<Self::stream_docStream>, Status> {
-        let mut nodes = self.core.pools();
-        let (Some((node, pool)), None) = (nodes.next(), nodes.next()) else {
+        let core = self.current.core();
+        let mut nodes = core.nodes();
+        let (Some((plan, node)), None) = (nodes.next(), nodes.next()) else {
             let message = "`stream_doc` needs a flow with exactly one executor";
             return Err(from_failure(&Failure::new(Code::Unimplemented, message)));
         };
-        let deadline = deadline(request.metadata());
+        let [pool] = node.shards.as_slice() else {
+            let message = "`stream_doc` needs an executor without shards";
+            return Err(from_failure(&Failure::new(Code::Unimplemented, message)));
+        };
+        let terms = terms(request.metadata());
         let lease = pool.lease(Instant::now()).map_err(|error| {
             from_failure(&Failure::new(Code::Unavailable, Chain(&error).to_string()))
         })?;
         let opened = lease
             .replica()
-            .stream(request.into_inner(), pool.metadata(), deadline)
+            .stream(request.into_inner(), pool.metadata(), &terms)
             .await;
-        let documents = opened.map_err(|failure| from_failure(&failure.at(node.name.as_str())))?;
-        // The lease lives as long as the stream.
+        let documents = opened.map_err(|failure| from_failure(&failure.at(plan.name.as_str())))?;
+        // The lease and the core live as long as the stream.
+        let held = (lease, core.clone());
         let documents = documents.map(move |document| {
-            let _lease = &lease;
+            let _held = &held;
             document
         });
         Ok(Response::new(Box::pin(documents)))
@@ -179,7 +224,7 @@ impl JinaDiscoverEndpointsRpc for Wire {
         request: Request<()>,
     ) -> Result<Response<EndpointsProto>, Status> {
         let deadline = deadline(request.metadata());
-        let endpoints = discover::endpoints(&self.core, deadline).await;
+        let endpoints = discover::endpoints(&self.current.core(), deadline).await;
         endpoints
             .map(Response::new)
             .map_err(|failure| from_failure(&failure))

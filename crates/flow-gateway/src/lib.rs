@@ -1,21 +1,35 @@
 //! One client stream in, the plan walked, replies out.
 //!
 //! A request walks through these files in this order: `grpc.rs` (bytes → envelope; decides nothing) →
-//! `stream.rs` (a place in the stream's window) → `schedule.rs` (which nodes are ready? send; collect;
-//! next) → `merge.rs` (several branches → one) and `specialise.rs` (what a node sees of a request) →
+//! `stream.rs` (a place in the stream's window) → `request.rs` (one request, one reply) → `schedule.rs`
+//! (which nodes are ready? send; collect; next) → `call.rs` (what a node gets: `merge.rs`, `condition.rs`,
+//! `order.rs`, `specialise.rs`) → `visit.rs` (shards, and what goes before and after them) →
 //! `flow_net::Pool`. The reply is put together in `reply.rs` and goes up the same stairs.
+//!
+//! Beside the requests, `attend.rs` watches over the nodes, and `current.rs` puts another placement in the
+//! place of the one before.
 
 #![warn(missing_docs)]
 
+mod attend;
+mod call;
+mod condition;
 mod core;
+mod current;
 mod discover;
 mod gateway;
 mod grpc;
 mod merge;
+mod offered;
+mod order;
+mod parts;
 mod reply;
+mod request;
 mod schedule;
 mod specialise;
 mod stream;
 mod target;
+mod visit;
 
-pub use gateway::{BindError, Config, Gateway};
+pub use current::Placed;
+pub use gateway::{BindError, Config, Gateway, Placements};

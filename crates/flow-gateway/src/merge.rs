@@ -24,6 +24,19 @@ pub(crate) fn merge(branches: &[Option<Bytes>]) -> Result<Option<Bytes>, Failure
     Ok(Some(merged.encode()))
 }
 
+/// The documents of all parts, one after another.
+pub(crate) fn concatenate(parts: &[Option<Bytes>]) -> Result<Option<Bytes>, Failure> {
+    let mut with_data = parts.iter().flatten();
+    let Some(first) = with_data.next() else {
+        return Ok(None);
+    };
+    let mut all = DocumentArray::decode(first)?;
+    for other in with_data {
+        all.extend(DocumentArray::decode(other)?);
+    }
+    Ok(Some(all.encode()))
+}
+
 #[cfg(test)]
 mod tests {
     use flow_core::{Code, Document, Flavour};
@@ -65,6 +78,17 @@ mod tests {
     fn equal_branches_are_not_decoded() {
         let bad = Some(Bytes::from_static(b"\xff"));
         check(&[bad.clone(), bad.clone()], bad.as_ref());
+    }
+
+    #[test]
+    fn parts_follow_one_another_with_all_their_documents() {
+        let (a, b) = (
+            data(&json!([{"id": "x", "text": "a"}])),
+            data(&json!([{"id": "x", "text": "b"}])),
+        );
+        let both = data(&json!([{"id": "x", "text": "a"}, {"id": "x", "text": "b"}]));
+        assert_eq!(concatenate(&[a, None, b]).unwrap(), both);
+        assert_eq!(concatenate(&[None]).unwrap(), None);
     }
 
     #[test]

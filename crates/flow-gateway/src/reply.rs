@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use flow_core::Failure;
 use flow_core::parameters::{RESULTS, are_trivial, decode};
+use flow_net::Shards;
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto, StatusProto, status_proto};
 use prost::Message;
@@ -18,9 +19,9 @@ pub(crate) const GATEWAY: &str = "gateway";
 
 /// How a request's walk ended.
 #[derive(Debug, Clone)]
-pub(crate) enum Ending {
-    /// Documents of the last node.
-    Done(Option<Bytes>),
+pub(crate) enum End<D = Option<Bytes>> {
+    /// These documents came out.
+    Done(D),
     /// An executor replied with a failure, and whatever documents it sent with it.
     Refused(Box<StatusProto>, Option<Bytes>),
     /// There was no reply.
@@ -34,6 +35,17 @@ pub(crate) struct Reply {
     pub(crate) parameters: Option<Bytes>,
     results: BTreeMap<String, Value>,
     routes: Vec<RouteProto>,
+    /// Of all nodes that have several.
+    shards: Option<Shards>,
+}
+
+/// One node's part in a reply.
+#[derive(Debug)]
+pub(crate) struct Visited<'n> {
+    pub(crate) node: &'n str,
+    pub(crate) started: SystemTime,
+    /// What went wrong there, wholly or in part.
+    pub(crate) status: Option<StatusProto>,
 }
 
 impl Reply {
@@ -43,14 +55,32 @@ impl Reply {
             parameters,
             results: BTreeMap::new(),
             routes: vec![route(GATEWAY, started)],
+            shards: None,
         }
     }
 
-    pub(crate) fn add_route(&mut self, node: &str, started: SystemTime, ended: SystemTime) {
+    pub(crate) fn add_route(&mut self, visited: Visited<'_>, ended: SystemTime) {
         self.routes.push(RouteProto {
             end_time: Some(ended.into()),
-            ..route(node, started)
+            status: visited.status,
+            ..route(visited.node, visited.started)
         });
+    }
+
+    pub(crate) fn add_shards(&mut self, shards: Option<Shards>) {
+        if let Some(Shards { total, failed }) = shards {
+            let all = self.shards.get_or_insert(Shards {
+                total: 0,
+                failed: 0,
+            });
+            all.total += total;
+            all.failed += failed;
+        }
+    }
+
+    /// How all shards did that were asked; none: no node has any.
+    pub(crate) fn shards(&self) -> Option<Shards> {
+        self.shards
     }
 
     /// Takes the `__results__` of an executor's reply into ours.
@@ -82,12 +112,12 @@ impl Reply {
         Some(own.encode_to_vec().into())
     }
 
-    pub(crate) fn end(mut self, ending: Ending, ended: SystemTime) -> Envelope {
+    pub(crate) fn end(mut self, end: End, ended: SystemTime) -> Envelope {
         self.routes[0].end_time = Some(Timestamp::from(ended));
-        let (status, data) = match ending {
-            Ending::Done(data) => (StatusProto::default(), data),
-            Ending::Refused(status, data) => (*status, data),
-            Ending::Failed(failure) => (failure.to_status(), None),
+        let (status, data) = match end {
+            End::Done(data) => (StatusProto::default(), data),
+            End::Refused(status, data) => (*status, data),
+            End::Failed(failure) => (failure.to_status(), None),
         };
         self.header.status = Some(status);
         let parameters = self.final_parameters();

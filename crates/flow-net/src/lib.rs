@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod bound;
+mod budget;
 mod client;
 mod describe;
 mod drain;
@@ -26,6 +27,6 @@ pub use describe::{info, with_reflection};
 pub use drain::{Drain, Draining};
 pub use health::Health;
 pub use limits::{Limits, MESSAGE_LEN_MAX};
-pub use pool::{Lease, NoReplica, Pool};
-pub use replica::{BadUri, Metadata, Replica};
+pub use pool::{Lease, Name, NoReplica, Pool};
+pub use replica::{BadUri, Metadata, Priority, Replica, Reply, Shards, Terms};
 pub use serve::{ServeError, Stopped, serve};

@@ -1,23 +1,36 @@
 //! The replicas of a node: gives away the least busy one, and tries again where that is allowed.
 
+mod names;
+
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
 
-use flow_core::{Code, Deadline, Failure};
+use flow_core::{Code, Failure};
 use flow_proto::Envelope;
 
-use crate::replica::{Metadata, Replica};
+use crate::Limits;
+use crate::budget::Budget;
+use crate::replica::{Metadata, Replica, Reply, Terms};
 use crate::retry::{self, Attempt, Policy, Verdict};
+use crate::status::Miss;
+
+pub use names::Name;
 
 /// The replicas of one node.
 #[derive(Debug)]
 pub struct Pool {
-    replicas: Vec<Arc<Replica>>,
+    /// Changes as names lead to other addresses.
+    replicas: RwLock<Vec<Arc<Replica>>>,
+    names: Vec<Name>,
+    /// How often names led elsewhere.
+    moves: AtomicU64,
+    limits: Limits,
     /// Where the search begins, so that equals are asked in turn.
     turn: AtomicUsize,
     policy: Policy,
+    budget: Mutex<Budget>,
     metadata: Metadata,
 }
 
@@ -35,17 +48,36 @@ impl Pool {
     #[must_use]
     pub fn new(replicas: Vec<Arc<Replica>>, policy: Policy, metadata: Metadata) -> Self {
         Self {
-            replicas,
+            replicas: RwLock::new(replicas),
+            names: Vec::new(),
+            moves: AtomicU64::new(0),
+            limits: Limits::default(),
             turn: AtomicUsize::new(0),
             policy,
+            budget: Mutex::new(Budget::new(Instant::now())),
             metadata,
         }
     }
 
+    /// The same with replicas behind names, which [`look_up`](Self::look_up) finds.
+    #[must_use]
+    pub fn with_names(mut self, names: Vec<Name>, limits: Limits) -> Self {
+        self.names = names;
+        self.limits = limits;
+        self
+    }
+
     /// All replicas.
     #[must_use]
-    pub fn replicas(&self) -> &[Arc<Replica>] {
-        &self.replicas
+    pub fn replicas(&self) -> Vec<Arc<Replica>> {
+        self.read(<[_]>::to_vec)
+    }
+
+    /// Another number for each time that a replica came back or was replaced: it may be another program.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        let returns: u64 = self.read(|replicas| replicas.iter().map(|it| it.returns()).sum());
+        returns.wrapping_add(self.moves.load(Ordering::Relaxed) << 32)
     }
 
     /// The replica with the fewest requests under way. One that could not be reached is taken only if
@@ -55,47 +87,48 @@ impl Pool {
     ///
     /// If there are none.
     pub fn lease(&self, now: Instant) -> Result<Lease, NoReplica> {
-        let replicas = &self.replicas;
-        if let [only] = replicas.as_slice() {
-            return Ok(Lease::of(only));
-        }
-        let start = self.turn.fetch_add(1, Ordering::Relaxed) % replicas.len().max(1);
-        let (before, from) = replicas.split_at(start);
-        let in_turn = from.iter().chain(before);
-        let chosen = in_turn.min_by_key(|replica| (replica.is_resting(now), replica.in_flight()));
-        chosen.map(Lease::of).ok_or(NoReplica)
+        self.read(|replicas| {
+            if let [only] = replicas {
+                return Ok(Lease::of(only));
+            }
+            let start = self.turn.fetch_add(1, Ordering::Relaxed) % replicas.len().max(1);
+            let (before, from) = replicas.split_at(start);
+            let in_turn = from.iter().chain(before);
+            let chosen =
+                in_turn.min_by_key(|replica| (replica.is_resting(now), replica.in_flight()));
+            chosen.map(Lease::of).ok_or(NoReplica)
+        })
     }
 
-    /// One request, one reply; tried again on other replicas as the pool's policy allows.
+    /// One request, or several parts of one, and one reply; tried again on other replicas as the pool's
+    /// policy allows.
     ///
     /// # Errors
     ///
     /// If no replica replied before the deadline.
-    pub async fn call(&self, request: &Envelope, deadline: Deadline) -> Result<Envelope, Failure> {
+    pub async fn call(&self, parts: &[Envelope], terms: &Terms) -> Result<Reply, Failure> {
+        self.budget().earn();
         let mut tries = 0;
         loop {
             tries += 1;
             let lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
-            let outcome = lease
-                .0
-                .single(request.clone(), &self.metadata, deadline)
-                .await;
+            let outcome = lease.0.call(parts, &self.metadata, terms).await;
             let now = Instant::now();
-            lease.0.note(&outcome, now);
-            let failure = match outcome {
+            let failed = outcome.as_ref().err().map(|miss| miss.failure.code());
+            lease.0.note(failed, now);
+            let miss = match outcome {
                 Ok(reply) => return Ok(reply),
-                Err(failure) => failure,
+                Err(miss) => miss,
             };
-            let attempt = self.attempt(&failure, tries, deadline.remaining(now));
-            match retry::decide(self.policy, attempt) {
+            match self.decide(&miss, tries, terms, now) {
                 Verdict::Retry(wait) => {
-                    tracing::debug!(%failure, replica = lease.0.uri(), tries, "trying again");
+                    tracing::debug!(failure = %miss.failure, replica = lease.0.uri(), tries, "trying again");
                     drop(lease);
                     tokio::time::sleep(wait).await;
                 }
-                Verdict::GiveUp => return Err(told(&failure, lease.0.uri(), tries)),
+                Verdict::GiveUp => return Err(told(&miss.failure, lease.0.uri(), tries)),
             }
         }
     }
@@ -106,19 +139,27 @@ impl Pool {
         &self.metadata
     }
 
-    fn attempt(
-        &self,
-        failure: &Failure,
-        tries: u32,
-        remaining: Option<std::time::Duration>,
-    ) -> Attempt {
-        let replicas = NonZeroUsize::new(self.replicas.len()).unwrap_or(NonZeroUsize::MIN);
-        Attempt {
-            code: failure.code(),
+    fn decide(&self, miss: &Miss, tries: u32, terms: &Terms, now: Instant) -> Verdict {
+        let replicas = self.read(<[_]>::len);
+        let attempt = Attempt {
+            code: miss.failure.code(),
             tries,
-            replicas,
-            remaining,
+            replicas: NonZeroUsize::new(replicas).unwrap_or(NonZeroUsize::MIN),
+            remaining: terms.deadline.remaining(now),
+            pushback: miss.pushback,
+        };
+        match retry::decide(self.policy, attempt) {
+            Verdict::Retry(_) if miss.answered && !self.budget().take(now) => Verdict::GiveUp,
+            verdict => verdict,
         }
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&[Arc<Replica>]) -> T) -> T {
+        look(&self.replicas.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn budget(&self) -> std::sync::MutexGuard<'_, Budget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,62 +200,4 @@ impl Drop for Lease {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Limits;
-
-    fn pool(count: u16) -> Pool {
-        let replica = |port| Replica::new(&format!("http://127.0.0.1:{port}"), Limits::default());
-        let replicas = (1..=count)
-            .map(|port| Arc::new(replica(port).unwrap()))
-            .collect();
-        Pool::new(replicas, Policy::default(), Metadata::new())
-    }
-
-    fn unreachable() -> Result<(), Failure> {
-        Err(Failure::new(Code::Unavailable, "refused"))
-    }
-
-    #[tokio::test]
-    async fn the_least_busy_replica_is_given_away() {
-        let pool = pool(3);
-        let leases: Vec<Lease> = (0..6)
-            .map(|_| pool.lease(Instant::now()).unwrap())
-            .collect();
-        for replica in pool.replicas().iter() {
-            assert_eq!(replica.in_flight(), 2);
-        }
-        drop(leases);
-        assert!(
-            pool.replicas()
-                .iter()
-                .all(|replica| replica.in_flight() == 0)
-        );
-    }
-
-    #[tokio::test]
-    async fn a_replica_that_cannot_be_reached_rests_and_comes_back() {
-        let pool = pool(2);
-        let now = Instant::now();
-        let replicas = pool.replicas();
-        replicas[0].note(&unreachable(), now);
-        for _ in 0..4 {
-            assert_eq!(pool.lease(now).unwrap().replica().uri(), replicas[1].uri());
-        }
-        assert!(!replicas[0].is_resting(now + std::time::Duration::from_millis(50)));
-        replicas[0].note(&unreachable(), now);
-        replicas[0].note(&Ok(()), now);
-        assert!(!replicas[0].is_resting(now));
-    }
-
-    #[tokio::test]
-    async fn if_all_rest_one_is_asked_all_the_same() {
-        let pool = pool(2);
-        let now = Instant::now();
-        for replica in pool.replicas().iter() {
-            replica.note(&unreachable(), now);
-        }
-        assert!(pool.lease(now).is_ok());
-        assert_eq!(self::pool(0).lease(now).unwrap_err(), NoReplica);
-    }
-}
+mod tests;

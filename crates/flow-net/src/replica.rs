@@ -1,22 +1,20 @@
 //! One running process of a node: its channel, how busy it is, and whether it is worth asking.
 
+mod call;
+
+use std::net::SocketAddr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use flow_core::{Code, Deadline, Failure};
-use flow_proto::Envelope;
-use flow_proto::jina::EndpointsProto;
-use flow_proto::jina::SingleDocumentRequestProto;
-use flow_proto::jina::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
-use flow_proto::jina::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
-use flow_proto::jina::jina_single_document_request_rpc_client::JinaSingleDocumentRequestRpcClient;
-use tonic::metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue};
+use flow_core::Code;
+use tonic::metadata::{Ascii, MetadataKey, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Request, Streaming};
 
 use crate::limits::{CONNECTION_WINDOW, Limits, STREAM_WINDOW};
-use crate::status::{to_failure, too_late};
+
+pub(crate) use call::within;
+pub use call::{Priority, Reply, Shards, Terms};
 
 /// How long a connection may take to be made: any longer, and another replica is the better choice.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -45,9 +43,12 @@ pub struct BadUri {
 #[derive(Debug)]
 pub struct Replica {
     uri: String,
+    /// The URI with the name that it was found behind.
+    found_behind: Option<String>,
     channel: Channel,
     limits: Limits,
     in_flight: AtomicUsize,
+    returns: AtomicU64,
     rest: Mutex<Rest>,
 }
 
@@ -66,19 +67,53 @@ impl Replica {
     ///
     /// If the text is not a URI.
     pub fn new(uri: &str, limits: Limits) -> Result<Self, BadUri> {
+        let endpoint = endpoint(uri)?;
+        Ok(Self::connecting(uri.to_owned(), &endpoint, limits))
+    }
+
+    /// A replica at one of the addresses behind a name. The name is what it is asked for.
+    ///
+    /// # Errors
+    ///
+    /// If the name's URI is none.
+    pub(crate) fn behind(name: &str, at: SocketAddr, limits: Limits) -> Result<Self, BadUri> {
+        let uri = uri_at(at);
+        let named = endpoint(name)?;
+        let endpoint = endpoint(&uri)?.origin(named.uri().clone());
         Ok(Self {
-            uri: uri.to_owned(),
-            channel: endpoint(uri)?.connect_lazy(),
+            found_behind: Some(name.to_owned()),
+            ..Self::connecting(uri, &endpoint, limits)
+        })
+    }
+
+    fn connecting(uri: String, endpoint: &Endpoint, limits: Limits) -> Self {
+        Self {
+            uri,
+            found_behind: None,
+            channel: endpoint.connect_lazy(),
             limits,
             in_flight: AtomicUsize::new(0),
+            returns: AtomicU64::new(0),
             rest: Mutex::default(),
-        })
+        }
     }
 
     /// Where it is.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// The URI with the name that it was found behind, if it was.
+    #[must_use]
+    pub fn found_behind(&self) -> Option<&str> {
+        self.found_behind.as_deref()
+    }
+
+    /// How often it came back after it could not be reached; it may be another one since.
+    #[must_use]
+    pub fn returns(&self) -> u64 {
+        self.returns.load(Ordering::Relaxed)
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -98,14 +133,13 @@ impl Replica {
     }
 
     /// Notes how a call went: one that could not be reached is left alone for a while.
-    pub(crate) fn note<T>(&self, outcome: &Result<T, Failure>, now: Instant) {
-        let unreachable = outcome
-            .as_ref()
-            .is_err_and(|failure| matches!(failure.code(), Code::Unavailable | Code::Lost));
+    pub(crate) fn note(&self, failed: Option<Code>, now: Instant) {
+        let unreachable = failed.is_some_and(|code| matches!(code, Code::Unavailable | Code::Lost));
         let mut rest = self.rest();
         if !unreachable {
             if rest.failures > 0 {
                 tracing::info!(replica = self.uri, "replica is back");
+                self.returns.fetch_add(1, Ordering::Relaxed);
                 *rest = Rest::default();
             }
             return;
@@ -125,69 +159,6 @@ impl Replica {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-
-    /// One request, one reply.
-    ///
-    /// # Errors
-    ///
-    /// If there is no reply. A reply that tells of a failure is a reply.
-    pub async fn single(
-        &self,
-        request: Envelope,
-        metadata: &Metadata,
-        deadline: Deadline,
-    ) -> Result<Envelope, Failure> {
-        let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
-            .max_decoding_message_size(self.limits.message_len_max)
-            .max_encoding_message_size(self.limits.message_len_max);
-        let call = client.process_single_data(prepare(request, metadata, deadline));
-        let reply = within(deadline, call).await?;
-        Ok(reply.into_inner())
-    }
-
-    /// One document in, a stream of documents out.
-    ///
-    /// # Errors
-    ///
-    /// If the stream cannot be opened.
-    pub async fn stream(
-        &self,
-        request: SingleDocumentRequestProto,
-        metadata: &Metadata,
-        deadline: Deadline,
-    ) -> Result<Streaming<SingleDocumentRequestProto>, Failure> {
-        let mut client = JinaSingleDocumentRequestRpcClient::new(self.channel.clone())
-            .max_decoding_message_size(self.limits.message_len_max)
-            .max_encoding_message_size(self.limits.message_len_max);
-        let call = client.stream_doc(prepare(request, metadata, deadline));
-        Ok(within(deadline, call).await?.into_inner())
-    }
-
-    /// What the executor offers.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be reached, or does not tell.
-    pub async fn endpoints(&self, deadline: Deadline) -> Result<EndpointsProto, Failure> {
-        let mut client = JinaDiscoverEndpointsRpcClient::new(self.channel.clone());
-        let call = client.endpoint_discovery(prepare((), &Metadata::new(), deadline));
-        Ok(within(deadline, call).await?.into_inner())
-    }
-
-    /// Whether the executor says that it is serving.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be reached, or has no health service.
-    pub async fn is_serving(&self, deadline: Deadline) -> Result<bool, Failure> {
-        use tonic_health::pb::health_check_response::ServingStatus;
-        use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
-
-        let mut client = HealthClient::new(self.channel.clone());
-        let request = prepare(HealthCheckRequest::default(), &Metadata::new(), deadline);
-        let reply = within(deadline, client.check(request)).await?;
-        Ok(reply.into_inner().status() == ServingStatus::Serving)
-    }
 }
 
 /// The settings of every connection that we open.
@@ -205,33 +176,7 @@ pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
         .initial_connection_window_size(CONNECTION_WINDOW))
 }
 
-fn prepare<T>(message: T, metadata: &Metadata, deadline: Deadline) -> Request<T> {
-    let mut request = Request::new(message);
-    add(request.metadata_mut(), metadata);
-    if let Some(left) = deadline.remaining(Instant::now()) {
-        // The other side learns how long anybody will wait.
-        request.set_timeout(left);
-    }
-    request
-}
-
-fn add(to: &mut MetadataMap, metadata: &Metadata) {
-    for (key, value) in metadata {
-        to.insert(key.clone(), value.clone());
-    }
-}
-
-/// The call's outcome, or that the deadline passed first.
-pub(crate) async fn within<T>(
-    deadline: Deadline,
-    call: impl Future<Output = Result<T, tonic::Status>>,
-) -> Result<T, Failure> {
-    let outcome = match deadline.instant() {
-        None => call.await,
-        Some(end) => match tokio::time::timeout_at(end.into(), call).await {
-            Ok(outcome) => outcome,
-            Err(_elapsed) => return Err(too_late()),
-        },
-    };
-    outcome.map_err(|status| to_failure(&status))
+/// `http://address:port`.
+pub(crate) fn uri_at(at: SocketAddr) -> String {
+    format!("http://{at}")
 }

@@ -4,6 +4,9 @@
 //! other side said that it is unavailable. What may have run (a connection that broke, a replica that
 //! died) is tried again only where the flow says that running twice does no harm. A failure of the
 //! executor's own code is an answer and never tried again, and neither is anything past the deadline.
+//!
+//! The other side has a say: it may ask for a time to pass, or for no further try. One that is too busy
+//! and names a time is taken at its word.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -40,6 +43,17 @@ pub struct Attempt {
     pub replicas: NonZeroUsize,
     /// What is left until the deadline, if there is one.
     pub remaining: Option<Duration>,
+    /// What the other side said.
+    pub pushback: Option<Pushback>,
+}
+
+/// What a replica that did not do the work says of trying again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pushback {
+    /// Not before this time has passed.
+    After(Duration),
+    /// Not at all.
+    Never,
 }
 
 /// What to do about it.
@@ -57,6 +71,8 @@ pub fn decide(policy: Policy, attempt: Attempt) -> Verdict {
     let retryable = match attempt.code {
         Code::Unavailable => true,
         Code::Lost => policy.idempotent,
+        // Refused before it ran; whoever says no time does not expect us back.
+        Code::Overloaded => matches!(attempt.pushback, Some(Pushback::After(_))),
         _ => false,
     };
     let replicas = u32::try_from(attempt.replicas.get()).unwrap_or(u32::MAX);
@@ -66,7 +82,11 @@ pub fn decide(policy: Policy, attempt: Attempt) -> Verdict {
     if !retryable || attempt.tries > allowed {
         return Verdict::GiveUp;
     }
-    let wait = wait(attempt.tries, replicas);
+    let wait = match attempt.pushback {
+        None => wait(attempt.tries, replicas),
+        Some(Pushback::After(wait)) => wait,
+        Some(Pushback::Never) => return Verdict::GiveUp,
+    };
     let too_late = attempt.remaining.is_some_and(|left| left <= wait);
     if too_late {
         Verdict::GiveUp
@@ -98,6 +118,7 @@ mod tests {
             tries,
             replicas,
             remaining: None,
+            pushback: None,
         }
     }
 
@@ -216,5 +237,28 @@ mod tests {
             ..late
         };
         check(Policy::default(), early, Verdict::Retry(ms(50)));
+    }
+
+    #[test]
+    fn the_other_side_says_when_and_whether() {
+        let asked = |code, pushback| Attempt {
+            pushback: Some(pushback),
+            ..attempt(code, 1, 2)
+        };
+        let policy = Policy::default();
+        let (after, never) = (Pushback::After(ms(70)), Pushback::Never);
+        check(
+            policy,
+            asked(Code::Unavailable, after),
+            Verdict::Retry(ms(70)),
+        );
+        check(
+            policy,
+            asked(Code::Overloaded, after),
+            Verdict::Retry(ms(70)),
+        );
+        check(policy, asked(Code::Unavailable, never), Verdict::GiveUp);
+        check(policy, asked(Code::Overloaded, never), Verdict::GiveUp);
+        check(policy, asked(Code::ExecutorFailed, after), Verdict::GiveUp);
     }
 }

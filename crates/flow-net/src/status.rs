@@ -1,7 +1,11 @@
 //! The one table between our failures and gRPC's statuses.
 
+use std::time::Duration;
+
 use flow_core::{Code, Failure};
 use tonic::Status;
+
+use crate::retry::Pushback;
 
 /// How a failure is told where a whole call failed, rather than one request's reply.
 ///
@@ -35,6 +39,60 @@ pub fn to_failure(status: &Status) -> Failure {
         other => other,
     };
     Failure::new(code, with_causes(message, cause))
+}
+
+/// A call without a reply, and what else is known of it.
+#[derive(Debug)]
+pub(crate) struct Miss {
+    pub(crate) failure: Failure,
+    /// The other side is alive and said so; otherwise the connection broke, or never was.
+    pub(crate) answered: bool,
+    /// What the other side wants to happen next.
+    pub(crate) pushback: Option<Pushback>,
+}
+
+impl Miss {
+    pub(crate) fn unanswered(failure: Failure) -> Self {
+        Self {
+            failure,
+            answered: false,
+            pushback: None,
+        }
+    }
+
+    pub(crate) fn of(status: &Status) -> Self {
+        Self {
+            failure: to_failure(status),
+            // A status that our own side made has the error that led to it.
+            answered: std::error::Error::source(status).is_none(),
+            pushback: pushback(status),
+        }
+    }
+}
+
+impl From<Miss> for Failure {
+    fn from(miss: Miss) -> Self {
+        miss.failure
+    }
+}
+
+/// In which a server says when a call may be tried again, in milliseconds; never, if that is no number.
+const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
+fn pushback(status: &Status) -> Option<Pushback> {
+    let text = status.metadata().get(PUSHBACK)?.to_str().ok();
+    let after = text.and_then(|text| text.parse().ok());
+    Some(after.map_or(Pushback::Never, |ms| {
+        Pushback::After(Duration::from_millis(ms))
+    }))
+}
+
+/// Tells the caller of a failed call when to try again.
+#[must_use]
+pub fn with_pushback(mut status: Status, after: Duration) -> Status {
+    let ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+    status.metadata_mut().insert(PUSHBACK, ms.into());
+    status
 }
 
 /// The connection closed under a request that was still waiting to be sent: it certainly did not run.
@@ -136,6 +194,28 @@ mod tests {
         }
         let other = Status::cancelled("the caller has gone");
         assert_eq!(to_failure(&other).code(), Code::Cancelled);
+    }
+
+    #[test]
+    fn a_server_says_when_to_try_again() {
+        let check = |text: Option<&'static str>, expected: Option<Pushback>| {
+            let mut status = Status::resource_exhausted("full");
+            if let Some(text) = text {
+                let value = tonic::metadata::MetadataValue::from_static(text);
+                status.metadata_mut().insert(PUSHBACK, value);
+            }
+            assert_eq!(Miss::of(&status).pushback, expected);
+        };
+        check(None, None);
+        check(
+            Some("250"),
+            Some(Pushback::After(Duration::from_millis(250))),
+        );
+        check(Some("-1"), Some(Pushback::Never));
+        check(Some("soon"), Some(Pushback::Never));
+        let told = with_pushback(Status::resource_exhausted("full"), Duration::from_secs(1));
+        let after = Pushback::After(Duration::from_secs(1));
+        assert_eq!(Miss::of(&told).pushback, Some(after));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `flow gateway`: the process clients talk to.
 //!
-//! It is started by `flow up`, which writes a placement to its standard input, or by people who run
+//! It is started by `flow up`, which writes placements to its standard input, or by people who run
 //! executors themselves and say where.
 
+mod placements;
+
 use std::collections::BTreeMap;
-use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use flow_spec::{Address, Placement, Places, Plan, Run};
 use crate::exit::{BadUsage, Exit};
 use crate::flow_file;
 use crate::shell::Shell;
+use placements::Source;
 
 /// What the gateway calls itself when it is ready.
 const NAME: &str = "gateway";
@@ -36,7 +38,8 @@ pub(crate) struct Gateway {
     /// Where executors listen that the flow would start: node to list of addresses, as JSON.
     #[arg(long, value_name = "JSON", requires = "file", default_value = "{}")]
     addresses: String,
-    /// Read a placed plan as one line of JSON; `-` is standard input.
+    /// Read a placed plan as one line of JSON; `-` is standard input, where each further line is a plan
+    /// that takes the place of the one before.
     #[arg(long, value_name = "FILE", conflicts_with = "file", hide = true)]
     placement: Option<PathBuf>,
     /// Address to listen at, in place of the file's.
@@ -67,8 +70,9 @@ pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit>
 
 async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Result<Exit> {
     let draining = drain.watch();
+    let mut more = Source::of(gateway.placement.as_deref());
     let placement = tokio::select! {
-        placement = placement(gateway, shell) => placement?,
+        placement = placement(gateway, &mut more, shell) => placement?,
         () = draining.begun() => return Ok(Exit::Fine),
     };
     let config = config(gateway, &placement.plan);
@@ -81,7 +85,12 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
         &BTreeMap::new(),
         to_launcher,
     ));
-    match serving.serve(drain).await? {
+    let placements = serving.placements();
+    let stopped = tokio::select! {
+        stopped = serving.serve(drain) => stopped?,
+        stopped = more.follow(&placements) => stopped,
+    };
+    match stopped {
         Stopped::Clean => Ok(Exit::Fine),
         Stopped::Forced => {
             tracing::warn!("the grace period ended with requests under way");
@@ -101,33 +110,15 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
     }
 }
 
-async fn placement(gateway: &Gateway, shell: &Shell) -> anyhow::Result<Placement> {
-    match (&gateway.placement, &gateway.file) {
-        (Some(path), _) => read(path).await,
-        (None, Some(file)) => place(file, &gateway.addresses, shell),
-        (None, None) => bail!("there is neither a flow file nor a placement"),
+async fn placement(
+    gateway: &Gateway,
+    source: &mut Source,
+    shell: &Shell,
+) -> anyhow::Result<Placement> {
+    match &gateway.file {
+        Some(file) => place(file, &gateway.addresses, shell),
+        None => source.first().await,
     }
-}
-
-/// Reads a placement. Standard input may stay empty for as long as executors load their models.
-async fn read(path: &Path) -> anyhow::Result<Placement> {
-    let text = if path == Path::new("-") {
-        tokio::task::spawn_blocking(first_line).await??
-    } else {
-        std::fs::read_to_string(path)
-            .with_context(|| BadUsage(format!("cannot read placement `{}`", path.display())))?
-    };
-    serde_json::from_str(&text).with_context(|| BadUsage("the placement is not valid".to_owned()))
-}
-
-fn first_line() -> anyhow::Result<String> {
-    let mut line = String::new();
-    let len = std::io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .context("cannot read standard input")?;
-    anyhow::ensure!(len > 0, "standard input ended before there was a placement");
-    Ok(line)
 }
 
 /// Places the nodes of a flow file where `addresses` says.

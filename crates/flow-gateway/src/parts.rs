@@ -1,0 +1,77 @@
+//! Documents on their way between nodes: one array mostly, several where nobody merged them.
+
+use bytes::Bytes;
+use flow_spec::Source;
+
+/// Documents, and whose they are.
+#[derive(Debug, Clone)]
+pub(crate) struct Part {
+    pub(crate) data: Option<Bytes>,
+    pub(crate) from: Source,
+}
+
+/// What a node gets or makes; never nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    first: Part,
+    /// Empty on linear flows, and then it takes no memory of its own.
+    more: Vec<Part>,
+}
+
+impl Parts {
+    pub(crate) fn one(data: Option<Bytes>, from: Source) -> Self {
+        Self {
+            first: Part { data, from },
+            more: Vec::new(),
+        }
+    }
+
+    /// All parts of all of them, in order; none if there is nothing to join.
+    pub(crate) fn joined(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut all = all.into_iter();
+        let mut joined = all.next()?;
+        for next in all {
+            joined.more.push(next.first);
+            joined.more.extend(next.more);
+        }
+        Some(joined)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Part> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    pub(crate) fn is_one(&self) -> bool {
+        self.more.is_empty()
+    }
+
+    /// The documents of a single part, or of each of several.
+    pub(crate) fn data(&self) -> Vec<Option<Bytes>> {
+        self.iter().map(|part| part.data.clone()).collect()
+    }
+
+    pub(crate) fn first(&self) -> &Part {
+        &self.first
+    }
+
+    /// Changes the documents of each part.
+    pub(crate) fn try_map<E>(
+        self,
+        mut change: impl FnMut(Option<Bytes>) -> Result<Option<Bytes>, E>,
+    ) -> Result<Self, E> {
+        let mut change = |part: Part| -> Result<Part, E> {
+            Ok(Part {
+                data: change(part.data)?,
+                from: part.from,
+            })
+        };
+        Ok(Self {
+            first: change(self.first)?,
+            more: self
+                .more
+                .into_iter()
+                .map(change)
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}

@@ -1,0 +1,53 @@
+use super::*;
+use crate::Limits;
+
+fn pool(count: u16) -> Pool {
+    let replica = |port| Replica::new(&format!("http://127.0.0.1:{port}"), Limits::default());
+    let replicas = (1..=count)
+        .map(|port| Arc::new(replica(port).unwrap()))
+        .collect();
+    Pool::new(replicas, Policy::default(), Metadata::new())
+}
+
+#[tokio::test]
+async fn the_least_busy_replica_is_given_away() {
+    let pool = pool(3);
+    let leases: Vec<Lease> = (0..6)
+        .map(|_| pool.lease(Instant::now()).unwrap())
+        .collect();
+    for replica in pool.replicas().iter() {
+        assert_eq!(replica.in_flight(), 2);
+    }
+    drop(leases);
+    assert!(
+        pool.replicas()
+            .iter()
+            .all(|replica| replica.in_flight() == 0)
+    );
+}
+
+#[tokio::test]
+async fn a_replica_that_cannot_be_reached_rests_and_comes_back() {
+    let pool = pool(2);
+    let now = Instant::now();
+    let replicas = pool.replicas();
+    replicas[0].note(Some(Code::Unavailable), now);
+    for _ in 0..4 {
+        assert_eq!(pool.lease(now).unwrap().replica().uri(), replicas[1].uri());
+    }
+    assert!(!replicas[0].is_resting(now + std::time::Duration::from_millis(50)));
+    replicas[0].note(Some(Code::Unavailable), now);
+    replicas[0].note(None, now);
+    assert!(!replicas[0].is_resting(now));
+}
+
+#[tokio::test]
+async fn if_all_rest_one_is_asked_all_the_same() {
+    let pool = pool(2);
+    let now = Instant::now();
+    for replica in pool.replicas().iter() {
+        replica.note(Some(Code::Unavailable), now);
+    }
+    assert!(pool.lease(now).is_ok());
+    assert_eq!(self::pool(0).lease(now).unwrap_err(), NoReplica);
+}
