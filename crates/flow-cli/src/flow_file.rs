@@ -17,7 +17,18 @@ pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
         env: shell.variables.clone().into_iter().collect(),
         ..Variables::default()
     };
-    Ok(flow_spec::load(TextFile { path, text: &text }, &variables)?)
+    let beside = path.parent().unwrap_or(Path::new(""));
+    let files = |name: &str| read_named(Path::new(name), beside);
+    let file = TextFile { path, text: &text };
+    Ok(flow_spec::load_with(file, &variables, &files)?)
+}
+
+/// Reads a file that a flow file names: from where the command was typed, or else beside the flow file.
+fn read_named(name: &Path, beside: &Path) -> Result<String, String> {
+    let places = [name.to_owned(), beside.join(name)];
+    let found = places.iter().find(|path| path.is_file());
+    let path = found.ok_or("there is no such file here or beside the flow file")?;
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
 /// Shows what is legal in a file but worth a look, on stderr.

@@ -3,7 +3,9 @@
 //! Every problem is found in one go, those of reading the file included. This file settles
 //! inheritance and the gateway; `check/node.rs` does each node, `check/connect.rs` the graph.
 
+mod advice;
 mod connect;
+mod external;
 mod node;
 mod ports;
 
@@ -43,6 +45,7 @@ impl Flow {
     /// All problems of the file, in its order.
     pub fn check(mut spec: FlowSpec) -> Result<Checked, Problems> {
         let mut findings = std::mem::take(&mut spec.findings);
+        connect::leave_out_inspections(&mut spec, &mut findings);
         if spec.executors.len() > NODES_MAX {
             findings.problem(too_many(&spec));
             return Err(Problems::sorted(findings.problems));
@@ -68,6 +71,10 @@ fn check(spec: &FlowSpec, findings: &mut Findings) -> Flow {
     let graph = connect::graph(spec, &names, findings);
     ports::check(spec, findings);
     let nodes = names.into_iter().zip(&spec.executors);
+    let nodes: Vec<_> = nodes
+        .map(|(name, entry)| node::node(name, entry, spec, findings))
+        .collect();
+    advice::give(spec, &nodes, &graph, findings);
     Flow {
         name: spec.name.as_ref().map(|name| name.value.clone()),
         workspace: spec
@@ -75,10 +82,8 @@ fn check(spec: &FlowSpec, findings: &mut Findings) -> Flow {
             .as_ref()
             .map(|folder| folder.value.clone().into()),
         gateway: gateway(spec),
-        reload: false,
-        nodes: nodes
-            .map(|(name, entry)| node::node(name, entry, spec, findings))
-            .collect(),
+        reload: spec.reload.as_ref().is_some_and(|reload| reload.value),
+        nodes,
         graph,
     }
 }
@@ -98,7 +103,7 @@ fn gateway(spec: &FlowSpec) -> Gateway {
         port: own_or(own, with, |it| it.port.as_ref()).flatten(),
         protocol: own_or(own, with, |it| it.protocol.as_ref()).unwrap_or(Protocol::Grpc),
         prefetch: own_or(own, with, |it| it.prefetch.as_ref()).unwrap_or(PREFETCH),
-        in_flight_max: IN_FLIGHT_MAX,
+        in_flight_max: own_or(own, with, |it| it.in_flight_max.as_ref()).unwrap_or(IN_FLIGHT_MAX),
         env: env([spec.env.as_ref(), spec.gateway.env.as_ref()]),
         log: log(&own.log, &with.log),
         timeout_ready: own_or(own, with, |it| it.timeout_ready.as_ref())

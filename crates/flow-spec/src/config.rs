@@ -10,6 +10,7 @@ use crate::keys;
 use crate::problem::{Findings, LoadError, Problem, Problems, SyntaxError};
 use crate::read;
 use crate::section::Section;
+use crate::settings::{Batching, LocalRun, Uses};
 use crate::substitute::{Variables, substitute};
 use crate::yaml;
 
@@ -24,6 +25,8 @@ pub struct ExecutorConfig {
     pub metas: Map<String, Value>,
     /// Endpoint → name of the method.
     pub requests: IndexMap<String, String>,
+    /// Endpoint or method → how requests to it share calls.
+    pub batching: IndexMap<String, Batching>,
     /// Folder it may keep its files in.
     pub workspace: Option<PathBuf>,
 }
@@ -60,7 +63,15 @@ fn parse(
 ) -> Result<ExecutorConfig, SyntaxError> {
     let root = substitute(yaml::parse(text)?, variables, findings);
     root.report_duplicates(findings);
-    let section = Section::read(Some(&root), &keys::EXECUTOR_CONFIG, findings);
+    Ok(read(&root, findings))
+}
+
+/// Reads a config from its root, or from where it stands in a flow file.
+pub(crate) fn read(root: &yaml::Node, findings: &mut Findings) -> ExecutorConfig {
+    let section = Section::read(Some(root), &keys::EXECUTOR_CONFIG, findings);
+    if let Some(version) = section.get("version") {
+        read::version(version, findings);
+    }
     let jtype = section
         .value("jtype", findings, read::text)
         .map(|jtype| jtype.value);
@@ -71,24 +82,64 @@ fn parse(
         );
         findings.problem(problem.remedy("write `jtype:` and its name at the top"));
     }
-    let object = |key, findings: &mut Findings| {
-        section
-            .value(key, findings, read::object)
-            .map(|at| at.value)
-            .unwrap_or_default()
-    };
-    Ok(ExecutorConfig {
+    ExecutorConfig {
         jtype: jtype.or_else(|| root.tag.clone()).unwrap_or_default(),
-        with: object("with", findings),
-        metas: object("metas", findings),
-        requests: section
-            .value("requests", findings, read::requests)
-            .map(|at| at.value)
-            .unwrap_or_default(),
+        with: section.or_default("with", findings, read::object),
+        metas: section.or_default("metas", findings, read::object),
+        requests: section.or_default("requests", findings, read::requests),
+        batching: section.or_default("dynamic_batching", findings, read::batching),
         workspace: section
             .value("workspace", findings, read::text)
             .map(|at| at.value.into()),
-    })
+    }
+}
+
+impl ExecutorConfig {
+    /// The program that it is for: `SentenceEncoder` is `sentence-encoder`.
+    #[must_use]
+    pub fn uses(&self) -> Uses {
+        match self.jtype.as_str() {
+            "BaseExecutor" => read::gives_documents_back(),
+            jtype => Uses::Named(kebab(jtype)),
+        }
+    }
+
+    /// Whether it only says which executor it is for.
+    pub(crate) fn is_bare(&self) -> bool {
+        let jtype = self.jtype.clone();
+        *self
+            == Self {
+                jtype,
+                ..Self::default()
+            }
+    }
+
+    /// Makes it what a node runs. The flow's word counts before the config's, key by key.
+    pub fn overlay(self, run: &mut LocalRun) {
+        run.uses = self.uses();
+        run.with = merged(self.with, std::mem::take(&mut run.with));
+        run.metas = merged(self.metas, std::mem::take(&mut run.metas));
+        run.requests = merged(self.requests, std::mem::take(&mut run.requests));
+        run.batching = merged(self.batching, std::mem::take(&mut run.batching));
+        run.workspace = run.workspace.take().or(self.workspace);
+    }
+}
+
+fn merged<M: Extend<(K, V)> + IntoIterator<Item = (K, V)>, K, V>(mut under: M, over: M) -> M {
+    under.extend(over);
+    under
+}
+
+/// A type's name as programs are named.
+fn kebab(jtype: &str) -> String {
+    let mut name = String::new();
+    for letter in jtype.chars() {
+        if letter.is_uppercase() && !name.is_empty() && !name.ends_with('-') {
+            name.push('-');
+        }
+        name.extend(letter.to_lowercase());
+    }
+    name
 }
 
 #[cfg(test)]

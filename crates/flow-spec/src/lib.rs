@@ -26,6 +26,7 @@
 mod address;
 mod check;
 mod config;
+mod files;
 mod flow;
 mod graph;
 mod keys;
@@ -46,6 +47,7 @@ use std::path::Path;
 pub use address::Address;
 pub use check::Checked;
 pub use config::ExecutorConfig;
+pub use files::{Files, NoFiles};
 pub use flow::Flow;
 pub use place::{Placement, Places};
 pub use plan::{NodeIdx, NodePlan, Plan, Source};
@@ -66,13 +68,26 @@ pub struct TextFile<'f> {
     pub text: &'f str,
 }
 
-/// Reads and checks a flow file.
+/// Reads and checks a flow file that names no other files.
 ///
 /// # Errors
 /// If the text is not YAML, or with all problems that it has as a flow.
 pub fn load(file: TextFile<'_>, variables: &Variables) -> Result<Checked, LoadError> {
+    load_with(file, variables, &NoFiles)
+}
+
+/// Reads and checks a flow file, and the Deployments and the gateway's config that it names.
+///
+/// # Errors
+/// If the text is not YAML, or with all problems that it has as a flow.
+pub fn load_with(
+    file: TextFile<'_>,
+    variables: &Variables,
+    files: &dyn Files,
+) -> Result<Checked, LoadError> {
     let path = || file.path.to_owned();
-    let spec = FlowSpec::parse(file.text, variables).map_err(|source| LoadError::Syntax {
+    let spec = FlowSpec::parse_with(file.text, variables, files);
+    let spec = spec.map_err(|source| LoadError::Syntax {
         path: path(),
         source,
     })?;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Where in a text something stands, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,10 +27,31 @@ impl fmt::Display for Position {
 /// Where in a document something stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
+    /// The file, if it is another than the one that was asked for.
+    pub file: Option<Arc<str>>,
     /// Where in the text.
     pub position: Position,
     /// Path in the document, such as `executors.ranker.needs[1]`; empty for the document itself.
     pub path: String,
+}
+
+impl Place {
+    /// A place in the file that was asked for.
+    pub(crate) fn new(position: Position, path: impl Into<String>) -> Self {
+        Self {
+            file: None,
+            position,
+            path: path.into(),
+        }
+    }
+
+    /// Line and column, after the file's name if it is another one.
+    fn whereabouts(&self) -> String {
+        match &self.file {
+            Some(file) => format!("{file}:{}", self.position),
+            None => self.position.to_string(),
+        }
+    }
 }
 
 /// One thing to repair in a file, or, as a warning, to look at.
@@ -99,13 +121,11 @@ impl std::ops::Deref for Problems {
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let position_len = widest(self.iter().map(|it| it.place.position.to_string().len()));
+        let position_len = widest(self.iter().map(|it| it.place.whereabouts().len()));
         let path_len = widest(self.iter().map(|it| it.place.path.len()));
         for (number, problem) in self.iter().enumerate() {
             let line_end = if number == 0 { "" } else { "\n" };
-            let Place { position, path } = &problem.place;
-            // A formatted value ignores the width; a text keeps it.
-            let position = position.to_string();
+            let (position, path) = (problem.place.whereabouts(), &problem.place.path);
             write!(
                 f,
                 "{line_end}  {position:position_len$}  {path:path_len$}  {problem}"
@@ -135,6 +155,16 @@ impl Findings {
 
     pub(crate) fn warn(&mut self, warning: Problem) {
         self.warnings.push(warning);
+    }
+
+    /// Takes what was found in another file.
+    pub(crate) fn extend_from_file(&mut self, other: Self, file: &Arc<str>) {
+        let placed = |mut problem: Problem| {
+            problem.place.file = Some(Arc::clone(file));
+            problem
+        };
+        self.problems.extend(other.problems.into_iter().map(placed));
+        self.warnings.extend(other.warnings.into_iter().map(placed));
     }
 }
 

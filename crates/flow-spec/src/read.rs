@@ -1,9 +1,14 @@
 //! One value of the file → one typed value, or a problem that says what was expected and what came.
 
+mod batching;
 mod host;
+mod query;
+mod shards;
 mod time;
 mod uses;
+mod values;
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 
@@ -11,12 +16,16 @@ use flow_core::{Endpoint, NodeName};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
+pub(crate) use batching::batching;
 pub(crate) use host::{Host, hosts, listen_host};
+pub(crate) use query::when;
+pub(crate) use shards::{polling, workers};
 pub(crate) use time::{timeout_ready, timeout_send};
 pub(crate) use uses::{gives_documents_back, uses};
+pub(crate) use values::{env, metadata};
 
 use crate::problem::{Findings, Problem};
-use crate::settings::{Env, Log, Protocol, Retries};
+use crate::settings::{Log, Protocol, Retries};
 use crate::suggest::closest;
 use crate::yaml::{Content, Entry, Node, Resolved, Scalar};
 
@@ -81,7 +90,8 @@ pub(crate) fn name(node: &Node, findings: &mut Findings) -> Option<NodeName> {
     }
 }
 
-pub(crate) fn replicas(node: &Node, findings: &mut Findings) -> Option<std::num::NonZeroU16> {
+/// A number of processes or threads, from 1.
+pub(crate) fn count(node: &Node, findings: &mut Findings) -> Option<std::num::NonZeroU16> {
     let number = integer(node).map(u16::try_from);
     match (number, integer(node)) {
         (Some(Ok(number)), _) if number > 0 => std::num::NonZeroU16::new(number),
@@ -124,7 +134,64 @@ pub(crate) fn prefetch(node: &Node, findings: &mut Findings) -> Option<NonZeroUs
         Some(number) => usize::try_from(number).ok().and_then(NonZeroUsize::new),
         None => None,
     }
-    .or_else(|| reject(node, "a whole number of requests, at least 1", findings))
+    .or_else(|| reject(node, REQUESTS, findings))
+}
+
+const REQUESTS: &str = "a whole number of requests, at least 1";
+
+pub(crate) fn in_flight_max(node: &Node, findings: &mut Findings) -> Option<NonZeroUsize> {
+    let number = integer(node).and_then(|number| usize::try_from(number).ok());
+    number
+        .and_then(NonZeroUsize::new)
+        .or_else(|| reject(node, REQUESTS, findings))
+}
+
+/// One of these words, in capitals or not.
+pub(crate) fn word<T: Copy>(
+    node: &Node,
+    words: &[(&str, T)],
+    findings: &mut Findings,
+) -> Option<T> {
+    let text = text(node, findings)?;
+    let found = words
+        .iter()
+        .find(|(word, _)| word.eq_ignore_ascii_case(&text));
+    if let Some((_, value)) = found {
+        return Some(*value);
+    }
+    let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    let message = format!("must be {}, is `{text}`", either(&names));
+    let meant = closest(&text, names);
+    findings.problem(Problem::new(&node.place, message).suggest(meant));
+    None
+}
+
+/// "`a`, `b` or `c`".
+fn either(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// A mapping, or a text that holds one as JSON.
+fn mapping<'n>(node: &'n Node, findings: &mut Findings) -> Option<Cow<'n, Node>> {
+    let Some(Resolved::Text(text)) = scalar(node).map(Scalar::resolve) else {
+        return Some(Cow::Borrowed(node));
+    };
+    if !text.trim_start().starts_with('{') {
+        return Some(Cow::Borrowed(node));
+    }
+    match Node::embedded(text, &node.place) {
+        Ok(node) => Some(Cow::Owned(node)),
+        Err(error) => {
+            let message = format!("is not valid JSON: {}", error.message);
+            findings.problem(Problem::new(&node.place, message));
+            None
+        }
+    }
 }
 
 pub(crate) fn retries(node: &Node, findings: &mut Findings) -> Option<Retries> {
@@ -157,6 +224,13 @@ pub(crate) fn protocol(node: &Node, findings: &mut Findings) -> Option<Protocol>
     None
 }
 
+/// There is one version of the dialect.
+pub(crate) fn version(node: &Node, findings: &mut Findings) {
+    if !matches!(scalar(node), Some(it) if matches!(it.text.as_str(), "1" | "1.0")) {
+        reject::<()>(node, "`1`", findings);
+    }
+}
+
 /// `Some(None)`: as the program was told.
 pub(crate) fn log_config(node: &Node, findings: &mut Findings) -> Option<Option<Log>> {
     match text(node, findings)?.to_ascii_lowercase().as_str() {
@@ -178,75 +252,14 @@ pub(crate) fn log_config(node: &Node, findings: &mut Findings) -> Option<Option<
 
 /// Any mapping, for the executor to understand.
 pub(crate) fn object(node: &Node, findings: &mut Findings) -> Option<Map<String, Value>> {
-    match entries(node, findings).map(crate::yaml::entries_to_json)? {
+    let node = mapping(node, findings)?;
+    match entries(&node, findings).map(crate::yaml::entries_to_json)? {
         Ok(object) => Some(object),
         Err(problem) => {
             findings.problem(problem);
             None
         }
     }
-}
-
-pub(crate) fn env(node: &Node, findings: &mut Findings) -> Option<Env> {
-    let entries = entries(node, findings)?;
-    Some(
-        entries
-            .iter()
-            .filter_map(|entry| variable(entry, findings))
-            .collect(),
-    )
-}
-
-fn variable(entry: &Entry, findings: &mut Findings) -> Option<(String, String)> {
-    if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
-        let message = format!(
-            "`{}` cannot be the name of an environment variable",
-            entry.key
-        );
-        findings.problem(Problem::new(&entry.place, message));
-        return None;
-    }
-    let value = loose_text(&entry.value, findings)?;
-    if entry.key == "CUDA_VISIBLE_DEVICES" && value.starts_with("RR") {
-        let message =
-            format!("`{value}` asks for devices in turn, which flow does not support yet");
-        let problem = Problem::new(&entry.value.place, message);
-        findings.problem(problem.remedy("name the devices, as in `0,1`"));
-        return None;
-    }
-    Some((entry.key.clone(), value))
-}
-
-/// gRPC metadata: lower-case names and printable ASCII, or a call would fail with it.
-pub(crate) fn metadata(node: &Node, findings: &mut Findings) -> Option<Vec<(String, String)>> {
-    let entries = entries(node, findings)?;
-    Some(
-        entries
-            .iter()
-            .filter_map(|entry| metadata_entry(entry, findings))
-            .collect(),
-    )
-}
-
-fn metadata_entry(entry: &Entry, findings: &mut Findings) -> Option<(String, String)> {
-    let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.".contains(&b);
-    let reserved = entry.key.starts_with("grpc-") || entry.key.ends_with("-bin");
-    if entry.key.is_empty() || !entry.key.bytes().all(is_name) || reserved {
-        let message = format!(
-            "`{}` cannot be the name of gRPC metadata: lower-case letters, digits, `_`, `-` and `.`, \
-             not `grpc-…` or `…-bin`",
-            entry.key
-        );
-        let lower = entry.key.to_ascii_lowercase();
-        let meant = (lower != entry.key && lower.bytes().all(is_name)).then_some(lower);
-        findings.problem(Problem::new(&entry.place, message).suggest(meant.as_deref()));
-        return None;
-    }
-    let value = loose_text(&entry.value, findings)?;
-    if !value.bytes().all(|b| (b' '..=b'~').contains(&b)) {
-        return reject(&entry.value, "printable ASCII", findings);
-    }
-    Some((entry.key.clone(), value))
 }
 
 /// Endpoint → name of a method.

@@ -67,6 +67,18 @@ impl<'n> Section<'n> {
         })
     }
 
+    /// The value of a key without its place; what is not written, or not understood, is empty.
+    pub(crate) fn or_default<T: Default>(
+        &self,
+        name: &str,
+        findings: &mut Findings,
+        read: impl Fn(&Node, &mut Findings) -> Option<T>,
+    ) -> T {
+        self.value(name, findings, read)
+            .map(|at| at.value)
+            .unwrap_or_default()
+    }
+
     /// The values of a key that holds one value or a list of them.
     pub(crate) fn values<T>(
         &self,
@@ -101,7 +113,7 @@ impl<'n> Section<'n> {
             return;
         }
         match key.state {
-            State::Supported => self.add(key.name, entry, findings),
+            State::Supported(..) => self.add(key.name, entry, findings),
             State::AliasOf(name) => self.add(name, entry, findings),
             State::NotYet => findings.problem(not_yet(entry, key)),
             State::Refused(why) => {
@@ -155,7 +167,7 @@ fn not_yet(entry: &Entry, key: &Key) -> Problem {
 
 /// Whether the value asks for nothing beyond what flow does without it.
 fn is_harmless(key: &Key, value: &Node) -> bool {
-    let built = matches!(key.state, State::Supported | State::AliasOf(_));
+    let built = matches!(key.state, State::Supported(..) | State::AliasOf(_));
     match &value.content {
         _ if built => false,
         Content::List(items) => items.is_empty(),

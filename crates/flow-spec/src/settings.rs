@@ -242,7 +242,7 @@ pub enum Metric {
 }
 
 /// The program that a node runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Uses {
     /// An executor built into flow, or else a program on `PATH`.

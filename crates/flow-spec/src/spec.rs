@@ -7,13 +7,15 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::time::Duration;
 
 use flow_core::NodeName;
+use flow_core::query::Query;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
+use crate::config::ExecutorConfig;
 use crate::problem::{Findings, Place};
 use crate::read::Host;
 use crate::section::At;
-use crate::settings::{Env, Log, Protocol, Retries, Uses};
+use crate::settings::{Batching, Env, Log, Polling, Protocol, Retries, Uses, Workers};
 
 type Written<T> = Option<At<T>>;
 /// One value or a list of them.
@@ -28,6 +30,8 @@ pub struct FlowSpec {
     pub(crate) name: Written<String>,
     pub(crate) workspace: Written<String>,
     pub(crate) env: Written<Env>,
+    pub(crate) reload: Written<bool>,
+    pub(crate) inspect: Written<Inspect>,
     /// What the gateway inherits from `with`.
     pub(crate) for_gateway: GatewaySpec,
     /// What the executors inherit from `with`.
@@ -44,6 +48,7 @@ pub(crate) struct GatewaySpec {
     pub(crate) port: Written<Option<u16>>,
     pub(crate) protocol: Written<Protocol>,
     pub(crate) prefetch: Written<NonZeroUsize>,
+    pub(crate) in_flight_max: Written<NonZeroUsize>,
     pub(crate) env: Written<Env>,
     pub(crate) timeout_ready: Written<Option<Duration>>,
     pub(crate) timeout_send: Written<Option<Duration>>,
@@ -65,10 +70,29 @@ pub(crate) struct ExecutorSpec {
     pub(crate) name: Written<NodeName>,
     pub(crate) method: Method,
     pub(crate) needs: WrittenList<String>,
-    pub(crate) uses: Written<Uses>,
+    pub(crate) uses: Written<Program>,
     pub(crate) uses_with: Written<Map<String, Value>>,
     pub(crate) ports: WrittenList<u16>,
     pub(crate) options: Inheritable,
+}
+
+/// What `uses` says: where a program is, or the config of one in place.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Program {
+    Named(Uses),
+    Config(Box<ExecutorConfig>),
+}
+
+/// What becomes of inspections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Inspect {
+    /// The reply waits for them, and is joined with what they made.
+    #[default]
+    Collect,
+    /// They run, and nobody waits for them.
+    Hang,
+    /// They are not started.
+    Remove,
 }
 
 /// How an entry of `executors` finds its parents.
@@ -78,6 +102,17 @@ pub(crate) enum Method {
     Add,
     /// It joins what nobody needs so far.
     NeedsAll,
+    /// It stands beside the flow, behind the entry before it; who comes next does not see it.
+    Inspect,
+    /// It joins the entry before it and all inspections so far.
+    GatherInspect,
+}
+
+impl Method {
+    /// Whether it is there to look at the flow, and so may be left out.
+    pub(crate) fn inspects(self) -> bool {
+        matches!(self, Self::Inspect | Self::GatherInspect)
+    }
 }
 
 /// Options of an executor that `with` may state for all of them.
@@ -85,7 +120,18 @@ pub(crate) enum Method {
 pub(crate) struct Inheritable {
     pub(crate) metas: Written<Map<String, Value>>,
     pub(crate) requests: Written<IndexMap<String, String>>,
+    pub(crate) batching: Written<IndexMap<String, Batching>>,
     pub(crate) replicas: Written<NonZeroU16>,
+    pub(crate) shards: Written<NonZeroU16>,
+    pub(crate) polling: Written<Polling>,
+    pub(crate) before: Written<Program>,
+    pub(crate) after: Written<Program>,
+    pub(crate) no_reduce: Written<bool>,
+    /// Some queries ask nothing.
+    pub(crate) when: Written<Option<Query>>,
+    pub(crate) workers: Written<Workers>,
+    pub(crate) allow_concurrent: Written<bool>,
+    pub(crate) exit_on_exceptions: WrittenList<String>,
     pub(crate) external: Written<bool>,
     /// Each text may hold several, separated by commas.
     pub(crate) hosts: WrittenList<Vec<Host>>,

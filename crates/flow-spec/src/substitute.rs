@@ -175,6 +175,8 @@ impl<'a> Scope<'a> {
             let message = format!("`{written}` cannot be replaced: {}", missing.message);
             let problem = Problem::new(place, message).suggest(missing.suggestion);
             match reference {
+                // `$eq` and its like are words of a condition that is written as JSON.
+                Reference::OldEnv(_) if is_condition(place) => {}
                 Reference::OldEnv(_) => findings.warn(problem),
                 Reference::Unreadable => findings
                     .warn(problem.remedy("write one blank on each side, as in `${{ ENV.NAME }}`")),
@@ -182,6 +184,10 @@ impl<'a> Scope<'a> {
             }
         }
     }
+}
+
+fn is_condition(place: &Place) -> bool {
+    place.path == "when" || place.path.ends_with(".when")
 }
 
 /// Why a reference has no value.

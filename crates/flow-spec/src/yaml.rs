@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 pub(crate) use build::parse;
 pub(crate) use scalar::{Resolved, Scalar};
 
-use crate::problem::{Findings, Place, Position, Problem};
+use crate::problem::{Findings, Place, Position, Problem, SyntaxError};
 
 /// A value of the document.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,10 +44,7 @@ pub(crate) struct Entry {
 impl Node {
     pub(crate) fn new(position: Position, tag: Option<String>, content: Content) -> Self {
         Self {
-            place: Place {
-                position,
-                path: String::new(),
-            },
+            place: Place::new(position, ""),
             tag,
             content,
         }
@@ -56,6 +53,33 @@ impl Node {
     /// The root of an empty document.
     pub(crate) fn empty() -> Self {
         Self::new(Position::START, None, Content::Scalar(Scalar::plain("")))
+    }
+
+    /// A text in a value of the document, read as YAML of its own. Everything in it stands where the
+    /// value stands.
+    pub(crate) fn embedded(text: &str, at: &Place) -> Result<Self, SyntaxError> {
+        let mut node = parse(text)?;
+        node.locate(&at.path);
+        node.for_each_place(&mut |place| {
+            place.file.clone_from(&at.file);
+            place.position = at.position;
+        });
+        Ok(node)
+    }
+
+    /// Changes where this node, and everything below it, stands.
+    pub(crate) fn for_each_place(&mut self, change: &mut impl FnMut(&mut Place)) {
+        change(&mut self.place);
+        match &mut self.content {
+            Content::Scalar(_) => {}
+            Content::List(items) => items.iter_mut().for_each(|it| it.for_each_place(change)),
+            Content::Mapping(entries) => {
+                for entry in entries {
+                    change(&mut entry.place);
+                    entry.value.for_each_place(change);
+                }
+            }
+        }
     }
 
     /// Visits everything below this node.

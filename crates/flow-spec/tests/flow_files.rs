@@ -49,14 +49,14 @@ executors:
   - name: ranker
     uses: ./ranker
     needs: [gateway, encodr]
-    shards: 2
+    tls: true
 ";
     let expected = "\
 `flows/search.yml` has 4 problems
   3:3    with.prot                   `prot` is not an option of a flow; did you mean `port`?
   7:15   executors.encoder.replicas  must be at least 1, is 0
   10:22  executors.ranker.needs[1]   no executor is named `encodr`; did you mean `encoder`?
-  11:5   executors.ranker.shards     `shards` is a key of Jina's that flow does not support yet; leave it out, or write `1`";
+  11:5   executors.ranker.tls        `tls` is a key of Jina's that flow does not support yet; leave it out, or write `false`";
     assert_eq!(load_text(text).unwrap_err().to_string(), expected);
 }
 

@@ -8,7 +8,7 @@ use flow_core::NodeName;
 use crate::graph::{Graph, Parent};
 use crate::problem::{Findings, Place, Problem};
 use crate::section::At;
-use crate::spec::{ExecutorSpec, FlowSpec, Method};
+use crate::spec::{ExecutorSpec, FlowSpec, Inspect, Method};
 use crate::suggest::closest;
 
 /// What `needs` calls the client's own documents.
@@ -36,28 +36,65 @@ pub(super) fn names(entries: &[ExecutorSpec], findings: &mut Findings) -> Vec<No
     let mut free = (0..).map(|number: usize| format!("executor{number}"));
     let mut name = |(number, entry): (usize, &ExecutorSpec)| match &entry.name {
         Some(name) => name.value.clone(),
-        None => default_name(number, &mut taken, &mut free),
+        None => default_name(entry.method, number, &mut taken, &mut free),
     };
     entries.iter().enumerate().map(&mut name).collect()
 }
 
-/// The entry's number as in Jina, or the next that nobody has.
+/// The method's name for it, the entry's number, or the next that nobody has; all as in Jina.
 fn default_name(
+    method: Method,
     number: usize,
     taken: &mut HashMap<String, Place>,
     numbered: &mut impl Iterator<Item = String>,
 ) -> NodeName {
+    let by_method = match method {
+        Method::Add => None,
+        Method::NeedsAll => Some("joiner".to_owned()),
+        Method::Inspect => Some("inspect".to_owned()),
+        Method::GatherInspect => Some("gather_inspect".to_owned()),
+    };
     let preferred = std::iter::once(format!("executor{number}"));
-    let name = preferred
+    let name = by_method
+        .into_iter()
+        .chain(preferred)
         .chain(numbered)
         .find(|name| !taken.contains_key(name));
     let name = name.expect("only so many names are taken");
-    let nowhere = Place {
-        position: crate::problem::Position::START,
-        path: String::new(),
-    };
+    let nowhere = Place::new(crate::problem::Position::START, "");
     taken.insert(name.clone(), nowhere);
-    name.parse().expect("`executor` and a number is a name")
+    name.parse().expect("a word and a number is a name")
+}
+
+/// Takes inspections out of the flow, if the file says that it wants none.
+pub(super) fn leave_out_inspections(spec: &mut FlowSpec, findings: &mut Findings) {
+    if mode(spec) != Inspect::Remove {
+        return;
+    }
+    let (left_out, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut spec.executors)
+        .into_iter()
+        .partition(|entry| entry.method.inspects());
+    spec.executors = kept;
+    let names: HashSet<&str> = left_out
+        .iter()
+        .filter_map(|entry| Some(entry.name.as_ref()?.value.as_str()))
+        .collect();
+    for need in spec.executors.iter_mut().flat_map(|it| &mut it.needs) {
+        for gone in need
+            .value
+            .extract_if(.., |need| names.contains(need.value.as_str()))
+        {
+            let message = format!("`{}` is left out, as `inspect: REMOVE` asks", gone.value);
+            findings.problem(Problem::new(&gone.place, message).remedy("do not need it"));
+        }
+    }
+}
+
+/// What becomes of inspections.
+fn mode(spec: &FlowSpec) -> Inspect {
+    spec.inspect
+        .as_ref()
+        .map_or(Inspect::default(), |it| it.value)
 }
 
 pub(super) fn graph(spec: &FlowSpec, names: &[NodeName], findings: &mut Findings) -> Graph {
@@ -67,6 +104,15 @@ pub(super) fn graph(spec: &FlowSpec, names: &[NodeName], findings: &mut Findings
     connector.report_floating_parents(&graph, findings);
     connector.warn_of_hanging(&graph, findings);
     graph
+}
+
+fn finds_by_itself(method: Method, needs: &Place) -> Problem {
+    let method = match method {
+        Method::GatherInspect => "gather_inspect",
+        Method::Add | Method::NeedsAll | Method::Inspect => "needs_all",
+    };
+    let message = format!("`method: {method}` finds by itself what it needs");
+    Problem::new(needs, message).remedy("leave one out")
 }
 
 struct Connector<'s> {
@@ -79,27 +125,42 @@ impl Connector<'_> {
         let mut parents: Vec<Vec<Parent>> = Vec::new();
         // What the next entry follows if it does not say: the last one that does not float.
         let mut last = Parent::Gateway;
+        // Inspections that nobody has gathered so far.
+        let mut inspected = Vec::new();
         for (number, entry) in self.spec.executors.iter().enumerate() {
             let needs = entry.needs.as_ref().filter(|needs| !needs.value.is_empty());
-            parents.push(match (entry.method, needs) {
-                (Method::Add, None) => vec![last],
-                (Method::Add, Some(needs)) => self.parents(number, &needs.value, findings),
-                (Method::NeedsAll, needs) => {
-                    if let Some(needs) = needs {
-                        let message = "`method: needs_all` finds by itself what it needs";
-                        findings
-                            .problem(Problem::new(&needs.place, message).remedy("leave one out"));
+            let method = entry.method;
+            if let (Method::NeedsAll | Method::GatherInspect, Some(needs)) = (method, needs) {
+                findings.problem(finds_by_itself(method, &needs.place));
+            }
+            parents.push(match (method, needs) {
+                (Method::Add | Method::Inspect, Some(needs)) => {
+                    self.parents(number, &needs.value, findings)
+                }
+                (Method::Add | Method::Inspect, None) => vec![last],
+                (Method::NeedsAll, _) => self.unneeded(&parents, last),
+                (Method::GatherInspect, _) => {
+                    if inspected.is_empty() {
+                        let message = "there is no `method: inspect` before it to gather";
+                        findings.warn(Problem::new(&entry.place, message));
                     }
-                    self.unneeded(&parents, last)
+                    [last].into_iter().chain(inspected.drain(..)).collect()
                 }
             });
-            if !self.floats(number) {
-                last = Parent::Node(number);
+            match method {
+                _ if self.floats(number) => {}
+                Method::Inspect => inspected.push(Parent::Node(number)),
+                _ => last = Parent::Node(number),
             }
         }
+        let gathered = if mode(self.spec) == Inspect::Collect {
+            inspected
+        } else {
+            Vec::new()
+        };
         Graph {
             parents,
-            exit: vec![last],
+            exit: [last].into_iter().chain(gathered).collect(),
         }
     }
 
@@ -141,7 +202,8 @@ impl Connector<'_> {
 
     /// Nodes so far that do not float and that no such node reads from.
     fn unneeded(&self, parents: &[Vec<Parent>], last: Parent) -> Vec<Parent> {
-        let staying = |node: &usize| !self.floats(*node);
+        let inspects = |node: usize| self.spec.executors[node].method == Method::Inspect;
+        let staying = |node: &usize| !self.floats(*node) && !inspects(*node);
         let needed: HashSet<usize> = (0..parents.len())
             .filter(staying)
             .flat_map(|node| &parents[node])
@@ -193,7 +255,8 @@ impl Connector<'_> {
 
     fn warn_of_hanging(&self, graph: &Graph, findings: &mut Findings) {
         for (node, awaited) in graph.awaited().into_iter().enumerate() {
-            if !awaited && !self.floats(node) {
+            let inspects = self.spec.executors[node].method == Method::Inspect;
+            if !awaited && !self.floats(node) && !inspects {
                 let message = format!(
                     "nobody waits for `{}`: it runs, and its result is dropped",
                     self.names[node]

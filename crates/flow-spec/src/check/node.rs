@@ -4,19 +4,14 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use flow_core::NodeName;
-use indexmap::IndexMap;
 
 use super::{TIMEOUT_READY, env, log, own_or};
-use crate::address::Address;
 use crate::flow::Node;
 use crate::problem::{Findings, Problem};
 use crate::read::{Host, gives_documents_back};
 use crate::section::At;
-use crate::settings::{Calls, LocalRun, Run, Workers};
-use crate::spec::{ExecutorSpec, FlowSpec, Inheritable, Method};
-
-/// Where an external executor is if only its port is written.
-const THIS_MACHINE: &str = "127.0.0.1";
+use crate::settings::{Calls, LocalRun, Run, Uses, Workers};
+use crate::spec::{ExecutorSpec, FlowSpec, Inheritable, Method, Program};
 
 pub(super) fn node(
     name: NodeName,
@@ -42,10 +37,10 @@ pub(super) fn node(
     }
 }
 
-struct Checker<'s> {
-    entry: &'s ExecutorSpec,
-    own: &'s Inheritable,
-    with: &'s Inheritable,
+pub(super) struct Checker<'s> {
+    pub(super) entry: &'s ExecutorSpec,
+    pub(super) own: &'s Inheritable,
+    pub(super) with: &'s Inheritable,
     spec: &'s FlowSpec,
 }
 
@@ -72,54 +67,100 @@ impl Checker<'_> {
             retries: first(retries).unwrap_or_default(),
             idempotent: self.option(|it| it.idempotent.as_ref()).unwrap_or_default(),
             metadata: self.option(|it| it.metadata.as_ref()).unwrap_or_default(),
-            ..Calls::default()
+            polling: self.option(|it| it.polling.as_ref()).unwrap_or_default(),
+            reduce: self.option(|it| it.no_reduce.as_ref()) != Some(true),
+            when: self.option(|it| it.when.as_ref()).flatten(),
         }
     }
 
     fn local(&self, findings: &mut Findings) -> Run {
-        let replicas = self
-            .option(|it| it.replicas.as_ref())
-            .unwrap_or(NonZeroU16::MIN);
-        Run::Local(Box::new(LocalRun {
-            uses: self.uses(findings),
-            with: self
-                .entry
-                .uses_with
-                .as_ref()
-                .map(|with| with.value.clone())
-                .unwrap_or_default(),
+        let count = |field: fn(&Inheritable) -> Option<&At<NonZeroU16>>| {
+            self.option(field).unwrap_or(NonZeroU16::MIN)
+        };
+        let (shards, replicas) = (
+            count(|it| it.shards.as_ref()),
+            count(|it| it.replicas.as_ref()),
+        );
+        let with = self.entry.uses_with.as_ref();
+        let mut run = LocalRun {
+            uses: gives_documents_back(),
+            with: with.map(|with| with.value.clone()).unwrap_or_default(),
             metas: self.option(|it| it.metas.as_ref()).unwrap_or_default(),
             requests: self.option(|it| it.requests.as_ref()).unwrap_or_default(),
-            shards: NonZeroU16::MIN,
+            shards,
             replicas,
-            before: None,
-            after: None,
-            workers: Workers::default(),
-            batching: IndexMap::new(),
-            exit_on_exceptions: Vec::new(),
+            before: self.beside_shards("uses_before", shards, |it| it.before.as_ref(), findings),
+            after: self.beside_shards("uses_after", shards, |it| it.after.as_ref(), findings),
+            workers: self.workers(),
+            batching: self.option(|it| it.batching.as_ref()).unwrap_or_default(),
+            exit_on_exceptions: self.exit_on_exceptions(),
             env: env([self.spec.env.as_ref(), self.own.env.as_ref()]),
             workspace: self.option(|it| it.workspace.as_ref()).map(PathBuf::from),
             timeout_ready: self
                 .option(|it| it.timeout_ready.as_ref())
                 .unwrap_or(Some(TIMEOUT_READY)),
             host: self.listen_host(findings),
-            ports: self.ports(replicas, findings),
+            ports: self.ports(shards, replicas, findings),
             log: log(&self.own.log, &self.with.log),
-        }))
+        };
+        self.set_program(&mut run, findings);
+        Run::Local(Box::new(run))
     }
 
-    fn uses(&self, findings: &mut Findings) -> crate::settings::Uses {
-        match &self.entry.uses {
-            Some(uses) => uses.value.clone(),
-            None => {
-                // A join with nothing to do is what `needs_all` is mostly written for.
-                if self.entry.method == Method::Add {
-                    let message = "there is no `uses`, so documents pass unchanged";
-                    findings.warn(Problem::new(&self.entry.place, message));
-                }
-                gives_documents_back()
+    fn set_program(&self, run: &mut LocalRun, findings: &mut Findings) {
+        match self.entry.uses.as_ref().map(|uses| &uses.value) {
+            Some(Program::Named(uses)) => run.uses = uses.clone(),
+            Some(Program::Config(config)) => config.as_ref().clone().overlay(run),
+            // A join with nothing to do is what the other methods are mostly written for.
+            None if self.entry.method == Method::Add => {
+                let message = "there is no `uses`, so documents pass unchanged";
+                findings.warn(Problem::new(&self.entry.place, message));
+            }
+            None => {}
+        }
+    }
+
+    /// A program that is called around the shards, if there are several.
+    fn beside_shards(
+        &self,
+        key: &str,
+        shards: NonZeroU16,
+        field: impl Fn(&Inheritable) -> Option<&At<Program>>,
+        findings: &mut Findings,
+    ) -> Option<Uses> {
+        let written = field(self.own).or_else(|| field(self.with))?;
+        if shards == NonZeroU16::MIN {
+            let message = format!("`{key}` has no effect: there is one shard only");
+            findings.warn(Problem::new(&written.place, message));
+            return None;
+        }
+        match &written.value {
+            Program::Named(uses) => Some(uses.clone()),
+            Program::Config(config) if config.is_bare() => Some(config.uses()),
+            Program::Config(_) => {
+                let message = format!("`{key}` takes no config with options of its own");
+                let remedy = "name a program, or a folder with a `config.yml`";
+                findings.problem(Problem::new(&written.place, message).remedy(remedy));
+                None
             }
         }
+    }
+
+    fn workers(&self) -> Workers {
+        let concurrent = self.option(|it| it.allow_concurrent.as_ref()) == Some(true);
+        let workers = self.option(|it| it.workers.as_ref());
+        workers.unwrap_or(if concurrent {
+            Workers::Auto
+        } else {
+            Workers::default()
+        })
+    }
+
+    fn exit_on_exceptions(&self) -> Vec<String> {
+        let written = self.own.exit_on_exceptions.as_ref();
+        let written = written.or(self.with.exit_on_exceptions.as_ref());
+        let names = written.into_iter().flat_map(|names| &names.value);
+        names.map(|name| name.value.clone()).collect()
     }
 
     fn listen_host(&self, findings: &mut Findings) -> Option<String> {
@@ -144,100 +185,22 @@ impl Checker<'_> {
         }
     }
 
-    fn ports(&self, replicas: NonZeroU16, findings: &mut Findings) -> Vec<u16> {
+    fn ports(&self, shards: NonZeroU16, replicas: NonZeroU16, findings: &mut Findings) -> Vec<u16> {
         let Some(ports) = &self.entry.ports else {
             return Vec::new();
         };
-        if ports.value.len() > usize::from(replicas.get()) {
-            let message = format!("has {} ports for {replicas} replicas", ports.value.len());
+        let processes = usize::from(shards.get()) * usize::from(replicas.get());
+        if ports.value.len() > processes {
+            let of_shards = match shards.get() {
+                1 => String::new(),
+                shards => format!(" of each of {shards} shards"),
+            };
+            let len = ports.value.len();
+            let message = format!("has {len} ports for {replicas} replicas{of_shards}");
             findings.problem(Problem::new(&ports.place, message).remedy("one each is enough"));
         }
         ports.value.iter().map(|port| port.value).collect()
     }
-
-    fn external(&self, findings: &mut Findings) -> Run {
-        self.warn_of_what_others_decide(findings);
-        Run::External {
-            addresses: self.addresses(findings),
-        }
-    }
-
-    fn warn_of_what_others_decide(&self, findings: &mut Findings) {
-        let ExecutorSpec {
-            uses,
-            uses_with,
-            options,
-            ..
-        } = self.entry;
-        let written = [
-            ("uses", uses.as_ref().map(|it| &it.place)),
-            ("uses_with", uses_with.as_ref().map(|it| &it.place)),
-            ("uses_metas", options.metas.as_ref().map(|it| &it.place)),
-            (
-                "uses_requests",
-                options.requests.as_ref().map(|it| &it.place),
-            ),
-            ("env", options.env.as_ref().map(|it| &it.place)),
-            ("workspace", options.workspace.as_ref().map(|it| &it.place)),
-        ];
-        for (key, place) in written {
-            let Some(place) = place else { continue };
-            let message =
-                format!("`{key}` has no effect: who starts an external executor decides it");
-            findings.warn(Problem::new(place, message));
-        }
-        if let Some(replicas) = options.replicas.as_ref().filter(|it| it.value.get() > 1) {
-            let message = "`replicas` has no effect: an external executor has one for each address";
-            findings.warn(Problem::new(&replicas.place, message));
-        }
-    }
-
-    fn addresses(&self, findings: &mut Findings) -> Vec<Address> {
-        let written = self.own.hosts.as_ref().or(self.with.hosts.as_ref());
-        let written = written.filter(|hosts| !hosts.value.is_empty());
-        let mut hosts: Vec<Host> = written
-            .map(|list| {
-                list.value
-                    .iter()
-                    .flat_map(|part| part.value.clone())
-                    .collect()
-            })
-            .unwrap_or_default();
-        let ports = self
-            .entry
-            .ports
-            .as_ref()
-            .map_or(&[][..], |ports| ports.value.as_slice());
-        if written.is_none() {
-            hosts.push(Host {
-                name: THIS_MACHINE.to_owned(),
-                port: None,
-                has_scheme: false,
-            });
-        }
-        let (hosts_len, ports_len) = (hosts.len(), ports.len());
-        if hosts_len != ports_len && hosts_len > 1 && ports_len > 1 {
-            let message = format!("has {hosts_len} hosts and {ports_len} ports");
-            let remedy = "write as many ports as hosts, or one";
-            findings.problem(Problem::new(&self.entry.place, message).remedy(remedy));
-            return Vec::new();
-        }
-        let len = hosts_len.max(ports_len);
-        let ports = (0..len).map(|at| ports.get(at % ports_len.max(1)).map(|port| port.value));
-        let pairs = hosts.iter().cycle().zip(ports);
-        let addresses: Option<Vec<_>> = pairs.map(|(host, port)| address(host, port)).collect();
-        addresses.unwrap_or_else(|| {
-            let message = "an external executor needs an address";
-            let remedy = "write `host: name:port`, or `host` and `port`";
-            findings.problem(Problem::new(&self.entry.place, message).remedy(remedy));
-            Vec::new()
-        })
-    }
-}
-
-/// The port written with the host itself goes first.
-fn address(host: &Host, port: Option<u16>) -> Option<Address> {
-    Some(Address::new(host.name.clone(), host.port.or(port)?))
 }
 
 fn first<T: Clone, const N: usize>(written: [&Option<At<T>>; N]) -> Option<T> {

@@ -48,17 +48,43 @@ fn a_config_names_its_executor() {
 #[test]
 fn a_config_is_read_as_strictly_as_a_flow() {
     check_problem(
-        "jtype: A\nwiht: {}\npy_modules: [a.py]\ndynamic_batching: {/x: {timeout: 1}}",
+        "jtype: A\nwiht: {}\npy_modules: [a.py]\ndynamic_batching: {/x: {time: 1}}",
         "`config.yml` has 3 problems\n\
-         \x20 2:1  wiht              `wiht` is not a key of an executor's config; did you mean `with`?\n\
-         \x20 3:1  py_modules        `py_modules` is not supported: flow runs no Python; start the \
+         \x20 2:1   wiht                      `wiht` is not a key of an executor's config; did you mean `with`?\n\
+         \x20 3:1   py_modules                `py_modules` is not supported: flow runs no Python; start the \
          executor with Jina and add it as `external`\n\
-         \x20 4:1  dynamic_batching  `dynamic_batching` is a key of Jina's that flow does not support \
-         yet; leave it out",
+         \x20 4:25  dynamic_batching./x.time  `time` is not an option of dynamic batching",
     );
 }
 
 #[test]
 fn text_that_is_not_yaml_is_said_to_be_none() {
     check_problem("a: [", "`config.yml` is not valid YAML");
+}
+
+#[test]
+fn a_type_is_named_as_programs_are() {
+    let check = |jtype: &str, name: &str| {
+        let (config, _) = load(&format!("jtype: {jtype}")).unwrap();
+        assert_eq!(config.uses(), crate::Uses::Named(name.to_owned()));
+    };
+    check("Echo", "echo");
+    check("SentenceEncoder", "sentence-encoder");
+    check("sentence-encoder", "sentence-encoder");
+    check("BaseExecutor", "echo");
+}
+
+#[test]
+fn a_config_may_say_how_requests_share_calls() {
+    let text = "jtype: A\nversion: 1\ndynamic_batching:\n  /index: {preferred_batch_size: 8, timeout: 2s}\n  \
+                search: {metric: bytes, flush_all: true, use_dynamic_batching: false}";
+    let (config, _) = load(text).unwrap();
+    let json = serde_json::to_value(&config.batching).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({
+            "/index": {"preferred_batch_size": 8, "timeout": 2000},
+            "search": {"flush_all": true, "metric": "bytes", "use_dynamic_batching": false},
+        })
+    );
 }

@@ -120,17 +120,13 @@ fn a_flow_says_that_it_is_one() {
     );
     check_file(
         "jtype: flow",
-        &["must be a `Flow`, is `flow`; did you mean `Flow`?"],
+        &["must be a `Flow` or a `Deployment`, is `flow`; did you mean `Flow`?"],
     );
-    check_file("!Encoder\nwith: {}", &["must be a `Flow`, is `Encoder`"]);
-    check_file("jtype: [Flow]", &["must be a text, is a list"]);
     check_file(
-        "jtype: Deployment\nwith: {uses: x}",
-        &[
-            "a `Deployment` on its own is something of Jina's that flow does not support yet; \
-         put it into a flow as an entry of `executors`",
-        ],
+        "!Encoder\nwith: {}",
+        &["must be a `Flow` or a `Deployment`, is `Encoder`"],
     );
+    check_file("jtype: [Flow]", &["must be a text, is a list"]);
 }
 
 #[test]
@@ -169,22 +165,11 @@ fn executors_have_three_names_and_one_place() {
     );
     check_file(
         "jtype: Flow\nexecutors: [[a]]",
-        &["must be an executor's options, is a list"],
+        &["must be an executor's options, or the path of a Deployment, is a list"],
     );
     check_file(
         "jtype: Flow\nexecutors: [~]",
-        &["must be an executor's options, is empty"],
-    );
-}
-
-#[test]
-fn deployments_as_entries_are_to_come() {
-    let expected = "a Deployment as an entry is something of Jina's that flow does not support yet; \
-                    write its options here, without `jtype` and `with`";
-    check_file("jtype: Flow\nexecutors: [deployment.yml]", &[expected]);
-    check_file(
-        "jtype: Flow\nexecutors: [{jtype: Deployment, with: {uses: a}}]",
-        &[expected],
+        &["must be an executor's options, or the path of a Deployment, is empty"],
     );
 }
 
@@ -233,12 +218,12 @@ fn keys_without_effect_are_taken_with_a_warning() {
 #[test]
 fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
     check_entry_problem(
-        "shards: 2",
-        "`shards` is a key of Jina's that flow does not support yet; leave it out, or write `1`",
+        "tls: true",
+        "`tls` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
     );
     check_entry_problem(
-        "when: {a: 1}",
-        "`when` is a key of Jina's that flow does not support yet; leave it out",
+        "volumes: [a]",
+        "`volumes` is a key of Jina's that flow does not support yet; leave it out",
     );
     let nothing = [
         "shards: 1",
@@ -259,6 +244,8 @@ fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
         "py_modules: []",
         "scheduling: load_balance",
         "native: false",
+        "native: true",
+        "output_array_type: numpy",
         "force_network_mode: AUTO",
         "provider: NONE",
         "install_requirements: false",
@@ -292,6 +279,22 @@ fn refused_keys_say_why() {
     check_gateway_problem(
         "graph_description: x",
         "`graph_description` is not supported: the gateway learns it from `executors`",
+    );
+    check_entry_problem(
+        "output_array_type: torch",
+        "`output_array_type` is not supported: flow's executors hand out plain arrays, which every client reads",
+    );
+    check_entry_problem(
+        "reload: true",
+        "`reload` is not supported: it watches the files of a Python executor; `reload: true` in `with` follows the flow file",
+    );
+    check_gateway_problem(
+        "name: door",
+        "`name` is not supported: replies and `needs` know it as `gateway`",
+    );
+    check_gateway_problem(
+        "proxy: true",
+        "`proxy` is not supported: flow connects to executors directly, whatever proxies are set",
     );
     assert_eq!(
         messages(with("uses: x")),
@@ -337,15 +340,7 @@ fn what_flow_does_not_run_says_why() {
             "exec.py",
             "`exec.py` is a Python file, and flow runs no Python; start it with Jina and add it as `external`",
         ),
-        (
-            "'jtype: X'",
-            "`jtype: X` is an executor's config, which flow does not read from here yet; name a program or a folder",
-        ),
-        (
-            "{jtype: X}",
-            "an executor's config inside a flow file is not supported yet; name a program or a folder",
-        ),
-        ("[a]", "must be a program or a folder, is a list"),
+        ("[a]", "must be a program, a folder or a config, is a list"),
         ("5", "must be a text, is `5`"),
         ("''", "must be a text, is the text ``"),
     ];
@@ -442,10 +437,6 @@ fn the_environment_is_texts() {
         "env: {CUDA_VISIBLE_DEVICES: '0,1'}",
         "env",
         json!({"CUDA_VISIBLE_DEVICES": "0,1"}),
-    );
-    check_entry_problem(
-        "env: {CUDA_VISIBLE_DEVICES: RR1:3}",
-        "`RR1:3` asks for devices in turn, which flow does not support yet; name the devices, as in `0,1`",
     );
 }
 
@@ -559,17 +550,14 @@ fn logs_are_for_people_or_programs() {
 }
 
 #[test]
-fn methods_that_flow_knows_are_add_needs_and_needs_all() {
-    for method in ["add", "needs", "needs_all"] {
+fn methods_are_jina_s() {
+    for method in ["add", "needs", "needs_all", "inspect"] {
         assert!(entry(&format!("method: {method}")).is_ok(), "{method}");
     }
     check_entry_problem(
-        "method: inspect",
-        "method `inspect` is one of Jina's that flow does not support yet",
-    );
-    check_entry_problem(
         "method: need_all",
-        "must be `add`, `needs` or `needs_all`, is `need_all`; did you mean `needs_all`?",
+        "must be `add`, `needs`, `needs_all`, `inspect` or `gather_inspect`, is `need_all`; \
+         did you mean `needs_all`?",
     );
 }
 
@@ -633,6 +621,12 @@ fn a_stream_has_a_window() {
     check_gateway_problem(
         "prefetch: x",
         "must be a whole number of requests, at least 1, is the text `x`",
+    );
+    check_gateway("port: 1", "in_flight_max", json!(16_384));
+    check_gateway("in_flight_max: 5", "in_flight_max", json!(5));
+    check_gateway_problem(
+        "in_flight_max: 0",
+        "must be a whole number of requests, at least 1, is `0`",
     );
     let checked = gateway("prefetch: 0");
     assert_eq!(

@@ -26,7 +26,8 @@ pub(crate) fn timeout_send(node: &Node, findings: &mut Findings) -> Option<Optio
     Some(time(node, findings)?.filter(|time| !time.is_zero()))
 }
 
-fn time(node: &Node, findings: &mut Findings) -> Option<Option<Duration>> {
+/// Any of them; none: no limit.
+pub(super) fn time(node: &Node, findings: &mut Findings) -> Option<Option<Duration>> {
     let time = match scalar(node).map(Scalar::resolve) {
         Some(Resolved::Integer(-1)) => return Some(None),
         Some(Resolved::Integer(_)) => integer(node)

@@ -1,8 +1,10 @@
 //! What an executor runs: the forms of `uses` that flow takes, and why it does not take the others.
 
 use super::{reject, text};
+use crate::config;
 use crate::problem::{Findings, Problem};
 use crate::settings::Uses;
+use crate::spec::Program;
 use crate::yaml::{Content, Node};
 
 /// The built-in executor that gives documents back unchanged, as Jina's `BaseExecutor` does.
@@ -13,23 +15,53 @@ pub(crate) fn gives_documents_back() -> Uses {
     Uses::Named(PASSES_THROUGH.to_owned())
 }
 
-pub(crate) fn uses(node: &Node, findings: &mut Findings) -> Option<Uses> {
-    if let Content::Mapping(_) = node.content {
-        let message = "an executor's config inside a flow file is not supported yet";
-        findings.problem(Problem::new(&node.place, message).remedy("name a program or a folder"));
-        return None;
-    }
-    if let Content::List(_) = node.content {
-        return reject(node, "a program or a folder", findings);
+pub(crate) fn uses(node: &Node, findings: &mut Findings) -> Option<Program> {
+    match &node.content {
+        Content::Mapping(_) => return config(node, findings),
+        Content::List(_) => return reject(node, "a program, a folder or a config", findings),
+        Content::Scalar(_) => {}
     }
     let text = text(node, findings)?;
+    if is_config(&text) {
+        return config_text(node, &text, findings);
+    }
     match refusal(&text) {
-        None if text == "BaseExecutor" => Some(gives_documents_back()),
-        None if is_path(&text) => Some(Uses::Path(text.into())),
-        None => Some(Uses::Named(text)),
+        None if text == "BaseExecutor" => Some(Program::Named(gives_documents_back())),
+        None if is_path(&text) => Some(Program::Named(Uses::Path(text.into()))),
+        None => Some(Program::Named(Uses::Named(text))),
         Some((why, remedy)) => {
-            let message = format!("`{}` {why}", first_line(&text));
+            let message = format!("`{text}` {why}");
             findings.problem(Problem::new(&node.place, message).remedy(remedy));
+            None
+        }
+    }
+}
+
+fn config(node: &Node, findings: &mut Findings) -> Option<Program> {
+    let config = config::read(node, findings);
+    Some(Program::Config(Box::new(config)))
+}
+
+/// Whether a text holds a config and is no name of anything.
+fn is_config(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with(['!', '{']) || text.starts_with("jtype") || text.contains('\n')
+}
+
+/// A config as a text of YAML or JSON. `!Encoder | {a: 1}` is short for its `with`, as in Jina.
+fn config_text(node: &Node, text: &str, findings: &mut Findings) -> Option<Program> {
+    let text = match text.split_once('|') {
+        Some((jtype, with)) if !text.contains('\n') => format!("{jtype}\nwith: {with}"),
+        _ => text.to_owned(),
+    };
+    match Node::embedded(&text, &node.place) {
+        Ok(node) => config(&node, findings),
+        Err(error) => {
+            let message = format!(
+                "is an executor's config that is not valid YAML: {}",
+                error.message
+            );
+            findings.problem(Problem::new(&node.place, message));
             None
         }
     }
@@ -46,12 +78,6 @@ fn is_path(text: &str) -> bool {
 fn refusal(text: &str) -> Option<(&'static str, &'static str)> {
     const INSTEAD: &str = "name a program or a folder";
     const PYTHON: &str = "start it with Jina and add it as `external`";
-    if text.starts_with('!') || text.starts_with("jtype") || text.contains('\n') {
-        return Some((
-            "is an executor's config, which flow does not read from here yet",
-            INSTEAD,
-        ));
-    }
     if text.to_ascii_lowercase().ends_with(".py") {
         return Some(("is a Python file, and flow runs no Python", PYTHON));
     }
@@ -63,8 +89,4 @@ fn refusal(text: &str) -> Option<(&'static str, &'static str)> {
         }
         _ => ("is a URL, and flow fetches no executors", INSTEAD),
     })
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or(text)
 }

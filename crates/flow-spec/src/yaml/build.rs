@@ -171,10 +171,7 @@ fn entry(key: String, at: Position, mut value: Node) -> Entry {
     if value.content == Content::Scalar(Scalar::plain("")) {
         value.place.position = at;
     }
-    let place = crate::problem::Place {
-        position: at,
-        path: String::new(),
-    };
+    let place = crate::problem::Place::new(at, "");
     Entry { key, place, value }
 }
 

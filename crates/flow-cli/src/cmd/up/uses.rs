@@ -37,7 +37,7 @@ fn resolve_run(run: &mut LocalRun, beside: &Path, shell: &Shell) -> anyhow::Resu
         .is_some_and(|it| it == "yml" || it == "yaml");
     if is_config {
         let config = load(&found, shell)?;
-        overlay(run, config);
+        config.overlay(run);
     } else {
         run.uses = Uses::Path(found);
     }
@@ -67,45 +67,11 @@ fn load(path: &Path, shell: &Shell) -> anyhow::Result<ExecutorConfig> {
     Ok(config)
 }
 
-/// The flow's word counts before the config's, key by key.
-fn overlay(run: &mut LocalRun, config: ExecutorConfig) {
-    run.uses = Uses::Named(kebab(&config.jtype));
-    run.with = merged(config.with, std::mem::take(&mut run.with));
-    run.metas = merged(config.metas, std::mem::take(&mut run.metas));
-    run.requests = merged(config.requests, std::mem::take(&mut run.requests));
-    run.workspace = run.workspace.take().or(config.workspace);
-}
-
-fn merged<M: Extend<(K, V)> + IntoIterator<Item = (K, V)>, K, V>(mut under: M, over: M) -> M {
-    under.extend(over);
-    under
-}
-
-/// A type's name as programs are named: `SentenceEncoder` is `sentence-encoder`.
-fn kebab(jtype: &str) -> String {
-    let mut name = String::new();
-    for letter in jtype.chars() {
-        if letter.is_uppercase() && !name.is_empty() && !name.ends_with('-') {
-            name.push('-');
-        }
-        name.extend(letter.to_lowercase());
-    }
-    name
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
-
-    #[test]
-    fn a_type_is_named_as_programs_are() {
-        let check = |jtype: &str, name: &str| assert_eq!(kebab(jtype), name);
-        check("Echo", "echo");
-        check("SentenceEncoder", "sentence-encoder");
-        check("sentence-encoder", "sentence-encoder");
-    }
 
     #[test]
     fn a_path_is_looked_for_here_and_then_beside_the_flow_file() {
