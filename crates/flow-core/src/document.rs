@@ -11,6 +11,7 @@
 mod array;
 mod json;
 mod merge;
+mod place;
 mod v1;
 mod v2;
 mod wire;

@@ -279,3 +279,6 @@ impl JinaInfoRpc for Wire {
         Ok(Response::new(flow_net::info()))
     }
 }
+
+#[cfg(test)]
+mod tests;

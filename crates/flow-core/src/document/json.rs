@@ -7,6 +7,7 @@ mod v2;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
 use flow_proto::docarray::v2::DictOfAnyProto;
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct};
@@ -36,6 +37,22 @@ pub(super) fn to_document(flavour: Flavour, value: &Value) -> Result<Document, B
     match flavour {
         Flavour::V1 => v1::to_document(fields),
         Flavour::V2 => v2::to_document(fields),
+    }
+}
+
+/// Field `name` as JSON, from the bytes of its message's fields of that name.
+pub(super) fn from_field(flavour: Flavour, name: &str, fields: Bytes) -> Option<Value> {
+    match flavour {
+        Flavour::V1 => v1::from_field(name, fields),
+        Flavour::V2 => v2::from_field(name, fields),
+    }
+}
+
+/// Field `name` as it stands in a message.
+pub(super) fn to_field(flavour: Flavour, name: &str, value: &Value) -> Result<Bytes, BadDocument> {
+    match flavour {
+        Flavour::V1 => v1::to_field(name, value),
+        Flavour::V2 => Ok(v2::to_field_alone(name, value)),
     }
 }
 

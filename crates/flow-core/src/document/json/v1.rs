@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use base64::Engine;
+use bytes::Bytes;
 use flow_proto::docarray::{DocumentProto, NamedScoreProto, NdArrayProto, document_proto::Content};
 use prost::Message;
 use serde_json::{Map, Value};
@@ -14,6 +15,22 @@ use super::{to_struct, to_tensor};
 pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
     let proto = DocumentProto::decode(document.encode()).map_err(|_| malformed("a document"))?;
     Ok(from_proto(proto))
+}
+
+pub(super) fn from_field(name: &str, fields: Bytes) -> Option<Value> {
+    let proto = DocumentProto::decode(fields).ok()?;
+    match from_proto(proto) {
+        Value::Object(mut map) => map.remove(name),
+        _ => None,
+    }
+}
+
+pub(super) fn to_field(name: &str, value: &Value) -> Result<Bytes, BadDocument> {
+    let mut proto = DocumentProto::default();
+    if !set_plain(&mut proto, name, value)? {
+        return Err(bad(format!("`{name}` is no field that can be set alone")));
+    }
+    Ok(proto.encode_to_vec().into())
 }
 
 fn from_proto(proto: DocumentProto) -> Value {

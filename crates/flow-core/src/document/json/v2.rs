@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use base64::Engine;
+use bytes::Bytes;
 use flow_proto::docarray::v2::{
     DictOfAnyProto, DocListProto, DocProto, ListOfAnyProto, NodeProto, node_proto::Content,
     node_proto::DocarrayType,
@@ -16,6 +17,15 @@ use super::{BASE64, documents, from_tensor, text, to_tensor};
 pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
     let proto = DocProto::decode(document.encode()).map_err(|_| malformed("a document"))?;
     Ok(Value::Object(from_nodes(proto.data)))
+}
+
+pub(super) fn from_field(name: &str, fields: Bytes) -> Option<Value> {
+    let proto = DocProto::decode(fields).ok()?;
+    from_nodes(proto.data).remove(name)
+}
+
+pub(super) fn to_field_alone(name: &str, value: &Value) -> Bytes {
+    v2::entry(name, &to_node(value))
 }
 
 pub(super) fn from_nodes(nodes: HashMap<String, NodeProto>) -> Map<String, Value> {

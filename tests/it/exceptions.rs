@@ -1,0 +1,52 @@
+//! Failures after which an executor's process is to end.
+
+use std::process::Command;
+
+use flow_net::{Client, PostOptions};
+use flow_tests::{Program, said, texts};
+use futures_util::{StreamExt, stream};
+
+use crate::MOODY;
+
+/// What `flow_executor::run` ends with after such a failure.
+const EXIT_ON_EXCEPTION: i32 = 70;
+
+/// Starts moody, asks it both, and gives what it said and how it ended, if it did.
+async fn ask(exit_on: &str, endpoint: &str) -> (String, Option<i32>) {
+    let mut command = Command::new(MOODY);
+    command.args(["--exit-on-exceptions", exit_on]);
+    let mut program = Program::start(command);
+    let ready = program.line("ready and listening on ");
+    let address = ready.rsplit(' ').next().unwrap().to_owned();
+    let client = Client::connect(&format!("grpc://{address}")).await.unwrap();
+    let requests = stream::iter([texts(endpoint, &["x"])]);
+    let options = PostOptions::default();
+    let mut replies = client.post(&options, requests).await.unwrap();
+    let reply = said(&replies.next().await.unwrap().unwrap());
+    drop((replies, client));
+    let code = if exit_on.is_empty() {
+        None
+    } else {
+        program.end().code()
+    };
+    (reply.failure.unwrap(), code)
+}
+
+#[tokio::test]
+async fn the_process_ends_after_the_reply_that_tells_why() {
+    let (failure, code) = ask("panic", "/panic").await;
+    assert!(failure.contains("this is too much"), "{failure}");
+    assert_eq!(code, Some(EXIT_ON_EXCEPTION));
+    let (failure, code) = ask("BadRequest,ExecutorError", "/fail").await;
+    assert!(failure.contains("not today"), "{failure}");
+    assert_eq!(code, Some(EXIT_ON_EXCEPTION));
+}
+
+#[test]
+fn a_name_that_no_failure_has_is_told_at_the_start() {
+    let mut command = Command::new(MOODY);
+    command.args(["--exit-on-exceptions", "ValueError"]);
+    let mut program = Program::start(command);
+    program.line("no failure is called `ValueError`");
+    assert_eq!(program.end().code(), Some(2));
+}
