@@ -8,6 +8,7 @@
 //! The two flavours differ in how fields are found: [`v1`] by number, [`v2`] by name. Everything else is
 //! common and stands here.
 
+mod access;
 mod array;
 mod json;
 mod merge;
@@ -21,6 +22,7 @@ use std::borrow::Cow;
 use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value};
 
+pub use access::{AccessPaths, BadAccessPath};
 pub use array::DocumentArray;
 pub use json::{from_struct, to_struct};
 
@@ -279,6 +281,19 @@ impl Document {
         let parsed = self.parse_children("chunks", |children| children.chunks.is_some())?;
         let children = self.children.get_or_insert_default();
         Ok(children.chunks.get_or_insert(parsed))
+    }
+
+    /// Whether the document has parts.
+    #[must_use]
+    pub fn has_chunks(&self) -> bool {
+        match self.children.as_ref().and_then(|all| all.chunks.as_ref()) {
+            Some(chunks) => !chunks.is_empty(),
+            None => match self.flavour {
+                Flavour::V1 => v1::children(&self.raw, "chunks"),
+                Flavour::V2 => v2::children(&self.raw, "chunks"),
+            }
+            .is_ok_and(|chunks| !chunks.is_empty()),
+        }
     }
 
     /// What was found for the document. Taken apart at the first call.

@@ -14,7 +14,10 @@ mod suggest;
 mod tensor;
 
 pub use deadline::Deadline;
-pub use document::{BadDocument, Document, DocumentArray, Flavour, from_struct, to_struct};
+pub use document::{
+    AccessPaths, BadAccessPath, BadDocument, Document, DocumentArray, Flavour, from_struct,
+    to_struct,
+};
 pub use failure::{Chain, Code, Failure};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
 pub use suggest::closest;

@@ -69,7 +69,8 @@ mod trailer;
 mod worker;
 
 pub use flow_core::{
-    DataType, Document, DocumentArray, Endpoint, Failure, Flavour, NodeName, Tensor,
+    AccessPaths, BadAccessPath, Chain, DataType, Document, DocumentArray, Endpoint, Failure,
+    Flavour, NodeName, Tensor,
 };
 
 pub use batch::Batching;

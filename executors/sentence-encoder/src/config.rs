@@ -2,9 +2,9 @@
 
 use std::num::NonZeroUsize;
 
+use flow_core::AccessPaths;
 use serde::Deserialize;
 
-use crate::access::AccessPaths;
 use crate::device::Device;
 use crate::pooling::PoolingMode;
 use crate::source::DEFAULT_MODEL;

@@ -4,12 +4,11 @@ use std::num::NonZeroUsize;
 use std::thread;
 use std::time::Instant;
 
-use flow_core::{Chain, Document, Tensor};
+use flow_core::{AccessPaths, Chain, Document, Tensor};
 use flow_executor::{
     BadParameter, CallError, Endpoints, Executor, Facts, LoadContext, LoadError, Parameters,
 };
 
-use crate::access::AccessPaths;
 use crate::config::With;
 use crate::encoder::Encoder;
 use crate::source::{self, Environment, LogProgress};

@@ -11,7 +11,6 @@
 
 #![warn(missing_docs)]
 
-mod access;
 mod batch;
 mod config;
 mod device;
@@ -24,11 +23,11 @@ mod recipe;
 pub mod source;
 mod tokenize;
 
-pub use access::{AccessPaths, BadAccessPath};
 pub use config::{BadOption, Precision, With};
 pub use device::{BadDevice, Device, NoDevice, Opened};
 pub use encoder::{EncodeError, Encoder, EncoderError, Vectors};
 pub use executor::SentenceEncoder;
+pub use flow_core::{AccessPaths, BadAccessPath};
 pub use pooling::PoolingMode;
 pub use recipe::RecipeError;
 pub use tokenize::TokenizeError;

@@ -2,9 +2,13 @@
 //!
 //! The notation is DocArray's: `@r` the documents of the request, `@c` their chunks, `@m` their
 //! matches, `@cc` the chunks of their chunks, `@r,c` both. Jina 2 wrote the same without `@`, as a list.
+//!
+//! `@leaf` is ours: the smallest parts of a document, which is the document itself where it was not cut. So
+//! one node serves documents that are indexed in parts and queries that are whole.
 
-use flow_core::{BadDocument, Document};
 use serde::Deserialize;
+
+use super::{BadDocument, Document};
 
 /// Ways from the documents of a request to those that are meant.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -16,12 +20,17 @@ pub struct AccessPaths(Vec<Vec<Step>>);
 enum Step {
     Chunks,
     Matches,
+    /// All the way down; the last step of its path.
+    Leaves,
 }
+
+/// The path to the smallest parts.
+const LEAF: &str = "leaf";
 
 /// The text is no access path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no access path: `@r` means the documents, `@c` their chunks, `@m` their matches, `@cc` chunks of chunks, `@r,c` both; slices and selectors are not built"
+    "`{0}` is no access path: `@r` means the documents, `@c` their chunks, `@m` their matches, `@cc` chunks of chunks, `@r,c` both, `@leaf` the smallest parts; slices and selectors are not built"
 )]
 pub struct BadAccessPath(String);
 
@@ -86,6 +95,9 @@ impl AccessPaths {
 }
 
 fn parse(steps: &str) -> Option<Vec<Step>> {
+    if steps == LEAF {
+        return Some(vec![Step::Leaves]);
+    }
     // `r` stands for where one is, so it can only come first.
     let below = steps.strip_prefix('r').unwrap_or(steps);
     let step = |letter| match letter {
@@ -110,11 +122,12 @@ fn walk(
         return Ok(());
     };
     for document in documents {
-        let below = match step {
-            Step::Chunks => document.chunks_mut()?,
-            Step::Matches => document.matches_mut()?,
-        };
-        walk(rest, below, visit)?;
+        match step {
+            Step::Chunks => walk(rest, document.chunks_mut()?, visit)?,
+            Step::Matches => walk(rest, document.matches_mut()?, visit)?,
+            Step::Leaves if document.has_chunks() => walk(path, document.chunks_mut()?, visit)?,
+            Step::Leaves => visit(document),
+        }
     }
     Ok(())
 }
@@ -155,14 +168,28 @@ mod tests {
             ("@r, @m", &["root", "match"]),
             ("@r,r", &["root"]),
             ("@mc", &[]),
+            ("@leaf", &["chunk of chunk"]),
+            ("@r,leaf", &["root", "chunk of chunk"]),
         ] {
             assert_eq!(texts(paths), wanted, "{paths}");
         }
     }
 
     #[test]
+    fn a_document_that_was_not_cut_is_its_own_smallest_part() {
+        let mut whole = [Document::from_text("whole")];
+        let before = whole.clone();
+        let mut texts = Vec::new();
+        let paths: AccessPaths = "@leaf".parse().unwrap();
+        let mut visit = |document: &mut Document| texts.push(document.text());
+        paths.visit(&mut whole, &mut visit).unwrap();
+        assert_eq!(texts, ["whole"]);
+        assert_eq!(whole, before);
+    }
+
+    #[test]
     fn what_is_no_path_is_refused() {
-        for bad in ["", "@", "@x", "@cr", "@r[0]", "@r,,c", "text"] {
+        for bad in ["", "@", "@x", "@cr", "@r[0]", "@r,,c", "text", "@cleaf"] {
             assert!(bad.parse::<AccessPaths>().is_err(), "{bad:?}");
         }
     }
