@@ -34,6 +34,20 @@ pub enum Code {
 }
 
 impl Code {
+    /// Each of them.
+    pub const ALL: &[Self] = &[
+        Self::BadRequest,
+        Self::ExecutorFailed,
+        Self::Unavailable,
+        Self::Lost,
+        Self::DeadlineExceeded,
+        Self::Cancelled,
+        Self::Overloaded,
+        Self::TooLarge,
+        Self::Unimplemented,
+        Self::Internal,
+    ];
+
     /// The code's name, as logs and metrics show it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -53,7 +67,7 @@ impl Code {
 
     /// The name of the exception that stock clients show for it.
     #[must_use]
-    fn exception(self) -> &'static str {
+    pub fn exception(self) -> &'static str {
         match self {
             Self::BadRequest => "BadRequest",
             Self::ExecutorFailed => "ExecutorError",

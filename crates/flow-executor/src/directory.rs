@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use flow_core::Endpoint;
 
-use crate::endpoints::{Binding, Method};
+use crate::Endpoints;
+use crate::batch::{Batching, Metric, Rule};
+use crate::endpoints::Method;
+use crate::rules::Written;
 
 /// A method's place among an executor's methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,16 +18,34 @@ pub(crate) struct MethodIdx(pub(crate) usize);
 pub(crate) enum Kind {
     Batch,
     Whole,
+    Matrix,
     Stream,
+}
+
+/// The method of an endpoint, and how requests to it share its calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) method: MethodIdx,
+    pub(crate) kind: Kind,
+    pub(crate) rule: Rule,
 }
 
 /// Endpoints of one executor, as it binds them and as the flow file overrides them.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    methods: BTreeMap<String, (MethodIdx, Kind)>,
+    methods: BTreeMap<String, Found>,
 }
 
-/// The flow file binds endpoints to methods that are not there.
+/// What the flow file says about an executor's endpoints.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Overrides<'a> {
+    /// Endpoint → method.
+    pub(crate) requests: Option<&'a BTreeMap<String, String>>,
+    /// Endpoint or method → how requests share calls.
+    pub(crate) batching: BTreeMap<String, Written>,
+}
+
+/// The flow file binds endpoints to methods that are not there, or wants of them what they cannot do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadBinding {
     #[error("endpoint `{0}` must start with `/`")]
@@ -35,35 +56,75 @@ pub(crate) enum BadBinding {
         method: String,
         known: String,
     },
+    #[error("`uses_dynamic_batching` names `{place}`, but there are only: {known}")]
+    Batching { place: String, known: String },
+    #[error("the batching of `{endpoint}` counts the executor's own weights, but it has none")]
+    NoWeights { endpoint: String },
 }
 
 impl Directory {
-    /// `overrides` binds further endpoints to methods, which are named after their first endpoint: the
+    /// The flow file binds further endpoints to methods, which are named after their first endpoint: the
     /// method of `/encode` is `encode`.
     pub(crate) fn new<E>(
-        bindings: &[Binding<E>],
-        overrides: &BTreeMap<String, String>,
+        endpoints: &Endpoints<E>,
+        overrides: &Overrides<'_>,
     ) -> Result<Self, BadBinding> {
         let mut methods = BTreeMap::new();
-        for (place, binding) in bindings.iter().enumerate() {
-            let kind = match &binding.method {
-                Method::Batch(_) => Kind::Batch,
-                Method::Whole(_) => Kind::Whole,
-                Method::Stream(_) => Kind::Stream,
+        for (place, binding) in endpoints.bound.iter().enumerate() {
+            let kind = Kind::of(&binding.method);
+            let own = endpoints.batching.get(&binding.endpoint).copied();
+            let found = Found {
+                method: MethodIdx(place),
+                kind,
+                rule: rule(kind, own),
             };
-            methods.insert(checked(&binding.endpoint)?, (MethodIdx(place), kind));
+            methods.insert(checked(&binding.endpoint)?, found);
         }
         let named = methods.clone();
-        for (endpoint, method) in overrides {
-            let found = named.get(&format!("/{}", method.trim_start_matches('/')));
+        for (endpoint, method) in overrides.requests.into_iter().flatten() {
+            let found = named.get(&path(method));
             let found = *found.ok_or_else(|| unknown(endpoint, method, &named))?;
             methods.insert(checked(endpoint)?, found);
         }
-        Ok(Self { methods })
+        let mut it = Self { methods };
+        it.set_rules(&overrides.batching)?;
+        it.check_weights(endpoints.weigher.is_some())?;
+        Ok(it)
+    }
+
+    /// Methods first, then endpoints: what is said of an endpoint itself wins.
+    fn set_rules(&mut self, written: &BTreeMap<String, Written>) -> Result<(), BadBinding> {
+        let (endpoints, methods): (Vec<_>, Vec<_>) = written
+            .iter()
+            .partition(|(place, _)| place.starts_with('/'));
+        for (place, written) in methods {
+            let named = self.methods.get(&path(place)).copied();
+            let named = named.ok_or_else(|| self.unknown_place(place))?;
+            let mut of_method = self.methods.values_mut();
+            while let Some(found) = of_method.find(|found| found.method == named.method) {
+                found.set_rule(place, written);
+            }
+        }
+        for (place, written) in endpoints {
+            let found = self.find(place).ok_or_else(|| self.unknown_place(place))?;
+            let found = self.methods.entry(checked(place)?).or_insert(found);
+            found.set_rule(place, written);
+        }
+        Ok(())
+    }
+
+    fn check_weights(&self, has_weights: bool) -> Result<(), BadBinding> {
+        let counts = |found: &Found| found.rule.metric() == Metric::Custom;
+        match self.methods.iter().find(|(_, found)| counts(found)) {
+            Some((endpoint, _)) if !has_weights => Err(BadBinding::NoWeights {
+                endpoint: endpoint.clone(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The method for an endpoint: its own, else the default one, else none.
-    pub(crate) fn find(&self, endpoint: &str) -> Option<(MethodIdx, Kind)> {
+    pub(crate) fn find(&self, endpoint: &str) -> Option<Found> {
         let own = self.methods.get(endpoint);
         own.or_else(|| self.methods.get(Endpoint::DEFAULT)).copied()
     }
@@ -72,8 +133,55 @@ impl Directory {
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = (&str, Kind)> {
         self.methods
             .iter()
-            .map(|(endpoint, (_, kind))| (endpoint.as_str(), *kind))
+            .map(|(endpoint, found)| (endpoint.as_str(), found.kind))
     }
+
+    fn unknown_place(&self, place: &str) -> BadBinding {
+        BadBinding::Batching {
+            place: place.to_owned(),
+            known: names(&self.methods),
+        }
+    }
+}
+
+impl Kind {
+    fn of<E>(method: &Method<E>) -> Self {
+        match method {
+            Method::Batch(_) => Self::Batch,
+            Method::Whole(_) => Self::Whole,
+            Method::Matrix(_) => Self::Matrix,
+            Method::Stream(_) => Self::Stream,
+        }
+    }
+}
+
+impl Found {
+    fn set_rule(&mut self, place: &str, written: &Written) {
+        if matches!(self.kind, Kind::Matrix | Kind::Stream) {
+            tracing::warn!(place, "batching has no effect on methods of this kind");
+            return;
+        }
+        let own = match self.rule {
+            // What nobody has said is not taken for a choice of the executor's.
+            Rule::Together(own) if own != Batching::default() => Some(own),
+            _ => None,
+        };
+        self.rule = rule(self.kind, written.over(own));
+    }
+}
+
+/// The rule of a method for which `chosen` is what its author or the flow file says.
+fn rule(kind: Kind, chosen: Option<Batching>) -> Rule {
+    match (kind, chosen) {
+        (Kind::Batch | Kind::Whole, Some(batching)) => Rule::Together(batching),
+        (Kind::Batch, None) => Rule::Together(Batching::default()),
+        (Kind::Whole | Kind::Matrix | Kind::Stream, _) => Rule::Alone,
+    }
+}
+
+/// The endpoint that a method is named after.
+fn path(method: &str) -> String {
+    format!("/{}", method.trim_start_matches('/'))
 }
 
 fn checked(endpoint: &str) -> Result<String, BadBinding> {
@@ -84,51 +192,17 @@ fn checked(endpoint: &str) -> Result<String, BadBinding> {
 }
 
 fn unknown<T>(endpoint: &str, method: &str, known: &BTreeMap<String, T>) -> BadBinding {
-    let known: Vec<&str> = known
-        .keys()
-        .map(|name| name.trim_start_matches('/'))
-        .collect();
     BadBinding::Method {
         endpoint: endpoint.to_owned(),
         method: method.to_owned(),
-        known: known.join(", "),
+        known: names(known),
     }
+}
+
+fn names<T>(known: &BTreeMap<String, T>) -> String {
+    let names = known.keys().map(|name| name.trim_start_matches('/'));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Endpoints;
-
-    fn directory(overrides: &[(&str, &str)]) -> Result<Directory, BadBinding> {
-        let endpoints = Endpoints::<()>::new()
-            .on("/index", |(), _, _| Ok(()))
-            .default(|(), _, _| Ok(()));
-        let owned = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
-        Directory::new(
-            &endpoints.into_bindings(),
-            &overrides.iter().map(owned).collect(),
-        )
-    }
-
-    #[test]
-    fn an_endpoint_without_a_method_of_its_own_gets_the_default() {
-        let directory = directory(&[]).unwrap();
-        assert_eq!(directory.find("/index").unwrap().0, MethodIdx(0));
-        assert_eq!(directory.find("/other").unwrap().0, MethodIdx(1));
-    }
-
-    #[test]
-    fn the_flow_file_may_bind_further_endpoints() {
-        let directory = directory(&[("/other", "index")]).unwrap();
-        assert_eq!(directory.find("/other").unwrap().0, MethodIdx(0));
-    }
-
-    #[test]
-    fn a_method_that_is_not_there_is_named_with_those_that_are() {
-        let error = directory(&[("/other", "indx")]).unwrap_err().to_string();
-        let expected =
-            "`uses_requests` binds `/other` to method `indx`, but there are only: default, index";
-        assert_eq!(error, expected);
-    }
-}
+mod tests;

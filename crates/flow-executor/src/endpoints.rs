@@ -1,15 +1,31 @@
 //! Which method answers which endpoint.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use flow_core::{Document, DocumentArray, Endpoint};
 
-use crate::{CallError, Parameters};
+use crate::{Batching, CallError, DocsMatrix, Parameters};
 
 /// The methods of an executor, bound to endpoints.
 #[derive(Debug)]
 pub struct Endpoints<E> {
-    bound: Vec<Binding<E>>,
+    pub(crate) bound: Vec<Binding<E>>,
+    /// Endpoint → how requests to it share calls.
+    pub(crate) batching: BTreeMap<String, Batching>,
+    pub(crate) weigher: Option<Weigher<E>>,
+}
+
+/// What a document weighs, as the executor sees it.
+pub(crate) struct Weigher<E>(pub(crate) WeighFn<E>);
+
+type WeighFn<E> = Box<dyn Fn(&E, &Document) -> usize + Send + Sync>;
+
+impl<E> std::fmt::Debug for Weigher<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Weigher")
+    }
 }
 
 /// One method and the endpoint it answers.
@@ -25,17 +41,20 @@ pub(crate) enum Method<E> {
     Batch(BatchMethod<E>),
     /// The documents of one request, to change as it likes.
     Whole(WholeMethod<E>),
+    /// The parts of a join, apart; makes the documents of the reply.
+    Matrix(MatrixMethod<E>),
     /// One document in, documents out as they are made.
     Stream(StreamMethod<E>),
 }
 
-type BatchMethod<E> = fn_box::Batch<E>;
-type WholeMethod<E> = fn_box::Whole<E>;
+pub(crate) type BatchMethod<E> = fn_box::Batch<E>;
+pub(crate) type WholeMethod<E> = fn_box::Whole<E>;
+type MatrixMethod<E> = fn_box::Matrix<E>;
 type StreamMethod<E> = fn_box::Stream<E>;
 
 /// The boxed forms, apart so that they can be read.
 mod fn_box {
-    use super::{CallError, Document, DocumentArray, Emit, Map, Parameters, Value};
+    use super::{CallError, DocsMatrix, Document, DocumentArray, Emit, Map, Parameters, Value};
 
     pub(crate) type Batch<E> =
         Box<dyn Fn(&mut E, &mut [Document], &Parameters) -> Result<(), CallError> + Send + Sync>;
@@ -48,6 +67,9 @@ mod fn_box {
             + Send
             + Sync,
     >;
+    pub(crate) type Matrix<E> = Box<
+        dyn Fn(&mut E, DocsMatrix, &Parameters) -> Result<DocumentArray, CallError> + Send + Sync,
+    >;
     pub(crate) type Stream<E> = Box<
         dyn Fn(&mut E, Document, &Parameters, &mut Emit<'_>) -> Result<(), CallError> + Send + Sync,
     >;
@@ -58,6 +80,7 @@ impl<E> std::fmt::Debug for Method<E> {
         f.write_str(match self {
             Self::Batch(_) => "Batch",
             Self::Whole(_) => "Whole",
+            Self::Matrix(_) => "Matrix",
             Self::Stream(_) => "Stream",
         })
     }
@@ -105,7 +128,11 @@ impl Emit<'_> {
 
 impl<E> Default for Endpoints<E> {
     fn default() -> Self {
-        Self { bound: Vec::new() }
+        Self {
+            bound: Vec::new(),
+            batching: BTreeMap::new(),
+            weigher: None,
+        }
     }
 }
 
@@ -147,6 +174,20 @@ impl<E: 'static> Endpoints<E> {
         self.bind(endpoint, Method::Batch(Box::new(method)))
     }
 
+    /// `method` gets the inputs of a join apart, and makes the documents of the reply. It is for nodes with
+    /// several `needs` and `no_reduce`; methods bound otherwise get the documents of all inputs in a row.
+    #[must_use]
+    pub fn on_matrix(
+        self,
+        endpoint: &str,
+        method: impl Fn(&mut E, DocsMatrix, &Parameters) -> Result<DocumentArray, CallError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        self.bind(endpoint, Method::Matrix(Box::new(method)))
+    }
+
     /// `method` gets one document and sends documents as it makes them (`stream_doc`).
     #[must_use]
     pub fn on_stream(
@@ -184,8 +225,26 @@ impl<E: 'static> Endpoints<E> {
         self.on_batch(Endpoint::DEFAULT, method)
     }
 
-    pub(crate) fn into_bindings(self) -> Vec<Binding<E>> {
-        self.bound
+    /// How requests to `endpoint` share calls, unless the flow file says otherwise (`uses_dynamic_batching`).
+    ///
+    /// Without it, requests to methods bound with `on_batch` share the next call when a worker is free, and
+    /// others go one by one. A method bound with [`on`](Self::on) that is given a rule must not change the
+    /// number of documents, and returns no results.
+    #[must_use]
+    pub fn batching(mut self, endpoint: &str, batching: Batching) -> Self {
+        self.batching.insert(endpoint.to_owned(), batching);
+        self
+    }
+
+    /// What a document weighs where batches are counted by [`Metric::Custom`](crate::Metric::Custom): its
+    /// tokens, its pixels. Called once for each document, on a worker's thread.
+    #[must_use]
+    pub fn weigh_by(
+        mut self,
+        weight: impl Fn(&E, &Document) -> usize + Send + Sync + 'static,
+    ) -> Self {
+        self.weigher = Some(Weigher(Box::new(weight)));
+        self
     }
 
     fn bind(mut self, endpoint: &str, method: Method<E>) -> Self {

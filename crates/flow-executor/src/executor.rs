@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{Batching, Endpoints, LoadError};
+use crate::{Endpoints, Fork, LoadError};
 
 /// What an executor tells about itself for people to read, such as `device` and `model`.
 pub type Facts = BTreeMap<String, String>;
 
 /// The work of one executor: documents in, documents out.
 ///
-/// The runtime builds the value on its worker thread and uses it only there. So it may hold what cannot be
+/// The runtime builds the value on a worker's thread and uses it only there; with several workers, each has
+/// a value of its own ([`fork`](Self::fork)). So it may hold what cannot be
 /// shared (a device context, a tokenizer's buffers), needs no locks, and may block as long as the work
 /// takes. A panic fails the call and not the process.
 pub trait Executor: Sized + 'static {
@@ -30,9 +31,14 @@ pub trait Executor: Sized + 'static {
     /// Which method answers which endpoint.
     fn endpoints() -> Endpoints<Self>;
 
-    /// How documents of several requests share a call of the methods that allow it.
-    fn batching(&self) -> Batching {
-        Batching::default()
+    /// An executor for another worker of the same process (`workers: N`), sharing what is large.
+    ///
+    /// None: it works on one thread only, and more throughput needs replicas. To opt in, put weights and
+    /// indexes behind an `Arc`, and give each worker what cannot be shared of its own:
+    /// `Some(Fork::of(self.clone()))`, or [`Fork::new`] with a closure that builds the rest on the other
+    /// worker's thread.
+    fn fork(&self) -> Option<Fork<Self>> {
+        None
     }
 
     /// What to say about it when it is ready.

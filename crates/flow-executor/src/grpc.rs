@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use flow_core::parameters::{self, RESULTS};
 use flow_core::{Code, Document, DocumentArray, Endpoint, Failure, Flavour, to_struct};
 use flow_proto::Envelope;
@@ -23,15 +22,21 @@ use prost_types::value::Kind as ValueKind;
 use prost_types::{Struct, Value};
 use serde_json::Map;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::admission::{Admission, Done};
-use crate::directory::{Directory, MethodIdx};
+use crate::admission::{Admission, Ask};
+use crate::batch::Lane;
+use crate::directory::{Directory, Found, Kind};
+use crate::reply::Done;
 use crate::trailer::IsError;
 use crate::{Parameters, schema};
 
 /// Requests of one stream that are worked on at a time.
 const STREAM_WINDOW: usize = 64;
+
+/// Metadata that names a request's lane.
+const PRIORITY: &str = "priority";
 
 /// All that a request needs on its way through.
 #[derive(Debug, Clone)]
@@ -55,9 +60,15 @@ impl Wire {
         }))
     }
 
-    /// Every request gets a reply; a failed one says so in its header.
-    async fn answer(&self, mut request: Envelope) -> (Envelope, bool) {
-        let failed = match self.work(&mut request).await {
+    /// Every request gets a reply; a failed one says so in its header. `others` are the further parts of a
+    /// join.
+    async fn answer(
+        &self,
+        mut request: Envelope,
+        others: &[Envelope],
+        lane: Result<Lane, Failure>,
+    ) -> (Envelope, bool) {
+        let failed = match self.work(&mut request, others, lane).await {
             Ok(()) => false,
             Err(failure) => {
                 let status = failure.at(&self.0.name).to_status();
@@ -72,24 +83,39 @@ impl Wire {
         (request, failed)
     }
 
-    async fn work(&self, request: &mut Envelope) -> Result<(), Failure> {
-        let Some(method) = self.method(request.header.as_ref()) else {
+    async fn work(
+        &self,
+        request: &mut Envelope,
+        others: &[Envelope],
+        lane: Result<Lane, Failure>,
+    ) -> Result<(), Failure> {
+        let found = self.find(request.header.as_ref());
+        if found.is_none() && others.is_empty() {
+            return Ok(());
+        }
+        let apart = found.is_some_and(|found| found.kind == Kind::Matrix);
+        let (documents, parts) = gather(request, others, apart)?;
+        let Some(found) = found else {
+            request.data = Some(documents.into_iter().collect::<DocumentArray>().encode());
             return Ok(());
         };
-        let data = request.data.as_ref();
-        let documents = data.map(DocumentArray::decode).transpose()?;
-        let parameters = Parameters::for_executor(request.parameters.as_ref(), &self.0.name)?;
-        let documents = documents.unwrap_or_default();
-        let done = self.0.admission.call(method, parameters, documents).await?;
+        let ask = Ask {
+            found,
+            lane: lane?,
+            parameters: Parameters::for_executor(request.parameters.as_ref(), &self.0.name)?,
+            documents,
+            parts,
+        };
+        let done = self.0.admission.call(ask).await?;
         self.write(request, done)
     }
 
     /// None where nothing is to be done: an endpoint nobody answers gives the request back as it came.
-    fn method(&self, header: Option<&HeaderProto>) -> Option<MethodIdx> {
+    fn find(&self, header: Option<&HeaderProto>) -> Option<Found> {
         let endpoint = header.and_then(|header| header.exec_endpoint.as_deref());
         match endpoint.unwrap_or(Endpoint::DEFAULT) {
             Endpoint::DRY_RUN => None,
-            endpoint => self.0.directory.find(endpoint).map(|(method, _)| method),
+            endpoint => self.0.directory.find(endpoint),
         }
     }
 
@@ -111,8 +137,9 @@ impl Wire {
     async fn stream(
         &self,
         request: SingleDocumentRequestProto,
+        lane: Result<Lane, Failure>,
     ) -> Result<Replies<SingleDocumentRequestProto>, Failure> {
-        let method = self.method(request.header.as_ref()).ok_or_else(|| {
+        let found = self.find(request.header.as_ref()).ok_or_else(|| {
             let header = request.header.as_ref();
             let endpoint = header.and_then(|header| header.exec_endpoint.clone());
             let endpoint = endpoint.unwrap_or_default();
@@ -123,17 +150,55 @@ impl Wire {
         })?;
         let raw = request.document.unwrap_or_default();
         let flavour = Flavour::of(&raw).unwrap_or_default();
-        let document = Document::decode(flavour, raw)?;
-        let parameters = Parameters::for_executor(request.parameters.as_ref(), &self.0.name)?;
-        let documents = self
-            .0
-            .admission
-            .stream(method, parameters, document)
-            .await?;
+        let ask = Ask {
+            found,
+            lane: lane?,
+            parameters: Parameters::for_executor(request.parameters.as_ref(), &self.0.name)?,
+            documents: vec![Document::decode(flavour, raw)?],
+            parts: Vec::new(),
+        };
+        let documents = self.0.admission.stream(ask).await?;
         let (header, name) = (request.header, self.0.name.clone());
         let replies = ReceiverStream::new(documents)
             .map(move |document| Ok(streamed(header.clone(), &name, document)));
         Ok(Box::pin(replies))
+    }
+}
+
+/// The documents of all parts in a row, and which part is whose, should somebody want them `apart`.
+fn gather(first: &Envelope, others: &[Envelope], apart: bool) -> Result<Gathered, Failure> {
+    let mut documents = Vec::new();
+    let mut parts = Vec::new();
+    for part in std::iter::once(first).chain(others) {
+        let own = part.data.as_ref().map(DocumentArray::decode).transpose()?;
+        let own = own.unwrap_or_default();
+        if apart {
+            parts.push((source(part), own.len()));
+        }
+        documents.extend(own);
+    }
+    Ok((documents, parts))
+}
+
+/// Documents, and how many of them came from where.
+type Gathered = (Vec<Document>, Vec<(String, usize)>);
+
+/// The last executor that a part went through, as stock executors name it.
+fn source(part: &Envelope) -> String {
+    let last = part.routes.last();
+    last.map(|route| route.executor.clone()).unwrap_or_default()
+}
+
+/// Which queue the caller wants its request to stand in.
+fn lane(metadata: &MetadataMap) -> Result<Lane, Failure> {
+    match metadata.get(PRIORITY).map(MetadataValue::as_bytes) {
+        None | Some(b"interactive") => Ok(Lane::Interactive),
+        Some(b"bulk") => Ok(Lane::Bulk),
+        Some(other) => {
+            let other = String::from_utf8_lossy(other);
+            let message = format!("`priority` is `interactive` or `bulk`, not `{other}`");
+            Err(Failure::new(Code::BadRequest, message))
+        }
     }
 }
 
@@ -189,39 +254,25 @@ impl JinaSingleDataRequestRpc for Wire {
         &self,
         request: Request<Envelope>,
     ) -> Result<Response<Envelope>, Status> {
-        Ok(respond(self.answer(request.into_inner()).await))
+        let lane = lane(request.metadata());
+        Ok(respond(self.answer(request.into_inner(), &[], lane).await))
     }
 }
 
 #[tonic::async_trait]
 impl JinaDataRequestRpc for Wire {
-    /// The parts of a join arrive as a list; an executor sees their documents one after another.
+    /// The parts of a join arrive as a list. A method that was bound so gets them apart; others see their
+    /// documents one after another.
     async fn process_data(
         &self,
         request: Request<DataRequestListProto>,
     ) -> Result<Response<Envelope>, Status> {
-        let parts = request.into_inner().requests;
-        let joined = join(parts).map_err(|failure| flow_net::status::from_failure(&failure))?;
-        Ok(respond(self.answer(joined).await))
+        let lane = lane(request.metadata());
+        let mut parts = request.into_inner().requests.into_iter();
+        let first = parts.next().unwrap_or_default();
+        let others: Vec<Envelope> = parts.collect();
+        Ok(respond(self.answer(first, &others, lane).await))
     }
-}
-
-fn join(parts: Vec<Envelope>) -> Result<Envelope, Failure> {
-    let mut parts = parts.into_iter();
-    let mut first = parts.next().unwrap_or_default();
-    let mut documents = decode(first.data.as_ref())?;
-    for part in parts {
-        documents.extend(decode(part.data.as_ref())?);
-    }
-    first.data = Some(documents.encode());
-    Ok(first)
-}
-
-fn decode(data: Option<&Bytes>) -> Result<DocumentArray, Failure> {
-    Ok(data
-        .map(DocumentArray::decode)
-        .transpose()?
-        .unwrap_or_default())
 }
 
 #[tonic::async_trait]
@@ -233,11 +284,12 @@ impl JinaRpc for Wire {
         request: Request<Streaming<Envelope>>,
     ) -> Result<Response<Self::CallStream>, Status> {
         let wire = self.clone();
+        let lane = lane(request.metadata());
         let replies = request
             .into_inner()
             .map(move |request| {
-                let wire = wire.clone();
-                async move { Ok(wire.answer(request?).await.0) }
+                let (wire, lane) = (wire.clone(), lane.clone());
+                async move { Ok(wire.answer(request?, &[], lane).await.0) }
             })
             .buffer_unordered(STREAM_WINDOW);
         Ok(Response::new(Box::pin(replies)))
@@ -256,9 +308,10 @@ impl JinaSingleDocumentRequestRpc for Wire {
         &self,
         request: Request<SingleDocumentRequestProto>,
     ) -> Result<Response<Self::stream_docStream>, Status> {
+        let lane = lane(request.metadata());
         let request = request.into_inner();
         let header = request.header.clone();
-        let replies = self.stream(request).await.unwrap_or_else(|failure| {
+        let replies = self.stream(request, lane).await.unwrap_or_else(|failure| {
             let reply = streamed(header, &self.0.name, Err(failure));
             Box::pin(stream::iter([Ok(reply)]))
         });

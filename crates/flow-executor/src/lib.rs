@@ -3,8 +3,9 @@
 //! An author writes two things: a typed config, and methods bound to endpoints ([`Executor`]). The rest is
 //! here. A request walks through these files in this order:
 //!
-//! `grpc.rs` (bytes → call) → `admission.rs` (bounded queue) → `batch.rs` (who shares a call; pure) →
-//! `worker.rs` (one thread that owns the executor) → the author's method, and the same stairs up.
+//! `grpc.rs` (bytes → call) → `admission.rs` (bounded lanes) → `queue.rs` → `batch.rs` (who shares a call;
+//! pure) → `worker.rs` (threads that own the executor) → `calls.rs` → the author's method, and the same
+//! stairs up.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -54,30 +55,39 @@
 
 mod admission;
 mod batch;
+mod calls;
 mod directory;
 mod endpoints;
 mod error;
 mod executor;
+mod exit;
 mod grpc;
+mod matrix;
 mod parameters;
 mod process;
+mod queue;
+mod reply;
+mod rules;
 mod run;
 mod schema;
 mod service;
 pub mod testing;
 mod trailer;
 mod worker;
+mod workers;
 
 pub use flow_core::{
     AccessPaths, BadAccessPath, Chain, DataType, Document, DocumentArray, Endpoint, Failure,
     Flavour, NodeName, Tensor,
 };
 
-pub use batch::Batching;
+pub use batch::{Batching, Fit, Metric};
 pub use endpoints::{Emit, Endpoints, IntoResults};
 pub use error::{CallError, LoadError};
 pub use executor::{Executor, Facts, LoadContext};
+pub use matrix::DocsMatrix;
 pub use parameters::{BadParameter, Parameters};
 pub use process::{Log, announce, die_with, start_log};
 pub use run::{ExecutorArgs, run, run_with};
 pub use service::{ServeError, Settings, serve};
+pub use workers::{BadWorkers, Fork, Workers};

@@ -12,10 +12,14 @@ use flow_net::{Drain, Stopped};
 use serde_json::{Map, Value};
 
 use crate::process::{Log, announce, die_with, start_log};
-use crate::{Executor, LoadContext, ServeError, Settings, serve};
+use crate::{Executor, LoadContext, ServeError, Settings, Workers, serve};
 
 /// Exit code of a process that a second signal ended: 128 and SIGINT's number.
 const EXIT_INTERRUPTED: u8 = 130;
+
+/// Exit code of a process that ends after a failure that `--exit-on-exceptions` names: EX_SOFTWARE of
+/// sysexits.h.
+const EXIT_ON_EXCEPTION: u8 = 70;
 
 /// Arguments that every executor's program takes.
 #[derive(Debug, Clone, Args)]
@@ -38,6 +42,16 @@ pub struct ExecutorArgs {
     /// Endpoint to method, where it differs from the executor's own binding, as JSON
     #[arg(long, value_name = "JSON|ENDPOINT:METHOD")]
     pub uses_requests: Vec<String>,
+    /// How requests share calls, by endpoint or method, as JSON:
+    /// `{"/encode": {"preferred_batch_size": 32, "timeout": 5}}`
+    #[arg(long, value_name = "JSON")]
+    pub uses_dynamic_batching: Vec<String>,
+    /// Threads that run the executor, sharing what it has loaded: a number, or `auto` for one a core
+    #[arg(long, value_name = "N|auto", default_value_t)]
+    pub workers: Workers,
+    /// End the process after a reply that tells of one of these failures: names as in replies, or `panic`
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub exit_on_exceptions: Vec<String>,
     /// Folder for what the executor keeps
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
@@ -115,7 +129,7 @@ fn start<E: Executor>(
     let drain = Drain::new(args.grace);
     let (name, to_launcher) = (args.name.clone(), args.child_of.is_some());
     let settings = settings(args, environment)?;
-    // One thread moves the bytes, one runs the executor: all requests come over a gateway's few
+    // One thread moves the bytes, others run the executor: all requests come over a gateway's few
     // connections, and handing them from thread to thread would cost more than decoding them.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -143,8 +157,12 @@ fn finish(stopped: Result<Stopped, ServeError>) -> Result<ExitCode, Fault> {
             tracing::warn!("the grace period ended with requests under way");
             Ok(ExitCode::FAILURE)
         }
-        Err(error @ (ServeError::With { .. } | ServeError::Requests { .. })) => Err(Fault {
+        Err(error @ (ServeError::With { .. } | ServeError::Settings { .. })) => Err(Fault {
             code: ExitCode::from(2),
+            ..Fault::failed(&error)
+        }),
+        Err(error @ ServeError::Exception { .. }) => Err(Fault {
+            code: ExitCode::from(EXIT_ON_EXCEPTION),
             ..Fault::failed(&error)
         }),
         Err(error) => Err(Fault::failed(&error)),
@@ -167,6 +185,9 @@ fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result
         port: args.port,
         with: map("--uses-with", &args.uses_with)?,
         requests: requests.collect::<Result<_, _>>()?,
+        batching: map("--uses-dynamic-batching", &args.uses_dynamic_batching)?,
+        workers: args.workers,
+        exit_on_exceptions: args.exit_on_exceptions,
         context: LoadContext {
             name: args.name,
             workspace: args.workspace,

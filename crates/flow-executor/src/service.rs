@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use flow_net::{BindError, Bound, Drain, Health, Limits, Stopped};
 use flow_proto::jina::jina_data_request_rpc_server::JinaDataRequestRpcServer;
@@ -14,11 +15,13 @@ use serde_json::{Map, Value};
 use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
 
-use crate::directory::{BadBinding, Directory};
+use crate::directory::{Directory, Overrides};
+use crate::exit::ExitOn;
 use crate::grpc::Wire;
+use crate::rules::Written;
 use crate::trailer::ErrorTrailer;
-use crate::worker::{self, Worker};
-use crate::{Executor, Facts, LoadContext, LoadError};
+use crate::worker::{self, Plan, Worker};
+use crate::{Endpoints, Executor, Facts, LoadContext, LoadError, Workers};
 
 /// How one executor process is to serve.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +34,12 @@ pub struct Settings {
     pub with: Map<String, Value>,
     /// Endpoint → method, where it differs from the executor's own binding.
     pub requests: BTreeMap<String, String>,
+    /// Endpoint or method → how requests to it share calls, with Jina's names (`uses_dynamic_batching`).
+    pub batching: Map<String, Value>,
+    /// Threads that run the executor.
+    pub workers: Workers,
+    /// Names of failures after whose reply the process ends, as replies have them; and `panic`.
+    pub exit_on_exceptions: Vec<String>,
     /// What the executor may know while it loads.
     pub context: LoadContext,
     /// What a connection accepts.
@@ -51,9 +60,9 @@ pub enum ServeError {
         /// What does not fit.
         source: serde_json::Error,
     },
-    /// `uses_requests` binds what is not there.
+    /// What the flow file says of its endpoints, batching or exceptions does not fit it.
     #[error("executor `{name}`: {reason}")]
-    Requests {
+    Settings {
         /// The executor's name.
         name: String,
         /// What is wrong with it.
@@ -70,6 +79,14 @@ pub enum ServeError {
     /// No thread could be started.
     #[error("cannot start the executor's thread")]
     Thread(#[source] std::io::Error),
+    /// A failure happened that `exit_on_exceptions` names.
+    #[error("executor `{name}` ends after `{exception}`, as it was told to")]
+    Exception {
+        /// The executor's name.
+        name: String,
+        /// What the failure is called.
+        exception: String,
+    },
     /// The socket failed.
     #[error(transparent)]
     Transport(#[from] flow_net::ServeError),
@@ -86,14 +103,8 @@ pub async fn serve<E: Executor>(
     ready: impl FnOnce(SocketAddr, &Facts),
 ) -> Result<Stopped, ServeError> {
     let name = settings.context.name.clone();
-    let bindings = E::endpoints().into_bindings();
-    let directory =
-        Directory::new(&bindings, &settings.requests).map_err(|error: BadBinding| {
-            ServeError::Requests {
-                name: name.clone(),
-                reason: error.to_string(),
-            }
-        })?;
+    let endpoints = E::endpoints();
+    let (directory, exit) = check(&settings, &endpoints, drain)?;
     let with: E::With = serde_json::from_value(Value::Object(settings.with)).map_err(|source| {
         ServeError::With {
             name: name.clone(),
@@ -104,8 +115,14 @@ pub async fn serve<E: Executor>(
     let address = bound.local_addr();
 
     let context = settings.context;
-    let worker = worker::start(&name, bindings, move || E::load(with, &context))
-        .map_err(ServeError::Thread)?;
+    let plan = Plan {
+        name: name.clone(),
+        endpoints: Arc::new(endpoints),
+        workers: settings.workers,
+        exit: exit.clone(),
+    };
+    let worker =
+        worker::start(plan, move || E::load(with, &context)).map_err(ServeError::Thread)?;
     let Worker { admission, loaded } = worker;
     let (health, health_service) = Health::new(SERVICES).await;
     let wire = Wire::new(name.clone(), directory, admission);
@@ -118,12 +135,38 @@ pub async fn serve<E: Executor>(
         facts = loaded => {
             let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
             let facts = facts
-                .map_err(|error| ServeError::Load { name, reason: error.to_string() })?;
+                .map_err(|error| ServeError::Load { name: name.clone(), reason: error.to_string() })?;
             health.say(true).await;
             ready(address, &facts);
         }
     }
-    Ok(serving.await?)
+    let stopped = serving.await?;
+    match exit.happened() {
+        Some(exception) => Err(ServeError::Exception {
+            name,
+            exception: exception.to_owned(),
+        }),
+        None => Ok(stopped),
+    }
+}
+
+/// What is wrong with the settings is told before anything is loaded.
+fn check<E>(
+    settings: &Settings,
+    endpoints: &Endpoints<E>,
+    drain: &Drain,
+) -> Result<(Directory, ExitOn), ServeError> {
+    let wrong = |error: &dyn std::error::Error| ServeError::Settings {
+        name: settings.context.name.clone(),
+        reason: error.to_string(),
+    };
+    let overrides = Overrides {
+        requests: Some(&settings.requests),
+        batching: Written::all(&settings.batching).map_err(|error| wrong(&error))?,
+    };
+    let directory = Directory::new(endpoints, &overrides).map_err(|error| wrong(&error))?;
+    let exit = ExitOn::new(&settings.exit_on_exceptions, drain).map_err(|error| wrong(&error))?;
+    Ok((directory, exit))
 }
 
 /// Names that health is asked by.

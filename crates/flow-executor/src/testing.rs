@@ -1,24 +1,43 @@
-//! Calls an executor's methods in a test, without sockets: loaded as in its process, on its own thread.
+//! Calls an executor's methods in a test, without sockets: loaded as in its process, on its own threads.
 
-use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use flow_core::{DocumentArray, Failure};
 use serde_json::{Map, Value};
 
-use crate::directory::Directory;
-use crate::worker::{self, Worker};
-use crate::{Executor, Facts, LoadContext, LoadError, Parameters};
+use crate::admission::{Admission, Ask};
+use crate::batch::Lane;
+use crate::directory::{Directory, Overrides};
+use crate::exit::ExitOn;
+use crate::reply::Done;
+use crate::rules::Written;
+use crate::worker::{self, Plan, Worker};
+use crate::{DocsMatrix, Executor, Facts, LoadContext, LoadError, Parameters, Workers};
 
-/// A loaded executor and the thread it runs on.
+/// A loaded executor and the threads it runs on.
 #[allow(
     missing_debug_implementations,
     reason = "an executor has nothing to show"
 )]
 pub struct Loaded {
     runtime: tokio::runtime::Runtime,
-    worker: crate::admission::Admission,
+    admission: Admission,
     directory: Directory,
     facts: Facts,
+}
+
+/// What stands in a flow file for the executor under test.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// `uses_with`.
+    pub with: Map<String, Value>,
+    /// `uses_dynamic_batching`.
+    pub batching: Map<String, Value>,
+    /// `workers`.
+    pub workers: Workers,
+    /// `workspace`.
+    pub workspace: Option<PathBuf>,
 }
 
 /// Loads `E` with `with`, which stands for `uses_with` of a flow file.
@@ -31,30 +50,48 @@ pub struct Loaded {
 ///
 /// If `with` is no object.
 pub fn load<E: Executor>(with: &Value) -> Result<Loaded, LoadError> {
+    let with = with.as_object().expect("`uses_with` is an object");
+    load_as::<E>(Setup {
+        with: with.clone(),
+        ..Setup::default()
+    })
+}
+
+/// The same with more of what a flow file may say.
+///
+/// # Errors
+///
+/// If the executor cannot be built with it.
+pub fn load_as<E: Executor>(setup: Setup) -> Result<Loaded, LoadError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let bindings = E::endpoints().into_bindings();
-    let directory = Directory::new(&bindings, &BTreeMap::new())?;
-    let with: E::With = serde_json::from_value(with.clone())?;
+    let endpoints = E::endpoints();
+    let overrides = Overrides {
+        requests: None,
+        batching: Written::all(&setup.batching)?,
+    };
+    let directory = Directory::new(&endpoints, &overrides)?;
+    let with: E::With = serde_json::from_value(Value::Object(setup.with))?;
     let context = LoadContext {
         name: "executor".to_owned(),
+        workspace: setup.workspace,
         environment: std::env::vars().collect(),
         ..LoadContext::default()
     };
-    let started = runtime.block_on(async {
-        let Worker { admission, loaded } =
-            worker::start("executor", bindings, move || E::load(with, &context))?;
-        let facts = loaded
-            .await
-            .unwrap_or_else(|_| Err(LoadError::new("its thread ended")))?;
-        Ok::<_, LoadError>((admission, facts))
-    });
-    let (worker, facts) = started?;
+    let plan = Plan {
+        name: "executor".to_owned(),
+        endpoints: Arc::new(endpoints),
+        workers: setup.workers,
+        exit: ExitOn::default(),
+    };
+    let Worker { admission, loaded } = worker::start(plan, move || E::load(with, &context))?;
+    let facts = runtime.block_on(loaded);
+    let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")))?;
     Ok(Loaded {
         runtime,
-        worker,
+        admission,
         directory,
         facts,
     })
@@ -87,10 +124,60 @@ impl Loaded {
         docs: DocumentArray,
         parameters: Map<String, Value>,
     ) -> Result<DocumentArray, Failure> {
-        let Some((method, _)) = self.directory.find(endpoint) else {
-            return Ok(docs);
+        let parts = DocsMatrix::new([("gateway".to_owned(), docs)]);
+        self.run(endpoint, parts, parameters)
+            .map(|done| done.documents)
+    }
+
+    /// One request; gives what the method returned for `__results__`.
+    ///
+    /// # Errors
+    ///
+    /// What the executor failed with.
+    pub fn results(
+        &self,
+        endpoint: &str,
+        docs: DocumentArray,
+        parameters: Map<String, Value>,
+    ) -> Result<Map<String, Value>, Failure> {
+        let parts = DocsMatrix::new([("gateway".to_owned(), docs)]);
+        let done = self.run(endpoint, parts, parameters)?;
+        Ok(done.results.unwrap_or_default())
+    }
+
+    /// One request that joins these parts.
+    ///
+    /// # Errors
+    ///
+    /// What the executor failed with.
+    pub fn join(&self, endpoint: &str, parts: DocsMatrix) -> Result<DocumentArray, Failure> {
+        self.run(endpoint, parts, Map::new())
+            .map(|done| done.documents)
+    }
+
+    fn run(
+        &self,
+        endpoint: &str,
+        matrix: DocsMatrix,
+        parameters: Map<String, Value>,
+    ) -> Result<Done, Failure> {
+        let parts = matrix.by_name();
+        let parts = parts.map(|(name, docs)| (name.to_owned(), docs.len()));
+        let parts = parts.collect();
+        let documents = matrix.into_documents();
+        let Some(found) = self.directory.find(endpoint) else {
+            return Ok(Done {
+                documents,
+                results: None,
+            });
         };
-        let call = self.worker.call(method, Parameters::from(parameters), docs);
-        self.runtime.block_on(call).map(|done| done.documents)
+        let call = self.admission.call(Ask {
+            found,
+            lane: Lane::Interactive,
+            parameters: Parameters::from(parameters),
+            documents: documents.into_iter().collect(),
+            parts,
+        });
+        self.runtime.block_on(call)
     }
 }

@@ -1,29 +1,54 @@
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
 use super::*;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fake {
     name: usize,
-    docs: usize,
+    weights: Vec<usize>,
     kind: char,
     arrived: Instant,
+    lane: Lane,
+    rule: Rule,
     abandoned: bool,
 }
 
 impl Waiting for Fake {
     fn docs(&self) -> usize {
-        self.docs
+        self.weights.len()
+    }
+
+    fn weight(&self, place: usize) -> usize {
+        self.weights[place]
     }
 
     fn arrived(&self) -> Instant {
         self.arrived
     }
 
+    fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    fn rule(&self) -> Rule {
+        self.rule
+    }
+
     fn is_like(&self, other: &Self) -> bool {
         self.kind == other.kind
     }
 
-    fn is_abandoned(&self, _: Instant) -> bool {
+    fn is_abandoned(&self) -> bool {
         self.abandoned
+    }
+
+    fn cut(&mut self, docs: usize) -> Self {
+        let first = self.weights.drain(..docs).collect();
+        Self {
+            weights: first,
+            ..self.clone()
+        }
     }
 }
 
@@ -31,23 +56,37 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-fn limits(docs_max: usize, wait_max: Duration) -> Batching {
-    Batching {
-        docs_max: NonZeroUsize::new(docs_max).unwrap(),
+fn rule(size: usize, wait_max: Duration, fit: Fit) -> Rule {
+    Rule::Together(Batching {
+        size: NonZeroUsize::new(size).unwrap(),
         wait_max,
-    }
+        metric: Metric::Documents,
+        fit,
+    })
 }
 
-fn fake(name: usize, docs: usize, arrived: Instant) -> Fake {
+fn fake(name: usize, docs: usize, rule: Rule, arrived: Instant) -> Fake {
     Fake {
         name,
-        docs,
+        weights: vec![1; docs],
         kind: 'a',
         arrived,
+        lane: Lane::Interactive,
+        rule,
         abandoned: false,
     }
 }
 
+fn batcher(requests: impl IntoIterator<Item = Fake>) -> Batcher<Fake> {
+    let mut batcher = Batcher::new();
+    requests
+        .into_iter()
+        .for_each(|request| batcher.push(request));
+    batcher
+}
+
+/// Names of the requests in the next batch.
+#[track_caller]
 fn called(next: Next<Fake>) -> Vec<usize> {
     match next {
         Next::Call(batch) => batch.iter().map(|request| request.name).collect(),
@@ -55,24 +94,41 @@ fn called(next: Next<Fake>) -> Vec<usize> {
     }
 }
 
+/// Calls as pairs of a request's name and how many of its documents, until nothing may leave.
+fn calls(batcher: &mut Batcher<Fake>, now: Instant) -> Vec<Vec<(usize, usize)>> {
+    let mut calls = Vec::new();
+    while let Next::Call(batch) = batcher.next(now) {
+        calls.push(batch.iter().map(|it| (it.name, it.docs())).collect());
+    }
+    calls
+}
+
 /// Requests with so many documents each; batches with so many documents each, when all are waiting.
 #[track_caller]
-fn check(docs_max: usize, requests: &[usize], batches: &[usize]) {
+fn check(size: usize, requests: &[usize], batches: &[usize]) {
     let now = Instant::now();
-    let mut batcher = Batcher::new(limits(docs_max, Duration::ZERO));
-    for (name, docs) in requests.iter().enumerate() {
-        batcher.push(fake(name, *docs, now));
-    }
-    let mut seen = Vec::new();
-    while let Next::Call(batch) = batcher.next(now) {
-        seen.push(batch.iter().map(|request| request.docs).sum::<usize>());
-    }
-    assert_eq!(seen, batches);
-    assert_eq!(batcher.len(), 0);
+    let rule = rule(size, Duration::ZERO, Fit::Requests);
+    let requests = requests.iter().enumerate();
+    let mut batcher = batcher(requests.map(|(name, &docs)| fake(name, docs, rule, now)));
+    let seen = calls(&mut batcher, now);
+    let docs = |call: &Vec<(usize, usize)>| call.iter().map(|(_, docs)| docs).sum();
+    assert_eq!(seen.iter().map(docs).collect::<Vec<usize>>(), batches);
+    assert!(batcher.is_empty());
+}
+
+/// The same for pieces of exactly `size`, request by request.
+#[track_caller]
+fn check_exact(size: usize, requests: &[usize], pieces: &[&[(usize, usize)]]) {
+    let now = Instant::now();
+    let rule = rule(size, Duration::ZERO, Fit::Exact);
+    let requests = requests.iter().enumerate();
+    let mut batcher = batcher(requests.map(|(name, &docs)| fake(name, docs, rule, now)));
+    assert_eq!(calls(&mut batcher, now), pieces);
+    assert!(batcher.is_empty());
 }
 
 #[test]
-fn a_batch_closes_at_exactly_docs_max() {
+fn a_batch_closes_at_exactly_its_size() {
     check(8, &[], &[]);
     check(8, &[7], &[7]);
     check(8, &[7, 1], &[8]);
@@ -94,19 +150,93 @@ fn requests_without_documents_still_leave() {
 }
 
 #[test]
+fn exact_pieces_cut_across_requests() {
+    check_exact(4, &[3, 6], &[&[(0, 3), (1, 1)], &[(1, 4)], &[(1, 1)]]);
+    check_exact(4, &[4], &[&[(0, 4)]]);
+    check_exact(4, &[5], &[&[(0, 4)], &[(0, 1)]]);
+    check_exact(4, &[1, 1, 1], &[&[(0, 1), (1, 1), (2, 1)]]);
+    check_exact(4, &[4, 0], &[&[(0, 4)], &[(1, 0)]]);
+    check_exact(1, &[2, 1], &[&[(0, 1)], &[(0, 1)], &[(1, 1)]]);
+}
+
+#[test]
+fn all_that_gathered_goes_in_one_call_where_that_is_wanted() {
+    let t0 = Instant::now();
+    let rule = rule(4, ms(10), Fit::All);
+    let mut batcher = batcher([fake(1, 3, rule, t0)]);
+    assert_eq!(batcher.next(t0), Next::WaitUntil(t0 + ms(10)));
+    batcher.push(fake(2, 6, rule, t0));
+    assert_eq!(calls(&mut batcher, t0), [[(1, 3), (2, 6)]]);
+}
+
+#[test]
+fn what_gathered_before_a_batch_was_full_leaves_with_it_and_newcomers_fill_the_last_piece() {
+    let t0 = Instant::now();
+    let rule = rule(4, ms(10), Fit::Exact);
+    let mut batcher = batcher([fake(1, 3, rule, t0), fake(2, 2, rule, t0)]);
+    assert_eq!(called(batcher.next(t0)), [1, 2]);
+    batcher.push(fake(3, 1, rule, t0 + ms(1)));
+    assert_eq!(called(batcher.next(t0 + ms(1))), [2, 3]);
+    batcher.push(fake(4, 1, rule, t0 + ms(2)));
+    assert_eq!(
+        batcher.next(t0 + ms(2)),
+        Next::WaitUntil(t0 + ms(12)),
+        "the next batch has a timer of its own"
+    );
+}
+
+fn weighing(name: usize, weights: &[usize], size: usize, now: Instant) -> Fake {
+    let Rule::Together(batching) = rule(size, ms(10), Fit::Exact) else {
+        unreachable!()
+    };
+    let rule = Rule::Together(Batching {
+        metric: Metric::Custom,
+        ..batching
+    });
+    Fake {
+        weights: weights.to_vec(),
+        ..fake(name, 0, rule, now)
+    }
+}
+
+#[test]
+fn weights_alone_say_when_a_batch_is_full() {
+    let t0 = Instant::now();
+    let mut batcher = batcher([weighing(1, &[1, 1], 4, t0)]);
+    assert_eq!(
+        batcher.next(t0),
+        Next::WaitUntil(t0 + ms(10)),
+        "two documents of weight 1 are not 4"
+    );
+    batcher.push(weighing(2, &[1, 1, 5, 1], 4, t0));
+    let pieces = calls(&mut batcher, t0);
+    assert_eq!(pieces, [vec![(1, 2), (2, 2)], vec![(2, 1)], vec![(2, 1)]]);
+}
+
+#[test]
+fn documents_that_weigh_nothing_are_handed_out_too() {
+    let t0 = Instant::now();
+    let mut batcher = batcher([weighing(1, &[4, 0, 0], 4, t0)]);
+    assert_eq!(calls(&mut batcher, t0), [[(1, 1)], [(1, 2)]]);
+    batcher.push(weighing(2, &[0], 4, t0));
+    assert_eq!(batcher.next(t0), Next::WaitUntil(t0 + ms(10)));
+    assert_eq!(calls(&mut batcher, t0 + ms(10)), [[(2, 1)]]);
+    assert!(batcher.is_empty());
+}
+
+#[test]
 fn nothing_waits_unless_asked_to() {
     let now = Instant::now();
-    let mut batcher = Batcher::new(limits(8, Duration::ZERO));
-    batcher.push(fake(1, 1, now));
+    let rule = rule(8, Duration::ZERO, Fit::Requests);
+    let mut batcher = batcher([fake(1, 1, rule, now)]);
     assert_eq!(called(batcher.next(now)), [1]);
     assert_eq!(batcher.next(now), Next::Idle);
 }
 
 #[test]
-fn a_lone_request_leaves_after_wait_max() {
+fn a_lone_request_leaves_after_its_wait() {
     let t0 = Instant::now();
-    let mut batcher = Batcher::new(limits(8, ms(5)));
-    batcher.push(fake(1, 1, t0));
+    let mut batcher = batcher([fake(1, 1, rule(8, ms(5), Fit::Requests), t0)]);
     assert_eq!(batcher.next(t0 + ms(4)), Next::WaitUntil(t0 + ms(5)));
     assert_eq!(called(batcher.next(t0 + ms(5))), [1]);
 }
@@ -114,50 +244,144 @@ fn a_lone_request_leaves_after_wait_max() {
 #[test]
 fn a_full_batch_does_not_wait() {
     let t0 = Instant::now();
-    let mut batcher = Batcher::new(limits(8, ms(5)));
-    batcher.push(fake(1, 4, t0));
+    let rule = rule(8, ms(5), Fit::Requests);
+    let mut batcher = batcher([fake(1, 4, rule, t0)]);
     assert_eq!(batcher.next(t0), Next::WaitUntil(t0 + ms(5)));
-    batcher.push(fake(2, 4, t0 + ms(1)));
+    batcher.push(fake(2, 4, rule, t0 + ms(1)));
     assert_eq!(called(batcher.next(t0 + ms(1))), [1, 2]);
 }
 
 #[test]
 fn a_batch_leaves_when_the_next_request_does_not_fit() {
     let t0 = Instant::now();
-    let mut batcher = Batcher::new(limits(8, ms(5)));
-    batcher.push(fake(1, 7, t0));
-    batcher.push(fake(2, 2, t0));
+    let rule = rule(8, ms(5), Fit::Requests);
+    let mut batcher = batcher([fake(1, 7, rule, t0), fake(2, 2, rule, t0)]);
     assert_eq!(called(batcher.next(t0)), [1]);
     assert_eq!(batcher.next(t0), Next::WaitUntil(t0 + ms(5)));
 }
 
 #[test]
 fn requests_that_differ_do_not_share_a_call_and_the_oldest_goes_first() {
-    let now = Instant::now();
-    let mut batcher = Batcher::new(limits(8, Duration::ZERO));
-    for (name, kind) in [(1, 'a'), (2, 'b'), (3, 'a'), (4, 'b')] {
-        batcher.push(Fake {
-            kind,
-            ..fake(name, 1, now)
-        });
-    }
+    let t0 = Instant::now();
+    let rule = rule(8, Duration::ZERO, Fit::Requests);
+    let kinds = [(1, 'a'), (2, 'b'), (3, 'a'), (4, 'b')];
+    let mut batcher = batcher(kinds.map(|(name, kind)| Fake {
+        kind,
+        ..fake(name, 1, rule, t0 + ms(name as u64))
+    }));
+    let now = t0 + ms(10);
     assert_eq!(called(batcher.next(now)), [1, 3]);
     assert_eq!(called(batcher.next(now)), [2, 4]);
 }
 
 #[test]
+fn a_group_that_waits_holds_up_nobody_else() {
+    let t0 = Instant::now();
+    let slow = fake(1, 1, rule(8, ms(50), Fit::Exact), t0);
+    let mut batcher = batcher([slow, fake(2, 1, Rule::Alone, t0 + ms(1))]);
+    assert_eq!(called(batcher.next(t0 + ms(1))), [2]);
+    assert_eq!(batcher.next(t0 + ms(1)), Next::WaitUntil(t0 + ms(50)));
+}
+
+#[test]
+fn ever_new_parameters_leave_nothing_behind() {
+    let now = Instant::now();
+    let rule = rule(8, Duration::ZERO, Fit::Exact);
+    let mut batcher = Batcher::new();
+    for kind in 'a'..='z' {
+        batcher.push(Fake {
+            kind,
+            ..fake(1, 1, rule, now)
+        });
+        assert_eq!(called(batcher.next(now)), [1]);
+    }
+    assert!(batcher.groups.is_empty());
+}
+
+#[test]
+fn requests_that_share_no_calls_go_one_by_one_in_their_order() {
+    let t0 = Instant::now();
+    let requests = [(1, 'a'), (2, 'b'), (3, 'a')];
+    let mut batcher = batcher(requests.map(|(name, kind)| Fake {
+        kind,
+        ..fake(name, 1, Rule::Alone, t0)
+    }));
+    assert_eq!(calls(&mut batcher, t0), [[(1, 1)], [(2, 1)], [(3, 1)]]);
+}
+
+#[test]
 fn nobody_calls_for_a_caller_who_has_gone() {
     let now = Instant::now();
-    let mut batcher = Batcher::new(limits(8, Duration::ZERO));
-    batcher.push(Fake {
+    for rule in [Rule::Alone, rule(2, Duration::ZERO, Fit::Exact)] {
+        let gone = |name| Fake {
+            abandoned: true,
+            ..fake(name, 2, rule, now)
+        };
+        let mut batcher = batcher([gone(1)]);
+        assert_eq!(batcher.next(now), Next::Idle);
+        batcher.push(gone(2));
+        batcher.push(fake(3, 1, rule, now));
+        assert_eq!(calls(&mut batcher, now), [[(3, 1)]]);
+    }
+}
+
+#[test]
+fn a_caller_who_has_gone_does_not_make_a_batch_full() {
+    let t0 = Instant::now();
+    let rule = rule(2, ms(5), Fit::Exact);
+    let gone = Fake {
         abandoned: true,
-        ..fake(1, 1, now)
-    });
-    assert_eq!(batcher.next(now), Next::Idle);
-    batcher.push(Fake {
-        abandoned: true,
-        ..fake(2, 1, now)
-    });
-    batcher.push(fake(3, 1, now));
+        ..fake(1, 1, rule, t0)
+    };
+    let mut batcher = batcher([gone, fake(2, 1, rule, t0 + ms(1))]);
+    assert_eq!(batcher.next(t0 + ms(1)), Next::WaitUntil(t0 + ms(6)));
+}
+
+fn in_lane(lane: Lane, name: usize, arrived: Instant) -> Fake {
+    Fake {
+        lane,
+        ..fake(name, 1, Rule::Alone, arrived)
+    }
+}
+
+#[test]
+fn an_interactive_request_overtakes_bulk_ones() {
+    let t0 = Instant::now();
+    let mut batcher = batcher([
+        in_lane(Lane::Bulk, 1, t0),
+        in_lane(Lane::Bulk, 2, t0),
+        in_lane(Lane::Interactive, 3, t0 + ms(1)),
+    ]);
+    let now = t0 + ms(1);
     assert_eq!(called(batcher.next(now)), [3]);
+    assert_eq!(called(batcher.next(now)), [1]);
+}
+
+#[test]
+fn lanes_do_not_share_calls() {
+    let t0 = Instant::now();
+    let rule = rule(8, Duration::ZERO, Fit::Requests);
+    let bulk = Fake {
+        lane: Lane::Bulk,
+        ..fake(1, 1, rule, t0)
+    };
+    let mut batcher = batcher([bulk, fake(2, 1, rule, t0)]);
+    assert_eq!(called(batcher.next(t0)), [2]);
+    assert_eq!(called(batcher.next(t0)), [1]);
+}
+
+#[test]
+fn a_bulk_request_has_its_turn_though_interactive_ones_never_end() {
+    let t0 = Instant::now();
+    let mut batcher = batcher([in_lane(Lane::Bulk, 0, t0), in_lane(Lane::Bulk, 0, t0)]);
+    let turns = 2 * (BULK_TURN as usize + 1);
+    let order: Vec<usize> = (0..turns)
+        .map(|_| {
+            batcher.push(in_lane(Lane::Interactive, 1, t0));
+            called(batcher.next(t0))[0]
+        })
+        .collect();
+    let mut one_turn = vec![1; BULK_TURN as usize];
+    one_turn.push(0);
+    assert_eq!(order, one_turn.repeat(2));
 }

@@ -1,0 +1,124 @@
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use flow_core::DocumentArray;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::batch::Fit;
+use crate::{DocsMatrix, Parameters};
+
+fn own() -> Batching {
+    Batching {
+        size: NonZeroUsize::new(32).unwrap(),
+        ..Batching::default()
+    }
+}
+
+fn endpoints() -> Endpoints<()> {
+    let matrix = |(): &mut (), _: DocsMatrix, _: &Parameters| Ok(DocumentArray::new());
+    Endpoints::<()>::new()
+        .on("/index", |(), _, _| Ok(()))
+        .on_batch("/encode", |(), _, _| Ok(()))
+        .on_batch("/plain", |(), _, _| Ok(()))
+        .on_matrix("/join", matrix)
+        .default(|(), _, _| Ok(()))
+        .batching("/encode", own())
+}
+
+fn directory(requests: &[(&str, &str)], batching: &Value) -> Result<Directory, BadBinding> {
+    let owned = |(a, b): &(&str, &str)| ((*a).to_owned(), (*b).to_owned());
+    let overrides = Overrides {
+        requests: Some(&requests.iter().map(owned).collect()),
+        batching: Written::all(batching.as_object().unwrap()).unwrap(),
+    };
+    Directory::new(&endpoints(), &overrides)
+}
+
+#[test]
+fn an_endpoint_without_a_method_of_its_own_gets_the_default() {
+    let directory = directory(&[], &json!({})).unwrap();
+    assert_eq!(directory.find("/index").unwrap().method, MethodIdx(0));
+    assert_eq!(directory.find("/other").unwrap().method, MethodIdx(4));
+}
+
+#[test]
+fn the_flow_file_may_bind_further_endpoints() {
+    let directory = directory(&[("/other", "index")], &json!({})).unwrap();
+    assert_eq!(directory.find("/other").unwrap().method, MethodIdx(0));
+}
+
+#[test]
+fn a_method_that_is_not_there_is_named_with_those_that_are() {
+    let check = |requests: &[(&str, &str)], batching: Value, expected: &str| {
+        let error = directory(requests, &batching).unwrap_err().to_string();
+        assert_eq!(error, expected);
+    };
+    check(
+        &[("/other", "indx")],
+        json!({}),
+        "`uses_requests` binds `/other` to method `indx`, but there are only: default, encode, index, join, plain",
+    );
+    check(
+        &[],
+        json!({"encod": {}}),
+        "`uses_dynamic_batching` names `encod`, but there are only: default, encode, index, join, plain",
+    );
+    check(
+        &[],
+        json!({"/index": {"metric": "custom"}}),
+        "the batching of `/index` counts the executor's own weights, but it has none",
+    );
+}
+
+/// The rule of an endpoint, as size, milliseconds and fit; none: each request alone.
+#[track_caller]
+fn check_rule(batching: &Value, endpoint: &str, expected: Option<(usize, u64, Fit)>) {
+    let requests = [("/twin", "encode")];
+    let directory = directory(&requests, batching).unwrap();
+    let rule = expected.map_or(Rule::Alone, |(size, wait_ms, fit)| {
+        Rule::Together(Batching {
+            size: NonZeroUsize::new(size).unwrap(),
+            wait_max: Duration::from_millis(wait_ms),
+            fit,
+            ..Batching::default()
+        })
+    });
+    assert_eq!(directory.find(endpoint).unwrap().rule, rule);
+}
+
+#[test]
+fn the_rule_of_an_endpoint_is_its_own_then_its_methods_then_the_executors() {
+    use Fit::{Exact, Requests};
+    check_rule(&json!({}), "/index", None);
+    check_rule(&json!({}), "/plain", Some((256, 0, Requests)));
+    check_rule(&json!({}), "/encode", Some((32, 0, Requests)));
+    check_rule(&json!({}), "/twin", Some((32, 0, Requests)));
+    check_rule(&json!({"/index": {}}), "/index", Some((4, 10_000, Exact)));
+    check_rule(&json!({"plain": {}}), "/plain", Some((4, 10_000, Exact)));
+    check_rule(
+        &json!({"encode": {"timeout": 5}}),
+        "/twin",
+        Some((32, 5, Requests)),
+    );
+    let both = json!({
+        "encode": {"preferred_batch_size": 8},
+        "/twin": {"preferred_batch_size": 9, "flush_all": false},
+    });
+    check_rule(&both, "/encode", Some((8, 0, Requests)));
+    check_rule(&both, "/twin", Some((9, 0, Exact)));
+    let off = json!({"/encode": {"use_dynamic_batching": false}});
+    check_rule(&off, "/encode", Some((256, 0, Requests)));
+}
+
+#[test]
+fn an_endpoint_of_the_default_method_may_have_a_rule_of_its_own() {
+    let rule = json!({"/other": {"preferred_batch_size": 2, "timeout": 1}});
+    check_rule(&rule, "/other", Some((2, 1, Fit::Exact)));
+    check_rule(&rule, "/another", None);
+}
+
+#[test]
+fn joins_are_never_batched() {
+    check_rule(&json!({"join": {}}), "/join", None);
+}
