@@ -26,6 +26,12 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         run: run_with::<echo::Echo>,
     },
     Builtin {
+        name: "segmenter",
+        about: "cuts texts into chunks: sentences, or windows of words",
+        variables: &[],
+        run: run_with::<segmenter::Segmenter>,
+    },
+    Builtin {
         name: "sentence-encoder",
         about: "turns texts into vectors with a sentence-transformers model",
         // One text's matrices are small: candle's threads would wait for each other more than they

@@ -1,0 +1,125 @@
+//! Cuts the texts of documents into chunks: sentences, or windows of words.
+//!
+//! `cut.rs` decides where to cut; this file writes what was cut as chunks of the documents, in either
+//! flavour.
+
+mod cut;
+
+use flow_executor::{
+    AccessPaths, CallError, Chain, Document, Endpoints, Executor, Flavour, LoadContext, LoadError,
+    Parameters,
+};
+use serde::Deserialize;
+
+use cut::{Cut, Piece};
+
+pub use cut::{BadCut, By};
+
+/// Gives each document with a text its parts as chunks; see its `README.md`.
+#[derive(Debug, Clone)]
+pub struct Segmenter {
+    cut: Cut,
+    access_paths: AccessPaths,
+    copy_tags: bool,
+}
+
+/// The options of the segmenter.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct With {
+    /// What chunks are made of; sentences if not given.
+    pub by: By,
+    /// Most words of a chunk. With sentences, as many as fit become one chunk; not given: one sentence a
+    /// chunk, or 128 words.
+    pub max_words: Option<usize>,
+    /// How many sentences, or words, of a chunk are repeated at the beginning of the next.
+    pub overlap: usize,
+    /// Which documents are cut, in DocArray's notation.
+    #[serde(alias = "traversal_paths")]
+    pub access_paths: AccessPaths,
+    /// Chunks get their document's tags.
+    pub copy_tags: bool,
+}
+
+impl Executor for Segmenter {
+    type With = With;
+
+    fn load(with: With, _: &LoadContext) -> Result<Self, LoadError> {
+        Ok(Self {
+            cut: Cut::new(with.by, with.max_words, with.overlap)?,
+            access_paths: with.access_paths,
+            copy_tags: with.copy_tags,
+        })
+    }
+
+    /// No default: queries pass as they are.
+    fn endpoints() -> Endpoints<Self> {
+        Endpoints::new()
+            .on_batch("/segment", Self::segment)
+            .on_batch("/index", Self::segment)
+    }
+
+    fn fork(&self) -> Option<flow_executor::Fork<Self>> {
+        Some(flow_executor::Fork::of(self.clone()))
+    }
+}
+
+impl Segmenter {
+    fn segment(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
+        let cut = self.cut_for(parameters)?;
+        let mut outcome = Ok(());
+        self.access_paths.visit(docs, &mut |doc| {
+            if doc.has_text() && outcome.is_ok() {
+                outcome = self.cut_up(doc, &cut);
+            }
+        })?;
+        outcome
+    }
+
+    /// `by`, `max_words` and `overlap` may be given with a request too.
+    fn cut_for(&self, parameters: &Parameters) -> Result<Cut, CallError> {
+        let bad = |error: &(dyn std::error::Error + 'static)| {
+            CallError::bad_request(Chain(error).to_string())
+        };
+        let by = parameters.get("by").map_err(|error| bad(&error))?;
+        let max_words = parameters.get("max_words").map_err(|error| bad(&error))?;
+        let overlap = parameters.get("overlap").map_err(|error| bad(&error))?;
+        self.cut
+            .with(by, max_words, overlap)
+            .map_err(|error| bad(&error))
+    }
+
+    /// A document that is cut again loses its chunks to the new ones.
+    fn cut_up(&self, doc: &mut Document, cut: &Cut) -> Result<(), CallError> {
+        let text = doc.text();
+        let pieces = cut.pieces(&text);
+        let pieces = pieces.iter().enumerate();
+        let chunks = pieces.map(|(place, piece)| self.chunk(doc, &text, (place, piece)));
+        let chunks: Vec<Document> = chunks.collect();
+        *doc.chunks_mut()? = chunks;
+        Ok(())
+    }
+
+    fn chunk(&self, doc: &Document, text: &str, (place, piece): (usize, &Piece)) -> Document {
+        let mut chunk = Document::of_flavour(doc.flavour());
+        let parent = doc.id();
+        if !parent.is_empty() {
+            // The same text gives the same ids, so indexing it again adds nothing.
+            chunk.set_id(&format!("{parent}-{place}"));
+            chunk.set_parent_id(&parent);
+        }
+        chunk.set_text(&text[piece.bytes.clone()]);
+        chunk.set_offset(place);
+        chunk.set_location(piece.chars.start, piece.chars.end);
+        if doc.flavour() == Flavour::V1 {
+            chunk.set_granularity(doc.granularity() + 1);
+        }
+        if self.copy_tags {
+            chunk.set_tags(&doc.tags());
+        }
+        chunk
+    }
+}
+
+#[cfg(test)]
+mod tests;

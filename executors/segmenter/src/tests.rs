@@ -1,0 +1,87 @@
+use flow_executor::testing;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Texts of the chunks of one document of this flavour.
+fn chunks(with: &Value, doc: Document) -> Vec<Document> {
+    let segmenter = testing::load::<Segmenter>(with).unwrap();
+    let mut docs = segmenter
+        .call("/segment", [doc].into_iter().collect())
+        .unwrap();
+    std::mem::take(docs[0].chunks_mut().unwrap())
+}
+
+fn doc(flavour: Flavour) -> Document {
+    let mut doc = Document::of_flavour(flavour);
+    doc.set_id("d");
+    doc.set_text("Öne. Two.");
+    doc
+}
+
+#[test]
+fn chunks_know_their_parent_and_where_they_stood_in_both_flavours() {
+    for flavour in [Flavour::V1, Flavour::V2] {
+        let chunks = chunks(&json!({}), doc(flavour));
+        let second = &chunks[1];
+        assert_eq!(second.flavour(), flavour);
+        assert_eq!(second.text(), "Two.");
+        assert_eq!(second.id(), "d-1");
+        assert_eq!(second.parent_id(), "d");
+        assert_eq!(second.location(), [5.0, 9.0]);
+        assert!((second.offset() - 1.0).abs() < f32::EPSILON);
+    }
+}
+
+#[test]
+fn cutting_again_gives_the_same_chunks_and_no_more() {
+    let once = chunks(&json!({}), doc(Flavour::V1));
+    let mut cut = doc(Flavour::V1);
+    *cut.chunks_mut().unwrap() = once.clone();
+    assert_eq!(chunks(&json!({}), cut), once);
+}
+
+#[test]
+fn tags_are_copied_if_that_is_asked_for() {
+    let mut tagged = doc(Flavour::V1);
+    tagged.set_tags(json!({"title": "t"}).as_object().unwrap());
+    assert!(chunks(&json!({}), tagged.clone())[0].tags().is_empty());
+    let chunks = chunks(&json!({"copy_tags": true}), tagged);
+    assert_eq!(chunks[0].tags()["title"], "t");
+}
+
+#[test]
+fn a_document_without_a_text_passes_as_it_is() {
+    let empty = Document::new();
+    let segmenter = testing::load::<Segmenter>(&json!({})).unwrap();
+    let docs = segmenter.call("/index", [empty.clone()].into_iter().collect());
+    assert_eq!(&*docs.unwrap(), [empty]);
+}
+
+#[test]
+fn queries_are_not_cut() {
+    let segmenter = testing::load::<Segmenter>(&json!({})).unwrap();
+    let docs = segmenter.call("/search", [doc(Flavour::V1)].into_iter().collect());
+    assert!(!docs.unwrap()[0].has_chunks());
+}
+
+#[test]
+fn a_request_may_say_how_it_is_cut() {
+    let segmenter = testing::load::<Segmenter>(&json!({})).unwrap();
+    let call = |parameters: Value| {
+        let parameters = parameters.as_object().unwrap().clone();
+        let docs = [doc(Flavour::V1)].into_iter().collect();
+        segmenter.call_with("/segment", docs, parameters)
+    };
+    let mut docs = call(json!({"by": "words", "max_words": 2})).unwrap();
+    assert_eq!(docs[0].chunks_mut().unwrap()[0].text(), "Öne. Two.");
+    let error = call(json!({"by": "paragraphs"})).unwrap_err();
+    assert_eq!(error.code(), flow_core::Code::BadRequest);
+    assert!(error.message().contains("`by`"), "{error}");
+}
+
+#[test]
+fn options_it_does_not_have_are_an_error() {
+    assert!(testing::load::<Segmenter>(&json!({"length": 5})).is_err());
+    assert!(testing::load::<Segmenter>(&json!({"by": "words", "overlap": 128})).is_err());
+}
