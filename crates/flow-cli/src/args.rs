@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::cmd::{check, completions, executor, gateway, model, ping, post, up};
+use crate::cmd::{check, completions, executor, export, gateway, model, ping, plot, post, up};
 use crate::log::LogArgs;
 
 /// Serves pipelines of executors from one YAML file.
@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Up(up::Up),
     /// Check flow files without starting anything.
     Check(check::Check),
+    /// Draw a flow, without starting anything.
+    Plot(plot::Plot),
     /// Send documents to a flow and get them back.
     Post(post::Post),
     /// Ask whether a flow or an executor is ready.
@@ -44,6 +46,9 @@ pub(crate) enum Command {
     /// Fetch, list and find models.
     #[command(subcommand)]
     Model(model::Model),
+    /// Write what other programs want to know of flows.
+    #[command(subcommand)]
+    Export(export::Export),
     /// Print a script that teaches a shell to complete flow's commands.
     Completions(completions::Completions),
 }

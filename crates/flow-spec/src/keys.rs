@@ -107,12 +107,10 @@ pub(crate) const BATCHING: Keys = Keys {
     tables: &[BATCHING_KEYS],
 };
 
-/// Whether a key of a Deployment that stands alone is meant for its gateway: where clients connect,
-/// and all that only gateways have.
-pub(crate) fn is_gateway_s(name: &str) -> bool {
+/// Whether only gateways have this key.
+pub(crate) fn is_for_gateways_only(name: &str) -> bool {
     let known = |table: &[Key]| table.iter().any(|key| key.name == name);
-    let is_door = matches!(name, "host" | "port" | "ports" | "protocol" | "protocols");
-    is_door || (known(GATEWAY) && !known(EXECUTOR) && !known(ENTRY_ONLY))
+    known(GATEWAY) && !known(EXECUTOR) && !known(ENTRY_ONLY)
 }
 
 /// Where a key belongs that stands in the wrong mapping.

@@ -33,8 +33,10 @@ mod keys;
 mod parse;
 mod place;
 mod plan;
+pub mod plot;
 mod problem;
 mod read;
+mod schema;
 mod section;
 mod settings;
 mod spec;
@@ -52,6 +54,7 @@ pub use flow::Flow;
 pub use place::{Placement, Places};
 pub use plan::{NodeIdx, NodePlan, Plan, Source};
 pub use problem::{LoadError, Place, Position, Problem, Problems, SyntaxError};
+pub use schema::json_schema;
 pub use settings::{
     Batching, Calls, Env, Gateway, LocalRun, Log, Metric, Poll, Polling, Protocol, Retries, Run,
     Uses, Workers,

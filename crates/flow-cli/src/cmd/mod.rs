@@ -3,9 +3,11 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod executor;
+pub(crate) mod export;
 pub(crate) mod gateway;
 pub(crate) mod model;
 pub(crate) mod ping;
+pub(crate) mod plot;
 pub(crate) mod post;
 pub(crate) mod up;
 
@@ -22,12 +24,14 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
     let exit = match command {
         Command::Up(up) => block_on(up::run(up, shell))?,
         Command::Check(check) => check::run(&check, shell)?,
+        Command::Plot(plot) => plot::run(&plot, shell)?,
         Command::Post(post) => block_on(post::run(post, shell))?,
         Command::Ping(ping) => block_on(ping::run(ping, shell))?,
         Command::Gateway(gateway) => block_on(gateway::run(gateway, shell))?,
         // An executor's process has a runtime and an end of its own.
         Command::Executor(executor) => return Ok(executor::run(executor, shell)),
         Command::Model(model) => model::run(model, shell)?,
+        Command::Export(export) => export::run(&export)?,
         Command::Completions(completions) => completions::run(&completions)?,
     };
     Ok(exit.into())

@@ -13,6 +13,8 @@ pub(crate) enum Shape {
     Flag,
     /// A whole number from 1.
     Count,
+    /// A whole number from 0.
+    Window,
     /// A whole number from 1, or `auto`.
     Workers,
     /// A whole number from -1.

@@ -278,7 +278,7 @@ pub(super) const GATEWAY: &[Key] = &[
     alias("protocols", "protocol"),
     yes(
         "prefetch",
-        Shape::Count,
+        Shape::Window,
         "Requests of one stream that may be under way.",
     ),
     yes(

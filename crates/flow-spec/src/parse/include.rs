@@ -12,7 +12,7 @@ use crate::read;
 use crate::section::Section;
 use crate::substitute::{Variables, substitute};
 use crate::suggest::closest;
-use crate::yaml::{self, Content, Entry, Node, Scalar};
+use crate::yaml::{self, Content, Entry, Node, Resolved, Scalar};
 
 /// Brings in what is written elsewhere.
 pub(super) struct Includer<'a> {
@@ -176,7 +176,15 @@ pub(super) fn flow_of_deployment(root: &Node, findings: &mut Findings) -> Node {
     let known = entries
         .into_iter()
         .filter(|it| keys::DEPLOYMENT_WITH.find(&it.key).is_some());
-    let (gateway, executor) = known.partition(|it: &Entry| keys::is_gateway_s(&it.key));
+    // Where somebody else's executor is, is not where the gateway listens.
+    let external = known
+        .clone()
+        .any(|it| it.key == "external" && says_true(&it.value));
+    let is_gateway_s = |it: &Entry| match it.key.as_str() {
+        "host" | "port" | "ports" | "protocol" | "protocols" => !external,
+        key => keys::is_for_gateways_only(key),
+    };
+    let (gateway, executor) = known.partition(is_gateway_s);
     let jtype = Node::new(
         root.place.position,
         None,
@@ -190,6 +198,10 @@ pub(super) fn flow_of_deployment(root: &Node, findings: &mut Findings) -> Node {
         entry("executors", executors),
     ];
     mapping(&root.place, flow)
+}
+
+fn says_true(node: &Node) -> bool {
+    matches!(&node.content, Content::Scalar(it) if it.resolve() == Resolved::Bool(true))
 }
 
 fn read_deployment<'n>(root: &'n Node, keys: &Keys, findings: &mut Findings) -> Section<'n> {

@@ -1,0 +1,82 @@
+//! `flow plot`: a picture of a flow.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use flow_spec::{Plan, plot};
+
+use crate::exit::{BadUsage, Exit};
+use crate::flow_file;
+use crate::output;
+use crate::shell::Shell;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow plot flows/two-branches.yml -o two-branches.svg
+  flow plot flows/two-branches.yml --format mermaid";
+
+/// Options of `flow plot`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Plot {
+    /// The flow file.
+    #[arg(value_name = "FLOW.yml")]
+    file: PathBuf,
+    /// Where the picture goes; nothing: to stdout.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What the picture is; nothing: as the file's name ends, or else SVG.
+    #[arg(long)]
+    format: Option<Format>,
+}
+
+/// What a picture may be.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// For browsers, slides and papers; follows the reader's light or dark ground.
+    Svg,
+    /// Text that GitHub and others draw by themselves.
+    Mermaid,
+}
+
+pub(crate) fn run(plot: &Plot, shell: &Shell) -> anyhow::Result<Exit> {
+    let format = plot.format()?;
+    let checked = flow_file::load(&plot.file, shell)?;
+    let plan = Plan::from(checked.flow);
+    let picture = match format {
+        Format::Svg => plot::svg(&plan, &title(&plan, &plot.file)),
+        Format::Mermaid => plot::mermaid(&plan),
+    };
+    match &plot.output {
+        Some(path) => std::fs::write(path, picture)
+            .with_context(|| format!("cannot write `{}`", path.display()))?,
+        None => output::bytes(picture.as_bytes())?,
+    }
+    Ok(Exit::Fine)
+}
+
+impl Plot {
+    fn format(&self) -> anyhow::Result<Format> {
+        let ending = self.output.as_ref().and_then(|path| path.extension());
+        let ending = ending.and_then(|it| it.to_str()).unwrap_or("svg");
+        match (self.format, ending) {
+            (Some(format), _) => Ok(format),
+            (None, "svg") => Ok(Format::Svg),
+            (None, "mmd" | "mermaid") => Ok(Format::Mermaid),
+            (None, other) => {
+                let message = format!(
+                    "cannot draw a `.{other}`: write `.svg` or `.mmd`, or say `--format`; \
+                     `rsvg-convert` makes other pictures of an SVG"
+                );
+                Err(BadUsage(message).into())
+            }
+        }
+    }
+}
+
+/// The flow's own name, or else its file's.
+fn title(plan: &Plan, file: &Path) -> String {
+    let stem = || file.file_stem().unwrap_or_default().to_string_lossy();
+    plan.name.clone().unwrap_or_else(|| stem().into_owned())
+}

@@ -1,0 +1,30 @@
+//! A plan as a picture: SVG by a layout of our own, or text for Mermaid.
+//!
+//! `picture.rs` says what there is to draw, `layers.rs` where it goes, `svg.rs` and `mermaid.rs` how it
+//! is written. Texts are measured by estimate, since no font is at hand.
+
+mod condition;
+mod layers;
+mod mermaid;
+mod order;
+mod picture;
+mod svg;
+mod words;
+
+use crate::plan::Plan;
+use picture::Picture;
+
+/// Draws a plan as SVG that reads well on light and on dark ground.
+#[must_use]
+pub fn svg(plan: &Plan, title: &str) -> String {
+    svg::draw(&Picture::of(plan), title)
+}
+
+/// Writes a plan as a Mermaid flowchart.
+#[must_use]
+pub fn mermaid(plan: &Plan) -> String {
+    mermaid::write(&Picture::of(plan))
+}
+
+#[cfg(test)]
+mod tests;
