@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use prost::Message;
 use prost_types::Struct;
+use prost_types::value::Kind;
 use serde_json::{Map, Value};
 
 use crate::document::{BadDocument, from_struct, to_struct};
@@ -15,6 +16,9 @@ pub const RESULTS: &str = "__results__";
 
 /// `{"__results__": {}}`, which stock clients send where the user gives no parameters.
 const NONE: &[u8] = b"\x0a\x11\x0a\x0b__results__\x12\x02\x2a\x00";
+
+/// Stands between a node's name and its own parameter: `enc__top_k`.
+const SEPARATOR: &str = "__";
 
 /// Whether there is nothing in the parameters that anybody has to read.
 #[must_use]
@@ -31,6 +35,38 @@ pub fn decode(parameters: &Bytes) -> Result<Struct, BadDocument> {
     Struct::decode(parameters.clone()).map_err(|_| BadDocument::Malformed {
         what: "the request's `parameters`".to_owned(),
     })
+}
+
+/// Whether a node might see other parameters than the rest; where not, nobody need decode and encode them.
+#[must_use]
+pub fn concern_one_node(all: &Struct, name: &str) -> bool {
+    let concerns = |key: &String| key != RESULTS && (key == name || key.contains(SEPARATOR));
+    all.fields.keys().any(concerns)
+}
+
+/// What the node `name` sees of a request's parameters.
+///
+/// `enc__top_k: 5` and `enc: {top_k: 5}` set `top_k` for the node `enc` alone, and win over a plain `top_k`. The
+/// others do not see the first form. Doing it twice changes nothing: the gateway does it by the name in the
+/// flow, and an executor by its own, for behind a stock gateway only it knows that.
+#[must_use]
+pub fn specialised(all: Struct, name: &str) -> Struct {
+    let mut seen = Struct::default();
+    let mut own = Struct::default();
+    for (key, value) in all.fields {
+        match key.split_once(SEPARATOR) {
+            Some((node, key)) if node == name => drop(own.fields.insert(key.to_owned(), value)),
+            Some((node, _)) if !node.is_empty() => {}
+            _ => {
+                if let (true, Some(Kind::StructValue(map))) = (key == name, &value.kind) {
+                    own.fields.extend(map.fields.clone());
+                }
+                seen.fields.insert(key, value);
+            }
+        }
+    }
+    seen.fields.extend(own.fields);
+    seen
 }
 
 /// Parameters as JSON; none where the bytes are no `Struct`.
@@ -54,6 +90,34 @@ mod tests {
 
     fn bytes(json: &Value) -> Bytes {
         from_json(json.as_object().unwrap())
+    }
+
+    #[track_caller]
+    fn check(sent: &Value, seen_by_enc: &Value) {
+        let seen = specialised(to_struct(sent.as_object().unwrap()), "enc");
+        assert_eq!(&Value::Object(from_struct(seen.clone())), seen_by_enc);
+        assert_eq!(specialised(seen.clone(), "enc"), seen, "a second time");
+    }
+
+    #[test]
+    fn a_node_sees_its_own_parameters_and_the_common_ones() {
+        check(&json!({"a": 1}), &json!({"a": 1}));
+        check(&json!({"enc__top_k": 5}), &json!({"top_k": 5}));
+        check(&json!({"top_k": 1, "enc__top_k": 5}), &json!({"top_k": 5}));
+        check(
+            &json!({"enc": {"top_k": 5}, "top_k": 1}),
+            &json!({"enc": {"top_k": 5}, "top_k": 5}),
+        );
+        check(&json!({"other__top_k": 5}), &json!({}));
+        check(
+            &json!({"other": {"top_k": 5}}),
+            &json!({"other": {"top_k": 5}}),
+        );
+        check(&json!({"__private": 5}), &json!({"__private": 5}));
+        check(
+            &json!({"__results__": {}, "enc__a": 1}),
+            &json!({"__results__": {}, "a": 1}),
+        );
     }
 
     #[test]

@@ -1,13 +1,10 @@
 //! What a client sends besides documents.
 
 use bytes::Bytes;
-use flow_core::parameters::{RESULTS, are_trivial, decode};
+use flow_core::parameters::{RESULTS, are_trivial, decode, specialised};
 use flow_core::{BadDocument, from_struct};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-
-/// Stands between an executor's name and its own parameter: `enc__top_k`.
-const SEPARATOR: &str = "__";
 
 /// The parameters of a call, those for this executor alone already put in place.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,26 +30,12 @@ impl Parameters {
     pub fn for_executor(all: Option<&Bytes>, executor: &str) -> Result<Self, BadDocument> {
         match all.filter(|all| !are_trivial(all)) {
             None => Ok(Self::default()),
-            Some(all) => Ok(Self::specialised(from_struct(decode(all)?), executor)),
-        }
-    }
-
-    fn specialised(all: Map<String, Value>, executor: &str) -> Self {
-        let mut plain = Map::new();
-        let mut own = Map::new();
-        for (key, value) in all {
-            match key.split_once(SEPARATOR) {
-                _ if key == RESULTS => {}
-                Some((name, key)) if name == executor => drop(own.insert(key.to_owned(), value)),
-                Some((name, _)) if !name.is_empty() => {}
-                _ => match value {
-                    Value::Object(map) if key == executor => own.extend(map),
-                    value => drop(plain.insert(key, value)),
-                },
+            Some(all) => {
+                let mut seen = specialised(decode(all)?, executor);
+                seen.fields.remove(RESULTS);
+                Ok(Self(from_struct(seen)))
             }
         }
-        plain.extend(own);
-        Self(plain)
     }
 
     /// One parameter, or `None` if it was not sent.
@@ -90,35 +73,20 @@ mod tests {
 
     use super::*;
 
-    fn check(sent: Value, seen_by_enc: &Value) {
-        let Value::Object(sent) = sent else {
-            panic!("parameters are objects")
-        };
-        let sent = flow_core::parameters::from_json(&sent);
-        let seen = Parameters::for_executor(Some(&sent), "enc").unwrap();
-        assert_eq!(&Value::Object(seen.0), seen_by_enc);
-    }
-
     #[test]
-    fn an_executor_sees_its_own_parameters_and_the_common_ones() {
-        check(json!({"a": 1}), &json!({"a": 1}));
-        check(json!({"enc__top_k": 5}), &json!({"top_k": 5}));
-        check(json!({"top_k": 1, "enc__top_k": 5}), &json!({"top_k": 5}));
-        check(
-            json!({"enc": {"top_k": 5}, "top_k": 1}),
-            &json!({"top_k": 5}),
-        );
-        check(json!({"other__top_k": 5}), &json!({}));
-        check(
-            json!({"other": {"top_k": 5}}),
-            &json!({"other": {"top_k": 5}}),
-        );
-        check(json!({"__private": 5}), &json!({"__private": 5}));
+    fn an_executor_sees_its_own_parameters_in_place_of_the_common_ones() {
+        let sent = json!({"top_k": 1, "enc__top_k": 5, "other__top_k": 6});
+        let sent = flow_core::parameters::from_json(sent.as_object().unwrap());
+        let seen = Parameters::for_executor(Some(&sent), "enc").unwrap();
+        assert_eq!(Value::Object(seen.0), json!({"top_k": 5}));
     }
 
     #[test]
     fn results_of_others_are_no_parameters() {
-        check(json!({"__results__": {"a/rep-0": {"x": 1}}}), &json!({}));
+        let sent = json!({"__results__": {"a/rep-0": {"x": 1}}});
+        let sent = flow_core::parameters::from_json(sent.as_object().unwrap());
+        let seen = Parameters::for_executor(Some(&sent), "enc").unwrap();
+        assert_eq!(seen, Parameters::default());
         let none = Parameters::for_executor(None, "enc").unwrap();
         assert_eq!(none, Parameters::default());
     }

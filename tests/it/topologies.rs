@@ -1,0 +1,412 @@
+//! Each topology, through the stock gateway and through ours, compared document by document.
+//!
+//! The same requests go to a stock gateway with stock executors, to our gateway with the same stock
+//! executors, and to our gateway with our own. A Python takes seconds to start, so one set of stock
+//! executors serves all topologies of a flavour, and every stock gateway is started before the first is
+//! asked.
+
+use std::fmt::Write as _;
+
+use flow_core::{Document, DocumentArray, Flavour as Docs};
+use flow_net::{Client, PostOptions};
+use flow_proto::Envelope;
+use flow_proto::jina::HeaderProto;
+use flow_spec::{Plan, Source, TextFile, Variables};
+use flow_tests::{Flavour, Stock, TestFlow};
+use futures_util::{StreamExt, stream};
+use serde_json::{Map, Value, json};
+
+use crate::MARKER;
+
+/// Every topology is made of some of these.
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// A graph and what is asked of it.
+struct Topology {
+    about: &'static str,
+    /// Entries of `executors`, each a name and its options.
+    nodes: &'static [(&'static str, &'static str)],
+    asked: Vec<Asked>,
+}
+
+/// A request.
+struct Asked {
+    endpoint: &'static str,
+    parameters: Value,
+    target: &'static str,
+    /// Where ours is to differ from the stock gateway: why, and the tag that a user expects in every document.
+    differs: Option<(&'static str, &'static str)>,
+}
+
+fn ask(endpoint: &'static str) -> Asked {
+    Asked {
+        endpoint,
+        parameters: json!({}),
+        target: "",
+        differs: None,
+    }
+}
+
+impl Asked {
+    fn with(self, parameters: Value) -> Self {
+        Self { parameters, ..self }
+    }
+
+    fn of(self, target: &'static str) -> Self {
+        Self { target, ..self }
+    }
+
+    fn unlike_jina(self, why: &'static str, tag: &'static str) -> Self {
+        Self {
+            differs: Some((why, tag)),
+            ..self
+        }
+    }
+
+    /// Four documents that are told apart by id, text and number.
+    fn request(&self, flavour: Docs) -> Envelope {
+        let document = |number: usize| {
+            let kind = if number < 2 { "x" } else { "y" };
+            let marks = json!({"number": number, "even": number % 2 == 0, "kind": kind});
+            let mut document = json!({"id": format!("{number:032x}"), "text": number.to_string()});
+            let fields = document.as_object_mut().unwrap();
+            match flavour {
+                Docs::V1 => drop(fields.insert("tags".to_owned(), marks)),
+                Docs::V2 => fields.extend(marks.as_object().unwrap().clone()),
+            }
+            Document::from_json(flavour, &document).unwrap()
+        };
+        let documents: DocumentArray = (0..4).map(document).collect();
+        let parameters = self.parameters.as_object().unwrap();
+        Envelope {
+            header: Some(HeaderProto {
+                request_id: flow_core::RequestId::random().into(),
+                exec_endpoint: Some(self.endpoint.to_owned()),
+                target_executor: (!self.target.is_empty()).then(|| self.target.to_owned()),
+                ..HeaderProto::default()
+            }),
+            parameters: Some(flow_core::parameters::from_json(parameters)),
+            data: Some(documents.encode()),
+            ..Envelope::default()
+        }
+    }
+}
+
+fn topologies() -> Vec<Topology> {
+    let topology = |about, nodes, asked| Topology {
+        about,
+        nodes,
+        asked,
+    };
+    vec![
+        topology(
+            "a line",
+            &[("a", ""), ("b", ""), ("c", "")],
+            vec![
+                ask("/mark"),
+                ask("/drop"),
+                ask("/results"),
+                ask("/nobody"),
+                ask("/fail").with(json!({"who": "b"})),
+                ask("/seen").with(json!({"top_k": 3, "a__own": 1, "b": {"deep": [1, "x"]}})),
+                ask("/mark").of("b"),
+                ask("/mark").of("(a|c)"),
+            ],
+        ),
+        topology(
+            "two branches and a join",
+            &[
+                ("a", "needs: gateway"),
+                ("b", "needs: gateway"),
+                ("c", "needs: [a, b]"),
+            ],
+            vec![
+                ask("/tag").with(json!({"b__delay": 200})),
+                ask("/results"),
+                ask("/fail").with(json!({"who": "b"})),
+                ask("/tag")
+                    .with(json!({"a__delay": 200}))
+                    .unlike_jina("joins take branches in the order of `needs`", "a"),
+            ],
+        ),
+        topology(
+            "a diamond",
+            &[
+                ("a", ""),
+                ("b", "needs: a"),
+                ("c", "needs: a"),
+                ("d", "needs: [b, c]"),
+            ],
+            vec![ask("/tag").with(json!({"c__delay": 200})), ask("/results")],
+        ),
+        topology(
+            "a join of all",
+            &[
+                ("a", "needs: gateway"),
+                ("b", "needs: gateway"),
+                ("c", "method: needs_all"),
+            ],
+            vec![ask("/tag").with(json!({"b__delay": 200})), ask("/results")],
+        ),
+        topology(
+            "a join of the client's own documents and a branch",
+            &[("a", "needs: gateway"), ("b", "needs: [gateway, a]")],
+            vec![ask("/tag")],
+        ),
+        topology(
+            "a floating executor",
+            &[("a", ""), ("b", "floating: true"), ("c", "")],
+            vec![ask("/mark"), ask("/fail").with(json!({"who": "b"}))],
+        ),
+        topology(
+            "an executor that nobody waits for",
+            &[("a", ""), ("b", "needs: gateway"), ("c", "needs: a")],
+            vec![ask("/mark")],
+        ),
+        topology(
+            "conditions that part the documents, and a join that puts them in order again",
+            &[
+                ("a", "needs: gateway, when: {tags__even: {$eq: true}}"),
+                ("b", "needs: gateway, when: {tags__even: {$eq: false}}"),
+                ("c", "needs: [a, b]"),
+            ],
+            vec![ask("/mark"), ask("/tag"), ask("/results")],
+        ),
+        topology(
+            "a condition on a line",
+            &[
+                ("a", ""),
+                ("b", "when: {tags__number: {$gte: 2}}"),
+                ("c", ""),
+            ],
+            vec![ask("/mark")],
+        ),
+        topology(
+            "conditions of every kind",
+            &[
+                (
+                    "a",
+                    "needs: gateway, when: {$or: [{tags__number: {$lt: 1}}, {text: {$in: ['3']}}]}",
+                ),
+                (
+                    "b",
+                    "needs: gateway, when: {$and: [{tags__kind: {$neq: y}}, {text: {$regex: '^1'}}]}",
+                ),
+                (
+                    "c",
+                    "needs: gateway, when: {$not: {tags__number: {$lte: 2}}}",
+                ),
+                ("d", "needs: [a, b, c]"),
+            ],
+            vec![ask("/tag")],
+        ),
+        topology(
+            "a join that gets the parts as they are",
+            &[
+                ("a", "needs: gateway"),
+                ("b", "needs: gateway"),
+                ("c", "needs: [a, b], no_reduce: true"),
+            ],
+            vec![ask("/parts")],
+        ),
+    ]
+}
+
+impl Topology {
+    /// Documents of the second flavour have the fields of their class, and no tags to put marks into.
+    fn asked_of(&self, flavour: Docs) -> impl Iterator<Item = &Asked> {
+        let needs_tags = |asked: &Asked| ["/tag", "/seen", "/parts"].contains(&asked.endpoint);
+        let asked = self.asked.iter();
+        asked.filter(move |asked| flavour == Docs::V1 || !needs_tags(asked))
+    }
+
+    fn floats(&self, name: &str) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|(it, options)| *it == name && options.contains("floating"))
+    }
+
+    /// Its entries, each with what says who runs it.
+    fn yaml(&self, flavour: Docs, who: impl Fn(&str) -> String) -> String {
+        let mut yaml = "executors:\n".to_owned();
+        for (name, options) in self.nodes {
+            let options = match flavour {
+                Docs::V1 => (*options).to_owned(),
+                Docs::V2 => options.replace("tags__", ""),
+            };
+            let options = if options.is_empty() {
+                String::new()
+            } else {
+                format!(", {options}")
+            };
+            writeln!(yaml, "- {{name: {name}, {}{options}}}", who(name)).unwrap();
+        }
+        yaml
+    }
+
+    /// The arguments that tell a stock gateway the same graph.
+    fn stock_arguments(&self, flavour: Docs, address: impl Fn(&str) -> u16) -> Vec<String> {
+        let text = format!(
+            "jtype: Flow\n{}",
+            self.yaml(flavour, |_| "uses: echo".to_owned())
+        );
+        let file = TextFile {
+            path: "topology.yml".as_ref(),
+            text: &text,
+        };
+        let plan = Plan::from(flow_spec::load(file, &Variables::default()).unwrap().flow);
+        let (mut graph, mut addresses, mut conditions) = (Map::new(), Map::new(), Map::new());
+        let names = |nodes: &[flow_spec::NodeIdx]| -> Vec<String> {
+            nodes
+                .iter()
+                .map(|at| plan.node(*at).name.to_string())
+                .collect()
+        };
+        let mut kept = Vec::new();
+        graph.insert("start-gateway".to_owned(), json!(names(&plan.entry)));
+        for (at, node) in plan.nodes() {
+            let mut next = names(&node.children);
+            if plan.exit.contains(&Source::Node(at)) {
+                next.push("end-gateway".to_owned());
+            }
+            let name = node.name.to_string();
+            addresses.insert(
+                name.clone(),
+                json!([format!("grpc://127.0.0.1:{}", address(&name))]),
+            );
+            if let Some(query) = &node.calls.when {
+                conditions.insert(name.clone(), serde_json::to_value(query).unwrap());
+            }
+            if !node.calls.reduce {
+                kept.push(name.clone());
+            }
+            graph.insert(name, json!(next));
+        }
+        let arguments = [
+            ("--graph-description", json!(graph)),
+            ("--deployments-addresses", json!(addresses)),
+            ("--graph-conditions", json!(conditions)),
+            ("--deployments-no-reduce", json!(kept)),
+        ];
+        arguments
+            .into_iter()
+            .flat_map(|(key, value)| [key.to_owned(), value.to_string()])
+            .collect()
+    }
+}
+
+/// What the replies say: everything but times, request ids and who was asked in which order.
+async fn replies(url: &str, topology: &Topology, flavour: Docs) -> Vec<Value> {
+    let client = Client::connect(url).await.unwrap();
+    let mut all = Vec::new();
+    for asked in topology.asked_of(flavour) {
+        let requests = stream::iter([asked.request(flavour)]);
+        let mut replies = client
+            .post(&PostOptions::default(), requests)
+            .await
+            .unwrap();
+        let mut reply = said(&replies.next().await.unwrap().unwrap());
+        // A floating executor's route is in the reply if it was fast enough.
+        let routes = reply["routes"].as_array_mut().unwrap();
+        routes.retain(|route| !topology.floats(route.as_str().unwrap()));
+        all.push(reply);
+    }
+    all
+}
+
+fn said(reply: &Envelope) -> Value {
+    let documents = reply
+        .data
+        .as_ref()
+        .map(|data| DocumentArray::decode(data).unwrap());
+    let documents: Vec<Value> = documents
+        .iter()
+        .flatten()
+        .map(|doc| doc.to_json().unwrap())
+        .collect();
+    let status = reply
+        .header
+        .as_ref()
+        .and_then(|header| header.status.clone())
+        .unwrap_or_default();
+    let mut parameters = flow_core::parameters::to_json(reply.parameters.as_ref());
+    let results = parameters.remove("__results__").unwrap_or(json!({}));
+    // Jina's have those without an end too that were passed by.
+    let visited = reply.routes.iter().filter(|route| route.end_time.is_some());
+    let mut routes: Vec<&str> = visited.map(|route| route.executor.as_str()).collect();
+    routes[1..].sort_unstable();
+    // Documents of a failed request are whatever the executor had made of them by then.
+    let documents = if status.code == 0 {
+        documents
+    } else {
+        Vec::new()
+    };
+    json!({
+        "code": status.code, "docs": documents, "results": results,
+        "parameters": parameters, "routes": routes,
+    })
+}
+
+fn all_have(reply: &Value, tag: &str) -> bool {
+    let documents = reply["docs"].as_array().unwrap();
+    documents.len() == 4 && documents.iter().all(|doc| doc["tags"].get(tag).is_some())
+}
+
+/// Ours is as Jina's, or differs as it is meant to.
+#[track_caller]
+fn compare(case: &str, asked: &Asked, (jinas, ours): (&Value, &Value)) {
+    match asked.differs {
+        None => assert_eq!(ours, jinas, "{case}"),
+        Some((why, tag)) => {
+            assert!(all_have(ours, tag), "{case}: {why}: {ours}");
+            assert_ne!(ours, jinas, "{case}: no longer a difference: {why}");
+        }
+    }
+}
+
+async fn check(flavour: Flavour) {
+    let docs = match flavour {
+        Flavour::V1 => Docs::V1,
+        Flavour::V2 => Docs::V2,
+    };
+    let Some(executors) = Stock::markers(flavour, &NAMES) else {
+        return;
+    };
+    let port = |name: &str| executors[NAMES.iter().position(|it| *it == name).unwrap()].port();
+    let topologies = topologies();
+    let gateways = topologies
+        .iter()
+        .map(|it| it.stock_arguments(docs, port))
+        .collect();
+    let gateways = Stock::gateways(flavour, gateways);
+    for (topology, gateway) in topologies.iter().zip(gateways) {
+        let url = format!("grpc://127.0.0.1:{}", gateway.port());
+        let jinas = replies(&url, topology, docs).await;
+        let external =
+            |name: &str| format!("external: true, host: 127.0.0.1, port: {}", port(name));
+        let local = |name: &str| format!("uses: {MARKER}, uses_with: {{mark: {name}}}");
+        for (who, yaml) in [
+            ("stock executors", topology.yaml(docs, external)),
+            ("our executors", topology.yaml(docs, local)),
+        ] {
+            let flow = TestFlow::up(&yaml);
+            let ours = replies(&flow.url(), topology, docs).await;
+            for ((asked, jinas), ours) in topology.asked_of(docs).zip(&jinas).zip(&ours) {
+                let case = format!(
+                    "{}, {who}: {} {}",
+                    topology.about, asked.endpoint, asked.target
+                );
+                compare(&case, asked, (jinas, ours));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_topology_replies_as_in_jina_with_documents_of_the_first_flavour() {
+    check(Flavour::V1).await;
+}
+
+#[tokio::test]
+async fn every_topology_replies_as_in_jina_with_documents_of_the_second_flavour() {
+    check(Flavour::V2).await;
+}
