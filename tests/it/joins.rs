@@ -2,7 +2,9 @@
 
 use flow_tests::{TestFlow, post, texts};
 
-use crate::MOODY;
+use serde_json::json;
+
+use crate::{MARKER, MOODY};
 
 #[tokio::test]
 async fn the_flow_of_two_branches_gives_documents_back() {
@@ -36,6 +38,31 @@ async fn the_branch_that_needs_names_first_wins_whoever_is_faster() {
     check("[right, left]", "xR").await;
 }
 
+/// Whoever is faster: three branches that set the same tags, and as many milliseconds as chance gives each.
+#[tokio::test]
+async fn a_thousand_joins_of_branches_that_take_their_time_give_one_result() {
+    let branch = |name| {
+        format!("- {{name: {name}, uses: {MARKER}, uses_with: {{mark: {name}}}, needs: gateway}}\n")
+    };
+    let branches: String = ["a", "b", "c"].map(branch).concat();
+    let flow = TestFlow::up(&format!(
+        "executors:\n{branches}- {{name: joined, uses: echo, needs: [b, c, a]}}"
+    ));
+    let mut chance = 1u32;
+    let mut delay = || {
+        chance = chance.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (chance >> 16) % 4
+    };
+    let mut requests = Vec::new();
+    for _ in 0..1000 {
+        let delays = json!({"a__delay": delay(), "b__delay": delay(), "c__delay": delay()});
+        requests.push(flow_tests::request("/mark", &["x"], &delays));
+    }
+    for said in post(&flow, requests).await {
+        assert_eq!(said.texts, ["xb"], "{:?}", said.failure);
+    }
+}
+
 #[tokio::test]
 async fn a_floating_executor_does_not_delay_the_reply() {
     let flow = TestFlow::up(&format!(
@@ -44,7 +71,7 @@ async fn a_floating_executor_does_not_delay_the_reply() {
   - {{name: aside, uses: {MOODY}, floating: true}}"
     ));
     let (began, until) = (flow.folder().join("began"), flow.folder().join("until"));
-    let parameters = serde_json::json!({ "began": began, "until": until });
+    let parameters = json!({ "began": began, "until": until });
     let said = post(
         &flow,
         vec![flow_tests::request("/wait", &["x"], &parameters)],

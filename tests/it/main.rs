@@ -18,6 +18,10 @@ mod readme;
 mod stock_clients;
 mod stock_executors;
 mod stock_gateways;
+mod topologies;
+
+/// The executor of `src/bin/marker.rs`: the same in Rust as `peers/marker.py` is in Python.
+const MARKER: &str = env!("CARGO_BIN_EXE_marker");
 
 /// The executor of `src/bin/moody.rs`.
 const MOODY: &str = env!("CARGO_BIN_EXE_moody");

@@ -32,6 +32,25 @@ impl Stock {
         Self::start(flavour, &arguments)
     }
 
+    /// Executors of `peers/marker.py`, one for each mark, started side by side. None: the peer is not set up.
+    pub fn markers(flavour: Flavour, marks: &[&str]) -> Option<Vec<Self>> {
+        let arguments = |mark: &&str| {
+            let with = format!("mark:{mark}");
+            let words = ["executor", "--native", "--uses", "marker.yml"];
+            let own = ["--name", mark, "--uses-with", &with];
+            let words = words.into_iter().chain(own);
+            words.map(str::to_owned).collect()
+        };
+        let started = Self::start_all(flavour, marks.iter().map(arguments).collect());
+        (!started.is_empty()).then_some(started)
+    }
+
+    /// Gateways, each with further arguments, started side by side.
+    pub fn gateways(flavour: Flavour, arguments: Vec<Vec<String>>) -> Vec<Self> {
+        let gateway = |arguments: Vec<String>| [vec!["gateway".to_owned()], arguments].concat();
+        Self::start_all(flavour, arguments.into_iter().map(gateway).collect())
+    }
+
     /// A gateway before one executor, named `ours`, at this port.
     pub fn gateway(flavour: Flavour, executor: u16) -> Option<Self> {
         let graph = r#"{"start-gateway": ["ours"], "ours": ["end-gateway"]}"#;
@@ -46,6 +65,22 @@ impl Stock {
     }
 
     fn start(flavour: Flavour, arguments: &[&str]) -> Option<Self> {
+        let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+        Self::start_all(flavour, vec![arguments]).pop()
+    }
+
+    /// A Python takes seconds to start, so all are started before the first is waited for.
+    fn start_all(flavour: Flavour, arguments: Vec<Vec<String>>) -> Vec<Self> {
+        let begin = |arguments: &Vec<String>| Self::begin(flavour, arguments);
+        let all: Option<Vec<Self>> = arguments.iter().map(begin).collect();
+        let all = all.unwrap_or_default();
+        for started in &all {
+            started.program.line(READY);
+        }
+        all
+    }
+
+    fn begin(flavour: Flavour, arguments: &[String]) -> Option<Self> {
         let port = free_port();
         let mut command = Command::new(interpreter(flavour)?);
         command
@@ -55,7 +90,6 @@ impl Stock {
         command.args(["--port", &port.to_string()]);
         crate::peers::quiet(&mut command);
         let program = Program::start(command);
-        program.line(READY);
         Some(Self { program, port })
     }
 

@@ -59,9 +59,10 @@ impl Reply {
         }
     }
 
-    pub(crate) fn add_route(&mut self, visited: Visited<'_>, ended: SystemTime) {
+    /// `ended` is none where the node was passed by, as in Jina.
+    pub(crate) fn add_route(&mut self, visited: Visited<'_>, ended: Option<SystemTime>) {
         self.routes.push(RouteProto {
-            end_time: Some(ended.into()),
+            end_time: ended.map(Timestamp::from),
             status: visited.status,
             ..route(visited.node, visited.started)
         });

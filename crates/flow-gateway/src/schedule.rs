@@ -119,7 +119,7 @@ impl Walk {
             started,
             status,
         };
-        self.reply.add_route(visited, ended);
+        self.reply.add_route(visited, Some(ended));
         self.finish(node, ending);
         true
     }
@@ -229,15 +229,14 @@ impl Walk {
         }
     }
 
-    /// The node is not called; its route says that it took no time.
+    /// The node is not called; its route has a start and no end.
     fn pass(&mut self, node: NodeIdx, plan: &NodePlan, parts: Parts) {
-        let now = SystemTime::now();
         let visited = Visited {
             node: plan.name.as_str(),
-            started: now,
+            started: SystemTime::now(),
             status: None,
         };
-        self.reply.add_route(visited, now);
+        self.reply.add_route(visited, None);
         self.finish(node, End::Done(parts));
     }
 
