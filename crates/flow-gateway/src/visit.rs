@@ -86,6 +86,17 @@ impl Node {
         if let (None, [only], None) = (&self.before, self.shards.as_slice(), &self.after) {
             return only.call(&parts, terms).await.map(Answer::of);
         }
+        // Apart, so that the requests of all other nodes do not keep room for this.
+        Box::pin(self.visit_cut(plan, parts, terms)).await
+    }
+
+    /// A node that is cut into shards, or that has something before or after it.
+    async fn visit_cut(
+        &self,
+        plan: &NodePlan,
+        parts: Vec<Envelope>,
+        terms: &Terms,
+    ) -> Result<Answer, Failure> {
         let mut parameters = Vec::new();
         let mut parts = parts;
         if let Some(before) = &self.before {

@@ -41,8 +41,16 @@ fn merge(own: &mut Vec<Document>, others: Vec<Document>) -> Result<(), BadDocume
 impl Document {
     /// Takes the fields that this document does not have, and merges what is inside both.
     fn complete(&mut self, mut other: Self) -> Result<(), BadDocument> {
-        let mut raw = BytesMut::from(&*self.encode());
-        for field in other.fields_missing_in(self) {
+        // Most branches change few documents, or only fields that an earlier branch has set.
+        if self.message() == other.message() {
+            return Ok(());
+        }
+        let missing = other.fields_missing_in(self);
+        if missing.is_empty() && !other.has_documents_inside() {
+            return Ok(());
+        }
+        let mut raw = BytesMut::from(&*self.message());
+        for field in missing {
             raw.extend_from_slice(&field);
         }
         let mut whole = Self::decode(self.flavour, raw.freeze())?;
@@ -54,6 +62,15 @@ impl Document {
         }
         *self = whole;
         Ok(())
+    }
+
+    fn has_documents_inside(&self) -> bool {
+        let message = self.message();
+        let mut fields = Fields::of(&message).filter_map(Result::ok);
+        fields.any(|field| match self.flavour {
+            Flavour::V1 => v1::merge_key(&field).is_none(),
+            Flavour::V2 => v2::merge_key(&field).is_none(),
+        })
     }
 
     /// Encoded fields of this document that `other` does not have, but for documents inside.

@@ -1,6 +1,8 @@
 //! Branches, joins, conditions, and nodes that a request is not for.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use flow_core::query::Query;
 use flow_proto::Envelope;
@@ -40,6 +42,38 @@ async fn a_join_without_reduce_gets_each_branch_under_its_name() {
     let last = |part: &Envelope| part.routes.last().unwrap().executor.clone();
     let names: Vec<_> = asked[0].parts.iter().map(last).collect();
     assert_eq!(names, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_join_gives_one_result_whoever_is_faster() {
+    // A different branch is last each time; the delays are what is tested.
+    let late = |name: &'static str, step: u64| {
+        let calls = AtomicU64::new(0);
+        Fake::start(move |asked| {
+            let call = calls.fetch_add(1, Ordering::Relaxed);
+            let delay = Duration::from_micros(call * step % 3000);
+            async move {
+                tokio::time::sleep(delay).await;
+                Ok(tagged(first(asked), name))
+            }
+        })
+    };
+    let (a, b, joined) = (
+        late("a", 1009).await,
+        late("b", 757).await,
+        Fake::echo().await,
+    );
+    let house = House::open(placed(plan(&JOIN), &[&a, &b, &joined])).await;
+    let requests = vec![request("/x", &["1", "2"]); 1000];
+    for reply in house.post(requests).await {
+        assert_eq!(
+            (ids(&reply), tags(&reply)),
+            (
+                vec!["1".to_owned(), "2".to_owned()],
+                vec![json!({"a": true}); 2]
+            )
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The calls to a replica: a request and what goes with it on the wire, the reply and what came with it.
 
+use std::pin::pin;
 use std::time::Instant;
 
 use flow_core::{Deadline, Failure};
@@ -98,7 +99,9 @@ impl Replica {
             .max_encoding_message_size(self.limits.message_len_max);
         let mut message = prepare(request.clone(), metadata, terms.deadline);
         add_terms(message.metadata_mut(), request, terms);
-        within(terms.deadline, client.process_single_data(message)).await
+        // Pinned here, for it is large: moved on, it would take its room twice in every request under way.
+        let call = pin!(client.process_single_data(message));
+        within(terms.deadline, call).await
     }
 
     async fn list(
@@ -116,7 +119,8 @@ impl Replica {
         if let Some(first) = parts.first() {
             add_terms(message.metadata_mut(), first, terms);
         }
-        within(terms.deadline, client.process_data(message)).await
+        let call = pin!(client.process_data(message));
+        within(terms.deadline, call).await
     }
 
     /// One document in, a stream of documents out.

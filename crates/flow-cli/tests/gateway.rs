@@ -1,0 +1,207 @@
+//! `flow gateway` as a launcher meets it: placements on its standard input, lines on its standard output.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may fail anywhere, in its helpers too"
+)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+
+use flow_core::{Document, DocumentArray, RequestId};
+use flow_net::{Client, PostOptions};
+use flow_proto::Envelope;
+use flow_proto::jina::HeaderProto;
+use flow_proto::jina::jina_single_data_request_rpc_server::{
+    JinaSingleDataRequestRpc, JinaSingleDataRequestRpcServer,
+};
+use flow_spec::{Address, Placement, Places, Plan, TextFile, Variables};
+use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+/// A running gateway; killed when dropped.
+struct Gateway {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    out: BufReader<ChildStdout>,
+}
+
+impl Gateway {
+    fn start() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+        command.args(["gateway", "--placement", "-", "--host", "127.0.0.1"]);
+        command.args(["--port", "0", "--child-of", &std::process::id().to_string()]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut process = command.spawn().unwrap();
+        let stdin = process.stdin.take();
+        let out = BufReader::new(process.stdout.take().unwrap());
+        Self {
+            process,
+            stdin,
+            out,
+        }
+    }
+
+    fn write(&mut self, line: &str) {
+        let mut stdin = self.stdin.as_ref().unwrap();
+        writeln!(stdin, "{line}").unwrap();
+    }
+
+    fn place(&mut self, port: u16) {
+        self.write(&serde_json::to_string(&placement(port)).unwrap());
+    }
+
+    /// The next line on standard output.
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: `{line}`"))
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// A flow of one executor, which nobody has to be for.
+fn placement(port: u16) -> Placement {
+    let file = TextFile {
+        path: "test.yml".as_ref(),
+        text: "jtype: Flow\nexecutors: [{name: node, uses: echo}]",
+    };
+    let plan = Plan::from(flow_spec::load(file, &Variables::default()).unwrap().flow);
+    Placement::new(plan, |_| {
+        Places::replicas(vec![Address::new("127.0.0.1", port)])
+    })
+}
+
+#[test]
+fn each_placement_is_answered_once_those_before_it_are_over() {
+    let mut gateway = Gateway::start();
+    gateway.place(9);
+    assert!(gateway.line()["ready"]["address"].is_string());
+    assert_eq!(gateway.line(), json!({"placed": 1}));
+    gateway.place(10);
+    assert_eq!(gateway.line(), json!({"placed": 2}));
+    // A line that is no placement has a number, too; the gateway goes on with what it had.
+    gateway.write("{}");
+    gateway.place(11);
+    assert_eq!(gateway.line(), json!({"placed": 4}));
+}
+
+#[test]
+fn a_gateway_lives_on_when_no_more_placements_can_come() {
+    let mut gateway = Gateway::start();
+    gateway.place(9);
+    let address = gateway.line()["ready"]["address"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert_eq!(gateway.line(), json!({"placed": 1}));
+    gateway.stdin = None;
+    assert!(std::net::TcpStream::connect(address).is_ok());
+    assert_eq!(gateway.process.try_wait().unwrap(), None);
+}
+
+/// An executor that holds all calls until it is told to let them go.
+#[derive(Clone)]
+struct Held {
+    calls: watch::Sender<usize>,
+    gate: Arc<Semaphore>,
+}
+
+#[tonic::async_trait]
+impl JinaSingleDataRequestRpc for Held {
+    async fn process_single_data(
+        &self,
+        request: Request<Envelope>,
+    ) -> Result<Response<Envelope>, Status> {
+        self.calls.send_modify(|calls| *calls += 1);
+        drop(self.gate.acquire().await);
+        Ok(Response::new(request.into_inner()))
+    }
+}
+
+impl Held {
+    /// Serves on a port of its own, as long as the tasks are kept.
+    async fn start() -> (Self, u16, JoinSet<()>) {
+        let (calls, gate) = (watch::Sender::new(0), Arc::new(Semaphore::new(0)));
+        let held = Self { calls, gate };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tonic::transport::Server::builder()
+            .max_concurrent_streams(u32::MAX)
+            // Room for all of them: the connection of an executor holds back what it has no window for.
+            .initial_connection_window_size(Some(64 << 20))
+            .add_service(JinaSingleDataRequestRpcServer::new(held.clone()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let incoming = TcpIncoming::from(listener);
+            server.serve_with_incoming(incoming).await.unwrap();
+        });
+        (held, port, tasks)
+    }
+}
+
+fn request() -> Envelope {
+    let header = HeaderProto {
+        request_id: RequestId::random().into(),
+        exec_endpoint: Some("/x".to_owned()),
+        ..HeaderProto::default()
+    };
+    let documents: DocumentArray = [Document::from_text(&"x".repeat(1024))]
+        .into_iter()
+        .collect();
+    Envelope {
+        header: Some(header),
+        data: Some(documents.encode()),
+        ..Envelope::default()
+    }
+}
+
+/// The most memory the process has had, in MB.
+fn memory_peak(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|it| it.starts_with("VmHWM")).unwrap();
+    let kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kb / 1000
+}
+
+#[tokio::test]
+async fn ten_thousand_requests_under_way_fit_into_300_mb() {
+    const STREAMS: usize = 100;
+    const REQUESTS: usize = 100;
+    let (held, port, _server) = Held::start().await;
+    let mut gateway = Gateway::start();
+    gateway.place(port);
+    let ready = gateway.line();
+    let url = format!("grpc://{}", ready["ready"]["address"].as_str().unwrap());
+    let client = Client::connect(&url).await.unwrap();
+    let options = PostOptions::default();
+    let posted = (0..STREAMS).map(|_| async {
+        let requests = stream::iter((0..REQUESTS).map(|_| request()));
+        let replies = client.post(&options, requests).await.unwrap();
+        replies.map(Result::unwrap).count().await
+    });
+    let release = async {
+        let mut calls = held.calls.subscribe();
+        let all = |calls: &usize| *calls == STREAMS * REQUESTS;
+        calls.wait_for(all).await.unwrap();
+        held.gate.close();
+    };
+    let (answered, ()) = tokio::join!(join_all(posted), release);
+    assert_eq!(answered, vec![REQUESTS; STREAMS]);
+    let peak = memory_peak(gateway.process.id());
+    assert!(peak < 300, "{peak} MB");
+}
