@@ -124,9 +124,14 @@ fn machines(addresses: impl Iterator<Item = SocketAddr>) -> BTreeSet<SocketAddr>
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use flow_core::Deadline;
+    use tokio::task::JoinSet;
+
     use super::*;
-    use crate::Metadata;
     use crate::retry::Policy;
+    use crate::{Bound, Drain, Health, Metadata, serve};
 
     fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -173,5 +178,32 @@ mod tests {
         assert!(Arc::ptr_eq(&pool.replicas()[0], &second));
         found(&["10.0.0.2:5"]);
         assert_eq!(uris(&pool), ["http://workers:5"]);
+    }
+
+    #[tokio::test]
+    async fn each_machine_behind_a_name_answers() {
+        let first = Bound::listen("127.0.0.1", 0).await.unwrap();
+        let port = first.local_addr().port();
+        let second = Bound::listen("127.0.0.2", port).await.unwrap();
+        let addresses = [first.local_addr(), second.local_addr()];
+        let mut servers = JoinSet::new();
+        for bound in [first, second] {
+            let (health, service) = Health::new(&[]).await;
+            health.say(true).await;
+            servers.spawn(async move {
+                let drain = Drain::new(Duration::ZERO);
+                let routes = tonic::service::Routes::new(service);
+                serve(bound, routes, &drain, async {}).await.unwrap();
+            });
+        }
+        let limits = Limits::default();
+        let name = Name::new("localhost", port, limits).unwrap();
+        let pool = Pool::new(Vec::new(), Policy::default(), Metadata::new());
+        let pool = pool.with_names(vec![name], limits);
+        pool.found(&pool.names[0], addresses.into_iter());
+        assert_eq!(pool.replicas().len(), 2);
+        for replica in pool.replicas() {
+            assert!(replica.is_serving(Deadline::NEVER).await.unwrap());
+        }
     }
 }
