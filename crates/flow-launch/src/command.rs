@@ -2,10 +2,11 @@
 //!
 //! This module only decides. Paths of programs are arguments; `local.rs` starts what is decided here.
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use flow_spec::{Env, Gateway, LocalRun, Log, Uses};
+use flow_spec::{Env, Gateway, LocalRun, Log, Uses, Workers};
 use serde::Serialize;
 
 use crate::backoff::Restarts;
@@ -31,7 +32,7 @@ pub(crate) struct Common {
     pub(crate) restarts: Restarts,
 }
 
-/// How a process is started, but for what is known only then: its port and its parent.
+/// How a process is started, but for what is known only then: its name, its port and its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invocation {
     pub(crate) program: PathBuf,
@@ -45,14 +46,31 @@ pub(crate) struct Invocation {
 
 impl Invocation {
     /// A replica of a node.
-    pub(crate) fn executor(common: &Common, name: &str, run: &LocalRun) -> Self {
-        let mut it = common.programs.resolve(&run.uses);
-        it.env.clone_from(&run.env);
-        it.argument("--name", name);
-        it.argument("--host", run.host.as_deref().unwrap_or(HOST_DEFAULT));
+    pub(crate) fn executor(common: &Common, run: &LocalRun) -> Self {
+        let mut it = Self::around(common, run, &run.uses);
         it.json("--uses-with", &run.with, run.with.is_empty());
         it.json("--uses-metas", &run.metas, run.metas.is_empty());
         it.json("--uses-requests", &run.requests, run.requests.is_empty());
+        let batching = &run.batching;
+        it.json("--uses-dynamic-batching", batching, batching.is_empty());
+        match run.workers {
+            // What an executor does that is told nothing.
+            Workers::Number(NonZeroU16::MIN) => {}
+            Workers::Number(number) => it.argument("--workers", number.to_string()),
+            Workers::Auto => it.argument("--workers", "auto"),
+        }
+        if !run.exit_on_exceptions.is_empty() {
+            it.argument("--exit-on-exceptions", run.exit_on_exceptions.join(","));
+        }
+        it
+    }
+
+    /// What is called before or after a node's shards: it lives where they live, and is told nothing of
+    /// what they are built with.
+    pub(crate) fn around(common: &Common, run: &LocalRun, uses: &Uses) -> Self {
+        let mut it = common.programs.resolve(uses);
+        it.env.clone_from(&run.env);
+        it.argument("--host", run.host.as_deref().unwrap_or(HOST_DEFAULT));
         if let Some(folder) = &run.workspace {
             it.argument("--workspace", folder.to_string_lossy());
         }
@@ -74,13 +92,18 @@ impl Invocation {
     }
 
     /// The last arguments, at the moment of the start.
-    pub(crate) fn at_start(port: u16, parent: u32) -> [String; 4] {
-        [
+    pub(crate) fn at_start(&self, name: &str, port: u16, parent: u32) -> Vec<String> {
+        let mut last = vec![
             "--port".to_owned(),
             port.to_string(),
             "--child-of".to_owned(),
             parent.to_string(),
-        ]
+        ];
+        // There is one gateway, and it knows its name.
+        if !self.reads {
+            last.extend(["--name".to_owned(), name.to_owned()]);
+        }
+        last
     }
 
     fn new(program: PathBuf) -> Self {
@@ -146,8 +169,6 @@ fn log_format(log: Log) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU16;
-
     use super::*;
 
     fn common() -> Common {
@@ -189,14 +210,14 @@ mod tests {
     }
 
     fn check(run: &LocalRun, expected: &str) {
-        let it = Invocation::executor(&common(), "encoder", run);
+        let it = Invocation::executor(&common(), run);
         let line = format!("{} {}", it.program.display(), it.arguments.join(" "));
         assert_eq!(line, expected);
     }
 
     #[test]
     fn a_built_in_executor_is_this_program_and_others_are_their_own() {
-        let rest = "--name encoder --host 127.0.0.1 --grace 10000ms --log text";
+        let rest = "--host 127.0.0.1 --grace 10000ms --log text";
         check(
             &local(named("echo")),
             &format!("/bin/flow executor --uses echo {rest}"),
@@ -217,13 +238,19 @@ mod tests {
             workspace: Some("/tmp/w".into()),
             host: Some("0.0.0.0".to_owned()),
             log: Some(Log::Json),
+            workers: Workers::Number(NonZeroU16::new(3).unwrap()),
+            batching: serde_json::from_str(r#"{"/a":{"preferred_batch_size":4,"timeout":9}}"#)
+                .unwrap(),
+            exit_on_exceptions: vec!["panic".to_owned(), "Odd".to_owned()],
             ..local(named("echo"))
         };
         check(
             &run,
-            "/bin/flow executor --uses echo --name encoder --host 0.0.0.0 \
+            "/bin/flow executor --uses echo --host 0.0.0.0 --workspace /tmp/w --grace 10000ms --log json \
              --uses-with {\"device\":\"cpu\",\"n\":[1,2.5]} --uses-metas {\"name\":\"x\"} \
-             --uses-requests {\"/a\":\"b\"} --workspace /tmp/w --grace 10000ms --log json",
+             --uses-requests {\"/a\":\"b\"} \
+             --uses-dynamic-batching {\"/a\":{\"preferred_batch_size\":4,\"timeout\":9}} \
+             --workers 3 --exit-on-exceptions panic,Odd",
         );
     }
 
@@ -231,12 +258,12 @@ mod tests {
     fn the_environment_of_the_file_is_the_childs() {
         let mut run = local(named("echo"));
         run.env.insert("A".to_owned(), "1".to_owned());
-        assert_eq!(Invocation::executor(&common(), "e", &run).env, run.env);
+        assert_eq!(Invocation::executor(&common(), &run).env, run.env);
     }
 
     #[test]
     fn a_name_that_is_nothing_says_which_would_be_something() {
-        let it = Invocation::executor(&common(), "encoder", &local(named("ecco")));
+        let it = Invocation::executor(&common(), &local(named("ecco")));
         assert_eq!(
             it.remedy.unwrap(),
             "no such program is on PATH; built into flow are `echo`, `sentence-encoder`"

@@ -1,7 +1,7 @@
 //! What the outside gets to hear of a flow's processes while they live.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,19 @@ pub struct Member {
     pub took: Duration,
 }
 
+impl Member {
+    /// Where to call it from this machine: who listens at all addresses is called at the IPv4 one, which
+    /// is always among them.
+    #[must_use]
+    pub fn reachable(&self) -> SocketAddr {
+        let ip = match self.address.ip() {
+            ip if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        SocketAddr::new(ip, self.address.port())
+    }
+}
+
 /// `encoder@26554 ready and listening on 127.0.0.1:41233 (device cpu)`.
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,5 +68,29 @@ impl fmt::Display for Member {
         }
         let facts: Vec<String> = self.facts.iter().map(|(k, v)| format!("{k} {v}")).collect();
         write!(f, " ({})", facts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(listens: &str, called: &str) {
+        let member = Member {
+            name: "a".into(),
+            role: Role::Gateway,
+            pid: 1,
+            address: listens.parse().unwrap(),
+            facts: Facts::new(),
+            took: Duration::ZERO,
+        };
+        assert_eq!(member.reachable().to_string(), called);
+    }
+
+    #[test]
+    fn who_listens_everywhere_is_called_here() {
+        check("0.0.0.0:7", "127.0.0.1:7");
+        check("[::]:7", "127.0.0.1:7");
+        check("10.1.2.3:7", "10.1.2.3:7");
     }
 }

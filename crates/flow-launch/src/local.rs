@@ -12,15 +12,14 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout, Command};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::command::Invocation;
 use crate::ended::{Cause, Ended, write_lines};
-use crate::event::Event;
 use crate::ready::{self, BadReady, Ready};
-use crate::relay::{Lines, Relay};
+use crate::relay::{Lines, Outlets, Relay};
 
 /// After its end a child's words are read for at most this long: what it started may hold its pipes.
 const LAST_WORDS_MAX: Duration = Duration::from_millis(500);
@@ -85,6 +84,7 @@ pub(crate) struct Child {
     /// Apart from `process`, which would close it as soon as its end is waited for.
     stdin: Option<ChildStdin>,
     ready: oneshot::Receiver<Result<Ready, BadReady>>,
+    placed: watch::Receiver<u64>,
     relay: Relay,
     relays: JoinSet<()>,
 }
@@ -95,20 +95,25 @@ impl Child {
         name: &Arc<str>,
         invocation: &Invocation,
         port: u16,
-        events: mpsc::Sender<Event>,
+        outlets: Outlets,
     ) -> Result<Self, StartError> {
-        let process = command(invocation, port).spawn();
+        let process = command(name, invocation, port).spawn();
         let mut process = process.map_err(|source| StartError::Spawn {
             name: name.clone(),
             program: invocation.program.display().to_string(),
             remedy: invocation.remedy.clone().filter(|_| is_missing(&source)),
             source,
         })?;
-        let relay = Relay::new(name.clone(), events);
+        let relay = Relay::new(name.clone(), outlets);
         let mut relays = JoinSet::new();
-        let (tell, ready) = oneshot::channel();
+        let (tell_ready, ready) = oneshot::channel();
+        let (tell_placed, placed) = watch::channel(0);
         if let Some(stdout) = process.stdout.take() {
-            relays.spawn(listen(stdout, relay.clone(), tell));
+            let ear = Ear {
+                ready: Some(tell_ready),
+                placed: tell_placed,
+            };
+            relays.spawn(ear.listen(stdout, relay.clone()));
         }
         if let Some(stderr) = process.stderr.take() {
             relays.spawn(relay.clone().all(stderr));
@@ -119,6 +124,7 @@ impl Child {
             stdin: process.stdin.take(),
             process,
             ready,
+            placed,
             relay,
             relays,
         })
@@ -134,9 +140,9 @@ impl Child {
         self.stdin.take()
     }
 
-    /// Keeps its standard input open as long as it lives.
-    pub(crate) fn hold(&mut self, stdin: ChildStdin) {
-        self.stdin = Some(stdin);
+    /// The number of the newest placement that everything in it follows, as it says so; 0: none yet.
+    pub(crate) fn placed(&self) -> watch::Receiver<u64> {
+        self.placed.clone()
     }
 
     /// Waits for an end before the process was ready.
@@ -235,7 +241,7 @@ impl Child {
     }
 }
 
-fn command(invocation: &Invocation, port: u16) -> Command {
+fn command(name: &str, invocation: &Invocation, port: u16) -> Command {
     let mut command = Command::new(&invocation.program);
     let stdin = if invocation.reads {
         Stdio::piped()
@@ -244,7 +250,7 @@ fn command(invocation: &Invocation, port: u16) -> Command {
     };
     command
         .args(&invocation.arguments)
-        .args(Invocation::at_start(port, std::process::id()))
+        .args(invocation.at_start(name, port, std::process::id()))
         .envs(&invocation.env)
         .process_group(0)
         .stdin(stdin)
@@ -258,17 +264,38 @@ fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
 
-/// Reads standard output: one line of it says that the child is ready, the others are passed on.
-async fn listen(stdout: ChildStdout, relay: Relay, tell: oneshot::Sender<Result<Ready, BadReady>>) {
-    let mut tell = Some(tell);
-    let mut lines = Lines::new(stdout);
-    while let Some(line) = lines.next().await {
-        match (ready::parse(&line), tell.take()) {
-            // Nobody waits any more when the child was stopped meanwhile.
-            (Some(said), Some(tell)) => drop(tell.send(said)),
-            (_, waiting) => {
-                tell = waiting;
+/// What is listened for on standard output.
+struct Ear {
+    ready: Option<oneshot::Sender<Result<Ready, BadReady>>>,
+    placed: watch::Sender<u64>,
+}
+
+impl Ear {
+    /// Reads standard output: what is not meant for us is passed on.
+    async fn listen(mut self, stdout: ChildStdout, relay: Relay) {
+        let mut lines = Lines::new(stdout);
+        while let Some(line) = lines.next().await {
+            if let Some(line) = self.hear(line) {
                 relay.line(line).await;
+            }
+        }
+    }
+
+    /// Takes a line, or gives it back.
+    fn hear(&mut self, line: String) -> Option<String> {
+        if let Some(number) = ready::placed(&line) {
+            self.placed.send_replace(number);
+            return None;
+        }
+        match (ready::parse(&line), self.ready.take()) {
+            (Some(said), Some(tell)) => {
+                // Nobody waits any more when the child was stopped meanwhile.
+                drop(tell.send(said));
+                None
+            }
+            (_, waiting) => {
+                self.ready = waiting;
+                Some(line)
             }
         }
     }

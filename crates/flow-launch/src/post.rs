@@ -1,15 +1,19 @@
-//! Which processes a plan needs: one post for each replica, and one for the gateway. Pure.
+//! Which processes a plan needs: one post for each replica of each shard, one for what is called before
+//! and after shards, and one for the gateway. Pure.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_spec::{LocalRun, Log, NodeIdx, NodePlan, Plan, Run};
+use flow_core::NodeName;
+use flow_spec::{LocalRun, Log, NodePlan, Plan, Run, Uses};
 
 use crate::backoff::Restarts;
 use crate::command::{Common, Invocation};
+use crate::rr::{self, BadDevices};
 
 /// The gateway's name among the processes; no node may have it.
-const GATEWAY: &str = "gateway";
+pub(crate) const GATEWAY: &str = "gateway";
 
 /// One process as the plan wants it.
 #[derive(Debug, Clone)]
@@ -17,7 +21,7 @@ pub(crate) struct Post {
     pub(crate) name: Arc<str>,
     pub(crate) role: Role,
     pub(crate) invocation: Invocation,
-    /// Port it takes; 0: any free one.
+    /// Port that the plan gives it; 0: any free one.
     pub(crate) port: u16,
     pub(crate) timeout_ready: Option<Duration>,
     pub(crate) grace: Duration,
@@ -27,53 +31,173 @@ pub(crate) struct Post {
 }
 
 /// What a process is in its flow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// It runs a node.
-    Replica {
+    /// It runs a node, or a part of it.
+    Executor {
         /// The node.
-        node: NodeIdx,
-        /// Which of the node's replicas, from 0.
-        number: usize,
+        node: NodeName,
+        /// Which part.
+        part: Part,
     },
     /// Clients talk to it.
     Gateway,
 }
 
-/// Every executor process of a plan, in the plan's order.
-pub(crate) fn executors(plan: &Plan, common: &Common) -> Vec<Post> {
-    let locals = plan.nodes().filter_map(|(at, node)| match &node.run {
-        Run::Local(run) => Some((at, node, run.as_ref())),
-        Run::External { .. } => None,
-    });
-    locals
-        .flat_map(|(at, node, run)| replicas(at, node, run, common))
-        .collect()
+/// What a process does for its node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// It shares a shard's work.
+    Replica {
+        /// Which of the node's shards, from 0.
+        shard: u16,
+        /// Which of the shard's replicas, from 0.
+        number: u16,
+    },
+    /// It is called before the shards.
+    Before,
+    /// It is called after them.
+    After,
 }
 
-fn replicas<'p>(
-    at: NodeIdx,
+/// A sentence about a node whose value of `CUDA_VISIBLE_DEVICES` chooses no devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeDevices {
+    /// The node.
+    pub node: NodeName,
+    /// What is wrong.
+    pub source: BadDevices,
+}
+
+impl fmt::Display for NodeDevices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the replicas of `{}` cannot be given devices", self.node)
+    }
+}
+
+impl std::error::Error for NodeDevices {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+impl Post {
+    /// Whether a process of the other post does all that one of this post would: then it may stay.
+    pub(crate) fn is_met_by(&self, other: &Self) -> bool {
+        self.role == other.role
+            && self.invocation == other.invocation
+            && (self.port == 0 || self.port == other.port)
+            && self.quiet == other.quiet
+    }
+}
+
+/// Every executor process of a plan, in the plan's order.
+///
+/// # Errors
+/// If the devices that replicas are to take in turn are not there.
+pub(crate) fn executors(plan: &Plan, common: &Common) -> Result<Vec<Post>, NodeDevices> {
+    let mut posts = Vec::new();
+    for node in &plan.nodes {
+        if let Run::Local(run) = &node.run {
+            let devices = devices(run).map_err(|source| NodeDevices {
+                node: node.name.clone(),
+                source,
+            })?;
+            posts.extend(Cut { node, run, common }.posts(&devices));
+        }
+    }
+    Ok(posts)
+}
+
+/// The devices that replicas take in turn; empty: they see what the environment says.
+fn devices(run: &LocalRun) -> Result<Vec<String>, BadDevices> {
+    let value = run.env.get(rr::VARIABLE).map_or("", String::as_str);
+    let devices = rr::devices(value, None)?;
+    Ok(devices.unwrap_or_default())
+}
+
+/// A node, to be cut into its processes.
+struct Cut<'p> {
     node: &'p NodePlan,
     run: &'p LocalRun,
     common: &'p Common,
-) -> impl Iterator<Item = Post> + 'p {
-    let count = usize::from(run.replicas.get());
-    (0..count).map(move |number| {
-        let name = match count {
-            1 => node.name.as_str().to_owned(),
-            _ => format!("{}/rep-{number}", node.name),
-        };
-        Post {
-            role: Role::Replica { node: at, number },
-            invocation: Invocation::executor(common, &name, run),
-            name: name.into(),
-            port: run.ports.get(number).copied().unwrap_or(0),
-            timeout_ready: run.timeout_ready,
-            grace: common.grace,
-            restarts: common.restarts,
-            quiet: run.log == Some(Log::Off),
+}
+
+impl Cut<'_> {
+    fn posts(&self, devices: &[String]) -> Vec<Post> {
+        let shards = self.run.shards.get();
+        let numbers = 0..self.run.replicas.get();
+        let replicas = (0..shards).flat_map(|shard| {
+            let numbers = numbers.clone();
+            numbers.map(move |number| Part::Replica { shard, number })
+        });
+        let around = [
+            self.run.before.as_ref().map(|uses| (Part::Before, uses)),
+            self.run.after.as_ref().map(|uses| (Part::After, uses)),
+        ];
+        let replicas = replicas.map(|part| self.replica(part, devices));
+        let around = around.into_iter().flatten();
+        replicas
+            .chain(around.map(|(part, uses)| self.around(part, uses)))
+            .collect()
+    }
+
+    fn replica(&self, part: Part, devices: &[String]) -> Post {
+        let mut post = self.post(part, Invocation::executor(self.common, self.run));
+        post.port = self.run.ports.get(self.nth(part)).copied().unwrap_or(0);
+        if let (Part::Replica { number, .. }, false) = (part, devices.is_empty()) {
+            // The same for every shard, as in Jina.
+            let device = &devices[usize::from(number) % devices.len()];
+            let env = &mut post.invocation.env;
+            env.insert(rr::VARIABLE.to_owned(), device.clone());
         }
-    })
+        post
+    }
+
+    fn around(&self, part: Part, uses: &Uses) -> Post {
+        self.post(part, Invocation::around(self.common, self.run, uses))
+    }
+
+    /// Which of the node's replicas it is, over all shards.
+    fn nth(&self, part: Part) -> usize {
+        match part {
+            Part::Replica { shard, number } => {
+                usize::from(shard) * usize::from(self.run.replicas.get()) + usize::from(number)
+            }
+            Part::Before | Part::After => usize::MAX,
+        }
+    }
+
+    fn post(&self, part: Part, invocation: Invocation) -> Post {
+        Post {
+            name: self.name(part).into(),
+            role: Role::Executor {
+                node: self.node.name.clone(),
+                part,
+            },
+            invocation,
+            port: 0,
+            timeout_ready: self.run.timeout_ready,
+            grace: self.common.grace,
+            restarts: self.common.restarts,
+            quiet: self.run.log == Some(Log::Off),
+        }
+    }
+
+    fn name(&self, part: Part) -> String {
+        let node = &self.node.name;
+        let (shards, replicas) = (self.run.shards.get(), self.run.replicas.get());
+        match part {
+            Part::Before => format!("{node}/uses-before"),
+            Part::After => format!("{node}/uses-after"),
+            Part::Replica { shard, number } => match (shards, replicas) {
+                (1, 1) => node.to_string(),
+                (1, _) => format!("{node}/rep-{number}"),
+                (_, 1) => format!("{node}/shard-{shard}"),
+                _ => format!("{node}/shard-{shard}/rep-{number}"),
+            },
+        }
+    }
 }
 
 /// The gateway process of a plan.
@@ -92,60 +216,4 @@ pub(crate) fn gateway(plan: &Plan, common: &Common) -> Post {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::command::Programs;
-
-    fn common() -> Common {
-        Common {
-            programs: Programs {
-                flow: "/bin/flow".into(),
-                built_in: vec!["echo".to_owned()],
-            },
-            grace: Duration::from_secs(10),
-            log: Log::Text,
-            restarts: Restarts::default(),
-        }
-    }
-
-    fn plan(executors: &str) -> Plan {
-        let text = format!("jtype: Flow\nwith: {{port: 5}}\nexecutors: {executors}");
-        let path = "test.yml".as_ref();
-        let file = flow_spec::TextFile { path, text: &text };
-        let checked = flow_spec::load(file, &flow_spec::Variables::default());
-        Plan::from(checked.unwrap().flow)
-    }
-
-    fn check(yaml: &str, expected: &[(&str, u16)]) {
-        let posts = executors(&plan(yaml), &common());
-        let found: Vec<(&str, u16)> = posts.iter().map(|it| (&*it.name, it.port)).collect();
-        assert_eq!(found, expected, "{yaml}");
-    }
-
-    #[test]
-    fn each_replica_is_a_process_with_a_name_of_its_own() {
-        check("[{name: a, uses: echo}]", &[("a", 0)]);
-        check("[{name: a, uses: echo, port: 7}]", &[("a", 7)]);
-        check(
-            "[{name: a, uses: echo, replicas: 2}, {name: b, uses: echo}]",
-            &[("a/rep-0", 0), ("a/rep-1", 0), ("b", 0)],
-        );
-    }
-
-    #[test]
-    fn what_others_started_is_not_started() {
-        check("[{name: a, external: true, host: 127.0.0.1, port: 7}]", &[]);
-    }
-
-    #[test]
-    fn the_gateway_is_a_process_too() {
-        let post = gateway(&plan("[{name: a, uses: echo}]"), &common());
-        assert_eq!(
-            (&*post.name, post.port, post.role),
-            ("gateway", 5, Role::Gateway)
-        );
-        let arguments = post.invocation.arguments.join(" ");
-        let expected = "gateway --placement - --host 0.0.0.0 --grace 10000ms --log text";
-        assert_eq!(arguments, expected);
-    }
-}
+mod tests;

@@ -1,4 +1,5 @@
-//! The one line in which a child says that it is ready: how it is told from others, and what it says.
+//! The lines in which a child talks to us: that it is ready, and that nobody follows an old placement any
+//! more. How they are told from others, and what they say.
 
 use std::net::SocketAddr;
 
@@ -38,9 +39,34 @@ pub(crate) fn parse(line: &str) -> Option<Result<Ready, BadReady>> {
     })
 }
 
+/// The number of the placement, of those written to it from 1, before which a gateway knows no request
+/// under way any more; none: the line speaks of something else.
+pub(crate) fn placed(line: &str) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Line {
+        placed: u64,
+    }
+    let is_meant = line.starts_with("{\"placed\":");
+    let parsed = is_meant.then(|| serde_json::from_str(line).ok()).flatten();
+    parsed.map(|line: Line| line.placed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_placed_line_tells_a_number() {
+        assert_eq!(placed(r#"{"placed":3}"#), Some(3));
+        assert_eq!(placed(r#"{"placed": 12}"#), Some(12));
+        for other in [
+            "",
+            r#"{"placed":"x"}"#,
+            r#"{"ready":{"address":"1.2.3.4:5"}}"#,
+        ] {
+            assert_eq!(placed(other), None, "{other}");
+        }
+    }
 
     fn check(line: &str, expected: Option<&str>) {
         let said = parse(line).map(|ready| match ready {

@@ -7,6 +7,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReade
 use tokio::sync::mpsc;
 
 use crate::event::Event;
+use crate::journal::Journal;
 
 /// Lines kept of a child: a Rust panic or a Python traceback of usual depth.
 const KEPT_MAX: usize = 20;
@@ -14,29 +15,50 @@ const KEPT_MAX: usize = 20;
 /// A longer line is passed on in pieces, so that a child cannot fill our memory.
 const LINE_LEN_MAX: u64 = 16 * 1024;
 
+/// Where lines of processes and news of them go.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlets {
+    /// Whoever started the flow; none: it is not to hear of this process.
+    pub(crate) events: Option<mpsc::Sender<Event>>,
+    /// The log files, where there are any.
+    pub(crate) journal: Option<Journal>,
+}
+
+impl Outlets {
+    /// Passes news on. Waits while nobody reads: a child is slowed rather than its words lost.
+    pub(crate) async fn tell(&self, event: Event) {
+        if let Some(events) = &self.events {
+            // Nobody listens any more: then there is nobody to tell.
+            drop(events.send(event).await);
+        }
+    }
+}
+
 /// Who gets a child's lines, and the last of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Relay {
     name: Arc<str>,
-    events: mpsc::Sender<Event>,
+    outlets: Outlets,
     kept: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl Relay {
-    pub(crate) fn new(name: Arc<str>, events: mpsc::Sender<Event>) -> Self {
+    pub(crate) fn new(name: Arc<str>, outlets: Outlets) -> Self {
         Self {
             name,
-            events,
+            outlets,
             kept: Arc::default(),
         }
     }
 
-    /// Passes a line on. Waits while nobody reads: a child is slowed rather than its words lost.
+    /// Passes a line on.
     pub(crate) async fn line(&self, line: String) {
         self.keep(line.clone());
         let name = self.name.clone();
-        // Nobody listens any more: then there is nobody to tell.
-        drop(self.events.send(Event::Line { name, line }).await);
+        if let Some(journal) = &self.outlets.journal {
+            journal.write(name.clone(), line.clone()).await;
+        }
+        self.outlets.tell(Event::Line { name, line }).await;
     }
 
     /// Passes on all lines of a stream.
@@ -133,8 +155,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_lines_are_kept() {
-        let (events, _listener) = mpsc::channel(100);
-        let relay = Relay::new("encoder".into(), events);
+        let outlets = Outlets {
+            events: None,
+            journal: None,
+        };
+        let relay = Relay::new("encoder".into(), outlets);
         for number in 0..KEPT_MAX + 2 {
             relay.line(number.to_string()).await;
         }

@@ -4,45 +4,76 @@
 //! a child when the *thread* dies that started it, and threads of an async runtime come and go.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use flow_net::BindError;
 use flow_spec::{Log, Placement, Plan};
+use tokio::net::UnixListener;
+use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::task::TaskTracker;
 
 use crate::backoff::Restarts;
 use crate::command::{Common, Programs};
+use crate::control::Control;
+use crate::crew::{Crew, Kit};
 use crate::event::{Event, Member};
-use crate::launcher;
+use crate::follow::Source;
+use crate::home::Home;
+use crate::journal::Journal;
+use crate::launcher::{self, Flow};
+use crate::liveness::Liveness;
 use crate::local::StartError;
+use crate::post::NodeDevices;
 use crate::supervise::Order;
 
 /// What is to run, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Launch {
-    /// The flow.
+    /// The flow. Where replicas take devices in turn, the choice is [written out](crate::rr::written_out).
     pub plan: Plan,
     /// The programs it is made of.
     pub programs: Programs,
-    /// What is under way may take this long when the flow stops: in the gateway first, then in the
-    /// executors.
+    /// What is under way may take this long when the flow stops, first in the gateway and then in the
+    /// executors; and as long in a process that is replaced.
     pub grace: Duration,
     /// How processes log of which the plan says nothing.
     pub log: Log,
     /// How processes that die are started again.
     pub restarts: Restarts,
+    /// How processes that hang are found.
+    pub liveness: Liveness,
+    /// Where its log files and its control socket are; none: it has neither.
+    pub home: Option<Home>,
+    /// Where its plan can be read again; none: nowhere.
+    pub source: Option<Source>,
 }
 
 impl Launch {
-    pub(crate) fn into_parts(self) -> (Plan, Common) {
-        let common = Common {
-            programs: self.programs,
+    /// A flow with everything at its default, without log files and control socket.
+    #[must_use]
+    pub fn new(plan: Plan, programs: Programs) -> Self {
+        Self {
+            plan,
+            programs,
+            grace: Duration::from_secs(10),
+            log: Log::Text,
+            restarts: Restarts::default(),
+            liveness: Liveness::default(),
+            home: None,
+            source: None,
+        }
+    }
+
+    fn common(&self) -> Common {
+        Common {
+            programs: self.programs.clone(),
             grace: self.grace,
             log: self.log,
             restarts: self.restarts,
-        };
-        (self.plan, common)
+        }
     }
 }
 
@@ -68,9 +99,12 @@ pub enum Failed {
         /// Why.
         source: BindError,
     },
+    /// Replicas cannot be given the devices that the file says.
+    #[error(transparent)]
+    Devices(NodeDevices),
     /// A process was never ready.
     #[error(transparent)]
-    Start(StartError),
+    Start(Arc<StartError>),
     /// It was stopped before it served.
     #[error("the flow was stopped before it was ready")]
     Stopped,
@@ -104,10 +138,42 @@ impl Running {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let common = launch.common();
+        let outfit = Outfit::of(launch.home.as_ref(), &runtime)?;
+        let stop = orders.clone();
         let run = move || {
-            let flow = launcher::run(launch, events, told, tell_started);
+            let (journal, writer) = outfit.journal.unzip();
+            // Keeps its lock until nothing of the flow is left.
+            let home = launch.home;
+            let crew = Arc::new(Crew::new(
+                launch.plan,
+                Kit {
+                    common,
+                    events,
+                    journal,
+                    liveness: launch.liveness,
+                },
+            ));
+            let control = Control {
+                listener: outfit.listener,
+                crew: crew.clone(),
+                source: launch.source.clone(),
+                stop,
+                callers: TaskTracker::new(),
+            };
+            let flow = Flow {
+                crew,
+                source: launch.source,
+                orders: told,
+            };
+            let ended = runtime.block_on(launcher::run(flow, &control, tell_started));
+            // Callers that wait for the end learn of it by their connections' end.
+            drop(runtime);
+            drop(control);
+            finish(writer);
+            drop(home);
             // Nobody waits: then nobody wants to know how it ended.
-            drop(tell_ended.send(runtime.block_on(flow)));
+            drop(tell_ended.send(ended));
         };
         let thread = thread::Builder::new()
             .name("launcher".to_owned())
@@ -148,6 +214,42 @@ impl Running {
 
     fn order(&self, order: Order) {
         self.orders.send_modify(|given| *given = order.max(*given));
+    }
+}
+
+/// What a flow with a folder has in it.
+struct Outfit {
+    journal: Option<(Journal, JoinHandle<()>)>,
+    listener: Option<UnixListener>,
+}
+
+impl Outfit {
+    fn of(home: Option<&Home>, runtime: &Runtime) -> io::Result<Self> {
+        let Some(home) = home else {
+            return Ok(Self {
+                journal: None,
+                listener: None,
+            });
+        };
+        let _entered = runtime.enter();
+        let listener = home.listen().and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            UnixListener::from_std(listener)
+        });
+        let refused = |error: &io::Error| {
+            tracing::warn!(%error, "the flow has no control socket: `flow ps` and its like do not reach it");
+        };
+        Ok(Self {
+            listener: listener.inspect_err(refused).ok(),
+            journal: Some(Journal::start(Home::logs(home.folder()))?),
+        })
+    }
+}
+
+/// Waits until every line is in its file.
+fn finish(writer: Option<JoinHandle<()>>) {
+    if writer.is_some_and(|thread| thread.join().is_err()) {
+        tracing::error!("lines of log files were lost");
     }
 }
 

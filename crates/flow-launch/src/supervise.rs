@@ -1,28 +1,33 @@
-//! Keeps one process of a flow alive, from its first start to the end of the flow.
+//! Keeps one process of a flow alive, from its first start until it is not wanted any more.
 //!
 //! ```text
 //!             ┌──── wait (backoff.rs) ◄───┐
-//!             ▼                           │ died, was killed, or was not ready in time
+//!             ▼                           │ died, was killed, hung, or was not ready in time
 //! start ──► starting ──ready──► serving ──┤
 //!             │                           └─► given up: too often in a row
-//!             └─► failed: it never was ready, so the flow cannot start
+//!             └─► failed: it never was ready
 //! ```
 //!
 //! An order to stop is obeyed in every state. Each keeper owns its process and nothing else; what it
-//! meets it reports to `launcher.rs`, which knows all of them.
+//! meets it shows in a [`Seen`], which `crew.rs` looks at.
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 use crate::backoff::{Backoff, Verdict};
 use crate::ended::Ended;
 use crate::event::{Event, Member};
-use crate::local::{Child, StartError, write_line};
-use crate::post::{Post, Role};
+use crate::feed::Feed;
+use crate::liveness::{self, Liveness};
+use crate::local::{Child, StartError};
+use crate::post::Post;
 use crate::ready::Ready;
+use crate::relay::Outlets;
+use crate::seen::{Seen, Stage};
 
 /// What a process that was never ready gets to end in: nothing is under way in it.
 const STARTING_GRACE: Duration = Duration::from_secs(1);
@@ -41,28 +46,34 @@ pub(crate) enum Order {
     Kill,
 }
 
-/// What became of a post.
-#[derive(Debug)]
-pub(crate) enum Report {
-    /// Its process is ready for the first time.
-    Ready(Member),
-    /// Its process was never ready.
-    Failed(StartError),
-    /// It was started too often in vain.
-    GivenUp(Role),
+/// Who gives a keeper orders: somebody for it alone, and somebody for all of its kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Orders {
+    pub(crate) own: watch::Receiver<Order>,
+    pub(crate) group: watch::Receiver<Order>,
 }
 
-/// What a gateway waits for on its standard input: a line of JSON, once every address is known.
-pub(crate) type Placed = watch::Receiver<Option<Arc<str>>>;
+impl Orders {
+    async fn told(&mut self, order: Order) {
+        tokio::select! {
+            () = told(&mut self.own, order) => {}
+            () = told(&mut self.group, order) => {}
+        }
+    }
+}
 
 /// Who holds a post.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) post: Post,
-    pub(crate) placed: Placed,
-    pub(crate) orders: watch::Receiver<Order>,
-    pub(crate) events: mpsc::Sender<Event>,
-    pub(crate) reports: mpsc::Sender<Report>,
+    /// Where the process listened in its last life, or is to listen in its first; 0: any free port.
+    pub(crate) port: u16,
+    pub(crate) orders: Orders,
+    pub(crate) seen: watch::Sender<Seen>,
+    pub(crate) outlets: Outlets,
+    pub(crate) liveness: Liveness,
+    /// What a gateway reads from its standard input.
+    pub(crate) feed: Option<Feed>,
 }
 
 /// How one life of the process ended.
@@ -84,9 +95,7 @@ impl Keeper {
             let life = self.live(&mut was_ready).await;
             let served = match life {
                 Life::Stopped => return,
-                Life::NeverReady(error) if !was_ready => {
-                    return self.report(Report::Failed(error)).await;
-                }
+                Life::NeverReady(error) if !was_ready => return self.fail(error),
                 Life::NeverReady(_) => Duration::ZERO,
                 Life::Died { served, .. } => served,
             };
@@ -100,13 +109,14 @@ impl Keeper {
 
     async fn live(&mut self, was_ready: &mut bool) -> Life {
         let started = Instant::now();
-        let events = if self.post.quiet {
-            deaf()
-        } else {
-            self.events.clone()
-        };
         let post = &self.post;
-        let mut child = match Child::start(&post.name, &post.invocation, post.port, events) {
+        let child = Child::start(
+            &post.name,
+            &post.invocation,
+            self.port,
+            self.outlets.clone(),
+        );
+        let mut child = match child {
             Ok(child) => child,
             Err(error) => return Life::NeverReady(error),
         };
@@ -115,60 +125,78 @@ impl Keeper {
             Some(Err(error)) => return Life::NeverReady(error),
             None => return self.stop(child, STARTING_GRACE).await,
         };
-        self.ready(&child, ready, started.elapsed(), was_ready)
-            .await;
-        self.serve(child).await
+        *was_ready = true;
+        let member = self.ready(&child, ready, started.elapsed()).await;
+        self.serve(child, &member).await
     }
 
     /// From the start of the process until it is ready; none: told to stop.
     async fn start(&mut self, child: &mut Child) -> Option<Result<Ready, StartError>> {
         let limit = self.post.timeout_ready;
-        let placed = self.placed.clone();
+        let feed = &mut self.feed;
         let readied = async {
-            if let Some(ended) = feed(child, placed).await {
-                return Err(ended);
+            if let Some(feed) = feed {
+                tokio::select! {
+                    () = feed.begin(child.take_stdin(), child.placed()) => {}
+                    error = child.ended_early() => return Err(error),
+                }
             }
             child.ready(limit).await
         };
         tokio::select! {
             outcome = readied => Some(outcome),
-            () = told_to_stop(&mut self.orders) => None,
+            () = self.orders.told(Order::Drain) => None,
         }
     }
 
-    async fn ready(&mut self, child: &Child, ready: Ready, took: Duration, was_ready: &mut bool) {
+    async fn ready(&mut self, child: &Child, ready: Ready, took: Duration) -> Member {
         // Its next life is at the same place.
-        self.post.port = ready.address.port();
+        self.port = ready.address.port();
         let member = Member {
             name: self.post.name.clone(),
-            role: self.post.role,
+            role: self.post.role.clone(),
             pid: child.pid(),
             address: ready.address,
             facts: ready.facts,
             took,
         };
-        // Nobody listens: then nobody wants to know.
-        drop(self.events.send(Event::Ready(member.clone())).await);
-        if !std::mem::replace(was_ready, true) {
-            self.report(Report::Ready(member)).await;
+        if let Some(feed) = &self.feed {
+            feed.is_ready();
         }
+        // Heard of before it is counted on: what a test or a person sees comes in this order.
+        self.outlets.tell(Event::Ready(member.clone())).await;
+        self.seen.send_modify(|seen| {
+            seen.stage = Stage::Ready;
+            seen.since = Some(Instant::now());
+            seen.member = Some(member.clone());
+        });
+        member
     }
 
-    async fn serve(&mut self, mut child: Child) -> Life {
+    async fn serve(&mut self, mut child: Child, member: &Member) -> Life {
         let since = Instant::now();
-        tokio::select! {
-            ended = child.ended() => Life::Died { ended, served: since.elapsed() },
-            () = told_to_stop(&mut self.orders) => {
-                let limit = self.post.grace + GRACE_SLACK;
-                self.stop(child, limit).await
-            }
+        let silent = liveness::lost(self.liveness, member.reachable());
+        let stopped = tokio::select! {
+            ended = child.ended() => return Life::Died { ended, served: since.elapsed() },
+            never = feed(&mut self.feed) => match never {},
+            () = silent => false,
+            () = self.orders.told(Order::Drain) => true,
+        };
+        if stopped {
+            let limit = self.post.grace + GRACE_SLACK;
+            return self.stop(child, limit).await;
         }
+        tracing::warn!(name = %member.name, pid = member.pid, "process does not answer and is killed");
+        let ended = child.kill().await;
+        let served = since.elapsed();
+        Life::Died { ended, served }
     }
 
     async fn stop(&mut self, mut child: Child, limit: Duration) -> Life {
+        self.show(Stage::Stopping);
         let stopped = tokio::select! {
             ended = child.stop(limit) => Some(ended),
-            () = told(&mut self.orders, Order::Kill) => None,
+            () = self.orders.told(Order::Kill) => None,
         };
         let ended = match stopped {
             Some(ended) => ended,
@@ -197,53 +225,42 @@ impl Keeper {
 
     async fn obey(&mut self, next: Verdict) -> ControlFlow<()> {
         let Verdict::RestartAfter(wait) = next else {
-            self.report(Report::GivenUp(self.post.role)).await;
+            self.show(Stage::GivenUp);
             return ControlFlow::Break(());
         };
+        self.show(Stage::Waiting);
         tokio::select! {
-            () = tokio::time::sleep(wait) => ControlFlow::Continue(()),
-            () = told_to_stop(&mut self.orders) => ControlFlow::Break(()),
+            () = tokio::time::sleep(wait) => {
+                self.seen.send_modify(|seen| {
+                    seen.stage = Stage::Starting;
+                    seen.restarts += 1;
+                });
+                ControlFlow::Continue(())
+            }
+            () = self.orders.told(Order::Drain) => ControlFlow::Break(()),
         }
     }
 
-    async fn report(&self, report: Report) {
-        // The launcher reads reports until it has given the order to stop; later ones are of no interest.
-        drop(self.reports.send(report).await);
+    fn fail(&self, error: StartError) {
+        self.seen.send_modify(|seen| {
+            seen.stage = Stage::Failed;
+            seen.failure = Some(Arc::new(error));
+        });
+    }
+
+    fn show(&self, stage: Stage) {
+        self.seen.send_modify(|seen| seen.stage = stage);
     }
 }
 
-/// Gives the gateway its placement as soon as there is one; some: it ended while it waited.
-async fn feed(child: &mut Child, mut placed: Placed) -> Option<StartError> {
-    let mut stdin = child.take_stdin()?;
-    let text: Arc<str> = tokio::select! {
-        text = known(&mut placed) => text,
-        error = child.ended_early() => return Some(error),
-    };
-    // If the child has ended meanwhile, its end says more than a broken pipe.
-    drop(write_line(&mut stdin, &text).await);
-    child.hold(stdin);
-    None
-}
-
-async fn known(placed: &mut Placed) -> Arc<str> {
-    let text = placed.wait_for(Option::is_some).await.ok();
-    match text.and_then(|it| it.clone()) {
-        Some(text) => text,
-        // There is nobody left to place anything: the order to stop is on its way.
+async fn feed(feed: &mut Option<Feed>) -> Infallible {
+    match feed {
+        Some(feed) => feed.go_on().await,
         None => std::future::pending().await,
     }
-}
-
-async fn told_to_stop(orders: &mut watch::Receiver<Order>) {
-    told(orders, Order::Drain).await;
 }
 
 /// Returns when this order or a stronger one is given, or when nobody is left to give any.
 pub(crate) async fn told(orders: &mut watch::Receiver<Order>, order: Order) {
     drop(orders.wait_for(|given| *given >= order).await.map(|_| ()));
-}
-
-/// A listener that has gone.
-fn deaf() -> mpsc::Sender<Event> {
-    mpsc::channel(1).0
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flow_launch::{Event, Failed, Launch, Member, Programs, Restarts, Running, Started};
-use flow_spec::{Log, Plan, TextFile, Variables};
+use flow_spec::{Plan, TextFile, Variables};
 use tokio::sync::mpsc;
 
 /// Nothing in these tests takes a tenth of this; a test that waits longer has failed.
@@ -34,19 +34,18 @@ pub(crate) fn plan(top: &str, executors: &[&str]) -> Plan {
 }
 
 pub(crate) fn launch(plan: Plan) -> Launch {
+    let programs = Programs {
+        flow: PathBuf::from(SCRIPT),
+        built_in: vec!["echo".to_owned()],
+    };
     Launch {
-        plan,
-        programs: Programs {
-            flow: PathBuf::from(SCRIPT),
-            built_in: vec!["echo".to_owned()],
-        },
         grace: Duration::from_millis(200),
-        log: Log::Text,
         restarts: Restarts {
             in_a_row_max: 2,
             wait_min: Duration::from_millis(1),
             ..Restarts::default()
         },
+        ..Launch::new(plan, programs)
     }
 }
 

@@ -5,6 +5,7 @@
     reason = "a test may fail anywhere, in its harness too"
 )]
 
+mod change;
 mod end;
 mod harness;
 mod restart;

@@ -26,6 +26,14 @@ serve() {
 if [ $role = gateway ]; then
     read -r placement
     say "placement $placement"
+    # What runs in the background has another standard input.
+    exec 3<&0
+    number=1
+    while read -r placement <&3; do
+        number=$((number + 1))
+        say "placement $placement"
+        echo "{\"placed\":$number}"
+    done &
 fi
 case $PLAY in
     dies)

@@ -1,0 +1,151 @@
+use std::num::NonZeroU16;
+
+use super::*;
+use crate::command::Programs;
+
+fn common() -> Common {
+    Common {
+        programs: Programs {
+            flow: "/bin/flow".into(),
+            built_in: vec!["echo".to_owned()],
+        },
+        grace: Duration::from_secs(10),
+        log: Log::Text,
+        restarts: Restarts::default(),
+    }
+}
+
+fn plan(executors: &str) -> Plan {
+    let text = format!("jtype: Flow\nwith: {{port: 5}}\nexecutors: {executors}");
+    let path = "test.yml".as_ref();
+    let file = flow_spec::TextFile { path, text: &text };
+    let checked = flow_spec::load(file, &flow_spec::Variables::default());
+    Plan::from(checked.unwrap().flow)
+}
+
+/// A plan of one node, in shards.
+fn sharded(shards: u16, replicas: u16) -> Plan {
+    let mut plan = plan("[{name: a, uses: echo}]");
+    let run = run(&mut plan);
+    run.ports = vec![7, 8, 9];
+    run.shards = NonZeroU16::new(shards).unwrap();
+    run.replicas = NonZeroU16::new(replicas).unwrap();
+    plan
+}
+
+fn run(plan: &mut Plan) -> &mut LocalRun {
+    match &mut plan.nodes[0].run {
+        Run::Local(run) => run,
+        Run::External { .. } => panic!("the flow starts it"),
+    }
+}
+
+fn check(plan: &Plan, expected: &[(&str, u16)]) {
+    let posts = executors(plan, &common()).unwrap();
+    let found: Vec<(&str, u16)> = posts.iter().map(|it| (&*it.name, it.port)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn each_replica_is_a_process_with_a_name_of_its_own() {
+    check(&plan("[{name: a, uses: echo}]"), &[("a", 0)]);
+    check(&plan("[{name: a, uses: echo, port: 7}]"), &[("a", 7)]);
+    check(
+        &plan("[{name: a, uses: echo, replicas: 2}, {name: b, uses: echo}]"),
+        &[("a/rep-0", 0), ("a/rep-1", 0), ("b", 0)],
+    );
+}
+
+#[test]
+fn each_shard_has_replicas_of_its_own() {
+    check(&sharded(2, 1), &[("a/shard-0", 7), ("a/shard-1", 8)]);
+    check(
+        &sharded(2, 2),
+        &[
+            ("a/shard-0/rep-0", 7),
+            ("a/shard-0/rep-1", 8),
+            ("a/shard-1/rep-0", 9),
+            ("a/shard-1/rep-1", 0),
+        ],
+    );
+}
+
+#[test]
+fn what_is_called_before_and_after_the_shards_is_a_process_too() {
+    let mut plan = sharded(2, 1);
+    run(&mut plan).before = Some(Uses::Named("echo".to_owned()));
+    run(&mut plan).after = Some(Uses::Named("ranker".to_owned()));
+    check(
+        &plan,
+        &[
+            ("a/shard-0", 7),
+            ("a/shard-1", 8),
+            ("a/uses-before", 0),
+            ("a/uses-after", 0),
+        ],
+    );
+    let posts = executors(&plan, &common()).unwrap();
+    assert_eq!(posts[3].invocation.program.to_str(), Some("ranker"));
+}
+
+#[test]
+fn what_others_started_is_not_started() {
+    check(
+        &plan("[{name: a, external: true, host: 127.0.0.1, port: 7}]"),
+        &[],
+    );
+}
+
+#[test]
+fn replicas_take_devices_in_turn_the_same_in_every_shard() {
+    let mut plan = sharded(2, 3);
+    let env = &mut run(&mut plan).env;
+    env.insert(rr::VARIABLE.to_owned(), "RR0,1".to_owned());
+    let posts = executors(&plan, &common()).unwrap();
+    let seen: Vec<&str> = posts
+        .iter()
+        .map(|it| it.invocation.env[rr::VARIABLE].as_str())
+        .collect();
+    assert_eq!(seen, ["0", "1", "0", "0", "1", "0"]);
+}
+
+#[test]
+fn devices_that_nobody_has_counted_are_told_with_the_node() {
+    let mut plan = sharded(1, 1);
+    let env = &mut run(&mut plan).env;
+    env.insert(rr::VARIABLE.to_owned(), "RR".to_owned());
+    let error = executors(&plan, &common()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the replicas of `a` cannot be given devices"
+    );
+    assert!(error.source.to_string().contains("CUDA_TOTAL_DEVICES"));
+}
+
+#[test]
+fn a_process_may_stay_if_nothing_that_it_was_started_with_differs() {
+    let post = |yaml: &str| executors(&plan(yaml), &common()).unwrap().remove(0);
+    let old = post("[{name: a, uses: echo}]");
+    let check = |yaml: &str, stays: bool| assert_eq!(post(yaml).is_met_by(&old), stays, "{yaml}");
+    check("[{name: a, uses: echo}]", true);
+    // It keeps the name that it had alone.
+    check("[{name: a, uses: echo, replicas: 2}]", true);
+    check("[{name: a, uses: echo, timeout_send: 5}]", true);
+    check("[{name: b, uses: echo}]", false);
+    check("[{name: a, uses: ecco}]", false);
+    check("[{name: a, uses: echo, port: 7}]", false);
+    check("[{name: a, uses: echo, env: {A: b}}]", false);
+    check("[{name: a, uses: echo, uses_with: {b: 1}}]", false);
+}
+
+#[test]
+fn the_gateway_is_a_process_too() {
+    let post = gateway(&plan("[{name: a, uses: echo}]"), &common());
+    assert_eq!(
+        (&*post.name, post.port, post.role),
+        ("gateway", 5, Role::Gateway)
+    );
+    let arguments = post.invocation.arguments.join(" ");
+    let expected = "gateway --placement - --host 0.0.0.0 --grace 10000ms --log text";
+    assert_eq!(arguments, expected);
+}
