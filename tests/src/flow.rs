@@ -47,6 +47,7 @@ impl TestFlow {
     fn start(file: &Path, folder: TempDir, arguments: &[&str]) -> Self {
         let mut command = flow_command();
         command
+            .env("XDG_STATE_HOME", folder.path().join("state"))
             .arg("up")
             .arg(file)
             .args(["--port", "0"])
@@ -131,6 +132,8 @@ pub fn flow_command() -> Command {
     let mut command = Command::new(flow_program());
     command
         .current_dir(root())
+        // Not where the developer's own flows are.
+        .env("XDG_STATE_HOME", std::env::temp_dir().join("flow-tests"))
         .env_remove("FLOW_LOG")
         .env_remove("PORT");
     command

@@ -4,7 +4,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::cmd::{check, completions, executor, export, gateway, model, ping, plot, post, up};
+use crate::cmd::{
+    change, check, completions, executor, export, gateway, logs, model, ping, plot, post, ps, up,
+};
 use crate::log::LogArgs;
 
 /// Serves pipelines of executors from one YAML file.
@@ -31,6 +33,18 @@ Exit codes: 0 fine, 1 failed, 2 bad usage or file.";
 pub(crate) enum Command {
     /// Start everything that a flow file names, and serve until Ctrl-C.
     Up(up::Up),
+    /// List the processes of running flows.
+    Ps(ps::Ps),
+    /// Show what a flow's processes wrote.
+    Logs(logs::Logs),
+    /// Replace the processes of an executor by new ones, without losing a request.
+    Restart(change::Restart),
+    /// Change how many replicas an executor of a running flow has.
+    Scale(change::Scale),
+    /// Make a running flow follow its changed file; only what differs is restarted.
+    Reload(change::Reload),
+    /// End a running flow in order.
+    Down(change::Down),
     /// Check flow files without starting anything.
     Check(check::Check),
     /// Draw a flow, without starting anything.

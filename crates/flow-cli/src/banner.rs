@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::output::{Colour, Painter};
+use crate::table::{GAP, Table, len};
 
 /// What the banner tells.
 #[derive(Debug, Clone, Default)]
@@ -29,9 +30,6 @@ pub(crate) struct Row {
     /// What it tells about itself, such as its device and its model.
     pub(crate) facts: Vec<(String, String)>,
 }
-
-/// Blanks between two columns.
-const GAP: usize = 3;
 
 /// A rule at least this long frames the banner; a wider table makes it longer.
 const RULE_LEN_MIN: usize = 60;
@@ -107,70 +105,6 @@ impl Row {
     }
 }
 
-/// Texts in columns. The first column is what is looked for, and stands out.
-struct Table {
-    head: Option<Vec<String>>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn text(&self, painter: Painter) -> String {
-        if self.rows.is_empty() {
-            return String::new();
-        }
-        let widths = self.widths();
-        let head = self
-            .head
-            .iter()
-            .map(|head| line(head, &widths, |_, cell| painter.paint(Colour::Dim, cell)));
-        let rows = self
-            .rows
-            .iter()
-            .map(|row| line(row, &widths, |at, cell| stand_out(at, cell, painter)));
-        head.chain(rows).collect()
-    }
-
-    fn widths(&self) -> Vec<usize> {
-        let all = || self.head.iter().chain(&self.rows);
-        let columns = all().map(Vec::len).max().unwrap_or(0);
-        let width = |at: usize| {
-            all()
-                .filter_map(|row| row.get(at))
-                .map(|cell| len(cell))
-                .max()
-        };
-        (0..columns).map(|at| width(at).unwrap_or(0)).collect()
-    }
-
-    fn width(&self) -> usize {
-        self.widths().iter().map(|width| width + GAP).sum()
-    }
-}
-
-fn line(cells: &[String], widths: &[usize], paint: impl Fn(usize, &str) -> String) -> String {
-    let mut line = " ".to_owned();
-    let mut owed = 1;
-    for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        if !cell.is_empty() {
-            // Blanks are only written before a word, so that no line ends with them.
-            line.push_str(&" ".repeat(owed));
-            line.push_str(&paint(at, cell));
-            owed = 0;
-        }
-        owed += width - len(cell) * usize::from(!cell.is_empty()) + GAP;
-    }
-    line.push('\n');
-    line
-}
-
-fn stand_out(column: usize, cell: &str, painter: Painter) -> String {
-    match column {
-        0 => painter.paint(Colour::Bold, cell),
-        1 => painter.paint(Colour::Cyan, cell),
-        _ => cell.to_owned(),
-    }
-}
-
 fn rule(width: usize, title: &str, painter: Painter) -> String {
     let dashes = width.saturating_sub(len(title) + 2);
     let (left, right) = (dashes / 2, dashes - dashes / 2);
@@ -181,10 +115,6 @@ fn rule(width: usize, title: &str, painter: Painter) -> String {
         painter.paint(Colour::Green, title),
         bar(right)
     )
-}
-
-fn len(text: &str) -> usize {
-    text.chars().count()
 }
 
 /// A key as the head of a column.

@@ -11,6 +11,15 @@ use crate::shell::Shell;
 
 /// Reads and checks a flow file. Errors end the program with exit code 2.
 pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
+    load_noting(path, shell, &|_| {})
+}
+
+/// The same; `note` is told of each file that the flow file names, before it is read.
+pub(crate) fn load_noting(
+    path: &Path,
+    shell: &Shell,
+    note: &dyn Fn(&Path),
+) -> anyhow::Result<Checked> {
     let text = std::fs::read_to_string(path)
         .with_context(|| BadUsage(format!("cannot read flow file `{}`", path.display())))?;
     let variables = Variables {
@@ -18,16 +27,17 @@ pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
         ..Variables::default()
     };
     let beside = path.parent().unwrap_or(Path::new(""));
-    let files = |name: &str| read_named(Path::new(name), beside);
+    let files = |name: &str| read_named(Path::new(name), beside, note);
     let file = TextFile { path, text: &text };
     Ok(flow_spec::load_with(file, &variables, &files)?)
 }
 
 /// Reads a file that a flow file names: from where the command was typed, or else beside the flow file.
-fn read_named(name: &Path, beside: &Path) -> Result<String, String> {
+fn read_named(name: &Path, beside: &Path, note: &dyn Fn(&Path)) -> Result<String, String> {
     let places = [name.to_owned(), beside.join(name)];
     let found = places.iter().find(|path| path.is_file());
     let path = found.ok_or("there is no such file here or beside the flow file")?;
+    note(path);
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 

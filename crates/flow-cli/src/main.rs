@@ -2,18 +2,22 @@
 //!
 //! `args.rs` says what can be typed, `cmd/` holds one file for each command. What they share stands
 //! beside this file: `shell.rs` (what the process was started with), `output.rs` (every byte that is
-//! printed), `exit.rs` (the exit codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`.
+//! printed), `exit.rs` (the exit codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `table.rs`; `places.rs`
+//! and `control.rs` (running flows: where, and how to talk to them).
 
 mod args;
 mod banner;
 mod builtin;
 mod cmd;
 mod connect;
+mod control;
 mod exit;
 mod flow_file;
 mod log;
 mod output;
+mod places;
 mod shell;
+mod table;
 
 use std::process::ExitCode;
 

@@ -25,6 +25,20 @@ impl Shell {
         }
     }
 
+    /// A shell with these variables and no other.
+    #[cfg(test)]
+    pub(crate) fn of(variables: BTreeMap<String, String>) -> Self {
+        let log = Log {
+            format: flow_executor::Log::Text,
+            filter: "info".to_owned(),
+        };
+        Self {
+            log,
+            wants_colour: false,
+            variables,
+        }
+    }
+
     /// The value of a variable, if it is set.
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()

@@ -79,6 +79,7 @@ fn command(folder: &tempfile::TempDir, flow: &str, arguments: &[&str]) -> Comman
     fs::write(&file, flow).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
     command.arg("up").arg(file).args(arguments);
+    command.env("XDG_STATE_HOME", folder.path().join("state"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

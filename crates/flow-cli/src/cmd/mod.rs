@@ -1,14 +1,17 @@
 //! The commands. Each file holds a command's options and what it does.
 
+pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod executor;
 pub(crate) mod export;
 pub(crate) mod gateway;
+pub(crate) mod logs;
 pub(crate) mod model;
 pub(crate) mod ping;
 pub(crate) mod plot;
 pub(crate) mod post;
+pub(crate) mod ps;
 pub(crate) mod up;
 
 use std::process::ExitCode;
@@ -23,6 +26,12 @@ use crate::shell::Shell;
 pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
     let exit = match command {
         Command::Up(up) => block_on(up::run(up, shell))?,
+        Command::Ps(ps) => ps::run(&ps, shell)?,
+        Command::Logs(logs) => logs::run(&logs, shell)?,
+        Command::Restart(restart) => change::restart(restart, shell)?,
+        Command::Scale(scale) => change::scale(scale, shell)?,
+        Command::Reload(reload) => change::reload(&reload, shell)?,
+        Command::Down(down) => change::down(&down, shell)?,
         Command::Check(check) => check::run(&check, shell)?,
         Command::Plot(plot) => plot::run(&plot, shell)?,
         Command::Post(post) => block_on(post::run(post, shell))?,

@@ -1,7 +1,9 @@
 //! `flow up`: starts everything that a flow file names, and serves until told to end.
 
 mod addresses;
+mod devices;
 mod port_owner;
+mod read;
 mod tell;
 mod uses;
 
@@ -10,15 +12,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
-use flow_launch::{Failed, Launch, Member, Programs, Restarts, Running, Started};
+use flow_launch::registry::{self, Entered, Entry};
+use flow_launch::{Failed, Home, Launch, Member, Programs, Running, Started};
 use flow_net::{Drain, Draining};
-use flow_spec::{Env, Plan, Protocol, Run};
+use flow_spec::{Plan, Protocol, Run};
 
+use self::read::FlowFile;
 use crate::banner::{Banner, Row};
 use crate::builtin::BUILTIN;
 use crate::exit::Exit;
-use crate::flow_file;
 use crate::output::{self, Painter};
+use crate::places;
 use crate::shell::Shell;
 
 /// Options of `flow up`.
@@ -45,11 +49,13 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
     let begun = Instant::now();
     shell.log.start(shell.wants_colour);
     let launch = launch(&up, shell)?;
+    let folder = launch.home.as_ref().map(|home| home.folder().to_owned());
     let (events, teller) = tell::start(shell).context("cannot start a thread")?;
     let drain = Drain::new(up.grace);
     let draining = drain.watch();
     let signalled_twice = drain.clone().follow_signals();
     let mut running = Running::launch(launch, events).context("cannot start the launcher")?;
+    let entered = folder.and_then(|folder| enter(&up, folder, shell));
 
     let show = |started: &Started| {
         let text = banner(started, begun.elapsed()).text(Painter::stdout(shell));
@@ -62,6 +68,7 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
             Ok(Exit::Interrupted)
         }
     };
+    drop(entered);
     // The last words of processes come before ours.
     drop(running);
     teller.finish();
@@ -70,40 +77,57 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
 
 /// What is to be started, from the file and the options.
 fn launch(up: &Up, shell: &Shell) -> anyhow::Result<Launch> {
-    let checked = flow_file::load(&up.file, shell)?;
-    flow_file::warn(&up.file, &checked, shell);
-    let mut plan = Plan::from(checked.flow);
-    plan.gateway.port = up.port.or(plan.gateway.port);
-    uses::resolve(&mut plan, &up.file, shell)?;
-    for env in environments(&mut plan) {
-        // What is logged is the same in every process, unless the file says otherwise.
-        let filter = || shell.log.filter.clone();
-        env.entry("FLOW_LOG".to_owned()).or_insert_with(filter);
-    }
+    let file = FlowFile {
+        path: up.file.clone(),
+        port: up.port,
+        shell: shell.clone(),
+    };
+    let (plan, source) = file.start()?;
+    let programs = Programs {
+        flow: std::env::current_exe().context("cannot find the program `flow` itself")?,
+        built_in: BUILTIN.iter().map(|it| it.name.to_owned()).collect(),
+    };
     Ok(Launch {
-        plan,
-        programs: Programs {
-            flow: std::env::current_exe().context("cannot find the program `flow` itself")?,
-            built_in: BUILTIN.iter().map(|it| it.name.to_owned()).collect(),
-        },
         grace: up.grace,
         log: match shell.log.format {
             flow_executor::Log::Text => flow_spec::Log::Text,
             flow_executor::Log::Json => flow_spec::Log::Json,
         },
-        restarts: Restarts::default(),
+        home: home(up, &plan, shell),
+        source: Some(source),
+        ..Launch::new(plan, programs)
     })
 }
 
-fn environments(plan: &mut Plan) -> impl Iterator<Item = &mut Env> {
-    let nodes = plan
-        .nodes
-        .iter_mut()
-        .filter_map(|node| match &mut node.run {
-            Run::Local(run) => Some(&mut run.env),
-            Run::External { .. } => None,
-        });
-    nodes.chain([&mut plan.gateway.env])
+/// The folder for the flow's log files and its control socket. Without one it runs all the same.
+fn home(up: &Up, plan: &Plan, shell: &Shell) -> Option<Home> {
+    let folder = places::folder(&up.file, plan.workspace.as_deref(), shell);
+    let Some(folder) = folder else {
+        tracing::warn!("the flow has no log files and no control socket: HOME is not set");
+        return None;
+    };
+    match Home::take(&folder) {
+        Ok(home) => Some(home),
+        Err(error) => {
+            let folder = folder.display();
+            tracing::warn!(%folder, %error, "the flow has no log files and no control socket");
+            None
+        }
+    }
+}
+
+/// Puts the flow on the list that `flow ps` and its like look at, for as long as the entry is kept.
+fn enter(up: &Up, folder: PathBuf, shell: &Shell) -> Option<Entered> {
+    let registry = places::registry(shell)?;
+    let file = places::full(&up.file).unwrap_or_else(|_| up.file.clone());
+    let pid = std::process::id();
+    let entry = Entry { pid, file, folder };
+    let entered = registry::enter(&registry, &entry);
+    let cannot = |error: &std::io::Error| {
+        let folder = registry.display();
+        tracing::warn!(%folder, %error, "the flow is not on the list of running flows");
+    };
+    entered.inspect_err(cannot).ok()
 }
 
 /// From the start of the processes to their orderly end.
@@ -119,8 +143,8 @@ async fn serve(
     if let Some(started) = started {
         show(&started)?;
         tokio::select! {
-            // It never ends well by itself.
-            ended = running.ended() => return ended.map(|()| Exit::Failed).map_err(explain),
+            // It ends well by itself only where somebody has told it to.
+            ended = running.ended() => return ended.map(|()| Exit::Fine).map_err(explain),
             () = draining.begun() => {}
         }
     }

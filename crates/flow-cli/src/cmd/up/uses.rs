@@ -8,40 +8,74 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use flow_spec::{ExecutorConfig, LocalRun, Plan, Run, TextFile, Uses, Variables};
 
+use super::read::Noted;
 use crate::exit::BadUsage;
-use crate::shell::Shell;
 
 /// The file that a folder of an executor is known by.
 const CONFIG: &str = "config.yml";
 
-/// Puts programs in the place of paths.
-pub(super) fn resolve(plan: &mut Plan, flow_file: &Path, shell: &Shell) -> anyhow::Result<()> {
+/// Puts programs in the place of paths, and takes note of every `config.yml` that it reads.
+pub(super) fn resolve(plan: &mut Plan, flow_file: &Path, noted: &Noted<'_>) -> anyhow::Result<()> {
     let beside = flow_file.parent().unwrap_or(Path::new(""));
     for node in &mut plan.nodes {
         if let Run::Local(run) = &mut node.run {
             let name = &node.name;
-            resolve_run(run, beside, shell)
+            resolve_run(run, beside, noted)
                 .with_context(|| BadUsage(format!("cannot find what `{name}` uses")))?;
         }
     }
     Ok(())
 }
 
-fn resolve_run(run: &mut LocalRun, beside: &Path, shell: &Shell) -> anyhow::Result<()> {
-    let Uses::Path(written) = &run.uses else {
-        return Ok(());
-    };
-    let found = find(written, beside)?;
-    let is_config = found
-        .extension()
-        .is_some_and(|it| it == "yml" || it == "yaml");
-    if is_config {
-        let config = load(&found, shell)?;
-        config.overlay(run);
-    } else {
-        run.uses = Uses::Path(found);
+fn resolve_run(run: &mut LocalRun, beside: &Path, noted: &Noted<'_>) -> anyhow::Result<()> {
+    for uses in [&mut run.before, &mut run.after].into_iter().flatten() {
+        resolve_around(uses, beside, noted)?;
+    }
+    match found(&run.uses, beside)? {
+        Some(Found::Config(path)) => load(&path, noted)?.overlay(run),
+        Some(Found::Program(path)) => run.uses = Uses::Path(path),
+        None => {}
     }
     Ok(())
+}
+
+/// What is called around shards is given by its name alone, so its config may say no more than that.
+fn resolve_around(uses: &mut Uses, beside: &Path, noted: &Noted<'_>) -> anyhow::Result<()> {
+    match found(uses, beside)? {
+        Some(Found::Config(path)) => {
+            let config = load(&path, noted)?;
+            let says_more = !config.with.is_empty() || !config.requests.is_empty();
+            anyhow::ensure!(
+                !says_more,
+                "`{}` says `with` or `requests`, which flow does not hand to `uses_before` and `uses_after`",
+                path.display()
+            );
+            *uses = config.uses();
+        }
+        Some(Found::Program(path)) => *uses = Uses::Path(path),
+        None => {}
+    }
+    Ok(())
+}
+
+enum Found {
+    Program(PathBuf),
+    Config(PathBuf),
+}
+
+/// What a path leads to; none: it is a name.
+fn found(uses: &Uses, beside: &Path) -> anyhow::Result<Option<Found>> {
+    let Uses::Path(written) = uses else {
+        return Ok(None);
+    };
+    let path = find(written, beside)?;
+    let extension = path.extension();
+    let is_config = extension.is_some_and(|it| it == "yml" || it == "yaml");
+    Ok(Some(if is_config {
+        Found::Config(path)
+    } else {
+        Found::Program(path)
+    }))
 }
 
 fn find(written: &Path, beside: &Path) -> anyhow::Result<PathBuf> {
@@ -56,7 +90,9 @@ fn find(written: &Path, beside: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn load(path: &Path, shell: &Shell) -> anyhow::Result<ExecutorConfig> {
+fn load(path: &Path, noted: &Noted<'_>) -> anyhow::Result<ExecutorConfig> {
+    noted.note(path);
+    let shell = noted.shell;
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read `{}`", path.display()))?;
     let variables = Variables {

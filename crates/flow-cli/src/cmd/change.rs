@@ -1,0 +1,147 @@
+//! `flow restart`, `flow scale`, `flow reload`, `flow down`: what is changed of a running flow.
+//!
+//! The flow itself does it, and says what happens; these commands ask it to.
+
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use flow_launch::wire::Ask;
+
+use crate::exit::Exit;
+use crate::output;
+use crate::shell::Shell;
+use crate::{control, places};
+
+/// Options of `flow restart`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  flow restart encoder
+  flow restart encoder/rep-1 --flow flows/encode.yml
+
+A new process is ready before the old one drains and ends, one after another; no request is lost.")]
+pub(crate) struct Restart {
+    /// An executor of the flow, or one of its processes.
+    #[arg(value_name = "NAME")]
+    name: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Options of `flow scale`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  flow scale encoder=3
+  flow scale encoder=1 --flow flows/encode.yml
+
+Lasts until the flow file is read again.")]
+pub(crate) struct Scale {
+    /// An executor of the flow, and how many replicas it is to have (of each shard).
+    #[arg(value_name = "NAME=N", value_parser = name_and_number)]
+    to: (String, NonZeroU16),
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Options of `flow reload`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  flow reload
+  flow reload flows/encode.yml
+
+Only what differs is restarted. With `reload: true` in the file it happens by itself.")]
+pub(crate) struct Reload {
+    /// The flow file, where several flows are running.
+    #[arg(value_name = "FLOW.yml")]
+    file: Option<PathBuf>,
+}
+
+/// Options of `flow down`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+EXAMPLES:
+  flow down
+  flow down flows/encode.yml
+  flow down --all")]
+pub(crate) struct Down {
+    /// The flow file, where several flows are running.
+    #[arg(value_name = "FLOW.yml")]
+    file: Option<PathBuf>,
+    /// Every running flow, or every one of the file.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Which running flow is meant.
+#[derive(Debug, Args)]
+struct Which {
+    /// The flow file, where several flows are running.
+    #[arg(long, value_name = "FLOW.yml")]
+    flow: Option<PathBuf>,
+}
+
+fn name_and_number(text: &str) -> Result<(String, NonZeroU16), String> {
+    let (name, number) = text
+        .split_once('=')
+        .ok_or("write a name and a number, such as `encoder=3`")?;
+    let number = number
+        .parse()
+        .map_err(|_| format!("`{number}` is no number of replicas: at least 1"))?;
+    Ok((name.to_owned(), number))
+}
+
+pub(crate) fn restart(restart: Restart, shell: &Shell) -> anyhow::Result<Exit> {
+    let ask = Ask::Restart { name: restart.name };
+    change(restart.which.flow.as_deref(), ask, shell)
+}
+
+pub(crate) fn scale(scale: Scale, shell: &Shell) -> anyhow::Result<Exit> {
+    let (name, replicas) = scale.to;
+    let ask = Ask::Scale { name, replicas };
+    change(scale.which.flow.as_deref(), ask, shell)
+}
+
+pub(crate) fn reload(reload: &Reload, shell: &Shell) -> anyhow::Result<Exit> {
+    change(reload.file.as_deref(), Ask::Reload, shell)
+}
+
+fn change(file: Option<&Path>, ask: Ask, shell: &Shell) -> anyhow::Result<Exit> {
+    let entry = places::the_running(file, shell)?;
+    control::ask(&entry, ask)?;
+    Ok(Exit::Fine)
+}
+
+pub(crate) fn down(down: &Down, shell: &Shell) -> anyhow::Result<Exit> {
+    let file = down.file.as_deref();
+    let entries = if down.all {
+        places::running(file, shell)?
+    } else {
+        vec![places::the_running(file, shell)?]
+    };
+    for entry in &entries {
+        control::down(entry)?;
+        output::line(&format!("{} is down", places::shown(entry)).replace('`', ""))?;
+    }
+    Ok(Exit::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_replicas_stands_behind_its_name() {
+        let check = |text: &str, expected: Result<(&str, u16), &str>| {
+            let found = name_and_number(text);
+            let found = found.as_ref().map(|(name, n)| (name.as_str(), n.get()));
+            assert_eq!(found, expected.map_err(str::to_owned).as_ref().copied());
+        };
+        check("a=3", Ok(("a", 3)));
+        check("a", Err("write a name and a number, such as `encoder=3`"));
+        check("a=0", Err("`0` is no number of replicas: at least 1"));
+        check("a=x", Err("`x` is no number of replicas: at least 1"));
+    }
+}

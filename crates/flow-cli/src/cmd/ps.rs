@@ -1,0 +1,125 @@
+//! `flow ps`: the processes of running flows.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use flow_launch::registry::Entry;
+use flow_launch::wire::{Listing, Process};
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::output::{self, Painter};
+use crate::shell::Shell;
+use crate::table::Table;
+use crate::{control, places};
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow ps
+  flow ps flows/encode.yml --json
+
+Exit codes: 0 fine, 1 nothing runs, 2 bad usage.";
+
+/// Options of `flow ps`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Ps {
+    /// Only flows of this file.
+    #[arg(value_name = "FLOW.yml")]
+    file: Option<PathBuf>,
+    /// One JSON array, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(ps: &Ps, shell: &Shell) -> anyhow::Result<Exit> {
+    let running = places::running(ps.file.as_deref(), shell)?;
+    let asked = running.iter().map(|entry| (entry, control::listing(entry)));
+    // One that ends at this moment is not running.
+    let found: Vec<(&Entry, Listing)> = asked
+        .filter_map(|(entry, listing)| Some((entry, listing.ok()?)))
+        .collect();
+    if ps.json {
+        let all: Vec<Value> = found.iter().map(|(entry, it)| as_json(entry, it)).collect();
+        output::line(&Value::Array(all).to_string())?;
+    } else {
+        for (entry, listing) in &found {
+            output::line(&places::shown(entry).replace('`', ""))?;
+            output::line(&table(listing).text(Painter::stdout(shell)))?;
+        }
+    }
+    if !found.is_empty() {
+        return Ok(Exit::Fine);
+    }
+    if !ps.json {
+        output::error_line("no flow is running");
+    }
+    Ok(Exit::Failed)
+}
+
+fn as_json(entry: &Entry, listing: &Listing) -> Value {
+    json!({
+        "file": entry.file,
+        "folder": entry.folder,
+        "pid": entry.pid,
+        "flow": listing.flow,
+        "processes": listing.processes,
+    })
+}
+
+fn table(listing: &Listing) -> Table {
+    let heads = [
+        "Process", "Address", "Pid", "State", "Restarts", "Uptime", "Memory",
+    ];
+    Table {
+        head: Some(heads.map(str::to_owned).to_vec()),
+        rows: listing.processes.iter().map(row).collect(),
+    }
+}
+
+fn row(process: &Process) -> Vec<String> {
+    let text = |it: Option<String>| it.unwrap_or_else(|| "–".to_owned());
+    let state = serde_json::to_value(process.state).unwrap_or_default();
+    vec![
+        process.name.clone(),
+        text(process.address.map(|it| it.to_string())),
+        text(process.pid.map(|it| it.to_string())),
+        state.as_str().unwrap_or_default().to_owned(),
+        process.restarts.to_string(),
+        text(process.uptime_seconds.map(uptime)),
+        text(process.memory_bytes.map(memory)),
+    ]
+}
+
+fn uptime(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds.floor()).unwrap_or_default();
+    humantime::format_duration(whole).to_string()
+}
+
+fn memory(bytes: u64) -> String {
+    format!("{} MiB", bytes >> 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_launch::wire::Stage;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_a_row() {
+        let process = Process {
+            name: "a/rep-0".to_owned(),
+            node: Some("a".to_owned()),
+            pid: Some(7),
+            state: Stage::GivenUp,
+            address: None,
+            restarts: 2,
+            uptime_seconds: Some(3_723.9),
+            memory_bytes: Some(5 << 20),
+        };
+        let expected = ["a/rep-0", "–", "7", "given-up", "2", "1h 2m 3s", "5 MiB"];
+        assert_eq!(row(&process), expected);
+    }
+}

@@ -1,0 +1,127 @@
+//! Where flow keeps what belongs to running flows: their folders, and the list of them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use flow_launch::registry::{self, Entry};
+
+use crate::exit::BadUsage;
+use crate::shell::Shell;
+
+/// The folder of flow in the user's state, as the XDG base directories have it; none: he has no home.
+fn state(shell: &Shell) -> Option<PathBuf> {
+    let given = shell.variable("XDG_STATE_HOME").map(PathBuf::from);
+    // A relative one is to be ignored, says the specification.
+    let given = given.filter(|path| path.is_absolute());
+    let home = || Some(PathBuf::from(shell.variable("HOME")?).join(".local/state"));
+    given.or_else(home).map(|state| state.join("flow"))
+}
+
+/// Where running flows put themselves down.
+pub(crate) fn registry(shell: &Shell) -> Option<PathBuf> {
+    state(shell).map(|state| state.join("running"))
+}
+
+/// The folder that a flow wants: in the workspace that its file names, or else in the user's state, under
+/// the file's name and a hash of its path.
+pub(crate) fn folder(file: &Path, workspace: Option<&Path>, shell: &Shell) -> Option<PathBuf> {
+    if let Some(workspace) = workspace {
+        return std::path::absolute(workspace.join(".flow")).ok();
+    }
+    let file = full(file).ok()?;
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    let hash = hash(file.as_os_str().as_encoded_bytes());
+    state(shell).map(|state| state.join(format!("{stem}-{hash:016x}")))
+}
+
+/// A file's path from the root, without links.
+pub(crate) fn full(file: &Path) -> io::Result<PathBuf> {
+    file.canonicalize()
+}
+
+/// FNV-1a: names of folders must be the same for every version of this program.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The running flows, or only those of one file.
+pub(crate) fn running(file: Option<&Path>, shell: &Shell) -> anyhow::Result<Vec<Entry>> {
+    let wanted = file.map(|file| {
+        full(file).with_context(|| BadUsage(format!("cannot find flow file `{}`", file.display())))
+    });
+    let wanted = wanted.transpose()?;
+    let all = registry(shell).map(|folder| registry::running(&folder));
+    let mut all = all.unwrap_or_default();
+    all.retain(|entry| wanted.as_ref().is_none_or(|wanted| entry.file == *wanted));
+    Ok(all)
+}
+
+/// The one running flow that is meant.
+pub(crate) fn the_running(file: Option<&Path>, shell: &Shell) -> anyhow::Result<Entry> {
+    let mut found = running(file, shell)?;
+    match (found.len(), file) {
+        (1, _) => Ok(found.remove(0)),
+        (0, None) => anyhow::bail!("no flow is running"),
+        (0, Some(file)) => anyhow::bail!("`{}` is not running", file.display()),
+        _ => {
+            let files: Vec<String> = found.iter().map(shown).collect();
+            let files = files.join(", ");
+            anyhow::bail!(BadUsage(format!(
+                "several flows are running; say which one: {files}"
+            )))
+        }
+    }
+}
+
+/// A running flow, as it is told from others.
+pub(crate) fn shown(entry: &Entry) -> String {
+    format!("`{}` (process {})", entry.file.display(), entry.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(variables: &[(&str, &str)], expected: Option<&str>) {
+        let owned = variables
+            .iter()
+            .map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        let shell = Shell::of(owned.collect());
+        let found = state(&shell);
+        assert_eq!(found, expected.map(PathBuf::from), "{variables:?}");
+    }
+
+    #[test]
+    fn state_is_where_the_user_wants_it_or_in_his_home() {
+        check(&[], None);
+        check(&[("HOME", "/h")], Some("/h/.local/state/flow"));
+        check(&[("HOME", "/h"), ("XDG_STATE_HOME", "/s")], Some("/s/flow"));
+        check(
+            &[("HOME", "/h"), ("XDG_STATE_HOME", "s")],
+            Some("/h/.local/state/flow"),
+        );
+    }
+
+    #[test]
+    fn a_flow_has_the_same_folder_each_time() {
+        let shell = Shell::of([("HOME".to_owned(), "/h".to_owned())].into());
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("encode.yml");
+        std::fs::write(&file, "").unwrap();
+        let of = |workspace: Option<&str>| folder(&file, workspace.map(Path::new), &shell);
+        let name = of(None).unwrap();
+        let start = "/h/.local/state/flow/encode-";
+        assert!(name.to_string_lossy().starts_with(start), "{name:?}");
+        assert_eq!(of(None), Some(name));
+        assert_eq!(of(Some("/w")), Some("/w/.flow".into()));
+    }
+
+    #[test]
+    fn a_hash_is_the_one_everybody_knows() {
+        assert_eq!(hash(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(hash(b"a"), 0xaf63_dc4c_8601_ec8c);
+    }
+}

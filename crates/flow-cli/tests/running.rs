@@ -1,0 +1,216 @@
+//! The commands for running flows, as a user meets them: the real program, real processes.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test may fail anywhere, in its helpers too"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+const FLOW: &str =
+    "jtype: Flow\nexecutors: [{name: a, uses: echo, replicas: 2}, {name: b, uses: echo}]";
+
+/// An executor that is a shell script and writes lines.
+const SCRIPT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../flow-launch/tests/it/play.sh"
+);
+
+/// A running `flow up`, in a home of its own.
+struct Up {
+    process: Child,
+    home: tempfile::TempDir,
+}
+
+impl Up {
+    fn start(flow: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let process = start(&home, flow, "flow.yml");
+        Self { process, home }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.home.path().join("flow.yml")
+    }
+
+    /// Runs another command in the same home.
+    fn run(&self, arguments: &[&str]) -> Output {
+        command(&self.home).args(arguments).output().unwrap()
+    }
+
+    fn said(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {errors}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn refused(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = self.run(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let listing: Value = serde_json::from_str(&self.said(&["ps", "--json"])).unwrap();
+        let processes = listing[0]["processes"].as_array().unwrap().iter();
+        processes
+            .map(|it| it["name"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn command(home: &tempfile::TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+    command
+        .env("XDG_STATE_HOME", home.path().join("state"))
+        .env_remove("CUDA_VISIBLE_DEVICES");
+    command
+}
+
+/// Starts a flow and waits for its banner.
+fn start(home: &tempfile::TempDir, flow: &str, name: &str) -> Child {
+    let file = home.path().join(name);
+    fs::write(&file, flow).unwrap();
+    let mut command = command(home);
+    command.arg("up").arg(file).args(["--port", "0"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = command.spawn().unwrap();
+    let out = BufReader::new(process.stdout.take().unwrap());
+    let mut lines = out.lines().map(Result::unwrap);
+    assert!(
+        lines.any(|line| line.contains("stop with Ctrl-C")),
+        "no banner"
+    );
+    process
+}
+
+#[test]
+fn a_flow_is_listed_scaled_restarted_and_ended() {
+    let mut up = Up::start(FLOW);
+    assert_eq!(up.names(), ["a/rep-0", "a/rep-1", "b", "gateway"]);
+    let table = up.said(&["ps"]);
+    assert!(
+        table.contains("a/rep-1") && table.contains("ready"),
+        "{table}"
+    );
+
+    let said = up.said(&["scale", "b=2"]);
+    assert!(said.contains("b/rep-1@"), "{said}");
+    assert_eq!(up.names().len(), 5);
+    let said = up.said(&["restart", "a/rep-0"]);
+    let told: Vec<&str> = said.lines().collect();
+    assert!(told[0].contains("ready and listening"), "{said}");
+    assert!(told[1].ends_with("has ended"), "{said}");
+
+    let said = up.said(&["down"]);
+    assert!(said.contains("is down"), "{said}");
+    assert_eq!(up.process.wait().unwrap().code(), Some(0));
+    assert_eq!(up.run(&["ps"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_changed_file_is_followed_when_that_is_asked_for() {
+    let up = Up::start(FLOW);
+    fs::write(up.file(), "jtype: Flow\nexecutors: [{name: c, uses: echo}]").unwrap();
+    up.said(&["reload"]);
+    assert_eq!(up.names(), ["c", "gateway"]);
+
+    fs::write(up.file(), "jtype: Flow\nexecutors: [{name: c, uze: echo}]").unwrap();
+    let (code, said) = up.refused(&["reload"]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("the flow runs on as it was"), "{said}");
+    assert!(said.contains("`uze`"), "{said}");
+    assert_eq!(up.names(), ["c", "gateway"]);
+}
+
+#[test]
+fn logs_are_shown_while_the_flow_runs_and_afterwards() {
+    let up = Up::start(&format!(
+        "jtype: Flow\nexecutors: [{{name: a, uses: {SCRIPT}}}, {{name: b, uses: echo}}]"
+    ));
+    assert_eq!(up.said(&["logs", "a", "-n", "0"]), "");
+    assert!(up.said(&["logs", "a"]).contains("an ordinary line\n"));
+    let (code, said) = up.refused(&["logs", "nobody"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        said.contains("there is no log of `nobody`; there are"),
+        "{said}"
+    );
+    up.said(&["down"]);
+    let file = up.file();
+    let said = up.said(&["logs", "a", "-n", "1", "--flow", file.to_str().unwrap()]);
+    assert_eq!(said, "drained\n");
+}
+
+#[test]
+fn several_flows_are_told_apart_by_their_files() {
+    let up = Up::start("jtype: Flow\nexecutors: [{name: a, uses: echo}]");
+    let mut other = start(
+        &up.home,
+        "jtype: Flow\nexecutors: [{name: b, uses: echo}]",
+        "g.yml",
+    );
+    let (code, said) = up.refused(&["down"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("several flows are running"), "{said}");
+    let file = up.home.path().join("g.yml");
+    up.said(&["down", file.to_str().unwrap()]);
+    assert_eq!(other.wait().unwrap().code(), Some(0));
+    assert_eq!(up.names(), ["a", "gateway"]);
+}
+
+#[test]
+fn a_second_flow_of_the_same_file_has_a_folder_of_its_own() {
+    let up = Up::start("jtype: Flow\nexecutors: [{name: a, uses: echo}]");
+    let mut other = start(
+        &up.home,
+        "jtype: Flow\nexecutors: [{name: a, uses: echo}]",
+        "flow.yml",
+    );
+    let listing: Value = serde_json::from_str(&up.said(&["ps", "--json"])).unwrap();
+    let folder = |at: usize| listing[at]["folder"].as_str().unwrap().to_owned();
+    assert_eq!(folder(1), format!("{}.2", folder(0)));
+    up.said(&["down", "--all"]);
+    assert_eq!(other.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_home_that_cannot_be_written_costs_the_logs_and_nothing_else() {
+    let home = tempfile::tempdir().unwrap();
+    // A file where the folder would be: permissions mean nothing to root.
+    fs::write(home.path().join("state"), "").unwrap();
+    let mut process = start(&home, FLOW, "flow.yml");
+    process.kill().unwrap();
+    process.wait().unwrap();
+}
+
+#[test]
+fn devices_that_are_not_there_are_bad_usage() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("flow.yml");
+    let flow = "jtype: Flow\nexecutors: [{name: a, uses: echo, env: {CUDA_VISIBLE_DEVICES: RR9}}]";
+    fs::write(&file, flow).unwrap();
+    let mut command = command(&home);
+    // No `nvidia-smi` to be found, and a number instead.
+    command.env("PATH", "").env("CUDA_TOTAL_DEVICES", "2");
+    let output = command.arg("up").arg(file).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("the replicas of `a` cannot be given devices"),
+        "{said}"
+    );
+    assert!(said.contains("names device 9, but there are 2"), "{said}");
+}
