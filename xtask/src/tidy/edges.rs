@@ -26,6 +26,10 @@ const FLOORS: &[(&str, &[&str])] = &[
         "flow-executor",
         &["flow-net", "flow-kernels", "flow-core", "flow-proto"],
     ),
+    (
+        "flow-rs",
+        &["flow-spec", "flow-net", "flow-core", "flow-proto"],
+    ),
     // What others are measured against must not be made of us.
     ("bare-tonic", &[]),
 ];
