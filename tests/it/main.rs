@@ -10,6 +10,7 @@ mod bad_luck;
 mod cli;
 mod docker;
 mod encode;
+mod gallery;
 mod exceptions;
 mod joins;
 mod large_messages;
