@@ -48,5 +48,8 @@ async fn the_external_executor_is_called_where_it_is() {
     let elsewhere = TestFlow::file("echo.yml");
     let text = without_head("external.yml").replace("54330", &elsewhere.port().to_string());
     let said = post(&TestFlow::up(&text), vec![texts("/any", &["a"])]).await;
-    assert_eq!((&said[0].texts[..], &said[0].failure), (&["a".to_owned()][..], &None));
+    assert_eq!(
+        (&said[0].texts[..], &said[0].failure),
+        (&["a".to_owned()][..], &None)
+    );
 }
