@@ -39,6 +39,12 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         variables: &[("RAYON_NUM_THREADS", "1")],
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
+    Builtin {
+        name: "vector-index",
+        about: "finds the documents whose vectors are nearest; keeps them through crashes",
+        variables: &[],
+        run: run_with::<vector_index::VectorIndex>,
+    },
 ];
 
 /// The executor of this name.

@@ -231,6 +231,11 @@ impl Document {
         self.set_tensor_of("embedding", tensor);
     }
 
+    /// Takes the vector away.
+    pub fn clear_embedding(&mut self) {
+        self.set("embedding", Bytes::new());
+    }
+
     /// The array that the document consists of, such as an image.
     #[must_use]
     pub fn tensor(&self) -> Option<Tensor> {

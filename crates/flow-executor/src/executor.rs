@@ -52,8 +52,10 @@ pub trait Executor: Sized + 'static {
 pub struct LoadContext {
     /// The name of its node.
     pub name: String,
-    /// A folder of its own for what it keeps.
+    /// A folder for what it keeps, which other executors of the flow may share.
     pub workspace: Option<PathBuf>,
+    /// Which part of the node's state it keeps, where that is cut into several.
+    pub shard: Option<u16>,
     /// What overrides the executor's own description (`uses_metas`).
     pub metas: Map<String, Value>,
     /// The process's environment, read once at its start.

@@ -20,11 +20,19 @@ pub enum Log {
     Json,
 }
 
+/// What is logged where nobody says: a library that tells of its own settings is no news to a flow's user.
+const FILTER_DEFAULT: &str = "info,hnsw_rs=warn";
+
 /// Sends the log to stderr in this form; `filter` as `RUST_LOG` has it, `info` where it says nothing.
 pub fn start_log(log: Log, filter: &str, colours: bool) {
-    let filter = EnvFilter::try_new(if filter.is_empty() { "info" } else { filter });
+    let filter = if filter.is_empty() {
+        FILTER_DEFAULT
+    } else {
+        filter
+    };
+    let filter = EnvFilter::try_new(filter);
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("info")))
+        .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(FILTER_DEFAULT)))
         .with_writer(std::io::stderr)
         .with_ansi(colours && std::io::stderr().is_terminal());
     // A second log in one process (tests) is no error.

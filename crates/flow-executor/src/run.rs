@@ -55,6 +55,9 @@ pub struct ExecutorArgs {
     /// Folder for what the executor keeps
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
+    /// Which shard of the node this process is, where there are several
+    #[arg(long, value_name = "NUMBER")]
+    pub shard: Option<u16>,
     /// How long requests under way may take when the process is told to end
     #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
@@ -191,6 +194,7 @@ fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result
         context: LoadContext {
             name: args.name,
             workspace: args.workspace,
+            shard: args.shard,
             metas: map("--uses-metas", &args.uses_metas)?,
             environment,
         },

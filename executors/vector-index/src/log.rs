@@ -1,0 +1,324 @@
+//! The file that an index is kept in: records at its end, one for each request that changed it.
+//!
+//! A request is acknowledged after its record is with the operating system, and on the disk unless `sync`
+//! is off. What a crash leaves half written is cut off at the next start. A record is never changed; when
+//! most of a log says what is no longer so, the index is written anew beside it and takes its place.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::record::{self, Change, Read};
+
+/// What the file begins with: whose it is, and in which form.
+const MAGIC: &[u8; 8] = b"FLOWVEC1";
+
+const LOG: &str = "index.log";
+const NEW_LOG: &str = "index.log.new";
+const LOCK: &str = "index.lock";
+
+/// Changes in one record of a log that is written anew: some megabytes.
+const RECORD_CHANGES_MAX: usize = 1024;
+
+/// A log that is open for more.
+#[derive(Debug)]
+pub(crate) struct Log {
+    folder: PathBuf,
+    file: File,
+    /// Up to here everything is whole.
+    len: u64,
+    sync: bool,
+    /// The file may end in half a record that could not be cut off.
+    broken: bool,
+    /// Held as long as this process lives.
+    _lock: File,
+}
+
+/// A log could not be opened or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LogError {
+    #[error("cannot use the folder `{folder}`")]
+    Folder {
+        folder: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("another process keeps its index in `{0}`: give each replica a workspace of its own")]
+    InUse(PathBuf),
+    #[error("`{0}` is not an index's log")]
+    Foreign(PathBuf),
+    #[error("`{path}` is damaged at byte {at}, and more follows: restore it, or move it away")]
+    Damaged { path: PathBuf, at: u64 },
+    #[error("cannot write `{path}`")]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{0}` could not be repaired after a write that failed; restart the executor")]
+    Broken(PathBuf),
+}
+
+impl Log {
+    /// Opens the log of a folder, or begins one. `apply` gets every change in it, in order.
+    pub(crate) fn open(
+        folder: &Path,
+        sync: bool,
+        mut apply: impl FnMut(Change),
+    ) -> Result<Self, LogError> {
+        let wrong = |source| LogError::Folder {
+            folder: folder.to_owned(),
+            source,
+        };
+        fs::create_dir_all(folder).map_err(wrong)?;
+        let lock = lock(folder)?;
+        // Left behind by a crash before it took the log's place.
+        remove_if_there(&folder.join(NEW_LOG)).map_err(wrong)?;
+        let path = folder.join(LOG);
+        let mut file = open(&path).map_err(wrong)?;
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).map_err(wrong)?;
+        let content = Bytes::from(content);
+        let end = replay(&path, &content, &mut apply)?;
+        let mut log = Self {
+            folder: folder.to_owned(),
+            file,
+            len: end,
+            sync,
+            broken: false,
+            _lock: lock,
+        };
+        log.begin(content.len() as u64).map_err(wrong)?;
+        Ok(log)
+    }
+
+    /// Writes a request down. When this returns, a crash does not lose it.
+    pub(crate) fn append(&mut self, changes: &[Change]) -> Result<(), LogError> {
+        if self.broken {
+            return Err(LogError::Broken(self.path()));
+        }
+        let record = record::encode(changes);
+        let written = self
+            .file
+            .write_all(&record)
+            .and_then(|()| sync_if(self.sync, &self.file));
+        if let Err(source) = written {
+            // Half a record would make damage of the next one.
+            self.broken = self.file.set_len(self.len).is_err();
+            return Err(LogError::Write {
+                path: self.path(),
+                source,
+            });
+        }
+        self.len += record.len() as u64;
+        Ok(())
+    }
+
+    /// Puts a log that says only this in the place of the old one.
+    pub(crate) fn rewrite(
+        &mut self,
+        changes: impl Iterator<Item = Change>,
+    ) -> Result<(), LogError> {
+        let path = self.folder.join(NEW_LOG);
+        let rewritten = write_new(&path, changes).and_then(|(file, len)| {
+            fs::rename(&path, self.path())?;
+            // The name is on the disk only when its folder is.
+            File::open(&self.folder)?.sync_all()?;
+            Ok((file, len))
+        });
+        let (file, len) = rewritten.map_err(|source| LogError::Write { path, source })?;
+        (self.file, self.len) = (file, len);
+        Ok(())
+    }
+
+    /// Bytes of the log.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(LOG)
+    }
+
+    /// Cuts off what is torn; writes the beginning of a new log.
+    fn begin(&mut self, found: u64) -> io::Result<()> {
+        if found > self.len {
+            let cut = found - self.len;
+            tracing::warn!(
+                bytes = cut,
+                "the end of the index's log was torn by a crash and is cut off"
+            );
+            self.file.set_len(self.len)?;
+        }
+        if self.len == 0 {
+            self.file.write_all(MAGIC)?;
+            self.len = MAGIC.len() as u64;
+        }
+        self.file.sync_all()
+    }
+}
+
+fn lock(folder: &Path) -> Result<File, LogError> {
+    let wrong = |source| LogError::Folder {
+        folder: folder.to_owned(),
+        source,
+    };
+    let file = open(&folder.join(LOCK)).map_err(wrong)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LogError::InUse(folder.to_owned())),
+        Err(TryLockError::Error(source)) => Err(wrong(source)),
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .append(true)
+        .create(true)
+        .open(path)
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Applies every whole record, and gives where the last one ends.
+fn replay(path: &Path, content: &Bytes, apply: &mut dyn FnMut(Change)) -> Result<u64, LogError> {
+    let begins = content.starts_with(MAGIC);
+    if !begins {
+        // A crash may have torn the first bytes of all.
+        return match MAGIC.starts_with(content) {
+            true => Ok(0),
+            false => Err(LogError::Foreign(path.to_owned())),
+        };
+    }
+    let mut at = MAGIC.len();
+    loop {
+        match record::read(&content.slice(at..)) {
+            Read::Record(changes, len) => {
+                changes.into_iter().for_each(&mut *apply);
+                at += len;
+            }
+            Read::End | Read::Torn => return Ok(at as u64),
+            Read::Damaged => {
+                return Err(LogError::Damaged {
+                    path: path.to_owned(),
+                    at: at as u64,
+                });
+            }
+        }
+    }
+}
+
+fn write_new(path: &Path, changes: impl Iterator<Item = Change>) -> io::Result<(File, u64)> {
+    remove_if_there(path)?;
+    let mut file = open(path)?;
+    file.write_all(MAGIC)?;
+    let mut len = MAGIC.len() as u64;
+    let mut changes = changes.peekable();
+    while changes.peek().is_some() {
+        let some: Vec<Change> = changes.by_ref().take(RECORD_CHANGES_MAX).collect();
+        let record = record::encode(&some);
+        file.write_all(&record)?;
+        len += record.len() as u64;
+    }
+    file.sync_all()?;
+    Ok((file, len))
+}
+
+fn sync_if(sync: bool, file: &File) -> io::Result<()> {
+    if sync { file.sync_data() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delete(id: &str) -> Change {
+        Change::Delete(id.to_owned())
+    }
+
+    fn reopened(folder: &Path) -> Result<Vec<Change>, LogError> {
+        let mut changes = Vec::new();
+        Log::open(folder, true, |change| changes.push(change)).map(|_| changes)
+    }
+
+    #[test]
+    fn whole_records_survive_a_torn_end_and_the_log_goes_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LOG);
+        let mut log = Log::open(folder.path(), true, |_| {}).unwrap();
+        log.append(&[delete("a")]).unwrap();
+        log.append(&[delete("b"), delete("c")]).unwrap();
+        let (one, all) = (log.len, fs::read(&path).unwrap());
+        drop(log);
+        let first = MAGIC.len() + record::encode(&[delete("a")]).len();
+        for len in first..all.len() {
+            fs::write(&path, &all[..len]).unwrap();
+            assert_eq!(reopened(folder.path()).unwrap(), [delete("a")], "{len}");
+            assert_eq!(fs::metadata(&path).unwrap().len(), first as u64);
+        }
+        fs::write(&path, &all[..all.len() - 1]).unwrap();
+        let mut log = Log::open(folder.path(), true, |_| {}).unwrap();
+        log.append(&[delete("d")]).unwrap();
+        assert!(log.len < one);
+        drop(log);
+        let expected = [delete("a"), delete("d")];
+        assert_eq!(reopened(folder.path()).unwrap(), expected);
+    }
+
+    #[test]
+    fn damage_before_the_end_is_told_and_nothing_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::open(folder.path(), false, |_| {}).unwrap();
+        log.append(&[delete("a")]).unwrap();
+        log.append(&[delete("b")]).unwrap();
+        drop(log);
+        let path = folder.path().join(LOG);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[MAGIC.len() + record::HEADER_LEN + 1] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        let error = reopened(folder.path()).unwrap_err();
+        assert!(matches!(error, LogError::Damaged { at: 8, .. }), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_log_that_is_written_anew_takes_the_place_of_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::open(folder.path(), true, |_| {}).unwrap();
+        log.append(&[delete("a")]).unwrap();
+        // Of a crash in the middle of an earlier attempt.
+        fs::write(folder.path().join(NEW_LOG), "half").unwrap();
+        log.rewrite((0..3000).map(|it| delete(&it.to_string())))
+            .unwrap();
+        log.append(&[delete("last")]).unwrap();
+        drop(log);
+        let changes = reopened(folder.path()).unwrap();
+        assert_eq!(changes.len(), 3001);
+        assert_eq!(changes[3000], delete("last"));
+    }
+
+    #[test]
+    fn two_processes_do_not_share_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let _log = Log::open(folder.path(), true, |_| {}).unwrap();
+        assert!(matches!(reopened(folder.path()), Err(LogError::InUse(_))));
+    }
+
+    #[test]
+    fn a_file_of_somebody_elses_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(LOG), "dear diary").unwrap();
+        let error = reopened(folder.path()).unwrap_err();
+        assert!(matches!(error, LogError::Foreign(_)), "{error}");
+        fs::write(folder.path().join(LOG), &MAGIC[..3]).unwrap();
+        assert_eq!(reopened(folder.path()).unwrap(), []);
+    }
+}

@@ -1,0 +1,208 @@
+//! What is written down of a request, as bytes. Pure: files are `log.rs`'s.
+//!
+//! A record is one request, whole or not at all: a length, a checksum, and the changes one after another.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use flow_core::Flavour;
+
+/// Length and checksum before each record, in bytes.
+pub(crate) const HEADER_LEN: usize = 8;
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+/// One step from an index to the next.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// Takes the place of an entry with the same id.
+    Put(Entry),
+    /// Nothing, if there is no entry with this id.
+    Delete(String),
+}
+
+/// A document of the index.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    /// The document that it is a part of; empty if it is whole.
+    pub(crate) parent: String,
+    pub(crate) vector: Vec<f32>,
+    pub(crate) flavour: Flavour,
+    /// What a search gives back, without its vector.
+    pub(crate) document: Bytes,
+}
+
+/// The next thing in a log.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Read {
+    /// A record, and its length with its header.
+    Record(Vec<Change>, usize),
+    /// The log ends here, as it should.
+    End,
+    /// The last record was not written to its end.
+    Torn,
+    /// A record is not what was written, and others follow.
+    Damaged,
+}
+
+/// A record of these changes.
+pub(crate) fn encode(changes: &[Change]) -> Bytes {
+    let mut out = BytesMut::new();
+    out.put_bytes(0, HEADER_LEN);
+    changes
+        .iter()
+        .for_each(|change| put_change(&mut out, change));
+    let body = &out[HEADER_LEN..];
+    // A record is one request, which gRPC already keeps under 4 GiB.
+    let len = u32::try_from(body.len()).expect("a request is smaller than 4 GiB");
+    let checksum = crc32fast::hash(body);
+    out[..4].copy_from_slice(&len.to_le_bytes());
+    out[4..HEADER_LEN].copy_from_slice(&checksum.to_le_bytes());
+    out.freeze()
+}
+
+/// What a log goes on with.
+pub(crate) fn read(rest: &Bytes) -> Read {
+    if rest.is_empty() {
+        return Read::End;
+    }
+    let Some((header, body)) = rest.split_at_checked(HEADER_LEN) else {
+        return Read::Torn;
+    };
+    let mut header = header;
+    let (len, checksum) = (header.get_u32_le() as usize, header.get_u32_le());
+    let Some(record) = body.get(..len) else {
+        return Read::Torn;
+    };
+    let changes = (crc32fast::hash(record) == checksum && len > 0)
+        .then(|| changes(rest.slice_ref(record)))
+        .flatten();
+    match changes {
+        Some(changes) => Read::Record(changes, HEADER_LEN + len),
+        // After a power cut a file may be as long as it was to be, with nothing in it yet.
+        None if len == body.len() || rest.iter().all(|&byte| byte == 0) => Read::Torn,
+        None => Read::Damaged,
+    }
+}
+
+fn put_change(out: &mut BytesMut, change: &Change) {
+    match change {
+        Change::Put(entry) => {
+            out.put_u8(PUT);
+            out.put_u8(match entry.flavour {
+                Flavour::V1 => 1,
+                Flavour::V2 => 2,
+            });
+            put_bytes(out, entry.id.as_bytes());
+            put_bytes(out, entry.parent.as_bytes());
+            put_len(out, entry.vector.len());
+            entry.vector.iter().for_each(|&value| out.put_f32_le(value));
+            put_bytes(out, &entry.document);
+        }
+        Change::Delete(id) => {
+            out.put_u8(DELETE);
+            put_bytes(out, id.as_bytes());
+        }
+    }
+}
+
+fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
+    put_len(out, bytes.len());
+    out.put_slice(bytes);
+}
+
+fn put_len(out: &mut BytesMut, len: usize) {
+    out.put_u32_le(u32::try_from(len).expect("a part of a request is smaller than 4 GiB"));
+}
+
+fn changes(mut record: Bytes) -> Option<Vec<Change>> {
+    let mut changes = Vec::new();
+    while record.has_remaining() {
+        changes.push(change(&mut record)?);
+    }
+    Some(changes)
+}
+
+fn change(record: &mut Bytes) -> Option<Change> {
+    match record.try_get_u8().ok()? {
+        PUT => {
+            let flavour = match record.try_get_u8().ok()? {
+                1 => Flavour::V1,
+                2 => Flavour::V2,
+                _ => return None,
+            };
+            Some(Change::Put(Entry {
+                flavour,
+                id: text(record)?,
+                parent: text(record)?,
+                vector: vector(record)?,
+                document: bytes(record)?,
+            }))
+        }
+        DELETE => text(record).map(Change::Delete),
+        _ => None,
+    }
+}
+
+fn bytes(record: &mut Bytes) -> Option<Bytes> {
+    let len = record.try_get_u32_le().ok()? as usize;
+    (len <= record.len()).then(|| record.split_to(len))
+}
+
+fn text(record: &mut Bytes) -> Option<String> {
+    String::from_utf8(bytes(record)?.to_vec()).ok()
+}
+
+fn vector(record: &mut Bytes) -> Option<Vec<f32>> {
+    let len = record.try_get_u32_le().ok()? as usize;
+    let bytes = len.checked_mul(size_of::<f32>())?;
+    if bytes > record.len() {
+        return None;
+    }
+    let mut values = record.split_to(bytes);
+    Some((0..len).map(|_| values.get_f32_le()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Vec<Change> {
+        let entry = Entry {
+            id: "a-0".to_owned(),
+            parent: "a".to_owned(),
+            vector: vec![0.5, -1.0],
+            flavour: Flavour::V2,
+            document: Bytes::from_static(b"doc"),
+        };
+        vec![Change::Delete("old".to_owned()), Change::Put(entry)]
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bytes = encode(&record());
+        assert_eq!(read(&bytes), Read::Record(record(), bytes.len()));
+        assert_eq!(read(&Bytes::new()), Read::End);
+    }
+
+    #[test]
+    fn wherever_a_record_is_torn_it_is_seen() {
+        let whole = encode(&record());
+        for len in 1..whole.len() {
+            assert_eq!(read(&whole.slice(..len)), Read::Torn, "{len} bytes");
+        }
+        assert_eq!(read(&Bytes::from(vec![0; 100])), Read::Torn);
+    }
+
+    #[test]
+    fn a_changed_byte_is_torn_at_the_end_and_damage_before_it() {
+        let whole = encode(&record());
+        for place in HEADER_LEN..whole.len() {
+            let mut bytes = whole.to_vec();
+            bytes[place] ^= 1;
+            assert_eq!(read(&bytes.clone().into()), Read::Torn, "byte {place}");
+            bytes.extend_from_slice(&whole);
+            assert_eq!(read(&bytes.into()), Read::Damaged, "byte {place}");
+        }
+    }
+}

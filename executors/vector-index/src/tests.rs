@@ -1,0 +1,212 @@
+use std::path::Path;
+
+use flow_executor::testing::{self, Loaded, Setup};
+use flow_executor::{Failure, Workers};
+
+use super::*;
+
+fn load(workspace: Option<&Path>, with: &Value) -> Result<Loaded, LoadError> {
+    testing::load_as::<VectorIndex>(Setup {
+        with: with.as_object().unwrap().clone(),
+        workspace: workspace.map(Path::to_owned),
+        ..Setup::default()
+    })
+}
+
+fn doc_of(flavour: Flavour, id: &str, vector: &[f32]) -> Document {
+    let mut doc = Document::of_flavour(flavour);
+    doc.set_id(id);
+    doc.set_text(format!("text of {id}"));
+    doc.set_tags(json!({"from": id}).as_object().unwrap());
+    doc.set_embedding(&Tensor::vector(vector));
+    doc
+}
+
+fn doc(id: &str, vector: &[f32]) -> Document {
+    doc_of(Flavour::V1, id, vector)
+}
+
+fn call(index: &Loaded, endpoint: &str, docs: &[Document]) -> Result<DocumentArray, Failure> {
+    index.call(endpoint, docs.iter().cloned().collect())
+}
+
+/// Matches of one query.
+fn matches(index: &Loaded, query: Document) -> Vec<Document> {
+    let mut found = call(index, "/search", &[query]).unwrap();
+    std::mem::take(found[0].matches_mut().unwrap())
+}
+
+fn ids(docs: &[Document]) -> Vec<String> {
+    docs.iter().map(Document::id).collect()
+}
+
+fn count(index: &Loaded) -> Value {
+    let status = index.results("/status", DocumentArray::new(), Map::new());
+    status.unwrap()["count"].clone()
+}
+
+#[test]
+fn matches_come_back_with_what_was_indexed_and_their_score_in_either_flavour() {
+    for (stored, asked) in [
+        (Flavour::V1, Flavour::V1),
+        (Flavour::V2, Flavour::V2),
+        (Flavour::V1, Flavour::V2),
+        (Flavour::V2, Flavour::V1),
+    ] {
+        let index = load(None, &json!({})).unwrap();
+        let docs = [
+            doc_of(stored, "near", &[1.0, 0.0]),
+            doc_of(stored, "far", &[-1.0, 0.0]),
+        ];
+        let back = call(&index, "/index", &docs).unwrap();
+        assert_eq!(&*back, docs, "documents pass as they are");
+        let found = matches(&index, doc_of(asked, "q", &[2.0, 0.0]));
+        assert_eq!(ids(&found), ["near", "far"]);
+        assert_eq!(found[0].flavour(), asked);
+        assert_eq!(found[0].text(), "text of near");
+        assert_eq!(found[0].tags()["from"], "near");
+        assert_eq!(found[0].embedding().map(|it| it.len()), None);
+        assert_eq!(found[0].score(SCORE), Some(1.0));
+        assert_eq!(found[1].score(SCORE), Some(-1.0));
+    }
+}
+
+#[test]
+fn a_document_in_parts_is_found_by_its_parts_and_deleted_whole() {
+    let index = load(None, &json!({})).unwrap();
+    let mut whole = doc("d", &[1.0, 0.0]);
+    for (place, vector) in [[0.0, 1.0], [0.5, 0.5]].iter().enumerate() {
+        let mut chunk = doc(&format!("d-{place}"), vector);
+        chunk.set_parent_id("d");
+        whole.chunks_mut().unwrap().push(chunk);
+    }
+    call(&index, "/index", &[whole.clone(), doc("e", &[1.0, 0.1])]).unwrap();
+    let found = matches(&index, doc("q", &[0.0, 1.0]));
+    assert_eq!(ids(&found), ["d-0", "d-1", "e"]);
+    assert_eq!(found[0].parent_id(), "d");
+    assert_eq!(found[0].adjacency(), 1);
+    call(
+        &index,
+        "/delete",
+        &[Document::decode(Flavour::V1, whole.encode()).unwrap()],
+    )
+    .unwrap();
+    assert_eq!(ids(&matches(&index, doc("q", &[0.0, 1.0]))), ["e"]);
+    let ids = json!({"ids": ["e"]}).as_object().unwrap().clone();
+    index
+        .call_with("/delete", DocumentArray::new(), ids)
+        .unwrap();
+    assert_eq!(count(&index), 0);
+}
+
+#[test]
+fn a_request_says_how_many_matches_it_wants() {
+    let index = load(None, &json!({"top_k": 2})).unwrap();
+    let docs: Vec<Document> = (0..5u8)
+        .map(|it| doc(&it.to_string(), &[1.0, f32::from(it)]))
+        .collect();
+    call(&index, "/index", &docs).unwrap();
+    assert_eq!(matches(&index, doc("q", &[1.0, 0.0])).len(), 2);
+    for name in ["top_k", "limit"] {
+        let parameters = json!({name: 4}).as_object().unwrap().clone();
+        let queries = [doc("q", &[1.0, 0.0])].into_iter().collect();
+        let mut found = index.call_with("/search", queries, parameters).unwrap();
+        assert_eq!(found[0].matches_mut().unwrap().len(), 4);
+    }
+}
+
+#[track_caller]
+fn check_refused(outcome: Result<DocumentArray, Failure>, part: &str) {
+    let failure = outcome.unwrap_err();
+    assert_eq!(failure.code(), flow_core::Code::BadRequest);
+    assert!(failure.message().contains(part), "{failure}");
+}
+
+#[test]
+fn what_cannot_be_indexed_or_searched_is_told_and_changes_nothing() {
+    let index = load(None, &json!({})).unwrap();
+    call(&index, "/index", &[doc("a", &[1.0, 0.0])]).unwrap();
+    let short = [doc("b", &[0.5, 0.5]), doc("c", &[1.0])];
+    let expected = "document `c` has 1 values, but the index has vectors of 2";
+    check_refused(call(&index, "/index", &short), expected);
+    check_refused(
+        call(&index, "/index", &[doc("n", &[f32::NAN, 0.0])]),
+        "not all of it is finite",
+    );
+    check_refused(call(&index, "/search", &[doc("q", &[1.0])]), "has 1 values");
+    check_refused(
+        call(&index, "/search", &[Document::from_text("q")]),
+        "an encoder has to come before the index",
+    );
+    assert_eq!(count(&index), 1);
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = json!({});
+    let index = load(Some(folder.path()), &with).unwrap();
+    let docs = ["a", "b", "c"].map(|id| doc(id, &[1.0, 0.5]));
+    call(&index, "/index", &docs).unwrap();
+    call(&index, "/delete", &docs[1..2]).unwrap();
+    let error = load(Some(folder.path()), &with).err().unwrap().to_string();
+    assert!(error.contains("another process keeps its index"), "{error}");
+    drop(index);
+    let index = reloaded(folder.path(), &with);
+    assert_eq!(index.facts()["entries"], "2");
+    let found = matches(&index, doc("q", &[1.0, 0.5]));
+    assert_eq!(ids(&found), ["a", "c"]);
+    assert_eq!(found[0].text(), "text of a");
+}
+
+/// The thread of the index before ends by itself, and leaves the folder then.
+fn reloaded(folder: &Path, with: &Value) -> Loaded {
+    loop {
+        match load(Some(folder), with) {
+            Ok(index) => return index,
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("another process keeps its index"), "{text}");
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_that_tells_mostly_of_what_is_gone_is_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = json!({"sync": false});
+    let index = load(Some(folder.path()), &with).unwrap();
+    let direction = |it: u16| {
+        let angle = f32::from(it) * 0.002;
+        [angle.cos(), angle.sin()]
+    };
+    let docs: Vec<Document> = (0..1200)
+        .map(|it| doc(&it.to_string(), &direction(it)))
+        .collect();
+    call(&index, "/index", &docs).unwrap();
+    let bytes = |index: &Loaded| {
+        let status = index.results("/status", DocumentArray::new(), Map::new());
+        status.unwrap()["log_bytes"].as_u64().unwrap()
+    };
+    let before = bytes(&index);
+    call(&index, "/delete", &docs[..1100]).unwrap();
+    assert!(bytes(&index) * 5 < before);
+    let kept = ids(&matches(&index, doc("q", &direction(1199))));
+    assert_eq!(kept[..2], ["1199", "1198"]);
+    drop(index);
+    let index = reloaded(folder.path(), &with);
+    assert_eq!(count(&index), 100);
+    assert_eq!(ids(&matches(&index, doc("q", &direction(1199)))), kept);
+}
+
+#[test]
+fn one_thread_keeps_an_index() {
+    let two = testing::load_as::<VectorIndex>(Setup {
+        workers: Workers::Number(2.try_into().unwrap()),
+        ..Setup::default()
+    });
+    let error = two.err().unwrap().to_string();
+    assert!(error.contains("it works on one thread only"), "{error}");
+}
