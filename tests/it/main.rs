@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod bad_luck;
+mod chaos;
 mod cli;
 mod docker;
 mod encode;

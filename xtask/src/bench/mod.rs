@@ -5,6 +5,7 @@
 //! `tests/load/README.md`. Systems take turns within each round, so that a machine that grows slow
 //! is slow for all of them; figures are medians.
 
+mod chaos;
 mod corpus;
 mod gateway;
 mod h2load;
@@ -53,6 +54,8 @@ enum Subject {
     Memory,
     /// From `flow up` to ready.
     Start,
+    /// Times of requests while processes are killed, replaced, made more and made fewer.
+    Chaos,
     /// All of them, one after another.
     All,
 }
@@ -75,6 +78,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Nodes, nodes::measure),
     (Subject::Memory, memory::measure),
     (Subject::Start, start::measure),
+    (Subject::Chaos, chaos::measure),
 ];
 
 /// What the subjects share.
