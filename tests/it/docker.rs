@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use flow_tests::{Program, flow_command};
 
-const BASE: &str = "flow-test-base";
+pub(crate) const BASE: &str = "flow-test-base";
 const IMAGE: &str = "flow-test";
 
 /// What a dynamically linked program of ours needs.
@@ -33,7 +33,7 @@ fn text(output: &Output) -> String {
 }
 
 #[track_caller]
-fn must(arguments: &[&str]) -> String {
+pub(crate) fn must(arguments: &[&str]) -> String {
     let output = docker(arguments);
     assert!(
         output.status.success(),
@@ -44,7 +44,7 @@ fn must(arguments: &[&str]) -> String {
 }
 
 /// Whether there is an engine, and this machine is like the base we make.
-fn can_run() -> bool {
+pub(crate) fn can_run() -> bool {
     let engine = Command::new("docker")
         .arg("info")
         .stdout(Stdio::null())
@@ -59,7 +59,7 @@ fn can_run() -> bool {
 }
 
 /// An image with the libraries and nothing else.
-fn make_base(folder: &Path) {
+pub(crate) fn make_base(folder: &Path) {
     for library in LIBRARIES {
         let copy = folder.join(library.trim_start_matches('/'));
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
@@ -104,7 +104,7 @@ fn build(folder: &Path) {
 }
 
 /// A container that is removed when the test ends, however it ends.
-struct Container(String);
+pub(crate) struct Container(pub(crate) String);
 
 impl Drop for Container {
     fn drop(&mut self) {

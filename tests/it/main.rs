@@ -17,6 +17,7 @@ mod joins;
 mod large_messages;
 mod processes;
 mod readme;
+mod scaffold;
 mod stock_clients;
 mod stock_executors;
 mod stock_gateways;

@@ -5,7 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::cmd::{
-    change, check, completions, executor, export, gateway, logs, model, ping, plot, post, ps, up,
+    announce, change, check, completions, executor, export, gateway, hub, logs, model, new, ping,
+    plot, post, ps, up,
 };
 use crate::log::LogArgs;
 
@@ -55,8 +56,14 @@ pub(crate) enum Command {
     Ping(ping::Ping),
     /// Start only the gateway, for executors that run elsewhere.
     Gateway(gateway::Gateway),
-    /// Start one of the built-in executors.
+    /// Start one executor: a built-in one, or a folder's.
     Executor(executor::Executor),
+    /// Write an executor or a flow to begin with.
+    #[command(subcommand)]
+    New(new::New),
+    /// What Jina's users know under this name.
+    #[command(subcommand)]
+    Hub(hub::Hub),
     /// Fetch, list and find models.
     #[command(subcommand)]
     Model(model::Model),
@@ -65,6 +72,9 @@ pub(crate) enum Command {
     Export(export::Export),
     /// Print a script that teaches a shell to complete flow's commands.
     Completions(completions::Completions),
+    /// Say that another process is ready.
+    #[command(hide = true)]
+    Announce(announce::Announce),
 }
 
 #[cfg(test)]

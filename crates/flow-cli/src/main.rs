@@ -2,7 +2,8 @@
 //!
 //! `args.rs` says what can be typed, `cmd/` holds one file for each command. What they share stands
 //! beside this file: `shell.rs` (what the process was started with), `output.rs` (every byte that is
-//! printed), `exit.rs` (the exit codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `table.rs`; `places.rs`
+//! printed), `exit.rs` (the exit codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `table.rs`,
+//! `folder.rs` (what an executor's path points at), `places.rs`
 //! and `control.rs` (running flows: where, and how to talk to them).
 
 mod args;
@@ -13,6 +14,7 @@ mod connect;
 mod control;
 mod exit;
 mod flow_file;
+mod folder;
 mod log;
 mod output;
 mod places;

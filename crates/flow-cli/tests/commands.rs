@@ -127,7 +127,7 @@ fn what_is_typed_wrongly_is_bad_usage() {
         &["executor", "--uses", "echoo"],
         2,
         "",
-        "similar value exists: 'echo'",
+        "`echoo` is no executor; built in are `echo`, ",
     );
     check(&["ping", "grpcs://h:1"], 2, "", "TLS");
 }

@@ -218,10 +218,7 @@ fn a_path_that_leads_nowhere_is_bad_usage() {
     let output = output("jtype: Flow\nexecutors: [{name: a, uses: ./no}]", &[]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert_eq!(
-        said,
-        "flow: cannot find what `a` uses: there is no `./no`\n"
-    );
+    assert_eq!(said, "flow: cannot run what `a` uses: there is no `./no`\n");
 }
 
 #[test]

@@ -136,18 +136,28 @@ impl Invocation {
 impl Programs {
     fn resolve(&self, uses: &Uses) -> Invocation {
         match uses {
-            Uses::Named(name) if self.built_in.contains(name) => {
-                let mut it = Invocation::new(self.flow.clone());
-                it.arguments.push("executor".to_owned());
-                it.argument("--uses", name);
-                it
-            }
+            Uses::Named(name) if self.built_in.contains(name) => self.own_executor(name),
             Uses::Named(name) => Invocation {
                 remedy: Some(self.known()),
                 ..Invocation::new(name.into())
             },
+            // A config that is not read before the start is an executor's in Python; flow starts it.
+            Uses::Path(path)
+                if path
+                    .extension()
+                    .is_some_and(|it| it == "yml" || it == "yaml") =>
+            {
+                self.own_executor(&path.to_string_lossy())
+            }
             Uses::Path(path) => Invocation::new(path.clone()),
         }
+    }
+
+    fn own_executor(&self, uses: &str) -> Invocation {
+        let mut it = Invocation::new(self.flow.clone());
+        it.arguments.push("executor".to_owned());
+        it.argument("--uses", uses);
+        it
     }
 
     fn known(&self) -> String {
@@ -226,6 +236,10 @@ mod tests {
         check(
             &local(Uses::Path("./mine".into())),
             &format!("./mine {rest}"),
+        );
+        check(
+            &local(Uses::Path("./mine/config.yml".into())),
+            &format!("/bin/flow executor --uses ./mine/config.yml {rest}"),
         );
     }
 

@@ -29,6 +29,9 @@ pub struct ExecutorConfig {
     pub batching: IndexMap<String, Batching>,
     /// Folder it may keep its files in.
     pub workspace: Option<PathBuf>,
+    /// It names modules of Python (`py_modules`): the rest of the file is for Jina to read, and is not
+    /// told here.
+    pub is_python: bool,
 }
 
 impl ExecutorConfig {
@@ -61,7 +64,14 @@ fn parse(
     variables: &Variables,
     findings: &mut Findings,
 ) -> Result<ExecutorConfig, SyntaxError> {
-    let root = substitute(yaml::parse(text)?, variables, findings);
+    let root = yaml::parse(text)?;
+    if names_python(&root) {
+        return Ok(ExecutorConfig {
+            is_python: true,
+            ..ExecutorConfig::default()
+        });
+    }
+    let root = substitute(root, variables, findings);
     root.report_duplicates(findings);
     Ok(read(&root, findings))
 }
@@ -91,6 +101,7 @@ pub(crate) fn read(root: &yaml::Node, findings: &mut Findings) -> ExecutorConfig
         workspace: section
             .value("workspace", findings, read::text)
             .map(|at| at.value.into()),
+        is_python: false,
     }
 }
 
@@ -140,6 +151,12 @@ fn kebab(jtype: &str) -> String {
         name.extend(letter.to_lowercase());
     }
     name
+}
+
+/// Jina takes `py_modules` at the top and, as it wrote them once, under `metas`.
+fn names_python(root: &yaml::Node) -> bool {
+    let names = |node: &yaml::Node| node.get("py_modules").is_some();
+    names(root) || root.get("metas").is_some_and(names)
 }
 
 #[cfg(test)]

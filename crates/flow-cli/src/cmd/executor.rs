@@ -1,18 +1,28 @@
-//! `flow executor`: starts one of the built-in executors. What it does then is `flow-executor`'s.
+//! `flow executor`: starts one executor alone: a built-in one, or what a folder holds. What it does then is
+//! `flow-executor`'s, or Jina's.
 
+use std::convert::Infallible;
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use anyhow::Context;
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use flow_executor::ExecutorArgs;
+use flow_spec::ExecutorConfig;
+use serde_json::json;
 
-use crate::builtin::{self, BUILTIN};
+use crate::builtin::{self, BUILTIN, Builtin};
+use crate::exit::BadUsage;
+use crate::folder::python::{Jina, become_jina};
+use crate::folder::{self, Found, package};
 use crate::shell::Shell;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
   flow executor --uses echo --port 54400
+  flow executor --uses ./my-executor --port 54400
   flow executor --uses sentence-encoder --uses-with device:cpu --uses-with normalize:true
   flow executor --uses sentence-encoder --uses-with '{\"model\": \"all-MiniLM-L6-v2\"}'";
 
@@ -20,9 +30,8 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Executor {
-    /// Which of the built-in executors
-    #[arg(long, value_name = "NAME", hide_possible_values = true)]
-    #[arg(value_parser = PossibleValuesParser::new(BUILTIN.iter().map(|it| it.name)))]
+    /// A built-in executor, or the path of a program, of an executor's folder or of its config.yml
+    #[arg(long, value_name = "NAME|PATH")]
     uses: String,
     #[command(flatten)]
     args: ExecutorArgs,
@@ -34,21 +43,131 @@ fn after_help() -> String {
 
 /// Serves until a signal ends it. `run_with` starts a log too, but the first one counts: ours knows
 /// `--log-level`.
-pub(crate) fn run(executor: Executor, shell: &Shell) -> ExitCode {
+pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode> {
     shell.log.start(shell.wants_colour);
-    // clap lets nothing else pass.
-    let Some(builtin) = builtin::find(&executor.uses) else {
-        return ExitCode::from(2);
+    if let Some(builtin) = builtin::find(&executor.uses) {
+        return Ok(serve(builtin, executor.args, shell));
+    }
+    let uses = Path::new(&executor.uses);
+    let wrong = || {
+        let names = BUILTIN.iter().map(|it| format!("`{}`", it.name));
+        let names = names.collect::<Vec<_>>().join(", ");
+        BadUsage(format!(
+            "`{}` is no executor; built in are {names}",
+            executor.uses
+        ))
     };
+    match folder::look(uses, &[Path::new("")], shell, &|_| {}).with_context(wrong)? {
+        Found::Named(config) => named(config, executor.args, shell),
+        Found::Program(path) => {
+            let config = ExecutorConfig::default();
+            never(become_program(&path, &config, &executor.args, shell))
+        }
+        Found::Package { manifest, config } => {
+            let path = package::build(&manifest, &folder::name(&config), shell)?;
+            never(become_program(&path, &config, &executor.args, shell))
+        }
+        Found::Python(config) => {
+            let jina = Jina::find(&config, |name| shell.variable(name))?;
+            never(become_jina(&jina, &config, &executor.args, shell))
+        }
+    }
+}
+
+/// What another program has taken the place of does not come back.
+fn never(outcome: anyhow::Result<Infallible>) -> anyhow::Result<ExitCode> {
+    outcome.map(|never| match never {})
+}
+
+fn named(config: ExecutorConfig, args: ExecutorArgs, shell: &Shell) -> anyhow::Result<ExitCode> {
+    let name = folder::name(&config);
+    match builtin::find(&name) {
+        Some(builtin) => Ok(serve(builtin, under(config, args), shell)),
+        None => never(become_program(Path::new(&name), &config, &args, shell)),
+    }
+}
+
+fn serve(builtin: &Builtin, args: ExecutorArgs, shell: &Shell) -> ExitCode {
     let unset = |variable: &&(&str, &str)| shell.variable(variable.0).is_none();
     let missing: Vec<_> = builtin.variables.iter().filter(unset).copied().collect();
     if missing.is_empty() {
-        return (builtin.run)(executor.args);
+        return (builtin.run)(args);
     }
     // Comes back only if it failed: then the executor runs slower, and no worse.
     let error = begin_again(missing);
     tracing::warn!(%error, "the process cannot be started with its variables");
-    (builtin.run)(executor.args)
+    (builtin.run)(args)
+}
+
+/// What was typed counts before the config's word, key by key: later values win.
+fn under(config: ExecutorConfig, mut args: ExecutorArgs) -> ExecutorArgs {
+    let [with, metas, requests, batching] = texts(&config);
+    let before = |values: &mut Vec<String>, text| values.splice(0..0, text).for_each(drop);
+    before(&mut args.uses_with, with);
+    before(&mut args.uses_metas, metas);
+    before(&mut args.uses_requests, requests);
+    before(&mut args.uses_dynamic_batching, batching);
+    args.workspace = args.workspace.or(config.workspace);
+    args
+}
+
+/// What a config says, as arguments with these keys.
+const KEYS: [&str; 4] = [
+    "--uses-with",
+    "--uses-metas",
+    "--uses-requests",
+    "--uses-dynamic-batching",
+];
+
+/// A config's parts as JSON, in the order of [`KEYS`]; none where there is nothing to say.
+fn texts(config: &ExecutorConfig) -> [Option<String>; 4] {
+    let requests = json!(config.requests);
+    let parts = [
+        json!(config.with),
+        json!(config.metas),
+        requests,
+        json!(config.batching),
+    ];
+    parts.map(|part| (part != json!({})).then(|| part.to_string()))
+}
+
+/// A program of its own takes this process's place, with what its config says and what was typed.
+fn become_program(
+    program: &Path,
+    config: &ExecutorConfig,
+    args: &ExecutorArgs,
+    shell: &Shell,
+) -> anyhow::Result<Infallible> {
+    let mut command = Command::new(program);
+    if let (Some(folder), None) = (&config.workspace, &args.workspace) {
+        command.arg("--workspace").arg(folder);
+    }
+    for (key, text) in KEYS.into_iter().zip(texts(config)) {
+        command.args(text.iter().flat_map(|text| [key, text]));
+    }
+    let error = command
+        .args(others(std::env::args_os().skip(1)))
+        .env("FLOW_LOG", &shell.log.filter)
+        .exec();
+    Err(error).with_context(|| format!("cannot run `{}`", program.display()))
+}
+
+/// What was typed, without what is this program's own.
+fn others(mut typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    const OURS: &[&str] = &["--uses", "--log-level"];
+    let mut others = Vec::new();
+    let mut is_command = true;
+    while let Some(argument) = typed.next() {
+        let text = argument.to_string_lossy();
+        if is_command && text == "executor" {
+            is_command = false;
+        } else if OURS.contains(&&*text) {
+            typed.next();
+        } else if !OURS.iter().any(|own| text.starts_with(&format!("{own}="))) {
+            others.push(argument);
+        }
+    }
+    others
 }
 
 /// The same program with the same arguments takes this process's place, its number included.
@@ -59,5 +178,18 @@ fn begin_again(variables: Vec<(&str, &str)>) -> std::io::Error {
             .envs(variables)
             .exec(),
         Err(error) => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_program_is_told_all_but_what_is_ours() {
+        let line = "--log-level debug executor --uses=./x --name executor --port 5 --log json";
+        let typed = line.split(' ').map(OsString::from);
+        let told = others(typed).join(" ".as_ref());
+        assert_eq!(told, "--name executor --port 5 --log json");
     }
 }

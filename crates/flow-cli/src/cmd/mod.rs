@@ -1,13 +1,16 @@
 //! The commands. Each file holds a command's options and what it does.
 
+pub(crate) mod announce;
 pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod executor;
 pub(crate) mod export;
 pub(crate) mod gateway;
+pub(crate) mod hub;
 pub(crate) mod logs;
 pub(crate) mod model;
+pub(crate) mod new;
 pub(crate) mod ping;
 pub(crate) mod plot;
 pub(crate) mod post;
@@ -38,7 +41,10 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
         Command::Ping(ping) => block_on(ping::run(ping, shell))?,
         Command::Gateway(gateway) => block_on(gateway::run(gateway, shell))?,
         // An executor's process has a runtime and an end of its own.
-        Command::Executor(executor) => return Ok(executor::run(executor, shell)),
+        Command::Executor(executor) => return executor::run(executor, shell),
+        Command::Announce(announce) => block_on(announce::run(announce))?,
+        Command::New(new) => new::run(new, shell)?,
+        Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
         Command::Export(export) => export::run(&export)?,
         Command::Completions(completions) => completions::run(&completions)?,

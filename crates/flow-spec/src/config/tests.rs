@@ -48,13 +48,19 @@ fn a_config_names_its_executor() {
 #[test]
 fn a_config_is_read_as_strictly_as_a_flow() {
     check_problem(
-        "jtype: A\nwiht: {}\npy_modules: [a.py]\ndynamic_batching: {/x: {time: 1}}",
-        "`config.yml` has 3 problems\n\
+        "jtype: A\nwiht: {}\ndynamic_batching: {/x: {time: 1}}",
+        "`config.yml` has 2 problems\n\
          \x20 2:1   wiht                      `wiht` is not a key of an executor's config; did you mean `with`?\n\
-         \x20 3:1   py_modules                `py_modules` is not supported: flow runs no Python; start the \
-         executor with Jina and add it as `external`\n\
-         \x20 4:25  dynamic_batching./x.time  `time` is not an option of dynamic batching",
+         \x20 3:25  dynamic_batching./x.time  `time` is not an option of dynamic batching",
     );
+}
+
+#[test]
+fn an_executor_in_python_is_for_jina_to_read() {
+    let check = |text: &str| assert!(load(text).unwrap().0.is_python, "{text}");
+    check("jtype: A\npy_modules: [a.py]\nwith:\n  a: ${{ ENV.NOT_SET }}\nof_jina_s: 1");
+    check("jtype: A\nmetas:\n  py_modules: a.py");
+    assert!(!load("jtype: A\nmetas: {name: a}").unwrap().0.is_python);
 }
 
 #[test]

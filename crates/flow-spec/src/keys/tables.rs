@@ -46,6 +46,8 @@ const OFF: &[&str] = &["false"];
 const ON_OR_OFF: &[&str] = &["false", "true"];
 const NO_PYTHON: &str =
     "flow runs no Python; start the executor with Jina and add it as `external`";
+const IN_A_FILE: &str =
+    "flow loads no Python itself; name the executor's folder or `config.yml` under `uses`";
 const NO_HUB: &str = "flow fetches no executors from Jina's hub";
 const NO_HEAD: &str = "it belongs to Jina's head processes, and flow has none";
 const NO_STACKS: &str = "flow's log holds no stack traces of Python";
@@ -73,7 +75,7 @@ pub(super) const TOP_KEYS: &[Key] = &[
     alias("deployments", "executors"),
     alias("pods", "executors"),
     idle("jcloud", "it is for a service that flow does not use"),
-    never("py_modules", &[], NO_PYTHON),
+    never("py_modules", &[], IN_A_FILE),
 ];
 
 pub(super) const FLOW: &[Key] = &[
@@ -254,7 +256,7 @@ pub(super) const EXECUTOR: &[Key] = &[
     never("reload", OFF, NO_CODE),
     later("tls", OFF),
     later("raft_configuration", &[]),
-    never("py_modules", &[], NO_PYTHON),
+    never("py_modules", &[], IN_A_FILE),
     never("install_requirements", OFF, NO_HUB),
     never("force_update", OFF, NO_HUB),
     never("force", OFF, NO_HUB),
@@ -456,7 +458,7 @@ pub(super) const DEPLOYMENT_KEYS: &[Key] = &[
         "How it finds its place.",
     ),
     idle("jcloud", "it is for a service that flow does not use"),
-    never("py_modules", &[], NO_PYTHON),
+    never("py_modules", &[], IN_A_FILE),
 ];
 
 pub(super) const GATEWAY_CONFIG_KEYS: &[Key] = &[
@@ -487,7 +489,7 @@ pub(super) const CONFIG_KEYS: &[Key] = &[
         Shape::Batching,
         "Endpoint or method → how requests share calls.",
     ),
-    never("py_modules", &[], NO_PYTHON),
+    never("py_modules", &[], IN_A_FILE),
 ];
 
 pub(super) const BATCHING_KEYS: &[Key] = &[

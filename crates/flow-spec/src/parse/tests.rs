@@ -270,7 +270,7 @@ fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
 fn refused_keys_say_why() {
     check_entry_problem(
         "py_modules: [a.py]",
-        "`py_modules` is not supported: flow runs no Python; start the executor with Jina and add it as `external`",
+        "`py_modules` is not supported: flow loads no Python itself; name the executor's folder or `config.yml` under `uses`",
     );
     check_entry_problem(
         "connection_list: x",
@@ -338,7 +338,7 @@ fn what_flow_does_not_run_says_why() {
         ),
         (
             "exec.py",
-            "`exec.py` is a Python file, and flow runs no Python; start it with Jina and add it as `external`",
+            "`exec.py` is a Python file, and flow loads no Python itself; name the executor's folder or its `config.yml`",
         ),
         ("[a]", "must be a program, a folder or a config, is a list"),
         ("5", "must be a text, is `5`"),

@@ -77,9 +77,9 @@ fn is_path(text: &str) -> bool {
 /// Why flow cannot run it, and what to do instead.
 fn refusal(text: &str) -> Option<(&'static str, &'static str)> {
     const INSTEAD: &str = "name a program or a folder";
-    const PYTHON: &str = "start it with Jina and add it as `external`";
+    const PYTHON: &str = "name the executor's folder or its `config.yml`";
     if text.to_ascii_lowercase().ends_with(".py") {
-        return Some(("is a Python file, and flow runs no Python", PYTHON));
+        return Some(("is a Python file, and flow loads no Python itself", PYTHON));
     }
     let (scheme, _) = text.split_once("://")?;
     Some(match scheme {

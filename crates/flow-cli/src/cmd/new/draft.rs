@@ -1,0 +1,239 @@
+//! All that is to be known before anything is written.
+
+use std::io::{self, IsTerminal};
+
+use clap::{Args, ValueEnum};
+
+use super::dialog::Dialog;
+use super::name::Name;
+use super::source;
+use crate::exit::BadUsage;
+
+/// The language of an executor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Language {
+    /// A package for flow's own SDK.
+    #[default]
+    Rust,
+    /// A module for the stock Jina SDK.
+    Python,
+}
+
+/// What its image is made for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum Dockerfile {
+    /// No image.
+    #[default]
+    None,
+    /// A machine without a GPU.
+    Cpu,
+    /// A GPU of NVIDIA's.
+    #[value(aliases = ["torch-gpu", "tf-gpu", "jax-gpu"])]
+    Cuda,
+}
+
+/// What `flow new executor` and `flow new flow` may be told.
+#[derive(Debug, Args)]
+pub(crate) struct Wishes {
+    /// Language of the executor
+    #[arg(long, value_enum)]
+    lang: Option<Language>,
+    /// What it does, in a line
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Words to find it by
+    #[arg(long, value_name = "WORD,...", value_delimiter = ',')]
+    keywords: Option<Vec<String>>,
+    /// Where its project lives
+    #[arg(long)]
+    url: Option<String>,
+    /// Write a Dockerfile for this kind of machine
+    #[arg(long, value_enum, value_name = "none|cpu|cuda")]
+    #[arg(hide_possible_values = true)]
+    dockerfile: Option<Dockerfile>,
+    /// What it is built against: a checkout of flow, or a URL that git can fetch [default: the checkout
+    /// that this program was built in, else flow's repository]
+    #[arg(long, value_name = "PATH|URL")]
+    flow_source: Option<String>,
+    /// Ask nothing
+    #[arg(long, short)]
+    yes: bool,
+    /// Ask about everything, as `jina hub new` has it
+    #[arg(long, hide = true)]
+    advance_configuration: bool,
+}
+
+impl Wishes {
+    /// Whether there is somebody to ask, and questions are welcome.
+    pub(super) fn may_ask(&self) -> bool {
+        !self.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+}
+
+/// What is to be written.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) name: Name,
+    pub(super) language: Language,
+    pub(super) description: String,
+    pub(super) keywords: Vec<String>,
+    pub(super) url: String,
+    pub(super) dockerfile: Dockerfile,
+    /// The dependency on the SDK, as Cargo.toml has it; empty for Python.
+    pub(super) source: String,
+}
+
+/// What an executor does of which nobody has said so.
+const DESCRIPTION_DEFAULT: &str = "Greets every text.";
+
+impl Draft {
+    /// Asks for what the wishes leave open: the rarer things only after a further question.
+    pub(super) fn new(name: Name, wishes: Wishes, dialog: &mut Dialog<'_>) -> anyhow::Result<Self> {
+        let language = match wishes.lang {
+            Some(language) => language,
+            None => dialog.answer("Language, rust or python", None, "rust", word)?,
+        };
+        let source = match language {
+            Language::Rust => source::dependency(wishes.flow_source.as_deref())?,
+            Language::Python => String::new(),
+        };
+        let more = wishes.advance_configuration
+            || dialog.agrees("Dockerfile, description, keywords and address too? y/n")?;
+        if !more {
+            dialog.end();
+        }
+        let dockerfile = match wishes.dockerfile {
+            Some(dockerfile) => dockerfile,
+            None => dialog.answer("Dockerfile: none, cpu or cuda", None, "none", word)?,
+        };
+        let line = |text: &str| plain(text);
+        let keywords = wishes.keywords.map(|words| words.join(","));
+        Ok(Self {
+            name,
+            language,
+            description: dialog.answer(
+                "What it does, in a line",
+                wishes.description.as_deref(),
+                DESCRIPTION_DEFAULT,
+                line,
+            )?,
+            keywords: dialog.answer(
+                "Keywords, with commas between",
+                keywords.as_deref(),
+                "",
+                words,
+            )?,
+            url: dialog.answer("Address of its project", wishes.url.as_deref(), "", line)?,
+            dockerfile,
+            source,
+        })
+    }
+}
+
+/// One of an option's words.
+fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, true).map_err(|_| {
+        let known = T::value_variants().iter().filter_map(T::to_possible_value);
+        let known: Vec<String> = known.map(|it| format!("`{}`", it.get_name())).collect();
+        format!("`{text}` is none of {}", known.join(", "))
+    })
+}
+
+/// A text that stands as it is in Rust, Python, TOML, YAML and a Dockerfile.
+fn plain(text: &str) -> Result<String, String> {
+    let is_odd = |it: char| it.is_control() || matches!(it, '"' | '\\' | '$' | '@');
+    match text.trim().find(is_odd) {
+        Some(_) => Err(format!(
+            "`{}` should be one line, without any of \" \\ $ @",
+            text.escape_debug()
+        )),
+        None => Ok(text.trim().to_owned()),
+    }
+}
+
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let words = plain(text)?;
+    let words = words.split(',').map(str::trim);
+    Ok(words
+        .filter(|it| !it.is_empty())
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Why `--flow-source` is of no use.
+pub(super) fn bad_source(text: &str) -> anyhow::Error {
+    let why = "is no checkout of flow, and no URL";
+    BadUsage(format!("`--flow-source`: `{text}` {why}")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        wishes: Wishes,
+    }
+
+    const SOURCE: &str = "--flow-source=https://example.com/flow";
+
+    fn draft(options: &[&str], typed: Option<&str>) -> Result<String, String> {
+        let options = ["x", SOURCE].iter().chain(options);
+        let wishes = Typed::try_parse_from(options).map_err(|it| it.to_string())?;
+        let (mut input, mut screen) = (typed.unwrap_or("").as_bytes(), io::sink());
+        let mut dialog = Dialog::new(typed.is_some(), &mut input, &mut screen);
+        let name = Name::parse("MyExecutor").unwrap();
+        let made = Draft::new(name, wishes.wishes, &mut dialog).map_err(|it| it.to_string())?;
+        Ok(format!(
+            "{:?} {:?} {} {:?} {}",
+            made.language, made.dockerfile, made.description, made.keywords, made.url
+        ))
+    }
+
+    #[test]
+    fn options_say_everything_or_nothing() {
+        let check = |options: &[&str], expected: &str| {
+            assert_eq!(draft(options, None).as_deref(), Ok(expected));
+        };
+        check(&[], "Rust None Greets every text. [] ");
+        check(
+            &[
+                "--lang",
+                "python",
+                "--description",
+                "Shouts",
+                "--keywords",
+                "a, b",
+                "--url",
+                "x.org",
+            ],
+            "Python None Shouts [\"a\", \"b\"] x.org",
+        );
+        check(
+            &["--dockerfile", "torch-gpu"],
+            "Rust Cuda Greets every text. [] ",
+        );
+    }
+
+    #[test]
+    fn the_rarer_questions_come_after_a_further_one() {
+        let check = |typed: &str, expected: &str| {
+            assert_eq!(draft(&[], Some(typed)).as_deref(), Ok(expected));
+        };
+        check("\n\n", "Rust None Greets every text. [] ");
+        check("perl\npython\nn\n", "Python None Greets every text. [] ");
+        check(
+            "\ny\ncuda\nShouts\na,b\nx.org\n",
+            "Rust Cuda Shouts [\"a\", \"b\"] x.org",
+        );
+    }
+
+    #[test]
+    fn a_text_that_would_break_a_file_is_refused() {
+        let told = draft(&["--description", "a \"quoted\" word"], None).unwrap_err();
+        assert!(told.contains("without any of"), "{told}");
+    }
+}

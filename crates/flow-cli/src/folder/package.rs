@@ -1,0 +1,123 @@
+//! Builds an executor that is a package of Rust. Cargo's own progress goes to stderr.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::shell::Shell;
+
+/// Says with which profile of Cargo's executors are built.
+const PROFILE: &str = "FLOW_CARGO_PROFILE";
+
+/// What is run is meant to be fast.
+const PROFILE_DEFAULT: &str = "release";
+
+/// Builds the package and gives its program: the only one, or else the one called `name`.
+///
+/// # Errors
+///
+/// If there is no Cargo, the package does not build, or it has no program, or several and none of that
+/// name.
+pub(crate) fn build(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<PathBuf> {
+    let manifest = std::path::absolute(manifest)?;
+    let shown = manifest.display();
+    let profile = shell.variable(PROFILE);
+    let built = Command::new("cargo")
+        .args(["build", "--bins", "--message-format=json-render-diagnostics"])
+        .args(["--profile", profile.as_deref().unwrap_or(PROFILE_DEFAULT)])
+        .arg("--manifest-path")
+        .arg(&manifest)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| {
+            format!("`{shown}` is built with Cargo, which cannot be run; install Rust: https://rustup.rs")
+        })?;
+    anyhow::ensure!(built.status.success(), "`{shown}` does not build");
+    let programs = programs(&String::from_utf8_lossy(&built.stdout), &manifest);
+    choose(programs, name).with_context(|| format!("`{shown}` builds no executor"))
+}
+
+/// Names and paths of the package's own programs, from Cargo's messages.
+fn programs(messages: &str, manifest: &Path) -> Vec<(String, PathBuf)> {
+    let is_own = |message: &Value| {
+        let of = message["manifest_path"].as_str();
+        of.is_some_and(|of| same_file(Path::new(of), manifest))
+    };
+    let messages = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    messages
+        .filter(is_own)
+        .filter_map(|message| {
+            let path = message["executable"].as_str()?;
+            let name = message["target"]["name"].as_str()?;
+            Some((name.to_owned(), path.into()))
+        })
+        .collect()
+}
+
+/// Cargo may tell a path with its links resolved.
+fn same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    one == other || real(one) == real(other)
+}
+
+fn choose(mut programs: Vec<(String, PathBuf)>, name: &str) -> anyhow::Result<PathBuf> {
+    let at = match programs.len() {
+        0 => anyhow::bail!("it has no program (`src/main.rs`)"),
+        1 => 0,
+        _ => {
+            let at = programs.iter().position(|(it, _)| it == name);
+            let names = || programs.iter().map(|(it, _)| format!("`{it}`"));
+            at.with_context(|| {
+                let names: Vec<String> = names().collect();
+                format!("of its programs ({}) none is `{name}`", names.join(", "))
+            })?
+        }
+    };
+    Ok(programs.swap_remove(at).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(manifest: &str, name: &str, executable: &str) -> String {
+        serde_json::json!({
+            "reason": "compiler-artifact", "manifest_path": manifest,
+            "target": {"name": name}, "executable": executable,
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn the_packages_own_programs_are_found_in_cargos_messages() {
+        let messages = [
+            message("/p/Cargo.toml", "mine", "/t/mine"),
+            message("/dependency/Cargo.toml", "other", "/t/other"),
+            r#"{"reason": "compiler-artifact", "manifest_path": "/p/Cargo.toml", "executable": null}"#.to_owned(),
+            "what a build script wrote".to_owned(),
+        ];
+        let found = programs(&messages.join("\n"), Path::new("/p/Cargo.toml"));
+        assert_eq!(found, [("mine".to_owned(), "/t/mine".into())]);
+    }
+
+    #[test]
+    fn the_only_program_is_taken_or_the_one_of_that_name() {
+        let check = |names: &[&str], expected: Result<&str, &str>| {
+            let programs = names.iter().map(|it| ((*it).to_owned(), it.into()));
+            let chosen = choose(programs.collect(), "mine").map_err(|it| it.to_string());
+            assert_eq!(chosen, expected.map(PathBuf::from).map_err(str::to_owned));
+        };
+        check(&["any"], Ok("any"));
+        check(&["other", "mine"], Ok("mine"));
+        check(&[], Err("it has no program (`src/main.rs`)"));
+        check(
+            &["a", "b"],
+            Err("of its programs (`a`, `b`) none is `mine`"),
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! What `flow new` writes compiles, passes its tests, is run from its folder, and becomes an image.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use flow_tests::{Flavour, Program, eventually, flow_command, free_port, is_alive, send};
+use rustix::process::Signal;
+
+use crate::docker;
+
+/// The image of the executor that is written.
+const IMAGE: &str = "flow-test-written";
+
+/// Only the line that says that Jina's process is ready holds this.
+const PYTHON_READY: &str = "(language Python)";
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    root.to_owned()
+}
+
+/// Where written packages are built, so that what they stand on is built once.
+fn target() -> PathBuf {
+    root().join("target/written")
+}
+
+/// Packages are built as quickly as can be, with the versions that we are built with, which are there.
+fn cargo_s(command: &mut Command) -> &mut Command {
+    command
+        .env("FLOW_CARGO_PROFILE", "dev")
+        .env("CARGO_PROFILE_DEV_DEBUG", "none")
+        .env("CARGO_NET_OFFLINE", "true")
+        .env("CARGO_TARGET_DIR", target())
+}
+
+#[track_caller]
+fn run(command: Command) -> Program {
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+    program
+}
+
+/// `flow new` with these arguments, in this folder.
+fn new(folder: &Path, arguments: &[&str]) -> Program {
+    let mut command = flow_command();
+    command.current_dir(folder).arg("new").args(arguments);
+    run(command)
+}
+
+/// `flow up` of a file, and where it serves.
+fn up(mut command: Command, file: &Path) -> (Program, String) {
+    command.arg("up").arg(file).args(["--port", "0"]);
+    let program = Program::start(command);
+    program.line("ready after");
+    let local = program.line("  Local ");
+    let address = local.split_whitespace().last().unwrap();
+    let url = format!("grpc://{address}");
+    (program, url)
+}
+
+#[track_caller]
+fn is_greeted(url: &str, more: &[&str], expected: &str) {
+    let mut post = flow_command();
+    post.args(["post", url, "--on", "/greet", "--text", "world"]);
+    post.args(more);
+    let posted = run(post);
+    assert!(posted.stdout().contains(expected), "{}", posted.said());
+}
+
+/// The process of a ready line.
+fn pid(line: &str) -> u32 {
+    let after = line.strip_prefix("greeter@").unwrap();
+    after.split(' ').next().unwrap().parse().unwrap()
+}
+
+fn serves_alone(folder: &Path) {
+    let port = free_port();
+    let mut command = flow_command();
+    command
+        .args(["executor", "--name", "alone", "--uses"])
+        .arg(folder);
+    command.args(["--port", &port.to_string(), "--uses-with", "greeting:hi"]);
+    cargo_s(&mut command);
+    let program = Program::start(command);
+    program.line("ready and listening on");
+    is_greeted(&format!("grpc://127.0.0.1:{port}"), &[], "hi, world");
+}
+
+fn becomes_an_image(folder: &Path, program: &str) {
+    if !docker::can_run() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    docker::make_base(scratch.path());
+    fs::create_dir_all(folder.join("target/release")).unwrap();
+    let built = target().join("debug").join(program);
+    fs::copy(built, folder.join("target/release").join(program)).unwrap();
+    let base = format!("BASE={}", docker::BASE);
+    let context = folder.display().to_string();
+    docker::must(&["build", "-q", "--build-arg", &base, "-t", IMAGE, &context]);
+    let user = docker::must(&["inspect", "-f", "{{.Config.User}}", IMAGE]);
+    assert_eq!(user, "65532:65532");
+
+    let container = docker::Container(docker::must(&[
+        "run",
+        "-d",
+        "--read-only",
+        "-p",
+        "127.0.0.1::54321",
+        IMAGE,
+    ]));
+    let address = docker::must(&["port", &container.0, "54321/tcp"]);
+    let url = format!("grpc://{}", address.lines().next().unwrap());
+    let mut ping = flow_command();
+    ping.args(["ping", &url, "--attempts", "30"]);
+    run(ping);
+    is_greeted(&url, &[], "hello, world");
+}
+
+#[test]
+fn an_executor_that_is_written_compiles_passes_its_tests_serves_and_becomes_an_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().display().to_string();
+    let told = new(
+        folder.path(),
+        &[
+            "executor",
+            "LoudSpeaker",
+            "--flow-source",
+            &source,
+            "--dockerfile",
+            "cpu",
+        ],
+    );
+    assert!(
+        told.stdout().contains("LoudSpeaker is in loud-speaker"),
+        "{}",
+        told.said()
+    );
+    let package = folder.path().join("loud-speaker");
+    fs::copy(root().join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
+
+    for arguments in [&["fmt", "--check"][..], &["test"]] {
+        let mut cargo = Command::new("cargo");
+        cargo_s(&mut cargo).args(arguments).current_dir(&package);
+        run(cargo);
+    }
+
+    let mut command = flow_command();
+    cargo_s(&mut command);
+    let (program, url) = up(command, &package.join("flow.yml"));
+    is_greeted(&url, &[], "hello, world");
+    drop(program);
+    serves_alone(&package);
+    becomes_an_image(&package, "loud-speaker");
+}
+
+#[test]
+fn a_package_that_does_not_build_is_told_with_cargos_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().display().to_string();
+    new(
+        folder.path(),
+        &["executor", "Broken", "--flow-source", &source],
+    );
+    let package = folder.path().join("broken");
+    fs::copy(root().join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
+    fs::write(
+        package.join("Cargo.toml"),
+        "[package]\nname = \"broken\"\nedition = \"1999\"\n",
+    )
+    .unwrap();
+    let mut command = flow_command();
+    cargo_s(&mut command)
+        .arg("up")
+        .arg(package.join("flow.yml"));
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(2), "{}", program.said());
+    let told = program.stderr();
+    assert!(told.contains("1999"), "{told}");
+    assert!(told.contains("does not build"), "{told}");
+}
+
+#[test]
+fn an_executor_in_python_runs_behind_our_gateway_and_is_watched() {
+    let Some(python) = flow_tests::interpreter(Flavour::V2) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    new(
+        folder.path(),
+        &[
+            "flow",
+            "greetings",
+            "--executor",
+            "Greeter",
+            "--lang",
+            "python",
+        ],
+    );
+    let file = folder.path().join("greetings/flow.yml");
+    let mut command = flow_command();
+    command
+        .env("FLOW_PYTHON", &python)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let (mut program, url) = up(command, &file);
+    let v2 = ["--flavour", "v2"];
+    is_greeted(&url, &v2, "hello, world");
+
+    let first = pid(&program.line(PYTHON_READY));
+    let seen = program.lines().len();
+    send(first, Signal::KILL);
+    let second = pid(&program.line_from(seen, PYTHON_READY));
+    assert_ne!(first, second);
+    is_greeted(&url, &v2, "hello, world");
+
+    let mut client = Command::new(python);
+    client.arg(folder.path().join("greetings/client.py"));
+    client
+        .env("JINA_OPTOUT_TELEMETRY", "1")
+        .env("JINA_HIDE_SURVEY", "1");
+    let port = url.rsplit(':').next().unwrap();
+    let text = fs::read_to_string(folder.path().join("greetings/client.py")).unwrap();
+    let text = text.replace("54321", port);
+    fs::write(folder.path().join("greetings/client.py"), text).unwrap();
+    let said = run(client).stdout();
+    assert!(said.ends_with("hello, world\nhello, moon\n"), "{said}");
+
+    program.signal(Signal::INT);
+    assert_eq!(program.end().code(), Some(0), "{}", program.said());
+    assert!(!is_alive(second), "Jina's process outlived the flow");
+}
+
+#[test]
+fn jina_does_not_outlive_a_flow_that_is_killed() {
+    let Some(python) = flow_tests::interpreter(Flavour::V2) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    new(folder.path(), &["executor", "Greeter", "--lang", "python"]);
+    let mut command = flow_command();
+    command
+        .env("FLOW_PYTHON", &python)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let (program, _) = up(command, &folder.path().join("greeter/flow.yml"));
+    let line = program.line(PYTHON_READY);
+    let pid = pid(&line);
+    program.signal(Signal::KILL);
+    eventually("Jina's process ends", || !is_alive(pid));
+}
+
+#[test]
+fn who_has_no_jina_is_told_what_to_install() {
+    let folder = tempfile::tempdir().unwrap();
+    new(folder.path(), &["executor", "Greeter", "--lang", "python"]);
+    let mut command = flow_command();
+    command.env_remove("FLOW_PYTHON").env("PATH", "/nowhere");
+    command
+        .arg("up")
+        .arg(folder.path().join("greeter/flow.yml"));
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(2), "{}", program.said());
+    let told = program.stderr();
+    assert!(
+        told.contains("PATH has no Jina") && told.contains("requirements.txt"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_terminal_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let flow = flow_command().get_program().to_owned();
+    // `script` gives a program a terminal.
+    let line = format!("{} hub new", flow.to_string_lossy());
+    let mut command = Command::new("script");
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(folder.path());
+    command.stdin(Stdio::piped());
+    let mut program = Program::start(command);
+    program.write_all(b"2fast\nFast\n\npython\ny\n\nRuns.\na, b\n\n");
+    let status = program.end();
+    assert!(status.success(), "{}", program.said());
+    let said = program.stdout();
+    assert!(
+        said.contains("Name of the executor [MyExecutor]:"),
+        "{said}"
+    );
+    assert!(said.contains("`2fast` is no name"), "{said}");
+    let config = fs::read_to_string(folder.path().join("fast/config.yml")).unwrap();
+    assert!(config.contains("keywords: [\"a\",\"b\"]"), "{config}");
+    assert!(config.contains("description: \"Runs.\""), "{config}");
+}
