@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use flow_tests::{Program, flow_command};
 
 pub(crate) const BASE: &str = "flow-test-base";
-const IMAGE: &str = "flow-test";
+pub(crate) const IMAGE: &str = "flow-test";
 
 /// What a dynamically linked program of ours needs.
 const LIBRARIES: &[&str] = &[
@@ -27,7 +27,7 @@ fn docker(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
     String::from_utf8_lossy(&both).trim().to_owned()
 }
@@ -81,7 +81,7 @@ pub(crate) fn make_base(folder: &Path) {
     assert!(import.status.success(), "{}", text(&import));
 }
 
-fn build(folder: &Path) {
+pub(crate) fn build(folder: &Path) {
     make_base(&folder.join("base"));
     let program = flow_command().get_program().to_owned();
     let context = folder.join("context");

@@ -32,13 +32,21 @@ impl Flavour {
 
 /// The Python of a stock peer. Without it the test is left out, and says so.
 pub fn interpreter(flavour: Flavour) -> Option<PathBuf> {
-    let folder = flavour.folder();
+    python_of(flavour.folder())
+}
+
+/// The Python that holds Kubernetes' own schemas. Without it the test is left out, and says so.
+pub fn kubernetes() -> Option<PathBuf> {
+    python_of("kubernetes")
+}
+
+fn python_of(folder: &str) -> Option<PathBuf> {
     let python = peers().join(folder).join("bin/python");
     if python.exists() {
         return Some(python);
     }
     skipped(&format!(
-        "stock peer `{folder}` is not set up; `cargo xtask setup` does it"
+        "peer `{folder}` is not set up; `cargo xtask setup` does it"
     ));
     None
 }

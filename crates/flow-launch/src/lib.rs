@@ -24,6 +24,8 @@
 //! - No child outlives us. We end them in order where we can; the kernel does it where we cannot,
 //!   because children ask for that (`--child-of`).
 //!
+//! A plan also becomes files, for those who let Compose or Kubernetes run it: [`render`], pure.
+//!
 //! Nothing in here prints, reads the environment or knows which program it is in: paths are arguments,
 //! and lines of children leave as [`Event`]s.
 
@@ -47,6 +49,7 @@ mod post;
 mod ready;
 pub mod registry;
 mod relay;
+pub mod render;
 pub mod rr;
 mod running;
 mod seen;

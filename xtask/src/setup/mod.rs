@@ -5,6 +5,7 @@
 //! | `.peers/model` | all-MiniLM-L6-v2 | tests |
 //! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of the first flavour | tests |
 //! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of the second flavour | tests |
+//! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime; torch in `jina-v1` too | benchmarks |
 //!
 //! This file decides what is set up and says what could not be; `venv.rs` and `model.rs` make one
@@ -26,7 +27,7 @@ use crate::setup::python::Python;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only these. Without it: what the tests need, which is the model and the clients.
+    /// Only these. Without it: what the tests need, which is the model, the clients and the schemas.
     #[arg(long, value_enum)]
     only: Vec<Group>,
 
@@ -42,12 +43,14 @@ pub(crate) enum Group {
     Model,
     /// Stock Jina of both document flavours, 500 MB.
     Clients,
+    /// The schemas of Kubernetes' API, 120 MB.
+    Kubernetes,
     /// What encoders are compared with: sentence-transformers, ONNX Runtime; 12 GB.
     Torch,
 }
 
 /// What the tests need. They do without torch: its vectors are committed beside them.
-const FOR_TESTS: &[Group] = &[Group::Model, Group::Clients];
+const FOR_TESTS: &[Group] = &[Group::Model, Group::Clients, Group::Kubernetes];
 
 /// A folder that could not be set up, and why.
 #[derive(Debug)]
@@ -122,6 +125,7 @@ fn steps(group: Group) -> Vec<Step> {
     match group {
         Group::Model => vec![Step::Model],
         Group::Clients => vec![Step::Venv(&venv::JINA_V1), Step::Venv(&venv::JINA_V2)],
+        Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
         Group::Torch => vec![
             Step::Venv(&venv::TORCH),
             Step::Venv(&venv::JINA_V1),

@@ -44,6 +44,14 @@ pub(crate) const JINA_V2: Venv = Venv {
     proof: "import jina, docarray; jina.Client; docarray.DocList",
 };
 
+pub(crate) const KUBERNETES: Venv = Venv {
+    folder: "kubernetes",
+    marker: READY,
+    pins: "constraints-kubernetes.txt",
+    packages: &["kubernetes-validate"],
+    proof: "import kubernetes_validate",
+};
+
 pub(crate) const TORCH: Venv = Venv {
     folder: "torch",
     marker: READY,

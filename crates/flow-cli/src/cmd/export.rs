@@ -1,10 +1,14 @@
 //! `flow export`: what other programs want to know of flows, as files of theirs.
 
+mod containers;
+mod options;
+
 use anyhow::Context;
 use clap::Subcommand;
 
 use crate::exit::Exit;
 use crate::output;
+use crate::shell::Shell;
 
 const SCHEMA_EXAMPLES: &str = "\
 EXAMPLES:
@@ -16,13 +20,21 @@ An editor with the YAML language server takes it from the first line of a flow f
 /// What can be exported.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Export {
+    /// Write a flow as a file for Docker Compose.
+    #[command(after_help = containers::COMPOSE_EXAMPLES)]
+    DockerCompose(containers::Compose),
+    /// Write a flow as files for Kubernetes 1.30 or newer.
+    #[command(after_help = containers::KUBERNETES_EXAMPLES)]
+    Kubernetes(containers::Kubernetes),
     /// Print a JSON Schema of flow files, with which editors complete and check them.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
 }
 
-pub(crate) fn run(export: &Export) -> anyhow::Result<Exit> {
+pub(crate) fn run(export: &Export, shell: &Shell) -> anyhow::Result<Exit> {
     match export {
+        Export::DockerCompose(compose) => containers::compose(compose, shell),
+        Export::Kubernetes(kubernetes) => containers::kubernetes(kubernetes, shell),
         Export::Schema => schema(),
     }
 }

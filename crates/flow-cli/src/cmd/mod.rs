@@ -39,6 +39,7 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
         Command::Plot(plot) => plot::run(&plot, shell)?,
         Command::Post(post) => block_on(post::run(post, shell))?,
         Command::Ping(ping) => block_on(ping::run(ping, shell))?,
+        Command::Export(export) => export::run(&export, shell)?,
         Command::Gateway(gateway) => block_on(gateway::run(gateway, shell))?,
         // An executor's process has a runtime and an end of its own.
         Command::Executor(executor) => return executor::run(executor, shell),
@@ -46,7 +47,6 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
         Command::New(new) => new::run(new, shell)?,
         Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
-        Command::Export(export) => export::run(&export)?,
         Command::Completions(completions) => completions::run(&completions)?,
     };
     Ok(exit.into())

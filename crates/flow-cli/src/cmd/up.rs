@@ -5,7 +5,7 @@ mod devices;
 mod port_owner;
 mod read;
 mod tell;
-mod uses;
+pub(super) mod uses;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

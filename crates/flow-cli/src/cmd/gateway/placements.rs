@@ -24,15 +24,18 @@ const LINES_MAX: usize = 4;
 pub(super) enum Source {
     /// A file has one.
     File(PathBuf),
+    /// It stood in the command, where there is no file beside the program.
+    Given(String),
     /// Standard input, read by a thread that ends with the process.
     Lines(mpsc::Receiver<std::io::Result<String>>),
 }
 
 impl Source {
-    /// `-` is standard input. Without a path there is nothing to read.
+    /// `-` is standard input, and what begins with `{` is the placement itself. Without a path there is nothing to read.
     pub(super) fn of(path: Option<&Path>) -> Self {
         match path {
             Some(path) if path == Path::new("-") => Self::Lines(lines()),
+            Some(path) if is_json(path) => Self::Given(path.to_string_lossy().into_owned()),
             path => Self::File(path.map(Path::to_owned).unwrap_or_default()),
         }
     }
@@ -40,6 +43,7 @@ impl Source {
     /// The first placement. Standard input may stay empty for as long as executors load their models.
     pub(super) async fn first(&mut self) -> anyhow::Result<Placement> {
         let text = match self {
+            Self::Given(text) => std::mem::take(text),
             Self::File(path) => std::fs::read_to_string(&path)
                 .with_context(|| BadUsage(format!("cannot read placement `{}`", path.display())))?,
             Self::Lines(lines) => lines
@@ -83,6 +87,10 @@ impl Source {
             }
         }
     }
+}
+
+fn is_json(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().starts_with(b"{")
 }
 
 fn place(line: &str, placements: &Placements) -> anyhow::Result<impl Future<Output = ()> + use<>> {

@@ -27,7 +27,15 @@ pub(super) struct Noted<'s> {
     stamps: RefCell<Vec<Stamp>>,
 }
 
-impl Noted<'_> {
+impl<'s> Noted<'s> {
+    /// None so far.
+    pub(super) fn new(shell: &'s Shell) -> Self {
+        Self {
+            shell,
+            stamps: RefCell::default(),
+        }
+    }
+
     pub(super) fn note(&self, path: &Path) {
         self.stamps.borrow_mut().push(Stamp::of(path.to_owned()));
     }
@@ -48,10 +56,7 @@ impl FlowFile {
     }
 
     fn read(&self) -> (anyhow::Result<Plan>, Vec<Stamp>) {
-        let noted = Noted {
-            shell: &self.shell,
-            stamps: RefCell::default(),
-        };
+        let noted = Noted::new(&self.shell);
         noted.note(&self.path);
         let plan = self.plan(&noted);
         (plan, noted.stamps.into_inner())

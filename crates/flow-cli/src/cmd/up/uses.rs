@@ -12,6 +12,12 @@ use super::read::Noted;
 use crate::exit::BadUsage;
 use crate::folder::python::Jina;
 use crate::folder::{self, Found, package};
+use crate::shell::Shell;
+
+/// Puts programs in the place of paths, where nobody waits for the files to change.
+pub(crate) fn resolve_once(plan: &mut Plan, flow_file: &Path, shell: &Shell) -> anyhow::Result<()> {
+    resolve(plan, flow_file, &Noted::new(shell))
+}
 
 /// Puts programs in the place of paths, and takes note of every `config.yml` that it reads. Packages of
 /// Rust are built on the way.

@@ -1,0 +1,252 @@
+//! A flow for Docker Compose: one file, one service for each replica.
+//!
+//! A replica that is a service of its own has a name, so the gateway's placement names it, a device is
+//! given to exactly one, and any version of Compose runs it.
+
+use std::time::Duration;
+
+use flow_spec::{Address, Plan, Run};
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use crate::render::parts::{CACHE, GRACE, PROGRAM, Unit, Units, WORKSPACE};
+use crate::render::placement::{self, placement};
+use crate::render::{BadExport, Rendered, RenderedFile, Target, yaml};
+
+/// How much longer than a program's own grace period Docker waits before it kills.
+const GRACE_BEYOND: Duration = Duration::from_secs(5);
+/// In place of "for ever", which Docker does not know.
+const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[derive(Debug, Serialize)]
+struct File {
+    services: IndexMap<String, Service>,
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    volumes: IndexMap<String, Empty>,
+}
+
+/// A volume of which nothing is said but its name.
+#[derive(Debug, Serialize)]
+struct Empty {}
+
+#[derive(Debug, Serialize)]
+struct Service {
+    image: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entrypoint: Option<[&'static str; 1]>,
+    command: Vec<String>,
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    environment: IndexMap<String, String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ports: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    extra_hosts: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    volumes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    depends_on: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    healthcheck: Option<Healthcheck>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deploy: Option<Deploy>,
+    restart: &'static str,
+    stop_grace_period: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    read_only: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tmpfs: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cap_drop: Vec<&'static str>,
+    security_opt: [&'static str; 1],
+}
+
+#[derive(Debug, Serialize)]
+struct Healthcheck {
+    test: Vec<String>,
+    interval: &'static str,
+    timeout: &'static str,
+    retries: u32,
+    start_period: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Deploy {
+    resources: Reservations,
+}
+
+#[derive(Debug, Serialize)]
+struct Reservations {
+    reservations: Reserved,
+}
+
+#[derive(Debug, Serialize)]
+struct Reserved {
+    devices: [Device; 1],
+}
+
+#[derive(Debug, Serialize)]
+struct Device {
+    driver: &'static str,
+    device_ids: Vec<String>,
+    capabilities: [&'static str; 1],
+}
+
+/// The flow as a file for Docker Compose.
+///
+/// # Errors
+/// If a node has no image, or its devices are not known.
+pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, BadExport> {
+    let units = Units::of(plan, target)?;
+    let placement = placement(plan, &units, |unit| {
+        let hosts = hosts(unit).into_iter();
+        hosts.map(|host| Address::new(host, unit.port)).collect()
+    });
+    let placement = serde_json::to_string(&placement).expect("a placement is always JSON");
+    let mut services = IndexMap::new();
+    let mut gateway = gateway(plan, &units.gateway, &placement);
+    for unit in units.executors() {
+        for (replica, host) in (0..).zip(hosts(unit)) {
+            gateway.depends_on.push(host.clone());
+            services.insert(host.clone(), executor(unit, (replica, &host), target)?);
+        }
+    }
+    services.insert_before(0, units.gateway.name.clone(), gateway);
+    let volumes = volumes(&services);
+    let text = header(target) + &yaml::document(&File { services, volumes });
+    Ok(Rendered {
+        files: vec![RenderedFile {
+            path: "docker-compose.yml".into(),
+            text,
+        }],
+        remarks: placement::remarks(plan),
+    })
+}
+
+fn header(target: &Target) -> String {
+    format!(
+        "# Made from {} by `flow export docker-compose`. Run it with `docker compose up`.\n",
+        target.source
+    )
+}
+
+/// The host names of a unit's replicas.
+fn hosts(unit: &Unit) -> Vec<String> {
+    match unit.replicas {
+        1 => vec![unit.name.clone()],
+        many => (0..many)
+            .map(|it| format!("{}-rep-{it}", unit.name))
+            .collect(),
+    }
+}
+
+fn gateway(plan: &Plan, unit: &Unit, placement: &str) -> Service {
+    let mut service = service(unit);
+    service
+        .command
+        .extend(["--placement".to_owned(), as_it_is(placement)]);
+    service.ports = vec![format!("{0}:{0}", unit.port)];
+    if plan
+        .nodes
+        .iter()
+        .any(|node| matches!(node.run, Run::External { .. }))
+    {
+        service.extra_hosts = vec!["host.docker.internal:host-gateway"];
+    }
+    service
+}
+
+fn executor(
+    unit: &Unit,
+    (replica, host): (u16, &str),
+    target: &Target,
+) -> Result<Service, BadExport> {
+    let mut service = service(unit);
+    if unit.is_flow {
+        service.volumes.push(format!("cache:{CACHE}"));
+    }
+    if unit.keeps_files {
+        service
+            .volumes
+            .push(format!("{host}-workspace:{WORKSPACE}"));
+    }
+    let devices = unit.devices.of_replica(replica, target.devices);
+    let devices = devices.map_err(|why| BadExport::Devices {
+        name: unit.name.clone(),
+        why,
+    })?;
+    service.deploy = (!devices.is_empty()).then(|| deploy(devices));
+    Ok(service)
+}
+
+fn service(unit: &Unit) -> Service {
+    let env = unit.env.iter();
+    Service {
+        image: unit.image.clone(),
+        entrypoint: unit.is_flow.then_some([PROGRAM]),
+        command: unit.arguments.iter().map(|it| as_it_is(it)).collect(),
+        environment: env
+            .map(|(key, value)| (key.clone(), as_it_is(value)))
+            .collect(),
+        ports: Vec::new(),
+        extra_hosts: Vec::new(),
+        volumes: Vec::new(),
+        depends_on: Vec::new(),
+        healthcheck: unit.is_flow.then(|| healthcheck(unit)),
+        deploy: None,
+        restart: "unless-stopped",
+        stop_grace_period: seconds(GRACE + GRACE_BEYOND),
+        read_only: unit.is_flow,
+        tmpfs: if unit.is_flow {
+            vec!["/tmp"]
+        } else {
+            Vec::new()
+        },
+        cap_drop: if unit.is_flow {
+            vec!["ALL"]
+        } else {
+            Vec::new()
+        },
+        security_opt: ["no-new-privileges:true"],
+    }
+}
+
+/// Other images may lack `flow`; what they say of their health counts.
+fn healthcheck(unit: &Unit) -> Healthcheck {
+    let url = format!("grpc://127.0.0.1:{}", unit.port);
+    Healthcheck {
+        test: ["CMD", PROGRAM, "ping", &url].map(str::to_owned).to_vec(),
+        interval: "5s",
+        timeout: "5s",
+        retries: 3,
+        start_period: seconds(unit.timeout_ready.unwrap_or(FOR_EVER)),
+    }
+}
+
+fn deploy(device_ids: Vec<String>) -> Deploy {
+    let device = Device {
+        driver: "nvidia",
+        device_ids,
+        capabilities: ["gpu"],
+    };
+    Deploy {
+        resources: Reservations {
+            reservations: Reserved { devices: [device] },
+        },
+    }
+}
+
+/// Every volume that a service names.
+fn volumes(services: &IndexMap<String, Service>) -> IndexMap<String, Empty> {
+    let mounts = services.values().flat_map(|it| &it.volumes);
+    let names = mounts.filter_map(|mount| mount.split_once(':'));
+    names.map(|(name, _)| (name.to_owned(), Empty {})).collect()
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{}s", time.as_secs().max(1))
+}
+
+/// Compose would put variables in where a text has a dollar sign.
+fn as_it_is(text: &str) -> String {
+    text.replace('$', "$$")
+}

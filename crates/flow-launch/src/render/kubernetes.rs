@@ -1,0 +1,292 @@
+//! A flow for Kubernetes, 1.30 or newer: one file for each kind of container, and one for the network.
+//!
+//! Executors stand behind headless Services: their names lead to every pod that is ready, and the gateway
+//! itself shares the requests out. One gRPC connection through a Service's own address would stick to one
+//! pod.
+
+mod config;
+mod network;
+mod pod;
+mod volume;
+mod workload;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use flow_spec::{Address, Plan};
+use indexmap::{IndexMap, IndexSet};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde::Serialize;
+
+use crate::render::devices::Devices;
+use crate::render::parts::{NodeUnits, Unit, Units, check_names, host_name};
+use crate::render::placement::{self, placement};
+use crate::render::{BadExport, Rendered, RenderedFile, Target, yaml};
+
+/// What is asked of the cluster. Names are those of nodes, or `gateway`.
+#[derive(Debug, Clone)]
+pub struct Kubernetes {
+    /// Where everything is made.
+    pub namespace: String,
+    /// Who is scaled by load.
+    pub autoscale: IndexMap<String, Autoscale>,
+    /// What each pod of a node is sure to get.
+    pub resources: IndexMap<String, Resources>,
+    /// Size of each volume of a workspace, such as `10Gi`.
+    pub storage: String,
+    /// The class of these volumes; none: the cluster's default.
+    pub storage_class: Option<String>,
+    /// Secrets that images are pulled with.
+    pub pull_secrets: Vec<String>,
+    /// Variables whose values are kept in Secrets of the cluster.
+    pub secrets: Vec<(String, SecretVariable)>,
+    /// Nodes whose images need root and a disk that can be written.
+    pub as_root: IndexSet<String>,
+}
+
+/// Bounds of a node's replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Autoscale {
+    /// Fewest.
+    pub min: u16,
+    /// Most.
+    pub max: u16,
+    /// CPU time that pods should use, in percent of what they ask for.
+    pub cpu_percent: u16,
+}
+
+/// What a pod is sure to get, in Kubernetes' own notation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Such as `500m` or `2`; it may use more where there is more.
+    pub cpu: Option<String>,
+    /// Such as `4Gi`; it never gets more.
+    pub memory: Option<String>,
+}
+
+/// A variable, and where its value is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretVariable {
+    /// The variable's name.
+    pub variable: String,
+    /// The Secret's name.
+    pub secret: String,
+    /// Which of the Secret's values.
+    pub key: String,
+}
+
+/// The flow as files for `kubectl apply -R -f`.
+///
+/// # Errors
+/// If a node has no image, or an option names what is not there.
+pub fn kubernetes(
+    plan: &Plan,
+    target: &Target,
+    wanted: &Kubernetes,
+) -> Result<Rendered, BadExport> {
+    let mut units = Units::of(plan, target)?;
+    check(wanted, &units)?;
+    for unit in units.all_mut() {
+        let own = key(unit);
+        let is_secret = |name: &String| wanted.secrets_of(&own).any(|it| it.variable == *name);
+        unit.env.retain(|name, _| !is_secret(name));
+    }
+    let placement = placement(plan, &units, |unit| {
+        let host = format!("{}.{}.svc", unit.name, wanted.namespace);
+        vec![Address::new(host, unit.port)]
+    });
+    let flow = Flow {
+        label: label(&target.flow),
+        source: &target.source,
+        wanted,
+    };
+    let mut files = vec![flow.gateway(&units.gateway, &placement)];
+    for node in units.nodes.iter().flatten() {
+        files.extend(flow.node(node));
+    }
+    if files.len() > 1 {
+        files.push(flow.file("network-policy.yml", &[yaml::document(&flow.policy())]));
+    }
+    let mut remarks = placement::remarks(plan);
+    let all = units.executors().chain([&units.gateway]);
+    remarks.extend(all.flat_map(config::remarks));
+    remarks.extend(units.executors().filter_map(devices_remark));
+    Ok(Rendered { files, remarks })
+}
+
+fn check(wanted: &Kubernetes, units: &Units) -> Result<(), BadExport> {
+    if host_name(&wanted.namespace) != wanted.namespace
+        || label(&wanted.namespace) != wanted.namespace
+    {
+        return Err(BadExport::BadNamespace(wanted.namespace.clone()));
+    }
+    let nodes = units.executors().map(key);
+    let mut known: Vec<String> = nodes.collect();
+    check_names(wanted.as_root.iter(), "--as-root", &known)?;
+    known.push(key(&units.gateway));
+    let secrets = wanted.secrets.iter().map(|(name, _)| name);
+    check_names(secrets, "--env-from-secret", &known)?;
+    check_names(wanted.autoscale.keys(), "--autoscale", &known)?;
+    check_names(wanted.resources.keys(), "--resources", &known)
+}
+
+impl Kubernetes {
+    /// What is kept secret of the units that options call so.
+    fn secrets_of(&self, key: &str) -> impl Iterator<Item = &SecretVariable> {
+        let own = self.secrets.iter().filter(move |(name, _)| name == key);
+        own.map(|(_, secret)| secret)
+    }
+}
+
+/// What options call a unit.
+fn key(unit: &Unit) -> String {
+    unit.node
+        .as_ref()
+        .map_or_else(|| unit.name.clone(), ToString::to_string)
+}
+
+/// A text as the value of a label, which must not be empty or too long.
+fn label(text: &str) -> String {
+    let is_allowed = |it: char| it.is_ascii_alphanumeric() || it == '-';
+    let kept: String = text
+        .chars()
+        .map(|it| if is_allowed(it) { it } else { '-' })
+        .take(63)
+        .collect();
+    match host_name(&kept) {
+        empty if empty.is_empty() => "flow".to_owned(),
+        label => label,
+    }
+}
+
+fn devices_remark(unit: &Unit) -> Option<String> {
+    let count = unit.devices.count();
+    (unit.devices != Devices::None).then(|| {
+        format!(
+            "each pod of `{}` asks for {count} GPU{}; which, the cluster decides",
+            unit.name,
+            if count == 1 { "" } else { "s" }
+        )
+    })
+}
+
+/// What all objects of a flow have in common.
+struct Flow<'f> {
+    label: String,
+    source: &'f str,
+    wanted: &'f Kubernetes,
+}
+
+impl Flow<'_> {
+    fn gateway(&self, unit: &Unit, placement: &impl Serialize) -> RenderedFile {
+        let placement =
+            serde_json::to_string_pretty(placement).expect("a placement is always JSON");
+        let placement = placement + "\n";
+        let mut documents = vec![yaml::document(&self.placement(unit, &placement))];
+        documents.extend(self.unit(unit, &placement));
+        self.file("gateway/gateway.yml", &documents)
+    }
+
+    fn node(&self, node: &NodeUnits) -> Vec<RenderedFile> {
+        let folder = node.shards.first().and_then(|unit| unit.node.as_ref());
+        let folder = folder
+            .map(|name| host_name(name.as_str()))
+            .unwrap_or_default();
+        let file = |unit: &Unit| {
+            let path = Path::new(&folder).join(format!("{}.yml", unit.name));
+            self.file(path, &self.unit(unit, ""))
+        };
+        node.all().map(file).collect()
+    }
+
+    /// All objects of a unit. `config` is what its pods read at their start, beside the environment.
+    fn unit(&self, unit: &Unit, config: &str) -> Vec<String> {
+        let mut documents = Vec::new();
+        documents.extend(self.env(unit).map(|it| yaml::document(&it)));
+        documents.push(yaml::document(&self.service(unit)));
+        let pod = self.pod(unit, config);
+        documents.push(if unit.keeps_files {
+            yaml::document(&self.stateful_set(unit, pod))
+        } else {
+            yaml::document(&self.deployment(unit, pod))
+        });
+        documents.extend(self.autoscaler(unit).map(|it| yaml::document(&it)));
+        documents.extend(self.disruption_budget(unit).map(|it| yaml::document(&it)));
+        documents
+    }
+
+    fn file(&self, path: impl AsRef<Path>, documents: &[String]) -> RenderedFile {
+        let header = format!("# Made from {} by `flow export kubernetes`.\n", self.source);
+        RenderedFile {
+            path: path.as_ref().to_owned(),
+            text: header + &documents.join("---\n"),
+        }
+    }
+
+    fn meta(&self, unit: &Unit, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(self.wanted.namespace.clone()),
+            labels: Some(self.labels(unit)),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn labels(&self, unit: &Unit) -> BTreeMap<String, String> {
+        let mut labels = self.selected(role(unit));
+        labels.insert(NAME.to_owned(), unit.name.clone());
+        labels.insert("app.kubernetes.io/managed-by".to_owned(), "flow".to_owned());
+        labels
+    }
+
+    /// The labels of all pods of the flow that have this role.
+    fn selected(&self, role: &str) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (PART_OF.to_owned(), self.label.clone()),
+            (COMPONENT.to_owned(), role.to_owned()),
+        ])
+    }
+
+    /// The unit's own pods.
+    fn selector(&self, unit: &Unit) -> LabelSelector {
+        let mut labels = self.selected(role(unit));
+        labels.insert(NAME.to_owned(), unit.name.clone());
+        LabelSelector {
+            match_labels: Some(labels),
+            ..LabelSelector::default()
+        }
+    }
+
+    fn autoscale(&self, unit: &Unit) -> Option<Autoscale> {
+        self.wanted.autoscale.get(&key(unit)).copied()
+    }
+}
+
+const NAME: &str = "app.kubernetes.io/name";
+const PART_OF: &str = "app.kubernetes.io/part-of";
+const COMPONENT: &str = "app.kubernetes.io/component";
+const GATEWAY: &str = "gateway";
+const EXECUTOR: &str = "executor";
+
+fn role(unit: &Unit) -> &'static str {
+    if unit.node.is_some() {
+        EXECUTOR
+    } else {
+        GATEWAY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_text_becomes_the_value_of_a_label() {
+        let check = |text: &str, expected: &str| assert_eq!(label(text), expected);
+        check("encode", "encode");
+        check("My flow, v2.1", "my-flow--v2-1");
+        check("---", "flow");
+        check("", "flow");
+        assert_eq!(label(&"x".repeat(99)).len(), 63);
+    }
+}

@@ -1,0 +1,77 @@
+//! What pods read at their start: variables, and the gateway's placement.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::{Flow, key};
+use crate::render::parts::Unit;
+
+/// The placement's file in its ConfigMap.
+pub(super) const PLACEMENT: &str = "placement.json";
+
+/// Ends of variables' names whose values should not be read by everybody.
+const SECRET: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "KEY", "CREDENTIALS"];
+
+impl Flow<'_> {
+    pub(super) fn placement(&self, gateway: &Unit, placement: &str) -> ConfigMap {
+        ConfigMap {
+            metadata: self.meta(gateway, &placement_name(gateway)),
+            data: Some(BTreeMap::from([(
+                PLACEMENT.to_owned(),
+                placement.to_owned(),
+            )])),
+            ..ConfigMap::default()
+        }
+    }
+
+    /// The variables of a unit, if it has any.
+    pub(super) fn env(&self, unit: &Unit) -> Option<ConfigMap> {
+        let env = unit
+            .env
+            .iter()
+            .map(|(key, value)| (key.clone(), value.clone()));
+        (!unit.env.is_empty()).then(|| ConfigMap {
+            metadata: self.meta(unit, &env_name(unit)),
+            data: Some(env.collect()),
+            ..ConfigMap::default()
+        })
+    }
+}
+
+pub(super) fn placement_name(gateway: &Unit) -> String {
+    format!("{}-placement", gateway.name)
+}
+
+pub(super) fn env_name(unit: &Unit) -> String {
+    format!("{}-env", unit.name)
+}
+
+/// Tells pods with another configuration apart, so that a change of it alone brings up new ones.
+pub(super) fn fingerprint(unit: &Unit, config: &str) -> String {
+    let env = unit
+        .env
+        .iter()
+        .flat_map(|(key, value)| [key.as_str(), value.as_str()]);
+    // FNV-1a: the same in every build, and nobody attacks it.
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let texts = env.chain([config]);
+    let bytes = texts.flat_map(|text| text.bytes().chain([0]));
+    format!("{:016x}", bytes.fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// Variables that look like secrets.
+pub(super) fn remarks(unit: &Unit) -> impl Iterator<Item = String> {
+    let is_secret = |name: &&String| {
+        SECRET
+            .iter()
+            .any(|end| name.to_ascii_uppercase().ends_with(end))
+    };
+    unit.env.keys().filter(is_secret).map(|name| {
+        format!(
+            "`{name}` of `{}` stands in a ConfigMap, where many can read it: keep it in a Secret, and say which with `--env-from-secret {}={name}:SECRET:KEY`",
+            unit.name,
+            key(unit)
+        )
+    })
+}

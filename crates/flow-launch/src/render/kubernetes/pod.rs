@@ -1,0 +1,240 @@
+//! One pod: its container, what it may do, when it counts as ready, and what it gets.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapEnvSource, Container, ContainerPort, EnvFromSource, EnvVar,
+    EnvVarSource, GRPCAction, Lifecycle, LifecycleHandler, LocalObjectReference,
+    PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile,
+    SecretKeySelector, SecurityContext, SleepAction, TopologySpreadConstraint,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::config::{env_name, fingerprint};
+use super::volume::{PLACEMENT_FILE, mounts, volumes};
+use super::{EXECUTOR, Flow, GATEWAY, SecretVariable, key, role};
+use crate::render::parts::{GRACE, PROGRAM, Unit};
+
+/// User and group of flow's own image.
+const USER: i64 = 65532;
+/// A pod that ends still gets new connections for a moment, until every node knows.
+const GATEWAY_LEAVES: Duration = Duration::from_secs(5);
+/// How much longer than a program's own grace period a pod may live.
+const GRACE_BEYOND: Duration = Duration::from_secs(5);
+/// In place of "for ever", which a probe does not know.
+const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
+/// What a pod asks for unless it is told; an autoscaler measures against it.
+const CPU: &str = "250m";
+/// How often a pod that starts is asked, in seconds.
+const STARTUP_PERIOD: u16 = 2;
+
+impl Flow<'_> {
+    pub(super) fn pod(&self, unit: &Unit, config: &str) -> PodTemplateSpec {
+        let fingerprint = fingerprint(unit, config);
+        PodTemplateSpec {
+            metadata: Some(ObjectMeta {
+                labels: Some(self.labels(unit)),
+                annotations: Some([("flow/config".to_owned(), fingerprint)].into()),
+                ..ObjectMeta::default()
+            }),
+            spec: Some(PodSpec {
+                automount_service_account_token: Some(false),
+                enable_service_links: Some(false),
+                image_pull_secrets: self.pull_secrets(),
+                security_context: Some(self.pod_security(unit)),
+                termination_grace_period_seconds: Some(seconds(
+                    leaves(unit) + GRACE + GRACE_BEYOND,
+                )),
+                topology_spread_constraints: Some(vec![self.spread(unit)]),
+                containers: vec![self.container(unit)],
+                volumes: Some(volumes(unit)),
+                ..PodSpec::default()
+            }),
+        }
+    }
+
+    fn container(&self, unit: &Unit) -> Container {
+        let mut arguments = unit.arguments.clone();
+        if role(unit) == GATEWAY {
+            arguments.extend(["--placement".to_owned(), PLACEMENT_FILE.to_owned()]);
+        }
+        // Kubernetes would put variables in where a text has `$(…)`.
+        let arguments = arguments.into_iter().map(|it| it.replace('$', "$$"));
+        Container {
+            name: role(unit).to_owned(),
+            image: Some(unit.image.clone()),
+            command: unit.is_flow.then(|| vec![PROGRAM.to_owned()]),
+            args: Some(arguments.collect()),
+            env: self.env_of_secrets(unit),
+            env_from: env_from(unit),
+            ports: Some(vec![ContainerPort {
+                name: Some("grpc".to_owned()),
+                container_port: unit.port.into(),
+                ..ContainerPort::default()
+            }]),
+            startup_probe: Some(startup(unit)),
+            readiness_probe: Some(probe(unit, 5, 2)),
+            liveness_probe: Some(probe(unit, 10, 3)),
+            lifecycle: lifecycle(unit),
+            resources: Some(self.resources(unit)),
+            security_context: Some(self.security(unit)),
+            volume_mounts: Some(mounts(unit)),
+            ..Container::default()
+        }
+    }
+
+    /// The variables that stand in no ConfigMap.
+    fn env_of_secrets(&self, unit: &Unit) -> Option<Vec<EnvVar>> {
+        let variable = |it: &SecretVariable| EnvVar {
+            name: it.variable.clone(),
+            value_from: Some(EnvVarSource {
+                secret_key_ref: Some(SecretKeySelector {
+                    name: it.secret.clone(),
+                    key: it.key.clone(),
+                    optional: None,
+                }),
+                ..EnvVarSource::default()
+            }),
+            value: None,
+        };
+        let variables: Vec<_> = self.wanted.secrets_of(&key(unit)).map(variable).collect();
+        (!variables.is_empty()).then_some(variables)
+    }
+
+    fn pull_secrets(&self) -> Option<Vec<LocalObjectReference>> {
+        let secrets = self.wanted.pull_secrets.iter();
+        let secrets: Vec<_> = secrets
+            .map(|name| LocalObjectReference { name: name.clone() })
+            .collect();
+        (!secrets.is_empty()).then_some(secrets)
+    }
+
+    /// Pods of a kind rather stand on different nodes.
+    fn spread(&self, unit: &Unit) -> TopologySpreadConstraint {
+        TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: "kubernetes.io/hostname".to_owned(),
+            when_unsatisfiable: "ScheduleAnyway".to_owned(),
+            label_selector: Some(self.selector(unit)),
+            ..TopologySpreadConstraint::default()
+        }
+    }
+
+    fn resources(&self, unit: &Unit) -> ResourceRequirements {
+        let asked = self.wanted.resources.get(&key(unit));
+        let cpu = asked
+            .and_then(|it| it.cpu.clone())
+            .unwrap_or_else(|| CPU.to_owned());
+        let memory = asked.and_then(|it| it.memory.clone());
+        let memory = memory.map(|it| ("memory".to_owned(), Quantity(it)));
+        let gpus = match unit.devices.count() {
+            0 => None,
+            count => Some(("nvidia.com/gpu".to_owned(), Quantity(count.to_string()))),
+        };
+        let cpu = Some(("cpu".to_owned(), Quantity(cpu)));
+        let limits: Vec<_> = memory.clone().into_iter().chain(gpus).collect();
+        ResourceRequirements {
+            requests: Some(cpu.into_iter().chain(memory).collect()),
+            limits: (!limits.is_empty()).then(|| limits.into_iter().collect()),
+            claims: None,
+        }
+    }
+
+    fn needs_root(&self, unit: &Unit) -> bool {
+        self.wanted.as_root.contains(&key(unit))
+    }
+
+    fn pod_security(&self, unit: &Unit) -> PodSecurityContext {
+        // Other images bring a user of their own.
+        let user = unit.is_flow.then_some(USER);
+        PodSecurityContext {
+            run_as_non_root: Some(!self.needs_root(unit)),
+            run_as_user: user.filter(|_| !self.needs_root(unit)),
+            run_as_group: user.filter(|_| !self.needs_root(unit)),
+            // Volumes can be written by it.
+            fs_group: Some(USER),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".to_owned(),
+                localhost_profile: None,
+            }),
+            ..PodSecurityContext::default()
+        }
+    }
+
+    fn security(&self, unit: &Unit) -> SecurityContext {
+        SecurityContext {
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(!self.needs_root(unit)),
+            capabilities: (!self.needs_root(unit)).then(|| Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                add: None,
+            }),
+            ..SecurityContext::default()
+        }
+    }
+}
+
+fn env_from(unit: &Unit) -> Option<Vec<EnvFromSource>> {
+    (!unit.env.is_empty()).then(|| {
+        vec![EnvFromSource {
+            config_map_ref: Some(ConfigMapEnvSource {
+                name: env_name(unit),
+                optional: None,
+            }),
+            ..EnvFromSource::default()
+        }]
+    })
+}
+
+/// Until it succeeds for the first time, the other probes wait.
+fn startup(unit: &Unit) -> Probe {
+    let limit = unit.timeout_ready.unwrap_or(FOR_EVER).as_secs();
+    let times = limit.div_ceil(STARTUP_PERIOD.into()).max(1);
+    probe(
+        unit,
+        STARTUP_PERIOD.into(),
+        i32::try_from(times).unwrap_or(i32::MAX),
+    )
+}
+
+/// Asks gRPC's own health service, which both flow's and Jina's servers have.
+fn probe(unit: &Unit, period_seconds: i32, failures: i32) -> Probe {
+    Probe {
+        grpc: Some(GRPCAction {
+            port: unit.port.into(),
+            service: None,
+        }),
+        period_seconds: Some(period_seconds),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    }
+}
+
+fn leaves(unit: &Unit) -> Duration {
+    if role(unit) == EXECUTOR {
+        // The gateway notices by itself, and asks another pod.
+        Duration::ZERO
+    } else {
+        GATEWAY_LEAVES
+    }
+}
+
+fn lifecycle(unit: &Unit) -> Option<Lifecycle> {
+    let leaves = leaves(unit);
+    let sleep = SleepAction {
+        seconds: seconds(leaves),
+    };
+    (!leaves.is_zero()).then(|| Lifecycle {
+        pre_stop: Some(LifecycleHandler {
+            sleep: Some(sleep),
+            ..LifecycleHandler::default()
+        }),
+        ..Lifecycle::default()
+    })
+}
+
+fn seconds(time: Duration) -> i64 {
+    i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,142 @@
+//! How many pods there are of a kind, and how they are replaced.
+
+use k8s_openapi::api::apps::v1::{
+    Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment, StatefulSet,
+    StatefulSetSpec,
+};
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
+    MetricTarget, ResourceMetricSource,
+};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, PodTemplateSpec, VolumeResourceRequirements,
+};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::Flow;
+use super::volume::WORKSPACE_VOLUME;
+use crate::render::devices::Devices;
+use crate::render::parts::Unit;
+
+impl Flow<'_> {
+    pub(super) fn deployment(&self, unit: &Unit, template: PodTemplateSpec) -> Deployment {
+        // A pod more than usual may find no GPU that is free, and would wait for ever.
+        let (surge, unavailable) = match unit.devices {
+            Devices::None => (1, 0),
+            Devices::InTurn(_) | Devices::Named(_) => (0, 1),
+        };
+        Deployment {
+            metadata: self.meta(unit, &unit.name),
+            spec: Some(DeploymentSpec {
+                replicas: self.replicas(unit),
+                selector: self.selector(unit),
+                strategy: Some(DeploymentStrategy {
+                    type_: Some("RollingUpdate".to_owned()),
+                    rolling_update: Some(RollingUpdateDeployment {
+                        max_surge: Some(IntOrString::Int(surge)),
+                        max_unavailable: Some(IntOrString::Int(unavailable)),
+                    }),
+                }),
+                template,
+                ..DeploymentSpec::default()
+            }),
+            status: None,
+        }
+    }
+
+    /// Each pod keeps its own volume, also when it is replaced.
+    pub(super) fn stateful_set(&self, unit: &Unit, template: PodTemplateSpec) -> StatefulSet {
+        StatefulSet {
+            metadata: self.meta(unit, &unit.name),
+            spec: Some(StatefulSetSpec {
+                replicas: self.replicas(unit),
+                selector: self.selector(unit),
+                service_name: Some(unit.name.clone()),
+                pod_management_policy: Some("Parallel".to_owned()),
+                template,
+                volume_claim_templates: Some(vec![self.claim()]),
+                ..StatefulSetSpec::default()
+            }),
+            status: None,
+        }
+    }
+
+    fn claim(&self) -> PersistentVolumeClaim {
+        let size = [("storage".to_owned(), Quantity(self.wanted.storage.clone()))];
+        PersistentVolumeClaim {
+            metadata: ObjectMeta {
+                name: Some(WORKSPACE_VOLUME.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(PersistentVolumeClaimSpec {
+                access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+                storage_class_name: self.wanted.storage_class.clone(),
+                resources: Some(VolumeResourceRequirements {
+                    requests: Some(size.into()),
+                    limits: None,
+                }),
+                ..PersistentVolumeClaimSpec::default()
+            }),
+            status: None,
+        }
+    }
+
+    /// None where an autoscaler decides: otherwise each `kubectl apply` would undo what it did.
+    fn replicas(&self, unit: &Unit) -> Option<i32> {
+        let is_scaled = self.autoscale(unit).is_some();
+        (!is_scaled).then(|| unit.replicas.into())
+    }
+
+    pub(super) fn autoscaler(&self, unit: &Unit) -> Option<HorizontalPodAutoscaler> {
+        let bounds = self.autoscale(unit)?;
+        let kind = if unit.keeps_files {
+            "StatefulSet"
+        } else {
+            "Deployment"
+        };
+        let cpu = ResourceMetricSource {
+            name: "cpu".to_owned(),
+            target: MetricTarget {
+                type_: "Utilization".to_owned(),
+                average_utilization: Some(bounds.cpu_percent.into()),
+                ..MetricTarget::default()
+            },
+        };
+        Some(HorizontalPodAutoscaler {
+            metadata: self.meta(unit, &unit.name),
+            spec: Some(HorizontalPodAutoscalerSpec {
+                scale_target_ref: CrossVersionObjectReference {
+                    api_version: Some("apps/v1".to_owned()),
+                    kind: kind.to_owned(),
+                    name: unit.name.clone(),
+                },
+                min_replicas: Some(bounds.min.into()),
+                max_replicas: bounds.max.into(),
+                metrics: Some(vec![MetricSpec {
+                    type_: "Resource".to_owned(),
+                    resource: Some(cpu),
+                    ..MetricSpec::default()
+                }]),
+                behavior: None,
+            }),
+            status: None,
+        })
+    }
+
+    /// Where there are several pods, all but one stay while nodes are emptied.
+    pub(super) fn disruption_budget(&self, unit: &Unit) -> Option<PodDisruptionBudget> {
+        let most = self.autoscale(unit).map_or(unit.replicas, |it| it.max);
+        (most > 1).then(|| PodDisruptionBudget {
+            metadata: self.meta(unit, &unit.name),
+            spec: Some(PodDisruptionBudgetSpec {
+                max_unavailable: Some(IntOrString::Int(1)),
+                selector: Some(self.selector(unit)),
+                ..PodDisruptionBudgetSpec::default()
+            }),
+            status: None,
+        })
+    }
+}

@@ -1,0 +1,327 @@
+//! Which containers a flow needs, and what runs in them: the same for Compose and Kubernetes. Pure.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use flow_core::NodeName;
+use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Run, Uses};
+
+use crate::backoff::Restarts;
+use crate::command::{Common, Invocation, Programs};
+use crate::render::devices::Devices;
+use crate::render::{BadExport, Target};
+
+/// Where every executor listens; the gateway too, unless the file says otherwise.
+pub(crate) const PORT: u16 = 8080;
+/// The program in flow's own image.
+pub(crate) const PROGRAM: &str = "/usr/local/bin/flow";
+/// Where executors keep their files, whatever folder the flow file names: there it is one of the machine.
+pub(crate) const WORKSPACE: &str = "/workspace";
+/// Where models are looked for, in flow's own image.
+pub(crate) const CACHE: &str = "/cache";
+/// How long requests under way may take at the end.
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
+/// Longest label of a host name.
+const NAME_LEN_MAX: usize = 63;
+
+/// A kind of container: so many of the same image with the same arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct Unit {
+    /// Its host name: a DNS label.
+    pub(crate) name: String,
+    /// The node it is of; none: it is the gateway.
+    pub(crate) node: Option<NodeName>,
+    pub(crate) image: String,
+    /// It runs flow's own program; otherwise what its image was made to run.
+    pub(crate) is_flow: bool,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) port: u16,
+    pub(crate) env: Env,
+    pub(crate) devices: Devices,
+    /// It keeps files in [`WORKSPACE`].
+    pub(crate) keeps_files: bool,
+    pub(crate) replicas: u16,
+    /// How long it may take until it is ready; none: for ever.
+    pub(crate) timeout_ready: Option<Duration>,
+}
+
+/// The containers of a node that the flow starts.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeUnits {
+    pub(crate) shards: Vec<Unit>,
+    pub(crate) before: Option<Unit>,
+    pub(crate) after: Option<Unit>,
+}
+
+impl NodeUnits {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Unit> {
+        self.shards.iter().chain(&self.before).chain(&self.after)
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Unit> {
+        let around = self.before.iter_mut().chain(&mut self.after);
+        self.shards.iter_mut().chain(around)
+    }
+}
+
+/// The containers of a flow.
+#[derive(Debug, Clone)]
+pub(crate) struct Units {
+    /// Its arguments lack the placement, which is handed over differently.
+    pub(crate) gateway: Unit,
+    /// By the nodes' places in the plan; none: the node is external.
+    pub(crate) nodes: Vec<Option<NodeUnits>>,
+}
+
+impl Units {
+    pub(crate) fn of(plan: &Plan, target: &Target) -> Result<Self, BadExport> {
+        let common = common(target);
+        let units = |node: &NodePlan| match &node.run {
+            Run::Local(run) => Cut::new(node, run, target, &common).units().map(Some),
+            Run::External { .. } => Ok(None),
+        };
+        let nodes = plan
+            .nodes
+            .iter()
+            .map(units)
+            .collect::<Result<Vec<_>, _>>()?;
+        let units = Self {
+            gateway: gateway(plan, &nodes, target),
+            nodes,
+        };
+        let keys: Vec<_> = units.executors().map(image_key).collect();
+        check_names(target.images.keys(), "--image", &keys)?;
+        units.check_hosts()?;
+        Ok(units)
+    }
+
+    pub(crate) fn executors(&self) -> impl Iterator<Item = &Unit> {
+        self.nodes.iter().flatten().flat_map(NodeUnits::all)
+    }
+
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Unit> {
+        let nodes = self.nodes.iter_mut().flatten();
+        nodes
+            .flat_map(NodeUnits::all_mut)
+            .chain([&mut self.gateway])
+    }
+
+    fn check_hosts(&self) -> Result<(), BadExport> {
+        let mut seen = BTreeSet::new();
+        for unit in self.executors().chain([&self.gateway]) {
+            if unit.name.is_empty() || unit.name.len() > NAME_LEN_MAX {
+                let node = unit.node.clone();
+                return Err(BadExport::BadName(
+                    node.map_or_else(String::new, |it| it.to_string()),
+                ));
+            }
+            if !seen.insert(&unit.name) {
+                return Err(BadExport::SameName(unit.name.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every name that an option was given must be one of these.
+pub(crate) fn check_names<'n>(
+    mut given: impl Iterator<Item = &'n String>,
+    option: &'static str,
+    known: &[String],
+) -> Result<(), BadExport> {
+    match given.find(|name| !known.contains(name)) {
+        None => Ok(()),
+        Some(name) => Err(BadExport::NoSuchNode {
+            option,
+            name: name.clone(),
+        }),
+    }
+}
+
+/// What `--image` calls a container: a node's name, or the name of what stands around its shards.
+fn image_key(unit: &Unit) -> String {
+    let node = unit.node.as_ref().map_or("", NodeName::as_str);
+    match AROUND.iter().find(|around| unit.name.ends_with(*around)) {
+        Some(around) => format!("{node}{around}"),
+        None => node.to_owned(),
+    }
+}
+
+const BEFORE: &str = "-uses-before";
+const AFTER: &str = "-uses-after";
+const AROUND: [&str; 2] = [BEFORE, AFTER];
+
+/// A node's name as a host's: a DNS label.
+pub(crate) fn host_name(name: &str) -> String {
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    name.trim_matches('-').to_owned()
+}
+
+fn common(target: &Target) -> Common {
+    Common {
+        programs: Programs {
+            flow: PROGRAM.into(),
+            built_in: target.built_in.clone(),
+        },
+        grace: GRACE,
+        log: Log::Text,
+        restarts: Restarts::default(),
+    }
+}
+
+fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
+    let port = plan.gateway.port.filter(|port| *port > 0).unwrap_or(PORT);
+    let log = match plan.gateway.log {
+        Some(Log::Json) => "json",
+        Some(Log::Text | Log::Off) | None => "text",
+    };
+    let grace = format!("{}ms", GRACE.as_millis());
+    let port_text = port.to_string();
+    let arguments = [
+        "gateway", "--host", "0.0.0.0", "--port", &port_text, "--grace", &grace, "--log", log,
+    ];
+    // It is ready when they are.
+    let waits_for = nodes.iter().flatten().flat_map(NodeUnits::all);
+    let limits = waits_for.map(|unit| unit.timeout_ready);
+    let limits = limits.chain([plan.gateway.timeout_ready]);
+    Unit {
+        name: "gateway".to_owned(),
+        node: None,
+        image: target.image.clone(),
+        is_flow: true,
+        arguments: arguments.map(str::to_owned).to_vec(),
+        port,
+        env: plan.gateway.env.clone(),
+        devices: Devices::None,
+        keeps_files: false,
+        replicas: 1,
+        timeout_ready: limits
+            .collect::<Option<Vec<_>>>()
+            .and_then(|it| it.into_iter().max()),
+    }
+}
+
+/// A node, to be cut into its containers.
+struct Cut<'p> {
+    node: &'p NodePlan,
+    /// As it is in a container.
+    run: LocalRun,
+    target: &'p Target,
+    common: &'p Common,
+}
+
+impl<'p> Cut<'p> {
+    fn new(node: &'p NodePlan, run: &LocalRun, target: &'p Target, common: &'p Common) -> Self {
+        let mut run = run.clone();
+        run.host = Some("0.0.0.0".to_owned());
+        run.workspace = run.workspace.map(|_| WORKSPACE.into());
+        Self {
+            node,
+            run,
+            target,
+            common,
+        }
+    }
+
+    fn units(&self) -> Result<NodeUnits, BadExport> {
+        let shards = self.run.shards.get();
+        let suffix = |shard| match shards {
+            1 => String::new(),
+            _ => format!("-{shard}"),
+        };
+        let shards = (0..shards).map(|shard| self.shard(&suffix(shard)));
+        let around = |uses: &Option<Uses>, suffix| match uses {
+            Some(uses) => self.around(uses, suffix).map(Some),
+            None => Ok(None),
+        };
+        Ok(NodeUnits {
+            shards: shards.collect::<Result<_, _>>()?,
+            before: around(&self.run.before, BEFORE)?,
+            after: around(&self.run.after, AFTER)?,
+        })
+    }
+
+    fn shard(&self, suffix: &str) -> Result<Unit, BadExport> {
+        let invocation = Invocation::executor(self.common, &self.run);
+        let image = self.image(&self.run.uses, self.node.name.as_str())?;
+        let mut unit = self.unit(invocation, suffix, image);
+        unit.replicas = self.run.replicas.get();
+        Ok(unit)
+    }
+
+    /// What is called before or after the shards; the devices are theirs.
+    fn around(&self, uses: &Uses, suffix: &str) -> Result<Unit, BadExport> {
+        let invocation = Invocation::around(self.common, &self.run, uses);
+        let image = self.image(uses, &format!("{}{suffix}", self.node.name))?;
+        let mut unit = self.unit(invocation, suffix, image);
+        unit.devices = Devices::None;
+        Ok(unit)
+    }
+
+    fn unit(&self, invocation: Invocation, suffix: &str, (image, is_flow): (String, bool)) -> Unit {
+        let name = &self.node.name;
+        let (devices, env) = Devices::taken_from(invocation.env);
+        let mut arguments = invocation.arguments;
+        let last = ["--port", &PORT.to_string(), "--name", name.as_str()];
+        arguments.extend(last.map(str::to_owned));
+        Unit {
+            name: format!("{}{suffix}", host_name(name.as_str())),
+            node: Some(name.clone()),
+            image,
+            is_flow,
+            arguments,
+            port: PORT,
+            env,
+            devices,
+            keeps_files: self.run.workspace.is_some(),
+            replicas: 1,
+            timeout_ready: self.run.timeout_ready,
+        }
+    }
+
+    /// The image, and whether flow's own program runs in it.
+    fn image(&self, uses: &Uses, key: &str) -> Result<(String, bool), BadExport> {
+        let given = self.target.images.get(key);
+        let no_image = |uses: String| BadExport::NoImage {
+            key: key.to_owned(),
+            uses,
+        };
+        match uses {
+            Uses::Named(name) if self.target.built_in.contains(name) => {
+                Ok((given.unwrap_or(&self.target.image).clone(), true))
+            }
+            Uses::Named(name) => given
+                .map(|image| (image.clone(), false))
+                .ok_or_else(|| no_image(name.clone())),
+            Uses::Path(path) => given
+                .map(|image| (image.clone(), false))
+                .ok_or_else(|| no_image(path.display().to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nodes_name_becomes_a_host_name() {
+        let check = |name: &str, host: &str| assert_eq!(host_name(name), host);
+        check("encoder", "encoder");
+        check("Text_Encoder", "text-encoder");
+        check("_private_", "private");
+        check("___", "");
+    }
+
+    #[test]
+    fn an_option_must_be_about_what_is_there() {
+        let known = ["a".to_owned(), "b".to_owned()];
+        let check = |given: &str| check_names([&given.to_owned()].into_iter(), "--image", &known);
+        assert_eq!(check("a"), Ok(()));
+        let error = check("c").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`--image` names `c`, which is no executor that the flow starts"
+        );
+    }
+}
