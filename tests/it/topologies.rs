@@ -339,8 +339,11 @@ fn said(reply: &Envelope) -> Value {
         .unwrap_or_default();
     let mut parameters = flow_core::parameters::to_json(reply.parameters.as_ref());
     let results = parameters.remove("__results__").unwrap_or(json!({}));
-    // Jina's have those without an end too that were passed by.
-    let visited = reply.routes.iter().filter(|route| route.end_time.is_some());
+    // Of executors that were passed by, Jina's routes have no end, and ours took no time.
+    let visited = reply
+        .routes
+        .iter()
+        .filter(|route| route.end_time.is_some() && route.end_time != route.start_time);
     let mut routes: Vec<&str> = visited.map(|route| route.executor.as_str()).collect();
     routes[1..].sort_unstable();
     // Documents of a failed request are whatever the executor had made of them by then.

@@ -41,14 +41,16 @@ impl Stock {
             let words = words.into_iter().chain(own);
             words.map(str::to_owned).collect()
         };
-        let started = Self::start_all(flavour, marks.iter().map(arguments).collect());
+        let arguments: Vec<_> = marks.iter().map(arguments).collect();
+        let started = Self::start_all(flavour, &arguments);
         (!started.is_empty()).then_some(started)
     }
 
     /// Gateways, each with further arguments, started side by side.
     pub fn gateways(flavour: Flavour, arguments: Vec<Vec<String>>) -> Vec<Self> {
         let gateway = |arguments: Vec<String>| [vec!["gateway".to_owned()], arguments].concat();
-        Self::start_all(flavour, arguments.into_iter().map(gateway).collect())
+        let arguments: Vec<_> = arguments.into_iter().map(gateway).collect();
+        Self::start_all(flavour, &arguments)
     }
 
     /// A gateway before one executor, named `ours`, at this port.
@@ -66,11 +68,11 @@ impl Stock {
 
     fn start(flavour: Flavour, arguments: &[&str]) -> Option<Self> {
         let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-        Self::start_all(flavour, vec![arguments]).pop()
+        Self::start_all(flavour, &[arguments]).pop()
     }
 
     /// A Python takes seconds to start, so all are started before the first is waited for.
-    fn start_all(flavour: Flavour, arguments: Vec<Vec<String>>) -> Vec<Self> {
+    fn start_all(flavour: Flavour, arguments: &[Vec<String>]) -> Vec<Self> {
         let begin = |arguments: &Vec<String>| Self::begin(flavour, arguments);
         let all: Option<Vec<Self>> = arguments.iter().map(begin).collect();
         let all = all.unwrap_or_default();

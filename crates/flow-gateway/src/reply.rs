@@ -59,10 +59,9 @@ impl Reply {
         }
     }
 
-    /// `ended` is none where the node was passed by, as in Jina.
-    pub(crate) fn add_route(&mut self, visited: Visited<'_>, ended: Option<SystemTime>) {
+    pub(crate) fn add_route(&mut self, visited: Visited<'_>, ended: SystemTime) {
         self.routes.push(RouteProto {
-            end_time: ended.map(Timestamp::from),
+            end_time: Some(ended.into()),
             status: visited.status,
             ..route(visited.node, visited.started)
         });

@@ -121,7 +121,7 @@ impl Invocation {
         self.argument("--log", log_format(log.unwrap_or(common.log)));
     }
 
-    fn argument(&mut self, key: &str, value: impl Into<String>) {
+    pub(crate) fn argument(&mut self, key: &str, value: impl Into<String>) {
         self.arguments.extend([key.to_owned(), value.into()]);
     }
 

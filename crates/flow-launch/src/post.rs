@@ -143,7 +143,12 @@ impl Cut<'_> {
     }
 
     fn replica(&self, part: Part, devices: &[String]) -> Post {
-        let mut post = self.post(part, Invocation::executor(self.common, self.run));
+        let mut invocation = Invocation::executor(self.common, self.run);
+        if let (Part::Replica { shard, .. }, 2..) = (part, self.run.shards.get()) {
+            // Shards share a workspace, and each keeps its own part there.
+            invocation.argument("--shard", shard.to_string());
+        }
+        let mut post = self.post(part, invocation);
         post.port = self.run.ports.get(self.nth(part)).copied().unwrap_or(0);
         if let (Part::Replica { number, .. }, false) = (part, devices.is_empty()) {
             // The same for every shard, as in Jina.
