@@ -1,0 +1,258 @@
+//! What works on single values: soft-max, GELU, layer norm, rounding.
+//!
+//! Written once, without instructions, in loops that a compiler turns into vectors; then compiled once for
+//! each set of instructions. All of it is in 32-bit floats.
+
+use crate::bf16;
+
+/// Values that sums and maxima are kept for side by side: one AVX-512 register.
+const LANES: usize = 16;
+
+/// The functions of one back end.
+///
+/// # Safety
+///
+/// Each may be called where the machine has the instructions it was compiled for.
+pub(crate) struct Elementwise {
+    pub(crate) soft_max: unsafe fn(&mut [f32], usize, f32) -> f32,
+    pub(crate) scale: unsafe fn(&mut [f32], f32),
+    pub(crate) gelu: unsafe fn(&mut [f32]),
+    pub(crate) gelu_tanh: unsafe fn(&mut [f32]),
+    pub(crate) relu: unsafe fn(&mut [f32]),
+    pub(crate) add_norm: unsafe fn(&mut [f32], &[f32], &Norm<'_>),
+    pub(crate) round: unsafe fn(&[f32], &mut [u16]),
+}
+
+/// What a layer norm knows beside the values.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Norm<'a> {
+    pub(crate) scale: &'a [f32],
+    pub(crate) shift: &'a [f32],
+    pub(crate) epsilon: f32,
+}
+
+/// Compiles the functions for a set of instructions.
+macro_rules! elementwise {
+    ($name:ident, $fused:literal $(, $features:literal)?) => {
+        pub(crate) mod $name {
+            use super::*;
+
+            pub(crate) const TABLE: Elementwise = Elementwise {
+                soft_max,
+                scale,
+                gelu,
+                gelu_tanh,
+                relu,
+                add_norm,
+                round,
+            };
+
+            $(#[target_feature(enable = $features)])?
+            fn soft_max(row: &mut [f32], count: usize, by: f32) -> f32 {
+                super::soft_max::<$fused>(row, count, by)
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn scale(values: &mut [f32], by: f32) {
+                values.iter_mut().for_each(|value| *value *= by);
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn gelu(values: &mut [f32]) {
+                values.iter_mut().for_each(|value| *value = super::gelu::<$fused>(*value));
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn gelu_tanh(values: &mut [f32]) {
+                values.iter_mut().for_each(|value| *value = super::gelu_tanh::<$fused>(*value));
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn relu(values: &mut [f32]) {
+                values.iter_mut().for_each(|value| *value = at_least(*value, 0.0));
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn add_norm(values: &mut [f32], added: &[f32], norm: &Norm<'_>) {
+                super::add_norm::<$fused>(values, added, norm);
+            }
+
+            $(#[target_feature(enable = $features)])?
+            fn round(values: &[f32], rounded: &mut [u16]) {
+                for (rounded, value) in rounded.iter_mut().zip(values) {
+                    *rounded = bf16::round(*value);
+                }
+            }
+        }
+    };
+}
+
+elementwise!(portable, false);
+#[cfg(target_arch = "x86_64")]
+elementwise!(avx2, true, "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+elementwise!(avx512, true, "avx512f,avx512bw,avx512dq,avx512vl,fma");
+#[cfg(target_arch = "aarch64")]
+elementwise!(neon, true, "neon");
+
+/// `a * b + c`, in one rounding where the machine does so quickly.
+#[inline(always)]
+fn fma<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
+    if FUSED { a.mul_add(b, c) } else { a * b + c }
+}
+
+// `f32::max` and `f32::min` ask what to do about values that are no numbers; these do not.
+#[inline(always)]
+fn at_least(value: f32, low: f32) -> f32 {
+    if value > low { value } else { low }
+}
+
+#[inline(always)]
+fn at_most(value: f32, high: f32) -> f32 {
+    if value < high { value } else { high }
+}
+
+/// Adding it rounds to whole numbers, and leaves them in the low bits.
+const ROUNDER: f32 = 12_582_912.0;
+const LN_2_HIGH: f32 = 0.693_359_4;
+const LN_2_LOW: f32 = -2.121_944_4e-4;
+/// Beyond these, powers of two are no longer normal numbers.
+const EXP_MIN: f32 = -87.0;
+const EXP_MAX: f32 = 88.0;
+
+/// The exponential function, right to two units in the last place (Cephes' polynomial).
+#[inline(always)]
+fn exp<const FUSED: bool>(x: f32) -> f32 {
+    let x = at_most(at_least(x, EXP_MIN), EXP_MAX);
+    let shifted = fma::<FUSED>(x, std::f32::consts::LOG2_E, ROUNDER);
+    let power = shifted - ROUNDER;
+    let r = fma::<FUSED>(power, -LN_2_HIGH, x);
+    let r = fma::<FUSED>(power, -LN_2_LOW, r);
+    let mut p = 1.987_569_1e-4;
+    for coefficient in [
+        1.398_199_9e-3,
+        8.333_452e-3,
+        4.166_579_6e-2,
+        0.166_666_65,
+        0.5,
+    ] {
+        p = fma::<FUSED>(p, r, coefficient);
+    }
+    let p = fma::<FUSED>(p * r, r, r + 1.0);
+    f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
+/// The error function as a quotient of polynomials, right to 4 × 10⁻⁷ (the coefficients are Eigen's).
+#[inline(always)]
+fn erf<const FUSED: bool>(x: f32) -> f32 {
+    // From here on it is 1 in 32-bit floats.
+    let x = at_most(at_least(x, -4.0), 4.0);
+    let square = x * x;
+    let mut over = -2.726_142_2e-10;
+    for coefficient in [
+        2.770_681_4e-8,
+        -2.101_024e-6,
+        -5.692_506_5e-5,
+        -7.349_906e-4,
+        -2.954_6e-3,
+        -1.609_603_3e-2,
+    ] {
+        over = fma::<FUSED>(over, square, coefficient);
+    }
+    let mut under = -1.456_607_2e-5;
+    for coefficient in [
+        -2.133_740_6e-4,
+        -1.682_827e-3,
+        -7.373_329_2e-3,
+        -1.426_473_9e-2,
+    ] {
+        under = fma::<FUSED>(under, square, coefficient);
+    }
+    x * over / under
+}
+
+#[inline(always)]
+fn gelu<const FUSED: bool>(x: f32) -> f32 {
+    let half = 0.5 * x;
+    fma::<FUSED>(
+        half,
+        erf::<FUSED>(x * std::f32::consts::FRAC_1_SQRT_2),
+        half,
+    )
+}
+
+/// GELU with a hyperbolic tangent instead of the error function.
+#[inline(always)]
+fn gelu_tanh<const FUSED: bool>(x: f32) -> f32 {
+    const SQRT_2_OVER_PI: f32 = 0.797_884_6;
+    let inner = SQRT_2_OVER_PI * fma::<FUSED>(0.044_715 * x * x, x, x);
+    // x · (1 + tanh u) / 2 = x / (1 + exp(−2u))
+    x / (1.0 + exp::<FUSED>(-2.0 * inner))
+}
+
+/// Makes the first `count` values of `row` those of a soft-max over `by` times themselves, but for a
+/// factor, which is returned. The row is as long as whole lanes; what stands behind `count` means nothing.
+#[inline(always)]
+fn soft_max<const FUSED: bool>(row: &mut [f32], count: usize, by: f32) -> f32 {
+    // Low enough to become nothing, and far from what overflows.
+    const NOTHING: f32 = -1e30;
+    let whole = count.next_multiple_of(LANES);
+    row[count..whole].fill(NOTHING);
+    let (lanes, _) = row[..whole].as_chunks_mut::<LANES>();
+    let mut largest = [NOTHING; LANES];
+    for chunk in &*lanes {
+        for (largest, value) in largest.iter_mut().zip(chunk) {
+            *largest = at_least(*value, *largest);
+        }
+    }
+    let largest = largest.into_iter().fold(NOTHING, at_least);
+    let mut sums = [0.0; LANES];
+    for chunk in lanes {
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *value = exp::<FUSED>((*value - largest) * by);
+            *sum += *value;
+        }
+    }
+    1.0 / total(sums)
+}
+
+/// Adds `added` to `values`, and gives the sums the mean 0 and the variance 1, then scale and shift.
+#[inline(always)]
+fn add_norm<const FUSED: bool>(values: &mut [f32], added: &[f32], norm: &Norm<'_>) {
+    let count = values.len() as f32;
+    let mut sums = [0.0; LANES];
+    for (values, added) in values.chunks_mut(LANES).zip(added.chunks(LANES)) {
+        for ((sum, value), added) in sums.iter_mut().zip(values).zip(added) {
+            *value += added;
+            *sum += *value;
+        }
+    }
+    let mean = total(sums) / count;
+    let mut squares = [0.0; LANES];
+    for values in values.chunks(LANES) {
+        for (square, value) in squares.iter_mut().zip(values) {
+            let off = value - mean;
+            *square = fma::<FUSED>(off, off, *square);
+        }
+    }
+    let by = 1.0 / (total(squares) / count + norm.epsilon).sqrt();
+    for ((value, scale), shift) in values.iter_mut().zip(norm.scale).zip(norm.shift) {
+        *value = fma::<FUSED>((*value - mean) * by, *scale, *shift);
+    }
+}
+
+/// The sum of all lanes, always in the same order.
+#[inline(always)]
+fn total(mut lanes: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] += lanes[lane + half];
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+#[cfg(test)]
+mod tests;

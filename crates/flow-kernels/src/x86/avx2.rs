@@ -1,0 +1,64 @@
+//! Tiles of 32-bit floats with AVX2 and FMA: six rows of two registers at a time, twelve of the sixteen.
+
+use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps};
+
+use crate::tile::{PANEL, Tile};
+
+/// Rows of a tile.
+pub(crate) const ROWS: usize = 6;
+
+const REGISTER: usize = 8;
+
+/// A tile of up to [`ROWS`] rows.
+///
+/// # Safety
+///
+/// The machine has AVX2 and FMA, and the tile has been checked.
+#[target_feature(enable = "avx2,fma")]
+pub(crate) unsafe fn exact(tile: &mut Tile<'_, f32>) {
+    for column in (0..PANEL).step_by(2 * REGISTER) {
+        // SAFETY: what is asked of the caller.
+        unsafe {
+            match tile.rows {
+                1 => rows::<1>(tile, column),
+                2 => rows::<2>(tile, column),
+                3 => rows::<3>(tile, column),
+                4 => rows::<4>(tile, column),
+                5 => rows::<5>(tile, column),
+                _ => rows::<ROWS>(tile, column),
+            }
+        }
+    }
+}
+
+/// Two registers' columns of `R` rows, from `column` on.
+///
+/// # Safety
+///
+/// As for [`exact`]; `R` is not more than the tile's rows, and the columns are within the panel.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn rows<const R: usize>(tile: &mut Tile<'_, f32>, column: usize) {
+    let (a, b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
+    // SAFETY: `Tile::check` found `k` values in each row of `a`, and a whole panel in each of the `k` rows of
+    // `b`, in each row of `c` and in the bias.
+    unsafe {
+        let bias = tile.bias.as_ptr().add(column);
+        let bias = [_mm256_loadu_ps(bias), _mm256_loadu_ps(bias.add(REGISTER))];
+        let mut sums = [bias; R];
+        let mut b = b.add(column);
+        for step in 0..tile.k {
+            let weights = [_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(REGISTER))];
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let value = _mm256_set1_ps(*a.add(row * tile.a_stride + step));
+                sums[0] = _mm256_fmadd_ps(value, weights[0], sums[0]);
+                sums[1] = _mm256_fmadd_ps(value, weights[1], sums[1]);
+            }
+            b = b.wrapping_add(tile.b_stride);
+        }
+        for (row, sums) in sums.iter().enumerate() {
+            let c = c.add(row * tile.c_stride + column);
+            _mm256_storeu_ps(c, sums[0]);
+            _mm256_storeu_ps(c.add(REGISTER), sums[1]);
+        }
+    }
+}

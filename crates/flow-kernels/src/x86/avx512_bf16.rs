@@ -1,0 +1,87 @@
+//! Tiles of bf16 with AVX-512 BF16: `vdpbf16ps` multiplies two pairs for each of sixteen columns at once.
+
+use std::arch::x86_64::{
+    __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
+    _mm512_storeu_ps,
+};
+
+use crate::tile::Tile;
+
+/// Rows of a tile.
+pub(crate) const ROWS: usize = 14;
+
+/// Sums in a register, and pairs of bf16.
+const REGISTER: usize = 16;
+
+/// A tile of up to [`ROWS`] rows.
+///
+/// # Safety
+///
+/// The machine has AVX-512 F and BF16, and the tile has been checked.
+#[target_feature(enable = "avx512f,avx512bf16")]
+pub(crate) unsafe fn rounded(tile: &mut Tile<'_, u16>) {
+    // SAFETY: what is asked of the caller.
+    unsafe {
+        match tile.rows {
+            1 => rows::<1>(tile),
+            2 => rows::<2>(tile),
+            3 => rows::<3>(tile),
+            4 => rows::<4>(tile),
+            5 => rows::<5>(tile),
+            6 => rows::<6>(tile),
+            7 => rows::<7>(tile),
+            8 => rows::<8>(tile),
+            9 => rows::<9>(tile),
+            10 => rows::<10>(tile),
+            11 => rows::<11>(tile),
+            12 => rows::<12>(tile),
+            13 => rows::<13>(tile),
+            _ => rows::<ROWS>(tile),
+        }
+    }
+}
+
+/// A tile of `R` rows.
+///
+/// # Safety
+///
+/// As for [`rounded`], and `R` is not more than the tile's rows.
+#[target_feature(enable = "avx512f,avx512bf16")]
+unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>) {
+    let (a, mut b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
+    // SAFETY: `Tile::check` found `k` pairs in each row of `a`, and two registers in each of the `k` rows of
+    // `b`, in each row of `c` and in the bias. Pairs are read without asking for their alignment.
+    unsafe {
+        let bias = [
+            _mm512_loadu_ps(tile.bias.as_ptr()),
+            _mm512_loadu_ps(tile.bias.as_ptr().add(REGISTER)),
+        ];
+        let mut sums = [bias; R];
+        for step in 0..tile.k {
+            let weights = [
+                pairs(_mm512_loadu_si512(b.cast())),
+                pairs(_mm512_loadu_si512(b.add(2 * REGISTER).cast())),
+            ];
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let pair = a.add(row * tile.a_stride + 2 * step).cast::<i32>();
+                let values = pairs(_mm512_set1_epi32(pair.read_unaligned()));
+                sums[0] = _mm512_dpbf16_ps(sums[0], values, weights[0]);
+                sums[1] = _mm512_dpbf16_ps(sums[1], values, weights[1]);
+            }
+            b = b.wrapping_add(tile.b_stride);
+        }
+        for (row, sums) in sums.iter().enumerate() {
+            let c = c.add(row * tile.c_stride);
+            _mm512_storeu_ps(c, sums[0]);
+            _mm512_storeu_ps(c.add(REGISTER), sums[1]);
+        }
+    }
+}
+
+/// The same bits, seen as bf16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn pairs(register: __m512i) -> __m512bh {
+    // SAFETY: both types are 512 bits, of which every pattern is a value.
+    unsafe { std::mem::transmute(register) }
+}
