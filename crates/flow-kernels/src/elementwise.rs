@@ -8,19 +8,33 @@ use crate::bf16;
 /// Values that sums and maxima are kept for side by side: one AVX-512 register.
 const LANES: usize = 16;
 
-/// The functions of one back end.
+/// What changes values where they are.
 ///
 /// # Safety
-///
-/// Each may be called where the machine has the instructions it was compiled for.
+/// The machine has the instructions that the function was compiled for.
+pub(crate) type Change = unsafe fn(&mut [f32]);
+/// # Safety
+/// As for [`Change`].
+pub(crate) type SoftMax = unsafe fn(&mut [f32], usize, f32) -> f32;
+/// # Safety
+/// As for [`Change`].
+pub(crate) type Scale = unsafe fn(&mut [f32], f32);
+/// # Safety
+/// As for [`Change`].
+pub(crate) type AddNorm = unsafe fn(&mut [f32], &[f32], &Norm<'_>);
+/// # Safety
+/// As for [`Change`].
+pub(crate) type Round = unsafe fn(&[f32], &mut [u16]);
+
+/// The functions of one back end.
 pub(crate) struct Elementwise {
-    pub(crate) soft_max: unsafe fn(&mut [f32], usize, f32) -> f32,
-    pub(crate) scale: unsafe fn(&mut [f32], f32),
-    pub(crate) gelu: unsafe fn(&mut [f32]),
-    pub(crate) gelu_tanh: unsafe fn(&mut [f32]),
-    pub(crate) relu: unsafe fn(&mut [f32]),
-    pub(crate) add_norm: unsafe fn(&mut [f32], &[f32], &Norm<'_>),
-    pub(crate) round: unsafe fn(&[f32], &mut [u16]),
+    pub(crate) soft_max: SoftMax,
+    pub(crate) scale: Scale,
+    pub(crate) gelu: Change,
+    pub(crate) gelu_tanh: Change,
+    pub(crate) relu: Change,
+    pub(crate) add_norm: AddNorm,
+    pub(crate) round: Round,
 }
 
 /// What a layer norm knows beside the values.
@@ -148,7 +162,7 @@ fn erf<const FUSED: bool>(x: f32) -> f32 {
     // From here on it is 1 in 32-bit floats.
     let x = at_most(at_least(x, -4.0), 4.0);
     let square = x * x;
-    let mut over = -2.726_142_2e-10;
+    let mut over = -2.726_142e-10;
     for coefficient in [
         2.770_681_4e-8,
         -2.101_024e-6,

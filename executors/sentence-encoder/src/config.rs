@@ -3,7 +3,9 @@
 use std::num::NonZeroUsize;
 
 use flow_core::AccessPaths;
-use serde::Deserialize;
+use flow_kernels::InstructionSet;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::device::Device;
 use crate::pooling::PoolingMode;
@@ -50,6 +52,13 @@ pub struct With {
     /// The numbers that are computed with.
     pub precision: Precision,
 
+    /// What computes.
+    pub engine: EngineName,
+
+    /// The best instructions that may be used, such as `avx2`; all that the machine has if not given.
+    #[serde(deserialize_with = "back_end")]
+    pub back_end: Option<InstructionSet>,
+
     /// Which documents are encoded, such as `@r`, `@c` or `@r,c`.
     #[serde(
         alias = "traversal_paths",
@@ -94,6 +103,8 @@ impl Default for With {
             batch_tokens: const { NonZeroUsize::new(2048).unwrap() },
             batch_size: const { NonZeroUsize::new(64).unwrap() },
             precision: Precision::default(),
+            engine: EngineName::default(),
+            back_end: None,
             access_paths: AccessPaths::default(),
             prompt: None,
             prompt_name: None,
@@ -109,15 +120,29 @@ impl Default for With {
 /// The name under which Python calls a model itself.
 const CALL: &str = "__call__";
 
-/// The numbers that are computed with.
+/// The numbers that are computed with. Sums are 32-bit floats in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Precision {
-    /// 32-bit floats.
+    /// 32-bit floats. The default, because vectors are the same on every machine then: an index that one
+    /// has made can be searched from another.
     #[default]
     F32,
-    /// The fastest that is true to the model; 32-bit floats so far.
+    /// bf16.
+    Bf16,
+    /// bf16 where the machine multiplies them faster, else 32-bit floats.
     Auto,
+}
+
+/// What computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineName {
+    /// Our own kernels.
+    #[default]
+    Flow,
+    /// candle, the plain way.
+    Candle,
 }
 
 impl TryFrom<String> for Precision {
@@ -126,15 +151,22 @@ impl TryFrom<String> for Precision {
     fn try_from(text: String) -> Result<Self, String> {
         match text.as_str() {
             "f32" | "float32" | "fp32" => Ok(Self::F32),
+            "bf16" | "bfloat16" => Ok(Self::Bf16),
             "auto" => Ok(Self::Auto),
-            "bf16" | "bfloat16" | "f16" | "float16" | "fp16" | "int8" => Err(format!(
-                "precision `{text}` is not built yet; there are `f32` and `auto`"
+            "f16" | "float16" | "fp16" | "int8" => Err(format!(
+                "precision `{text}` is not built yet; there are `f32`, `bf16` and `auto`"
             )),
             _ => Err(format!(
-                "`{text}` is not a precision; there are `f32` and `auto`"
+                "`{text}` is not a precision; there are `f32`, `bf16` and `auto`"
             )),
         }
     }
+}
+
+fn back_end<'de, D: Deserializer<'de>>(text: D) -> Result<Option<InstructionSet>, D::Error> {
+    let text = Option::<String>::deserialize(text)?;
+    let parse = |text: String| text.parse().map_err(D::Error::custom);
+    text.map(parse).transpose()
 }
 
 /// An option makes no sense.
@@ -242,10 +274,18 @@ mod tests {
         check_refused(json!({"pooling": "meen"}), &["`meen`", "`mean`", "`cls`"]);
         check_refused(json!({"device": "tpu"}), &["`tpu`", "`cpu`"]);
         check_refused(
-            json!({"precision": "bf16"}),
-            &["`bf16`", "not built yet", "`f32`"],
+            json!({"precision": "f16"}),
+            &["`f16`", "not built yet", "`f32`", "`bf16`"],
         );
         check_refused(json!({"precision": "f8"}), &["`f8`", "`f32`"]);
+        check_refused(
+            json!({"engine": "torch"}),
+            &["`torch`", "`flow`", "`candle`"],
+        );
+        check_refused(
+            json!({"back_end": "sse"}),
+            &["`sse`", "`avx2`", "`portable`"],
+        );
         check_refused(json!({"layer_index": -2}), &["-2", "last layer"]);
         check_refused(
             json!({"embedding_fn_name": "encode"}),

@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use flow_kernels::{BackEnd, Format, InstructionSet, Kernels, NoBackEnd};
+
 use crate::batch::{Limits, plan};
-use crate::config::With;
+use crate::config::{EngineName, Precision, With};
 use crate::device::{NoDevice, Opened};
 use crate::lanes::{self, Lanes};
-use crate::model::{ForwardError, Model, ModelError, TokenBatch};
+use crate::model::{Compute, ForwardError, Model, ModelError, States, TokenBatch};
 use crate::pooling::{Pooling, normalize, pool};
 use crate::recipe::{Recipe, RecipeError};
 use crate::source::TOKENIZER_FILE;
@@ -90,6 +92,12 @@ pub enum EncoderError {
         /// What there is, in words.
         known: String,
     },
+    /// The machine lacks the instructions that were asked for.
+    #[error(transparent)]
+    BackEnd(#[from] NoBackEnd),
+    /// candle computes in 32-bit floats only.
+    #[error("`engine` is `candle`, which computes with `precision: f32` only")]
+    CandlePrecision,
     /// Threads cannot be started.
     #[error("cannot start the threads that compute")]
     Threads(#[from] rayon::ThreadPoolBuildError),
@@ -127,7 +135,8 @@ impl Encoder {
     /// If something in the folder is not what it should be, or does not go with the options.
     pub fn load(folder: &Path, with: &With, device: Opened) -> Result<Self, EncoderError> {
         let recipe = Recipe::read(folder)?;
-        let model = Model::load(folder).map_err(|source| EncoderError::Model {
+        let compute = compute(with)?;
+        let model = Model::load(folder, compute).map_err(|source| EncoderError::Model {
             folder: folder.to_owned(),
             source,
         })?;
@@ -139,7 +148,10 @@ impl Encoder {
         };
         let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), reading)?;
         let pooling = pooling(with, &recipe);
-        let lanes = with.threads.unwrap_or_else(|| lanes::count(device.cores));
+        let lanes = with.threads.unwrap_or_else(|| match compute {
+            Compute::Flow(_) => device.cores,
+            Compute::Candle => lanes::count(device.cores),
+        });
         Ok(Self {
             tokenizer,
             width: width(with, model.width() * pooling.modes.len())?,
@@ -160,6 +172,18 @@ impl Encoder {
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// Our own kernels, unless candle computes.
+    #[must_use]
+    pub fn kernels(&self) -> Option<Kernels> {
+        self.model.kernels()
+    }
+
+    /// How many threads compute.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.lanes.count()
     }
 
     /// How many tokens of a text are read at most.
@@ -233,6 +257,12 @@ impl Encoder {
         limits: Limits,
         values: &mut [f32],
     ) -> Result<(), EncodeError> {
+        if let [_] = texts {
+            let batch = self.batch(&[0], texts);
+            let states = self.model.forward_on_all(&batch, &self.lanes)?;
+            values.copy_from_slice(&self.vectors(&batch, &states));
+            return Ok(());
+        }
         let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
         let plan = plan(&lengths, limits);
         let work = |chunk: &Range<usize>| {
@@ -258,17 +288,25 @@ impl Encoder {
         numbers: &[usize],
         texts: &[Vec<u32>],
     ) -> Result<Vec<f32>, ForwardError> {
+        let batch = self.batch(numbers, texts);
+        Ok(self.vectors(&batch, &self.model.forward(&batch)?))
+    }
+
+    fn batch(&self, numbers: &[usize], texts: &[Vec<u32>]) -> TokenBatch {
         let mut batch = TokenBatch {
             padding: self.tokenizer.padding(),
             ..TokenBatch::default()
         };
         numbers.iter().for_each(|&text| batch.push(&texts[text]));
-        let states = self.model.forward(&batch)?;
-        let mut vectors = Vec::with_capacity(numbers.len() * self.width);
+        batch
+    }
+
+    fn vectors(&self, batch: &TokenBatch, states: &States) -> Vec<f32> {
+        let mut vectors = Vec::with_capacity(batch.lengths.len() * self.width);
         for (text, &length) in batch.lengths.iter().enumerate() {
             vectors.extend(self.vector(&states.of(text, length)));
         }
-        Ok(vectors)
+        vectors
     }
 
     fn vector<'a>(
@@ -294,6 +332,25 @@ impl Encoder {
 
 /// The ids of a window's texts, or why there are none.
 type TokenWindow = Result<Vec<Vec<u32>>, TokenizeError>;
+
+/// What the options ask to compute with.
+fn compute(with: &With) -> Result<Compute, EncoderError> {
+    let most = with.back_end;
+    if with.engine == EngineName::Candle {
+        return match with.precision {
+            Precision::Bf16 => Err(EncoderError::CandlePrecision),
+            Precision::F32 | Precision::Auto => Ok(Compute::Candle),
+        };
+    }
+    let is_quick = |set: InstructionSet| most.is_none_or(|most| set <= most) && set.has_bf16();
+    let format = match with.precision {
+        Precision::F32 => Format::F32,
+        Precision::Bf16 => Format::Bf16,
+        Precision::Auto if InstructionSet::here().any(is_quick) => Format::Bf16,
+        Precision::Auto => Format::F32,
+    };
+    Ok(Compute::Flow(BackEnd::choose(format, most)?))
+}
 
 fn max_length(with: &With, recipe: &Recipe, limit: usize) -> Result<usize, EncoderError> {
     match with.max_length.map(NonZeroUsize::get) {

@@ -13,6 +13,10 @@ use crate::config::With;
 use crate::encoder::Encoder;
 use crate::source::{self, Environment, LogProgress};
 
+/// Names the best instructions that may be used, where the options do not: for tests, and for finding out
+/// what another machine would do.
+const BACK_END_VARIABLE: &str = "FLOW_CPU_BACKEND";
+
 /// Sets the embedding of each document that has a text.
 #[derive(Debug)]
 pub struct SentenceEncoder {
@@ -25,8 +29,13 @@ pub struct SentenceEncoder {
 impl Executor for SentenceEncoder {
     type With = With;
 
-    fn load(with: With, context: &LoadContext) -> Result<Self, LoadError> {
+    fn load(mut with: With, context: &LoadContext) -> Result<Self, LoadError> {
         with.check()?;
+        if let Some(name) = context.environment.get(BACK_END_VARIABLE)
+            && with.back_end.is_none()
+        {
+            with.back_end = Some(name.parse()?);
+        }
         let environment =
             Environment::from_variables(|name| context.environment.get(name).cloned());
         let device = with.device.open(cores())?;
@@ -125,10 +134,21 @@ fn bad_request(error: BadParameter) -> CallError {
 }
 
 fn facts(with: &With, encoder: &Encoder) -> Facts {
+    let (engine, back_end, precision) = match encoder.kernels() {
+        Some(kernels) => (
+            "flow",
+            kernels.back_end().to_string(),
+            kernels.format().to_string(),
+        ),
+        None => ("candle", "candle".to_owned(), "f32".to_owned()),
+    };
     let facts = [
         ("device", "cpu".to_owned()),
         ("model", with.model.clone()),
-        ("precision", "f32".to_owned()),
+        ("engine", engine.to_owned()),
+        ("back_end", back_end),
+        ("precision", precision),
+        ("threads", encoder.threads().to_string()),
         ("dimensions", encoder.width().to_string()),
     ];
     facts

@@ -59,6 +59,21 @@ impl Lanes {
         })
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.pools.len().max(1)
+    }
+
+    /// Runs `work` on all lanes at the same time, each with its number, and waits for all.
+    ///
+    /// They may wait for each other, if nobody else calls this meanwhile.
+    pub(crate) fn run_together(&self, work: &(dyn Fn(usize) + Sync)) {
+        if self.pools.is_empty() {
+            work(0);
+        }
+        run_on_all(&self.pools, 0, work);
+    }
+
     /// Runs `work` on each of `items`, in order and as many at a time as there are lanes; what it
     /// returns comes in the order in which it was done.
     pub(crate) fn run<I: Sync, T: Send>(
@@ -80,17 +95,17 @@ impl Lanes {
         if self.pools.is_empty() {
             lane();
         }
-        run_on_all(&self.pools, &lane);
+        run_on_all(&self.pools, 0, &|_| lane());
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs `work` in each pool at once and waits for all.
-fn run_on_all(pools: &[ThreadPool], work: &(dyn Fn() + Sync)) {
+/// Runs `work` in each pool at once and waits for all; the first pool's number is `number`.
+fn run_on_all(pools: &[ThreadPool], number: usize, work: &(dyn Fn(usize) + Sync)) {
     if let Some((first, rest)) = pools.split_first() {
         first.in_place_scope(|scope| {
-            scope.spawn(|_| work());
-            run_on_all(rest, work);
+            scope.spawn(move |_| work(number));
+            run_on_all(rest, number + 1, work);
         });
     }
 }
@@ -115,6 +130,20 @@ mod tests {
         let lanes = Lanes::start(NonZeroUsize::new(2).unwrap()).unwrap();
         let threads = lanes.run(&[(); 4], |()| rayon::current_num_threads());
         assert_eq!(threads, [1; 4]);
+    }
+
+    #[test]
+    fn lanes_that_run_together_can_wait_for_each_other() {
+        for count in 1..4 {
+            let lanes = Lanes::start(NonZeroUsize::new(count).unwrap()).unwrap();
+            let barrier = std::sync::Barrier::new(count);
+            let numbers = AtomicUsize::new(0);
+            lanes.run_together(&|lane| {
+                barrier.wait();
+                numbers.fetch_add(1 << lane, Ordering::Relaxed);
+            });
+            assert_eq!(numbers.into_inner(), (1 << count) - 1);
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod recipe;
 pub mod source;
 mod tokenize;
 
-pub use config::{BadOption, Precision, With};
+pub use config::{BadOption, EngineName, Precision, With};
 pub use device::{BadDevice, Device, NoDevice, Opened};
 pub use encoder::{EncodeError, Encoder, EncoderError, Vectors};
 pub use executor::SentenceEncoder;

@@ -34,9 +34,11 @@ fn gelu_tanh_exact(x: f64) -> f64 {
     0.5 * x * (1.0 + inner.tanh())
 }
 
+type Exact = fn(f64) -> f64;
+
 #[test]
 fn activations_are_right_to_a_few_units_in_the_last_place() {
-    let exact: [(Activation, fn(f64) -> f64); 3] = [
+    let exact: [(Activation, Exact); 3] = [
         (Activation::Gelu, gelu_exact),
         (Activation::GeluTanh, gelu_tanh_exact),
         (Activation::Relu, |x| x.max(0.0)),

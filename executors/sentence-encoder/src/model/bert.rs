@@ -9,7 +9,7 @@ use candle_nn::var_builder::SimpleBackend;
 use candle_nn::{Init, VarBuilder};
 use candle_transformers::models::bert::{BertModel, Config};
 
-use super::weights::{Weights, WeightsError};
+use super::weights::Weights;
 use super::{ForwardError, States, TokenBatch};
 
 /// A loaded BERT.
@@ -20,20 +20,13 @@ pub struct Bert {
 }
 
 impl Bert {
-    /// Loads the weights, after a look at all their names and shapes.
+    /// Loads weights whose names and shapes have been checked.
     ///
     /// # Errors
     ///
-    /// If a tensor is not there, has another shape than `config` says, or cannot be read.
+    /// If candle refuses them.
     pub fn load(config: &Config, weights: Weights) -> Result<Self, BertError> {
-        let (heads, hidden) = (config.num_attention_heads, config.hidden_size);
-        if heads == 0 || hidden % heads != 0 {
-            return Err(BertError::Heads { heads, hidden });
-        }
         let prefix = prefix(&weights);
-        for (name, shape) in tensors(config) {
-            weights.check(&format!("{prefix}{name}"), &shape)?;
-        }
         let reader = VarBuilder::from_backend(Box::new(Reader(weights)), DType::F32, Device::Cpu);
         let reader = if prefix.is_empty() {
             reader
@@ -41,7 +34,7 @@ impl Bert {
             reader.pp(prefix.trim_end_matches('.'))
         };
         // candle looks for the prefix of the family itself, under names that our reader does not list.
-        let model = BertModel::load(reader, config).map_err(BertError::Candle)?;
+        let model = BertModel::load(reader, config)?;
         let (width, positions) = (config.hidden_size, config.max_position_embeddings);
         Ok(Self {
             model,
@@ -79,32 +72,16 @@ impl Bert {
         let values = states.flatten_all()?.to_vec1()?;
         Ok(States {
             values,
-            stride,
+            starts: (0..texts).map(|text| text * stride).collect(),
             width: self.width,
         })
     }
 }
 
-/// Why a BERT could not be loaded.
+/// candle could not make a model of the weights.
 #[derive(Debug, thiserror::Error)]
-pub enum BertError {
-    /// Its weights are not what they should be.
-    #[error(transparent)]
-    Weights(#[from] WeightsError),
-    /// The states cannot be shared out among the heads.
-    #[error(
-        "`num_attention_heads` is {heads}, which does not divide `hidden_size`; `hidden_size` is {hidden}"
-    )]
-    Heads {
-        /// How many heads.
-        heads: usize,
-        /// How many values a state has.
-        hidden: usize,
-    },
-    /// candle refuses them.
-    #[error("candle cannot build the model")]
-    Candle(#[source] candle_core::Error),
-}
+#[error("candle cannot build the model")]
+pub struct BertError(#[from] candle_core::Error);
 
 fn mask(batch: &TokenBatch, stride: usize) -> candle_core::Result<Tensor> {
     let row = |length: usize| (0..stride).map(move |at| u32::from(at < length));
@@ -123,43 +100,6 @@ fn prefix(weights: &Weights) -> &'static str {
     } else {
         ""
     }
-}
-
-/// Name and shape of each tensor that a BERT of these dimensions has.
-fn tensors(config: &Config) -> Vec<(String, Vec<usize>)> {
-    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
-    let mut all = vec![
-        (
-            "embeddings.word_embeddings.weight".to_owned(),
-            vec![config.vocab_size, hidden],
-        ),
-        (
-            "embeddings.position_embeddings.weight".to_owned(),
-            vec![config.max_position_embeddings, hidden],
-        ),
-        (
-            "embeddings.token_type_embeddings.weight".to_owned(),
-            vec![config.type_vocab_size, hidden],
-        ),
-    ];
-    let linear = [
-        ("attention.self.query", hidden, hidden),
-        ("attention.self.key", hidden, hidden),
-        ("attention.self.value", hidden, hidden),
-        ("attention.output.dense", hidden, hidden),
-        ("intermediate.dense", inner, hidden),
-        ("output.dense", hidden, inner),
-    ];
-    for layer in 0..config.num_hidden_layers {
-        for (name, to, from) in linear {
-            all.push((
-                format!("encoder.layer.{layer}.{name}.weight"),
-                vec![to, from],
-            ));
-            all.push((format!("encoder.layer.{layer}.{name}.bias"), vec![to]));
-        }
-    }
-    all
 }
 
 /// Lets candle ask for tensors by name, and gives each out as it is read.

@@ -1,31 +1,55 @@
 //! Models by family: which there are, and what one gets from each.
 //!
-//! A family's file knows its layout and its arithmetic. What comes in (rows of token ids) and what
-//! goes out (a state for each token) is the same for all and stands here; which texts go together is
-//! the encoder's business, and what becomes of the states is `pooling.rs`'s.
+//! `layout.rs` knows what each family's tensors are called and how large they are; `engine/` computes them
+//! all on our own kernels, and `bert.rs` computes BERT as candle does, which is what ours is compared with.
+//! What comes in (rows of token ids) and what goes out (a state for each token) is the same for all and
+//! stands here; which texts go together is the encoder's business, and what becomes of the states is
+//! `pooling.rs`'s.
 
 mod bert;
+mod engine;
+mod layout;
 mod weights;
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use flow_kernels::{Kernels, Rows};
 use serde::Deserialize;
 
 pub use bert::{Bert, BertError};
+pub use engine::Engine;
+pub use layout::LayoutError;
 pub use weights::{Weights, WeightsError};
 
+use self::layout::{Config, Family, Layout};
+use crate::lanes::Lanes;
 use crate::source::{CONFIG_FILE, WEIGHTS_FILE};
 
 /// The families that can be loaded, by their `model_type`.
-pub const FAMILIES: &[&str] = &["bert"];
+pub const FAMILIES: &[&str] = &["bert", "distilbert", "roberta", "xlm-roberta", "mpnet"];
+
+/// The families that candle computes too.
+pub const CANDLE_FAMILIES: &[&str] = &["bert"];
 
 /// A loaded model of one of the families.
 #[derive(Debug)]
 pub enum Model {
-    /// BERT, and all that has its layout: MiniLM, bge, e5, gte.
-    Bert(Bert),
+    /// On our own kernels.
+    Flow(Box<Engine>),
+    /// BERT as candle has it: the plain way, and the reference.
+    Candle(Bert),
+}
+
+/// What computes a model.
+#[derive(Debug, Clone, Copy)]
+pub enum Compute {
+    /// Our own kernels.
+    Flow(Kernels),
+    /// candle.
+    Candle,
 }
 
 impl Model {
@@ -34,30 +58,41 @@ impl Model {
     /// # Errors
     ///
     /// If it is of no known family, or its weights are not what `config.json` says.
-    pub fn load(folder: &Path) -> Result<Self, ModelError> {
+    pub fn load(folder: &Path, compute: Compute) -> Result<Self, ModelError> {
         let path = folder.join(CONFIG_FILE);
         let text = fs::read(&path).map_err(|source| ModelError::ReadConfig {
             path: path.clone(),
             source,
         })?;
-        let family: Family = parse(&path, &text)?;
-        match family.model_type.as_deref() {
-            Some("bert") => {
-                let weights = Weights::open(&folder.join(WEIGHTS_FILE)).map_err(BertError::from)?;
-                Ok(Self::Bert(Bert::load(&parse(&path, &text)?, weights)?))
+        let model_type = parse::<ModelType>(&path, &text)?.model_type;
+        let model_type = model_type.as_deref().unwrap_or("");
+        let known = match compute {
+            Compute::Flow(_) => FAMILIES,
+            Compute::Candle => CANDLE_FAMILIES,
+        };
+        let family = Family::of(model_type).filter(|_| known.contains(&model_type));
+        let family = family.ok_or_else(|| ModelError::Family {
+            path: path.clone(),
+            found: model_type.to_owned(),
+            known,
+        })?;
+        let layout = Layout::of(family, &parse::<Config>(&path, &text)?)?;
+        let weights = Weights::open(&folder.join(WEIGHTS_FILE))?;
+        layout.check(&weights)?;
+        Ok(match compute {
+            Compute::Flow(kernels) => {
+                Self::Flow(Box::new(Engine::load(&layout, &weights, kernels)?))
             }
-            other => Err(ModelError::Family {
-                path,
-                found: other.unwrap_or("").to_owned(),
-            }),
-        }
+            Compute::Candle => Self::Candle(Bert::load(&parse(&path, &text)?, weights)?),
+        })
     }
 
     /// How many values a token's state has.
     #[must_use]
     pub fn width(&self) -> usize {
         match self {
-            Self::Bert(bert) => bert.width(),
+            Self::Flow(engine) => engine.width(),
+            Self::Candle(bert) => bert.width(),
         }
     }
 
@@ -65,18 +100,47 @@ impl Model {
     #[must_use]
     pub fn positions(&self) -> usize {
         match self {
-            Self::Bert(bert) => bert.positions(),
+            Self::Flow(engine) => engine.positions(),
+            Self::Candle(bert) => bert.positions(),
         }
     }
 
-    /// The states of all tokens after the last layer.
+    /// Our own kernels, if they compute it.
+    #[must_use]
+    pub fn kernels(&self) -> Option<Kernels> {
+        match self {
+            Self::Flow(engine) => Some(engine.kernels()),
+            Self::Candle(_) => None,
+        }
+    }
+
+    /// The states of all tokens after the last layer, computed on this thread.
     ///
     /// # Errors
     ///
     /// If they cannot be computed.
     pub fn forward(&self, batch: &TokenBatch) -> Result<States, ForwardError> {
         match self {
-            Self::Bert(bert) => bert.forward(batch),
+            Self::Flow(engine) => Ok(engine.forward(batch)),
+            Self::Candle(bert) => bert.forward(batch),
+        }
+    }
+
+    /// The same for a batch that has nothing beside it: all lanes are free for it.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be computed.
+    pub(crate) fn forward_on_all(
+        &self,
+        batch: &TokenBatch,
+        lanes: &Lanes,
+    ) -> Result<States, ForwardError> {
+        match self {
+            Self::Flow(engine) if batch.lengths.len() == 1 && lanes.count() > 1 => {
+                Ok(engine.forward_alone(&batch.ids, lanes))
+            }
+            _ => self.forward(batch),
         }
     }
 }
@@ -103,21 +167,29 @@ pub enum ModelError {
         source: serde_json::Error,
     },
     /// A model of another kind.
-    #[error("not a BERT: `model_type` in `{path}` is `{found}`; what can be loaded: `{}`", FAMILIES.join("`, `"))]
+    #[error("not a BERT: `model_type` in `{path}` is `{found}`; what can be loaded: `{}`", .known.join("`, `"))]
     Family {
         /// The file.
         path: PathBuf,
         /// What it says.
         found: String,
+        /// What there is instead.
+        known: &'static [&'static str],
     },
-    /// A BERT that cannot be loaded.
+    /// Its dimensions make no sense, or ask for what is not built.
     #[error(transparent)]
-    Bert(#[from] BertError),
+    Layout(#[from] LayoutError),
+    /// Its weights are not what they should be.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// candle refuses them.
+    #[error(transparent)]
+    Candle(#[from] BertError),
 }
 
 /// The one field of `config.json` that says how to read the others.
 #[derive(Deserialize)]
-struct Family {
+struct ModelType {
     model_type: Option<String>,
 }
 
@@ -159,6 +231,18 @@ impl TokenBatch {
         self.lengths.windows(2).all(|pair| pair[0] == pair[1])
     }
 
+    /// Which ids are whose.
+    #[must_use]
+    pub fn ranges(&self) -> Vec<Range<usize>> {
+        let mut end = 0;
+        let range = |length: &usize| {
+            let start = end;
+            end += length;
+            start..end
+        };
+        self.lengths.iter().map(range).collect()
+    }
+
     /// The ids as a rectangle, row after row.
     #[must_use]
     pub fn padded_ids(&self) -> Vec<u32> {
@@ -178,25 +262,37 @@ impl TokenBatch {
     }
 }
 
-/// One state for each token of a batch, as a rectangle: padding has states too, which mean nothing.
+/// One state for each token of a batch. Between texts may lie states that mean nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct States {
-    /// All values, text after text, token after token.
+    /// All values, token after token.
     pub values: Vec<f32>,
-    /// How many tokens each text takes up, with its padding.
-    pub stride: usize,
+    /// The number of each text's first token.
+    pub starts: Vec<usize>,
     /// How many values a state has.
     pub width: usize,
 }
 
 impl States {
+    /// Puts states together that lie further apart.
+    pub(crate) fn gather(rows: Rows<'_>, width: usize, texts: &[Range<usize>]) -> Self {
+        let mut values = Vec::with_capacity(rows.count() * width);
+        (0..rows.count()).for_each(|row| values.extend_from_slice(rows.row(row)));
+        let starts = texts.iter().map(|text| text.start).collect();
+        Self {
+            values,
+            starts,
+            width,
+        }
+    }
+
     /// The states of text number `text`, which has `length` tokens.
     pub fn of(
         &self,
         text: usize,
         length: usize,
     ) -> impl DoubleEndedIterator<Item = &[f32]> + Clone {
-        let start = text * self.stride * self.width;
+        let start = self.starts[text] * self.width;
         self.values[start..start + length * self.width].chunks_exact(self.width)
     }
 }

@@ -1,0 +1,121 @@
+//! BERT and its relatives on `flow-kernels`: no padding, weights packed once, one pass through memory.
+//!
+//! `load.rs` makes an [`Engine`] of a file of weights; `piece.rs` takes some texts through all layers on one
+//! thread, which is how many texts are computed: one piece for each core, with nothing shared but the
+//! weights. `alone.rs` takes one text through all layers on several threads at once.
+
+mod alone;
+mod embeddings;
+mod half;
+mod load;
+mod piece;
+
+use std::sync::{Mutex, PoisonError};
+
+use flow_kernels::{Attention, Distances, Kernels, Product, Rows, RowsMut};
+
+pub(super) use self::alone::Alone;
+use self::embeddings::Embeddings;
+use self::piece::Piece;
+use super::{States, TokenBatch};
+
+/// A model on our own kernels.
+#[derive(Debug)]
+pub struct Engine {
+    kernels: Kernels,
+    heads: Heads,
+    hidden: usize,
+    inner: usize,
+    positions: usize,
+    embeddings: Embeddings,
+    layers: Vec<Layer>,
+    /// Memory of pieces that are not computed just now: as many as there were at once.
+    pieces: Mutex<Vec<Piece>>,
+    alone: Alone,
+}
+
+/// What all layers' attention has in common.
+#[derive(Debug)]
+struct Heads {
+    count: usize,
+    width: usize,
+    /// By head and distance; see [`Distances`].
+    distances: Option<Vec<f32>>,
+    span: usize,
+}
+
+#[derive(Debug)]
+struct Layer {
+    /// Head after head: query, key, value.
+    heads: Product,
+    out: Product,
+    out_norm: Norm,
+    up: Product,
+    down: Product,
+    down_norm: Norm,
+}
+
+#[derive(Debug)]
+struct Norm {
+    scale: Vec<f32>,
+    shift: Vec<f32>,
+    epsilon: f32,
+}
+
+impl Engine {
+    /// How many values a token's state has.
+    pub(super) fn width(&self) -> usize {
+        self.hidden
+    }
+
+    /// How many tokens a text can have at most.
+    pub(super) fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// What computes.
+    pub(super) fn kernels(&self) -> Kernels {
+        self.kernels
+    }
+
+    /// The states of all tokens after the last layer, computed on this thread.
+    pub(super) fn forward(&self, batch: &TokenBatch) -> States {
+        let spare = self.spare().pop();
+        let mut piece = spare.unwrap_or_else(|| Piece::new(self));
+        let states = piece.forward(self, batch);
+        self.spare().push(piece);
+        states
+    }
+
+    fn spare(&self) -> std::sync::MutexGuard<'_, Vec<Piece>> {
+        // What is in it is whole, whoever panicked.
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Heads {
+    /// The attention of the heads with these numbers.
+    fn attention(&self, heads: &std::ops::Range<usize>) -> Attention<'_> {
+        let distances = self.distances.as_ref().map(|values| {
+            let each = 2 * self.span - 1;
+            let values = &values[heads.start * each..heads.end * each];
+            Distances {
+                values,
+                span: self.span,
+            }
+        });
+        Attention {
+            heads: heads.len(),
+            width: self.width,
+            scale: 1.0 / (self.width as f32).sqrt(),
+            distances,
+        }
+    }
+}
+
+impl Norm {
+    /// Adds, then normalises.
+    fn add(&self, kernels: &Kernels, added: Rows<'_>, values: &mut RowsMut<'_>) {
+        kernels.add_norm(added, (&self.scale, &self.shift, self.epsilon), values);
+    }
+}
