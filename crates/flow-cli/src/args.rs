@@ -7,6 +7,8 @@ use clap::{Parser, Subcommand};
 use crate::cmd::{
     announce, change, check, completions, executor, export, gateway, hub, logs, model, new, ping,
     plot, post, ps, up,
+    bench, change, check, completions, executor, export, gateway, logs, model, ping, plot, post,
+    ps, up,
 };
 use crate::log::LogArgs;
 
@@ -70,6 +72,9 @@ pub(crate) enum Command {
     /// Write what other programs want to know of flows.
     #[command(subcommand)]
     Export(export::Export),
+    /// Measure how fast this machine is.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Print a script that teaches a shell to complete flow's commands.
     Completions(completions::Completions),
     /// Say that another process is ready.

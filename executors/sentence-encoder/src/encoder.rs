@@ -192,6 +192,25 @@ impl Encoder {
         self.max_length
     }
 
+    /// How many tokens of each text the model sees.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer fails.
+    pub fn count_tokens<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+    ) -> Result<Vec<usize>, EncodeError> {
+        let ids = self.tokenizer.encode(texts)?;
+        Ok(ids.iter().map(Vec::len).collect())
+    }
+
+    /// Floating-point operations that a text of so many tokens takes: those of the matrix products.
+    #[must_use]
+    pub fn flop(&self, tokens: usize) -> f64 {
+        self.model.flop(tokens)
+    }
+
     /// One vector for each text, in order. `batch_size` says how many texts go through the model
     /// together if it is not to be as configured; it does not change the vectors.
     ///

@@ -7,6 +7,7 @@
 
 mod chaos;
 mod corpus;
+mod encoder;
 mod gateway;
 mod h2load;
 mod memory;
@@ -50,6 +51,8 @@ enum Subject {
     Tutorial,
     /// What each further executor of a flow costs.
     Nodes,
+    /// Texts per second of the encoder alone, beside sentence-transformers and ONNX Runtime.
+    Encoder,
     /// Resident memory, idle and after load.
     Memory,
     /// From `flow up` to ready.
@@ -76,6 +79,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Gateway, gateway::measure),
     (Subject::Tutorial, tutorial::measure),
     (Subject::Nodes, nodes::measure),
+    (Subject::Encoder, encoder::measure),
     (Subject::Memory, memory::measure),
     (Subject::Start, start::measure),
     (Subject::Chaos, chaos::measure),

@@ -11,7 +11,7 @@ use crate::tidy::tree::{File, Tree};
 const FLOORS: &[(&str, &[&str])] = &[
     ("flow-proto", &[]),
     ("flow-core", &["flow-proto"]),
-    ("flow-kernels", &["flow-core", "flow-proto"]),
+    ("flow-kernels", &[]),
     ("flow-net", &["flow-core", "flow-proto"]),
     ("flow-spec", &["flow-core", "flow-proto"]),
     (

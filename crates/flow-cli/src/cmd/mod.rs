@@ -1,6 +1,7 @@
 //! The commands. Each file holds a command's options and what it does.
 
 pub(crate) mod announce;
+pub(crate) mod bench;
 pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -47,6 +48,8 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
         Command::New(new) => new::run(new, shell)?,
         Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
+        Command::Export(export) => export::run(&export)?,
+        Command::Bench(bench) => bench::run(bench, shell)?,
         Command::Completions(completions) => completions::run(&completions)?,
     };
     Ok(exit.into())

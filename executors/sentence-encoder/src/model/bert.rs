@@ -10,12 +10,12 @@ use candle_nn::{Init, VarBuilder};
 use candle_transformers::models::bert::{BertModel, Config};
 
 use super::weights::Weights;
-use super::{ForwardError, States, TokenBatch};
+use super::{ForwardError, Size, States, TokenBatch};
 
 /// A loaded BERT.
 pub struct Bert {
     model: BertModel,
-    width: usize,
+    size: Size,
     positions: usize,
 }
 
@@ -35,17 +35,25 @@ impl Bert {
         };
         // candle looks for the prefix of the family itself, under names that our reader does not list.
         let model = BertModel::load(reader, config)?;
-        let (width, positions) = (config.hidden_size, config.max_position_embeddings);
         Ok(Self {
             model,
-            width,
-            positions,
+            size: Size {
+                hidden: config.hidden_size,
+                inner: config.intermediate_size,
+                layers: config.num_hidden_layers,
+            },
+            positions: config.max_position_embeddings,
         })
     }
 
     /// How many values a token's state has.
     pub fn width(&self) -> usize {
-        self.width
+        self.size.hidden
+    }
+
+    /// How large it is.
+    pub(super) fn size(&self) -> Size {
+        self.size
     }
 
     /// How many tokens a text can have at most.
@@ -73,7 +81,7 @@ impl Bert {
         Ok(States {
             values,
             starts: (0..texts).map(|text| text * stride).collect(),
-            width: self.width,
+            width: self.size.hidden,
         })
     }
 }
@@ -135,7 +143,7 @@ impl SimpleBackend for Reader {
 impl std::fmt::Debug for Bert {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Bert")
-            .field("width", &self.width)
+            .field("size", &self.size)
             .finish_non_exhaustive()
     }
 }

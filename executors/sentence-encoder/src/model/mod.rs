@@ -43,6 +43,23 @@ pub enum Model {
     Candle(Bert),
 }
 
+/// As much of a model's dimensions as says how much work it is.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    hidden: usize,
+    inner: usize,
+    layers: usize,
+}
+
+impl Size {
+    /// Two for each product of two numbers: linear layers, then attention.
+    fn flop(self, tokens: usize) -> f64 {
+        let linear = 4 * self.hidden * self.hidden + 2 * self.hidden * self.inner;
+        let attention = 2 * self.hidden * tokens;
+        2.0 * (self.layers * tokens * (linear + attention)) as f64
+    }
+}
+
 /// What computes a model.
 #[derive(Debug, Clone, Copy)]
 pub enum Compute {
@@ -102,6 +119,15 @@ impl Model {
         match self {
             Self::Flow(engine) => engine.positions(),
             Self::Candle(bert) => bert.positions(),
+        }
+    }
+
+    /// Floating-point operations of the matrix products for a text of so many tokens.
+    #[must_use]
+    pub fn flop(&self, tokens: usize) -> f64 {
+        match self {
+            Self::Flow(engine) => engine.size().flop(tokens),
+            Self::Candle(bert) => bert.size().flop(tokens),
         }
     }
 

@@ -7,6 +7,7 @@
 
 mod bad_input;
 mod executor;
+mod families;
 mod fidelity;
 mod made_up;
 mod sources;

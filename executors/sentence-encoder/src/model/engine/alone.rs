@@ -16,9 +16,9 @@ use super::{Engine, Layer};
 use crate::lanes::Lanes;
 use crate::model::States;
 
-/// How often a thread looks before it lets others run: longer than a step of a small text takes, and
-/// shorter than the system would let it run anyway.
-const LOOKS: u32 = 20_000;
+/// How often a thread looks before it lets others run at each further look: some tens of microseconds, in
+/// which the others arrive if they have a core each.
+const LOOKS: u32 = 2_000;
 
 /// The threads' memory; whoever holds the lock has all lanes.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl Engine {
         });
         let desk = lock(&team.desks[0]);
         let text = std::iter::once(0..ids.len()).collect::<Vec<_>>();
-        States::gather(desk.states.rows(0..ids.len()), self.hidden, &text)
+        States::gather(desk.states.rows(0..ids.len()), self.size.hidden, &text)
     }
 
     /// The heads of one lane: so many that their columns are whole panels.
@@ -119,9 +119,9 @@ impl Shelf {
         let heads = engine.heads_of(lane, lanes).len();
         Self {
             context: shelf(heads * engine.heads.width, operand(format)),
-            out: shelf(columns(engine.hidden), Keeps::F32),
-            inner: shelf(columns(engine.inner), operand(format)),
-            down: shelf(columns(engine.hidden), Keeps::F32),
+            out: shelf(columns(engine.size.hidden), Keeps::F32),
+            inner: shelf(columns(engine.size.inner), operand(format)),
+            down: shelf(columns(engine.size.hidden), Keeps::F32),
         }
     }
 }
@@ -131,11 +131,11 @@ impl Desk {
         let format = engine.kernels.format();
         let heads = engine.heads_of(lane, lanes).len();
         Self {
-            states: Activations::new(engine.hidden, residual(format)),
+            states: Activations::new(engine.size.hidden, residual(format)),
             heads: Activations::new(3 * heads * engine.heads.width, Keeps::F32),
-            context: Activations::new(engine.hidden, operand(format)),
-            inner: Activations::new(engine.inner, operand(format)),
-            sums: Activations::new(engine.hidden, Keeps::F32),
+            context: Activations::new(engine.size.hidden, operand(format)),
+            inner: Activations::new(engine.size.inner, operand(format)),
+            sums: Activations::new(engine.size.hidden, Keeps::F32),
             scratch: AttentionScratch::default(),
         }
     }
@@ -289,11 +289,11 @@ impl Meeting {
                 !self.is_broken.load(Ordering::Relaxed),
                 "another thread failed"
             );
-            looks += 1;
-            if looks.is_multiple_of(LOOKS) {
-                std::thread::yield_now();
-            } else {
+            looks = looks.saturating_add(1);
+            if looks < LOOKS {
                 std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
             }
         }
     }

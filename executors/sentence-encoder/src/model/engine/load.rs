@@ -4,6 +4,7 @@ use flow_kernels::{Activation, Kernels, Product};
 
 use super::embeddings::Embeddings;
 use super::{Alone, Engine, Heads, Layer, Norm};
+use crate::model::Size;
 use crate::model::layout::{self, Layout, Part};
 use crate::model::weights::{Weights, WeightsError};
 
@@ -31,8 +32,11 @@ impl Engine {
         Ok(Self {
             kernels,
             heads: reader.heads()?,
-            hidden: layout.hidden,
-            inner: layout.inner,
+            size: Size {
+                hidden: layout.hidden,
+                inner: layout.inner,
+                layers: layout.layers,
+            },
             positions: layout.positions(),
             embeddings: reader.embeddings()?,
             layers: layers.collect::<Result<_, _>>()?,

@@ -17,15 +17,14 @@ use flow_kernels::{Attention, Distances, Kernels, Product, Rows, RowsMut};
 pub(super) use self::alone::Alone;
 use self::embeddings::Embeddings;
 use self::piece::Piece;
-use super::{States, TokenBatch};
+use super::{Size, States, TokenBatch};
 
 /// A model on our own kernels.
 #[derive(Debug)]
 pub struct Engine {
     kernels: Kernels,
     heads: Heads,
-    hidden: usize,
-    inner: usize,
+    size: Size,
     positions: usize,
     embeddings: Embeddings,
     layers: Vec<Layer>,
@@ -65,7 +64,12 @@ struct Norm {
 impl Engine {
     /// How many values a token's state has.
     pub(super) fn width(&self) -> usize {
-        self.hidden
+        self.size.hidden
+    }
+
+    /// How large it is.
+    pub(super) fn size(&self) -> Size {
+        self.size
     }
 
     /// How many tokens a text can have at most.

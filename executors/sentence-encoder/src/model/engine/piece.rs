@@ -44,13 +44,13 @@ pub(super) fn residual(format: Format) -> Keeps {
 impl Piece {
     pub(super) fn new(engine: &Engine) -> Self {
         let format = engine.kernels.format();
-        let hidden = engine.hidden;
+        let hidden = engine.size.hidden;
         Self {
             states: Activations::new(hidden, residual(format)),
             heads: Activations::new(3 * hidden, Keeps::F32),
             context: Activations::new(hidden, operand(format)),
             sums: Activations::new(hidden, Keeps::F32),
-            inner: Activations::new(engine.inner, operand(format)),
+            inner: Activations::new(engine.size.inner, operand(format)),
             scratch: AttentionScratch::default(),
         }
     }
@@ -72,7 +72,11 @@ impl Piece {
                 self.feed(engine, layer, rows);
             }
         }
-        States::gather(self.states.rows(0..batch.ids.len()), engine.hidden, &texts)
+        States::gather(
+            self.states.rows(0..batch.ids.len()),
+            engine.size.hidden,
+            &texts,
+        )
     }
 
     /// The first half of a layer, for the texts of one block.

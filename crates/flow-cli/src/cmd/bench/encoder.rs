@@ -1,0 +1,216 @@
+//! `flow bench encoder`: the sentence encoder alone, on this machine.
+//!
+//! Loading and a warm-up lie outside the clock; the figures are medians. The last line is JSON.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::thread::available_parallelism;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use sentence_encoder::source::{self, DEFAULT_MODEL, Environment};
+use sentence_encoder::{Device, With};
+use serde_json::{Value, json};
+
+use super::corpus::Corpus;
+use crate::exit::Exit;
+use crate::output;
+use crate::shell::Shell;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow bench encoder --corpus mixed
+  flow bench encoder --input docs.jsonl --precision bf16 --threads 4";
+
+/// Texts whose vectors are compared with the reference's.
+const COMPARED: usize = 64;
+/// Texts that are encoded one by one, for the latency.
+const ALONE: usize = 200;
+/// Texts that are encoded before the clock starts.
+const WARM_UP: usize = 128;
+
+/// Options of `flow bench encoder`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Encoder {
+    /// Texts: a JSON document a line, as `flow post` reads them
+    #[arg(long, value_name = "FILE", conflicts_with = "corpus")]
+    input: Option<PathBuf>,
+    /// Texts that flow makes up
+    #[arg(long, value_enum, default_value = "tutorial")]
+    corpus: Corpus,
+    /// Only so many of them
+    #[arg(long, default_value = "2048")]
+    texts: NonZeroUsize,
+    /// A name on the hub, or a folder
+    #[arg(long, default_value = DEFAULT_MODEL)]
+    model: String,
+    /// f32, bf16 or auto
+    #[arg(long, default_value = "f32")]
+    precision: String,
+    /// flow or candle
+    #[arg(long, default_value = "flow")]
+    engine: String,
+    /// The best instructions that may be used, such as avx2
+    #[arg(long)]
+    back_end: Option<String>,
+    /// How many threads compute; nothing: one for each core
+    #[arg(long)]
+    threads: Option<NonZeroUsize>,
+    /// How often everything is encoded
+    #[arg(long, default_value = "5")]
+    rounds: NonZeroUsize,
+}
+
+pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
+    shell.log.start(shell.wants_colour);
+    let environment = Environment::from_variables(|name| shell.variable(name));
+    let folder = source::pull(&bench.model, None, &environment, &mut ())?;
+    let texts = bench.read()?;
+    let encoder = load(&folder, &bench.options())?;
+    encoder.encode(&texts[..texts.len().min(WARM_UP)], None)?;
+
+    let lengths = encoder.count_tokens(&texts)?;
+    let tokenise_s = median(bench.rounds, || encoder.count_tokens(&texts).map(drop))?;
+    let all_s = median(bench.rounds, || encoder.encode(&texts, None).map(drop))?;
+    let mut alone_ms = alone(&encoder, &texts)?;
+    alone_ms.sort_by(f64::total_cmp);
+    let tokens: usize = lengths.iter().sum();
+    let flop: f64 = lengths.iter().map(|length| encoder.flop(*length)).sum();
+    let (back_end, precision) = encoder.kernels().map_or_else(
+        || ("candle".to_owned(), "f32".to_owned()),
+        |it| (it.back_end().to_string(), it.format().to_string()),
+    );
+    let line = json!({
+        "corpus": bench.input.is_none().then(|| bench.corpus.name()),
+        "texts": texts.len(),
+        "texts_per_s": round(texts.len() as f64 / all_s, 1),
+        "tokens_per_s": round(tokens as f64 / all_s, 0),
+        "gflops": round(flop / all_s / 1e9, 1),
+        "p50_ms": round(alone_ms[alone_ms.len() / 2], 3),
+        "p99_ms": round(alone_ms[alone_ms.len() * 99 / 100], 3),
+        "tokenise_share": round(tokenise_s / all_s, 4),
+        "engine": bench.engine,
+        "back_end": back_end,
+        "precision": precision,
+        "threads": encoder.threads(),
+        "cosine_min": cosine_min(bench, &folder, &encoder, &texts)?,
+        "resident_mb": resident_mb(),
+    });
+    output::line(&line.to_string())?;
+    Ok(Exit::Fine)
+}
+
+impl Encoder {
+    fn options(&self) -> Value {
+        json!({
+            "precision": self.precision,
+            "engine": self.engine,
+            "back_end": self.back_end,
+            "threads": self.threads,
+        })
+    }
+
+    fn read(&self) -> anyhow::Result<Vec<String>> {
+        let mut texts = match &self.input {
+            None => self.corpus.texts(),
+            Some(path) => {
+                let content = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read `{}`", path.display()))?;
+                content.lines().map(text).collect::<Result<_, _>>()?
+            }
+        };
+        texts.truncate(self.texts.get());
+        if texts.is_empty() {
+            bail!("there is no text to encode");
+        }
+        Ok(texts)
+    }
+}
+
+fn text(line: &str) -> anyhow::Result<String> {
+    let document: Value = serde_json::from_str(line).context("a line is not JSON")?;
+    let text = document["text"].as_str();
+    text.map(str::to_owned).context("a document has no text")
+}
+
+fn load(folder: &std::path::Path, options: &Value) -> anyhow::Result<sentence_encoder::Encoder> {
+    let with: With = serde_json::from_value(options.clone())?;
+    let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    Ok(sentence_encoder::Encoder::load(
+        folder,
+        &with,
+        Device::Cpu.open(cores)?,
+    )?)
+}
+
+/// The median of so many rounds' seconds.
+fn median<E>(rounds: NonZeroUsize, work: impl Fn() -> Result<(), E>) -> Result<f64, E> {
+    let mut seconds = Vec::new();
+    for _ in 0..rounds.get() {
+        let started = Instant::now();
+        work()?;
+        seconds.push(started.elapsed().as_secs_f64());
+    }
+    seconds.sort_by(f64::total_cmp);
+    Ok(seconds[seconds.len() / 2])
+}
+
+/// Milliseconds that each of some texts takes alone.
+fn alone(encoder: &sentence_encoder::Encoder, texts: &[String]) -> anyhow::Result<Vec<f64>> {
+    let step = texts.len().div_ceil(ALONE);
+    let one = |text: &String| {
+        let started = Instant::now();
+        encoder.encode(&[text], None)?;
+        Ok(started.elapsed().as_secs_f64() * 1e3)
+    };
+    texts.iter().step_by(step).map(one).collect()
+}
+
+/// The lowest cosine of some vectors with those of candle, or of plain loops where candle lacks the family.
+fn cosine_min(
+    bench: &Encoder,
+    folder: &std::path::Path,
+    encoder: &sentence_encoder::Encoder,
+    texts: &[String],
+) -> anyhow::Result<f64> {
+    let reference = load(
+        folder,
+        &json!({"engine": "candle", "threads": bench.threads}),
+    );
+    let reference = match reference {
+        Ok(reference) => reference,
+        Err(_) => load(folder, &json!({"back_end": "portable"}))?,
+    };
+    let some: Vec<&String> = texts
+        .iter()
+        .step_by(texts.len().div_ceil(COMPARED))
+        .collect();
+    let (got, wanted) = (encoder.encode(&some, None)?, reference.encode(&some, None)?);
+    let cosines = got.rows().zip(wanted.rows()).map(|(a, b)| cosine(a, b));
+    Ok(round(cosines.fold(1.0, f64::min), 8))
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| -> f64 {
+        let products = a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b));
+        products.sum()
+    };
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
+fn round(value: f64, digits: i32) -> f64 {
+    let unit = 10_f64.powi(digits);
+    (value * unit).round() / unit
+}
+
+/// Megabytes that the process holds, where the system says so.
+fn resident_mb() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes / 1024)
+}
