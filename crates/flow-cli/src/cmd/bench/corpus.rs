@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// A set of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Corpus {
+pub(crate) enum Corpus {
     /// 10,000 times the tutorial's sentence: 14 tokens.
     Tutorial,
     /// 4,096 texts whose lengths are log-normal, median 28 words, at most 200: search traffic.
