@@ -5,10 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::cmd::{
-    announce, change, check, completions, executor, export, gateway, hub, logs, model, new, ping,
-    plot, post, ps, up,
-    bench, change, check, completions, executor, export, gateway, logs, model, ping, plot, post,
-    ps, up,
+    announce, bench, change, check, completions, executor, export, gateway, hub, logs, model, new,
+    ping, plot, post, ps, up,
 };
 use crate::log::LogArgs;
 

@@ -48,7 +48,6 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
         Command::New(new) => new::run(new, shell)?,
         Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
-        Command::Export(export) => export::run(&export)?,
         Command::Bench(bench) => bench::run(bench, shell)?,
         Command::Completions(completions) => completions::run(&completions)?,
     };
