@@ -71,8 +71,8 @@ impl Book {
 }
 
 fn length() -> Duration {
-    let wished = std::env::var("FLOW_CHAOS_SECONDS").ok();
-    let seconds = wished.map_or(SECONDS_DEFAULT, |it| it.parse().unwrap());
+    let wished = std::env::var_os("FLOW_CHAOS_SECONDS");
+    let seconds = wished.map_or(SECONDS_DEFAULT, |it| it.to_str().unwrap().parse().unwrap());
     Duration::from_secs(seconds.into())
 }
 
@@ -184,7 +184,7 @@ fn change_now_and_then(state: &Path, begun: Instant, length: Duration) {
 }
 
 fn write_out(times: &[Duration]) {
-    let Ok(path) = std::env::var("FLOW_CHAOS_OUT") else {
+    let Some(path) = std::env::var_os("FLOW_CHAOS_OUT") else {
         return;
     };
     let lines = times

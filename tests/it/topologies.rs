@@ -67,7 +67,7 @@ impl Asked {
     fn request(&self, flavour: Docs) -> Envelope {
         let document = |number: usize| {
             let kind = if number < 2 { "x" } else { "y" };
-            let marks = json!({"number": number, "even": number % 2 == 0, "kind": kind});
+            let marks = json!({"number": number, "even": number.is_multiple_of(2), "kind": kind});
             let mut document = json!({"id": format!("{number:032x}"), "text": number.to_string()});
             let fields = document.as_object_mut().unwrap();
             match flavour {
@@ -95,11 +95,25 @@ impl Asked {
 /// Where branches set the same field, Jina's stock gateway takes whoever comes first. It is warmed by another
 /// request before, and the others are late enough, so that it is the first of `needs`.
 fn topologies() -> Vec<Topology> {
-    let topology = |about, nodes, asked| Topology {
+    [lines(), joins(), conditions()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn topology(
+    about: &'static str,
+    nodes: &'static [(&'static str, &'static str)],
+    asked: Vec<Asked>,
+) -> Topology {
+    Topology {
         about,
         nodes,
         asked,
-    };
+    }
+}
+
+fn lines() -> Vec<Topology> {
     vec![
         topology(
             "a line",
@@ -115,6 +129,21 @@ fn topologies() -> Vec<Topology> {
                 ask("/mark").of("(a|c)"),
             ],
         ),
+        topology(
+            "a floating executor",
+            &[("a", ""), ("b", "floating: true"), ("c", "")],
+            vec![ask("/mark"), ask("/fail").with(json!({"who": "b"}))],
+        ),
+        topology(
+            "an executor that nobody waits for",
+            &[("a", ""), ("b", "needs: gateway"), ("c", "needs: a")],
+            vec![ask("/mark")],
+        ),
+    ]
+}
+
+fn joins() -> Vec<Topology> {
+    vec![
         topology(
             "two branches and a join",
             &[
@@ -156,15 +185,19 @@ fn topologies() -> Vec<Topology> {
             vec![ask("/tag")],
         ),
         topology(
-            "a floating executor",
-            &[("a", ""), ("b", "floating: true"), ("c", "")],
-            vec![ask("/mark"), ask("/fail").with(json!({"who": "b"}))],
+            "a join that gets the parts as they are",
+            &[
+                ("a", "needs: gateway"),
+                ("b", "needs: gateway"),
+                ("c", "needs: [a, b], no_reduce: true"),
+            ],
+            vec![ask("/parts")],
         ),
-        topology(
-            "an executor that nobody waits for",
-            &[("a", ""), ("b", "needs: gateway"), ("c", "needs: a")],
-            vec![ask("/mark")],
-        ),
+    ]
+}
+
+fn conditions() -> Vec<Topology> {
+    vec![
         topology(
             "conditions that part the documents, and a join that puts them in order again",
             &[
@@ -201,15 +234,6 @@ fn topologies() -> Vec<Topology> {
                 ("d", "needs: [a, b, c]"),
             ],
             vec![ask("/tag")],
-        ),
-        topology(
-            "a join that gets the parts as they are",
-            &[
-                ("a", "needs: gateway"),
-                ("b", "needs: gateway"),
-                ("c", "needs: [a, b], no_reduce: true"),
-            ],
-            vec![ask("/parts")],
         ),
     ]
 }

@@ -119,8 +119,21 @@ fn scalar(text: &str) -> String {
     if begins_as_text && text.chars().all(is_plain) && !NOT_TEXT.contains(&word.as_str()) {
         text.to_owned()
     } else {
-        Value::from(text).to_string()
+        quoted(text)
     }
+}
+
+/// As JSON quotes it, but for characters that end a line in YAML and not in JSON, where a key must not end.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    for it in Value::from(text).to_string().chars() {
+        if "\u{85}\u{2028}\u{2029}\u{feff}".contains(it) {
+            write!(quoted, "\\u{:04x}", u32::from(it)).expect("text takes all");
+        } else {
+            quoted.push(it);
+        }
+    }
+    quoted
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub enum Model {
     /// On our own kernels.
     Flow(Box<Engine>),
     /// BERT as candle has it: the plain way, and the reference.
-    Candle(Bert),
+    Candle(Box<Bert>),
 }
 
 /// As much of a model's dimensions as says how much work it is.
@@ -100,7 +100,10 @@ impl Model {
             Compute::Flow(kernels) => {
                 Self::Flow(Box::new(Engine::load(&layout, &weights, kernels)?))
             }
-            Compute::Candle => Self::Candle(Bert::load(&parse(&path, &text)?, weights)?),
+            Compute::Candle => {
+                let bert = Bert::load(&parse(&path, &text)?, weights)?;
+                Self::Candle(Box::new(bert))
+            }
         })
     }
 
