@@ -6,7 +6,7 @@
 //!
 //! `$eq $neq $gt $gte $lt $lte $in $nin $regex $size $exists` compare a field; `$and $or $not` combine.
 //! A path such as `tags__a__0__b` leads into maps and lists. Operands may be fields themselves:
-//! `{"text": {"$eq": "{tags__title}"}}`. [`parse`] reads it, [`evaluate`] applies it.
+//! `{"text": {"$eq": "{tags__title}"}}`. `parse` reads it, `evaluate` applies it.
 //!
 //! Both flavours of documents are asked as their own DocArray asks them: in the first one each document
 //! has every field, if only with its default value; in the second, nothing is true of a field that a
