@@ -112,7 +112,10 @@ impl Reader {
         let mut command = Command::new("bash");
         // What a reader sees is both streams in one.
         let line = format!("export PATH={}:$PATH; exec 2>&1; {line}", bin.display());
-        command.args(["-c", &line]).current_dir(self.folder.path());
+        command
+            .args(["-c", &line])
+            .current_dir(self.folder.path())
+            .env("XDG_STATE_HOME", self.folder.path().join("state"));
         command
     }
 

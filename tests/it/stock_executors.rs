@@ -75,6 +75,40 @@ async fn an_executor_of_the_second_flavour_works_behind_our_gateway() {
     check(Flavour::V2).await;
 }
 
+/// A stock head merges what its stock shards say; one of them is killed then.
+async fn check_head(flavour: Flavour) {
+    let Some(shards) = Stock::markers(flavour, &["a", "b"]) else {
+        return;
+    };
+    let ports: Vec<u16> = shards.iter().map(Stock::port).collect();
+    let head = Stock::head(flavour, &ports).unwrap();
+    let flow = TestFlow::up(&format!(
+        "executors: [{{name: index, external: true, host: 127.0.0.1, port: {}}}]",
+        head.port()
+    ));
+    let ask = |text| post(&flow, vec![texts_of(ours(flavour), "/mark", &[text])]);
+    let said = ask("both ").await.remove(0);
+    assert_eq!(said.failure, None);
+    assert_eq!(said.routes, ["gateway", "index"]);
+    // The stock merge keeps the text of whichever shard was first.
+    assert!(
+        [["both a"], ["both b"]].contains(&[said.texts[0].as_str()]),
+        "{said:?}"
+    );
+
+    shards[1].program().signal(rustix::process::Signal::KILL);
+    let said = ask("one ").await.remove(0);
+    assert_eq!(said.failure, None, "{said:?}");
+    assert_eq!(said.texts, ["one a"]);
+}
+
+#[tokio::test]
+async fn a_stock_head_and_its_shards_work_behind_our_gateway() {
+    for flavour in Flavour::ALL {
+        check_head(flavour).await;
+    }
+}
+
 #[tokio::test]
 async fn a_stock_executor_that_is_killed_fails_its_own_requests_only() {
     let Some(stock) = Stock::executor(Flavour::V1) else {

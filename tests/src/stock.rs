@@ -3,6 +3,8 @@
 use std::net::TcpListener;
 use std::process::Command;
 
+use serde_json::{Value, json};
+
 use crate::flow::root;
 use crate::peers::{Flavour, interpreter};
 use crate::program::Program;
@@ -44,6 +46,18 @@ impl Stock {
         let arguments: Vec<_> = marks.iter().map(arguments).collect();
         let started = Self::start_all(flavour, &arguments);
         (!started.is_empty()).then_some(started)
+    }
+
+    /// A head process before shards at these ports: all of them get each request. None: the peer is not set up.
+    pub fn head(flavour: Flavour, shards: &[u16]) -> Option<Self> {
+        let shards = shards.iter().enumerate();
+        let list: serde_json::Map<String, Value> = shards
+            .map(|(number, port)| (number.to_string(), json!([format!("127.0.0.1:{port}")])))
+            .collect();
+        let list = Value::Object(list).to_string();
+        let words = ["executor", "--native", "--name", "head", "--polling", "ALL"];
+        let own = ["--runtime-cls", "HeadRuntime", "--connection-list", &list];
+        Self::start(flavour, &[&words[..], &own].concat())
     }
 
     /// Gateways, each with further arguments, started side by side.

@@ -142,6 +142,7 @@ fn logs_are_shown_while_the_flow_runs_and_afterwards() {
     ));
     assert_eq!(up.said(&["logs", "a", "-n", "0"]), "");
     assert!(up.said(&["logs", "a"]).contains("an ordinary line\n"));
+    assert_eq!(up.said(&["logs", "b"]), "", "it has nothing to say");
     let (code, said) = up.refused(&["logs", "nobody"]);
     assert_eq!(code, Some(2));
     assert!(

@@ -12,6 +12,7 @@ pub mod parameters;
 pub mod query;
 mod suggest;
 mod tensor;
+mod workers;
 
 pub use deadline::Deadline;
 pub use document::{
@@ -22,3 +23,4 @@ pub use failure::{Chain, Code, Failure};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
 pub use suggest::closest;
 pub use tensor::{DataType, Tensor};
+pub use workers::{BadWorkers, Workers};

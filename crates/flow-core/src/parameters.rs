@@ -82,6 +82,48 @@ pub fn from_json(parameters: &Map<String, Value>) -> Bytes {
     to_struct(parameters).encode_to_vec().into()
 }
 
+/// An option is no mapping.
+#[derive(Debug, thiserror::Error)]
+pub enum BadOption {
+    /// It begins like JSON, and is none.
+    #[error("`{text}` is not JSON")]
+    Json {
+        /// What was given.
+        text: String,
+        /// Where it ceases to be.
+        source: serde_json::Error,
+    },
+    /// It is nothing of the kind.
+    #[error("`{0}` is neither JSON nor `key:value`")]
+    Neither(String),
+}
+
+/// One mapping of what is given on a command line: JSON objects and `key:value` pairs; later ones win.
+///
+/// # Errors
+///
+/// If one of them is neither.
+pub fn from_options(given: &[String]) -> Result<Map<String, Value>, BadOption> {
+    let mut all = Map::new();
+    for text in given {
+        if text.trim_start().starts_with('{') {
+            let map: Map<String, Value> =
+                serde_json::from_str(text).map_err(|source| BadOption::Json {
+                    text: text.clone(),
+                    source,
+                })?;
+            all.extend(map);
+            continue;
+        }
+        let pair = text.split_once(':').filter(|(key, _)| !key.is_empty());
+        let (key, value) = pair.ok_or_else(|| BadOption::Neither(text.clone()))?;
+        // What is no number, truth value or list is a text; `a:b` needs no quotes.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        all.insert(key.to_owned(), value);
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -118,6 +160,33 @@ mod tests {
             &json!({"__results__": {}, "enc__a": 1}),
             &json!({"__results__": {}, "a": 1}),
         );
+    }
+
+    #[track_caller]
+    fn check_options(given: &[&str], wanted: &Value) {
+        let given: Vec<String> = given.iter().map(|&text| text.to_owned()).collect();
+        assert_eq!(&Value::Object(from_options(&given).unwrap()), wanted);
+    }
+
+    #[test]
+    fn options_are_json_or_pairs_and_later_ones_win() {
+        check_options(&[], &json!({}));
+        check_options(
+            &["top_k:5", "device:cuda:1", "a:"],
+            &json!({"top_k": 5, "device": "cuda:1", "a": ""}),
+        );
+        check_options(
+            &[r#"{"a": {"b": [1]}, "c": 1}"#, "c:true"],
+            &json!({"a": {"b": [1]}, "c": true}),
+        );
+    }
+
+    #[test]
+    fn an_option_that_is_neither_is_named() {
+        let error = |given: &str| from_options(&[given.to_owned()]).unwrap_err().to_string();
+        assert_eq!(error("top_k"), "`top_k` is neither JSON nor `key:value`");
+        assert_eq!(error(":5"), "`:5` is neither JSON nor `key:value`");
+        assert_eq!(error("{"), "`{` is not JSON");
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser};
+use flow_core::parameters::from_options;
 use flow_net::{Drain, Stopped};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::process::{Log, announce, die_with, start_log};
 use crate::{Executor, LoadContext, ServeError, Settings, Workers, serve};
@@ -174,7 +175,8 @@ fn finish(stopped: Result<Stopped, ServeError>) -> Result<ExitCode, Fault> {
 
 fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result<Settings, Fault> {
     let map = |flag: &str, values: &[String]| {
-        to_map(values).map_err(|reason| Fault::usage(format!("`{flag}` {reason}")))
+        from_options(values)
+            .map_err(|error| Fault::usage(format!("`{flag}`: {}", flow_core::Chain(&error))))
     };
     let requests = map("--uses-requests", &args.uses_requests)?;
     let requests = requests.into_iter().map(|(endpoint, method)| match method {
@@ -200,57 +202,4 @@ fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result
         },
         limits: flow_net::Limits::default(),
     })
-}
-
-/// A mapping from JSON texts and `key:value` pairs; later ones win.
-fn to_map(values: &[String]) -> Result<Map<String, Value>, String> {
-    let mut all = Map::new();
-    for value in values {
-        if value.trim_start().starts_with('{') {
-            let map: Map<String, Value> =
-                serde_json::from_str(value).map_err(|error| format!("is no JSON: {error}"))?;
-            all.extend(map);
-        } else {
-            let (key, text) = value
-                .split_once(':')
-                .ok_or_else(|| format!("needs JSON or `key:value`, not `{value}`"))?;
-            let value =
-                serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-            all.insert(key.to_owned(), value);
-        }
-    }
-    Ok(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn mappings_are_json_or_pairs() {
-        let check = |values: &[&str], expected: Value| {
-            let values: Vec<String> = values.iter().map(|text| (*text).to_owned()).collect();
-            assert_eq!(to_map(&values).map(Value::Object).unwrap(), expected);
-        };
-        check(&[], json!({}));
-        check(&[r#"{"device": "cpu"}"#], json!({"device": "cpu"}));
-        check(
-            &["device:cuda:1", "top_k:5"],
-            json!({"device": "cuda:1", "top_k": 5}),
-        );
-        check(&[r#"{"a": 1}"#, "a:2"], json!({"a": 2}));
-    }
-
-    #[test]
-    fn what_is_neither_is_told() {
-        let error = to_map(&["device".to_owned()]).unwrap_err();
-        assert_eq!(error, "needs JSON or `key:value`, not `device`");
-        assert!(
-            to_map(&["{".to_owned()])
-                .unwrap_err()
-                .starts_with("is no JSON: ")
-        );
-    }
 }

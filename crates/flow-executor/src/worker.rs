@@ -13,6 +13,7 @@ use crate::admission::Admission;
 use crate::calls::{Runner, text_of};
 use crate::exit::ExitOn;
 use crate::queue::{Queue, Seat, Work};
+use crate::workers::count;
 use crate::{Endpoints, Executor, Facts, Fork, LoadError, Workers};
 
 /// What is known of the workers from outside.
@@ -81,7 +82,7 @@ impl<E: Executor> Plan<E> {
     }
 
     fn forks(&self, executor: &E) -> Result<Vec<Fork<E>>, LoadError> {
-        let others = self.workers.number() - 1;
+        let others = count(self.workers) - 1;
         let forks: Vec<Fork<E>> = (0..others).map_while(|_| executor.fork()).collect();
         match self.workers {
             Workers::Number(_) if forks.len() < others => Err(LoadError::new(format!(

@@ -1,61 +1,17 @@
-//! How many threads of one process run its executor.
+//! Several threads of one process that run its executor: how many, and what each of them gets.
 
-use std::fmt;
-use std::num::{NonZeroU16, NonZeroUsize};
-use std::str::FromStr;
+use std::num::NonZeroUsize;
 use std::thread;
+
+pub use flow_core::{BadWorkers, Workers};
 
 use crate::LoadError;
 
-/// How many threads of one process run its executor side by side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Workers {
-    /// So many.
-    Number(NonZeroU16),
-    /// One for each core that the process may use; one if the executor cannot be forked.
-    Auto,
-}
-
-impl Default for Workers {
-    fn default() -> Self {
-        Self::Number(NonZeroU16::MIN)
-    }
-}
-
-/// The text names no number of workers.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no number of workers: a number from 1 on, or `auto`")]
-pub struct BadWorkers(String);
-
-impl FromStr for Workers {
-    type Err = BadWorkers;
-
-    fn from_str(text: &str) -> Result<Self, BadWorkers> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            number => number
-                .parse()
-                .map(Self::Number)
-                .map_err(|_| BadWorkers(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for Workers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Auto => f.write_str("auto"),
-        }
-    }
-}
-
-impl Workers {
-    pub(crate) fn number(self) -> usize {
-        match self {
-            Self::Number(number) => number.get().into(),
-            Self::Auto => thread::available_parallelism().map_or(1, NonZeroUsize::get),
-        }
+/// How many that are on this machine.
+pub(crate) fn count(workers: Workers) -> usize {
+    match workers {
+        Workers::Number(number) => number.get().into(),
+        Workers::Auto => thread::available_parallelism().map_or(1, NonZeroUsize::get),
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! This module only decides. Paths of programs are arguments; `local.rs` starts what is decided here.
 
-use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -53,11 +52,8 @@ impl Invocation {
         it.json("--uses-requests", &run.requests, run.requests.is_empty());
         let batching = &run.batching;
         it.json("--uses-dynamic-batching", batching, batching.is_empty());
-        match run.workers {
-            // What an executor does that is told nothing.
-            Workers::Number(NonZeroU16::MIN) => {}
-            Workers::Number(number) => it.argument("--workers", number.to_string()),
-            Workers::Auto => it.argument("--workers", "auto"),
+        if run.workers != Workers::default() {
+            it.argument("--workers", run.workers.to_string());
         }
         if !run.exit_on_exceptions.is_empty() {
             it.argument("--exit-on-exceptions", run.exit_on_exceptions.join(","));
@@ -179,6 +175,8 @@ fn log_format(log: Log) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU16;
+
     use super::*;
 
     fn common() -> Common {

@@ -22,33 +22,48 @@ const ASIDE_MAX: u32 = 3;
 /// Lines that may wait for a slow disk before the processes that write them do.
 const LINES_MAX: usize = 1_024;
 
-type Line = (Arc<str>, String);
+/// What is to be done for a process.
+#[derive(Debug)]
+enum Entry {
+    /// It has a file from now on, whether or not it writes.
+    Begin(Arc<str>),
+    Line(Arc<str>, String),
+}
 
 /// Where lines are sent to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
-    lines: mpsc::Sender<Line>,
+    entries: mpsc::Sender<Entry>,
 }
 
 impl Journal {
     /// Starts the thread that writes; it ends when the last sender has gone.
     pub(crate) fn start(folder: PathBuf) -> io::Result<(Self, JoinHandle<()>)> {
-        let (lines, mut written) = mpsc::channel::<Line>(LINES_MAX);
+        let (entries, mut written) = mpsc::channel(LINES_MAX);
         let mut shelf = Shelf::new(folder, FILE_LEN_MAX);
         let write = move || {
-            while let Some((name, line)) = written.blocking_recv() {
-                shelf.write(&name, &line);
+            while let Some(entry) = written.blocking_recv() {
+                shelf.keep(&entry);
             }
         };
         let thread = thread::Builder::new()
             .name("journal".to_owned())
             .spawn(write)?;
-        Ok((Self { lines }, thread))
+        Ok((Self { entries }, thread))
+    }
+
+    /// Makes the file of a process that may have nothing to say.
+    pub(crate) async fn begin(&self, name: Arc<str>) {
+        self.send(Entry::Begin(name)).await;
     }
 
     pub(crate) async fn write(&self, name: Arc<str>, line: String) {
+        self.send(Entry::Line(name, line)).await;
+    }
+
+    async fn send(&self, entry: Entry) {
         // The thread ends only after us.
-        drop(self.lines.send((name, line)).await);
+        drop(self.entries.send(entry).await);
     }
 }
 
@@ -92,18 +107,30 @@ impl Shelf {
         }
     }
 
-    fn write(&mut self, name: &Arc<str>, line: &str) {
-        let Err(error) = self.try_write(name, line) else {
+    fn keep(&mut self, entry: &Entry) {
+        let outcome = match entry {
+            Entry::Begin(name) => self.begin(name),
+            Entry::Line(name, line) => self.write(name, line),
+        };
+        let Err(error) = outcome else {
             return;
         };
-        self.files.remove(name);
         if !std::mem::replace(&mut self.has_warned, true) {
             let folder = self.folder.display();
             tracing::warn!(%error, %folder, "log files cannot be written, lines are missing in them");
         }
     }
 
-    fn try_write(&mut self, name: &Arc<str>, line: &str) -> io::Result<()> {
+    fn begin(&mut self, name: &Arc<str>) -> io::Result<()> {
+        if !self.files.contains_key(name) {
+            let opened = open(&log_file(&self.folder, name))?;
+            self.files.insert(name.clone(), opened);
+        }
+        Ok(())
+    }
+
+    /// A file that cannot be written is opened anew for the next line.
+    fn write(&mut self, name: &Arc<str>, line: &str) -> io::Result<()> {
         let text = format!("{line}\n");
         let len = text.len() as u64;
         let path = log_file(&self.folder, name);
@@ -155,7 +182,7 @@ mod tests {
         let mut shelf = Shelf::new(folder.path().to_owned(), 4);
         let name: Arc<str> = "a/rep-0".into();
         for line in ["0", "1", "2", "3", "4", "5", "6", "7", "8"] {
-            shelf.write(&name, line);
+            shelf.write(&name, line).unwrap();
         }
         let newest = log_file(folder.path(), "a/rep-0");
         let read = |path: PathBuf| fs::read_to_string(path).ok();
@@ -170,8 +197,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut shelf = Shelf::new(folder.path().to_owned(), 2);
         let name: Arc<str> = "a".into();
-        shelf.write(&name, "long");
-        shelf.write(&name, "longer");
+        shelf.write(&name, "long").unwrap();
+        shelf.write(&name, "longer").unwrap();
         let newest = log_file(folder.path(), "a");
         assert_eq!(fs::read_to_string(older(&newest, 1)).unwrap(), "long\n");
         assert_eq!(fs::read_to_string(newest).unwrap(), "longer\n");
@@ -182,10 +209,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for line in ["first", "second"] {
             let mut shelf = Shelf::new(folder.path().to_owned(), 100);
-            shelf.write(&"a".into(), line);
+            shelf.write(&"a".into(), line).unwrap();
         }
         let newest = log_file(folder.path(), "a");
         assert_eq!(fs::read_to_string(newest).unwrap(), "first\nsecond\n");
+    }
+
+    #[test]
+    fn a_process_that_says_nothing_has_a_file_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut shelf = Shelf::new(folder.path().to_owned(), 100);
+        shelf.keep(&Entry::Begin("a/rep-0".into()));
+        assert_eq!(fs::read(log_file(folder.path(), "a/rep-0")).unwrap(), b"");
     }
 
     #[test]
@@ -194,7 +229,7 @@ mod tests {
         let file = folder.path().join("not-a-folder");
         fs::write(&file, "").unwrap();
         let mut shelf = Shelf::new(file, 100);
-        shelf.write(&"a".into(), "x");
+        shelf.keep(&Entry::Line("a".into(), "x".to_owned()));
         assert!(shelf.has_warned);
     }
 }

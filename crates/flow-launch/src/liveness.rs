@@ -62,13 +62,14 @@ pub(crate) async fn lost(liveness: Liveness, address: SocketAddr) {
         return std::future::pending().await;
     };
     let mut silence = Silence::default();
+    // The first question comes at once: a process that is ready answers it, and may hang soon after.
     loop {
-        tokio::time::sleep(liveness.every).await;
         let deadline = Deadline::after(Instant::now(), Some(liveness.answer_max));
         let answered = is_answer(&process.is_serving(deadline).await);
         if silence.note(answered, liveness.missed_max) {
             return;
         }
+        tokio::time::sleep(liveness.every).await;
     }
 }
 

@@ -25,6 +25,13 @@ pub(crate) struct Outlets {
 }
 
 impl Outlets {
+    /// From now on there is a log of the process, if there are any.
+    pub(crate) async fn begin_log(&self, name: &Arc<str>) {
+        if let Some(journal) = &self.journal {
+            journal.begin(name.clone()).await;
+        }
+    }
+
     /// Passes news on. Waits while nobody reads: a child is slowed rather than its words lost.
     pub(crate) async fn tell(&self, event: Event) {
         if let Some(events) = &self.events {

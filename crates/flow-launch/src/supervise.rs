@@ -163,6 +163,7 @@ impl Keeper {
         if let Some(feed) = &self.feed {
             feed.is_ready();
         }
+        self.outlets.begin_log(&self.post.name).await;
         // Heard of before it is counted on: what a test or a person sees comes in this order.
         self.outlets.tell(Event::Ready(member.clone())).await;
         self.seen.send_modify(|seen| {

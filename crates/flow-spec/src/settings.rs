@@ -8,6 +8,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use flow_core::Workers;
 use flow_core::query::Query;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -188,22 +189,6 @@ pub struct LocalRun {
     pub ports: Vec<u16>,
     /// How its processes log; none: as the program was told.
     pub log: Option<Log>,
-}
-
-/// Threads of one process that run its executor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Workers {
-    /// So many.
-    Number(NonZeroU16),
-    /// One for each core the process may use.
-    Auto,
-}
-
-impl Default for Workers {
-    fn default() -> Self {
-        Self::Number(NonZeroU16::MIN)
-    }
 }
 
 /// How requests share calls of an executor, with Jina's names; none: as the executor says.

@@ -168,6 +168,8 @@ impl Index {
     /// The nearest entries, the nearest first. `vector` has the index's dimensions.
     pub(crate) fn search(&self, vector: Vec<f32>, limit: usize) -> Vec<(Hit, &Kept)> {
         let vector = normalised(vector);
+        // The graph's search makes room for as many as it is asked for.
+        let limit = limit.min(self.len());
         let mut top = Top::new(limit);
         if let Some(graph) = &self.graph {
             let is_there = |place| self.kept(place).is_some();

@@ -120,7 +120,7 @@ impl VectorIndex {
         let changes = self.index.changes(entries);
         self.change(changes)?;
         self.index.feed_graph(new);
-        Ok(())
+        Ok(self.renew_if_worn()?)
     }
 
     /// Gives each query its matches.

@@ -173,26 +173,32 @@ fn reloaded(folder: &Path, with: &Value) -> Loaded {
     }
 }
 
+fn direction(number: u16) -> [f32; 2] {
+    let angle = f32::from(number) * 0.002;
+    [angle.cos(), angle.sin()]
+}
+
+/// Documents named by their numbers, each a little further round.
+fn around(documents: u16) -> Vec<Document> {
+    let all = 0..documents;
+    all.map(|it| doc(&it.to_string(), &direction(it))).collect()
+}
+
+fn log_bytes(index: &Loaded) -> u64 {
+    let status = index.results("/status", DocumentArray::new(), Map::new());
+    status.unwrap()["log_bytes"].as_u64().unwrap()
+}
+
 #[test]
 fn a_log_that_tells_mostly_of_what_is_gone_is_written_anew() {
     let folder = tempfile::tempdir().unwrap();
     let with = json!({"sync": false});
     let index = load(Some(folder.path()), &with).unwrap();
-    let direction = |it: u16| {
-        let angle = f32::from(it) * 0.002;
-        [angle.cos(), angle.sin()]
-    };
-    let docs: Vec<Document> = (0..1200)
-        .map(|it| doc(&it.to_string(), &direction(it)))
-        .collect();
+    let docs = around(1200);
     call(&index, "/index", &docs).unwrap();
-    let bytes = |index: &Loaded| {
-        let status = index.results("/status", DocumentArray::new(), Map::new());
-        status.unwrap()["log_bytes"].as_u64().unwrap()
-    };
-    let before = bytes(&index);
+    let before = log_bytes(&index);
     call(&index, "/delete", &docs[..1100]).unwrap();
-    assert!(bytes(&index) * 5 < before);
+    assert!(log_bytes(&index) * 5 < before);
     let kept = ids(&matches(&index, doc("q", &direction(1199))));
     assert_eq!(kept[..2], ["1199", "1198"]);
     drop(index);
@@ -209,4 +215,27 @@ fn one_thread_keeps_an_index() {
     });
     let error = two.err().unwrap().to_string();
     assert!(error.contains("it works on one thread only"), "{error}");
+}
+
+#[test]
+fn documents_that_are_put_in_again_and_again_do_not_grow_the_log_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = load(Some(folder.path()), &json!({"sync": false})).unwrap();
+    let docs = around(600);
+    call(&index, "/index", &docs).unwrap();
+    let once = log_bytes(&index);
+    for _ in 0..9 {
+        call(&index, "/index", &docs).unwrap();
+    }
+    assert!(log_bytes(&index) <= 4 * once);
+    assert_eq!(count(&index), 600);
+    let wanted = matches(&index, doc("q", &direction(599)));
+    assert_eq!(ids(&wanted)[..2], ["599", "598"]);
+}
+
+#[test]
+fn more_matches_than_there_are_documents_is_all_of_them() {
+    let index = load(None, &json!({"top_k": u32::MAX})).unwrap();
+    call(&index, "/index", &around(600)).unwrap();
+    assert_eq!(matches(&index, doc("q", &direction(0))).len(), 600);
 }

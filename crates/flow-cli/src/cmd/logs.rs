@@ -102,12 +102,12 @@ fn named(folder: &Path, name: Option<&str>) -> anyhow::Result<Vec<String>> {
     let mut all = Vec::new();
     gather(folder, "", &mut all);
     all.sort();
+    anyhow::ensure!(
+        !all.is_empty(),
+        "there are no logs in `{}`",
+        folder.display()
+    );
     let Some(name) = name else {
-        anyhow::ensure!(
-            !all.is_empty(),
-            "there are no logs in `{}`",
-            folder.display()
-        );
         return Ok(all);
     };
     let within = format!("{name}/");

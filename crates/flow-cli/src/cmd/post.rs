@@ -14,7 +14,6 @@ mod feed;
 mod lines;
 mod new_file;
 mod options;
-mod parameters;
 mod progress;
 mod readable;
 mod requests;

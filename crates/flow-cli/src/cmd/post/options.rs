@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use flow_core::{Endpoint, Flavour};
+use flow_core::parameters::from_options;
+use flow_core::{Chain, Endpoint, Flavour};
 use flow_net::{Compression, PostOptions};
 
 use super::entries::{Form, Source};
-use super::parameters::parameters;
 use super::requests::Template;
 use super::tally::Unit;
 use crate::exit::BadUsage;
@@ -114,7 +114,8 @@ impl Post {
         Ok(Template {
             endpoint: self.on.clone(),
             target_executor: self.target_executor.clone(),
-            parameters: parameters(&self.parameters).map_err(BadUsage)?,
+            parameters: from_options(&self.parameters)
+                .map_err(|error| BadUsage(format!("`--parameters`: {}", Chain(&error))))?,
             request_size: self.request_size,
         })
     }
