@@ -12,6 +12,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-proto", &[]),
     ("flow-core", &["flow-proto"]),
     ("flow-kernels", &[]),
+    ("flow-docker", &[]),
     ("flow-net", &["flow-core", "flow-proto"]),
     ("flow-spec", &["flow-core", "flow-proto"]),
     (
@@ -20,7 +21,13 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     (
         "flow-launch",
-        &["flow-spec", "flow-net", "flow-core", "flow-proto"],
+        &[
+            "flow-spec",
+            "flow-net",
+            "flow-docker",
+            "flow-core",
+            "flow-proto",
+        ],
     ),
     (
         "flow-executor",
