@@ -120,6 +120,7 @@ pub(crate) fn name(config: &ExecutorConfig) -> String {
     match config.uses() {
         Uses::Named(name) => name,
         Uses::Path(path) => path.to_string_lossy().into_owned(),
+        Uses::Image(image) => image,
     }
 }
 

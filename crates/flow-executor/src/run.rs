@@ -68,6 +68,9 @@ pub struct ExecutorArgs {
     /// The launcher that started this process; end with it, and tell it in JSON when ready
     #[arg(long, value_name = "PID", hide = true)]
     pub child_of: Option<u32>,
+    /// Tell a launcher in JSON when ready, which does not end with it: this process is in a container
+    #[arg(long, hide = true)]
+    pub to_launcher: bool,
 }
 
 #[derive(Debug, Parser)]
@@ -131,7 +134,8 @@ fn start<E: Executor>(
         die_with(parent).map_err(|error| Fault::failed(&error))?;
     }
     let drain = Drain::new(args.grace);
-    let (name, to_launcher) = (args.name.clone(), args.child_of.is_some());
+    let to_launcher = args.to_launcher || args.child_of.is_some();
+    let name = args.name.clone();
     let settings = settings(args, environment)?;
     // One thread moves the bytes, others run the executor: all requests come over a gateway's few
     // connections, and handing them from thread to thread would cost more than decoding them.

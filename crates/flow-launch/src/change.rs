@@ -15,9 +15,9 @@ use std::sync::Arc;
 use flow_spec::{Gateway, LocalRun, Plan, Run};
 use tokio::sync::mpsc;
 
+use crate::child::StartError;
 use crate::crew::{Crew, Kept};
 use crate::event::Member;
-use crate::local::StartError;
 use crate::post::{self, GATEWAY, NodeDevices, Post, Role};
 
 /// Sentences about a change that may wait for whoever asked for it; he misses what is beyond.

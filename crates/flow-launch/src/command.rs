@@ -9,6 +9,7 @@ use flow_spec::{Env, Gateway, LocalRun, Log, Uses, Workers};
 use serde::Serialize;
 
 use crate::backoff::Restarts;
+use crate::image::Contained;
 
 /// Where executors of a flow listen unless the file says otherwise: only this machine reaches them.
 const HOST_DEFAULT: &str = "127.0.0.1";
@@ -29,6 +30,8 @@ pub(crate) struct Common {
     pub(crate) grace: Duration,
     pub(crate) log: Log,
     pub(crate) restarts: Restarts,
+    /// The flow's own name.
+    pub(crate) flow: Option<String>,
 }
 
 /// How a process is started, but for what is known only then: its name, its port and its parent.
@@ -41,6 +44,8 @@ pub(crate) struct Invocation {
     pub(crate) reads: bool,
     /// What to say of a program that is not there.
     pub(crate) remedy: Option<String>,
+    /// It runs in a container; its program is then the image's.
+    pub(crate) contained: Option<Box<Contained>>,
 }
 
 impl Invocation {
@@ -58,6 +63,9 @@ impl Invocation {
         if !run.exit_on_exceptions.is_empty() {
             it.argument("--exit-on-exceptions", run.exit_on_exceptions.join(","));
         }
+        if let Some(contained) = &mut it.contained {
+            contained.tell_jina(run);
+        }
         it
     }
 
@@ -66,9 +74,18 @@ impl Invocation {
     pub(crate) fn around(common: &Common, run: &LocalRun, uses: &Uses) -> Self {
         let mut it = common.programs.resolve(uses);
         it.env.clone_from(&run.env);
-        it.argument("--host", run.host.as_deref().unwrap_or(HOST_DEFAULT));
-        if let Some(folder) = &run.workspace {
-            it.argument("--workspace", folder.to_string_lossy());
+        if let Uses::Image(image) = uses {
+            let contained = Contained::new(image, run, common.flow.as_deref());
+            it.argument("--host", contained.listens_at());
+            if let Some(folder) = contained.workspace_inside() {
+                it.argument("--workspace", folder.to_string_lossy());
+            }
+            it.contained = Some(Box::new(contained));
+        } else {
+            it.argument("--host", run.host.as_deref().unwrap_or(HOST_DEFAULT));
+            if let Some(folder) = &run.workspace {
+                it.argument("--workspace", folder.to_string_lossy());
+            }
         }
         it.common(common, run.log);
         it
@@ -85,6 +102,14 @@ impl Invocation {
         it.argument("--host", &gateway.host);
         it.common(common, gateway.log);
         it
+    }
+
+    /// Shards share a workspace, and each keeps its own part there.
+    pub(crate) fn shard(&mut self, shard: u16) {
+        self.argument("--shard", shard.to_string());
+        if let Some(contained) = &mut self.contained {
+            contained.tell_jina_shard(shard);
+        }
     }
 
     /// The last arguments, at the moment of the start.
@@ -109,6 +134,7 @@ impl Invocation {
             env: Env::new(),
             reads: false,
             remedy: None,
+            contained: None,
         }
     }
 
@@ -146,6 +172,7 @@ impl Programs {
                 self.own_executor(&path.to_string_lossy())
             }
             Uses::Path(path) => Invocation::new(path.clone()),
+            Uses::Image(image) => Invocation::new(image.into()),
         }
     }
 
@@ -188,6 +215,7 @@ mod tests {
             grace: Duration::from_secs(10),
             log: Log::Text,
             restarts: Restarts::default(),
+            flow: None,
         }
     }
 
@@ -210,6 +238,7 @@ mod tests {
             host: None,
             ports: Vec::new(),
             log: None,
+            container: flow_spec::Container::default(),
         }
     }
 

@@ -13,12 +13,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::child::StartError;
 use crate::command::Common;
+use crate::dock::{Dock, Docker};
 use crate::event::{Event, Member};
 use crate::feed::{Feed, Placing};
 use crate::journal::Journal;
 use crate::liveness::Liveness;
-use crate::local::StartError;
 use crate::post::{Part, Post, Role};
 use crate::relay::Outlets;
 use crate::seen::{Seen, Stage};
@@ -125,6 +126,7 @@ pub(crate) struct Crew {
     events: mpsc::Sender<Event>,
     journal: Option<Journal>,
     liveness: Liveness,
+    dock: Arc<Dock>,
     placings: watch::Sender<Option<Placing>>,
     settled: watch::Sender<u64>,
     /// Changes wait here for each other.
@@ -137,6 +139,7 @@ pub(crate) struct Kit {
     pub(crate) events: mpsc::Sender<Event>,
     pub(crate) journal: Option<Journal>,
     pub(crate) liveness: Liveness,
+    pub(crate) docker: Docker,
 }
 
 impl Crew {
@@ -153,6 +156,7 @@ impl Crew {
             events: kit.events,
             journal: kit.journal,
             liveness: kit.liveness,
+            dock: Arc::new(Dock::new(kit.docker)),
             placings: watch::Sender::new(None),
             settled: watch::Sender::new(0),
             turn: tokio::sync::Mutex::default(),
@@ -206,6 +210,7 @@ impl Crew {
             },
             liveness: self.liveness,
             feed,
+            dock: self.dock.clone(),
             post: post.clone(),
         };
         group.keepers.spawn(keeper.keep());

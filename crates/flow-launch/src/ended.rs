@@ -48,6 +48,24 @@ pub enum Cause {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
+    /// Its container used more memory than it may.
+    OutOfMemory,
+    /// Its container is not there any more, and nobody knows how it ended.
+    Gone,
+}
+
+impl From<flow_docker::Ended> for Cause {
+    fn from(ended: flow_docker::Ended) -> Self {
+        /// Above it, an engine's exit codes are signals.
+        const SIGNALS: i32 = 128;
+        let code = ended.code.and_then(|it| i32::try_from(it).ok());
+        match (ended.out_of_memory, code) {
+            (true, _) => Self::OutOfMemory,
+            (false, None) => Self::Gone,
+            (false, Some(code)) if code > SIGNALS => Self::Signal(code - SIGNALS),
+            (false, Some(code)) => Self::Code(code),
+        }
+    }
 }
 
 impl From<ExitStatus> for Cause {
@@ -69,6 +87,12 @@ impl fmt::Display for Cause {
                 Some(name) => write!(f, "was ended by signal {name}"),
                 None => write!(f, "was ended by signal {number}"),
             },
+            Self::OutOfMemory => f.write_str(
+                "ran out of memory in its container (`docker_kwargs: {mem_limit: …}` says how much it gets)",
+            ),
+            Self::Gone => f.write_str(
+                "is gone: somebody has removed its container, or the Docker engine has ended",
+            ),
         }
     }
 }

@@ -10,11 +10,11 @@ use flow_spec::Plan;
 use futures_util::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 
+use crate::child::StartError;
 use crate::control::Control;
 use crate::crew::{Crew, Kept};
 use crate::event::Member;
 use crate::follow::{self, Source};
-use crate::local::StartError;
 use crate::post;
 use crate::running::{Failed, Started};
 use crate::supervise::{Order, told};

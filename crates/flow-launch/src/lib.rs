@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! Plan ──► Post         which processes there are to be   post.rs, command.rs, rr.rs: pure
-//!      ──► Child        one process, its lines, its end   local.rs, relay.rs, ready.rs, journal.rs
+//!      ──► Child        one process, its lines, its end   child.rs, ear.rs, relay.rs, ready.rs, journal.rs
+//!                       of this machine                   local.rs
+//!                       or in a container                 image.rs: pure, dock.rs, volumes.rs, contained.rs
 //!      ──► Keeper       starts it again when it dies      supervise.rs, backoff.rs: pure, liveness.rs
 //!      ──► Crew         all of them, and where they are   crew.rs, feed.rs
 //!      ──► Running      from start to stop                launcher.rs, running.rs
@@ -33,14 +35,19 @@
 
 mod backoff;
 mod change;
+mod child;
 mod command;
+mod contained;
 mod control;
 mod crew;
+mod dock;
+mod ear;
 mod ended;
 mod event;
 mod feed;
 mod follow;
 mod home;
+mod image;
 mod journal;
 mod launcher;
 mod liveness;
@@ -54,16 +61,20 @@ pub mod rr;
 mod running;
 mod seen;
 mod supervise;
+mod volumes;
 
 pub use backoff::Restarts;
+pub use child::StartError;
 pub use command::Programs;
 pub use control::wire;
+pub use dock::Docker;
 pub use ended::{Cause, Ended};
 pub use event::{Event, Facts, Member};
 pub use follow::{Reading, Source, Stamp};
 pub use home::{Home, connect};
+pub use image::BadImage;
 pub use journal::{log_file, older};
 pub use liveness::Liveness;
-pub use local::StartError;
 pub use post::{NodeDevices, Part, Role};
 pub use running::{Failed, Launch, Running, Started};
+pub use volumes::BadVolume;

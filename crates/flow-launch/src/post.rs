@@ -145,8 +145,7 @@ impl Cut<'_> {
     fn replica(&self, part: Part, devices: &[String]) -> Post {
         let mut invocation = Invocation::executor(self.common, self.run);
         if let (Part::Replica { shard, .. }, 2..) = (part, self.run.shards.get()) {
-            // Shards share a workspace, and each keeps its own part there.
-            invocation.argument("--shard", shard.to_string());
+            invocation.shard(shard);
         }
         let mut post = self.post(part, invocation);
         post.port = self.run.ports.get(self.nth(part)).copied().unwrap_or(0);

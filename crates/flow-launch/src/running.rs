@@ -16,16 +16,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::backoff::Restarts;
+use crate::child::StartError;
 use crate::command::{Common, Programs};
 use crate::control::Control;
 use crate::crew::{Crew, Kit};
+use crate::dock::Docker;
 use crate::event::{Event, Member};
 use crate::follow::Source;
 use crate::home::Home;
 use crate::journal::Journal;
 use crate::launcher::{self, Flow};
 use crate::liveness::Liveness;
-use crate::local::StartError;
 use crate::post::NodeDevices;
 use crate::supervise::Order;
 
@@ -49,6 +50,8 @@ pub struct Launch {
     pub home: Option<Home>,
     /// Where its plan can be read again; none: nowhere.
     pub source: Option<Source>,
+    /// The engine of its containers, where it has any.
+    pub docker: Docker,
 }
 
 impl Launch {
@@ -64,6 +67,7 @@ impl Launch {
             liveness: Liveness::default(),
             home: None,
             source: None,
+            docker: Docker::default(),
         }
     }
 
@@ -73,6 +77,7 @@ impl Launch {
             grace: self.grace,
             log: self.log,
             restarts: self.restarts,
+            flow: self.plan.name.clone(),
         }
     }
 }
@@ -152,6 +157,7 @@ impl Running {
                     events,
                     journal,
                     liveness: launch.liveness,
+                    docker: launch.docker,
                 },
             ));
             let control = Control {

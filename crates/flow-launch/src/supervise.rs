@@ -19,14 +19,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::backoff::{Backoff, Verdict};
+use crate::child::{Child, Start, StartError};
+use crate::dock::Dock;
 use crate::ended::Ended;
 use crate::event::{Event, Member};
 use crate::feed::Feed;
 use crate::liveness::{self, Liveness};
-use crate::local::{Child, StartError};
 use crate::post::Post;
 use crate::ready::Ready;
-use crate::relay::Outlets;
+use crate::relay::{Outlets, Relay};
 use crate::seen::{Seen, Stage};
 
 /// What a process that was never ready gets to end in: nothing is under way in it.
@@ -74,6 +75,7 @@ pub(crate) struct Keeper {
     pub(crate) liveness: Liveness,
     /// What a gateway reads from its standard input.
     pub(crate) feed: Option<Feed>,
+    pub(crate) dock: Arc<Dock>,
 }
 
 /// How one life of the process ended.
@@ -109,16 +111,10 @@ impl Keeper {
 
     async fn live(&mut self, was_ready: &mut bool) -> Life {
         let started = Instant::now();
-        let post = &self.post;
-        let child = Child::start(
-            &post.name,
-            &post.invocation,
-            self.port,
-            self.outlets.clone(),
-        );
-        let mut child = match child {
-            Ok(child) => child,
-            Err(error) => return Life::NeverReady(error),
+        let mut child = match self.start_child().await {
+            Some(Ok(child)) => child,
+            Some(Err(error)) => return Life::NeverReady(error),
+            None => return Life::Stopped,
         };
         let ready = match self.start(&mut child).await {
             Some(Ok(ready)) => ready,
@@ -128,6 +124,25 @@ impl Keeper {
         *was_ready = true;
         let member = self.ready(&child, ready, started.elapsed()).await;
         self.serve(child, &member).await
+    }
+
+    /// None: told to stop before there was anything to start.
+    async fn start_child(&mut self) -> Option<Result<Child, StartError>> {
+        let dock = self.dock.clone();
+        let start = Start {
+            name: &self.post.name,
+            invocation: &self.post.invocation,
+            port: self.port,
+            relay: Relay::new(self.post.name.clone(), self.outlets.clone()),
+        };
+        let berth = tokio::select! {
+            berth = start.prepare(&dock) => berth,
+            () = self.orders.told(Order::Drain) => return None,
+        };
+        Some(match berth {
+            Ok(berth) => Child::start(start, berth).await,
+            Err(error) => Err(error),
+        })
     }
 
     /// From the start of the process until it is ready; none: told to stop.

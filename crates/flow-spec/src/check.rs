@@ -5,6 +5,7 @@
 
 mod advice;
 mod connect;
+mod container;
 mod external;
 mod node;
 mod ports;

@@ -9,8 +9,8 @@ mod tables;
 
 pub(crate) use shape::Shape;
 use tables::{
-    BATCHING_KEYS, CONFIG_KEYS, CONTAINERS, DEPLOYMENT_KEYS, ENTRY_ONLY, EXECUTOR, FLOW, GATEWAY,
-    GATEWAY_CONFIG_KEYS, HTTP, INTERNAL, JINA2, TELEMETRY, TOP_KEYS,
+    BATCHING_KEYS, CONFIG_KEYS, CONTAINERS, DEPLOYMENT_KEYS, ELSEWHERE, ENTRY_ONLY, EXECUTOR, FLOW,
+    GATEWAY, GATEWAY_CONFIG_KEYS, GATEWAY_CONTAINERS, HTTP, INTERNAL, JINA2, TELEMETRY, TOP_KEYS,
 };
 
 /// One key.
@@ -64,13 +64,21 @@ pub(crate) const TOP: Keys = Keys {
 pub(crate) const WITH: Keys = Keys {
     what: "an option of a flow",
     tables: &[
-        FLOW, EXECUTOR, GATEWAY, CONTAINERS, TELEMETRY, HTTP, INTERNAL, JINA2,
+        FLOW, EXECUTOR, GATEWAY, CONTAINERS, ELSEWHERE, TELEMETRY, HTTP, INTERNAL, JINA2,
     ],
 };
 /// Keys of `gateway`.
 pub(crate) const GATEWAY_SECTION: Keys = Keys {
     what: "an option of the gateway",
-    tables: &[GATEWAY, CONTAINERS, TELEMETRY, HTTP, INTERNAL, JINA2],
+    tables: &[
+        GATEWAY,
+        GATEWAY_CONTAINERS,
+        ELSEWHERE,
+        TELEMETRY,
+        HTTP,
+        INTERNAL,
+        JINA2,
+    ],
 };
 /// Keys of a gateway's own config file.
 pub(crate) const GATEWAY_CONFIG: Keys = Keys {
@@ -81,7 +89,7 @@ pub(crate) const GATEWAY_CONFIG: Keys = Keys {
 pub(crate) const ENTRY: Keys = Keys {
     what: "an option of an executor",
     tables: &[
-        ENTRY_ONLY, EXECUTOR, CONTAINERS, TELEMETRY, HTTP, INTERNAL, JINA2,
+        ENTRY_ONLY, EXECUTOR, CONTAINERS, ELSEWHERE, TELEMETRY, HTTP, INTERNAL, JINA2,
     ],
 };
 /// Keys of a Deployment around its options.
@@ -93,7 +101,7 @@ pub(crate) const DEPLOYMENT: Keys = Keys {
 pub(crate) const DEPLOYMENT_WITH: Keys = Keys {
     what: "an option of a Deployment",
     tables: &[
-        ENTRY_ONLY, EXECUTOR, GATEWAY, CONTAINERS, TELEMETRY, HTTP, INTERNAL, JINA2,
+        ENTRY_ONLY, EXECUTOR, GATEWAY, CONTAINERS, ELSEWHERE, TELEMETRY, HTTP, INTERNAL, JINA2,
     ],
 };
 /// Keys of an executor's `config.yml`.

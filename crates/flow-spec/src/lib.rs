@@ -26,6 +26,7 @@
 mod address;
 mod check;
 mod config;
+mod container;
 mod files;
 mod flow;
 mod graph;
@@ -49,6 +50,7 @@ use std::path::Path;
 pub use address::Address;
 pub use check::Checked;
 pub use config::ExecutorConfig;
+pub use container::{Container, Gpus, Volume};
 pub use files::{Files, NoFiles};
 pub use flow::Flow;
 pub use place::{Placement, Places};

@@ -1,7 +1,9 @@
 //! One value of the file → one typed value, or a problem that says what was expected and what came.
 
 mod batching;
+mod container;
 mod host;
+mod kwargs;
 mod query;
 mod shards;
 mod time;
@@ -17,7 +19,9 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 pub(crate) use batching::batching;
+pub(crate) use container::{entrypoint, gpus, network_mode, volume};
 pub(crate) use host::{Host, hosts, listen_host};
+pub(crate) use kwargs::{KWARGS, Kind, PLATFORM, kwargs};
 pub(crate) use query::when;
 pub(crate) use shards::{polling, workers};
 pub(crate) use time::{timeout_ready, timeout_send};

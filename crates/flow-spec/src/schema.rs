@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::keys::{self, Key, Keys, Shape, State};
+use crate::read::{KWARGS, Kind};
 
 /// Mappings of the dialect, by the name that the schema has for them.
 const MAPPINGS: &[(&str, &Keys)] = &[
@@ -194,12 +195,33 @@ fn form(shape: Shape) -> Value {
         })),
         Shape::Polling => or_json_text(polling()),
         Shape::Query => or_json_text(refer("query")),
+        Shape::Gpus => json!({"anyOf": [text, {"type": "integer", "minimum": 1}]}),
+        Shape::Docker => or_json_text(docker()),
         Shape::Uses => json!({"anyOf": [text, refer("executor_config")]}),
         Shape::With => refer("with"),
         Shape::Gateway => refer("gateway"),
         Shape::Executors => json!({"type": "array", "items": refer("entry")}),
         Shape::DeploymentOptions => refer("deployment_with"),
     }
+}
+
+/// What `docker_kwargs` may hold.
+fn docker() -> Value {
+    let properties = KWARGS.iter().map(|kwarg| {
+        let form = match kwarg.kind {
+            Kind::Text => json!({"type": ["string", "number", "null"]}),
+            Kind::Number => json!({"type": ["integer", "null"]}),
+            Kind::Bytes => json!({"type": ["integer", "string", "null"]}),
+            Kind::Flag => json!({"type": ["boolean", "null"]}),
+            Kind::Texts | Kind::Devices => json!({"type": ["array", "string", "null"]}),
+            Kind::Pairs | Kind::Hosts => json!({"type": ["object", "array", "string", "null"]}),
+            Kind::Ulimits => json!({"type": ["array", "object", "null"]}),
+            Kind::LogConfig => json!({"type": ["object", "null"]}),
+        };
+        (kwarg.name.to_owned(), or_reference(form))
+    });
+    let properties: Map<String, Value> = properties.collect();
+    json!({"type": "object", "properties": properties})
 }
 
 fn word(words: &[&str]) -> Value {

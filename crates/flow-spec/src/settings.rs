@@ -14,6 +14,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
+use crate::container::Container;
 
 /// Environment variables in the order they are set; each name stands in it once.
 pub type Env = IndexMap<String, String>;
@@ -189,6 +190,9 @@ pub struct LocalRun {
     pub ports: Vec<u16>,
     /// How its processes log; none: as the program was told.
     pub log: Option<Log>,
+    /// What its containers are like, where `uses` is an image.
+    #[serde(default)]
+    pub container: Container,
 }
 
 /// How requests share calls of an executor, with Jina's names; none: as the executor says.
@@ -234,4 +238,6 @@ pub enum Uses {
     Named(String),
     /// Holds a slash: a program, or a folder or `config.yml` that names one.
     Path(PathBuf),
+    /// An image of a container, by the name that a Docker engine knows it by.
+    Image(String),
 }

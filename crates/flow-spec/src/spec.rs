@@ -12,6 +12,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::config::ExecutorConfig;
+use crate::container::{Gpus, Volume};
 use crate::problem::{Findings, Place};
 use crate::read::Host;
 use crate::section::At;
@@ -144,4 +145,18 @@ pub(crate) struct Inheritable {
     pub(crate) idempotent: Written<bool>,
     pub(crate) metadata: Written<Vec<(String, String)>>,
     pub(crate) log: LogSpec,
+    pub(crate) container: ContainerSpec,
+}
+
+/// Options of the container that an executor runs in.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ContainerSpec {
+    pub(crate) gpus: Written<Gpus>,
+    pub(crate) volumes: WrittenList<Volume>,
+    pub(crate) entrypoint: Written<Vec<String>>,
+    pub(crate) docker_kwargs: Written<Map<String, Value>>,
+    pub(crate) on_host_network: Written<bool>,
+    pub(crate) platform: Written<String>,
+    pub(crate) force_update: Written<bool>,
+    pub(crate) disable_auto_volume: Written<bool>,
 }

@@ -6,6 +6,7 @@ mod port_owner;
 mod read;
 mod tell;
 pub(super) mod uses;
+mod volumes;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use flow_launch::registry::{self, Entered, Entry};
-use flow_launch::{Failed, Home, Launch, Member, Programs, Running, Started};
+use flow_launch::{Docker, Failed, Home, Launch, Member, Programs, Running, Started};
 use flow_net::{Drain, Draining};
 use flow_spec::{Plan, Protocol, Run};
 
@@ -95,8 +96,17 @@ fn launch(up: &Up, shell: &Shell) -> anyhow::Result<Launch> {
         },
         home: home(up, &plan, shell),
         source: Some(source),
+        docker: docker(shell),
         ..Launch::new(plan, programs)
     })
+}
+
+/// The engine that the user's other programs talk to.
+fn docker(shell: &Shell) -> Docker {
+    Docker {
+        host: shell.variable("DOCKER_HOST"),
+        credentials: None,
+    }
 }
 
 /// The folder for the flow's log files and its control socket. Without one it runs all the same.

@@ -160,7 +160,7 @@ fn announce_later(args: &ExecutorArgs, address: SocketAddr) -> anyhow::Result<()
     command.args(["announce", "--apart"]);
     command.args(["--of", &std::process::id().to_string()]);
     command.args(["--name", &args.name, "--address", &address.to_string()]);
-    if args.child_of.is_some() {
+    if args.to_launcher || args.child_of.is_some() {
         command.arg("--to-launcher");
     }
     let ended = command.stdin(Stdio::null()).status();

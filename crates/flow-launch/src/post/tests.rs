@@ -12,6 +12,7 @@ fn common() -> Common {
         grace: Duration::from_secs(10),
         log: Log::Text,
         restarts: Restarts::default(),
+        flow: None,
     }
 }
 

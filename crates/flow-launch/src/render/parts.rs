@@ -166,6 +166,7 @@ fn common(target: &Target) -> Common {
         grace: GRACE,
         log: Log::Text,
         restarts: Restarts::default(),
+        flow: None,
     }
 }
 
@@ -296,6 +297,7 @@ impl<'p> Cut<'p> {
             Uses::Path(path) => given
                 .map(|image| (image.clone(), false))
                 .ok_or_else(|| no_image(path.display().to_string())),
+            Uses::Image(image) => Ok((given.unwrap_or(image).clone(), false)),
         }
     }
 }

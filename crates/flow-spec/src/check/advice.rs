@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::container;
 use crate::flow::Node;
 use crate::graph::{Graph, Parent};
 use crate::problem::{Findings, Place, Problem};
@@ -14,6 +15,7 @@ pub(super) fn give(spec: &FlowSpec, nodes: &[Node], graph: &Graph, findings: &mu
     for (at, (entry, node)) in spec.executors.iter().zip(nodes).enumerate() {
         let inputs = graph.parents[at].len();
         warn_of_idle_options(entry, node, inputs, findings);
+        container::warn_of_idle(entry, node, findings);
         warn_of_impossible(entry, node, findings);
         if inputs > 1 && node.calls.reduce {
             warn_of_two_writers(at, spec, nodes, graph, findings);

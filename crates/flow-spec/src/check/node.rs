@@ -102,6 +102,7 @@ impl Checker<'_> {
             host: self.listen_host(findings),
             ports: self.ports(shards, replicas, findings),
             log: log(&self.own.log, &self.with.log),
+            container: self.container(findings),
         };
         self.set_program(&mut run, findings);
         Run::Local(Box::new(run))

@@ -41,7 +41,11 @@ pub(crate) enum Shape {
     Polling,
     /// A condition on documents.
     Query,
-    /// A program, a path, or an executor's config in place.
+    /// GPUs, as Docker reads them.
+    Gpus,
+    /// Options of a container.
+    Docker,
+    /// A program, a path, an image, or an executor's config in place.
     Uses,
     /// The other mappings of the dialect.
     With,

@@ -258,9 +258,6 @@ pub(super) const EXECUTOR: &[Key] = &[
     later("raft_configuration", &[]),
     never("py_modules", &[], IN_A_FILE),
     never("install_requirements", OFF, NO_HUB),
-    never("force_update", OFF, NO_HUB),
-    never("force", OFF, NO_HUB),
-    never("prefer_platform", &[], NO_HUB),
     never("uses_before_address", &[], NO_HEAD),
     never("uses_after_address", &[], NO_HEAD),
     never("connection_list", &[], NO_HEAD),
@@ -351,12 +348,62 @@ pub(super) const GATEWAY: &[Key] = &[
 const FROM_THE_FLOW: &str = "the gateway learns it from `executors`";
 
 pub(super) const CONTAINERS: &[Key] = &[
-    later("entrypoint", &[]),
-    later("docker_kwargs", &[]),
-    later("volumes", &[]),
-    later("gpus", &[]),
-    later("disable_auto_volume", OFF),
-    later("force_network_mode", &["AUTO"]),
+    yes(
+        "entrypoint",
+        Shape::Texts,
+        "What runs in the container, in place of the image's own program.",
+    ),
+    yes(
+        "docker_kwargs",
+        Shape::Docker,
+        "Options of the container, by the names of Docker's Python SDK.",
+    ),
+    yes(
+        "volumes",
+        Shape::Texts,
+        "Folders that the container sees: `folder[:folder in the container][:ro]`.",
+    ),
+    yes(
+        "gpus",
+        Shape::Gpus,
+        "GPUs of the container: `all`, how many, `device=0,1` or `device=GPU-…`.",
+    ),
+    yes(
+        "disable_auto_volume",
+        Shape::Flag,
+        "The workspace is not mounted into the container.",
+    ),
+    yes(
+        "force_network_mode",
+        Shape::Word(&["AUTO", "HOST", "BRIDGE", "NONE"]),
+        "`HOST`: the container has the machine's own network; otherwise its port is published.",
+    ),
+    yes(
+        "force_update",
+        Shape::Flag,
+        "The image is pulled at each start, even if it is there.",
+    ),
+    alias("force", "force_update"),
+    yes(
+        "prefer_platform",
+        Shape::Text,
+        "Which of the image's platforms, such as `linux/arm64`.",
+    ),
+];
+
+/// The same keys where they are the gateway's.
+pub(super) const GATEWAY_CONTAINERS: &[Key] = &[
+    never("entrypoint", &[], NO_GATEWAY_IMAGE),
+    never("docker_kwargs", &[], NO_GATEWAY_IMAGE),
+    never("volumes", &[], NO_GATEWAY_IMAGE),
+    never("gpus", &[], NO_GATEWAY_IMAGE),
+    idle("disable_auto_volume", NO_GATEWAY_IMAGE),
+    never("force_network_mode", &["AUTO"], NO_GATEWAY_IMAGE),
+];
+
+const NO_GATEWAY_IMAGE: &str = "the gateway is a process of this machine, and runs in no container";
+
+pub(super) const ELSEWHERE: &[Key] = &[
     // What runs is a process of its own either way.
     later("native", ON_OR_OFF),
     later("env_from_secret", &[]),

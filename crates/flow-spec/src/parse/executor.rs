@@ -6,7 +6,7 @@ use crate::keys;
 use crate::problem::Findings;
 use crate::read;
 use crate::section::Section;
-use crate::spec::{ExecutorSpec, Inheritable, Method};
+use crate::spec::{ContainerSpec, ExecutorSpec, Inheritable, Method};
 use crate::yaml::{Content, Node};
 
 pub(super) fn executors(
@@ -72,6 +72,20 @@ pub(super) fn inheritable(section: &Section<'_>, findings: &mut Findings) -> Inh
         idempotent: section.value("idempotent", findings, read::flag),
         metadata: section.value("grpc_metadata", findings, read::metadata),
         log: log(section, findings),
+        container: container(section, findings),
+    }
+}
+
+fn container(section: &Section<'_>, findings: &mut Findings) -> ContainerSpec {
+    ContainerSpec {
+        gpus: section.value("gpus", findings, read::gpus),
+        volumes: section.values("volumes", findings, read::volume),
+        entrypoint: section.value("entrypoint", findings, read::entrypoint),
+        docker_kwargs: section.value("docker_kwargs", findings, read::kwargs),
+        on_host_network: section.value("force_network_mode", findings, read::network_mode),
+        platform: section.value("prefer_platform", findings, read::text),
+        force_update: section.value("force_update", findings, read::flag),
+        disable_auto_volume: section.value("disable_auto_volume", findings, read::flag),
     }
 }
 

@@ -157,5 +157,6 @@ fn program(uses: &Uses) -> String {
     match uses {
         Uses::Named(name) => name.clone(),
         Uses::Path(path) => path.display().to_string(),
+        Uses::Image(image) => format!("docker://{image}"),
     }
 }

@@ -10,6 +10,9 @@ use crate::yaml::{Content, Node};
 /// The built-in executor that gives documents back unchanged, as Jina's `BaseExecutor` does.
 const PASSES_THROUGH: &str = "echo";
 
+/// What stands before the name of an image.
+const IMAGE: &str = "docker://";
+
 /// What runs where no `uses` is written, as in Jina.
 pub(crate) fn gives_documents_back() -> Uses {
     Uses::Named(PASSES_THROUGH.to_owned())
@@ -25,6 +28,9 @@ pub(crate) fn uses(node: &Node, findings: &mut Findings) -> Option<Program> {
     if is_config(&text) {
         return config_text(node, &text, findings);
     }
+    if let Some(image) = text.strip_prefix(IMAGE) {
+        return self::image(node, image, findings);
+    }
     match refusal(&text) {
         None if text == "BaseExecutor" => Some(Program::Named(gives_documents_back())),
         None if is_path(&text) => Some(Program::Named(Uses::Path(text.into()))),
@@ -35,6 +41,31 @@ pub(crate) fn uses(node: &Node, findings: &mut Findings) -> Option<Program> {
             None
         }
     }
+}
+
+/// An image, as an engine would take its name.
+fn image(node: &Node, image: &str, findings: &mut Findings) -> Option<Program> {
+    let is_upper = |part: &str| part.contains(char::is_uppercase);
+    let (name, _) = image.split_once('@').unwrap_or((image, ""));
+    let repository = match name.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => repository,
+        _ => name,
+    };
+    let path = repository
+        .split_once('/')
+        .map_or(repository, |(_, path)| path);
+    let problem = if repository.is_empty() || image.contains(char::is_whitespace) {
+        let message = format!("`{IMAGE}{image}` names no image");
+        Problem::new(&node.place, message).remedy("write `docker://image` or `docker://image:tag`")
+    } else if is_upper(path) {
+        let meant = format!("{IMAGE}{}", image.replacen(path, &path.to_lowercase(), 1));
+        let message = format!("names of images are in small letters, and `{path}` is not");
+        Problem::new(&node.place, message).suggest(Some(&meant))
+    } else {
+        return Some(Program::Named(Uses::Image(image.to_owned())));
+    };
+    findings.problem(problem);
+    None
 }
 
 fn config(node: &Node, findings: &mut Findings) -> Option<Program> {
@@ -83,7 +114,6 @@ fn refusal(text: &str) -> Option<(&'static str, &'static str)> {
     }
     let (scheme, _) = text.split_once("://")?;
     Some(match scheme {
-        "docker" => ("is a container, which flow does not start yet", INSTEAD),
         _ if scheme.starts_with("jinahub") || scheme.starts_with("jinaai") => {
             ("is of Jina's hub, which flow does not use", INSTEAD)
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flow_launch::{Reading, Source, Stamp};
 use flow_spec::{Env, Plan, Run};
 
-use super::{devices, uses};
+use super::{devices, uses, volumes};
 use crate::flow_file;
 use crate::shell::Shell;
 
@@ -70,6 +70,7 @@ impl FlowFile {
         let mut plan = Plan::from(checked.flow);
         plan.gateway.port = self.port.or(plan.gateway.port);
         uses::resolve(&mut plan, &self.path, noted)?;
+        volumes::resolve(&mut plan, &self.path, shell)?;
         devices::share(&mut plan, shell)?;
         for env in environments(&mut plan) {
             // What is logged is the same in every process, unless the file says otherwise.
