@@ -58,13 +58,18 @@ pub(crate) fn can_run() -> bool {
     engine && libraries
 }
 
-/// An image with the libraries and nothing else.
-pub(crate) fn make_base(folder: &Path) {
+/// Puts the libraries where a program looks for them.
+pub(crate) fn copy_libraries(folder: &Path) {
     for library in LIBRARIES {
         let copy = folder.join(library.trim_start_matches('/'));
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
         fs::copy(fs::canonicalize(library).unwrap(), copy).unwrap();
     }
+}
+
+/// An image with the libraries and nothing else.
+pub(crate) fn make_base(folder: &Path) {
+    copy_libraries(folder);
     let mut tar = Command::new("tar")
         .arg("-C")
         .arg(folder)

@@ -10,6 +10,7 @@ mod bad_luck;
 mod chaos;
 mod cli;
 mod compose;
+mod containers;
 mod docker;
 mod encode;
 mod exceptions;

@@ -131,6 +131,23 @@ mod tests {
     }
 
     #[test]
+    fn a_containers_end_is_told_as_a_process_s_and_more() {
+        let check = |code: Option<i64>, out_of_memory: bool, expected: Cause| {
+            let ended = flow_docker::Ended {
+                code,
+                out_of_memory,
+                message: String::new(),
+            };
+            assert_eq!(Cause::from(ended), expected);
+        };
+        check(Some(0), false, Cause::Code(0));
+        check(Some(3), false, Cause::Code(3));
+        check(Some(137), false, Cause::Signal(9));
+        check(Some(137), true, Cause::OutOfMemory);
+        check(None, false, Cause::Gone);
+    }
+
+    #[test]
     fn an_end_is_an_exit_code_or_a_signals_name() {
         check(0, "ended with exit code 0");
         check(1 << 8, "ended with exit code 1");

@@ -285,3 +285,6 @@ fn device_request(gpus: &Gpus) -> DeviceRequest {
         options: Some(gpus.options.clone().into_iter().collect()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! is slow for all of them; figures are medians.
 
 mod chaos;
+mod containers;
 mod corpus;
 mod encoder;
 mod gateway;
@@ -59,6 +60,8 @@ enum Subject {
     Start,
     /// Times of requests while processes are killed, replaced, made more and made fewer.
     Chaos,
+    /// What a container costs, beside a process.
+    Containers,
     /// All of them, one after another.
     All,
 }
@@ -83,6 +86,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Memory, memory::measure),
     (Subject::Start, start::measure),
     (Subject::Chaos, chaos::measure),
+    (Subject::Containers, containers::measure),
 ];
 
 /// What the subjects share.

@@ -72,14 +72,17 @@ pub(super) fn warn_of_idle(entry: &ExecutorSpec, node: &Node, findings: &mut Fin
     }
     let it = &entry.options.container;
     let written: [(&str, Option<&Place>); 5] = [
-        ("gpus", it.gpus.as_ref().map(|at| &at.place)),
-        ("volumes", it.volumes.as_ref().map(|at| &at.place)),
-        ("entrypoint", it.entrypoint.as_ref().map(|at| &at.place)),
+        ("gpus", said(it.gpus.as_ref(), |_| true)),
+        ("volumes", said(it.volumes.as_ref(), |it| !it.is_empty())),
+        (
+            "entrypoint",
+            said(it.entrypoint.as_ref(), |it| !it.is_empty()),
+        ),
         (
             "docker_kwargs",
-            it.docker_kwargs.as_ref().map(|at| &at.place),
+            said(it.docker_kwargs.as_ref(), |it| !it.is_empty()),
         ),
-        ("force_update", it.force_update.as_ref().map(|at| &at.place)),
+        ("force_update", said(it.force_update.as_ref(), |it| *it)),
     ];
     for (key, place) in written {
         let Some(place) = place else { continue };
@@ -87,3 +90,11 @@ pub(super) fn warn_of_idle(entry: &ExecutorSpec, node: &Node, findings: &mut Fin
         findings.warn(Problem::new(place, message));
     }
 }
+
+/// Where something is written that asks for anything.
+fn said<T>(written: Option<&At<T>>, asks: impl Fn(&T) -> bool) -> Option<&Place> {
+    written.filter(|at| asks(&at.value)).map(|at| &at.place)
+}
+
+#[cfg(test)]
+mod tests;

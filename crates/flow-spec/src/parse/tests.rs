@@ -222,8 +222,8 @@ fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
         "`tls` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
     );
     check_entry_problem(
-        "volumes: [a]",
-        "`volumes` is a key of Jina's that flow does not support yet; leave it out",
+        "env_from_secret: {a: b}",
+        "`env_from_secret` is a key of Jina's that flow does not support yet; leave it out",
     );
     let nothing = [
         "shards: 1",
@@ -311,6 +311,11 @@ fn uses_names_a_program_or_a_path() {
         ("./my/program", json!({"path": "./my/program"})),
         ("folder/", json!({"path": "folder/"})),
         ("config.yml", json!({"path": "config.yml"})),
+        ("docker://x", json!({"image": "x"})),
+        (
+            "docker://registry.example.com:5000/team/x:1.2",
+            json!({"image": "registry.example.com:5000/team/x:1.2"}),
+        ),
     ] {
         let checked = check(&format!("jtype: Flow\nexecutors: [{{uses: {uses}}}]"));
         assert_eq!(at(checked, &local("uses")), expected);
@@ -321,8 +326,13 @@ fn uses_names_a_program_or_a_path() {
 fn what_flow_does_not_run_says_why() {
     let cases = [
         (
-            "docker://x",
-            "`docker://x` is a container, which flow does not start yet; name a program or a folder",
+            "docker://",
+            "`docker://` names no image; write `docker://image` or `docker://image:tag`",
+        ),
+        (
+            "docker://me/Encoder:1",
+            "names of images are in small letters, and `Encoder` is not; did you mean \
+             `docker://me/encoder:1`?",
         ),
         (
             "jinahub://x",

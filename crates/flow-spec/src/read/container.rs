@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::{integer, reject, scalar, text, word};
+use super::{reject, scalar, text, word};
 use crate::container::{Gpus, Volume};
 use crate::problem::{Findings, Problem};
 use crate::yaml::{Content, Node};
@@ -14,9 +14,10 @@ const GPUS: &str = "GPUs: `all`, how many, or `device=0,1` or `device=GPU-…`";
 
 /// What `gpus` says.
 pub(crate) fn gpus(node: &Node, findings: &mut Findings) -> Option<Gpus> {
-    let written = match (integer(node), scalar(node)) {
-        (_, Some(scalar)) => scalar.text.clone(),
-        _ => return reject(node, GPUS, findings),
+    let written = match scalar(node) {
+        Some(scalar) if scalar.text.trim().is_empty() => return None,
+        Some(scalar) => scalar.text.clone(),
+        None => return reject(node, GPUS, findings),
     };
     let mut gpus = Gpus::default();
     let mut previous = "";

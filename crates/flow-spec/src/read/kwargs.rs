@@ -165,6 +165,9 @@ const REFUSED: &[(&str, &str)] = &[
 
 /// Reads all of them; what is left out here was reported.
 pub(crate) fn kwargs(node: &Node, findings: &mut Findings) -> Option<Map<String, Value>> {
+    if scalar(node).is_some_and(|it| it.text.trim().is_empty()) {
+        return None;
+    }
     let node = mapping(node, findings)?;
     let mut engine = Map::new();
     for entry in entries(&node, findings)? {

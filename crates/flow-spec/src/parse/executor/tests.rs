@@ -145,8 +145,8 @@ fn programs_around_shards_need_shards() {
          name a program, or a folder with a `config.yml`",
     );
     check_problem(
-        "shards: 2, uses_before: docker://x",
-        ".uses_before `docker://x` is a container, which flow does not start yet; name a program or a folder",
+        "shards: 2, uses_before: jinahub://x",
+        ".uses_before `jinahub://x` is of Jina's hub, which flow does not use; name a program or a folder",
     );
 }
 

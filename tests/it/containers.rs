@@ -1,0 +1,635 @@
+//! `uses: docker://image`: executors in containers, kept alive, reached, and removed as processes are.
+//!
+//! No image can be pulled where these tests run: theirs are made of this machine's own libraries and of the
+//! programs under test.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::net::TcpListener;
+use std::ops::Deref;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use flow_tests::{Flavour, Program, TestFlow, flow_command, free_port, interpreter, post, texts};
+use rustix::process::Signal;
+
+use crate::docker::{can_run, must, text};
+use crate::{MOODY, docker};
+
+/// What our images say of themselves.
+const WIRE: &str = "LABEL dev.flow.wire=1";
+
+/// A name for an image that no other checkout uses.
+fn named(what: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    env!("CARGO_MANIFEST_DIR").hash(&mut hasher);
+    format!("flow-test-{what}-{:x}", hasher.finish())
+}
+
+/// An image with the programs under test, made once; others are made of it by what they say.
+static PROGRAMS: LazyLock<String> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    docker::copy_libraries(folder.path());
+    fs::create_dir(folder.path().join("bin")).unwrap();
+    let flow = flow_command().get_program().to_owned();
+    fs::copy(flow, folder.path().join("bin/flow")).unwrap();
+    fs::copy(MOODY, folder.path().join("bin/moody")).unwrap();
+    let name = named("programs");
+    import(folder.path(), &name, &[WIRE, "USER 65532:65532"]);
+    name
+});
+
+/// Makes an image of a folder.
+fn import(folder: &Path, name: &str, changes: &[&str]) {
+    let mut tar = Command::new("tar")
+        .arg("-C")
+        .arg(folder)
+        .args(["-c", "."])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let changes = changes.iter().flat_map(|change| ["--change", change]);
+    let import = Command::new("docker")
+        .arg("import")
+        .args(changes)
+        .args(["-", name])
+        .stdin(tar.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    assert!(tar.wait().unwrap().success());
+    assert!(import.status.success(), "{}", text(&import));
+}
+
+/// An image without anything in it.
+fn empty(what: &str, changes: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let name = named(what);
+    import(folder.path(), &name, changes);
+    name
+}
+
+/// An entry of `executors` that runs a program of [`PROGRAMS`].
+fn entry(name: &str, entrypoint: &str, options: &str) -> String {
+    format!(
+        "{{name: {name}, uses: 'docker://{}', entrypoint: {entrypoint}{options}}}",
+        *PROGRAMS
+    )
+}
+
+const ECHO: &str = "/bin/flow executor --uses echo";
+const MOODY_INSIDE: &str = "/bin/moody";
+
+/// A flow whose containers go when the test ends: it is killed then, and cannot remove them.
+struct Boxed(TestFlow);
+
+impl Boxed {
+    fn up(yaml: &str) -> Self {
+        Self(TestFlow::up(yaml))
+    }
+}
+
+impl Deref for Boxed {
+    type Target = TestFlow;
+
+    fn deref(&self) -> &TestFlow {
+        &self.0
+    }
+}
+
+impl Drop for Boxed {
+    fn drop(&mut self) {
+        let launcher = self.0.program().pid();
+        self.0.program().signal(Signal::KILL);
+        self.0.program_mut().end();
+        for id in containers_of(launcher) {
+            must(&["rm", "-f", &id]);
+        }
+    }
+}
+
+/// Containers whose launcher is this process.
+fn containers_of(flow: u32) -> Vec<String> {
+    let format = "{{.ID}} {{.Label \"dev.flow.run\"}}";
+    let listed = must(&[
+        "ps",
+        "-a",
+        "--filter",
+        "label=dev.flow.run",
+        "--format",
+        format,
+    ]);
+    let of_flow = |line: &&str| line.split('/').nth(2) == Some(&flow.to_string());
+    let ids = listed.lines().filter(of_flow);
+    ids.filter_map(|line| line.split(' ').next().map(str::to_owned))
+        .collect()
+}
+
+/// The container that runs this process of a flow.
+fn container(flow: &TestFlow, name: &str) -> String {
+    let own = containers_of(flow.program().pid());
+    let label = "{{index .Config.Labels \"dev.flow.replica\"}}";
+    let is_it = |id: &String| must(&["inspect", "-f", label, id]) == name;
+    own.into_iter().find(is_it).unwrap()
+}
+
+fn inspect(id: &str, format: &str) -> String {
+    must(&["inspect", "-f", format, id])
+}
+
+/// What is said of a flow that does not start.
+fn refused(yaml: &str) -> String {
+    refused_with(yaml, |_| {})
+}
+
+fn refused_with(yaml: &str, change: impl Fn(&mut Command)) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    fs::write(&file, format!("jtype: Flow\n{yaml}")).unwrap();
+    let mut command = flow_command();
+    command
+        .env("XDG_STATE_HOME", folder.path().join("state"))
+        .arg("up")
+        .arg(&file)
+        .args(["--port", "0"]);
+    change(&mut command);
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(1), "{}", program.said());
+    program.stderr()
+}
+
+#[tokio::test]
+async fn an_executor_in_a_container_is_one_like_any_other() {
+    if !can_run() {
+        return;
+    }
+    let flow = Boxed::up(&format!(
+        "with: {{name: boxed}}\nexecutors: [{}]",
+        entry("inside", ECHO, ", env: {COLOUR: blue}")
+    ));
+    let said = post(&flow, vec![texts("/any", &["x"])]).await;
+    assert_eq!(said[0].texts, ["x"], "{said:?}");
+    assert_eq!(said[0].routes, ["gateway", "inside"]);
+
+    let id = container(&flow, "inside");
+    assert_eq!(
+        inspect(&id, "{{.State.Pid}}"),
+        flow.pid("inside").to_string()
+    );
+    assert_eq!(
+        inspect(&id, "{{index .Config.Labels \"dev.flow.flow\"}}"),
+        "boxed"
+    );
+    assert_eq!(
+        inspect(&id, "{{index .Config.Labels \"dev.flow.node\"}}"),
+        "inside"
+    );
+    assert!(inspect(&id, "{{.Config.Env}}").contains("COLOUR=blue"));
+    assert_eq!(
+        inspect(&id, "{{.HostConfig.ExtraHosts}}"),
+        "[host.docker.internal:host-gateway]"
+    );
+    assert_eq!(
+        inspect(
+            &id,
+            "{{(index (index .NetworkSettings.Ports \"54321/tcp\") 0).HostIp}}"
+        ),
+        "127.0.0.1",
+        "only this machine reaches it"
+    );
+
+    let state = flow.folder().join("state");
+    let order = |arguments: &[&str]| {
+        let mut command = flow_command();
+        command.env("XDG_STATE_HOME", &state).args(arguments);
+        let (code, program) = Program::run(command);
+        assert_eq!(code, Some(0), "{}", program.said());
+        program.stdout()
+    };
+    assert!(order(&["ps"]).contains("inside"));
+    order(&["restart", "inside"]);
+    let renewed = container(&flow, "inside");
+    assert_ne!(renewed, id);
+    order(&["scale", "inside=2"]);
+    assert_eq!(containers_of(flow.program().pid()).len(), 2);
+    assert_eq!(
+        post(&flow, vec![texts("/any", &["y"])]).await[0].texts,
+        ["y"]
+    );
+}
+
+#[test]
+fn containers_go_with_their_flow() {
+    if !can_run() {
+        return;
+    }
+    let mut flow = TestFlow::up(&format!(
+        "executors: [{}]",
+        entry("echo", ECHO, ", replicas: 2")
+    ));
+    let launcher = flow.program().pid();
+    flow.program().signal(Signal::TERM);
+    assert_eq!(flow.program_mut().end().code(), Some(0));
+    assert_eq!(containers_of(launcher), [""; 0]);
+}
+
+#[tokio::test]
+async fn no_request_is_lost_when_one_of_two_containers_is_killed_under_load() {
+    if !can_run() {
+        return;
+    }
+    let flow = Boxed::up(&format!(
+        "executors: [{}]",
+        entry("moody", MOODY_INSIDE, ", replicas: 2, idempotent: true")
+    ));
+    flow.expect("process died and is started again")
+        .expect("replica cannot be reached");
+    let victim = container(&flow, "moody/rep-0");
+    let published = "{{json .NetworkSettings.Ports}}";
+    let before = inspect(&victim, published);
+    let lines = flow.program().lines().len();
+    let kill = std::thread::spawn({
+        let victim = victim.clone();
+        move || must(&["kill", &victim])
+    });
+    let requests = (0..400).map(|_| texts("/slow", &["5"])).collect();
+    let said = post(&flow, requests).await;
+    kill.join().unwrap();
+    assert_eq!(said.len(), 400);
+    assert!(said.iter().all(|it| it.texts == ["5"]), "{said:?}");
+
+    flow.program().line_from(lines, "SIGKILL");
+    flow.program().line_from(lines, "moody/rep-0@");
+    let again = container(&flow, "moody/rep-0");
+    assert_ne!(again, victim);
+    assert_eq!(inspect(&again, published), before, "it has its port again");
+    assert_eq!(
+        post(&flow, vec![texts("/slow", &["1"])]).await[0].texts,
+        ["1"]
+    );
+}
+
+#[tokio::test]
+async fn shards_run_in_containers_and_are_told_which_they_are() {
+    if !can_run() {
+        return;
+    }
+    let flow = Boxed::up(&format!(
+        "executors: [{}]",
+        entry("echo", ECHO, ", shards: 2, polling: ALL")
+    ));
+    let said = post(&flow, vec![texts("/any", &["x"])]).await;
+    assert_eq!(said[0].texts, ["x"], "{said:?}");
+    for shard in ["0", "1"] {
+        let id = container(&flow, &format!("echo/shard-{shard}"));
+        let told = inspect(&id, "{{.Config.Cmd}}");
+        assert!(told.contains(&format!("--shard {shard}")), "{told}");
+    }
+}
+
+#[test]
+fn what_a_killed_flow_left_behind_is_removed_by_the_next() {
+    if !can_run() {
+        return;
+    }
+    let yaml = format!("executors: [{}]", entry("echo", ECHO, ", replicas: 2"));
+    let mut first = TestFlow::up(&yaml);
+    let launcher = first.program().pid();
+    assert_eq!(containers_of(launcher).len(), 2);
+    first.program().signal(Signal::KILL);
+    first.program_mut().end();
+    assert_eq!(
+        containers_of(launcher).len(),
+        2,
+        "nobody is there to remove them"
+    );
+
+    let second = Boxed::up(&yaml);
+    second
+        .program()
+        .line("removed the container of a flow that was killed");
+    assert_eq!(containers_of(launcher), [""; 0]);
+    assert_eq!(containers_of(second.program().pid()).len(), 2);
+}
+
+#[tokio::test]
+async fn a_container_with_the_machines_network_is_reached_without_a_published_port() {
+    if !can_run() {
+        return;
+    }
+    let flow = Boxed::up(&format!(
+        "executors: [{}]",
+        entry("echo", ECHO, ", docker_kwargs: {network_mode: host}")
+    ));
+    assert_eq!(
+        post(&flow, vec![texts("/any", &["x"])]).await[0].texts,
+        ["x"]
+    );
+    let id = container(&flow, "echo");
+    assert_eq!(inspect(&id, "{{.HostConfig.NetworkMode}}"), "host");
+    assert_eq!(inspect(&id, "{{.NetworkSettings.Ports}}"), "map[]");
+}
+
+#[test]
+fn volumes_are_those_of_the_machine_wherever_their_paths_begin() {
+    if !can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    fs::create_dir_all(home.join("cache")).unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    let yaml = format!(
+        "jtype: Flow\nexecutors: [{}]",
+        entry(
+            "echo",
+            ECHO,
+            ", volumes: ['~/cache:/cache:ro', 'data:/data:ro', new], workspace: kept"
+        )
+    );
+    fs::write(folder.path().join("flow.yml"), yaml).unwrap();
+    let mut command = flow_command();
+    command
+        .current_dir(folder.path())
+        .env("XDG_STATE_HOME", folder.path().join("state"))
+        .env("HOME", &home)
+        .args(["up", "flow.yml", "--port", "0"]);
+    let mut program = Program::start(command);
+    program.line("ready after");
+    let own = containers_of(program.pid());
+    let mounts = "{{range .Mounts}}{{.Source}}:{{.Destination}}:{{.RW}} {{end}}";
+    let mounts = inspect(&own[0], mounts);
+    let root = folder.path().display();
+    for mount in [
+        format!("{root}/home/cache:/cache:false"),
+        format!("{root}/data:/data:false"),
+        format!("{root}/new:/new:true"),
+        format!("{root}/kept:/workspace:true"),
+    ] {
+        assert!(mounts.contains(&mount), "{mount} in {mounts}");
+    }
+    let told = inspect(&own[0], "{{.Config.Cmd}}");
+    assert!(told.contains("--workspace /workspace"), "{told}");
+    program.signal(Signal::TERM);
+    program.end();
+}
+
+#[test]
+fn a_folder_that_the_image_may_not_write_is_told_and_what_helps() {
+    if !can_run() {
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        // Then the container runs as whoever starts the flow, and he owns the folder.
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display();
+    let volumes = |end: &str| {
+        let options = format!(", volumes: '{path}:/cache{end}'");
+        format!("executors: [{}]", entry("echo", ECHO, &options))
+    };
+    let said = refused(&volumes(""));
+    assert!(
+        said.contains(&format!(
+            "runs as user 65532:65532, who may not write to `{path}` (give the folder to that user, such \
+             as with `sudo chown -R 65532:65532 {path}`"
+        )),
+        "{said}"
+    );
+    drop(Boxed::up(&volumes(":ro")));
+}
+
+#[test]
+fn a_container_out_of_memory_is_told_as_that() {
+    if !can_run() {
+        return;
+    }
+    let said = refused(&format!(
+        "executors: [{}]",
+        entry(
+            "echo",
+            ECHO,
+            ", docker_kwargs: {mem_limit: 6m, memswap_limit: 6m}"
+        )
+    ));
+    assert!(
+        said.contains("`echo` ran out of memory in its container"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_taken_port_is_told_with_its_number() {
+    if !can_run() {
+        return;
+    }
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let options = format!(", port: {port}");
+    let said = refused(&format!("executors: [{}]", entry("echo", ECHO, &options)));
+    assert!(
+        said.contains(&format!("port {port} is taken on this machine")),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_image_that_is_nowhere_is_told() {
+    if !can_run() {
+        return;
+    }
+    let said = refused("executors: [{name: a, uses: 'docker://127.0.0.1:1/no-such-image:7'}]");
+    assert!(
+        said.contains("cannot pull the image `127.0.0.1:1/no-such-image:7`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_engine_that_does_not_answer_is_told() {
+    let said = refused_with("executors: [{name: a, uses: 'docker://a'}]", |command| {
+        command.env("DOCKER_HOST", "unix:///no/such/socket");
+    });
+    let told = "no Docker engine answers at `unix:///no/such/socket`";
+    assert!(said.contains(told), "{said}");
+    let said = refused_with("executors: [{name: a, uses: 'docker://a'}]", |command| {
+        command.env("DOCKER_HOST", format!("tcp://127.0.0.1:{}", free_port()));
+    });
+    assert!(
+        said.contains("no Docker engine answers at `tcp://"),
+        "{said}"
+    );
+    let said = refused_with("executors: [{name: a, uses: 'docker://a'}]", |command| {
+        command.env("DOCKER_HOST", "ssh://somewhere");
+    });
+    assert!(said.contains("`ssh://somewhere` is no address"), "{said}");
+}
+
+#[test]
+fn an_image_of_another_wire_or_without_a_program_is_told() {
+    if !can_run() {
+        return;
+    }
+    let of = |image: &str| {
+        refused(&format!(
+            "executors: [{{name: a, uses: 'docker://{image}'}}]"
+        ))
+    };
+    let said = of(&empty("other-wire", &["LABEL dev.flow.wire=9"]));
+    assert!(
+        said.contains("speaks wire `9`, and this flow speaks `1`"),
+        "{said}"
+    );
+    let said = of(&empty("nothing", &["ENV A=b"]));
+    assert!(said.contains("says nothing of what runs in it"), "{said}");
+}
+
+#[tokio::test]
+async fn a_stock_executor_of_python_runs_from_its_image() {
+    let Some(python) = interpreter(Flavour::V1).filter(|_| can_run()) else {
+        return;
+    };
+    // The interpreter, its packages and the executor are too much to be copied: the image sees this
+    // machine's folders instead.
+    let interpreter = fs::canonicalize(&python).unwrap();
+    let version = interpreter.ancestors().nth(2).unwrap();
+    let venv = python.ancestors().nth(2).unwrap();
+    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("peers");
+    let folders = [venv, &fs::canonicalize(venv).unwrap(), version, &peers];
+    let mut volumes: Vec<String> = folders
+        .iter()
+        .map(|path| format!("'{}:{}:ro'", path.display(), path.display()))
+        .collect();
+    for system in ["/usr", "/lib", "/lib64"] {
+        volumes.push(format!("'{system}:{system}:ro'"));
+    }
+    volumes.sort();
+    volumes.dedup();
+    let entrypoint = format!(
+        "ENTRYPOINT [\"{}\", \"-B\", \"-m\", \"jina\", \"executor\", \"--uses\", \"executor.yml\"]",
+        python.display()
+    );
+    let folder = format!("WORKDIR {}", peers.display());
+    let image = empty(
+        "jina",
+        &[&entrypoint, &folder, "ENV JINA_OPTOUT_TELEMETRY=1"],
+    );
+    let flow = Boxed::up(&format!(
+        "executors: [{{name: stock, uses: 'docker://{image}', volumes: [{}], \
+         docker_kwargs: {{tmpfs: {{/tmp: ''}}}}}}]",
+        volumes.join(", ")
+    ));
+    let said = post(&flow, vec![texts("/upper", &["one"])]).await;
+    assert_eq!(said[0].texts, ["ONE"], "{said:?}");
+    let told = inspect(&container(&flow, "stock"), "{{.Config.Cmd}}");
+    assert!(
+        told.starts_with("[--native --name stock --host 0.0.0.0 --port 54321"),
+        "{told}"
+    );
+}
+
+#[test]
+fn containers_get_the_gpus_that_the_file_says_or_what_to_install_is_told() {
+    if !can_run() {
+        return;
+    }
+    let check = |gpus: &str, requests: &str| {
+        let recorder = recorder::Recorder::start();
+        let options = format!(", gpus: '{gpus}'");
+        let yaml = format!("executors: [{}]", entry("echo", ECHO, &options));
+        let said = refused_with(&yaml, |command| {
+            command.env("DOCKER_HOST", recorder.host());
+        });
+        assert_eq!(recorder.device_requests(), requests, "{gpus}");
+        assert!(
+            said.contains("the Docker engine has no NVIDIA runtime"),
+            "{said}"
+        );
+        assert!(said.contains("install nvidia-container-toolkit"), "{said}");
+    };
+    if must(&["info", "-f", "{{json .Runtimes}}"]).contains("nvidia") {
+        flow_tests::skipped("an engine without NVIDIA runtime");
+        return;
+    }
+    let of = |count: i64, ids: &str| {
+        format!(
+            r#"[{{"Driver":"","Count":{count},"DeviceIDs":{ids},"Capabilities":[["gpu"]],"Options":{{}}}}]"#
+        )
+    };
+    check("all", &of(-1, "null"));
+    check("2", &of(2, "null"));
+    check("device=0,1", &of(0, r#"["0","1"]"#));
+    check("device=GPU-3a", &of(0, r#"["GPU-3a"]"#));
+}
+
+/// An engine's socket that looks at each container right before it is started.
+mod recorder {
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::sync::{Arc, Mutex};
+    use std::thread;
+
+    const ENGINE: &str = "/var/run/docker.sock";
+
+    pub(super) struct Recorder {
+        folder: tempfile::TempDir,
+        seen: Arc<Mutex<Option<String>>>,
+    }
+
+    impl Recorder {
+        pub(super) fn start() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let listener = UnixListener::bind(folder.path().join("engine")).unwrap();
+            let seen = Arc::new(Mutex::new(None));
+            let recorder = Self {
+                folder,
+                seen: seen.clone(),
+            };
+            // It ends with the test's process.
+            thread::spawn(move || {
+                for caller in listener.incoming() {
+                    let seen = seen.clone();
+                    thread::spawn(move || pass_on(caller.unwrap(), &seen));
+                }
+            });
+            recorder
+        }
+
+        pub(super) fn host(&self) -> String {
+            format!("unix://{}", self.folder.path().join("engine").display())
+        }
+
+        pub(super) fn device_requests(&self) -> String {
+            self.seen.lock().unwrap().clone().unwrap()
+        }
+    }
+
+    /// Each connection carries one request.
+    fn pass_on(mut caller: UnixStream, seen: &Mutex<Option<String>>) {
+        let mut engine = UnixStream::connect(ENGINE).unwrap();
+        let mut first = vec![0; 64 << 10];
+        let len = caller.read(&mut first).unwrap();
+        look(&String::from_utf8_lossy(&first[..len]), seen);
+        engine.write_all(&first[..len]).unwrap();
+        let (mut rest, mut to_engine) = (caller.try_clone().unwrap(), engine.try_clone().unwrap());
+        thread::spawn(move || {
+            drop(std::io::copy(&mut rest, &mut to_engine));
+            drop(to_engine.shutdown(Shutdown::Write));
+        });
+        drop(std::io::copy(&mut engine, &mut caller));
+        drop(caller.shutdown(Shutdown::Both));
+    }
+
+    fn look(request: &str, seen: &Mutex<Option<String>>) {
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        let Some(path) = path.strip_suffix("/start") else {
+            return;
+        };
+        let id = path.rsplit('/').next().unwrap();
+        let found = super::inspect(id, "{{json .HostConfig.DeviceRequests}}");
+        *seen.lock().unwrap() = Some(found);
+    }
+}
