@@ -12,7 +12,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use flow_tests::{Flavour, Program, TestFlow, flow_command, free_port, interpreter, post, texts};
+use flow_tests::{
+    Flavour, Program, TestFlow, eventually, flow_command, free_port, interpreter, post, texts,
+};
 use rustix::process::Signal;
 
 use crate::docker::{can_run, must, text};
@@ -104,7 +106,8 @@ impl Drop for Boxed {
         self.0.program().signal(Signal::KILL);
         self.0.program_mut().end();
         for id in containers_of(launcher) {
-            must(&["rm", "-f", &id]);
+            // A flow of another test that starts just now removes it too.
+            drop(Command::new("docker").args(["rm", "-f", &id]).output());
         }
     }
 }
@@ -299,17 +302,10 @@ fn what_a_killed_flow_left_behind_is_removed_by_the_next() {
     assert_eq!(containers_of(launcher).len(), 2);
     first.program().signal(Signal::KILL);
     first.program_mut().end();
-    assert_eq!(
-        containers_of(launcher).len(),
-        2,
-        "nobody is there to remove them"
-    );
 
     let second = Boxed::up(&yaml);
-    second
-        .program()
-        .line("removed the container of a flow that was killed");
-    assert_eq!(containers_of(launcher), [""; 0]);
+    // If another test's flow started in between, it was the next, and may still be at it.
+    eventually("they are removed", || containers_of(launcher).is_empty());
     assert_eq!(containers_of(second.program().pid()).len(), 2);
 }
 
@@ -401,23 +397,24 @@ fn a_folder_that_the_image_may_not_write_is_told_and_what_helps() {
     drop(Boxed::up(&volumes(":ro")));
 }
 
-#[test]
-fn a_container_out_of_memory_is_told_as_that() {
+#[tokio::test]
+async fn a_container_out_of_memory_is_told_as_that() {
     if !can_run() {
         return;
     }
-    let said = refused(&format!(
+    let flow = Boxed::up(&format!(
         "executors: [{}]",
         entry(
-            "echo",
-            ECHO,
-            ", docker_kwargs: {mem_limit: 6m, memswap_limit: 6m}"
+            "moody",
+            MOODY_INSIDE,
+            ", docker_kwargs: {mem_limit: 64m, memswap_limit: 64m}"
         )
     ));
-    assert!(
-        said.contains("`echo` ran out of memory in its container"),
-        "{said}"
-    );
+    flow.expect("process died and is started again")
+        .expect("replica cannot be reached");
+    let said = post(&flow, vec![texts("/hog", &["x"])]).await;
+    assert!(said[0].failure.is_some(), "{said:?}");
+    flow.program().line("ran out of memory in its container");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The connection to an engine.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, Docker};
@@ -42,6 +43,19 @@ impl Engine {
             docker,
             host: host.to_owned(),
         })
+    }
+
+    /// Whether it is on this machine, as far as its address says so.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        let Some((_, host)) = self.host.split_once("://") else {
+            return false;
+        };
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let is_loopback = |ip: IpAddr| ip.is_loopback();
+        self.host.starts_with("unix://")
+            || name == "localhost"
+            || name.trim_matches(['[', ']']).parse().is_ok_and(is_loopback)
     }
 
     /// The client below, for what this layer has no words for.

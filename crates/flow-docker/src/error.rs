@@ -39,6 +39,15 @@ pub enum EngineError {
         /// What was written.
         host: String,
     },
+    /// Its containers are out of reach.
+    #[error(
+        "the Docker engine at `{host}` is on another machine, where the flow cannot reach its containers \
+         (start the flow there, or add the executor as `external`)"
+    )]
+    Elsewhere {
+        /// The engine's address.
+        host: String,
+    },
     /// The engine has no such image.
     #[error("the Docker engine has no image `{image}` (pull or build it first)")]
     NoImage {
@@ -162,8 +171,12 @@ impl EngineError {
 }
 
 /// The kernel's word on a connection, however deep it lies.
-fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
-    let mut cause = Some(error);
+fn io_kind(answer: &Answer) -> Option<io::ErrorKind> {
+    // It shows its cause's causes as its own.
+    if let Answer::IOError { err } = answer {
+        return Some(err.kind());
+    }
+    let mut cause: Option<&dyn Error> = Some(answer);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<io::Error>() {
             return Some(io.kind());

@@ -62,6 +62,10 @@ impl Dock {
     pub(crate) async fn engine(&self) -> Result<&Engine, EngineError> {
         let connect = || async {
             let engine = Engine::connect(self.docker.host.as_deref()).await?;
+            if !engine.is_here() {
+                let host = engine.host().to_owned();
+                return Err(EngineError::Elsewhere { host });
+            }
             for name in engine.sweep().await? {
                 tracing::info!(%name, "removed the container of a flow that was killed");
             }

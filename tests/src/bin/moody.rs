@@ -15,6 +15,9 @@ use serde_json::{Map, Value, json};
 /// Longer than any test waits.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
+/// More than a test's container has, and little for the machine if there is none.
+const HOG_MEBIBYTES: usize = 256;
+
 /// Wait between two looks at whether a call may go on.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -51,6 +54,7 @@ impl Executor for Moody {
             .on("/fail", Self::fail)
             .on("/hang", Self::hang)
             .on("/exit", Self::exit)
+            .on("/hog", Self::hog)
             .on("/wait", Self::wait)
             .on("/slow", Self::slow)
             .on("/mark", Self::mark)
@@ -79,6 +83,13 @@ impl Moody {
     #[allow(clippy::exit, reason = "that is what it is asked for")]
     fn exit(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
         std::process::exit(3)
+    }
+
+    /// Takes more memory than its container gives it.
+    fn hog(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
+        // Not zero: pages that nobody wrote to are not there.
+        let taken: Vec<Vec<u8>> = (0..HOG_MEBIBYTES).map(|_| vec![1; 1 << 20]).collect();
+        Err(CallError::new(format!("{} MiB are there", taken.len())))
     }
 
     /// Makes the file `began`, and goes on when there is a file `until`.

@@ -111,7 +111,7 @@ fn folders_and_gpus_are_written_as_the_engine_takes_them() {
 
 #[test]
 fn who_made_an_image_stands_on_its_label() {
-    let contained = |options| invocation(options).contained.unwrap();
+    let contained = |options: &str| invocation(options).contained.unwrap();
     let check = |options: &str, image: &Image, expected: Result<Maker, &str>| {
         let found = contained(options)
             .maker(image)

@@ -261,7 +261,11 @@ impl<'p> Cut<'p> {
 
     fn unit(&self, invocation: Invocation, suffix: &str, (image, is_flow): (String, bool)) -> Unit {
         let name = &self.node.name;
-        let (devices, env) = Devices::taken_from(invocation.env);
+        let (mut devices, env) = Devices::taken_from(invocation.env);
+        let gpus = self.run.container.gpus.as_ref();
+        if let Some(named) = gpus.map(|gpus| &gpus.devices).filter(|it| !it.is_empty()) {
+            devices = Devices::Named(named.clone());
+        }
         let mut arguments = invocation.arguments;
         let last = ["--port", &PORT.to_string(), "--name", name.as_str()];
         arguments.extend(last.map(str::to_owned));

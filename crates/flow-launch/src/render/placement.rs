@@ -1,6 +1,6 @@
 //! Where a gateway in a container finds its executors.
 
-use flow_spec::{Address, NodePlan, Placement, Places, Plan, Run};
+use flow_spec::{Address, NodePlan, Placement, Places, Plan, Run, Uses};
 
 use crate::render::parts::{NodeUnits, Unit, Units};
 
@@ -58,5 +58,32 @@ pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
             "`{name}` is external at `{at}`, which in a container is the container itself: give it an address that the gateway's container reaches"
         ))
     };
-    external.filter_map(remark).collect()
+    let left_out = plan.nodes.iter().filter_map(left_out);
+    external.filter_map(remark).chain(left_out).collect()
+}
+
+/// What `flow up` gives a node's containers, and an export does not.
+fn left_out(node: &NodePlan) -> Option<String> {
+    let run = match &node.run {
+        Run::Local(run) if matches!(run.uses, Uses::Image(_)) => run,
+        Run::Local(_) | Run::External { .. } => return None,
+    };
+    let it = &run.container;
+    let counted = it.gpus.as_ref().is_some_and(|gpus| gpus.count.is_some());
+    let keys = [
+        ("gpus", counted),
+        ("volumes", !it.volumes.is_empty()),
+        ("entrypoint", it.entrypoint.is_some()),
+        ("docker_kwargs", !it.engine.is_empty()),
+        ("force_network_mode", it.on_host_network),
+    ];
+    let keys = keys.iter().filter(|(_, is_said)| *is_said);
+    let keys: Vec<String> = keys.map(|(key, _)| format!("`{key}`")).collect();
+    (!keys.is_empty()).then(|| {
+        format!(
+            "`{}` does not get its {} in the export: write them into its files",
+            node.name,
+            keys.join(", ")
+        )
+    })
 }

@@ -279,7 +279,7 @@ mod tests {
         check("/", &format!("`/` {remedy}"));
         check(
             "a:/b:ro:z",
-            "must be `folder[:folder in the container][:ro]`, is `a:/b:ro:z`",
+            "must be `folder[:folder in the container][:ro]`, is the text `a:/b:ro:z`",
         );
     }
 

@@ -438,7 +438,7 @@ mod tests {
         );
         check(
             "{mem_limit: much}",
-            "must be bytes, as a number or with a unit (`512m`, `2g`), is `much`",
+            "must be bytes, as a number or with a unit (`512m`, `2g`), is the text `much`",
         );
         check(
             "{network: a, network_mode: b}",

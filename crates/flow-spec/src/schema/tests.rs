@@ -83,8 +83,8 @@ fn schema_and_parser_take_the_same() {
         "port: [5], protocol: GRPC",
         "tls: false, volumes: [], monitoring: false, output_array_type: numpy, py_modules: ~",
         "force_network_mode: AUTO, timeout_ctrl: 60",
-        "uses: docker://a, gpus: 'device=0,1', volumes: ['~/a:/b:ro'], entrypoint: [a, b]",
-        "uses: docker://a, gpus: 2, docker_kwargs: {mem_limit: 1g, extra_hosts: {a: b}, init: true}",
+        "gpus: 'device=0,1', volumes: ['~/a:/b:ro'], entrypoint: [a, b]",
+        "gpus: 2, docker_kwargs: {mem_limit: 1g, extra_hosts: {a: b}, init: true}",
         "quiet: false, log_config: json",
         "grpc_metadata: {token: x}",
     ] {

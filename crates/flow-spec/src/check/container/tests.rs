@@ -13,7 +13,7 @@ fn container(options: &str) -> Result<(Value, Vec<String>), String> {
     };
     let checked = load(file, &Variables::default()).map_err(|error| match error {
         crate::LoadError::Invalid { problems, .. } => problems[0].to_string(),
-        other => other.to_string(),
+        other @ crate::LoadError::Syntax { .. } => other.to_string(),
     })?;
     let warnings = checked.warnings.iter().map(ToString::to_string).collect();
     let plan = Plan::from(checked.flow);
