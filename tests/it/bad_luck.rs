@@ -214,8 +214,9 @@ async fn a_process_that_hangs_is_killed_and_started_again_and_others_do_its_work
     let requests = (0..8).map(|_| texts("/mark", &["a"])).collect();
     let said = post(&flow, requests).await;
     assert!(said.iter().all(|it| it.failure.is_none()), "{said:?}");
-    flow.program()
-        .line("process does not answer and is killed");
-    eventually("there is another process", || flow.pid("moody/rep-0") != pid);
+    flow.program().line("process does not answer and is killed");
+    eventually("there is another process", || {
+        flow.pid("moody/rep-0") != pid
+    });
     assert!(!is_alive(pid));
 }

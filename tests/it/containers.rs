@@ -8,6 +8,7 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::net::TcpListener;
 use std::ops::Deref;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
@@ -462,6 +463,40 @@ fn an_engine_that_does_not_answer_is_told() {
         command.env("DOCKER_HOST", "ssh://somewhere");
     });
     assert!(said.contains("`ssh://somewhere` is no address"), "{said}");
+}
+
+#[test]
+fn a_user_who_may_not_talk_to_the_engine_is_told_what_to_do() {
+    /// Nobody, on every Linux.
+    const NOBODY: u32 = 65534;
+    if !can_run() || !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    fs::write(
+        &file,
+        "jtype: Flow\nexecutors: [{name: a, uses: 'docker://a'}]",
+    )
+    .unwrap();
+    for path in [folder.path(), file.as_path()] {
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let mut command = flow_command();
+    command
+        .env("XDG_STATE_HOME", folder.path().join("state"))
+        .env("DOCKER_HOST", "unix:///var/run/docker.sock")
+        .args(["up", file.to_str().unwrap(), "--port", "0"])
+        .uid(NOBODY)
+        .gid(NOBODY);
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(1), "{}", program.said());
+    let said = program.stderr();
+    assert!(
+        said.contains("this user may not talk to the Docker engine")
+            && said.contains("sudo usermod -aG docker $USER"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -201,3 +201,21 @@ fn what_cannot_be_exported_is_told_with_what_would_help() {
          devices: say how many it has with `--devices N`",
     );
 }
+
+#[test]
+fn an_image_is_exported_as_it_is_and_what_the_export_leaves_out_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    let yaml = "jtype: Flow\nexecutors: [{name: a, uses: 'docker://example.com/a:1', \
+                gpus: 'device=0,1', volumes: [b], docker_kwargs: {mem_limit: 1g}}]";
+    fs::write(&file, yaml).unwrap();
+    let mut command = flow_command();
+    command.args(["export", "docker-compose", file.to_str().unwrap(), "-"]);
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+    let text = program.stdout();
+    assert!(text.contains("example.com/a:1"), "{text}");
+    assert!(text.contains("device_ids"), "{text}");
+    let told = "`a` does not get its `volumes`, `docker_kwargs` in the export";
+    assert!(program.stderr().contains(told), "{}", program.stderr());
+}
