@@ -5,8 +5,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::cmd::{
-    announce, bench, change, check, completions, executor, export, gateway, hub, logs, model, new,
-    ping, plot, post, ps, up,
+    announce, bench, change, check, completions, devices, executor, export, gateway, hub, logs,
+    model, new, ping, plot, post, ps, up,
 };
 use crate::log::LogArgs;
 
@@ -67,6 +67,8 @@ pub(crate) enum Command {
     /// Fetch, list and find models.
     #[command(subcommand)]
     Model(model::Model),
+    /// List what this machine can compute on.
+    Devices(devices::Devices),
     /// Write what other programs want to know of flows.
     #[command(subcommand)]
     Export(export::Export),

@@ -267,3 +267,17 @@ fn models_are_looked_for_where_the_environment_says() {
         );
     }
 }
+
+#[test]
+fn devices_are_listed_with_why_there_are_no_more() {
+    check(&["devices"], 0, "  cpu  ", "");
+    let (code, out, _) = flow(&["devices", "--json"]);
+    let listing: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(code, 0);
+    assert!(listing["cpu"]["cores_allowed"].as_u64().unwrap() >= 1);
+    let sets = listing["cpu"]["instruction_sets"].as_array().unwrap();
+    assert_eq!(sets.last().unwrap(), "portable");
+    let gpus = listing["gpus"].as_array().unwrap();
+    // Either there are some, or it is said why not.
+    assert_eq!(gpus.is_empty(), listing["no_gpus"].is_string(), "{listing}");
+}

@@ -46,7 +46,8 @@ pub struct NoDevice {
     cores: NonZeroUsize,
 }
 
-const NO_CUDA: &str = "this program is built without CUDA";
+/// Why no GPU is used.
+pub const NO_CUDA: &str = "this program is built without CUDA";
 
 impl Device {
     /// Opens the device on a machine with so many cores.

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod change;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod devices;
 pub(crate) mod executor;
 pub(crate) mod export;
 pub(crate) mod gateway;
@@ -48,6 +49,7 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
         Command::New(new) => new::run(new, shell)?,
         Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
+        Command::Devices(devices) => devices::run(&devices, shell)?,
         Command::Bench(bench) => bench::run(bench, shell)?,
         Command::Completions(completions) => completions::run(&completions)?,
     };

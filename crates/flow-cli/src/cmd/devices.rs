@@ -1,0 +1,71 @@
+//! `flow devices`: what this machine can compute on, and what of it this program can use.
+
+mod gpus;
+mod processor;
+
+use clap::Args;
+use serde::Serialize;
+
+use self::gpus::{Gpu, Gpus};
+use self::processor::Processor;
+use crate::exit::Exit;
+use crate::output::{self, Painter};
+use crate::shell::Shell;
+use crate::table::Table;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow devices
+  flow devices --json
+
+GPUs are numbered as the driver does, by their places on the bus; CUDA does the same where
+CUDA_DEVICE_ORDER is PCI_BUS_ID.";
+
+/// Options of `flow devices`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Devices {
+    /// One JSON object, for programs.
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that there is.
+#[derive(Debug, Serialize)]
+struct Listing {
+    cpu: Processor,
+    gpus: Vec<Gpu>,
+    /// Why no GPUs are listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_gpus: Option<String>,
+}
+
+pub(crate) fn run(devices: &Devices, shell: &Shell) -> anyhow::Result<Exit> {
+    let (gpus, no_gpus) = match gpus::look() {
+        Gpus::Found(gpus) => (gpus, None),
+        Gpus::None(why) => (Vec::new(), Some(why)),
+    };
+    let listing = Listing {
+        cpu: processor::look(),
+        gpus,
+        no_gpus,
+    };
+    if devices.json {
+        output::line(&serde_json::to_string(&listing)?)?;
+    } else {
+        output::line(&table(&listing).text(Painter::stdout(shell)))?;
+        if let Some(why) = &listing.no_gpus {
+            output::line(&format!("No GPU: {why}."))?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+fn table(listing: &Listing) -> Table {
+    let heads = ["Device", "Name", "Size", "Can do", "Usable"];
+    let gpus = listing.gpus.iter().map(Gpu::row);
+    Table {
+        head: Some(heads.map(str::to_owned).to_vec()),
+        rows: [listing.cpu.row()].into_iter().chain(gpus).collect(),
+    }
+}
