@@ -8,6 +8,7 @@ use std::fs;
 use std::hash::{Hash, Hasher};
 use std::net::TcpListener;
 use std::ops::Deref;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -465,38 +466,81 @@ fn an_engine_that_does_not_answer_is_told() {
     assert!(said.contains("`ssh://somewhere` is no address"), "{said}");
 }
 
+/// Somebody without rights: his own folder, with the program in it, where he may reach it.
+struct Nobody {
+    folder: tempfile::TempDir,
+}
+
+impl Nobody {
+    /// His number on every Linux.
+    const ID: u32 = 65534;
+
+    /// None: only root can become him.
+    fn new() -> Option<Self> {
+        if !can_run() || !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        fs::copy(flow_command().get_program(), folder.path().join("flow")).unwrap();
+        chown(folder.path(), Some(Self::ID), Some(Self::ID)).unwrap();
+        Some(Self { folder })
+    }
+
+    /// `flow up` as he types it, in this group.
+    fn up(&self, yaml: &str, group: u32) -> Program {
+        fs::write(self.folder.path().join("flow.yml"), yaml).unwrap();
+        let mut command = Command::new(self.folder.path().join("flow"));
+        command
+            .current_dir(self.folder.path())
+            .env("XDG_STATE_HOME", self.folder.path().join("state"))
+            .env("DOCKER_HOST", format!("unix://{SOCKET}"))
+            .args(["up", "flow.yml", "--port", "0"])
+            .uid(Self::ID)
+            .gid(group);
+        Program::start(command)
+    }
+}
+
+const SOCKET: &str = "/var/run/docker.sock";
+
 #[test]
 fn a_user_who_may_not_talk_to_the_engine_is_told_what_to_do() {
-    /// Nobody, on every Linux.
-    const NOBODY: u32 = 65534;
-    if !can_run() || !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("flow.yml");
-    fs::write(
-        &file,
-        "jtype: Flow\nexecutors: [{name: a, uses: 'docker://a'}]",
-    )
-    .unwrap();
-    for path in [folder.path(), file.as_path()] {
-        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-    }
-    let mut command = flow_command();
-    command
-        .env("XDG_STATE_HOME", folder.path().join("state"))
-        .env("DOCKER_HOST", "unix:///var/run/docker.sock")
-        .args(["up", file.to_str().unwrap(), "--port", "0"])
-        .uid(NOBODY)
-        .gid(NOBODY);
-    let (code, program) = Program::run(command);
-    assert_eq!(code, Some(1), "{}", program.said());
+    let Some(nobody) = Nobody::new() else { return };
+    let yaml = "jtype: Flow\nexecutors: [{name: a, uses: 'docker://a'}]";
+    let mut program = nobody.up(yaml, Nobody::ID);
+    assert_eq!(program.end().code(), Some(1), "{}", program.said());
     let said = program.stderr();
     assert!(
         said.contains("this user may not talk to the Docker engine")
             && said.contains("sudo usermod -aG docker $USER"),
         "{said}"
     );
+}
+
+#[test]
+fn a_container_runs_as_the_owner_of_a_folder_that_its_own_user_may_not_write() {
+    let Some(nobody) = Nobody::new() else { return };
+    let group = fs::metadata(SOCKET).unwrap().gid();
+    let cache = nobody.folder.path().join("cache");
+    fs::create_dir(&cache).unwrap();
+    chown(&cache, Some(Nobody::ID), Some(Nobody::ID)).unwrap();
+    let options = ", volumes: 'cache:/cache', workspace: kept";
+    let yaml = format!("jtype: Flow\nexecutors: [{}]", entry("echo", ECHO, options));
+    let mut program = nobody.up(&yaml, group);
+    program.line("ready after");
+    let own = containers_of(program.pid());
+    assert_eq!(
+        inspect(&own[0], "{{.Config.User}}"),
+        format!("{}:{group}", Nobody::ID)
+    );
+    assert_eq!(
+        fs::metadata(nobody.folder.path().join("kept"))
+            .unwrap()
+            .uid(),
+        Nobody::ID
+    );
+    program.signal(Signal::TERM);
+    program.end();
 }
 
 #[test]
