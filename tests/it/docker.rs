@@ -86,34 +86,86 @@ pub(crate) fn make_base(folder: &Path) {
     assert!(import.status.success(), "{}", text(&import));
 }
 
+/// The image of the whole program.
 pub(crate) fn build(folder: &Path) {
-    make_base(&folder.join("base"));
-    let program = flow_command().get_program().to_owned();
+    build_target(folder, "gateway", IMAGE, &[]);
+}
+
+/// A target of `docker/Dockerfile` with the program under test, on our base.
+pub(crate) fn build_target(folder: &Path, target: &str, image: &str, arguments: &[&str]) {
     let context = folder.join("context");
-    fs::create_dir(&context).unwrap();
-    fs::copy(program, context.join("flow")).unwrap();
+    let program = context.join("target/release/flow");
+    if !program.exists() {
+        make_base(&folder.join("base"));
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        strip(&program);
+    }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker/Dockerfile");
     let base = format!("BASE={BASE}");
     let (file, context) = (file.display().to_string(), context.display().to_string());
-    must(&[
-        "build",
-        "-q",
-        "-f",
-        &file,
-        "--build-arg",
-        &base,
-        "-t",
-        IMAGE,
-        &context,
-    ]);
+    let mut command = vec!["build", "-q", "-f", &file, "--build-arg", &base];
+    command.extend(["--target", target, "-t", image]);
+    for argument in arguments {
+        command.extend(["--build-arg", argument]);
+    }
+    command.push(&context);
+    must(&command);
+}
+
+/// The program without what debuggers want, as it is in a release; whole where there is no `strip`.
+fn strip(to: &Path) {
+    let program = flow_command().get_program().to_owned();
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(to).arg(&program);
+    if !strip.status().is_ok_and(|status| status.success()) {
+        fs::copy(program, to).unwrap();
+    }
 }
 
 /// A container that is removed when the test ends, however it ends.
 pub(crate) struct Container(pub(crate) String);
 
+impl Container {
+    /// Starts one, with port 54321 on a port of this machine.
+    #[track_caller]
+    pub(crate) fn run(options: &[&str], image: &str, arguments: &[&str]) -> Self {
+        let start = ["run", "-d", "-p", "127.0.0.1::54321"];
+        Self(must(&[&start, options, &[image], arguments].concat()))
+    }
+
+    /// Where it serves.
+    pub(crate) fn url(&self) -> String {
+        let address = must(&["port", &self.0, "54321/tcp"]);
+        format!("grpc://{}", address.lines().next().unwrap())
+    }
+
+    /// Waits until it serves.
+    #[track_caller]
+    pub(crate) fn ready(&self) -> String {
+        let url = self.url();
+        let mut ping = flow_command();
+        ping.args(["ping", &url, "--attempts", "60"]);
+        let (code, pinged) = Program::run(ping);
+        let told = || format!("{} {}", pinged.said(), must(&["logs", &self.0]));
+        assert_eq!(code, Some(0), "{}", told());
+        url
+    }
+
+    /// Ends it in order.
+    #[track_caller]
+    pub(crate) fn stop(&self) {
+        must(&["stop", "-t", "10", &self.0]);
+        let code = must(&["inspect", "-f", "{{.State.ExitCode}}", &self.0]);
+        assert_eq!(
+            code, "0",
+            "SIGTERM reaches the program, and it ends in order"
+        );
+    }
+}
+
 impl Drop for Container {
     fn drop(&mut self) {
-        docker(&["rm", "-f", &self.0]);
+        docker(&["rm", "-f", "-v", &self.0]);
     }
 }
 
@@ -130,34 +182,15 @@ fn the_image_serves_an_executor_alone_without_root_on_a_read_only_disk() {
         "65532:65532"
     );
 
-    let command = [
-        "executor", "--uses", "echo", "--host", "0.0.0.0", "--port", "54321",
-    ];
-    let run = ["run", "-d", "--read-only", "-p", "127.0.0.1::54321", IMAGE];
-    let container = Container(must(&[&run[..], &command].concat()));
-    let address = must(&["port", &container.0, "54321/tcp"]);
-    let url = format!("grpc://{}", address.lines().next().unwrap());
-
-    let mut ping = flow_command();
-    ping.args(["ping", &url, "--attempts", "30"]);
-    let (code, pinged) = Program::run(ping);
-    assert_eq!(
-        code,
-        Some(0),
-        "{} {}",
-        pinged.stderr(),
-        must(&["logs", &container.0])
-    );
+    let command = ["executor", "--uses", "echo", "--host", "0.0.0.0"];
+    let command = [&command[..], &["--port", "54321"]].concat();
+    let container = Container::run(&["--read-only"], IMAGE, &command);
+    let url = container.ready();
     let mut post = flow_command();
     post.args(["post", &url, "--on", "/any", "--text", "hello"]);
     let (code, posted) = Program::run(post);
     assert_eq!(code, Some(0), "{}", posted.stderr());
     assert!(posted.stdout().contains("hello"));
 
-    must(&["stop", "-t", "5", &container.0]);
-    let code = must(&["inspect", "-f", "{{.State.ExitCode}}", &container.0]);
-    assert_eq!(
-        code, "0",
-        "SIGTERM reaches the program, and it ends in order"
-    );
+    container.stop();
 }

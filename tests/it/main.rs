@@ -16,6 +16,7 @@ mod encode;
 mod exceptions;
 mod export;
 mod gallery;
+mod images;
 mod joins;
 mod large_messages;
 mod processes;

@@ -102,19 +102,8 @@ fn becomes_an_image(folder: &Path, program: &str) {
     let user = docker::must(&["inspect", "-f", "{{.Config.User}}", IMAGE]);
     assert_eq!(user, "65532:65532");
 
-    let container = docker::Container(docker::must(&[
-        "run",
-        "-d",
-        "--read-only",
-        "-p",
-        "127.0.0.1::54321",
-        IMAGE,
-    ]));
-    let address = docker::must(&["port", &container.0, "54321/tcp"]);
-    let url = format!("grpc://{}", address.lines().next().unwrap());
-    let mut ping = flow_command();
-    ping.args(["ping", &url, "--attempts", "30"]);
-    run(ping);
+    let container = docker::Container::run(&["--read-only"], IMAGE, &[]);
+    let url = container.ready();
     is_greeted(&url, &[], "hello, world");
 }
 

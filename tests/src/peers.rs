@@ -40,10 +40,19 @@ pub fn kubernetes() -> Option<PathBuf> {
     python_of("kubernetes")
 }
 
+/// A registry of images, as a program. Without it the test is left out, and says so.
+pub fn registry() -> Option<PathBuf> {
+    program_of("registry", "docker-registry")
+}
+
 fn python_of(folder: &str) -> Option<PathBuf> {
-    let python = peers().join(folder).join("bin/python");
-    if python.exists() {
-        return Some(python);
+    program_of(folder, "bin/python")
+}
+
+fn program_of(folder: &str, program: &str) -> Option<PathBuf> {
+    let program = peers().join(folder).join(program);
+    if program.exists() {
+        return Some(program);
     }
     skipped(&format!(
         "peer `{folder}` is not set up; `cargo xtask setup` does it"
@@ -81,6 +90,11 @@ pub fn python(flavour: Flavour, name: &str, arguments: &[String]) -> Option<Valu
     let out = program.stdout();
     let last = out.lines().last().unwrap_or_default();
     Some(serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {}", program.said())))
+}
+
+/// Writes a number that a test found to its output, past the harness, which keeps what passes to itself.
+pub fn measured(what: &str) {
+    drop(writeln!(std::io::stderr(), "MEASURED: {what}"));
 }
 
 fn peers() -> PathBuf {

@@ -137,6 +137,7 @@ mod tests {
             log: Log {
                 format: flow_executor::Log::Text,
                 filter: String::new(),
+                to: flow_executor::LogTo::Stderr,
             },
             wants_colour: false,
         }

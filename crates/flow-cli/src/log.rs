@@ -1,7 +1,8 @@
-//! What is logged, and how it looks. Logs go to stderr; stdout belongs to results.
+//! What is logged, and how it looks. Logs go to stderr, for stdout belongs to results; in a container, where
+//! nothing but a service runs, they may go there too.
 
 use clap::Args;
-use flow_executor::Log as Format;
+use flow_executor::{Log as Format, LogTo};
 
 /// Options about logging, the same for every command.
 #[derive(Debug, Clone, Args)]
@@ -24,23 +25,35 @@ pub(crate) struct Log {
     pub(crate) format: Format,
     /// A filter as in `RUST_LOG`.
     pub(crate) filter: String,
+    /// Where lines go.
+    pub(crate) to: LogTo,
 }
 
 impl LogArgs {
     /// The option wins over the environment.
-    pub(crate) fn resolve(self, variable: Option<&str>) -> Log {
+    pub(crate) fn resolve(self, variable: Option<&str>, to: LogTo) -> Log {
         let filter = self.log_level.or_else(|| variable.map(str::to_owned));
         Log {
             format: self.log,
             filter: filter.unwrap_or_else(|| "info".to_owned()),
+            to,
         }
     }
 }
 
 impl Log {
-    /// From here on, events of this process go to stderr.
+    /// From here on, events of this process are written.
     pub(crate) fn start(&self, wants_colour: bool) {
-        flow_executor::start_log(self.format, &self.filter, wants_colour);
+        flow_executor::start_log(self.format, self.to, &self.filter, wants_colour);
+    }
+
+    /// The same for a process that may be a launcher's child: the launcher reads more than lines on stdout.
+    pub(crate) fn start_service(&self, child_of: Option<u32>, wants_colour: bool) {
+        let to = match child_of {
+            Some(_) => LogTo::Stderr,
+            None => self.to,
+        };
+        flow_executor::start_log(self.format, to, &self.filter, wants_colour);
     }
 }
 
@@ -55,7 +68,7 @@ mod tests {
             log_level: level.map(str::to_owned),
         };
         let check = |level, variable, wanted| {
-            assert_eq!(args(level).resolve(variable).filter, wanted);
+            assert_eq!(args(level).resolve(variable, LogTo::Stderr).filter, wanted);
         };
         check(Some("debug"), Some("warn"), "debug");
         check(None, Some("warn"), "warn");

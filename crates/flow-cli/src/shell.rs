@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use flow_executor::{LOG_TO_VARIABLE, LogTo};
+
 use crate::log::{Log, LogArgs};
 
 /// The environment, and what the options that all commands share say.
@@ -18,8 +20,10 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn new(log: LogArgs) -> Self {
         let variables = variables();
+        let variable = |name: &str| variables.get(name).map(String::as_str);
+        let to = LogTo::named(variable(LOG_TO_VARIABLE).unwrap_or_default());
         Self {
-            log: log.resolve(variables.get("FLOW_LOG").map(String::as_str)),
+            log: log.resolve(variable("FLOW_LOG"), to),
             wants_colour: wants_colour(&variables),
             variables,
         }
@@ -31,6 +35,7 @@ impl Shell {
         let log = Log {
             format: flow_executor::Log::Text,
             filter: "info".to_owned(),
+            to: LogTo::Stderr,
         };
         Self {
             log,

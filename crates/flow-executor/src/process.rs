@@ -20,11 +20,46 @@ pub enum Log {
     Json,
 }
 
+/// Where a process writes its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogTo {
+    /// Beside results.
+    #[default]
+    Stderr,
+    /// Where containers are read.
+    Stdout,
+}
+
+impl LogTo {
+    /// As a variable says it; what it does not know is where logs go by default.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        match name {
+            "stdout" => Self::Stdout,
+            _ => Self::Stderr,
+        }
+    }
+
+    fn is_terminal(self) -> bool {
+        match self {
+            Self::Stderr => std::io::stderr().is_terminal(),
+            Self::Stdout => std::io::stdout().is_terminal(),
+        }
+    }
+
+    fn open(self) -> Box<dyn Write> {
+        match self {
+            Self::Stderr => Box::new(std::io::stderr()),
+            Self::Stdout => Box::new(std::io::stdout()),
+        }
+    }
+}
+
 /// What is logged where nobody says: a library that tells of its own settings is no news to a flow's user.
 const FILTER_DEFAULT: &str = "info,hnsw_rs=warn";
 
-/// Sends the log to stderr in this form; `filter` as `RUST_LOG` has it, `info` where it says nothing.
-pub fn start_log(log: Log, filter: &str, colours: bool) {
+/// Starts the log in this form; `filter` as `RUST_LOG` has it, `info` where it says nothing.
+pub fn start_log(log: Log, to: LogTo, filter: &str, colours: bool) {
     let filter = if filter.is_empty() {
         FILTER_DEFAULT
     } else {
@@ -33,8 +68,8 @@ pub fn start_log(log: Log, filter: &str, colours: bool) {
     let filter = EnvFilter::try_new(filter);
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(FILTER_DEFAULT)))
-        .with_writer(std::io::stderr)
-        .with_ansi(colours && std::io::stderr().is_terminal());
+        .with_writer(move || to.open())
+        .with_ansi(colours && to.is_terminal());
     // A second log in one process (tests) is no error.
     drop(match log {
         Log::Text => lines.try_init(),

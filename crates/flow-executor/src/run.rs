@@ -5,14 +5,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Parser};
+use flow_core::Deadline;
 use flow_core::parameters::from_options;
-use flow_net::{Drain, Stopped};
+use flow_net::{Client, Drain, Stopped};
 use serde_json::Value;
 
-use crate::process::{Log, announce, die_with, start_log};
+use crate::process::{Log, LogTo, announce, die_with, start_log};
 use crate::{Executor, LoadContext, ServeError, Settings, Workers, serve};
 
 /// Exit code of a process that a second signal ended: 128 and SIGINT's number.
@@ -22,6 +23,16 @@ const EXIT_INTERRUPTED: u8 = 130;
 /// sysexits.h.
 const EXIT_ON_EXCEPTION: u8 = 70;
 
+/// The port of an executor for which no option says it. An image sets it, so that whatever asks for the
+/// executor's health from inside finds it without being told.
+pub const PORT_VARIABLE: &str = "FLOW_LISTEN_PORT";
+
+/// Where the log goes, `stderr` or `stdout`. What runs in a container has no results to keep apart from it.
+pub const LOG_TO_VARIABLE: &str = "FLOW_LOG_TO";
+
+/// How long an executor may take to say that it serves.
+const PING_WITHIN: Duration = Duration::from_secs(3);
+
 /// Arguments that every executor's program takes.
 #[derive(Debug, Clone, Args)]
 pub struct ExecutorArgs {
@@ -29,10 +40,10 @@ pub struct ExecutorArgs {
     #[arg(long, default_value = "executor")]
     pub name: String,
     /// Address to listen at
-    #[arg(long, default_value = "127.0.0.1")]
+    #[arg(long, env = "FLOW_LISTEN_HOST", default_value = "127.0.0.1")]
     pub host: String,
     /// Port to listen at; 0 takes any that is free
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, env = PORT_VARIABLE, default_value_t = 0)]
     pub port: u16,
     /// What the executor is built with: JSON, or `key:value` (may be given several times)
     #[arg(long, value_name = "JSON|KEY:VALUE")]
@@ -78,21 +89,39 @@ pub struct ExecutorArgs {
 struct Command {
     #[command(flatten)]
     args: ExecutorArgs,
+    /// Start nothing: ask the executor that listens at this port whether it serves, for an image's health check
+    #[arg(long)]
+    ping: bool,
 }
 
 /// The `main` of an executor's own program.
 #[must_use]
 pub fn run<E: Executor>() -> ExitCode {
-    run_with::<E>(Command::parse().args)
+    let command = Command::parse();
+    if command.ping {
+        return ended(ping(command.args.port));
+    }
+    run_with::<E>(command.args)
 }
 
 /// Serves `E` as the arguments say, until a signal ends it.
 #[must_use]
 pub fn run_with<E: Executor>(args: ExecutorArgs) -> ExitCode {
     let environment: BTreeMap<String, String> = std::env::vars().collect();
-    let filter = environment.get("FLOW_LOG").map_or("", String::as_str);
-    start_log(args.log, filter, !environment.contains_key("NO_COLOR"));
-    match start::<E>(args, environment) {
+    let value = |name: &str| environment.get(name).map_or("", String::as_str);
+    let to = match args.child_of {
+        // A launcher reads more than lines for people there.
+        Some(_) => LogTo::Stderr,
+        None => LogTo::named(value(LOG_TO_VARIABLE)),
+    };
+    let colours = !environment.contains_key("NO_COLOR");
+    start_log(args.log, to, value("FLOW_LOG"), colours);
+    ended(start::<E>(args, environment))
+}
+
+/// The exit code, after the last word where there is one.
+fn ended(outcome: Result<ExitCode, Fault>) -> ExitCode {
+    match outcome {
         Ok(code) => code,
         Err(Fault { message, code }) => {
             #[allow(clippy::print_stderr, reason = "this is the program's own last word")]
@@ -118,12 +147,39 @@ impl Fault {
         }
     }
 
-    fn failed(error: &(dyn std::error::Error + 'static)) -> Self {
+    fn failing(message: String) -> Self {
         Self {
-            message: flow_core::Chain(error).to_string(),
+            message,
             code: ExitCode::FAILURE,
         }
     }
+
+    fn failed(error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::failing(flow_core::Chain(error).to_string())
+    }
+}
+
+/// Whether somebody serves at this port of this machine.
+fn ping(port: u16) -> Result<ExitCode, Fault> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::failed(&error))?;
+    let url = format!("grpc://127.0.0.1:{port}");
+    let silent = || Fault::failing(format!("`{url}` did not answer within {PING_WITHIN:?}"));
+    let asked = async {
+        let client = Client::connect(&url)
+            .await
+            .map_err(|it| Fault::failed(&it))?;
+        let deadline = Deadline::after(Instant::now(), Some(PING_WITHIN));
+        let serving = client.is_serving(deadline).await;
+        match serving.map_err(|failure| Fault::failed(&failure))? {
+            true => Ok(ExitCode::SUCCESS),
+            false => Err(Fault::failing(format!("`{url}` is not serving"))),
+        }
+    };
+    let answer = async { tokio::time::timeout(PING_WITHIN, asked).await };
+    runtime.block_on(answer).map_err(|_| silent())?
 }
 
 fn start<E: Executor>(

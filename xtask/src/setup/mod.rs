@@ -6,14 +6,16 @@
 //! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of the first flavour | tests |
 //! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of the second flavour | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
+//! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime; torch in `jina-v1` too | benchmarks |
 //!
-//! This file decides what is set up and says what could not be; `venv.rs` and `model.rs` make one
-//! folder each, `python.rs` runs the user's Python. A folder counts only when it is whole, so a
+//! This file decides what is set up and says what could not be; `venv.rs`, `model.rs` and `registry.rs` make
+//! one folder each, `python.rs` runs the user's Python. A folder counts only when it is whole, so a
 //! set-up that was cut short is done again, and one that is ready costs nothing.
 
 mod model;
 mod python;
+mod registry;
 mod venv;
 
 use std::cell::LazyCell;
@@ -27,7 +29,7 @@ use crate::setup::python::Python;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only these. Without it: what the tests need, which is the model, the clients and the schemas.
+    /// Only these. Without it: what the tests need, which is all but torch.
     #[arg(long, value_enum)]
     only: Vec<Group>,
 
@@ -45,12 +47,19 @@ pub(crate) enum Group {
     Clients,
     /// The schemas of Kubernetes' API, 120 MB.
     Kubernetes,
+    /// A registry of images, 5 MB.
+    Registry,
     /// What encoders are compared with: sentence-transformers, ONNX Runtime; 12 GB.
     Torch,
 }
 
 /// What the tests need. They do without torch: its vectors are committed beside them.
-const FOR_TESTS: &[Group] = &[Group::Model, Group::Clients, Group::Kubernetes];
+const FOR_TESTS: &[Group] = &[
+    Group::Model,
+    Group::Clients,
+    Group::Kubernetes,
+    Group::Registry,
+];
 
 /// A folder that could not be set up, and why.
 #[derive(Debug)]
@@ -118,6 +127,7 @@ type Lazy = LazyCell<anyhow::Result<Python>>;
 
 enum Step {
     Model,
+    Registry,
     Venv(&'static venv::Venv),
 }
 
@@ -126,6 +136,7 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Model => vec![Step::Model],
         Group::Clients => vec![Step::Venv(&venv::JINA_V1), Step::Venv(&venv::JINA_V2)],
         Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
+        Group::Registry => vec![Step::Registry],
         Group::Torch => vec![
             Step::Venv(&venv::TORCH),
             Step::Venv(&venv::JINA_V1),
@@ -138,6 +149,7 @@ impl Step {
     fn name(&self) -> &'static str {
         match self {
             Self::Model => "model",
+            Self::Registry => registry::FOLDER,
             Self::Venv(venv) => venv.folder,
         }
     }
@@ -145,7 +157,9 @@ impl Step {
     fn run(&self, folder: &Path, python: &Lazy) -> Result<(), Missing> {
         let made = match self {
             Self::Model if model::is_ready(folder) => Ok(()),
+            Self::Registry if registry::is_ready(folder) => Ok(()),
             Self::Venv(venv) if venv.is_ready(folder) => Ok(()),
+            Self::Registry => registry::make(folder),
             Self::Model => usable(python).and_then(|python| model::make(folder, python)),
             Self::Venv(venv) => usable(python).and_then(|python| venv.make(folder, python)),
         };

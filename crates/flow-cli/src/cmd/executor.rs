@@ -31,7 +31,7 @@ EXAMPLES:
 #[command(after_help = after_help())]
 pub(crate) struct Executor {
     /// A built-in executor, or the path of a program, of an executor's folder or of its config.yml
-    #[arg(long, value_name = "NAME|PATH")]
+    #[arg(long, env = "FLOW_USES", value_name = "NAME|PATH")]
     uses: String,
     #[command(flatten)]
     args: ExecutorArgs,
@@ -44,7 +44,8 @@ fn after_help() -> String {
 /// Serves until a signal ends it. `run_with` starts a log too, but the first one counts: ours knows
 /// `--log-level`.
 pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode> {
-    shell.log.start(shell.wants_colour);
+    let colour = shell.wants_colour;
+    shell.log.start_service(executor.args.child_of, colour);
     if let Some(builtin) = builtin::find(&executor.uses) {
         return Ok(serve(builtin, executor.args, shell));
     }

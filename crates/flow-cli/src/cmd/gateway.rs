@@ -57,7 +57,8 @@ pub(crate) struct Gateway {
 }
 
 pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit> {
-    shell.log.start(shell.wants_colour);
+    let colour = shell.wants_colour;
+    shell.log.start_service(gateway.child_of, colour);
     if let Some(parent) = gateway.child_of {
         flow_executor::die_with(parent)?;
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use flow_core::{Code, Deadline};
+use flow_executor::PORT_VARIABLE;
 use flow_net::Client;
 use flow_proto::jina::StatusProto;
 use flow_proto::jina::status_proto::StatusCode;
@@ -22,6 +23,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   flow ping grpc://127.0.0.1:54321
   flow ping grpc://127.0.0.1:54321 --attempts 30   # wait until a flow is ready
+  flow ping                                        # in an executor's container: is it ready?
 
 Exit codes: 0 ready, 1 not ready, 2 bad usage.";
 
@@ -32,9 +34,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ping {
-    /// The gateway or the executor, as grpc://host:port
+    /// The gateway or the executor, as grpc://host:port [default: this machine, at FLOW_LISTEN_PORT or 54321]
     #[arg(value_name = "URL")]
-    url: String,
+    url: Option<String>,
     /// How long one attempt may take
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = humantime::parse_duration)]
     timeout: Duration,
@@ -45,16 +47,14 @@ pub(crate) struct Ping {
 
 pub(crate) async fn run(ping: Ping, shell: &Shell) -> anyhow::Result<Exit> {
     shell.log.start(shell.wants_colour);
+    let url = ping.url.clone().unwrap_or_else(|| here(shell));
     let mut left = ping.attempts.get();
     loop {
         let begun = Instant::now();
-        match ask(&ping).await {
+        match ask(&url, ping.timeout).await {
             Ok(who) => {
-                output::line(&format!(
-                    "{}: {who} is ready ({:.1?})",
-                    ping.url,
-                    begun.elapsed()
-                ))?;
+                let took = begun.elapsed();
+                output::line(&format!("{url}: {who} is ready ({took:.1?})"))?;
                 return Ok(Exit::Fine);
             }
             Err(error) if left == 1 || error.is::<BadUsage>() => return Err(error),
@@ -65,17 +65,23 @@ pub(crate) async fn run(ping: Ping, shell: &Shell) -> anyhow::Result<Exit> {
     }
 }
 
+/// Where an executor listens in its container.
+fn here(shell: &Shell) -> String {
+    let port = shell.variable(PORT_VARIABLE);
+    format!("grpc://127.0.0.1:{}", port.as_deref().unwrap_or("54321"))
+}
+
 /// One attempt: who is ready there.
-async fn ask(ping: &Ping) -> anyhow::Result<&'static str> {
+async fn ask(url: &str, within: Duration) -> anyhow::Result<&'static str> {
     let attempt = async {
-        let client = connect(&ping.url).await?;
-        is_ready(&client, Deadline::after(Instant::now(), Some(ping.timeout))).await
+        let client = connect(url).await?;
+        is_ready(&client, Deadline::after(Instant::now(), Some(within))).await
     };
-    let timeout = humantime::format_duration(ping.timeout);
-    tokio::time::timeout(ping.timeout, attempt)
+    let timeout = humantime::format_duration(within);
+    tokio::time::timeout(within, attempt)
         .await
-        .with_context(|| format!("`{}` did not answer within {timeout}", ping.url))?
-        .with_context(|| format!("`{}` is not ready", ping.url))
+        .with_context(|| format!("`{url}` did not answer within {timeout}"))?
+        .with_context(|| format!("`{url}` is not ready"))
 }
 
 async fn is_ready(client: &Client, deadline: Deadline) -> anyhow::Result<&'static str> {

@@ -51,6 +51,9 @@ pub(crate) struct Wishes {
     #[arg(long, value_enum, value_name = "none|cpu|cuda")]
     #[arg(hide_possible_values = true)]
     dockerfile: Option<Dockerfile>,
+    /// The same as `--dockerfile cpu`, as `jina hub new` had it first
+    #[arg(long, hide = true, conflicts_with = "dockerfile")]
+    add_dockerfile: bool,
     /// What it is built against: a checkout of flow, or a URL that git can fetch [default: the checkout
     /// that this program was built in, else flow's repository]
     #[arg(long, value_name = "PATH|URL")]
@@ -104,6 +107,7 @@ impl Draft {
         }
         let dockerfile = match wishes.dockerfile {
             Some(dockerfile) => dockerfile,
+            None if wishes.add_dockerfile => Dockerfile::Cpu,
             None => dialog.answer("Dockerfile: none, cpu or cuda", None, "none", word)?,
         };
         let line = |text: &str| plain(text);
@@ -216,6 +220,7 @@ mod tests {
             &["--dockerfile", "torch-gpu"],
             "Rust Cuda Greets every text. [] ",
         );
+        check(&["--add-dockerfile"], "Rust Cpu Greets every text. [] ");
     }
 
     #[test]

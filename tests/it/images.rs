@@ -1,0 +1,173 @@
+//! The images that `docker/Dockerfile` makes: who they run as, what they say of themselves, how big they are, and
+//! that an executor's image serves alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flow_tests::{Program, eventually, flow_command, measured};
+use serde_json::{Value, json};
+
+use crate::docker::{self, BASE, Container, must};
+
+/// What an image may weigh on top of its base, without a model: a program and a few folders.
+const BYTES_MAX: u64 = 60_000_000;
+
+/// The images of this file. Tests of other files have others.
+const GATEWAY: &str = "flow-test-gateway";
+const ENCODER: &str = "flow-test-encoder";
+const CUDA: &str = "flow-test-encoder-cuda";
+const WITH_MODEL: &str = "flow-test-encoder-with-model";
+
+/// What the engine knows of an image.
+fn inspect(image: &str) -> Value {
+    let text = must(&["inspect", image]);
+    serde_json::from_str::<Value>(&text).unwrap()[0].take()
+}
+
+fn size(image: &str) -> u64 {
+    inspect(image)["Size"].as_u64().unwrap()
+}
+
+/// Checks what is true of every image of ours.
+#[track_caller]
+fn is_ours(image: &str, labels: &Value) {
+    let config = inspect(image)["Config"].take();
+    assert_eq!(config["User"], "65532:65532", "{image}");
+    let health = json!(["CMD", "/usr/local/bin/flow", "ping"]);
+    assert_eq!(config["Healthcheck"]["Test"], health, "{image}");
+    assert_eq!(config["Labels"]["dev.flow.wire"], "1", "{image}");
+    let version = &config["Labels"]["org.opencontainers.image.version"];
+    assert_eq!(*version, env!("CARGO_PKG_VERSION"), "{image}");
+    for (name, value) in labels.as_object().unwrap() {
+        assert_eq!(config["Labels"][name], *value, "{image}: {name}");
+    }
+    let variables = config["Env"].to_string();
+    assert!(
+        variables.contains("HF_HOME=/cache/huggingface"),
+        "{variables}"
+    );
+}
+
+/// The folder of the default model, fetched on first use as any user's would be.
+pub(crate) fn model() -> PathBuf {
+    let mut command = flow_command();
+    command.args(["model", "pull"]);
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+    program.stdout().trim().into()
+}
+
+/// A copy of it, readable for whoever an image runs as.
+fn copy_model(to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    let files = Command::new("cp")
+        .arg("-rL")
+        .arg(format!("{}/.", model().display()))
+        .arg(to)
+        .status();
+    assert!(files.unwrap().success());
+    let open = Command::new("chmod").arg("-R").arg("a+rX").arg(to).status();
+    assert!(open.unwrap().success());
+}
+
+/// A text's vector.
+#[track_caller]
+pub(crate) fn encodes(url: &str) {
+    let mut post = flow_command();
+    post.args(["post", url, "--on", "/encode", "--text", "hello world"]);
+    let (code, program) = Program::run(post);
+    assert_eq!(code, Some(0), "{}", program.said());
+    let said = program.stdout();
+    assert!(said.contains("384 numbers: -0.0344"), "{said}");
+}
+
+#[test]
+fn images_say_what_they_are_run_without_root_and_are_small() {
+    if !docker::can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    docker::build_target(folder.path(), "gateway", GATEWAY, &[]);
+    docker::build_target(folder.path(), "executor-cpu", ENCODER, &[]);
+    let base = format!("CUDA_BASE={BASE}");
+    docker::build_target(folder.path(), "executor-cuda", CUDA, &[&base]);
+
+    is_ours(GATEWAY, &json!({"org.opencontainers.image.title": "flow"}));
+    let about = |devices: &str| {
+        json!({
+            "dev.flow.executor": "sentence-encoder",
+            "dev.flow.devices": devices,
+            "dev.flow.keywords": "embeddings,text,sentence-transformers",
+            "org.opencontainers.image.title": "sentence-encoder",
+            "org.opencontainers.image.description":
+                "Turns texts into vectors with a sentence-transformers model",
+        })
+    };
+    is_ours(ENCODER, &about("cpu"));
+    is_ours(CUDA, &about("cpu,cuda"));
+
+    let base = size(BASE);
+    for image in [GATEWAY, ENCODER, CUDA] {
+        let bytes = size(image) - base;
+        measured(&format!(
+            "{image}: {bytes} bytes on top of a base of {base}"
+        ));
+        assert!(bytes <= BYTES_MAX, "{image} has {bytes} bytes");
+    }
+}
+
+#[test]
+fn an_executors_image_is_the_executor() {
+    if !docker::can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let image = "flow-test-echo";
+    docker::build_target(folder.path(), "executor-cpu", image, &["EXECUTOR=echo"]);
+    let help = must(&["run", "--rm", image, "--help"]);
+    assert!(
+        help.contains("--uses-with") && help.contains("FLOW_USES=echo"),
+        "{help}"
+    );
+
+    let container = Container::run(&["--read-only"], image, &["--name", "alone"]);
+    let url = container.ready();
+    let mut post = flow_command();
+    post.args(["post", &url, "--on", "/any", "--text", "hello"]);
+    let (code, posted) = Program::run(post);
+    assert_eq!(code, Some(0), "{}", posted.said());
+
+    let health = ["inspect", "-f", "{{.State.Health.Status}}", &container.0];
+    eventually("the engine finds it healthy", || must(&health) == "healthy");
+    container.stop();
+}
+
+#[test]
+fn an_image_with_a_model_serves_without_any_network_and_logs_to_stdout() {
+    if !docker::can_run() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    copy_model(&folder.path().join("context/model"));
+    // A builder without BuildKit builds the stages in between as well.
+    let between = format!("CUDA_BASE={BASE}");
+    docker::build_target(
+        folder.path(),
+        "executor-with-model",
+        WITH_MODEL,
+        &[&between],
+    );
+    let model = size(WITH_MODEL) - size(BASE);
+    measured(&format!("{WITH_MODEL}: {model} bytes on top of its base"));
+
+    let container = Container::run(&["--read-only", "-e", "HF_HUB_OFFLINE=1"], WITH_MODEL, &[]);
+    encodes(&container.ready());
+    let logs = Command::new("docker").args(["logs", &container.0]).output();
+    let logs = logs.unwrap();
+    let text = String::from_utf8_lossy(&logs.stdout);
+    assert!(text.contains("model loaded"), "{text}");
+    assert!(text.contains("ready and listening on [::]:54321"), "{text}");
+    assert_eq!(String::from_utf8_lossy(&logs.stderr), "");
+    container.stop();
+}
