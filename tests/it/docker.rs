@@ -151,6 +151,13 @@ impl Container {
         url
     }
 
+    /// Waits until the engine finds that it is well.
+    #[track_caller]
+    pub(crate) fn healthy(&self) {
+        let health = ["inspect", "-f", "{{.State.Health.Status}}", &self.0];
+        flow_tests::eventually("the engine finds it healthy", || must(&health) == "healthy");
+    }
+
     /// Ends it in order.
     #[track_caller]
     pub(crate) fn stop(&self) {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flow_tests::{Program, eventually, flow_command, measured};
+use flow_tests::{Program, flow_command, measured};
 use serde_json::{Value, json};
 
 use crate::docker::{self, BASE, Container, must};
@@ -36,7 +36,6 @@ fn is_ours(image: &str, labels: &Value) {
     assert_eq!(config["User"], "65532:65532", "{image}");
     let health = json!(["CMD", "/usr/local/bin/flow", "ping"]);
     assert_eq!(config["Healthcheck"]["Test"], health, "{image}");
-    assert_eq!(config["Labels"]["dev.flow.wire"], "1", "{image}");
     let version = &config["Labels"]["org.opencontainers.image.version"];
     assert_eq!(*version, env!("CARGO_PKG_VERSION"), "{image}");
     for (name, value) in labels.as_object().unwrap() {
@@ -59,7 +58,7 @@ pub(crate) fn model() -> PathBuf {
 }
 
 /// A copy of it, readable for whoever an image runs as.
-fn copy_model(to: &Path) {
+pub(crate) fn copy_model(to: &Path) {
     fs::create_dir_all(to).unwrap();
     let files = Command::new("cp")
         .arg("-rL")
@@ -67,7 +66,16 @@ fn copy_model(to: &Path) {
         .arg(to)
         .status();
     assert!(files.unwrap().success());
-    let open = Command::new("chmod").arg("-R").arg("a+rX").arg(to).status();
+    chmod("a+rX", to);
+}
+
+/// Lets whoever an image runs as write there.
+pub(crate) fn open_to_all(folder: &Path) {
+    chmod("a+rwX", folder);
+}
+
+fn chmod(mode: &str, path: &Path) {
+    let open = Command::new("chmod").args(["-R", mode]).arg(path).status();
     assert!(open.unwrap().success());
 }
 
@@ -96,6 +104,7 @@ fn images_say_what_they_are_run_without_root_and_are_small() {
     is_ours(GATEWAY, &json!({"org.opencontainers.image.title": "flow"}));
     let about = |devices: &str| {
         json!({
+            "dev.flow.wire": "1",
             "dev.flow.executor": "sentence-encoder",
             "dev.flow.devices": devices,
             "dev.flow.keywords": "embeddings,text,sentence-transformers",
@@ -138,8 +147,7 @@ fn an_executors_image_is_the_executor() {
     let (code, posted) = Program::run(post);
     assert_eq!(code, Some(0), "{}", posted.said());
 
-    let health = ["inspect", "-f", "{{.State.Health.Status}}", &container.0];
-    eventually("the engine finds it healthy", || must(&health) == "healthy");
+    container.healthy();
     container.stop();
 }
 

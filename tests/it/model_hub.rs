@@ -53,7 +53,9 @@ fn answer(mut stream: &TcpStream, folder: &Path) -> std::io::Result<()> {
         None => path.starts_with("/api/models/").then(|| about(folder)),
     };
     let Some(body) = body else {
-        return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        return stream.write_all(
+            b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        );
     };
     let (first, last) = bounds(&range, body.len());
     let (status, part) = match range.is_empty() {
@@ -95,7 +97,9 @@ fn question(stream: &TcpStream) -> std::io::Result<(String, String)> {
 fn bounds(range: &str, length: usize) -> (usize, usize) {
     let (first, last) = range.split_once('-').unwrap_or(("0", ""));
     let first = first.parse().unwrap_or(0).min(length);
-    let last = last.parse::<usize>().map_or(length, |last| (last + 1).min(length));
+    let last = last
+        .parse::<usize>()
+        .map_or(length, |last| (last + 1).min(length));
     (first, last)
 }
 

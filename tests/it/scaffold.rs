@@ -26,7 +26,7 @@ fn target() -> PathBuf {
 }
 
 /// Packages are built as quickly as can be, with the versions that we are built with, which are there.
-fn cargo_s(command: &mut Command) -> &mut Command {
+pub(crate) fn cargo_s(command: &mut Command) -> &mut Command {
     command
         .env("FLOW_CARGO_PROFILE", "dev")
         .env("CARGO_PROFILE_DEV_DEBUG", "none")
@@ -46,6 +46,35 @@ fn new(folder: &Path, arguments: &[&str]) -> Program {
     let mut command = flow_command();
     command.current_dir(folder).arg("new").args(arguments);
     run(command)
+}
+
+/// An executor with a Dockerfile, as `flow new executor` writes it: its folder.
+pub(crate) fn written(folder: &Path, name: &str) -> PathBuf {
+    let source = root().display().to_string();
+    let options = ["--flow-source", &source, "--dockerfile", "cpu"];
+    let told = new(folder, &[&["executor", name], &options[..]].concat());
+    let said = told.stdout();
+    let (_, kebab) = said.lines().next().unwrap().split_once(" is in ").unwrap();
+    let package = folder.join(kebab);
+    fs::copy(root().join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
+    package
+}
+
+/// Builds it, and puts its program where its Dockerfile looks for it.
+pub(crate) fn built(package: &Path, program: &str) {
+    let mut cargo = Command::new("cargo");
+    cargo_s(&mut cargo).arg("build").current_dir(package);
+    // Without the limit of other programs: it builds all that an executor stands on.
+    let output = cargo.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    for_dockerfile(package, program);
+}
+
+fn for_dockerfile(package: &Path, program: &str) {
+    fs::create_dir_all(package.join("target/release")).unwrap();
+    let built = target().join("debug").join(program);
+    fs::copy(built, package.join("target/release").join(program)).unwrap();
 }
 
 /// `flow up` of a file, and where it serves.
@@ -93,9 +122,7 @@ fn becomes_an_image(folder: &Path, program: &str) {
     }
     let scratch = tempfile::tempdir().unwrap();
     docker::make_base(scratch.path());
-    fs::create_dir_all(folder.join("target/release")).unwrap();
-    let built = target().join("debug").join(program);
-    fs::copy(built, folder.join("target/release").join(program)).unwrap();
+    for_dockerfile(folder, program);
     let base = format!("BASE={}", docker::BASE);
     let context = folder.display().to_string();
     docker::must(&["build", "-q", "--build-arg", &base, "-t", IMAGE, &context]);
@@ -104,31 +131,15 @@ fn becomes_an_image(folder: &Path, program: &str) {
 
     let container = docker::Container::run(&["--read-only"], IMAGE, &[]);
     let url = container.ready();
+    container.healthy();
     is_greeted(&url, &[], "hello, world");
 }
 
 #[test]
 fn an_executor_that_is_written_compiles_passes_its_tests_serves_and_becomes_an_image() {
     let folder = tempfile::tempdir().unwrap();
-    let source = root().display().to_string();
-    let told = new(
-        folder.path(),
-        &[
-            "executor",
-            "LoudSpeaker",
-            "--flow-source",
-            &source,
-            "--dockerfile",
-            "cpu",
-        ],
-    );
-    assert!(
-        told.stdout().contains("LoudSpeaker is in loud-speaker"),
-        "{}",
-        told.said()
-    );
-    let package = folder.path().join("loud-speaker");
-    fs::copy(root().join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
+    let package = written(folder.path(), "LoudSpeaker");
+    assert!(package.ends_with("loud-speaker"), "{}", package.display());
 
     for arguments in [&["fmt", "--check"][..], &["test"]] {
         let mut cargo = Command::new("cargo");

@@ -104,7 +104,8 @@ fn is_config(path: &Path) -> bool {
     end.is_some_and(|it| it == "yml" || it == "yaml")
 }
 
-fn load(path: &Path, shell: &Shell) -> anyhow::Result<ExecutorConfig> {
+/// Reads a `config.yml`.
+pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<ExecutorConfig> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read `{}`", path.display()))?;
     let variables = Variables {

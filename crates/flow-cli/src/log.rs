@@ -48,10 +48,10 @@ impl Log {
     }
 
     /// The same for a process that may be a launcher's child: the launcher reads more than lines on stdout.
-    pub(crate) fn start_service(&self, child_of: Option<u32>, wants_colour: bool) {
-        let to = match child_of {
-            Some(_) => LogTo::Stderr,
-            None => self.to,
+    pub(crate) fn start_service(&self, has_launcher: bool, wants_colour: bool) {
+        let to = match has_launcher {
+            true => LogTo::Stderr,
+            false => self.to,
         };
         flow_executor::start_log(self.format, to, &self.filter, wants_colour);
     }

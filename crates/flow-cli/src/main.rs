@@ -3,7 +3,7 @@
 //! `args.rs` says what can be typed, `cmd/` holds one file for each command. What they share stands
 //! beside this file: `shell.rs` (what the process was started with), `output.rs` (every byte that is
 //! printed), `exit.rs` (the exit codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `table.rs`,
-//! `folder.rs` (what an executor's path points at), `places.rs`
+//! `folder.rs` (what an executor's path points at), `login.rs` (who we are at registries), `places.rs`
 //! and `control.rs` (running flows: where, and how to talk to them).
 
 mod args;
@@ -16,6 +16,7 @@ mod exit;
 mod flow_file;
 mod folder;
 mod log;
+mod login;
 mod output;
 mod places;
 mod shell;

@@ -16,6 +16,7 @@
 #![warn(missing_docs)]
 
 mod container;
+mod credentials;
 mod engine;
 mod error;
 mod image;
@@ -25,7 +26,9 @@ mod wanted;
 
 pub use bollard::auth::DockerCredentials as Credentials;
 pub use bollard::models::DeviceRequest;
+pub use bollard::query_parameters::BuildImageOptionsBuilder;
 pub use container::{Alive, Container, Ended, Output};
+pub use credentials::{CredentialsError, DockerConfig, PUBLIC_REGISTRY, registry_of};
 pub use engine::Engine;
 pub use error::EngineError;
 pub use image::{Image, Step};

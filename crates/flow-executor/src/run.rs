@@ -84,6 +84,14 @@ pub struct ExecutorArgs {
     pub to_launcher: bool,
 }
 
+impl ExecutorArgs {
+    /// Whether a launcher reads what this process writes.
+    #[must_use]
+    pub fn has_launcher(&self) -> bool {
+        self.to_launcher || self.child_of.is_some()
+    }
+}
+
 #[derive(Debug, Parser)]
 #[command(about = "Serves one executor over gRPC")]
 struct Command {
@@ -109,10 +117,10 @@ pub fn run<E: Executor>() -> ExitCode {
 pub fn run_with<E: Executor>(args: ExecutorArgs) -> ExitCode {
     let environment: BTreeMap<String, String> = std::env::vars().collect();
     let value = |name: &str| environment.get(name).map_or("", String::as_str);
-    let to = match args.child_of {
-        // A launcher reads more than lines for people there.
-        Some(_) => LogTo::Stderr,
-        None => LogTo::named(value(LOG_TO_VARIABLE)),
+    let to = match args.has_launcher() {
+        // It reads more than lines for people there.
+        true => LogTo::Stderr,
+        false => LogTo::named(value(LOG_TO_VARIABLE)),
     };
     let colours = !environment.contains_key("NO_COLOR");
     start_log(args.log, to, value("FLOW_LOG"), colours);
@@ -190,7 +198,7 @@ fn start<E: Executor>(
         die_with(parent).map_err(|error| Fault::failed(&error))?;
     }
     let drain = Drain::new(args.grace);
-    let to_launcher = args.to_launcher || args.child_of.is_some();
+    let to_launcher = args.has_launcher();
     let name = args.name.clone();
     let settings = settings(args, environment)?;
     // One thread moves the bytes, others run the executor: all requests come over a gateway's few

@@ -29,8 +29,8 @@ pub struct ExecutorConfig {
     pub batching: IndexMap<String, Batching>,
     /// Folder it may keep its files in.
     pub workspace: Option<PathBuf>,
-    /// It names modules of Python (`py_modules`): the rest of the file is for Jina to read, and is not
-    /// told here.
+    /// It names modules of Python (`py_modules`): all but its name and `metas` is for Jina to read, and is
+    /// not told here.
     pub is_python: bool,
 }
 
@@ -66,14 +66,28 @@ fn parse(
 ) -> Result<ExecutorConfig, SyntaxError> {
     let root = yaml::parse(text)?;
     if names_python(&root) {
-        return Ok(ExecutorConfig {
-            is_python: true,
-            ..ExecutorConfig::default()
-        });
+        return Ok(python(&root));
     }
     let root = substitute(root, variables, findings);
     root.report_duplicates(findings);
     Ok(read(&root, findings))
+}
+
+/// Jina reads it, and says what is wrong with it. Only what it calls itself is of use elsewhere.
+fn python(root: &yaml::Node) -> ExecutorConfig {
+    let of_no_concern = &mut Findings::default();
+    let jtype = root
+        .get("jtype")
+        .and_then(|it| read::text(it, of_no_concern));
+    let metas = root
+        .get("metas")
+        .and_then(|it| read::object(it, of_no_concern));
+    ExecutorConfig {
+        jtype: jtype.or_else(|| root.tag.clone()).unwrap_or_default(),
+        metas: metas.unwrap_or_default(),
+        is_python: true,
+        ..ExecutorConfig::default()
+    }
 }
 
 /// Reads a config from its root, or from where it stands in a flow file.

@@ -10,11 +10,12 @@ mod include;
 use include::Includer;
 
 use crate::files::{Files, NoFiles};
+use crate::hub::{HUB_VARIABLE, Hub};
 use crate::keys;
 use crate::problem::{Findings, Place, Problem, SyntaxError};
 use crate::read;
 use crate::section::{At, Section};
-use crate::spec::{FlowSpec, Inspect, LogSpec};
+use crate::spec::{FlowSpec, HubSpec, Inspect, LogSpec};
 use crate::substitute::{Variables, substitute};
 use crate::suggest::closest;
 use crate::yaml::{self, Content, Node};
@@ -111,6 +112,10 @@ fn flow(root: &Node, includer: &Includer<'_>, findings: &mut Findings) -> FlowSp
         env: with.value("env", findings, read::env),
         reload: with.value("reload", findings, read::flag),
         inspect: with.value("inspect", findings, inspect),
+        hub: HubSpec {
+            written: with.value("hub", findings, hub),
+            variable: includer.variables.env.get(HUB_VARIABLE).cloned(),
+        },
         for_gateway: gateway::gateway(&with, findings),
         for_executors: executor::inheritable(&with, findings),
         gateway: gateway::gateway(&own, findings),
@@ -126,6 +131,13 @@ fn inspect(node: &Node, findings: &mut Findings) -> Option<Inspect> {
         ("REMOVE", Inspect::Remove),
     ];
     read::word(node, &words, findings)
+}
+
+fn hub(node: &Node, findings: &mut Findings) -> Option<Hub> {
+    let text = read::text(node, findings)?;
+    let hub = Hub::parse(&text);
+    let told = hub.map_err(|error| findings.problem(Problem::new(&node.place, error.to_string())));
+    told.ok()
 }
 
 /// Tags that say what a mapping is have a meaning in two places only.

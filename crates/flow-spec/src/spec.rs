@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::config::ExecutorConfig;
 use crate::container::{Gpus, Volume};
+use crate::hub::{Hub, HubName};
 use crate::problem::{Findings, Place};
 use crate::read::Host;
 use crate::section::At;
@@ -33,6 +34,8 @@ pub struct FlowSpec {
     pub(crate) env: Written<Env>,
     pub(crate) reload: Written<bool>,
     pub(crate) inspect: Written<Inspect>,
+    /// Where executors of a hub are looked up.
+    pub(crate) hub: HubSpec,
     /// What the gateway inherits from `with`.
     pub(crate) for_gateway: GatewaySpec,
     /// What the executors inherit from `with`.
@@ -82,6 +85,15 @@ pub(crate) struct ExecutorSpec {
 pub(crate) enum Program {
     Named(Uses),
     Config(Box<ExecutorConfig>),
+    Hub(HubName),
+}
+
+/// The hub of the file, and the user's own.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct HubSpec {
+    pub(crate) written: Written<Hub>,
+    /// As the environment has it.
+    pub(crate) variable: Option<String>,
 }
 
 /// What becomes of inspections.

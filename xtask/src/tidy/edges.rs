@@ -13,6 +13,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-core", &["flow-proto"]),
     ("flow-kernels", &[]),
     ("flow-docker", &[]),
+    ("flow-hub", &["flow-docker"]),
     ("flow-net", &["flow-core", "flow-proto"]),
     ("flow-spec", &["flow-core", "flow-proto"]),
     (

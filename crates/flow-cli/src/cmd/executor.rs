@@ -45,7 +45,9 @@ fn after_help() -> String {
 /// `--log-level`.
 pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode> {
     let colour = shell.wants_colour;
-    shell.log.start_service(executor.args.child_of, colour);
+    shell
+        .log
+        .start_service(executor.args.has_launcher(), colour);
     if let Some(builtin) = builtin::find(&executor.uses) {
         return Ok(serve(builtin, executor.args, shell));
     }

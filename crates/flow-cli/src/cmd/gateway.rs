@@ -58,7 +58,7 @@ pub(crate) struct Gateway {
 
 pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit> {
     let colour = shell.wants_colour;
-    shell.log.start_service(gateway.child_of, colour);
+    shell.log.start_service(gateway.child_of.is_some(), colour);
     if let Some(parent) = gateway.child_of {
         flow_executor::die_with(parent)?;
     }

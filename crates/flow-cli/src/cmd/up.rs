@@ -9,6 +9,7 @@ pub(super) mod uses;
 mod volumes;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -22,6 +23,7 @@ use self::read::FlowFile;
 use crate::banner::{Banner, Row};
 use crate::builtin::BUILTIN;
 use crate::exit::Exit;
+use crate::login;
 use crate::output::{self, Painter};
 use crate::places;
 use crate::shell::Shell;
@@ -103,9 +105,10 @@ fn launch(up: &Up, shell: &Shell) -> anyhow::Result<Launch> {
 
 /// The engine that the user's other programs talk to.
 fn docker(shell: &Shell) -> Docker {
+    let of_login = shell.clone();
     Docker {
         host: shell.variable("DOCKER_HOST"),
-        credentials: None,
+        credentials: Some(Arc::new(move |image| login::of_image(image, &of_login))),
     }
 }
 

@@ -40,6 +40,15 @@ pub(crate) fn build(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Resul
     choose(programs, name).with_context(|| format!("`{shown}` builds no executor"))
 }
 
+/// The version in a folder's manifest; none: it has no manifest, or takes its version from elsewhere.
+pub(crate) fn version(folder: &Path) -> Option<String> {
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let (_, package) = manifest.split_once("[package]")?;
+    let mut lines = package.lines().take_while(|line| !line.starts_with('['));
+    let line = lines.find_map(|line| line.strip_prefix("version")?.trim().strip_prefix('='))?;
+    Some(line.trim().trim_matches('"').to_owned())
+}
+
 /// Names and paths of the package's own programs, from Cargo's messages.
 fn programs(messages: &str, manifest: &Path) -> Vec<(String, PathBuf)> {
     let is_own = |message: &Value| {
@@ -103,6 +112,22 @@ mod tests {
         ];
         let found = programs(&messages.join("\n"), Path::new("/p/Cargo.toml"));
         assert_eq!(found, [("mine".to_owned(), "/t/mine".into())]);
+    }
+
+    #[test]
+    fn a_version_is_the_packages_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |manifest: &str, expected: Option<&str>| {
+            std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
+            assert_eq!(version(folder.path()).as_deref(), expected, "{manifest}");
+        };
+        check(
+            "[package]\nname = \"x\"\nversion = \"1.2.3\"\n",
+            Some("1.2.3"),
+        );
+        check("[package]\nversion.workspace = true\n", None);
+        check("[package]\n[dependencies.x]\nversion = \"1\"\n", None);
+        assert_eq!(version(&folder.path().join("nowhere")), None);
     }
 
     #[test]

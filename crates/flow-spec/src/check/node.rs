@@ -7,7 +7,8 @@ use flow_core::NodeName;
 
 use super::{TIMEOUT_READY, env, log, own_or};
 use crate::flow::Node;
-use crate::problem::{Findings, Problem};
+use crate::hub::{HUB_VARIABLE, Hub, HubName};
+use crate::problem::{Findings, Place, Problem};
 use crate::read::{Host, gives_documents_back};
 use crate::section::At;
 use crate::settings::{Calls, LocalRun, Run, Uses, Workers};
@@ -109,8 +110,15 @@ impl Checker<'_> {
     }
 
     fn set_program(&self, run: &mut LocalRun, findings: &mut Findings) {
-        match self.entry.uses.as_ref().map(|uses| &uses.value) {
+        let written = self.entry.uses.as_ref();
+        match written.map(|uses| &uses.value) {
             Some(Program::Named(uses)) => run.uses = uses.clone(),
+            Some(Program::Hub(name)) => {
+                let place = written.map_or(&self.entry.place, |uses| &uses.place);
+                if let Some(image) = self.image(name, place, findings) {
+                    run.uses = image;
+                }
+            }
             Some(Program::Config(config)) => config.as_ref().clone().overlay(run),
             // A join with nothing to do is what the other methods are mostly written for.
             None if self.entry.method == Method::Add => {
@@ -137,6 +145,7 @@ impl Checker<'_> {
         }
         match &written.value {
             Program::Named(uses) => Some(uses.clone()),
+            Program::Hub(name) => self.image(name, &written.place, findings),
             Program::Config(config) if config.is_bare() => Some(config.uses()),
             Program::Config(_) => {
                 let message = format!("`{key}` takes no config with options of its own");
@@ -145,6 +154,24 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    /// The image that a name means in the flow's hub, or else in the user's own.
+    fn image(&self, name: &HubName, place: &Place, findings: &mut Findings) -> Option<Uses> {
+        let hub = &self.spec.hub;
+        let own = || hub.variable.as_deref().filter(|it| !it.is_empty());
+        let found = match (&hub.written, own()) {
+            (Some(written), _) => Ok(written.value.clone()),
+            (None, Some(own)) => {
+                Hub::parse(own).map_err(|error| format!("{HUB_VARIABLE}: {error}"))
+            }
+            (None, None) => Err("is a name in a hub, and there is none".to_owned()),
+        };
+        let told = found.map_err(|why| {
+            let remedy = "write `hub: registry.example.com/team` under `with`, or set FLOW_HUB";
+            findings.problem(Problem::new(place, why).remedy(remedy));
+        });
+        told.ok().map(|hub| Uses::Image(name.image(&hub)))
     }
 
     fn workers(&self) -> Workers {

@@ -102,6 +102,11 @@ pub(super) const FLOW: &[Key] = &[
         Shape::Word(&["COLLECT", "HANG", "REMOVE"]),
         "What becomes of `method: inspect`: waited for, only run, or left out.",
     ),
+    yes(
+        "hub",
+        Shape::Text,
+        "Registry, and folder in it, where `hub://NAME` is looked up. Default: FLOW_HUB.",
+    ),
     idle("quiet_error", NO_STACKS),
     idle("workspace_id", OWN_FOLDERS),
     idle("suppress_root_logging", "flow has one log only"),

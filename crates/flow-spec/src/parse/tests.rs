@@ -335,14 +335,6 @@ fn what_flow_does_not_run_says_why() {
              `docker://me/encoder:1`?",
         ),
         (
-            "jinahub://x",
-            "`jinahub://x` is of Jina's hub, which flow does not use; name a program or a folder",
-        ),
-        (
-            "jinaai+docker://a/b",
-            "`jinaai+docker://a/b` is of Jina's hub, which flow does not use; name a program or a folder",
-        ),
-        (
             "https://a/b",
             "`https://a/b` is a URL, and flow fetches no executors; name a program or a folder",
         ),

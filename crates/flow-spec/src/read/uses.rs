@@ -2,6 +2,7 @@
 
 use super::{reject, text};
 use crate::config;
+use crate::hub::{BadHubName, HubName};
 use crate::problem::{Findings, Problem};
 use crate::settings::Uses;
 use crate::spec::Program;
@@ -30,6 +31,9 @@ pub(crate) fn uses(node: &Node, findings: &mut Findings) -> Option<Program> {
     }
     if let Some(image) = text.strip_prefix(IMAGE) {
         return self::image(node, image, findings);
+    }
+    if let Some(name) = HubName::parse(&text) {
+        return hub(node, name, findings);
     }
     match refusal(&text) {
         None if text == "BaseExecutor" => Some(Program::Named(gives_documents_back())),
@@ -66,6 +70,17 @@ fn image(node: &Node, image: &str, findings: &mut Findings) -> Option<Program> {
     };
     findings.problem(problem);
     None
+}
+
+/// An executor by name. Which image that is, the whole file says.
+fn hub(node: &Node, name: Result<HubName, BadHubName>, findings: &mut Findings) -> Option<Program> {
+    match name {
+        Ok(name) => Some(Program::Hub(name)),
+        Err(error) => {
+            findings.problem(Problem::new(&node.place, error.to_string()));
+            None
+        }
+    }
 }
 
 fn config(node: &Node, findings: &mut Findings) -> Option<Program> {
@@ -112,11 +127,6 @@ fn refusal(text: &str) -> Option<(&'static str, &'static str)> {
     if text.to_ascii_lowercase().ends_with(".py") {
         return Some(("is a Python file, and flow loads no Python itself", PYTHON));
     }
-    let (scheme, _) = text.split_once("://")?;
-    Some(match scheme {
-        _ if scheme.starts_with("jinahub") || scheme.starts_with("jinaai") => {
-            ("is of Jina's hub, which flow does not use", INSTEAD)
-        }
-        _ => ("is a URL, and flow fetches no executors", INSTEAD),
-    })
+    text.contains("://")
+        .then_some(("is a URL, and flow fetches no executors", INSTEAD))
 }

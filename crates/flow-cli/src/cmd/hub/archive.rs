@@ -1,0 +1,147 @@
+//! A folder as an engine takes it to build from: a tar archive without what `.dockerignore` leaves out.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use tar::{Builder, HeaderMode};
+
+use super::ignore::Ignore;
+
+/// The file that says how an image is made.
+pub(super) const DOCKERFILE: &str = "Dockerfile";
+
+const IGNORE: &str = ".dockerignore";
+
+/// A file that belongs into the archive wherever it lies.
+pub(super) struct Placed {
+    /// Where it lies.
+    pub(super) from: PathBuf,
+    /// Its path in the archive.
+    pub(super) to: String,
+}
+
+/// The archive of a folder, with `placed` in it.
+pub(super) fn of(folder: &Path, placed: Option<&Placed>) -> anyhow::Result<Vec<u8>> {
+    let ignore = fs::read_to_string(folder.join(IGNORE)).unwrap_or_default();
+    let ignore = Ignore::parse(&ignore);
+    let mut tar = Builder::new(Vec::new());
+    // Neither whose files they are nor when they were written makes another image.
+    tar.mode(HeaderMode::Deterministic);
+    tar.follow_symlinks(false);
+    let mut names = Vec::new();
+    let packed = add(&mut tar, folder, &mut names, &ignore)
+        .and_then(|()| placed.map_or(Ok(()), |it| place(&mut tar, it)))
+        .and_then(|()| tar.into_inner());
+    packed.with_context(|| format!("cannot pack `{}`", folder.display()))
+}
+
+/// An archive that holds nothing but a Dockerfile.
+pub(super) fn of_dockerfile(text: &str) -> io::Result<Vec<u8>> {
+    let mut tar = Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(text.len() as u64);
+    header.set_mode(0o644);
+    tar.append_data(&mut header, DOCKERFILE, text.as_bytes())?;
+    tar.into_inner()
+}
+
+/// Adds what lies in `root` below `names`, by name.
+fn add(
+    tar: &mut Builder<Vec<u8>>,
+    root: &Path,
+    names: &mut Vec<String>,
+    ignore: &Ignore,
+) -> io::Result<()> {
+    let folder: PathBuf = names
+        .iter()
+        .fold(root.to_owned(), |path, name| path.join(name));
+    let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    let mut entries: Vec<(String, bool)> = entries
+        .into_iter()
+        .map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            Ok((name, entry.file_type()?.is_dir()))
+        })
+        .collect::<io::Result<_>>()?;
+    entries.sort();
+    for (name, is_folder) in entries {
+        names.push(name);
+        add_one(tar, root, names, is_folder, ignore)?;
+        names.pop();
+    }
+    Ok(())
+}
+
+fn add_one(
+    tar: &mut Builder<Vec<u8>>,
+    root: &Path,
+    names: &mut Vec<String>,
+    is_folder: bool,
+    ignore: &Ignore,
+) -> io::Result<()> {
+    let parts: Vec<&str> = names.iter().map(String::as_str).collect();
+    // The engine needs both, whatever the image holds.
+    let is_needed = matches!(parts[..], [DOCKERFILE | IGNORE]);
+    if is_folder {
+        return match ignore.leaves_out_folder(&parts) {
+            true => Ok(()),
+            false => add(tar, root, names, ignore),
+        };
+    }
+    if ignore.leaves_out(&parts) && !is_needed {
+        return Ok(());
+    }
+    let path = parts.join("/");
+    tar.append_path_with_name(root.join(&path), &path)
+}
+
+fn place(tar: &mut Builder<Vec<u8>>, placed: &Placed) -> io::Result<()> {
+    // What the folder itself has there may be older, and what comes later in an archive counts.
+    let mut file = fs::File::open(&placed.from)?;
+    tar.append_file(&placed.to, &mut file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(tar: &[u8]) -> Vec<String> {
+        let mut archive = tar::Archive::new(tar);
+        let entries = archive.entries().unwrap();
+        let path = |entry: io::Result<tar::Entry<'_, &[u8]>>| {
+            entry.unwrap().path().unwrap().display().to_string()
+        };
+        entries.map(path).collect()
+    }
+
+    #[test]
+    fn an_archive_holds_what_is_not_left_out_and_what_is_placed() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("Dockerfile", "FROM x");
+        write(".dockerignore", "*\n!src/*.py\n");
+        write("src/a.py", "");
+        write("src/a.pyc", "");
+        write("target/release/deps/x", "");
+        write("elsewhere", "program");
+        let placed = Placed {
+            from: folder.path().join("elsewhere"),
+            to: "target/release/mine".to_owned(),
+        };
+        let tar = of(folder.path(), Some(&placed)).unwrap();
+        let expected = [
+            ".dockerignore",
+            "Dockerfile",
+            "src/a.py",
+            "target/release/mine",
+        ];
+        assert_eq!(names(&tar), expected);
+        assert_eq!(names(&of_dockerfile("FROM x").unwrap()), ["Dockerfile"]);
+    }
+}

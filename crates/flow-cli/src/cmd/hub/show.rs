@@ -1,0 +1,222 @@
+//! `flow hub list` and `flow hub info`: what a hub says of its executors, without fetching any image.
+
+use clap::Args;
+use flow_docker::labels::{IMAGE_DEVICES, IMAGE_EXECUTOR, IMAGE_KEYWORDS, IMAGE_WIRE};
+use flow_hub::{Details, Registry};
+use serde_json::{Value, json};
+
+use super::labels::{DESCRIPTION, Labels, TITLE, URL, VERSION};
+use super::place::{self, Place, Where};
+use crate::exit::Exit;
+use crate::output::{self, Painter};
+use crate::shell::Shell;
+use crate::table::Table;
+
+/// The tag that stands for an executor where it has it.
+const TAG_DEFAULT: &str = "latest";
+
+/// Options of `flow hub list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only executors in whose name, keywords or description this stands
+    #[arg(value_name = "WORD")]
+    word: Option<String>,
+    /// Other images in the folder as well
+    #[arg(long)]
+    all: bool,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// Options of `flow hub info`.
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    /// The executor, as NAME[:TAG]
+    #[arg(value_name = "NAME[:TAG]")]
+    name: String,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Where,
+}
+
+/// An executor of a hub.
+struct Entry {
+    /// Below the hub.
+    name: String,
+    tags: Vec<String>,
+    labels: Labels,
+}
+
+pub(super) fn list(list: &List, shell: &Shell) -> anyhow::Result<Exit> {
+    let place = list.place.place(shell)?;
+    let registry = place.registry(shell)?;
+    let mut entries = entries(&registry, &place)?;
+    entries.retain(|entry| (list.all || entry.is_executor()) && entry.has(list.word.as_deref()));
+    if list.json {
+        let all: Vec<Value> = entries.iter().map(Entry::json).collect();
+        output::line(&json!(all).to_string())?;
+        return Ok(Exit::Fine);
+    }
+    if entries.is_empty() {
+        output::error_line(&format!("no such executors in {}", place.hub));
+    }
+    let head = ["NAME", "TAGS", "VERSION", "DEVICES", "DESCRIPTION"];
+    let table = Table {
+        head: Some(head.map(str::to_owned).into()),
+        rows: entries.iter().map(Entry::row).collect(),
+    };
+    output::bytes(table.text(Painter::stdout(shell)).as_bytes())?;
+    Ok(Exit::Fine)
+}
+
+fn entries(registry: &Registry, place: &Place) -> anyhow::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for repository in registry.repositories()? {
+        let Some(name) = repository.strip_prefix(&place.folder) else {
+            continue;
+        };
+        let tags = registry.tags(&repository)?;
+        // Whoever has deleted all tags has left the name.
+        let Some(tag) = representative(&tags) else {
+            continue;
+        };
+        let about = registry.image(&repository, tag)?.about;
+        entries.push(Entry {
+            name: name.to_owned(),
+            labels: Labels(about.labels),
+            tags,
+        });
+    }
+    Ok(entries)
+}
+
+fn representative(tags: &[String]) -> Option<&str> {
+    let latest = tags.iter().find(|tag| *tag == TAG_DEFAULT);
+    latest.or(tags.last()).map(String::as_str)
+}
+
+impl Entry {
+    fn is_executor(&self) -> bool {
+        let is_said = |label| !self.labels.get(label).is_empty();
+        is_said(IMAGE_EXECUTOR) || is_said(IMAGE_WIRE)
+    }
+
+    fn has(&self, word: Option<&str>) -> bool {
+        let labels = [TITLE, DESCRIPTION, IMAGE_KEYWORDS].map(|label| self.labels.get(label));
+        let texts = labels.into_iter().chain([self.name.as_str()]);
+        let mut texts = texts.map(str::to_lowercase);
+        word.is_none_or(|word| texts.any(|text| text.contains(&word.to_lowercase())))
+    }
+
+    fn row(&self) -> Vec<String> {
+        let label = |name| self.labels.get(name).to_owned();
+        vec![
+            self.name.clone(),
+            self.tags.join(", "),
+            label(VERSION),
+            label(IMAGE_DEVICES),
+            label(DESCRIPTION),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        json!({"name": self.name, "tags": self.tags, "labels": self.labels.0})
+    }
+}
+
+pub(super) fn info(info: &Info, shell: &Shell) -> anyhow::Result<Exit> {
+    let place = info.place.place(shell)?;
+    let name = place::name(&info.name)?;
+    let registry = place.registry(shell)?;
+    let repository = place.repository(&name);
+    let tags = registry.tags(&repository)?;
+    let details = registry.image(&repository, name.tag())?;
+    let uses = format!("hub://{}:{}", name.repository(), name.tag());
+    let image = name.image(&place.hub);
+    if info.json {
+        let all = json!({
+            "uses": uses, "image": image, "digest": details.digest, "tags": tags,
+            "platform": details.about.platform, "created": details.about.created,
+            "bytes": details.bytes, "labels": details.about.labels,
+        });
+        output::line(&all.to_string())?;
+        return Ok(Exit::Fine);
+    }
+    let mut rows = described(&details);
+    let row = |name: &str, value: &str| vec![name.to_owned(), value.to_owned()];
+    rows.extend([
+        row("tags", &tags.join(", ")),
+        row("image", &image),
+        row("digest", &details.digest),
+        row("uses", &uses),
+    ]);
+    rows.retain(|row| !row[1].is_empty());
+    let table = Table { head: None, rows };
+    output::bytes(table.text(Painter::stdout(shell)).as_bytes())?;
+    Ok(Exit::Fine)
+}
+
+/// What is written on an image, as names and values.
+fn described(details: &Details) -> Vec<Vec<String>> {
+    let labels = Labels(details.about.labels.clone());
+    let size = format!("{:.1} MB to fetch", megabytes(details.bytes));
+    let rows = [
+        ("name", labels.get(TITLE)),
+        ("description", labels.get(DESCRIPTION)),
+        ("keywords", labels.get(IMAGE_KEYWORDS)),
+        ("version", labels.get(VERSION)),
+        ("project", labels.get(URL)),
+        ("devices", labels.get(IMAGE_DEVICES)),
+        ("wire", labels.get(IMAGE_WIRE)),
+        ("platform", &details.about.platform),
+        ("size", &size),
+        ("created", &details.about.created),
+    ];
+    let row = |(name, value): (&str, &str)| vec![name.to_owned(), value.to_owned()];
+    rows.map(row).into()
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a size is read by people, to one place"
+)]
+fn megabytes(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_stands_for_an_executor_or_else_the_last() {
+        let check = |tags: &[&str], expected: Option<&str>| {
+            let tags: Vec<String> = tags.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(representative(&tags), expected);
+        };
+        check(&["gpu", "latest", "v1"], Some("latest"));
+        check(&["gpu", "v1"], Some("v1"));
+        check(&[], None);
+    }
+
+    #[test]
+    fn a_word_is_looked_for_in_all_that_is_said() {
+        let mut labels = Labels::default();
+        labels.put(DESCRIPTION, Some("Upper-cases every text."));
+        labels.put(IMAGE_KEYWORDS, Some("loud,text"));
+        let entry = Entry {
+            name: "shout".to_owned(),
+            tags: Vec::new(),
+            labels,
+        };
+        for word in ["SHOUT", "upper", "loud"] {
+            assert!(entry.has(Some(word)), "{word}");
+        }
+        assert!(entry.has(None) && !entry.has(Some("encoder")));
+    }
+}

@@ -1,0 +1,284 @@
+//! `flow hub` against a real registry: what is sent is found by its name, said what it is, and fetched.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flow_tests::{Program, flow_command};
+use serde_json::{Value, json};
+
+use crate::docker::{self, BASE, must};
+use crate::registry::{PASSWORD, Registry, USER};
+
+/// An executor's folder whose Dockerfile needs nothing but a base.
+fn folder(root: &Path) -> PathBuf {
+    let folder = root.join("shout");
+    fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+    write(
+        "config.yml",
+        "jtype: Shout\nmetas:\n  name: Shout\n  description: Upper-cases every text.\n  version: 0.3.0\n  \
+         keywords: [text, loud]\n  url: https://example.com/shout\n",
+    );
+    write(
+        "Dockerfile",
+        "ARG BASE\nFROM ${BASE}\nLABEL dev.flow.devices=\"cpu\"\nCOPY config.yml /config.yml\n",
+    );
+    write(".dockerignore", "*\n!config.yml\n");
+    docker::make_base(&root.join("base"));
+    folder
+}
+
+/// `flow hub` in this hub, as whoever this folder knows.
+fn hub(registry: &Registry, config: &Path, arguments: &[&str]) -> (Option<i32>, Program) {
+    let mut command = flow_command();
+    command
+        .env("FLOW_HUB", registry.hub())
+        .env("DOCKER_CONFIG", config)
+        .arg("hub")
+        .args(arguments);
+    Program::run(command)
+}
+
+#[track_caller]
+fn must_hub(registry: &Registry, config: &Path, arguments: &[&str]) -> String {
+    let (code, program) = hub(registry, config, arguments);
+    assert_eq!(code, Some(0), "{}", program.said());
+    program.stdout()
+}
+
+fn push<'a>(folder: &'a str, base: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let push = ["push", folder, "--build-arg", base];
+    [&push, more].concat()
+}
+
+/// Images that are gone when the test is.
+struct Images(Vec<String>);
+
+impl Drop for Images {
+    fn drop(&mut self) {
+        for image in &self.0 {
+            drop(Command::new("docker").args(["rmi", "-f", image]).output());
+        }
+    }
+}
+
+#[test]
+fn what_is_pushed_is_listed_shown_and_pulled_by_its_name() {
+    let Some(registry) = Registry::open() else {
+        return;
+    };
+    let root = tempfile::tempdir().unwrap();
+    let folder = folder(root.path()).display().to_string();
+    let base = format!("BASE={BASE}");
+    let image = |tag: &str| format!("{}/shout:{tag}", registry.hub());
+    let _images = Images(vec![image("v1"), image("latest")]);
+    let nobody = Path::new("/nowhere");
+
+    let said = must_hub(
+        &registry,
+        nobody,
+        &push(&folder, &base, &["-t", "v1", "-t", "latest"]),
+    );
+    assert!(
+        said.contains("use it in a flow: `uses: hub://shout:v1`"),
+        "{said}"
+    );
+
+    let listed = must_hub(&registry, nobody, &["list"]);
+    let row = listed.lines().nth(1).unwrap_or_default().split_whitespace();
+    let row: Vec<&str> = row.collect();
+    let expected = [
+        "shout",
+        "latest,",
+        "v1",
+        "0.3.0",
+        "cpu",
+        "Upper-cases",
+        "every",
+        "text.",
+    ];
+    assert_eq!(row, expected, "{listed}");
+    assert_eq!(must_hub(&registry, nobody, &["list", "LOUD"]), listed);
+    assert!(!must_hub(&registry, nobody, &["list", "quiet"]).contains("shout"));
+
+    let info = must_hub(&registry, nobody, &["info", "Shout:v1", "--json"]);
+    let info: Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["uses"], "hub://shout:v1");
+    assert_eq!(info["image"], image("v1"));
+    assert_eq!(info["tags"], json!(["latest", "v1"]));
+    let labels = json!({
+        "org.opencontainers.image.title": "Shout",
+        "org.opencontainers.image.description": "Upper-cases every text.",
+        "org.opencontainers.image.version": "0.3.0",
+        "org.opencontainers.image.url": "https://example.com/shout",
+        "dev.flow.executor": "shout",
+        "dev.flow.wire": "1",
+        "dev.flow.devices": "cpu",
+        "dev.flow.keywords": "text,loud",
+    });
+    assert_eq!(info["labels"], labels);
+    let shown = must_hub(&registry, nobody, &["info", "Shout:v1"]);
+    assert!(
+        shown.contains("linux/amd64") && shown.contains("sha256:"),
+        "{shown}"
+    );
+
+    must(&["rmi", &image("v1"), &image("latest")]);
+    must_hub(&registry, nobody, &["pull", "jinahub+docker://Shout/v1"]);
+    let label = "{{index .Config.Labels \"dev.flow.executor\"}}";
+    assert_eq!(must(&["inspect", "-f", label, &image("v1")]), "shout");
+}
+
+#[test]
+fn an_image_gets_another_name_in_the_hub_and_says_so() {
+    let Some(registry) = Registry::open() else {
+        return;
+    };
+    let root = tempfile::tempdir().unwrap();
+    docker::make_base(&root.path().join("base"));
+    let nobody = Path::new("/nowhere");
+    let name = ["--name", "TransformerTorchEncoder", "-t", "gpu"];
+    let more = ["--description", "Encodes texts", "--devices", "cpu,cuda"];
+    let image = format!("{}/transformer-torch-encoder:gpu", registry.hub());
+    let _images = Images(vec![image.clone()]);
+    let push = [&["push", "--image", BASE], &name[..], &more].concat();
+    must_hub(&registry, nobody, &push);
+    let info = must_hub(
+        &registry,
+        nobody,
+        &["info", "TransformerTorchEncoder:gpu", "--json"],
+    );
+    let info: Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["image"], image);
+    let label = |name: &str| info["labels"][name].clone();
+    assert_eq!(
+        label("org.opencontainers.image.title"),
+        "TransformerTorchEncoder"
+    );
+    assert_eq!(label("dev.flow.devices"), "cpu,cuda");
+}
+
+#[test]
+fn a_registry_that_is_locked_opens_to_who_has_logged_in() {
+    let Some(registry) = Registry::locked() else {
+        return;
+    };
+    let root = tempfile::tempdir().unwrap();
+    let folder = folder(root.path()).display().to_string();
+    let base = format!("BASE={BASE}");
+    let image = format!("{}/shout:latest", registry.hub());
+    let _images = Images(vec![image.clone()]);
+    let nobody = Path::new("/nowhere");
+    let login = "`docker login`";
+    let login_there = format!("docker login {}", registry.host);
+
+    let (code, refused) = hub(&registry, nobody, &push(&folder, &base, &[]));
+    assert_eq!(code, Some(1), "{}", refused.said());
+    assert!(refused.stderr().contains(login), "{}", refused.said());
+    for question in [&["list"][..], &["info", "shout"]] {
+        let (code, refused) = hub(&registry, nobody, question);
+        assert_eq!(code, Some(1), "{}", refused.said());
+        assert!(
+            refused.stderr().contains(&login_there),
+            "{}",
+            refused.said()
+        );
+    }
+
+    let config = registry.login();
+    must_hub(&registry, config, &push(&folder, &base, &[]));
+    assert!(must_hub(&registry, config, &["list"]).contains("shout"));
+    must(&["rmi", &image]);
+    must_hub(&registry, config, &["pull", "shout"]);
+}
+
+#[test]
+fn a_credential_helper_of_dockers_is_asked() {
+    let Some(registry) = Registry::locked() else {
+        return;
+    };
+    let helper = tempfile::tempdir().unwrap();
+    let told = json!({"ServerURL": registry.host, "Username": USER, "Secret": PASSWORD});
+    let script = helper.path().join("docker-credential-test");
+    fs::write(
+        &script,
+        format!("#!/bin/sh\ncat >/dev/null; echo '{told}'\n"),
+    )
+    .unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = json!({"credHelpers": {(registry.host.as_str()): "test"}});
+    let config = registry.config(&config.to_string());
+    let mut command = flow_command();
+    let path = format!(
+        "{}:{}",
+        helper.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    command
+        .env("PATH", path)
+        .env("FLOW_HUB", registry.hub())
+        .env("DOCKER_CONFIG", config)
+        .args(["hub", "list"]);
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+}
+
+#[test]
+fn what_is_missing_is_told_with_what_to_do() {
+    let check = |arguments: &[&str], hub: Option<&str>, code: i32, part: &str| {
+        let mut command = flow_command();
+        command
+            .env_remove("FLOW_HUB")
+            .env("DOCKER_CONFIG", "/nowhere");
+        command.arg("hub").args(arguments);
+        if let Some(hub) = hub {
+            command.env("FLOW_HUB", hub);
+        }
+        let (ended, program) = Program::run(command);
+        assert_eq!(ended, Some(code), "{}", program.said());
+        assert!(program.stderr().contains(part), "{}", program.said());
+    };
+    check(&["list"], None, 2, "set FLOW_HUB");
+    check(
+        &["list"],
+        Some("https://r.example.com"),
+        2,
+        "without `https://`",
+    );
+    check(
+        &["info", "a b"],
+        Some("localhost:1"),
+        2,
+        "is no name of an executor",
+    );
+    check(
+        &["list"],
+        Some("localhost:1"),
+        1,
+        "no registry answers at `localhost:1`",
+    );
+    let empty = tempfile::tempdir().unwrap();
+    let folder = empty.path().display().to_string();
+    check(
+        &["push", &folder],
+        Some("localhost:1"),
+        2,
+        "holds no `Dockerfile`",
+    );
+}
+
+#[test]
+fn an_executor_that_a_hub_does_not_have_is_told() {
+    let Some(registry) = Registry::open() else {
+        return;
+    };
+    let (code, program) = hub(&registry, Path::new("/nowhere"), &["info", "Nobody"]);
+    assert_eq!(code, Some(1), "{}", program.said());
+    assert!(
+        program.stderr().contains("has no repository `team/nobody`"),
+        "{}",
+        program.said()
+    );
+}
