@@ -21,7 +21,8 @@ impl ModelHub {
     /// Serves the files of `folder` as a model, whatever its name.
     pub(crate) fn start(at: IpAddr, folder: &Path) -> Self {
         let listener = TcpListener::bind((at, 0)).unwrap();
-        let (address, asked) = (listener.local_addr().unwrap(), Arc::default());
+        let address = listener.local_addr().unwrap();
+        let asked: Arc<AtomicUsize> = Arc::default();
         let (folder, counted) = (folder.to_owned(), Arc::clone(&asked));
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {

@@ -209,7 +209,7 @@ fn port_in(message: &str) -> Option<u16> {
 fn pull_remedy(message: &str) -> &'static str {
     let message = message.to_ascii_lowercase();
     let has = |part: &str| message.contains(part);
-    if has("unauthorized") || has("authentication") || has("denied") {
+    if has("unauthorized") || has("authentication") || has("credentials") || has("denied") {
         " (if the registry wants a password: `docker login` and the registry's name)"
     } else if has("manifest unknown") || has("not found") {
         " (is the name right, and its tag?)"
