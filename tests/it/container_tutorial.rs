@@ -2,11 +2,11 @@
 //! alone, runs from a flow with a cache that outlives it and with replicas, and is shared by name.
 
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use flow_tests::{Program, TestFlow, eventually, flow_command};
+use flow_tests::{Program, eventually, flow_command};
 
+use crate::containers::{Boxed, containers_of};
 use crate::docker::{self, Container, must};
 use crate::images;
 use crate::model_hub::ModelHub;
@@ -54,7 +54,7 @@ fn runs_alone() {
 
 fn runs_in_a_flow() {
     let uses = format!("uses: docker://{GREETER}, uses_with: {{greeting: good morning}}");
-    let flow = TestFlow::up(&format!("executors: [{{name: tutorial-greeter, {uses}}}]"));
+    let flow = Boxed::up(&format!("executors: [{{name: tutorial-greeter, {uses}}}]"));
     let reply = post(&flow.url(), "/greet", "world");
     assert!(reply.contains("good morning, world"), "{reply}");
 }
@@ -63,11 +63,7 @@ fn runs_in_a_flow() {
 fn model_hub(folder: &Path) -> ModelHub {
     let model = folder.join("model");
     images::copy_model(&model);
-    let gateway = "{{(index .IPAM.Config 0).Gateway}}";
-    let at: IpAddr = must(&["network", "inspect", "bridge", "-f", gateway])
-        .parse()
-        .unwrap();
-    ModelHub::start(at, &model)
+    ModelHub::start(&model)
 }
 
 /// An encoder in a container, whose models stay in `cache`.
@@ -81,29 +77,28 @@ fn encoder(image: &str, cache: &Path, hub: &ModelHub, more: &str) -> String {
 
 fn keeps_its_models_in_a_volume(cache: &Path, hub: &ModelHub) {
     let yaml = encoder(&format!("docker://{ENCODER}"), cache, hub, "");
-    let first = TestFlow::up(&yaml);
+    let first = Boxed::up(&yaml);
     images::encodes(&first.url());
     drop(first);
     let asked = hub.asked();
     assert!(asked > 0, "the first start fetches the model");
 
-    let second = TestFlow::up(&yaml);
+    let second = Boxed::up(&yaml);
     images::encodes(&second.url());
     assert_eq!(hub.asked(), asked, "the second start finds it in the cache");
 }
 
-/// The containers of the encoder.
-fn containers() -> Vec<String> {
-    let label = "label=dev.flow.node=tutorial-encoder";
-    let ids = must(&["ps", "-q", "--filter", label]);
-    ids.lines().map(str::to_owned).collect()
-}
-
 fn loses_nothing_when_a_container_is_killed(folder: &Path, cache: &Path, hub: &ModelHub) {
     let yaml = encoder(&format!("docker://{ENCODER}"), cache, hub, ", replicas: 2");
-    let flow = TestFlow::up(&yaml);
+    let flow = Boxed::up(&yaml);
     flow.expect("tutorial-encoder");
-    let both = containers();
+    let running = || {
+        let up = must(&["ps", "-q"]);
+        let mut all = containers_of(flow.program().pid());
+        all.retain(|id| up.contains(id.as_str()));
+        all
+    };
+    let both = running();
     assert_eq!(both.len(), 2, "{both:?}");
 
     let texts: String = (0..DOCUMENTS)
@@ -132,7 +127,10 @@ fn loses_nothing_when_a_container_is_killed(folder: &Path, cache: &Path, hub: &M
     must(&["kill", &both[0]]);
     assert!(posting.end().success(), "{}", posting.said());
     assert_eq!(written(), DOCUMENTS);
-    eventually("there are two containers again", || containers().len() == 2);
+    eventually("there are two containers again", || {
+        let now = running();
+        now.len() == 2 && !now.contains(&both[0])
+    });
 }
 
 /// `flow hub push`, and a flow that names what it pushed.
@@ -153,7 +151,7 @@ fn is_shared_by_name(package: &Path, registry: &Registry) {
 
     let uses = "uses: 'jinaai+docker://TutorialGreeter:v1'";
     let with = format!("with: {{hub: '{}'}}", registry.hub());
-    let flow = TestFlow::up(&format!(
+    let flow = Boxed::up(&format!(
         "{with}\nexecutors: [{{name: tutorial-greeter, {uses}}}]"
     ));
     let reply = post(&flow.url(), "/greet", "world");
@@ -175,7 +173,7 @@ fn runs_transformer_torch_encoder(registry: &Registry, cache: &Path, hub: &Model
         embedding_fn_name: __call__, traversal_paths: '@r', batch_size: 32";
     let image = "'jinahub+docker://TransformerTorchEncoder/gpu'";
     let yaml = encoder(image, cache, hub, &format!(", uses_with: {{{with}}}"));
-    let flow = TestFlow::up(&format!("with: {{hub: '{}'}}\n{yaml}", registry.hub()));
+    let flow = Boxed::up(&format!("with: {{hub: '{}'}}\n{yaml}", registry.hub()));
     images::encodes(&flow.url());
 }
 

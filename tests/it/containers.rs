@@ -86,10 +86,10 @@ const ECHO: &str = "/bin/flow executor --uses echo";
 const MOODY_INSIDE: &str = "/bin/moody";
 
 /// A flow whose containers go when the test ends: it is killed then, and cannot remove them.
-struct Boxed(TestFlow);
+pub(crate) struct Boxed(TestFlow);
 
 impl Boxed {
-    fn up(yaml: &str) -> Self {
+    pub(crate) fn up(yaml: &str) -> Self {
         Self(TestFlow::up(yaml))
     }
 }
@@ -115,7 +115,7 @@ impl Drop for Boxed {
 }
 
 /// Containers whose launcher is this process.
-fn containers_of(flow: u32) -> Vec<String> {
+pub(crate) fn containers_of(flow: u32) -> Vec<String> {
     let format = "{{.ID}} {{.Label \"dev.flow.run\"}}";
     let listed = must(&[
         "ps",

@@ -210,17 +210,16 @@ fn a_credential_helper_of_dockers_is_asked() {
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let config = json!({"credHelpers": {(registry.host.as_str()): "test"}});
     let config = registry.config(&config.to_string());
-    let mut command = flow_command();
-    let path = format!(
-        "{}:{}",
-        helper.path().display(),
-        std::env::var("PATH").unwrap()
+    let flow = flow_command().get_program().to_string_lossy().into_owned();
+    let mut command = Command::new("sh");
+    let line = format!(
+        "PATH={}:$PATH exec {flow} hub list",
+        helper.path().display()
     );
     command
-        .env("PATH", path)
+        .args(["-c", &line])
         .env("FLOW_HUB", registry.hub())
-        .env("DOCKER_CONFIG", config)
-        .args(["hub", "list"]);
+        .env("DOCKER_CONFIG", config);
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(0), "{}", program.said());
 }

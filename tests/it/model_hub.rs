@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,15 +13,16 @@ const COMMIT: &str = "1110a243fdf4706b3f48f1d95db1a4f5529b4d41";
 
 /// Serves until the tests end.
 pub(crate) struct ModelHub {
-    address: SocketAddr,
+    port: u16,
     asked: Arc<AtomicUsize>,
 }
 
 impl ModelHub {
     /// Serves the files of `folder` as a model, whatever its name.
-    pub(crate) fn start(at: IpAddr, folder: &Path) -> Self {
-        let listener = TcpListener::bind((at, 0)).unwrap();
-        let address = listener.local_addr().unwrap();
+    pub(crate) fn start(folder: &Path) -> Self {
+        // Containers come over a network of their own.
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
         let asked: Arc<AtomicUsize> = Arc::default();
         let (folder, counted) = (folder.to_owned(), Arc::clone(&asked));
         thread::spawn(move || {
@@ -32,12 +33,12 @@ impl ModelHub {
                 thread::spawn(move || drop(answer(&stream, &folder)));
             }
         });
-        Self { address, asked }
+        Self { port, asked }
     }
 
-    /// For HF_ENDPOINT.
+    /// For HF_ENDPOINT in a container.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://host.docker.internal:{}", self.port)
     }
 
     /// How many questions there were.

@@ -30,6 +30,8 @@ pub(super) fn of(folder: &Path, placed: Option<&Placed>) -> anyhow::Result<Vec<u
     // Neither whose files they are nor when they were written makes another image.
     tar.mode(HeaderMode::Deterministic);
     tar.follow_symlinks(false);
+    // Engines know no files with holes.
+    tar.sparse(false);
     let mut names = Vec::new();
     let packed = add(&mut tar, folder, &mut names, &ignore)
         .and_then(|()| placed.map_or(Ok(()), |it| place(&mut tar, it)))
