@@ -113,7 +113,7 @@ pub(crate) fn build_target(folder: &Path, target: &str, image: &str, arguments: 
 }
 
 /// The program without what debuggers want, as it is in a release; whole where there is no `strip`.
-fn strip(to: &Path) {
+pub(crate) fn strip(to: &Path) {
     let program = flow_command().get_program().to_owned();
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(to).arg(&program);

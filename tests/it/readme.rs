@@ -10,11 +10,17 @@ use std::process::Command;
 
 use flow_tests::{Flavour, Program, flow_command};
 
+use crate::docker;
+use crate::registry::Registry;
+
 /// The two commands at the top: the first is `flow up` with a build before it, the second runs this test.
 const TOP: &[&str] = &[
     "cargo run --release -- up flows/encode.yml",
     "cargo xtask test",
 ];
+
+/// Commands that need a Docker engine.
+const NEEDS_ENGINE: &[&str] = &["docker ", "flow hub "];
 
 /// Processes that serve until they are ended.
 const SERVING: &[&str] = &["flow up ", "flow gateway ", "flow executor --uses echo "];
@@ -92,6 +98,8 @@ fn line_shows(pattern: &str, line: &str) -> bool {
 struct Reader {
     folder: tempfile::TempDir,
     serving: Vec<Program>,
+    /// None: there is no engine, and nothing is tried that needs one.
+    registry: Option<Registry>,
 }
 
 impl Reader {
@@ -101,21 +109,39 @@ impl Reader {
         fs::create_dir(folder.path().join("bin")).unwrap();
         std::os::unix::fs::symlink(program, folder.path().join("bin/flow")).unwrap();
         std::os::unix::fs::symlink(root().join("flows"), folder.path().join("flows")).unwrap();
+        let registry = Registry::open();
+        if registry.is_some() {
+            checkout(folder.path());
+        }
         Self {
             folder,
             serving: Vec::new(),
+            registry,
         }
+    }
+
+    /// Whether the commands of a block can be tried.
+    fn can_run(&self, commands: &[(String, Vec<String>)]) -> bool {
+        let needs = |line: &str| NEEDS_ENGINE.iter().any(|it| line.starts_with(it));
+        self.registry.is_some() || !commands.iter().any(|(line, _)| needs(line))
     }
 
     fn shell(&self, line: &str) -> Command {
         let bin = self.folder.path().join("bin");
         let mut command = Command::new("bash");
+        // A base is made here and not pulled.
+        let base = format!("docker build --build-arg BASE={} ", docker::BASE);
+        let line = line.replace("docker build ", &base);
         // What a reader sees is both streams in one.
         let line = format!("export PATH={}:$PATH; exec 2>&1; {line}", bin.display());
         command
             .args(["-c", &line])
             .current_dir(self.folder.path())
-            .env("XDG_STATE_HOME", self.folder.path().join("state"));
+            .env("XDG_STATE_HOME", self.folder.path().join("state"))
+            .env("DOCKER_BUILDKIT", "0");
+        if let Some(registry) = &self.registry {
+            command.env("FLOW_HUB", registry.hub());
+        }
         command
     }
 
@@ -173,6 +199,25 @@ impl Reader {
     }
 }
 
+/// What a reader's checkout has for images, after a build.
+fn checkout(folder: &Path) {
+    docker::make_base(&folder.join("base"));
+    fs::create_dir_all(folder.join("target/release")).unwrap();
+    docker::strip(&folder.join("target/release/flow"));
+    fs::create_dir(folder.join("docker")).unwrap();
+    for file in ["docker/Dockerfile", ".dockerignore"] {
+        fs::copy(root().join(file), folder.join(file)).unwrap();
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // Still there only where a command failed.
+        let mut left = self.shell("docker rm -f encoder");
+        drop(left.output());
+    }
+}
+
 #[test]
 fn every_command_of_the_readme_does_what_it_says() {
     let text = fs::read_to_string(root().join("README.md")).unwrap();
@@ -184,9 +229,11 @@ fn every_command_of_the_readme_does_what_it_says() {
                 assert!(TOP.contains(&command), "`{command}` is not run by any test");
             }),
             "console" => {
-                commands(&block)
-                    .iter()
-                    .for_each(|(line, printed)| reader.run(line, printed));
+                let commands = commands(&block);
+                if reader.can_run(&commands) {
+                    let each = commands.iter();
+                    each.for_each(|(line, printed)| reader.run(line, printed));
+                }
             }
             "yaml" => reader.check_flow(&block),
             "python" => reader.run_python(&block),
