@@ -1,6 +1,7 @@
 //! The main job: `flow up flows/encode.yml`, and stock clients get vectors.
 
 use flow_core::{Deadline, Document, DocumentArray};
+use flow_kernels::{BackEnd, Format, InstructionSet};
 use flow_proto::Envelope;
 use flow_tests::{Flavour, Program, TestFlow, client, flow_command, flow_file, python, texts};
 use serde_json::Value;
@@ -66,6 +67,34 @@ async fn a_document_without_text_passes_unchanged_beside_one_with() {
     let back = DocumentArray::decode(&reply.data.unwrap()).unwrap();
     assert_eq!(back[0].encode(), sent);
     assert_eq!(back[1].embedding().unwrap().shape(), [384]);
+}
+
+/// The vector of one text, computed with these instructions at most, as the environment asks for.
+async fn vector_by(set: InstructionSet) -> Vec<f32> {
+    let flow = TestFlow::up(&format!(
+        "executors: [{{name: encoder, uses: sentence-encoder, env: {{FLOW_CPU_BACKEND: {set}}}}}]"
+    ));
+    let said = flow.program().line("encoder@");
+    let used = BackEnd::choose(Format::F32, Some(set)).unwrap().back_end();
+    for fact in [format!("back_end {used}"), "precision f32".to_owned()] {
+        assert!(said.contains(&fact), "no `{fact}` in `{said}`");
+    }
+    let request = texts("/encode", &["Which instructions were these?"]);
+    let client = client(&flow).await;
+    let reply = client.single(request, Deadline::NEVER).await.unwrap();
+    let back = DocumentArray::decode(&reply.data.unwrap()).unwrap();
+    back[0].embedding().unwrap().to_f32().unwrap()
+}
+
+#[tokio::test]
+async fn every_back_end_says_its_name_at_the_start_and_gives_the_same_vectors() {
+    let mut sets = InstructionSet::here();
+    let first = vector_by(sets.next().unwrap()).await;
+    for set in sets {
+        for (got, wanted) in vector_by(set).await.iter().zip(&first) {
+            assert!((got - wanted).abs() < 1e-6, "{set}: {got}, wanted {wanted}");
+        }
+    }
 }
 
 /// A flow with one option of the encoder's set to what cannot be.

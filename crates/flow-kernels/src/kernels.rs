@@ -40,14 +40,23 @@ impl Kernels {
         self.format
     }
 
-    /// Packs weights for this back end; see [`Packed::new`].
+    /// Packs weights for this back end. They stand as PyTorch keeps a linear layer: output after output, each
+    /// with its `inputs` weights.
     ///
     /// # Panics
     ///
     /// If `weights` are no whole number of outputs.
     #[must_use]
     pub fn pack(&self, weights: &[f32], inputs: usize) -> Packed {
-        Packed::new(weights, inputs, self.format)
+        Packed::new(weights, inputs, (self.format, self.columns()))
+    }
+
+    /// How many columns of weights a tile reads side by side.
+    pub(crate) fn columns(&self) -> usize {
+        match self.format {
+            Format::F32 => self.table.exact_columns,
+            Format::Bf16 => self.table.rounded_columns,
+        }
     }
 
     /// Adds `added` to `values`, and normalises each row: mean 0, variance 1, then `scale` and `shift`.

@@ -6,13 +6,14 @@ use crate::tile::PANEL;
 
 /// A weight matrix, packed.
 ///
-/// A panel is [`PANEL`] outputs. Within it lies step after step: the weights of all its outputs for one
-/// input (32-bit floats), or for two inputs, output by output (bf16). The last panel is filled up with
-/// zeros, and so is an odd last input.
+/// A panel is [`PANEL`] outputs, as one block or two: as many columns as the back end reads side by side.
+/// Within a block lies step after step: the weights of all its outputs for one input (32-bit floats), or for
+/// two inputs, output by output (bf16). The last panel is filled up with zeros, and so is an odd last input.
 #[derive(Debug, Clone)]
 pub struct Packed {
     inputs: usize,
     outputs: usize,
+    columns: usize,
     panels: Panels,
 }
 
@@ -23,26 +24,21 @@ enum Panels {
 }
 
 impl Packed {
-    /// Packs `weights`, which stand as PyTorch keeps a linear layer: output after output, each with its
-    /// `inputs` weights.
-    ///
-    /// # Panics
-    ///
-    /// If `weights` are no whole number of outputs.
-    #[must_use]
-    pub fn new(weights: &[f32], inputs: usize, format: Format) -> Self {
+    /// See [`crate::Kernels::pack`]; `columns` are read side by side.
+    pub(crate) fn new(weights: &[f32], inputs: usize, (format, columns): (Format, usize)) -> Self {
         assert!(
             inputs > 0 && weights.len().is_multiple_of(inputs),
             "whole outputs"
         );
         let outputs = weights.len() / inputs;
         let panels = match format {
-            Format::F32 => Panels::F32(pack(weights, inputs, 1, |value| value)),
-            Format::Bf16 => Panels::Bf16(pack(weights, inputs, 2, bf16::round)),
+            Format::F32 => Panels::F32(pack(weights, inputs, (1, columns), |value| value)),
+            Format::Bf16 => Panels::Bf16(pack(weights, inputs, (2, columns), bf16::round)),
         };
         Self {
             inputs,
             outputs,
+            columns,
             panels,
         }
     }
@@ -63,6 +59,11 @@ impl Packed {
     #[must_use]
     pub fn panels(&self) -> usize {
         self.outputs.div_ceil(PANEL)
+    }
+
+    /// How many columns stand side by side.
+    pub(crate) fn columns(&self) -> usize {
+        self.columns
     }
 
     /// Bytes of memory.
@@ -102,21 +103,22 @@ impl Packed {
     }
 }
 
-/// Panels whose steps are `step` inputs long.
+/// Panels whose steps are `step` inputs long, in blocks of so many columns.
 fn pack<T: Copy + Default>(
     weights: &[f32],
     inputs: usize,
-    step: usize,
+    (step, columns): (usize, usize),
     convert: impl Fn(f32) -> T,
 ) -> Vec<T> {
     let steps = inputs.div_ceil(step);
     let panels = (weights.len() / inputs).div_ceil(PANEL);
     let mut packed = vec![T::default(); panels * steps * step * PANEL];
     for (output, row) in weights.chunks_exact(inputs).enumerate() {
-        let panel = &mut packed[output / PANEL * steps * step * PANEL..];
+        // Panels are whole numbers of blocks.
+        let block = &mut packed[output / columns * steps * step * columns..];
         for (input, &weight) in row.iter().enumerate() {
-            let at = (input / step * PANEL + output % PANEL) * step + input % step;
-            panel[at] = convert(weight);
+            let at = (input / step * columns + output % columns) * step + input % step;
+            block[at] = convert(weight);
         }
     }
     packed
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn a_panel_holds_its_outputs_input_by_input() {
         let weights: Vec<f32> = (0..33 * 3).map(|value| value as f32).collect();
-        let packed = Packed::new(&weights, 3, Format::F32);
+        let packed = Packed::new(&weights, 3, (Format::F32, PANEL));
         assert_eq!(
             (packed.inputs(), packed.outputs(), packed.panels()),
             (3, 33, 2)
@@ -146,9 +148,20 @@ mod tests {
     }
 
     #[test]
+    fn a_panel_of_two_blocks_holds_one_after_the_other() {
+        let weights: Vec<f32> = (0..33 * 3).map(|value| value as f32).collect();
+        let packed = Packed::new(&weights, 3, (Format::F32, PANEL / 2));
+        let first = packed.exact(0).unwrap();
+        // Outputs 0 and 1 for input 0, output 0 for input 1; then output 16 for both.
+        assert_eq!((first[0], first[1], first[16]), (0.0, 3.0, 1.0));
+        assert_eq!((first[48], first[64]), (48.0, 49.0));
+        assert_eq!(packed.exact(1).unwrap()[0], 96.0);
+    }
+
+    #[test]
     fn a_panel_of_bf16_holds_pairs_and_fills_up_the_last_with_zero() {
         let weights: Vec<f32> = (0..2 * 3).map(|value| value as f32).collect();
-        let packed = Packed::new(&weights, 3, Format::Bf16);
+        let packed = Packed::new(&weights, 3, (Format::Bf16, PANEL));
         let panel: Vec<f32> = packed
             .rounded(0)
             .unwrap()

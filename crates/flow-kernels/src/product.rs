@@ -75,6 +75,11 @@ impl Kernels {
     ) {
         let weights = &product.weights;
         assert_eq!(states.width, weights.inputs(), "values of a state");
+        assert_eq!(
+            weights.columns(),
+            self.columns(),
+            "packed for another back end"
+        );
         assert_eq!(states.count, out.count, "rows");
         assert!(panels.end <= weights.panels(), "panels");
         assert!(panels.len() <= out.width.div_ceil(PANEL), "columns");
@@ -83,37 +88,42 @@ impl Kernels {
             Format::Bf16 => (2, self.table().rounded_rows),
         };
         let block = (BLOCK_BYTES / (value_bytes * states.stride)).max(tile_rows);
+        let mut scratch = [0.0; ROWS_MAX * PANEL];
         for block in pieces(0..states.count, block) {
             for (column, panel) in panels.clone().enumerate() {
                 for rows in pieces(block.clone(), tile_rows) {
-                    self.product_tile(product, (panel, column * PANEL), &states, (rows, out));
+                    let at = rows.start * out.stride + column * PANEL;
+                    // Whoever keeps 32-bit floats gets them without a detour.
+                    let (c, c_stride) = if out.exact.is_empty() {
+                        (&mut scratch[..], PANEL)
+                    } else {
+                        (&mut out.exact[at..], out.stride)
+                    };
+                    self.multiply(product, panel, &states, (&rows, c, c_stride));
+                    let keeps = !out.rounded.is_empty();
+                    let rounded = keeps.then(|| (&mut out.rounded[at..], out.stride));
+                    self.finish(product.activation, (rows.len(), c, c_stride), rounded);
                 }
             }
         }
         (self.table().done)();
     }
 
-    fn product_tile(
+    /// What follows the sums of a tile.
+    fn finish(
         &self,
-        product: &Product,
-        (panel, column): (usize, usize),
-        states: &Rows<'_>,
-        (rows, out): (Range<usize>, &mut RowsMut<'_>),
+        activation: Activation,
+        (rows, c, c_stride): (usize, &mut [f32], usize),
+        mut rounded: Option<(&mut [u16], usize)>,
     ) {
-        let at = rows.start * out.stride + column;
-        let mut scratch = [0.0; ROWS_MAX * PANEL];
-        // Whoever keeps 32-bit floats gets them without a detour.
-        let (c, c_stride) = if out.exact.is_empty() {
-            (&mut scratch[..], PANEL)
-        } else {
-            (&mut out.exact[at..], out.stride)
-        };
-        self.multiply(product, panel, states, (&rows, c, c_stride));
-        for row in 0..rows.len() {
+        if activation == Activation::None && rounded.is_none() {
+            return;
+        }
+        for row in 0..rows {
             let values = &mut c[row * c_stride..][..PANEL];
-            self.activate(product.activation, values);
-            if !out.rounded.is_empty() {
-                self.round(values, &mut out.rounded[at + row * out.stride..][..PANEL]);
+            self.activate(activation, values);
+            if let Some((rounded, stride)) = &mut rounded {
+                self.round(values, &mut rounded[row * *stride..][..PANEL]);
             }
         }
     }
@@ -127,6 +137,15 @@ impl Kernels {
     ) {
         let start = rows.start * states.stride;
         let bias = &product.bias[panel];
+        let columns = product.weights.columns();
+        // Where the second half of a panel begins: in the same row, or behind those of the first.
+        let half = |k| {
+            if columns == PANEL {
+                PANEL / 2
+            } else {
+                k * columns
+            }
+        };
         if let Some(b) = product.weights.exact(panel) {
             self.exact(Tile {
                 rows: rows.len(),
@@ -134,19 +153,22 @@ impl Kernels {
                 a: &states.exact[start..],
                 a_stride: states.stride,
                 b,
-                b_stride: PANEL,
+                b_stride: columns,
+                b_half: half(product.weights.inputs()),
                 c,
                 c_stride,
                 bias,
             });
         } else if let Some(b) = product.weights.rounded(panel) {
+            let k = product.weights.inputs().div_ceil(2);
             self.rounded(Tile {
                 rows: rows.len(),
-                k: product.weights.inputs().div_ceil(2),
+                k,
                 a: &states.rounded[start..],
                 a_stride: states.stride,
                 b,
-                b_stride: 2 * PANEL,
+                b_stride: 2 * columns,
+                b_half: 2 * half(k),
                 c,
                 c_stride,
                 bias,

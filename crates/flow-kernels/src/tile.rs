@@ -9,7 +9,8 @@ pub(crate) const ROWS_MAX: usize = 32;
 /// `c = a · b + bias` for a few rows.
 ///
 /// `k` counts steps: values of a row of `a` for 32-bit floats, pairs of values for bf16. A row of `b` is
-/// one step: [`PANEL`] values, or as many pairs.
+/// one step: [`PANEL`] values, or as many pairs. Its second half begins `b_half` after the first: right behind
+/// it, or behind the first halves of all rows, where the back end has its weights packed so.
 pub(crate) struct Tile<'a, T> {
     pub(crate) rows: usize,
     pub(crate) k: usize,
@@ -17,6 +18,7 @@ pub(crate) struct Tile<'a, T> {
     pub(crate) a_stride: usize,
     pub(crate) b: &'a [T],
     pub(crate) b_stride: usize,
+    pub(crate) b_half: usize,
     pub(crate) c: &'a mut [f32],
     pub(crate) c_stride: usize,
     pub(crate) bias: &'a [f32; PANEL],
@@ -44,10 +46,10 @@ impl<T> Tile<'_, T> {
         assert!(self.rows >= 1 && self.rows <= rows_max, "rows of a tile");
         let last = self.rows - 1;
         assert!(self.a.len() >= last * self.a_stride + self.k * step, "a");
-        assert!(
-            self.k == 0 || self.b.len() >= (self.k - 1) * self.b_stride + PANEL * step,
-            "b"
-        );
+        let half = PANEL / 2 * step;
+        assert!(self.b_half >= half, "halves of b");
+        let length = |k: usize| (k - 1) * self.b_stride + self.b_half + half;
+        assert!(self.k == 0 || self.b.len() >= length(self.k), "b");
         assert!(self.c.len() >= last * self.c_stride + PANEL, "c");
     }
 }

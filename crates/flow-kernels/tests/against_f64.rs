@@ -2,7 +2,7 @@
 
 use flow_kernels::{
     Activation, Activations, Attention, AttentionScratch, BackEnd, Distances, Format, Keeps,
-    Kernels, PANEL, Packed, Product,
+    Kernels, PANEL, Product,
 };
 
 /// Around the sizes of registers, tiles and panels.
@@ -242,7 +242,10 @@ fn attention_of_odd_shapes_is_right() {
 #[test]
 fn weights_in_bf16_take_half_the_memory() {
     let weights = vec![0.5; 384 * 1536];
-    let packed = |format| Packed::new(&weights, 384, format).bytes();
+    let packed = |format| {
+        let kernels = BackEnd::choose(format, None).unwrap();
+        kernels.pack(&weights, 384).bytes()
+    };
     assert_eq!(packed(Format::F32), 384 * 1536 * 4);
     assert_eq!(packed(Format::Bf16), 384 * 1536 * 2);
 }

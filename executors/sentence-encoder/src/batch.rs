@@ -1,8 +1,8 @@
 //! Decides which texts go through the model together.
 //!
-//! Only decides: lengths in, chunks out. Texts are taken by length, longest first, so that texts of a
-//! chunk are about as long as each other: then next to nothing is computed for padding, and the last
-//! chunks to run are short ones, so that all lanes finish at about the same time.
+//! Only decides: lengths in, chunks out. Texts are taken by length, longest first, so that the last chunks to
+//! run are short ones, and all lanes finish at about the same time. Where an engine pads, texts of a chunk
+//! are about as long as each other: then next to nothing is computed for padding.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -10,12 +10,14 @@ use std::ops::Range;
 /// How large a chunk may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Tokens with padding.
+    /// Tokens, with padding where the engine pads.
     pub tokens_max: NonZeroUsize,
     /// Texts.
     pub texts_max: NonZeroUsize,
     /// How many chunks can run at once. There are at least so many, if there are so many texts.
     pub lanes: NonZeroUsize,
+    /// Whether each text of a chunk costs as much as the longest.
+    pub pads: bool,
 }
 
 /// Texts in the order in which they run, cut into chunks.
@@ -68,12 +70,17 @@ impl Chunk {
 
     /// Whether a text of this length belongs here; none is longer than those before.
     fn has_room(&self, length: usize, limits: Limits, share: usize) -> bool {
-        let texts = self.texts + 1;
-        // Up to an eighth of padding costs less than another pass through the layers.
-        length * 8 >= self.longest * 7
+        let (texts, tokens) = (self.texts + 1, self.tokens + length);
+        let (is_alike, cost) = if limits.pads {
+            // Up to an eighth of padding costs less than another pass through the layers.
+            (length * 8 >= self.longest * 7, texts * self.longest)
+        } else {
+            (true, tokens)
+        };
+        is_alike
             && texts <= limits.texts_max.get()
-            && texts * self.longest <= limits.tokens_max.get()
-            && self.tokens + length <= share
+            && cost <= limits.tokens_max.get()
+            && tokens <= share
     }
 
     fn add(&mut self, length: usize) {
@@ -96,6 +103,14 @@ mod tests {
             tokens_max: number(tokens_max),
             texts_max: number(64),
             lanes: number(lanes),
+            pads: true,
+        }
+    }
+
+    fn without_padding(limits: Limits) -> Limits {
+        Limits {
+            pads: false,
+            ..limits
         }
     }
 
@@ -129,6 +144,13 @@ mod tests {
     #[test]
     fn lengths_that_differ_much_do_not_share_a_chunk() {
         check(&[80, 70, 69], limits(1000, 1), &[&[80, 70], &[69]]);
+    }
+
+    #[test]
+    fn where_nothing_is_padded_any_lengths_share_a_chunk() {
+        let limits = without_padding(limits(1000, 1));
+        check(&[80, 70, 69, 3], limits, &[&[80, 70, 69, 3]]);
+        check(&[800, 150, 50, 1], limits, &[&[800, 150, 50], &[1]]);
     }
 
     #[test]

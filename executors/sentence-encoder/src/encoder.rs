@@ -1,14 +1,12 @@
 //! From texts to vectors: tokens, chunks, the model, pooling, and everything back in its place.
 //!
-//! Many texts are taken in windows. While the model works on one, a thread tokenizes the next, so that
-//! the model never waits for tokens; at most [`WINDOWS_AHEAD`] windows wait. A few texts, which is what a
-//! request brings, go through in one window and need no thread.
+//! Many texts are taken in windows. While a window is encoded, the next is tokenized, by the same threads:
+//! small pieces of that work are what a thread does that has no other, so the model never waits for tokens and
+//! no thread is too many. A few texts, which is what a request brings, go through in one window.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread;
 
 use flow_kernels::{BackEnd, Format, InstructionSet, Kernels, NoBackEnd};
 
@@ -24,8 +22,8 @@ use crate::tokenize::{Reading, TokenizeError, Tokenizer};
 
 /// Texts that are sorted by length together: enough to find company of their own length.
 const WINDOW_TEXTS: usize = 1024;
-/// Tokenized windows that may wait for the model. One keeps it busy, more would only take memory.
-const WINDOWS_AHEAD: usize = 1;
+/// Texts that are tokenized at once: a fraction of a millisecond.
+const PIECE_TEXTS: usize = 16;
 
 /// A loaded model with all that is needed to use it.
 #[derive(Debug)]
@@ -45,6 +43,20 @@ pub struct Encoder {
 pub struct Vectors {
     values: Vec<f32>,
     width: usize,
+}
+
+/// What a lane can do.
+enum Work<'a, T> {
+    /// These of a window's texts, longest first.
+    Encode(Range<usize>),
+    /// A piece of the next window, and its number.
+    Tokenize(usize, &'a [T]),
+}
+
+/// What came of it.
+enum Done {
+    Vectors(Range<usize>, Vec<f32>),
+    Ids(usize, Vec<Vec<u32>>),
 }
 
 /// Why a folder did not become an encoder.
@@ -163,6 +175,7 @@ impl Encoder {
                 tokens_max: with.batch_tokens,
                 texts_max: with.batch_size,
                 lanes,
+                pads: matches!(compute, Compute::Candle),
             },
             max_length,
         })
@@ -178,6 +191,12 @@ impl Encoder {
     #[must_use]
     pub fn kernels(&self) -> Option<Kernels> {
         self.model.kernels()
+    }
+
+    /// Bytes of the model's weights, if our own kernels keep them.
+    #[must_use]
+    pub fn weight_bytes(&self) -> Option<usize> {
+        self.model.weight_bytes()
     }
 
     /// How many threads compute.
@@ -201,7 +220,7 @@ impl Encoder {
         &self,
         texts: &[T],
     ) -> Result<Vec<usize>, EncodeError> {
-        let ids = self.tokenizer.encode(texts)?;
+        let ids = self.tokenize(texts, self.limits)?;
         Ok(ids.iter().map(Vec::len).collect())
     }
 
@@ -227,10 +246,11 @@ impl Encoder {
             ..self.limits
         };
         let mut values = vec![0.0; texts.len() * self.width];
-        if texts.len() <= WINDOW_TEXTS {
-            self.encode_window(&self.tokenizer.encode(texts)?, limits, &mut values)?;
-        } else {
-            self.encode_windows(texts, limits, &mut values)?;
+        let mut windows = texts.chunks(WINDOW_TEXTS);
+        let mut ids = self.tokenize(windows.next().unwrap_or_default(), limits)?;
+        for place in values.chunks_mut(WINDOW_TEXTS * self.width) {
+            let next = windows.next().unwrap_or_default();
+            ids = self.encode_window(&ids, next, limits, place)?;
         }
         Ok(Vectors {
             values,
@@ -238,67 +258,72 @@ impl Encoder {
         })
     }
 
-    fn encode_windows<T: AsRef<str> + Sync>(
+    /// The ids of each text.
+    fn tokenize<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
         limits: Limits,
-        values: &mut [f32],
-    ) -> Result<(), EncodeError> {
-        let (windows, tokenized) = sync_channel(WINDOWS_AHEAD);
-        thread::scope(|scope| {
-            scope.spawn(|| self.tokenize_windows(texts, windows));
-            for place in values.chunks_mut(WINDOW_TEXTS * self.width) {
-                // The sender lives until the last window is sent, or until one fails, which is sent too.
-                let Ok(window) = tokenized.recv() else { break };
-                self.encode_window(&window?, limits, place)?;
-            }
-            // Whoever leaves early drops the receiver, and the tokenizing thread stops at its next send.
-            drop(tokenized);
-            Ok(())
-        })
-    }
-
-    #[allow(
-        clippy::needless_pass_by_value,
-        reason = "dropping the sender ends the stream of windows"
-    )]
-    fn tokenize_windows<T: AsRef<str>>(&self, texts: &[T], windows: SyncSender<TokenWindow>) {
-        for window in texts.chunks(WINDOW_TEXTS) {
-            if windows.send(self.tokenizer.encode(window)).is_err() {
-                return;
-            }
+    ) -> Result<Vec<Vec<u32>>, EncodeError> {
+        if texts.len() <= PIECE_TEXTS {
+            // Waking the lanes would take longer.
+            return Ok(self.tokenizer.encode(texts)?);
         }
+        self.encode_window(&[], texts, limits, &mut [])
     }
 
-    fn encode_window(
+    /// Encodes a window, and tokenizes the next, whose ids it returns.
+    fn encode_window<T: AsRef<str> + Sync>(
         &self,
         texts: &[Vec<u32>],
+        next: &[T],
         limits: Limits,
         values: &mut [f32],
-    ) -> Result<(), EncodeError> {
+    ) -> Result<Vec<Vec<u32>>, EncodeError> {
         if let [_] = texts {
             let batch = self.batch(&[0], texts);
             let states = self.model.forward_on_all(&batch, &self.lanes)?;
             values.copy_from_slice(&self.vectors(&batch, &states));
-            return Ok(());
+            return self.tokenize(next, limits);
         }
         let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
         let plan = plan(&lengths, limits);
-        let work = |chunk: &Range<usize>| {
-            let numbers = &plan.order[chunk.clone()];
-            self.encode_chunk(numbers, texts)
-                .map(|vectors| (chunk.clone(), vectors))
-        };
-        for done in self.lanes.run(&plan.chunks, work) {
-            let (chunk, vectors) = done?;
-            for (&text, vector) in plan.order[chunk]
-                .iter()
-                .zip(vectors.chunks_exact(self.width))
-            {
-                values[text * self.width..][..self.width].copy_from_slice(vector);
+        let chunks = plan.chunks.iter().cloned().map(Work::Encode);
+        let pieces = next.chunks(PIECE_TEXTS).enumerate();
+        let pieces = pieces.map(|(number, texts)| Work::Tokenize(number, texts));
+        let work: Vec<Work<'_, T>> = chunks.chain(pieces).collect();
+        let mut ids = vec![Vec::new(); next.len()];
+        let run = |work: &Work<'_, T>| self.work(work, &plan.order, texts);
+        for done in self.lanes.run(&work, run) {
+            match done? {
+                Done::Vectors(chunk, vectors) => {
+                    let vectors = vectors.chunks_exact(self.width);
+                    for (&text, vector) in plan.order[chunk].iter().zip(vectors) {
+                        values[text * self.width..][..self.width].copy_from_slice(vector);
+                    }
+                }
+                Done::Ids(number, piece) => {
+                    for (place, text) in ids[number * PIECE_TEXTS..].iter_mut().zip(piece) {
+                        *place = text;
+                    }
+                }
             }
         }
-        Ok(())
+        Ok(ids)
+    }
+
+    fn work<T: AsRef<str>>(
+        &self,
+        work: &Work<'_, T>,
+        order: &[usize],
+        texts: &[Vec<u32>],
+    ) -> Result<Done, EncodeError> {
+        match work {
+            Work::Encode(chunk) => {
+                let vectors = self.encode_chunk(&order[chunk.clone()], texts)?;
+                Ok(Done::Vectors(chunk.clone(), vectors))
+            }
+            Work::Tokenize(number, texts) => Ok(Done::Ids(*number, self.tokenizer.encode(texts)?)),
+        }
     }
 
     /// The vectors of the texts with these numbers, one after the other.
@@ -348,9 +373,6 @@ impl Encoder {
         vector
     }
 }
-
-/// The ids of a window's texts, or why there are none.
-type TokenWindow = Result<Vec<Vec<u32>>, TokenizeError>;
 
 /// What the options ask to compute with.
 fn compute(with: &With) -> Result<Compute, EncoderError> {

@@ -3,6 +3,7 @@
 //! What a text becomes must not depend on what is beside it, so there is no padding here. Truncation
 //! is the tokenizer's own, at the model's length, with the special tokens kept.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use tokenizers::{PostProcessor, TruncationParams};
@@ -96,7 +97,7 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// The ids of each text. Works on all cores if there are many.
+    /// The ids of each text, one after another on this thread.
     ///
     /// # Errors
     ///
@@ -105,15 +106,13 @@ impl Tokenizer {
         &self,
         texts: &[T],
     ) -> Result<Vec<Vec<u32>>, TokenizeError> {
-        let inputs: Vec<String> = texts.iter().map(|text| self.input(text.as_ref())).collect();
-        let encodings = self
-            .inner
-            .encode_batch_fast(inputs, true)
-            .map_err(TokenizeError::Failed)?;
-        Ok(encodings
-            .iter()
-            .map(|encoding| encoding.get_ids().to_vec())
-            .collect())
+        texts.iter().map(|text| self.ids(text.as_ref())).collect()
+    }
+
+    fn ids(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
+        let encoding = self.inner.encode_fast(self.input(text), true);
+        let encoding = encoding.map_err(TokenizeError::Failed)?;
+        Ok(encoding.get_ids().to_vec())
     }
 
     /// How many tokens of each text are the prompt's: special ones before it count, those after not.
@@ -131,10 +130,13 @@ impl Tokenizer {
             .unwrap_or(0)
     }
 
-    fn input(&self, text: &str) -> String {
-        let text = [&self.prompt, text].concat();
+    fn input<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let text = match self.prompt.as_str() {
+            "" => Cow::Borrowed(text),
+            prompt => Cow::Owned([prompt, text].concat()),
+        };
         if self.lower_case {
-            text.to_lowercase()
+            Cow::Owned(text.to_lowercase())
         } else {
             text
         }

@@ -17,10 +17,18 @@ const CORPORA: [&str; 3] = ["tutorial", "mixed", "long"];
 const TEXTS: usize = 2048;
 
 const FLOW_F32: &str = "flow f32";
+const FLOW_ONE: &str = "flow f32, one thread";
 const FLOW_BF16: &str = "flow bf16";
 const ST_F32: &str = "sentence-transformers fp32";
 const ST_BF16: &str = "sentence-transformers bf16";
 const ONNX_F32: &str = "ONNX Runtime fp32";
+
+/// The options of each of ours.
+const OURS: [(&str, &[&str]); 3] = [
+    (FLOW_F32, &["--precision", "f32"]),
+    (FLOW_ONE, &["--precision", "f32", "--threads", "1"]),
+    (FLOW_BF16, &["--precision", "bf16"]),
+];
 
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     let python = setup::interpreter("torch");
@@ -29,15 +37,16 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
             "encoder · no peers: `cargo xtask setup --only model --only torch` installs them"
         );
     }
-    let mut table = Table::new([FLOW_F32, FLOW_BF16, ST_F32, ST_BF16, ONNX_F32], "texts/s");
+    let systems = [FLOW_F32, FLOW_ONE, FLOW_BF16, ST_F32, ST_BF16, ONNX_F32];
+    let mut table = Table::new(systems, "texts/s");
     let mut lines = String::new();
     for corpus in CORPORA {
         let texts = report.scratch(&format!("{corpus}.jsonl"));
         write_texts(corpus, &texts)?;
         for round in 0..bench.rounds {
             if bench.has(System::Flow) {
-                for (name, precision) in [(FLOW_F32, "f32"), (FLOW_BF16, "bf16")] {
-                    let line = flow(&texts, precision)?;
+                for (name, options) in OURS {
+                    let line = flow(&texts, options)?;
                     table.add(corpus, name, rate(&line)?);
                     lines += &format!("{corpus} · {name} · round {round}: {line}\n");
                 }
@@ -61,16 +70,11 @@ fn write_texts(corpus: &str, path: &Path) -> anyhow::Result<()> {
     Ok(std::fs::write(path, some.join("\n") + "\n")?)
 }
 
-fn flow(texts: &Path, precision: &str) -> anyhow::Result<Value> {
+fn flow(texts: &Path, options: &[&str]) -> anyhow::Result<Value> {
     let mut command = ours::program("flow");
-    command.args([
-        "bench",
-        "encoder",
-        "--rounds",
-        "1",
-        "--precision",
-        precision,
-    ]);
+    command
+        .args(["bench", "encoder", "--rounds", "1"])
+        .args(options);
     command.arg("--model").arg(setup::folder().join("model"));
     let output = shell::output(command.arg("--input").arg(texts))?;
     let last = output.lines().next_back().context("it wrote nothing")?;
@@ -106,6 +110,10 @@ fn verdict(table: &Table) -> String {
             text +=
                 &format!("{corpus}: fp32 is {ratio:.2} × the best fp32 peer (the bar: 1.25).\n");
         }
+        if let Some((all, one)) = of(corpus, FLOW_F32).zip(of(corpus, FLOW_ONE)) {
+            let ratio = all / one;
+            text += &format!("{corpus}: all cores are {ratio:.2} × one (the bar on two: 1.85).\n");
+        }
         if let Some((ours, theirs)) = of(corpus, FLOW_BF16).zip(of(corpus, ST_BF16)) {
             let ratio = ours / theirs;
             text += &format!("{corpus}: bf16 is {ratio:.2} × sentence-transformers' bf16.\n");
@@ -117,6 +125,18 @@ fn verdict(table: &Table) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_verdict_tells_how_much_more_all_cores_do_than_one() {
+        let mut table = Table::new([FLOW_F32, FLOW_ONE], "texts/s");
+        table.add("long", FLOW_F32, 57.0);
+        table.add("long", FLOW_ONE, 30.0);
+        let verdict = verdict(&table);
+        assert_eq!(
+            verdict,
+            "long: all cores are 1.90 × one (the bar on two: 1.85).\n"
+        );
+    }
 
     #[test]
     fn the_verdict_compares_with_the_best_peer_of_the_same_precision() {

@@ -25,13 +25,42 @@ pub(super) fn look_for() -> anyhow::Result<()> {
 
 /// Requests answered in a second.
 pub(super) fn run(url: &str, request: &Path, count: usize) -> anyhow::Result<f64> {
+    let mut command = command(SHAPE, url, request, count);
+    parse(&shell::output(&mut command)?)
+}
+
+/// Milliseconds that each request takes, one after another.
+pub(super) fn times(
+    url: &str,
+    request: &Path,
+    count: usize,
+    log: &Path,
+) -> anyhow::Result<Vec<f64>> {
+    // It adds to what there is.
+    std::fs::write(log, "")?;
+    let mut command = command(&["-c", "1", "-m", "1", "-t", "1"], url, request, count);
+    parse(&shell::output(command.arg("--log-file").arg(log))?)?;
+    let log = std::fs::read_to_string(log).context("h2load told no times")?;
+    log.lines().map(milliseconds).collect()
+}
+
+fn command(shape: &[&str], url: &str, request: &Path, count: usize) -> Command {
     let mut command = Command::new("h2load");
-    command
-        .args(SHAPE)
-        .args(["-n", &count.to_string(), "-d"])
-        .arg(request);
+    command.args(shape);
+    command.args(["-n", &count.to_string(), "-d"]).arg(request);
     command.args(["-H", "content-type: application/grpc", "-H", "te: trailers"]);
-    parse(&shell::output(command.arg(format!("{url}/{PATH}")))?)
+    command.arg(format!("{url}/{PATH}"));
+    command
+}
+
+/// A line of its log: when the request began, its status, how many microseconds it took.
+fn milliseconds(line: &str) -> anyhow::Result<f64> {
+    let field = line
+        .split('\t')
+        .nth(2)
+        .and_then(|it| it.parse::<f64>().ok());
+    let microseconds = field.with_context(|| format!("`{line}` tells no time"))?;
+    Ok(microseconds / 1e3)
 }
 
 fn parse(output: &str) -> anyhow::Result<f64> {
@@ -75,6 +104,13 @@ status codes: 300 2xx, 0 3xx, 0 4xx, 0 5xx
     #[test]
     fn the_rate_is_read() {
         assert_eq!(parse(OUTPUT).expect("a rate"), 28_697.92);
+    }
+
+    #[test]
+    fn a_line_of_the_log_ends_with_microseconds() {
+        let time = milliseconds("1795273510123456\t200\t3250").expect("a time");
+        assert_eq!(time, 3.25);
+        assert!(milliseconds("1795273510123456\t200").is_err());
     }
 
     #[test]

@@ -15,8 +15,10 @@ mod memory;
 mod nodes;
 mod ours;
 mod process;
+mod products;
 mod report;
 mod request;
+mod single;
 mod start;
 mod tutorial;
 
@@ -54,6 +56,10 @@ enum Subject {
     Nodes,
     /// Texts per second of the encoder alone, beside sentence-transformers and ONNX Runtime.
     Encoder,
+    /// Matrix products on one core, beside those of libraries.
+    Products,
+    /// How long one short text takes: in the engine, and through a flow.
+    Single,
     /// Resident memory, idle and after load.
     Memory,
     /// From `flow up` to ready.
@@ -83,6 +89,8 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Tutorial, tutorial::measure),
     (Subject::Nodes, nodes::measure),
     (Subject::Encoder, encoder::measure),
+    (Subject::Products, products::measure),
+    (Subject::Single, single::measure),
     (Subject::Memory, memory::measure),
     (Subject::Start, start::measure),
     (Subject::Chaos, chaos::measure),

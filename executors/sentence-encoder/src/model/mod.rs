@@ -143,6 +143,15 @@ impl Model {
         }
     }
 
+    /// Bytes of the weights, if our own kernels keep them.
+    #[must_use]
+    pub fn weight_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Flow(engine) => Some(engine.weight_bytes()),
+            Self::Candle(_) => None,
+        }
+    }
+
     /// The states of all tokens after the last layer, computed on this thread.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod executor;
 mod families;
 mod fidelity;
 mod made_up;
+mod memory;
 mod sources;
 
 use std::num::NonZeroUsize;

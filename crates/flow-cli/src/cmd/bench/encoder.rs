@@ -96,6 +96,7 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
         "precision": precision,
         "threads": encoder.threads(),
         "cosine_min": cosine_min(bench, &folder, &encoder, &texts)?,
+        "weights_mb": encoder.weight_bytes().map(|bytes| round(bytes as f64 / 1e6, 1)),
         "resident_mb": resident_mb(),
     });
     output::line(&line.to_string())?;

@@ -43,6 +43,14 @@ impl Embeddings {
         }
     }
 
+    /// Bytes of the words' table.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.words {
+            Words::F32(words) => size_of_val(&words[..]),
+            Words::Half(words) => size_of_val(&words[..]),
+        }
+    }
+
     /// The states of one text's tokens. An id beyond the table is that of the last word.
     pub(super) fn embed(&self, kernels: &Kernels, ids: &[u32], states: &mut RowsMut<'_>) {
         for (row, &id) in ids.iter().enumerate() {

@@ -82,6 +82,12 @@ impl Engine {
         self.kernels
     }
 
+    /// Bytes of all weights, as they are kept.
+    pub(super) fn weight_bytes(&self) -> usize {
+        let layers = self.layers.iter().map(Layer::weight_bytes);
+        self.embeddings.bytes() + layers.sum::<usize>()
+    }
+
     /// The states of all tokens after the last layer, computed on this thread.
     pub(super) fn forward(&self, batch: &TokenBatch) -> States {
         let spare = self.spare().pop();
@@ -94,6 +100,14 @@ impl Engine {
     fn spare(&self) -> std::sync::MutexGuard<'_, Vec<Piece>> {
         // What is in it is whole, whoever panicked.
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Layer {
+    /// Those of its matrices; the others are a thousandth of them.
+    fn weight_bytes(&self) -> usize {
+        let products = [&self.heads, &self.out, &self.up, &self.down];
+        products.iter().map(|it| it.weights().bytes()).sum()
     }
 }
 
