@@ -52,7 +52,13 @@ const EXECUTOR: &[&str] = &[
 ];
 
 /// They may use everything.
-const PROGRAMS: &[&str] = &["flow-cli", "flow-fuzz", "flow-tests", "xtask"];
+const PROGRAMS: &[&str] = &[
+    "flow-cli",
+    "flow-fuzz",
+    "flow-tests",
+    "matrix-products",
+    "xtask",
+];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let manifests = tree

@@ -44,7 +44,6 @@ fn encode(texts: usize) {
         encoder.encode(&batch[..1], None).unwrap();
     }
     let growth = resident_kb().saturating_sub(before);
-    println!("{texts} texts: {growth} KB more than {before} KB");
     assert!(growth <= GROWTH_MAX_KB, "{growth} KB more than {before} KB");
 }
 

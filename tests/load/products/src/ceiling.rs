@@ -26,6 +26,9 @@ mod x86 {
     const STEPS: usize = 10_000;
 
     /// Computes [`STEPS`] times [`SUMS`] registers.
+    ///
+    /// # Safety
+    /// The machine has the instructions that the function was compiled for.
     type Loop = unsafe fn();
 
     pub(super) fn rates(span: Duration) -> Vec<(&'static str, f64)> {
