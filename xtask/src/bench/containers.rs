@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -82,19 +82,14 @@ fn make_image(folder: &Path) -> anyhow::Result<()> {
         let from = from.with_context(|| format!("there is no `{inside}` here"))?;
         fs::copy(from, copy)?;
     }
-    let mut tar = Command::new("tar")
-        .arg("-C")
-        .arg(folder)
-        .args(["-c", "."])
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let tar = folder.with_extension("tar");
+    let mut pack = Command::new("tar");
+    shell::output(pack.arg("-C").arg(folder).arg("-cf").arg(&tar).arg("."))?;
     let entrypoint = r#"ENTRYPOINT ["/bin/flow", "executor", "--uses", "echo"]"#;
     let mut import = Command::new("docker");
     import.args(["import", "--change", entrypoint]);
-    import.args(["--change", "LABEL dev.flow.wire=1", "-", IMAGE]);
-    import.stdin(tar.stdout.take().context("it is piped")?);
-    shell::output(&mut import)?;
-    anyhow::ensure!(tar.wait()?.success(), "tar failed");
+    import.args(["--change", "LABEL dev.flow.wire=1"]);
+    shell::output(import.arg(&tar).arg(IMAGE))?;
     Ok(())
 }
 
