@@ -29,7 +29,7 @@ const TOKEN_USER: &str = "<token>";
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// The file is there and cannot be read.
-    #[error("cannot read Docker's config `{path}`")]
+    #[error("cannot read config `{path}` of Docker's")]
     Read {
         /// The file.
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum CredentialsError {
         source: io::Error,
     },
     /// The file is not what Docker writes.
-    #[error("Docker's config `{path}` is not as `docker login` writes it")]
+    #[error("config `{path}` of Docker's is not as `docker login` writes it")]
     Syntax {
         /// The file.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum CredentialsError {
     },
     /// The file's entry of the registry is not what Docker writes.
     #[error(
-        "Docker's config `{path}` has no name and password for `{registry}` (repair it with `docker login {registry}`)"
+        "config `{path}` of Docker's has no name and password for `{registry}` (repair it with `docker login {registry}`)"
     )]
     Entry {
         /// The file.

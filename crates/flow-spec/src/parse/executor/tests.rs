@@ -146,7 +146,8 @@ fn programs_around_shards_need_shards() {
     );
     check_problem(
         "shards: 2, uses_before: jinahub://x",
-        ".uses_before `jinahub://x` is of Jina's hub, which flow does not use; name a program or a folder",
+        ".uses_before is a name in a hub, and there is none; write `hub: registry.example.com/team` under `with`, or set \
+         FLOW_HUB",
     );
 }
 
