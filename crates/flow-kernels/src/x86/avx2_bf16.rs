@@ -1,8 +1,8 @@
 //! Tiles of bf16 with AVX2, which has no instructions for them: each is half of a 32-bit float, whose other half
 //! is zero.
 //!
-//! So a pair takes a shift or two, for each register of weights and for each state. Products are about as quick
-//! as those of 32-bit floats, from half the memory.
+//! So a pair takes a shift or two, for each register of weights and for each state: a model takes almost twice as
+//! long as in 32-bit floats, from half the memory.
 
 use std::arch::x86_64::{
     __m256, __m256i, _mm256_castsi256_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
