@@ -203,19 +203,32 @@ fn what_cannot_be_exported_is_told_with_what_would_help() {
 }
 
 #[test]
-fn an_image_is_exported_as_it_is_and_what_the_export_leaves_out_is_told() {
+fn an_image_is_exported_with_its_container_and_what_has_no_words_there_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flow.yml");
-    let yaml = "jtype: Flow\nexecutors: [{name: a, uses: 'docker://example.com/a:1', \
-                gpus: 'device=0,1', volumes: [b], docker_kwargs: {mem_limit: 1g}}]";
+    let yaml = "jtype: Flow\nexecutors: [{name: a, uses: 'docker://example.com/a:1', gpus: all, \
+                volumes: ['b:/b:ro'], entrypoint: /bin/a, docker_kwargs: {mem_limit: 1g}}]";
     fs::write(&file, yaml).unwrap();
-    let mut command = flow_command();
-    command.args(["export", "docker-compose", file.to_str().unwrap(), "-"]);
-    let (code, program) = Program::run(command);
-    assert_eq!(code, Some(0), "{}", program.said());
-    let text = program.stdout();
-    assert!(text.contains("example.com/a:1"), "{text}");
-    assert!(text.contains("device_ids"), "{text}");
-    let told = "`a` does not get its `volumes`, `docker_kwargs` in the export";
-    assert!(program.stderr().contains(told), "{}", program.stderr());
+    let out = folder.path().join("k8s").display().to_string();
+    let export = |target: &str, out: &str| {
+        let mut command = flow_command();
+        command.args(["export", target, file.to_str().unwrap(), out]);
+        let (code, program) = Program::run(command);
+        assert_eq!(code, Some(0), "{}", program.said());
+        program
+    };
+    let compose = export("docker-compose", "-");
+    let mount = format!("{}:/b:ro", folder.path().join("b").display());
+    for part in ["example.com/a:1", "count: all", "/bin/a", &mount] {
+        assert!(compose.stdout().contains(part), "{}", compose.stdout());
+    }
+    let told = "`a` does not get its `docker_kwargs` in the export";
+    assert!(compose.stderr().contains(told), "{}", compose.stderr());
+    let kubernetes = export("kubernetes", &out);
+    let told = "`a` does not get its `gpus: all`, `volumes`, `docker_kwargs` in the export";
+    assert!(
+        kubernetes.stderr().contains(told),
+        "{}",
+        kubernetes.stderr()
+    );
 }

@@ -6,7 +6,7 @@ mod port_owner;
 mod read;
 mod tell;
 pub(super) mod uses;
-mod volumes;
+pub(super) mod volumes;
 
 use std::path::PathBuf;
 use std::sync::Arc;

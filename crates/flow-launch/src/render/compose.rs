@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
-use flow_spec::{Address, Plan, Run};
+use flow_spec::{Address, Plan, Run, Volume};
 use indexmap::IndexMap;
 use serde::Serialize;
 
+use crate::render::devices::Share;
 use crate::render::parts::{CACHE, GRACE, PROGRAM, Unit, Units, WORKSPACE};
 use crate::render::placement::{self, placement};
 use crate::render::{BadExport, Rendered, RenderedFile, Target, yaml};
@@ -33,7 +34,7 @@ struct Empty {}
 struct Service {
     image: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    entrypoint: Option<[&'static str; 1]>,
+    entrypoint: Option<Vec<String>>,
     command: Vec<String>,
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     environment: IndexMap<String, String>,
@@ -87,8 +88,18 @@ struct Reserved {
 #[derive(Debug, Serialize)]
 struct Device {
     driver: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<Count>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     device_ids: Vec<String>,
     capabilities: [&'static str; 1],
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Count {
+    Number(u16),
+    All(&'static str),
 }
 
 /// The flow as a file for Docker Compose.
@@ -118,7 +129,8 @@ pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, BadExport> {
             path: "docker-compose.yml".into(),
             text,
         }],
-        remarks: placement::remarks(plan),
+        // It has words for all that is common; engines' own options are theirs.
+        remarks: placement::remarks(plan, |_| Vec::new()),
     })
 }
 
@@ -174,7 +186,8 @@ fn executor(
         name: unit.name.clone(),
         why,
     })?;
-    service.deploy = (!devices.is_empty()).then(|| deploy(devices));
+    service.deploy = deploy(devices);
+    service.volumes.extend(unit.folders.iter().map(folder));
     Ok(service)
 }
 
@@ -182,8 +195,11 @@ fn service(unit: &Unit) -> Service {
     let env = unit.env.iter();
     Service {
         image: unit.image.clone(),
-        entrypoint: unit.is_flow.then_some([PROGRAM]),
-        command: unit.arguments.iter().map(|it| as_it_is(it)).collect(),
+        entrypoint: match unit.is_flow {
+            true => Some(vec![PROGRAM.to_owned()]),
+            false => unit.entrypoint.as_ref().map(|words| escaped(words)),
+        },
+        command: escaped(&unit.arguments),
         environment: env
             .map(|(key, value)| (key.clone(), as_it_is(value)))
             .collect(),
@@ -222,28 +238,49 @@ fn healthcheck(unit: &Unit) -> Healthcheck {
     }
 }
 
-fn deploy(device_ids: Vec<String>) -> Deploy {
+/// None: no devices.
+fn deploy(share: Share) -> Option<Deploy> {
+    let (count, device_ids) = match share {
+        Share::Named(names) if names.is_empty() => return None,
+        Share::Named(names) => (None, names),
+        Share::Counted(0) => return None,
+        Share::Counted(number) => (Some(Count::Number(number)), Vec::new()),
+        Share::All => (Some(Count::All("all")), Vec::new()),
+    };
     let device = Device {
         driver: "nvidia",
+        count,
         device_ids,
         capabilities: ["gpu"],
     };
-    Deploy {
+    Some(Deploy {
         resources: Reservations {
             reservations: Reserved { devices: [device] },
         },
-    }
+    })
+}
+
+/// A folder of the machine, whose path is full.
+fn folder(volume: &Volume) -> String {
+    let end = if volume.read_only { ":ro" } else { "" };
+    as_it_is(&format!("{}:{}{end}", volume.host, volume.inside))
 }
 
 /// Every volume that a service names.
 fn volumes(services: &IndexMap<String, Service>) -> IndexMap<String, Empty> {
     let mounts = services.values().flat_map(|it| &it.volumes);
-    let names = mounts.filter_map(|mount| mount.split_once(':'));
+    // A folder of the machine is none.
+    let volumes = mounts.filter(|mount| !mount.starts_with('/'));
+    let names = volumes.filter_map(|mount| mount.split_once(':'));
     names.map(|(name, _)| (name.to_owned(), Empty {})).collect()
 }
 
 fn seconds(time: Duration) -> String {
     format!("{}s", time.as_secs().max(1))
+}
+
+fn escaped(words: &[String]) -> Vec<String> {
+    words.iter().map(|it| as_it_is(it)).collect()
 }
 
 /// Compose would put variables in where a text has a dollar sign.

@@ -1,6 +1,6 @@
 //! The CUDA devices of containers, from what the flow file says to processes. Pure.
 
-use flow_spec::Env;
+use flow_spec::{Env, Gpus};
 
 use crate::rr;
 
@@ -13,6 +13,21 @@ pub(crate) enum Devices {
     InTurn(String),
     /// Each replica gets all of these.
     Named(Vec<String>),
+    /// Each replica gets so many, whichever they are.
+    Counted(u16),
+    /// Each replica gets all that its machine has.
+    All,
+}
+
+/// What one replica is to get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Those of these names; there may be none.
+    Named(Vec<String>),
+    /// So many.
+    Counted(u16),
+    /// All.
+    All,
 }
 
 /// The devices cannot be told from the file.
@@ -50,24 +65,34 @@ impl Devices {
         (devices, env)
     }
 
-    /// How many each replica gets.
-    pub(crate) fn count(&self) -> usize {
-        match self {
-            Self::None => 0,
-            Self::InTurn(_) => 1,
-            Self::Named(names) => names.len(),
+    /// Those that `gpus` says; none: it says nothing of them.
+    pub(crate) fn asked_for(gpus: &Gpus) -> Option<Self> {
+        match gpus.count {
+            _ if !gpus.devices.is_empty() => Some(Self::Named(gpus.devices.clone())),
+            Some(count) if count < 0 => Some(Self::All),
+            Some(count) => Some(Self::Counted(count.try_into().unwrap_or(u16::MAX))),
+            None => None,
         }
     }
 
-    /// The names of those that a replica gets, on a machine with so many.
-    pub(crate) fn of_replica(
-        &self,
-        replica: u16,
-        count: Option<u16>,
-    ) -> Result<Vec<String>, BadDevices> {
+    /// How many each replica gets; none: as many as its machine has.
+    pub(crate) fn count(&self) -> Option<usize> {
         match self {
-            Self::None => Ok(Vec::new()),
-            Self::Named(names) => Ok(names.clone()),
+            Self::None => Some(0),
+            Self::InTurn(_) => Some(1),
+            Self::Named(names) => Some(names.len()),
+            Self::Counted(count) => Some((*count).into()),
+            Self::All => None,
+        }
+    }
+
+    /// Those that a replica gets, on a machine with so many.
+    pub(crate) fn of_replica(&self, replica: u16, count: Option<u16>) -> Result<Share, BadDevices> {
+        match self {
+            Self::None => Ok(Share::Named(Vec::new())),
+            Self::Named(names) => Ok(Share::Named(names.clone())),
+            Self::Counted(count) => Ok(Share::Counted(*count)),
+            Self::All => Ok(Share::All),
             Self::InTurn(choice) => {
                 let chosen = match rr::devices(choice, count.map(usize::from)) {
                     Ok(chosen) => chosen.unwrap_or_default(),
@@ -75,7 +100,7 @@ impl Devices {
                     Err(bad) => return Err(bad.into()),
                 };
                 let nth = usize::from(replica) % chosen.len().max(1);
-                Ok(chosen.get(nth).cloned().into_iter().collect())
+                Ok(Share::Named(chosen.get(nth).cloned().into_iter().collect()))
             }
         }
     }
@@ -113,8 +138,9 @@ mod tests {
     fn replicas_take_devices_in_turn_and_start_over() {
         let devices = Devices::InTurn("RR1:".to_owned());
         let of = |replica| devices.of_replica(replica, Some(3)).unwrap();
-        assert_eq!([of(0), of(1), of(2)], [["1"], ["2"], ["1"]]);
-        assert_eq!(devices.count(), 1);
+        let one = |name: &str| Share::Named(vec![name.to_owned()]);
+        assert_eq!([of(0), of(1), of(2)], [one("1"), one("2"), one("1")]);
+        assert_eq!(devices.count(), Some(1));
     }
 
     #[test]
@@ -127,6 +153,29 @@ mod tests {
         check("RR", None, "say how many it has with `--devices N`");
         check("RR4", Some(4), "names device 4, but there are 4");
         let known = Devices::InTurn("RRGPU-1,GPU-2".to_owned());
-        assert_eq!(known.of_replica(3, None).unwrap(), ["GPU-2"]);
+        let second = Share::Named(vec!["GPU-2".to_owned()]);
+        assert_eq!(known.of_replica(3, None).unwrap(), second);
+    }
+
+    #[test]
+    fn gpus_are_named_counted_or_all_of_them() {
+        let check = |count: Option<i64>, names: &[&str], expected: Option<Devices>| {
+            let devices = names.iter().map(|it| (*it).to_owned()).collect();
+            let gpus = Gpus {
+                count,
+                devices,
+                ..Gpus::default()
+            };
+            assert_eq!(Devices::asked_for(&gpus), expected, "{gpus:?}");
+        };
+        check(None, &[], None);
+        check(None, &["7"], Some(Devices::Named(vec!["7".to_owned()])));
+        check(Some(2), &[], Some(Devices::Counted(2)));
+        check(Some(-1), &[], Some(Devices::All));
+        assert_eq!(Devices::All.count(), None);
+        assert_eq!(
+            Devices::Counted(2).of_replica(5, None),
+            Ok(Share::Counted(2))
+        );
     }
 }

@@ -107,11 +107,24 @@ pub fn kubernetes(
     if files.len() > 1 {
         files.push(flow.file("network-policy.yml", &[yaml::document(&flow.policy())]));
     }
-    let mut remarks = placement::remarks(plan);
+    let mut remarks = placement::remarks(plan, lacks);
     let all = units.executors().chain([&units.gateway]);
     remarks.extend(all.flat_map(config::remarks));
     remarks.extend(units.executors().filter_map(devices_remark));
     Ok(Rendered { files, remarks })
+}
+
+/// Folders are of one machine, and a pod may run on any.
+fn lacks(container: &flow_spec::Container) -> Vec<&'static str> {
+    let gpus = container.gpus.as_ref().and_then(Devices::asked_for);
+    let has_all = gpus.is_some_and(|gpus| gpus.count().is_none());
+    let keys = [
+        ("gpus: all", has_all),
+        ("volumes", !container.volumes.is_empty()),
+    ];
+    keys.into_iter()
+        .filter_map(|(key, is_said)| is_said.then_some(key))
+        .collect()
 }
 
 fn check(wanted: &Kubernetes, units: &Units) -> Result<(), BadExport> {
@@ -160,14 +173,16 @@ fn label(text: &str) -> String {
 }
 
 fn devices_remark(unit: &Unit) -> Option<String> {
-    let count = unit.devices.count();
-    (unit.devices != Devices::None).then(|| {
-        format!(
-            "each pod of `{}` asks for {count} GPU{}; which, the cluster decides",
-            unit.name,
-            if count == 1 { "" } else { "s" }
-        )
-    })
+    // Whoever counts them does not mind which.
+    if !matches!(unit.devices, Devices::InTurn(_) | Devices::Named(_)) {
+        return None;
+    }
+    let count = unit.devices.count()?;
+    Some(format!(
+        "each pod of `{}` asks for {count} GPU{}; which, the cluster decides",
+        unit.name,
+        if count == 1 { "" } else { "s" }
+    ))
 }
 
 /// What all objects of a flow have in common.

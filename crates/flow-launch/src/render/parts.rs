@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flow_core::NodeName;
-use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Run, Uses};
+use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Run, Uses, Volume};
 
 use crate::backoff::Restarts;
 use crate::command::{Common, Invocation, Programs};
@@ -34,10 +34,14 @@ pub(crate) struct Unit {
     pub(crate) image: String,
     /// It runs flow's own program; otherwise what its image was made to run.
     pub(crate) is_flow: bool,
+    /// What runs in it, in place of the image's own program.
+    pub(crate) entrypoint: Option<Vec<String>>,
     pub(crate) arguments: Vec<String>,
     pub(crate) port: u16,
     pub(crate) env: Env,
     pub(crate) devices: Devices,
+    /// Folders of the machine that it sees.
+    pub(crate) folders: Vec<Volume>,
     /// It keeps files in [`WORKSPACE`].
     pub(crate) keeps_files: bool,
     pub(crate) replicas: u16,
@@ -190,10 +194,12 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
         node: None,
         image: target.image.clone(),
         is_flow: true,
+        entrypoint: None,
         arguments: arguments.map(str::to_owned).to_vec(),
         port,
         env: plan.gateway.env.clone(),
         devices: Devices::None,
+        folders: Vec::new(),
         keeps_files: false,
         replicas: 1,
         timeout_ready: limits
@@ -261,11 +267,9 @@ impl<'p> Cut<'p> {
 
     fn unit(&self, invocation: Invocation, suffix: &str, (image, is_flow): (String, bool)) -> Unit {
         let name = &self.node.name;
-        let (mut devices, env) = Devices::taken_from(invocation.env);
-        let gpus = self.run.container.gpus.as_ref();
-        if let Some(named) = gpus.map(|gpus| &gpus.devices).filter(|it| !it.is_empty()) {
-            devices = Devices::Named(named.clone());
-        }
+        let (shared_out, env) = Devices::taken_from(invocation.env);
+        let container = &self.run.container;
+        let asked_for = container.gpus.as_ref().and_then(Devices::asked_for);
         let mut arguments = invocation.arguments;
         let last = ["--port", &PORT.to_string(), "--name", name.as_str()];
         arguments.extend(last.map(str::to_owned));
@@ -274,10 +278,12 @@ impl<'p> Cut<'p> {
             node: Some(name.clone()),
             image,
             is_flow,
+            entrypoint: container.entrypoint.clone(),
             arguments,
             port: PORT,
             env,
-            devices,
+            devices: asked_for.unwrap_or(shared_out),
+            folders: container.volumes.clone(),
             keeps_files: self.run.workspace.is_some(),
             replicas: 1,
             timeout_ready: self.run.timeout_ready,

@@ -1,6 +1,6 @@
 //! Where a gateway in a container finds its executors.
 
-use flow_spec::{Address, NodePlan, Placement, Places, Plan, Run, Uses};
+use flow_spec::{Address, Container, NodePlan, Placement, Places, Plan, Run, Uses};
 
 use crate::render::parts::{NodeUnits, Unit, Units};
 
@@ -44,7 +44,8 @@ fn places(
 }
 
 /// What is to be known of external nodes: an address of the machine itself is another one in a container.
-pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
+/// And what a target has no words for: `lacks` names what a container asks for in vain.
+pub(crate) fn remarks(plan: &Plan, lacks: fn(&Container) -> Vec<&'static str>) -> Vec<String> {
     let external = plan.nodes.iter().filter_map(|node| match &node.run {
         Run::External { addresses } => Some((&node.name, addresses)),
         Run::Local(_) => None,
@@ -58,27 +59,24 @@ pub(crate) fn remarks(plan: &Plan) -> Vec<String> {
             "`{name}` is external at `{at}`, which in a container is the container itself: give it an address that the gateway's container reaches"
         ))
     };
-    let left_out = plan.nodes.iter().filter_map(left_out);
+    let left_out = plan.nodes.iter().filter_map(|node| left_out(node, lacks));
     external.filter_map(remark).chain(left_out).collect()
 }
 
 /// What `flow up` gives a node's containers, and an export does not.
-fn left_out(node: &NodePlan) -> Option<String> {
+fn left_out(node: &NodePlan, lacks: fn(&Container) -> Vec<&'static str>) -> Option<String> {
     let run = match &node.run {
         Run::Local(run) if matches!(run.uses, Uses::Image(_)) => run,
         Run::Local(_) | Run::External { .. } => return None,
     };
-    let it = &run.container;
-    let counted = it.gpus.as_ref().is_some_and(|gpus| gpus.count.is_some());
-    let keys = [
-        ("gpus", counted),
-        ("volumes", !it.volumes.is_empty()),
-        ("entrypoint", it.entrypoint.is_some()),
-        ("docker_kwargs", !it.engine.is_empty()),
-        ("force_network_mode", it.on_host_network),
-    ];
-    let keys = keys.iter().filter(|(_, is_said)| *is_said);
-    let keys: Vec<String> = keys.map(|(key, _)| format!("`{key}`")).collect();
+    let mut keys = lacks(&run.container);
+    if !run.container.engine.is_empty() {
+        keys.push("docker_kwargs");
+    }
+    if run.container.on_host_network {
+        keys.push("force_network_mode");
+    }
+    let keys: Vec<String> = keys.into_iter().map(|key| format!("`{key}`")).collect();
     (!keys.is_empty()).then(|| {
         format!(
             "`{}` does not get its {} in the export: write them into its files",

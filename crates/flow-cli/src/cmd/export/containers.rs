@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 
 use super::options::{FromSecret, Scaled, Sized, named};
 use crate::builtin::BUILTIN;
-use crate::cmd::up::uses;
+use crate::cmd::up::{uses, volumes};
 use crate::exit::{BadUsage, Exit};
 use crate::flow_file;
 use crate::output::{self, Colour, Painter};
@@ -101,7 +101,9 @@ struct Images {
 /// Writes the file for Docker Compose.
 pub(super) fn compose(compose: &Compose, shell: &Shell) -> anyhow::Result<Exit> {
     let counted = shell.variable(DEVICES).and_then(|it| it.parse().ok());
-    let (plan, target) = compose.images.read(compose.devices.or(counted), shell)?;
+    let (mut plan, target) = compose.images.read(compose.devices.or(counted), shell)?;
+    // Compose would begin relative paths at its own file.
+    volumes::resolve(&mut plan, &compose.images.file, shell)?;
     let rendered = render::compose(&plan, &target).map_err(|bad| wrong(&bad))?;
     warn(&rendered, shell);
     let texts = rendered.files.iter().map(|file| file.text.as_str());

@@ -10,7 +10,11 @@ use crate::exit::BadUsage;
 use crate::shell::Shell;
 
 /// Writes out the paths of every folder.
-pub(super) fn resolve(plan: &mut Plan, flow_file: &Path, shell: &Shell) -> anyhow::Result<()> {
+pub(in crate::cmd) fn resolve(
+    plan: &mut Plan,
+    flow_file: &Path,
+    shell: &Shell,
+) -> anyhow::Result<()> {
     let home = shell.variable("HOME").map(PathBuf::from);
     let beside = flow_file.parent().unwrap_or(Path::new(""));
     for node in &mut plan.nodes {

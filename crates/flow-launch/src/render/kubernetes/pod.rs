@@ -64,7 +64,7 @@ impl Flow<'_> {
         Container {
             name: role(unit).to_owned(),
             image: Some(unit.image.clone()),
-            command: unit.is_flow.then(|| vec![PROGRAM.to_owned()]),
+            command: command(unit),
             args: Some(arguments.collect()),
             env: self.env_of_secrets(unit),
             env_from: env_from(unit),
@@ -128,10 +128,8 @@ impl Flow<'_> {
             .unwrap_or_else(|| CPU.to_owned());
         let memory = asked.and_then(|it| it.memory.clone());
         let memory = memory.map(|it| ("memory".to_owned(), Quantity(it)));
-        let gpus = match unit.devices.count() {
-            0 => None,
-            count => Some(("nvidia.com/gpu".to_owned(), Quantity(count.to_string()))),
-        };
+        let gpus = unit.devices.count().filter(|count| *count > 0);
+        let gpus = gpus.map(|count| ("nvidia.com/gpu".to_owned(), Quantity(count.to_string())));
         let cpu = Some(("cpu".to_owned(), Quantity(cpu)));
         let limits: Vec<_> = memory.clone().into_iter().chain(gpus).collect();
         ResourceRequirements {
@@ -173,6 +171,15 @@ impl Flow<'_> {
             ..SecurityContext::default()
         }
     }
+}
+
+/// None: what the image was made to run.
+fn command(unit: &Unit) -> Option<Vec<String>> {
+    if unit.is_flow {
+        return Some(vec![PROGRAM.to_owned()]);
+    }
+    let words = unit.entrypoint.as_ref()?.iter();
+    Some(words.map(|it| it.replace('$', "$$")).collect())
 }
 
 fn env_from(unit: &Unit) -> Option<Vec<EnvFromSource>> {

@@ -26,7 +26,7 @@ impl Flow<'_> {
         // A pod more than usual may find no GPU that is free, and would wait for ever.
         let (surge, unavailable) = match unit.devices {
             Devices::None => (1, 0),
-            Devices::InTurn(_) | Devices::Named(_) => (0, 1),
+            Devices::InTurn(_) | Devices::Named(_) | Devices::Counted(_) | Devices::All => (0, 1),
         };
         Deployment {
             metadata: self.meta(unit, &unit.name),
