@@ -12,7 +12,7 @@ use crate::shell::Shell;
 /// Options of `flow hub pull`.
 #[derive(Debug, Args)]
 pub(crate) struct Pull {
-    /// The executor, as NAME[:TAG]
+    /// The executor by its name, or as NAME:TAG
     #[arg(value_name = "NAME[:TAG]")]
     name: String,
     #[command(flatten)]

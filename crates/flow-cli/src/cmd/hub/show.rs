@@ -34,7 +34,7 @@ pub(crate) struct List {
 /// Options of `flow hub info`.
 #[derive(Debug, Args)]
 pub(crate) struct Info {
-    /// The executor, as NAME[:TAG]
+    /// The executor by its name, or as NAME:TAG
     #[arg(value_name = "NAME[:TAG]")]
     name: String,
     /// For programs
