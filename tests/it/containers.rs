@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::LazyLock;
 
 use flow_tests::{
@@ -19,7 +19,7 @@ use flow_tests::{
 };
 use rustix::process::Signal;
 
-use crate::docker::{can_run, must, text};
+use crate::docker::{can_run, import, must};
 use crate::{MOODY, docker};
 
 /// What our images say of themselves.
@@ -44,27 +44,6 @@ static PROGRAMS: LazyLock<String> = LazyLock::new(|| {
     import(folder.path(), &name, &[WIRE, "USER 65532:65532"]);
     name
 });
-
-/// Makes an image of a folder.
-fn import(folder: &Path, name: &str, changes: &[&str]) {
-    let mut tar = Command::new("tar")
-        .arg("-C")
-        .arg(folder)
-        .args(["-c", "."])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let changes = changes.iter().flat_map(|change| ["--change", change]);
-    let import = Command::new("docker")
-        .arg("import")
-        .args(changes)
-        .args(["-", name])
-        .stdin(tar.stdout.take().unwrap())
-        .output()
-        .unwrap();
-    assert!(tar.wait().unwrap().success());
-    assert!(import.status.success(), "{}", text(&import));
-}
 
 /// An image without anything in it.
 fn empty(what: &str, changes: &[&str]) -> String {

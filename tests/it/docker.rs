@@ -70,6 +70,11 @@ pub(crate) fn copy_libraries(folder: &Path) {
 /// An image with the libraries and nothing else.
 pub(crate) fn make_base(folder: &Path) {
     copy_libraries(folder);
+    import(folder, BASE, &[]);
+}
+
+/// Makes an image of a folder.
+pub(crate) fn import(folder: &Path, name: &str, changes: &[&str]) {
     let mut tar = Command::new("tar")
         .arg("-C")
         .arg(folder)
@@ -77,8 +82,11 @@ pub(crate) fn make_base(folder: &Path) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let changes = changes.iter().flat_map(|change| ["--change", change]);
     let import = Command::new("docker")
-        .args(["import", "-", BASE])
+        .arg("import")
+        .args(changes)
+        .args(["-", name])
         .stdin(tar.stdout.take().unwrap())
         .output()
         .unwrap();
