@@ -160,7 +160,22 @@ fn cpu() -> anyhow::Result<String> {
     };
     let model = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let count = std::thread::available_parallelism()?;
-    Ok(format!("{model} {count} cores"))
+    let widest = widest(&field("flags").unwrap_or_default());
+    Ok(format!("{model} {count} cores {widest}"))
+}
+
+/// What tells processors of one name apart, and decides how fast an encoder can be.
+fn widest(flags: &str) -> &'static str {
+    let sets = [
+        ("amx_bf16", "AMX"),
+        ("avx512_bf16", "AVX-512 bf16"),
+        ("avx512f", "AVX-512"),
+        ("avx2", "AVX2"),
+    ];
+    let has = |flag| flags.split_whitespace().any(|word| word == flag);
+    sets.iter()
+        .find_map(|&(flag, name)| has(flag).then_some(name))
+        .unwrap_or_default()
 }
 
 fn machine(cpu: &str) -> anyhow::Result<String> {
@@ -170,7 +185,7 @@ fn machine(cpu: &str) -> anyhow::Result<String> {
     let memory = memory.lines().next().unwrap_or_default().to_owned();
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     Ok([
-        format!("cpu: {cpu}"),
+        format!("cpu: {}", cpu.trim()),
         memory,
         format!("load before the run: {}", load.trim()),
         format!("kernel: {}", said("uname", &["-sr"])?.trim()),
@@ -224,8 +239,15 @@ mod tests {
     #[test]
     fn a_machine_is_named_after_its_processor() {
         assert_eq!(
-            slug("Intel(R) Xeon(R) Gold 6430 2 cores"),
-            "intel-r-xeon-r-gold-6430-2-cores"
+            slug("Intel(R) Xeon(R) Gold 6430 2 cores AVX-512 bf16"),
+            "intel-r-xeon-r-gold-6430-2-cores-avx-512-bf16"
         );
+    }
+
+    #[test]
+    fn processors_of_one_name_differ_by_their_instructions() {
+        assert_eq!(widest("fpu avx2 avx512f avx512_bf16"), "AVX-512 bf16");
+        assert_eq!(widest("fpu avx2 fma"), "AVX2");
+        assert_eq!(widest("fpu"), "");
     }
 }
