@@ -73,7 +73,7 @@ fn write_texts(corpus: &str, path: &Path) -> anyhow::Result<()> {
 fn flow(texts: &Path, options: &[&str]) -> anyhow::Result<Value> {
     let mut command = ours::program("flow");
     command
-        .args(["bench", "encoder", "--rounds", "1"])
+        .args(["bench", "encoder", "--rounds", "1", "--compare", "16"])
         .args(options);
     command.arg("--model").arg(setup::folder().join("model"));
     let output = shell::output(command.arg("--input").arg(texts))?;

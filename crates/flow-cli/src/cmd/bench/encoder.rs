@@ -3,7 +3,7 @@
 //! Loading and a warm-up lie outside the clock; the figures are medians. The last line is JSON.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
@@ -23,8 +23,6 @@ EXAMPLES:
   flow bench encoder --corpus mixed
   flow bench encoder --input docs.jsonl --precision bf16 --threads 4";
 
-/// Texts whose vectors are compared with the reference's.
-const COMPARED: usize = 64;
 /// Texts that are encoded one by one, for the latency.
 const ALONE: usize = 200;
 /// Texts that are encoded before the clock starts.
@@ -61,6 +59,15 @@ pub(crate) struct Encoder {
     /// How often everything is encoded
     #[arg(long, default_value = "5")]
     rounds: NonZeroUsize,
+    /// How many of the vectors are compared with those of candle in f32
+    #[arg(long, value_name = "TEXTS", default_value = "64")]
+    compare: NonZeroUsize,
+}
+
+/// How near vectors are to the reference's.
+struct Cosines {
+    min: f64,
+    mean: f64,
 }
 
 pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
@@ -78,6 +85,7 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
     alone_ms.sort_by(f64::total_cmp);
     let tokens: usize = lengths.iter().sum();
     let flop: f64 = lengths.iter().map(|length| encoder.flop(*length)).sum();
+    let cosines = bench.cosines(&folder, &encoder, &texts)?;
     let (back_end, precision) = encoder.kernels().map_or_else(
         || ("candle".to_owned(), "f32".to_owned()),
         |it| (it.back_end().to_string(), it.format().to_string()),
@@ -95,7 +103,8 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
         "back_end": back_end,
         "precision": precision,
         "threads": encoder.threads(),
-        "cosine_min": cosine_min(bench, &folder, &encoder, &texts)?,
+        "cosine_min": round(cosines.min, 8),
+        "cosine_mean": round(cosines.mean, 8),
         "weights_mb": encoder.weight_bytes().map(|bytes| round(bytes as f64 / 1e6, 1)),
         "resident_mb": resident_mb(),
     });
@@ -128,6 +137,27 @@ impl Encoder {
         }
         Ok(texts)
     }
+
+    /// Compares some vectors with those of candle, or of plain loops where candle lacks the family.
+    fn cosines(
+        &self,
+        folder: &Path,
+        encoder: &sentence_encoder::Encoder,
+        texts: &[String],
+    ) -> anyhow::Result<Cosines> {
+        let candle = json!({"engine": "candle", "threads": self.threads});
+        let reference =
+            load(folder, &candle).or_else(|_| load(folder, &json!({"back_end": "portable"})))?;
+        let step = texts.len().div_ceil(self.compare.get());
+        let some: Vec<&String> = texts.iter().step_by(step).collect();
+        let (got, wanted) = (encoder.encode(&some, None)?, reference.encode(&some, None)?);
+        let all = got.rows().zip(wanted.rows()).map(|(a, b)| cosine(a, b));
+        let all: Vec<f64> = all.collect();
+        Ok(Cosines {
+            min: all.iter().copied().fold(1.0, f64::min),
+            mean: all.iter().sum::<f64>() / all.len() as f64,
+        })
+    }
 }
 
 fn text(line: &str) -> anyhow::Result<String> {
@@ -136,7 +166,7 @@ fn text(line: &str) -> anyhow::Result<String> {
     text.map(str::to_owned).context("a document has no text")
 }
 
-fn load(folder: &std::path::Path, options: &Value) -> anyhow::Result<sentence_encoder::Encoder> {
+fn load(folder: &Path, options: &Value) -> anyhow::Result<sentence_encoder::Encoder> {
     let with: With = serde_json::from_value(options.clone())?;
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
     Ok(sentence_encoder::Encoder::load(
@@ -167,30 +197,6 @@ fn alone(encoder: &sentence_encoder::Encoder, texts: &[String]) -> anyhow::Resul
         Ok(started.elapsed().as_secs_f64() * 1e3)
     };
     texts.iter().step_by(step).map(one).collect()
-}
-
-/// The lowest cosine of some vectors with those of candle, or of plain loops where candle lacks the family.
-fn cosine_min(
-    bench: &Encoder,
-    folder: &std::path::Path,
-    encoder: &sentence_encoder::Encoder,
-    texts: &[String],
-) -> anyhow::Result<f64> {
-    let reference = load(
-        folder,
-        &json!({"engine": "candle", "threads": bench.threads}),
-    );
-    let reference = match reference {
-        Ok(reference) => reference,
-        Err(_) => load(folder, &json!({"back_end": "portable"}))?,
-    };
-    let some: Vec<&String> = texts
-        .iter()
-        .step_by(texts.len().div_ceil(COMPARED))
-        .collect();
-    let (got, wanted) = (encoder.encode(&some, None)?, reference.encode(&some, None)?);
-    let cosines = got.rows().zip(wanted.rows()).map(|(a, b)| cosine(a, b));
-    Ok(round(cosines.fold(1.0, f64::min), 8))
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
