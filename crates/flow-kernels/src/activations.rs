@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::elementwise::Shape;
 use crate::kernels::Kernels;
 use crate::tile::PANEL;
 
@@ -155,11 +156,12 @@ impl RowsMut<'_> {
 
     /// Makes the bf16 of all values anew, after the 32-bit floats have been written.
     pub fn round(&mut self, kernels: &Kernels) {
-        for row in 0..self.count {
-            let start = row * self.stride;
-            let exact = &self.exact[start..][..self.width];
-            kernels.round(exact, &mut self.rounded[start..][..self.width]);
-        }
+        let shape = Shape {
+            rows: self.count,
+            width: self.width,
+            stride: self.stride,
+        };
+        kernels.round(self.exact, shape, self.rounded, self.stride);
     }
 
     /// Copies `rows` into the columns from `column` on, in all numbers that are kept.

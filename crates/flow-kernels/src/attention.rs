@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::activations::{Rows, RowsMut};
+use crate::elementwise::Shape;
 use crate::kernels::Kernels;
 use crate::product::pieces;
 use crate::tile::{NO_BIAS, PANEL, ROWS_MAX, Tile};
@@ -139,16 +140,21 @@ impl Head<'_> {
 
     /// A soft-max over each row, but for the factors that it returns.
     fn soften(&self, rows: &Range<usize>, weights: &mut [f32]) -> [f32; ROWS_MAX] {
-        let mut factors = [0.0; ROWS_MAX];
-        let weights = weights.chunks_exact_mut(self.stride());
-        for ((row, weights), factor) in rows.clone().zip(weights).zip(&mut factors) {
-            let mut scale = self.attention.scale;
-            if let Some(distances) = &self.attention.distances {
+        let mut scale = self.attention.scale;
+        if let Some(distances) = &self.attention.distances {
+            let weights = weights.chunks_exact_mut(self.stride());
+            for (row, weights) in rows.clone().zip(weights) {
                 distances.add(self.number, row, scale, &mut weights[..self.tokens]);
-                scale = 1.0;
             }
-            *factor = self.kernels.soft_max(weights, self.tokens, scale);
+            scale = 1.0;
         }
+        let shape = Shape {
+            rows: rows.len(),
+            width: self.tokens,
+            stride: self.stride(),
+        };
+        let mut factors = [0.0; ROWS_MAX];
+        self.kernels.soft_max(weights, shape, scale, &mut factors);
         factors
     }
 
@@ -170,18 +176,22 @@ impl Head<'_> {
                 bias: &NO_BIAS,
             });
             let column = self.number * width + panel * PANEL;
-            let columns = (width - panel * PANEL).min(PANEL);
-            for ((row, sums), factor) in rows.clone().zip(sums.chunks_exact_mut(PANEL)).zip(factors)
-            {
-                let sums = &mut sums[..columns];
-                self.kernels.scale(sums, *factor);
-                let at = row * out.stride + column;
-                if !out.exact.is_empty() {
-                    out.exact[at..][..columns].copy_from_slice(sums);
+            let shape = Shape {
+                rows: rows.len(),
+                width: (width - panel * PANEL).min(PANEL),
+                stride: PANEL,
+            };
+            self.kernels.scale(&mut sums, shape, factors);
+            let at = rows.start * out.stride + column;
+            if !out.exact.is_empty() {
+                for (row, sums) in sums.chunks_exact(PANEL).take(shape.rows).enumerate() {
+                    let to = &mut out.exact[at + row * out.stride..][..shape.width];
+                    to.copy_from_slice(&sums[..shape.width]);
                 }
-                if !out.rounded.is_empty() {
-                    self.kernels.round(sums, &mut out.rounded[at..][..columns]);
-                }
+            }
+            if !out.rounded.is_empty() {
+                let to = &mut out.rounded[at..];
+                self.kernels.round(&sums, shape, to, out.stride);
             }
         }
     }

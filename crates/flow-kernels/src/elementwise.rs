@@ -8,25 +8,34 @@ use crate::bf16;
 /// Values that sums and maxima are kept for side by side: one AVX-512 register.
 const LANES: usize = 16;
 
+/// Some rows of values: each has `width`, and begins `stride` after the one before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) rows: usize,
+    pub(crate) width: usize,
+    pub(crate) stride: usize,
+}
+
 /// What changes values where they are.
 ///
 /// # Safety
 /// The machine has the instructions that the function was compiled for.
-pub(crate) type Change = unsafe fn(&mut [f32]);
+pub(crate) type Change = unsafe fn(&mut [f32], Shape);
 /// # Safety
 /// As for [`Change`].
-pub(crate) type SoftMax = unsafe fn(&mut [f32], usize, f32) -> f32;
+pub(crate) type SoftMax = unsafe fn(&mut [f32], Shape, f32, &mut [f32]);
 /// # Safety
 /// As for [`Change`].
-pub(crate) type Scale = unsafe fn(&mut [f32], f32);
+pub(crate) type Scale = unsafe fn(&mut [f32], Shape, &[f32]);
 /// # Safety
 /// As for [`Change`].
 pub(crate) type AddNorm = unsafe fn(&mut [f32], &[f32], &Norm<'_>);
 /// # Safety
 /// As for [`Change`].
-pub(crate) type Round = unsafe fn(&[f32], &mut [u16]);
+pub(crate) type Round = unsafe fn(&[f32], Shape, &mut [u16], usize);
 
 /// The functions of one back end.
+#[derive(Clone, Copy)]
 pub(crate) struct Elementwise {
     pub(crate) soft_max: SoftMax,
     pub(crate) scale: Scale,
@@ -62,28 +71,33 @@ macro_rules! elementwise {
             };
 
             $(#[target_feature(enable = $features)])?
-            fn soft_max(row: &mut [f32], count: usize, by: f32) -> f32 {
-                super::soft_max::<$fused>(row, count, by)
+            fn soft_max(rows: &mut [f32], shape: Shape, by: f32, factors: &mut [f32]) {
+                for (row, factor) in rows.chunks_mut(shape.stride).zip(&mut factors[..shape.rows]) {
+                    *factor = super::soft_max::<$fused>(row, shape.width, by);
+                }
             }
 
             $(#[target_feature(enable = $features)])?
-            fn scale(values: &mut [f32], by: f32) {
-                values.iter_mut().for_each(|value| *value *= by);
+            fn scale(values: &mut [f32], shape: Shape, factors: &[f32]) {
+                let shape_of_row = Shape { rows: 1, ..shape };
+                for (row, factor) in values.chunks_mut(shape.stride).zip(&factors[..shape.rows]) {
+                    each(row, shape_of_row, |value| value * factor);
+                }
             }
 
             $(#[target_feature(enable = $features)])?
-            fn gelu(values: &mut [f32]) {
-                values.iter_mut().for_each(|value| *value = super::gelu::<$fused>(*value));
+            fn gelu(values: &mut [f32], shape: Shape) {
+                each(values, shape, super::gelu::<$fused>);
             }
 
             $(#[target_feature(enable = $features)])?
-            fn gelu_tanh(values: &mut [f32]) {
-                values.iter_mut().for_each(|value| *value = super::gelu_tanh::<$fused>(*value));
+            fn gelu_tanh(values: &mut [f32], shape: Shape) {
+                each(values, shape, super::gelu_tanh::<$fused>);
             }
 
             $(#[target_feature(enable = $features)])?
-            fn relu(values: &mut [f32]) {
-                values.iter_mut().for_each(|value| *value = at_least(*value, 0.0));
+            fn relu(values: &mut [f32], shape: Shape) {
+                each(values, shape, |value| at_least(value, 0.0));
             }
 
             $(#[target_feature(enable = $features)])?
@@ -92,10 +106,8 @@ macro_rules! elementwise {
             }
 
             $(#[target_feature(enable = $features)])?
-            fn round(values: &[f32], rounded: &mut [u16]) {
-                for (rounded, value) in rounded.iter_mut().zip(values) {
-                    *rounded = bf16::round(*value);
-                }
+            fn round(values: &[f32], shape: Shape, rounded: &mut [u16], stride: usize) {
+                super::round(values, shape, rounded, stride);
             }
         }
     };
@@ -108,6 +120,33 @@ elementwise!(avx2, true, "avx2,fma");
 elementwise!(avx512, true, "avx512f,avx512bw,avx512dq,avx512vl,fma");
 #[cfg(target_arch = "aarch64")]
 elementwise!(neon, true, "neon");
+
+// Loops over whole lanes have a known length, which leaves the compiler no rest to do one by one.
+
+/// Makes of each value what `function` says.
+#[inline(always)]
+fn each(values: &mut [f32], shape: Shape, function: impl Fn(f32) -> f32) {
+    for row in 0..shape.rows {
+        let row = &mut values[row * shape.stride..][..shape.width];
+        let (lanes, rest) = row.as_chunks_mut::<LANES>();
+        for lanes in lanes {
+            lanes.iter_mut().for_each(|value| *value = function(*value));
+        }
+        rest.iter_mut().for_each(|value| *value = function(*value));
+    }
+}
+
+/// Puts the bf16 of each value into rows that begin `stride` after each other.
+#[inline(always)]
+fn round(values: &[f32], shape: Shape, rounded: &mut [u16], stride: usize) {
+    for row in 0..shape.rows {
+        let from = &values[row * shape.stride..][..shape.width];
+        // This loop is turned into vectors as a whole, not lane by lane.
+        for (to, from) in rounded[row * stride..].iter_mut().zip(from) {
+            *to = bf16::round(*from);
+        }
+    }
+}
 
 /// `a * b + c`, in one rounding where the machine does so quickly.
 #[inline(always)]
@@ -219,7 +258,7 @@ fn soft_max<const FUSED: bool>(row: &mut [f32], count: usize, by: f32) -> f32 {
             *largest = at_least(*value, *largest);
         }
     }
-    let largest = largest.into_iter().fold(NOTHING, at_least);
+    let largest = reduce(largest, at_least);
     let mut sums = [0.0; LANES];
     for chunk in lanes {
         for (sum, value) in sums.iter_mut().zip(chunk) {
@@ -227,41 +266,53 @@ fn soft_max<const FUSED: bool>(row: &mut [f32], count: usize, by: f32) -> f32 {
             *sum += *value;
         }
     }
-    1.0 / total(sums)
+    1.0 / reduce(sums, |a, b| a + b)
 }
 
 /// Adds `added` to `values`, and gives the sums the mean 0 and the variance 1, then scale and shift.
 #[inline(always)]
 fn add_norm<const FUSED: bool>(values: &mut [f32], added: &[f32], norm: &Norm<'_>) {
     let count = values.len() as f32;
-    let mut sums = [0.0; LANES];
-    for (values, added) in values.chunks_mut(LANES).zip(added.chunks(LANES)) {
-        for ((sum, value), added) in sums.iter_mut().zip(values).zip(added) {
-            *value += added;
-            *sum += *value;
-        }
-    }
-    let mean = total(sums) / count;
-    let mut squares = [0.0; LANES];
-    for values in values.chunks(LANES) {
-        for (square, value) in squares.iter_mut().zip(values) {
-            let off = value - mean;
-            *square = fma::<FUSED>(off, off, *square);
-        }
-    }
-    let by = 1.0 / (total(squares) / count + norm.epsilon).sqrt();
+    let sum = |value: &mut f32, added: f32| {
+        *value += added;
+        *value
+    };
+    let mean = total(values, added, sum) / count;
+    let square = |value: &mut f32, _| {
+        let off = *value - mean;
+        off * off
+    };
+    let variance = total(values, added, square) / count;
+    let by = 1.0 / (variance + norm.epsilon).sqrt();
     for ((value, scale), shift) in values.iter_mut().zip(norm.scale).zip(norm.shift) {
         *value = fma::<FUSED>((*value - mean) * by, *scale, *shift);
     }
 }
 
-/// The sum of all lanes, always in the same order.
+/// The sum of what `function` makes of each pair, always in the same order.
 #[inline(always)]
-fn total(mut lanes: [f32; LANES]) -> f32 {
+fn total(values: &mut [f32], others: &[f32], function: impl Fn(&mut f32, f32) -> f32) -> f32 {
+    let mut sums = [0.0; LANES];
+    let (lanes, rest) = values.as_chunks_mut::<LANES>();
+    let (other_lanes, other_rest) = others.as_chunks::<LANES>();
+    for (lanes, others) in lanes.iter_mut().zip(other_lanes) {
+        for ((sum, value), other) in sums.iter_mut().zip(lanes).zip(others) {
+            *sum += function(value, *other);
+        }
+    }
+    for ((sum, value), other) in sums.iter_mut().zip(rest).zip(other_rest) {
+        *sum += function(value, *other);
+    }
+    reduce(sums, |a, b| a + b)
+}
+
+/// One value of all lanes, always in the same order.
+#[inline(always)]
+fn reduce(mut lanes: [f32; LANES], function: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = LANES / 2;
     while half > 0 {
         for lane in 0..half {
-            lanes[lane] += lanes[lane + half];
+            lanes[lane] = function(lanes[lane], lanes[lane + half]);
         }
         half /= 2;
     }

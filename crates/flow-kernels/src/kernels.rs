@@ -4,7 +4,7 @@
 
 use crate::activations::{Rows, RowsMut};
 use crate::back_end::{BackEnd, Format};
-use crate::elementwise::Norm;
+use crate::elementwise::{Norm, Shape};
 use crate::packed::Packed;
 use crate::product::Activation;
 use crate::table::Table;
@@ -82,9 +82,9 @@ impl Kernels {
             let exact = &mut values.exact[start..][..values.width];
             // SAFETY: the table is only had where its instructions are.
             unsafe { (self.table.elementwise.add_norm)(exact, added.row(row), &norm) };
-            if !values.rounded.is_empty() {
-                self.round(exact, &mut values.rounded[start..]);
-            }
+        }
+        if !values.rounded.is_empty() {
+            values.round(self);
         }
     }
 
@@ -104,7 +104,7 @@ impl Kernels {
         unsafe { (self.table.rounded)(&mut tile) };
     }
 
-    pub(crate) fn activate(&self, activation: Activation, values: &mut [f32]) {
+    pub(crate) fn activate(&self, activation: Activation, values: &mut [f32], shape: Shape) {
         let functions = &self.table.elementwise;
         let function = match activation {
             Activation::None => return,
@@ -113,23 +113,25 @@ impl Kernels {
             Activation::Relu => functions.relu,
         };
         // SAFETY: the table is only had where its instructions are.
-        unsafe { function(values) };
+        unsafe { function(values, shape) };
     }
 
-    pub(crate) fn round(&self, values: &[f32], rounded: &mut [u16]) {
+    /// Puts the bf16 of each value into rows that begin `stride` after each other.
+    pub(crate) fn round(&self, values: &[f32], shape: Shape, rounded: &mut [u16], stride: usize) {
         // SAFETY: the table is only had where its instructions are.
-        unsafe { (self.table.elementwise.round)(values, rounded) };
+        unsafe { (self.table.elementwise.round)(values, shape, rounded, stride) };
     }
 
-    /// See `elementwise::soft_max`.
-    pub(crate) fn soft_max(&self, row: &mut [f32], count: usize, by: f32) -> f32 {
+    /// See `elementwise::soft_max`: a factor for each row.
+    pub(crate) fn soft_max(&self, rows: &mut [f32], shape: Shape, by: f32, factors: &mut [f32]) {
         // SAFETY: the table is only had where its instructions are.
-        unsafe { (self.table.elementwise.soft_max)(row, count, by) }
+        unsafe { (self.table.elementwise.soft_max)(rows, shape, by, factors) }
     }
 
-    pub(crate) fn scale(&self, values: &mut [f32], by: f32) {
+    /// Multiplies each row by its factor.
+    pub(crate) fn scale(&self, values: &mut [f32], shape: Shape, factors: &[f32]) {
         // SAFETY: the table is only had where its instructions are.
-        unsafe { (self.table.elementwise.scale)(values, by) };
+        unsafe { (self.table.elementwise.scale)(values, shape, factors) };
     }
 }
 

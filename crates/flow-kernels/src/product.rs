@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::activations::{Rows, RowsMut};
 use crate::back_end::Format;
+use crate::elementwise::Shape;
 use crate::kernels::Kernels;
 use crate::packed::Packed;
 use crate::tile::{PANEL, ROWS_MAX, Tile};
@@ -114,17 +115,16 @@ impl Kernels {
         &self,
         activation: Activation,
         (rows, c, c_stride): (usize, &mut [f32], usize),
-        mut rounded: Option<(&mut [u16], usize)>,
+        rounded: Option<(&mut [u16], usize)>,
     ) {
-        if activation == Activation::None && rounded.is_none() {
-            return;
-        }
-        for row in 0..rows {
-            let values = &mut c[row * c_stride..][..PANEL];
-            self.activate(activation, values);
-            if let Some((rounded, stride)) = &mut rounded {
-                self.round(values, &mut rounded[row * *stride..][..PANEL]);
-            }
+        let shape = Shape {
+            rows,
+            width: PANEL,
+            stride: c_stride,
+        };
+        self.activate(activation, c, shape);
+        if let Some((rounded, stride)) = rounded {
+            self.round(c, shape, rounded, stride);
         }
     }
 

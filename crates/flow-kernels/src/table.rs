@@ -43,7 +43,7 @@ pub(crate) use x86::{AMX, AVX2, AVX512, AVX512_BF16};
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{PANEL, Table, nothing};
-    use crate::elementwise;
+    use crate::elementwise::{self, Elementwise};
     use crate::x86::{amx, avx2, avx2_bf16, avx512, avx512_bf16};
 
     pub(crate) static AVX2: Table = Table {
@@ -69,7 +69,10 @@ mod x86 {
         rounded: avx512_bf16::rounded,
         rounded_rows: avx512_bf16::ROWS,
         rounded_columns: PANEL,
-        elementwise: elementwise::avx512::TABLE,
+        elementwise: Elementwise {
+            round: avx512_bf16::round,
+            ..elementwise::avx512::TABLE
+        },
         ..AVX512
     };
 
@@ -78,8 +81,7 @@ mod x86 {
         rounded_rows: amx::ROWS,
         rounded_columns: PANEL,
         done: amx::release,
-        elementwise: elementwise::avx512::TABLE,
-        ..AVX512
+        ..AVX512_BF16
     };
 }
 

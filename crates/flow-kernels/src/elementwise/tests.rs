@@ -36,6 +36,15 @@ fn gelu_tanh_exact(x: f64) -> f64 {
 
 type Exact = fn(f64) -> f64;
 
+/// One row of so many values.
+fn row(width: usize) -> Shape {
+    Shape {
+        rows: 1,
+        width,
+        stride: width.next_multiple_of(32),
+    }
+}
+
 #[test]
 fn activations_are_right_to_a_few_units_in_the_last_place() {
     let exact: [(Activation, Exact); 3] = [
@@ -48,7 +57,7 @@ fn activations_are_right_to_a_few_units_in_the_last_place() {
             for length in LENGTHS {
                 let before = values(length, 8.0);
                 let mut after = before.clone();
-                kernels.activate(activation, &mut after);
+                kernels.activate(activation, &mut after, row(length));
                 for (before, after) in before.iter().zip(&after) {
                     let wanted = exact(f64::from(*before));
                     let error =
@@ -68,15 +77,16 @@ fn a_soft_max_sums_to_one_and_ignores_what_stands_behind() {
     for kernels in BackEnd::all() {
         for length in LENGTHS {
             let before = values(length, 30.0);
-            let mut row = before.clone();
-            row.resize(length.next_multiple_of(32), 1e9);
-            let factor = kernels.soft_max(&mut row, length, 0.5);
+            let mut softened = before.clone();
+            softened.resize(length.next_multiple_of(32), 1e9);
+            let mut factor = [0.0];
+            kernels.soft_max(&mut softened, row(length), 0.5, &mut factor);
             let largest = before.iter().copied().fold(f32::MIN, f32::max);
             let exact = |value: &f32| (f64::from(value - largest) * 0.5).exp();
             let total: f64 = before.iter().map(exact).sum();
-            for (before, got) in before.iter().zip(&row) {
+            for (before, got) in before.iter().zip(&softened) {
                 let wanted = exact(before) / total;
-                let error = (f64::from(got * factor) - wanted).abs();
+                let error = (f64::from(got * factor[0]) - wanted).abs();
                 assert!(error < 1e-6, "{kernels:?} {length}: {got}, wanted {wanted}");
             }
         }
@@ -129,4 +139,32 @@ fn the_exponential_is_right_over_its_whole_range() {
         }
     }
     assert!(exp::<true>(-1e30) < 1e-37);
+}
+
+#[test]
+fn rounding_is_that_of_bf16_whatever_the_width() {
+    for kernels in BackEnd::all() {
+        for width in LENGTHS {
+            let shape = Shape {
+                rows: 3,
+                width,
+                stride: width + 5,
+            };
+            let before = values(3 * shape.stride, 100.0);
+            let mut after = vec![7; 3 * (width + 2)];
+            kernels.round(&before, shape, &mut after, width + 2);
+            for (from, to) in before.chunks(shape.stride).zip(after.chunks(width + 2)) {
+                let wanted = from[..width].iter().map(|value| bf16::round(*value));
+                assert!(
+                    to[..width].iter().copied().eq(wanted),
+                    "{kernels:?} {width}"
+                );
+                assert_eq!(
+                    to[width..],
+                    [7, 7],
+                    "{kernels:?} {width}: what lies between"
+                );
+            }
+        }
+    }
 }

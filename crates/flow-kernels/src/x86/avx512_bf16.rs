@@ -1,10 +1,12 @@
 //! Tiles of bf16 with AVX-512 BF16: `vdpbf16ps` multiplies two pairs for each of sixteen columns at once.
 
 use std::arch::x86_64::{
-    __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
-    _mm512_storeu_ps,
+    __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_set1_epi32, _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
+use crate::bf16;
+use crate::elementwise::Shape;
 use crate::tile::Tile;
 
 /// Rows of a tile.
@@ -75,6 +77,41 @@ unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>) {
             _mm512_storeu_ps(c, sums[0]);
             _mm512_storeu_ps(c.add(REGISTER), sums[1]);
         }
+    }
+}
+
+/// As `elementwise::round`, but that numbers too small to be normal become zero.
+///
+/// # Safety
+///
+/// The machine has AVX-512 F and BF16.
+#[target_feature(enable = "avx512f,avx512bf16")]
+pub(crate) unsafe fn round(values: &[f32], shape: Shape, rounded: &mut [u16], stride: usize) {
+    for row in 0..shape.rows {
+        let from = values[row * shape.stride..][..shape.width].as_chunks();
+        let to = rounded[row * stride..][..shape.width].as_chunks_mut();
+        for (to, from) in to.0.iter_mut().zip(from.0) {
+            round_two(from, to);
+        }
+        for (to, from) in to.1.iter_mut().zip(from.1) {
+            *to = bf16::round(*from);
+        }
+    }
+}
+
+/// Two registers become one.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn round_two(from: &[f32; 2 * REGISTER], to: &mut [u16; 2 * REGISTER]) {
+    let (low, high) = from.split_at(REGISTER);
+    // SAFETY: there are two registers of values, and room for one of bf16, both of which are 512 bits.
+    unsafe {
+        let (low, high) = (
+            _mm512_loadu_ps(low.as_ptr()),
+            _mm512_loadu_ps(high.as_ptr()),
+        );
+        let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(high, low));
+        _mm512_storeu_si512(to.as_mut_ptr().cast(), both);
     }
 }
 
