@@ -50,7 +50,7 @@ struct Head<'a> {
     attention: &'a Attention<'a>,
     number: usize,
     tokens: usize,
-    /// Panels of keys: value after value, each of [`PANEL`] keys.
+    /// Panels of keys: value after value, each of [`PANEL`] keys, of which the last may mean nothing.
     keys: &'a [f32],
     /// Panels of values: token after token. One panel begins where the one before it ends, or, in states,
     /// beside it.
@@ -208,9 +208,8 @@ impl Distances<'_> {
     }
 }
 
-/// Turns keys into columns. The last panel is filled up with zeros.
+/// Turns keys into columns. What fills up the last panel is old or zero: its products are never looked at.
 fn pack_keys(packed: &mut Vec<f32>, states: &Rows<'_>, column: usize, width: usize) {
-    packed.clear();
     packed.resize(states.count.next_multiple_of(PANEL) * width, 0.0);
     for (panel, packed) in packed.chunks_exact_mut(width * PANEL).enumerate() {
         let tokens = panel * PANEL..states.count.min((panel + 1) * PANEL);

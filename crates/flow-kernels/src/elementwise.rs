@@ -249,9 +249,12 @@ fn gelu_tanh<const FUSED: bool>(x: f32) -> f32 {
 fn soft_max<const FUSED: bool>(row: &mut [f32], count: usize, by: f32) -> f32 {
     // Low enough to become nothing, and far from what overflows.
     const NOTHING: f32 = -1e30;
-    let whole = count.next_multiple_of(LANES);
-    row[count..whole].fill(NOTHING);
-    let (lanes, _) = row[..whole].as_chunks_mut::<LANES>();
+    let (lanes, _) = row[..count.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
+    let (last, rest) = (lanes.len() - 1, count - (lanes.len() - 1) * LANES);
+    // All of them are written: what reads them would wait for single values that lie in the same lanes.
+    for (lane, value) in lanes[last].iter_mut().enumerate() {
+        *value = if lane < rest { *value } else { NOTHING };
+    }
     let mut largest = [NOTHING; LANES];
     for chunk in &*lanes {
         for (largest, value) in largest.iter_mut().zip(chunk) {
