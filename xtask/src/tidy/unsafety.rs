@@ -7,6 +7,7 @@ use crate::tidy::tree::{File, Tree};
 /// Arithmetic on machine registers, the file where weights are mapped, and a benchmark whose peers have no other
 /// interface.
 const ALLOWED: &[&str] = &[
+    "crates/flow-cuda/",
     "crates/flow-kernels/",
     "executors/sentence-encoder/src/weights.rs",
     "tests/load/products/",
