@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 
-use crate::setup::python::Python;
+pub(crate) use crate::setup::python::Python;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

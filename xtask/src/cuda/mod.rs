@@ -1,0 +1,34 @@
+//! The GPU's part of the build: a compiler, the kernels it makes, and what they are packed into.
+//!
+//! `toolkit.rs` unpacks NVIDIA's compiler from wheels, so that no CUDA need be installed; `kernels.rs` compiles
+//! `crates/flow-cuda/kernels` with it and lays the result where that crate's build script finds it; `fatbin.rs`
+//! reads what came out, to prove it.
+
+mod fatbin;
+mod kernels;
+mod toolkit;
+
+use std::path::PathBuf;
+
+pub(crate) use self::kernels::Args as BuildArgs;
+
+/// `cargo xtask cuda-toolkit`.
+pub(crate) fn set_up() -> anyhow::Result<()> {
+    let toolkit = toolkit::Toolkit::ready()?;
+    eprintln!(
+        "{} is ready in `{}`",
+        toolkit.version()?,
+        toolkit.folder().display()
+    );
+    Ok(())
+}
+
+/// `cargo xtask build-cuda`.
+pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
+    kernels::run(args)
+}
+
+/// Where what is built lies, whatever folder cargo uses for its own.
+fn target(name: &str) -> PathBuf {
+    crate::root().join("target").join(name)
+}
