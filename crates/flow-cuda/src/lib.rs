@@ -10,8 +10,12 @@
     reason = "memory of another device, by address; each block says why it is sound"
 )]
 
+mod driver;
+mod embedded;
 mod gpu;
 mod kernel;
 
+pub use driver::{Cuda, Device, Found, NoGpu, OLDEST};
+pub use embedded::{has_kernels, kernel_names};
 pub use gpu::{Address, Capability, Gpu, GpuError, Launch, Memory, Queue};
 pub use kernel::{Format, Kernel, Operation};
