@@ -13,6 +13,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-core", &["flow-proto"]),
     ("flow-kernels", &[]),
     ("flow-cuda", &[]),
+    ("flow-cuda-emulator", &["flow-cuda"]),
     ("flow-docker", &[]),
     ("flow-hub", &["flow-docker"]),
     ("flow-net", &["flow-core", "flow-proto"]),
