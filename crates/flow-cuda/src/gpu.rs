@@ -181,6 +181,9 @@ pub enum GpuError {
         /// How much was asked for.
         bytes: usize,
     },
+    /// The device, or this program, cannot do what is asked for, now or later.
+    #[error("{0}")]
+    Unsupported(String),
     /// The device can be used by a new process only.
     #[error("the GPU is lost to this process: `{call}` says {reason}")]
     Lost {
