@@ -325,7 +325,7 @@ impl Device {
 // SAFETY: cuMemAlloc aligns to 256 bytes and cuMemHostAlloc to a page, and both give what nobody else has.
 unsafe impl Gpu for Device {
     fn name(&self) -> String {
-        self.found.name.clone()
+        format!("cuda:{} {}", self.found.number, self.found.name)
     }
 
     fn capability(&self) -> Capability {

@@ -26,7 +26,7 @@ pub struct With {
     /// A branch, tag or commit of the model; `main` if not given.
     pub revision: Option<String>,
 
-    /// `cpu`, `cuda`, `cuda:0`, `gpu`, or `auto`.
+    /// `cpu`, `cuda`, `cuda:0`, `cuda:all`, `gpu`, or `auto`.
     pub device: Device,
 
     /// How token states become one vector; what the model's own files say if not given.

@@ -146,6 +146,7 @@ impl Encoder {
     ///
     /// If something in the folder is not what it should be, or does not go with the options.
     pub fn load(folder: &Path, with: &With, device: Opened) -> Result<Self, EncoderError> {
+        let Opened { cores, .. } = device;
         let recipe = Recipe::read(folder)?;
         let compute = compute(with)?;
         let model = Model::load(folder, compute).map_err(|source| EncoderError::Model {
@@ -161,8 +162,8 @@ impl Encoder {
         let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), reading)?;
         let pooling = pooling(with, &recipe);
         let lanes = with.threads.unwrap_or_else(|| match compute {
-            Compute::Flow(_) => device.cores,
-            Compute::Candle => lanes::count(device.cores),
+            Compute::Flow(_) => cores,
+            Compute::Candle => lanes::count(cores),
         });
         Ok(Self {
             tokenizer,

@@ -10,6 +10,7 @@ use flow_executor::{
 };
 
 use crate::config::With;
+use crate::device::Opened;
 use crate::encoder::Encoder;
 use crate::source::{self, Environment, LogProgress};
 
@@ -39,9 +40,8 @@ impl Executor for SentenceEncoder {
         let environment =
             Environment::from_variables(|name| context.environment.get(name).cloned());
         let device = with.device.open(cores())?;
-        if let Some(reason) = device.fallback {
-            tracing::info!(device = "cpu", reason, "device chosen");
-        }
+        tell(&device);
+        let devices = names(&device);
         let revision = with.revision.as_deref();
         let folder = source::pull(
             &with.model,
@@ -59,7 +59,7 @@ impl Executor for SentenceEncoder {
             seconds = started.elapsed().as_secs_f32(),
             "model loaded"
         );
-        let facts = facts(&with, &encoder);
+        let facts = facts(devices, &with, &encoder);
         Ok(Self {
             encoder,
             access_paths: with.access_paths,
@@ -133,7 +133,33 @@ fn bad_request(error: BadParameter) -> CallError {
     CallError::bad_request(Chain(&error).to_string())
 }
 
-fn facts(with: &With, encoder: &Encoder) -> Facts {
+/// Says what will compute, and what memory it has.
+fn tell(device: &Opened) {
+    if let Some(reason) = &device.fallback {
+        tracing::info!(device = "cpu", reason, "device chosen");
+    }
+    for gpu in &device.gpus {
+        let mebibytes = |bytes: usize| bytes >> 20;
+        let memory = gpu.memory().ok();
+        tracing::info!(
+            device = gpu.name(),
+            capability = %gpu.capability(),
+            free_mib = memory.map(|it| mebibytes(it.free)),
+            total_mib = memory.map(|it| mebibytes(it.total)),
+            "GPU opened"
+        );
+    }
+}
+
+fn names(device: &Opened) -> String {
+    let names: Vec<String> = device.gpus.iter().map(|gpu| gpu.name()).collect();
+    match names.is_empty() {
+        true => "cpu".to_owned(),
+        false => names.join(", "),
+    }
+}
+
+fn facts(devices: String, with: &With, encoder: &Encoder) -> Facts {
     let (engine, back_end, precision) = match encoder.kernels() {
         Some(kernels) => (
             "flow",
@@ -143,7 +169,7 @@ fn facts(with: &With, encoder: &Encoder) -> Facts {
         None => ("candle", "candle".to_owned(), "f32".to_owned()),
     };
     let facts = [
-        ("device", "cpu".to_owned()),
+        ("device", devices),
         ("model", with.model.clone()),
         ("engine", engine.to_owned()),
         ("back_end", back_end),

@@ -24,7 +24,7 @@ pub mod source;
 mod tokenize;
 
 pub use config::{BadOption, EngineName, Precision, With};
-pub use device::{BadDevice, Device, NO_CUDA, NoDevice, Opened};
+pub use device::{BadDevice, Device, NoDevice, Opened};
 pub use encoder::{EncodeError, Encoder, EncoderError, Vectors};
 pub use executor::SentenceEncoder;
 pub use flow_core::{AccessPaths, BadAccessPath};

@@ -136,6 +136,7 @@ fn bytes_come_back_as_they_went_from_any_thread() {
     let Some((_folder, device)) = device(&[]) else {
         return;
     };
+    assert_eq!(device.name(), "cuda:1 Fake GPU 1");
     assert_eq!(device.multiprocessors(), 132);
     assert_eq!(device.memory().unwrap().free, 1 << 29);
     let round = || {

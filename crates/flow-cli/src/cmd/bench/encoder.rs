@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use sentence_encoder::With;
 use sentence_encoder::source::{self, DEFAULT_MODEL, Environment};
-use sentence_encoder::{Device, With};
 use serde_json::{Value, json};
 
 use super::corpus::Corpus;
@@ -44,6 +44,9 @@ pub(crate) struct Encoder {
     /// A name on the hub, or a folder
     #[arg(long, default_value = DEFAULT_MODEL)]
     model: String,
+    /// cpu, cuda, cuda:0, cuda:all or auto
+    #[arg(long, default_value = "cpu")]
+    device: String,
     /// f32, bf16 or auto
     #[arg(long, default_value = "f32")]
     precision: String,
@@ -115,6 +118,7 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
 impl Encoder {
     fn options(&self) -> Value {
         json!({
+            "device": self.device,
             "precision": self.precision,
             "engine": self.engine,
             "back_end": self.back_end,
@@ -172,7 +176,7 @@ fn load(folder: &Path, options: &Value) -> anyhow::Result<sentence_encoder::Enco
     Ok(sentence_encoder::Encoder::load(
         folder,
         &with,
-        Device::Cpu.open(cores)?,
+        with.device.open(cores)?,
     )?)
 }
 
