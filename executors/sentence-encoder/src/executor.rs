@@ -11,7 +11,7 @@ use flow_executor::{
 
 use crate::config::With;
 use crate::device::Opened;
-use crate::encoder::Encoder;
+use crate::encoder::{EncodeError, Encoder};
 use crate::source::{self, Environment, LogProgress};
 
 /// Names the best instructions that may be used, where the options do not: for tests, and for finding out
@@ -41,7 +41,6 @@ impl Executor for SentenceEncoder {
             Environment::from_variables(|name| context.environment.get(name).cloned());
         let device = with.device.open(cores())?;
         tell(&device);
-        let devices = names(&device);
         let revision = with.revision.as_deref();
         let folder = source::pull(
             &with.model,
@@ -59,7 +58,8 @@ impl Executor for SentenceEncoder {
             seconds = started.elapsed().as_secs_f32(),
             "model loaded"
         );
-        let facts = facts(devices, &with, &encoder);
+        tell_budget(&encoder);
+        let facts = facts(&with, &encoder);
         Ok(Self {
             encoder,
             access_paths: with.access_paths,
@@ -91,7 +91,8 @@ impl SentenceEncoder {
         })?;
         self.count_without_text(without_text);
 
-        let vectors = self.encoder.encode(&texts, batch_size)?;
+        let vectors = self.encoder.encode(&texts, batch_size);
+        let vectors = vectors.map_err(|error| failed(&error))?;
         let mut rows = vectors.rows();
         paths.visit(docs, &mut |doc| {
             if doc.has_text()
@@ -113,6 +114,16 @@ impl SentenceEncoder {
         }
         self.without_text += count;
         tracing::debug!(count, total = self.without_text, "documents without a text");
+    }
+}
+
+/// With a GPU that is lost to this process, the process can do no more.
+fn failed(error: &EncodeError) -> CallError {
+    let failed = CallError::new(Chain(error).to_string());
+    if error.is_sticky() {
+        failed.and_end()
+    } else {
+        failed
     }
 }
 
@@ -151,29 +162,30 @@ fn tell(device: &Opened) {
     }
 }
 
-fn names(device: &Opened) -> String {
-    let names: Vec<String> = device.gpus.iter().map(|gpu| gpu.name()).collect();
-    match names.is_empty() {
-        true => "cpu".to_owned(),
-        false => names.join(", "),
+/// Says what a GPU's memory is for.
+fn tell_budget(encoder: &Encoder) {
+    if let Some(gpus) = encoder.gpus() {
+        let batch_tokens = encoder.batch_tokens();
+        tracing::info!(
+            weights_mib = gpus.weight_bytes() >> 20,
+            batches_mib = gpus.batch_bytes(batch_tokens) >> 20,
+            batch_tokens,
+            streams = gpus.streams(),
+            precision = %gpus.format(),
+            "memory of a GPU shared out"
+        );
     }
 }
 
-fn facts(devices: String, with: &With, encoder: &Encoder) -> Facts {
-    let (engine, back_end, precision) = match encoder.kernels() {
-        Some(kernels) => (
-            "flow",
-            kernels.back_end().to_string(),
-            kernels.format().to_string(),
-        ),
-        None => ("candle", "candle".to_owned(), "f32".to_owned()),
-    };
+fn facts(with: &With, encoder: &Encoder) -> Facts {
+    let computing = encoder.computing();
+    let devices = encoder.gpus().map(|gpus| gpus.names().join(", "));
     let facts = [
-        ("device", devices),
+        ("device", devices.unwrap_or_else(|| "cpu".to_owned())),
         ("model", with.model.clone()),
-        ("engine", engine.to_owned()),
-        ("back_end", back_end),
-        ("precision", precision),
+        ("engine", computing.engine.to_owned()),
+        ("back_end", computing.back_end),
+        ("precision", computing.precision),
         ("threads", encoder.threads().to_string()),
         ("dimensions", encoder.width().to_string()),
     ];

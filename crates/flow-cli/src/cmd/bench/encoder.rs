@@ -89,10 +89,7 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
     let tokens: usize = lengths.iter().sum();
     let flop: f64 = lengths.iter().map(|length| encoder.flop(*length)).sum();
     let cosines = bench.cosines(&folder, &encoder, &texts)?;
-    let (back_end, precision) = encoder.kernels().map_or_else(
-        || ("candle".to_owned(), "f32".to_owned()),
-        |it| (it.back_end().to_string(), it.format().to_string()),
-    );
+    let computing = encoder.computing();
     let line = json!({
         "corpus": bench.input.is_none().then(|| bench.corpus.name()),
         "texts": texts.len(),
@@ -103,8 +100,8 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
         "p99_ms": round(alone_ms[alone_ms.len() * 99 / 100], 3),
         "tokenise_share": round(tokenise_s / all_s, 4),
         "engine": bench.engine,
-        "back_end": back_end,
-        "precision": precision,
+        "back_end": computing.back_end,
+        "precision": computing.precision,
         "threads": encoder.threads(),
         "cosine_min": round(cosines.min, 8),
         "cosine_mean": round(cosines.mean, 8),
