@@ -112,7 +112,7 @@ pub enum NoGpu {
     #[error("NVIDIA's driver sees no GPU; does `CUDA_VISIBLE_DEVICES` hide it?")]
     NoDevice,
     /// No GPU has this number.
-    #[error("there is no GPU {number}; there are {}", numbers(*count))]
+    #[error("there is no GPU {number}, but {}", numbers(*count))]
     NoSuch {
         /// What was asked for.
         number: u32,

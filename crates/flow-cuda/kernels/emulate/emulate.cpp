@@ -284,6 +284,14 @@ uint16_t narrow_f16(float value) {
 
 } // namespace emulate
 
+/// How long a kernel's parameters are, in whole words: what NVIDIA's driver knows from the kernel itself. 0: there is no
+/// such kernel.
+extern "C" size_t emulate_parameter_bytes(const char *name) {
+    using namespace emulate;
+    const auto found = kernels().find(name);
+    return found == kernels().end() ? 0 : (found->second.bytes + 7) / 8 * 8;
+}
+
 /// Runs all blocks of a kernel; nothing, or why it could not be done.
 extern "C" const char *emulate_launch(const char *name, const uint32_t *grid, uint32_t threads,
                                       const void *parameters, size_t bytes, uint64_t seed) {

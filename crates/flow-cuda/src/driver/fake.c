@@ -1,6 +1,8 @@
-// A driver that has no GPU: memory is the machine's, copies are copies, and kernels do nothing. What is to go wrong is
-// said when it is compiled, each as a number of CUDA's: -DINIT=100, -DALLOC=2, -DLAUNCH=700 and so on.
+// A driver that has no GPU: memory is the machine's, copies are copies, and kernels do nothing, or are run by the
+// emulator where it is linked with that (-DEMULATED). What is to go wrong is said when it is compiled, each as a
+// number of CUDA's: -DINIT=100, -DALLOC=2, -DLAUNCH=700 and so on.
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,16 @@
 #endif
 #ifndef FINISH
 #define FINISH 0
+#endif
+// What waiting says once a kernel was started.
+#ifndef KERNELS_END_IN
+#define KERNELS_END_IN 0
+#endif
+
+#ifdef EMULATED
+size_t emulate_parameter_bytes(const char *name);
+const char *emulate_launch(const char *name, const uint32_t *grid, uint32_t threads, const void *parameters,
+                           size_t bytes, uint64_t seed);
 #endif
 
 typedef int status;
@@ -103,7 +115,12 @@ status cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 }
 status cuStreamCreate(void **stream, unsigned flags) { NEEDS_CONTEXT; *stream = malloc(1); return flags == 1 ? 0 : 1; }
 status cuStreamDestroy_v2(void *stream) { NEEDS_CONTEXT; free(stream); return 0; }
-status cuStreamSynchronize(void *stream) { NEEDS_CONTEXT; (void)stream; return FINISH; }
+static int has_launched;
+status cuStreamSynchronize(void *stream) {
+  NEEDS_CONTEXT;
+  (void)stream;
+  return has_launched && KERNELS_END_IN ? KERNELS_END_IN : FINISH;
+}
 status cuModuleLoadData(void **module, const void *image) {
   NEEDS_CONTEXT;
   *module = (void *)image;
@@ -113,7 +130,8 @@ status cuModuleUnload(void *module) { NEEDS_CONTEXT; (void)module; return 0; }
 status cuModuleGetFunction(void **function, void *module, const char *name) {
   NEEDS_CONTEXT;
   (void)module;
-  *function = (void *)name;
+  // Nobody gives it back: the process is a test's.
+  *function = strdup(name);
   return FUNCTION;
 }
 status cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
@@ -122,6 +140,15 @@ status cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, uns
   uint64_t seen[8] = {gx, gy, gz, bx, by, bz, shared, *(uint64_t *)parameters[0]};
   if (function == NULL || stream == NULL || extra != NULL) return 1;
   memcpy(fake_launched, seen, sizeof seen);
+  has_launched = 1;
+#ifdef EMULATED
+  const uint32_t grid[2] = {gx, gy};
+  const char *failure = emulate_launch(function, grid, bx, parameters[0], emulate_parameter_bytes(function), 7);
+  if (failure != NULL) {
+    fprintf(stderr, "kernel %s: %s\n", (const char *)function, failure);
+    return 719;
+  }
+#endif
   return LAUNCH;
 }
 #endif
