@@ -51,6 +51,9 @@ enum Command {
     /// Compiles the GPU's kernels, and builds the program with them inside.
     BuildCuda(cuda::BuildArgs),
 
+    /// Packs what a machine with a GPU needs to check and measure us, without compiler and network.
+    GpuBundle(cuda::BundleArgs),
+
     /// Measures us and our peers in one run; results go to tests/load/runs/.
     Bench(bench::Args),
 }
@@ -74,6 +77,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::CudaToolkit => cuda::set_up(),
         Command::BuildCuda(args) => cuda::build(&args),
+        Command::GpuBundle(args) => cuda::pack(&args),
         Command::Bench(args) => bench::run(&args),
     }
 }

@@ -22,10 +22,13 @@ const SOURCES: &str = "crates/flow-cuda/kernels";
 /// Of the kernels we have; the driver compiles nothing below.
 const OLDEST: u32 = 75;
 
+/// What a program for everybody has.
+pub(super) const CAPABILITIES: &[u32] = &[75, 80, 86, 89, 90];
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Capabilities to make instructions for: 75 is Turing, 80 and 86 Ampere, 89 Ada, 90 Hopper.
-    #[arg(long, value_delimiter = ',', default_value = "75,80,86,89,90")]
+    #[arg(long, value_delimiter = ',', default_values_t = CAPABILITIES.to_vec())]
     cap: Vec<u32>,
 
     /// Build the program optimised, as it is meant to be used.
@@ -35,6 +38,17 @@ pub(crate) struct Args {
     /// Only compile the kernels; the next `cargo build` takes them in.
     #[arg(long)]
     kernels_only: bool,
+}
+
+impl Args {
+    /// The program as it is meant to be used.
+    pub(super) fn release(capabilities: &[u32]) -> Self {
+        Self {
+            cap: capabilities.to_vec(),
+            release: true,
+            kernels_only: false,
+        }
+    }
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

@@ -2,14 +2,18 @@
 //!
 //! `toolkit.rs` unpacks NVIDIA's compiler from wheels, so that no CUDA need be installed; `kernels.rs` compiles
 //! `crates/flow-cuda/kernels` with it and lays the result where that crate's build script finds it; `fatbin.rs`
-//! reads what came out, to prove it.
+//! reads what came out, to prove it. `bundle.rs` packs it with all that a machine with a GPU needs to check us,
+//! and `half.rs` makes the model small for that.
 
+mod bundle;
 mod fatbin;
+mod half;
 mod kernels;
 mod toolkit;
 
 use std::path::PathBuf;
 
+pub(crate) use self::bundle::Args as BundleArgs;
 pub(crate) use self::kernels::Args as BuildArgs;
 
 /// `cargo xtask cuda-toolkit`.
@@ -26,6 +30,11 @@ pub(crate) fn set_up() -> anyhow::Result<()> {
 /// `cargo xtask build-cuda`.
 pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
     kernels::run(args)
+}
+
+/// `cargo xtask gpu-bundle`.
+pub(crate) fn pack(args: &BundleArgs) -> anyhow::Result<()> {
+    bundle::run(args)
 }
 
 /// Where what is built lies, whatever folder cargo uses for its own.

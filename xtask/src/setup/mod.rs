@@ -95,6 +95,14 @@ pub(crate) fn for_tests() -> anyhow::Result<Vec<Missing>> {
     prepare(&folder(), FOR_TESTS)
 }
 
+/// The model's folder, set up if it is not there.
+pub(crate) fn model() -> anyhow::Result<PathBuf> {
+    match prepare(&folder(), &[Group::Model])?.pop() {
+        Some(Missing { why, .. }) => Err(why),
+        None => Ok(folder().join(model::FOLDER)),
+    }
+}
+
 /// Where the peers are.
 pub(crate) fn folder() -> PathBuf {
     crate::root().join(".peers")
