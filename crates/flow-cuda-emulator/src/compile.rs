@@ -29,6 +29,9 @@ pub enum BadCompile {
     /// A machine that cannot run the emulator at all.
     #[error("there is no C++ compiler `{COMPILER}`")]
     NoCompiler(#[source] io::Error),
+    /// A test program that was taken to another machine.
+    #[error("the sources of the kernels are not here, in `{0}`")]
+    NoSources(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot use `{path}`")]
     File {
@@ -48,6 +51,14 @@ pub enum BadCompile {
     },
 }
 
+impl BadCompile {
+    /// Whether this machine lacks something, so that tests skip what needs it and say so.
+    #[must_use]
+    pub fn is_lack(&self) -> bool {
+        matches!(self, Self::NoCompiler(_) | Self::NoSources(_))
+    }
+}
+
 /// The folder of `flow-cuda`'s kernels.
 #[must_use]
 pub fn kernels() -> PathBuf {
@@ -60,6 +71,9 @@ pub fn kernels() -> PathBuf {
 ///
 /// If there is no compiler, or it refuses the source.
 pub fn library_of(source: &Path) -> Result<PathBuf, BadCompile> {
+    if !kernels().is_dir() {
+        return Err(BadCompile::NoSources(kernels()));
+    }
     // One thread compiles, and the others find what it has made.
     static COMPILING: Mutex<()> = Mutex::new(());
     let _one = COMPILING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,10 +1,10 @@
 //! Matrices and their products alone, for measuring devices and for testing kernels.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::gpu::{Gpu, GpuError};
 use crate::kernel::Format;
-use crate::memory::{Buffer, Pinned, Stream};
+use crate::memory::{Buffer, Staging, Stream};
 use crate::numbers::{from_bf16, from_f16};
 use crate::operations::{Activation, NOWHERE, Operations, Product};
 use crate::upload::{Upload, stride};
@@ -23,6 +23,7 @@ pub struct Matrix {
 #[derive(Debug)]
 pub struct Multiplier {
     stream: Arc<Stream>,
+    staging: Mutex<Staging>,
     format: Format,
 }
 
@@ -47,6 +48,7 @@ impl Multiplier {
         crate::model::check_format(&**gpu, format)?;
         Ok(Self {
             stream: Arc::new(Stream::open(gpu)?),
+            staging: Mutex::default(),
             format,
         })
     }
@@ -80,7 +82,10 @@ impl Multiplier {
         format: Format,
     ) -> Result<Matrix, GpuError> {
         assert!(values.len().is_multiple_of(columns), "whole rows");
-        let mut upload = Upload::new(self.stream.gpu(), &self.stream)?;
+        let mut upload = Upload {
+            stream: &self.stream,
+            staging: &mut self.staging(),
+        };
         Ok(Matrix {
             stream: Arc::clone(&self.stream),
             buffer: upload.matrix(values, columns, format)?,
@@ -143,6 +148,11 @@ impl Multiplier {
         unsafe { operations.product(&product) }
     }
 
+    fn staging(&self) -> MutexGuard<'_, Staging> {
+        // What was copied is copied, whoever panicked then.
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn check(&self, matrix: &Matrix, format: Format) {
         assert!(Arc::ptr_eq(&matrix.stream, &self.stream), "one multiplier");
         assert_eq!(matrix.format, format, "format");
@@ -162,16 +172,22 @@ impl Multiplier {
     /// # Errors
     ///
     /// What went wrong with any of it.
+    ///
+    /// # Panics
+    ///
+    /// If the matrix is another multiplier's.
     pub fn read(&self, matrix: &Matrix) -> Result<Vec<f32>, GpuError> {
-        let mut pinned = Pinned::new(self.stream.gpu(), matrix.buffer.bytes())?;
+        self.check(matrix, matrix.format);
+        let (gpu, bytes) = (self.stream.gpu(), matrix.buffer.bytes());
+        let mut staging = self.staging();
+        let pinned = staging.of(gpu, bytes)?;
         // SAFETY: nobody touches either before the next line has waited.
         unsafe {
-            self.stream
-                .copy_out(&mut pinned, &matrix.buffer, matrix.buffer.bytes())?;
+            self.stream.copy_out(pinned, &matrix.buffer, bytes)?;
         }
         self.stream.finish()?;
         let row_bytes = stride(matrix.columns) * matrix.format.bytes();
-        let rows = pinned.bytes().chunks_exact(row_bytes);
+        let rows = pinned.bytes()[..bytes].chunks_exact(row_bytes);
         Ok(rows
             .flat_map(|row| floats(row, matrix.format).take(matrix.columns))
             .collect())

@@ -27,6 +27,10 @@ unsafe impl Send for Pinned {}
 // SAFETY: through a shared reference it can only be read.
 unsafe impl Sync for Pinned {}
 
+/// Such memory that grows and is used again: making it takes longer than most copies.
+#[derive(Debug, Default)]
+pub(crate) struct Staging(Option<Pinned>);
+
 /// A queue of a device. Dropping it waits for what is in it.
 pub(crate) struct Stream {
     gpu: Arc<dyn Gpu>,
@@ -76,6 +80,24 @@ impl Pinned {
         // SAFETY: as above, and the reference is unique.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.bytes) }
     }
+}
+
+impl Staging {
+    /// So many bytes or more.
+    pub(crate) fn of(&mut self, gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<&mut Pinned, GpuError> {
+        if self.0.as_ref().is_none_or(|it| it.bytes < bytes) {
+            // The old one goes first, so that there is never room for both.
+            self.0 = None;
+            self.0 = Some(Pinned::new(gpu, with_reserve(bytes))?);
+        }
+        Ok(self.0.as_mut().expect("made above"))
+    }
+}
+
+/// Up to a quarter more, so that sizes that differ a little need no new memory each.
+pub(crate) fn with_reserve(bytes: usize) -> usize {
+    const LEAST: usize = 4096;
+    bytes.next_multiple_of((bytes / 8).next_power_of_two().max(LEAST))
 }
 
 impl Stream {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::driver::OLDEST;
 use crate::gpu::{Capability, Gpu, GpuError};
 use crate::kernel::Format;
-use crate::memory::{Buffer, Stream};
+use crate::memory::{Buffer, Staging, Stream};
 use crate::operations::{Activation, HEAD_WIDTH_MAX};
 use crate::upload::Upload;
 
@@ -120,7 +120,9 @@ pub(crate) struct Norm {
 /// Takes a model's weights part by part, so that they need not be in the machine's memory all at once.
 #[derive(Debug)]
 pub struct Loader {
+    // First, so that it is finished before the memory goes that it copies from.
     stream: Stream,
+    staging: Staging,
     model: Model,
 }
 
@@ -150,7 +152,11 @@ impl Loader {
             "positions"
         );
         let stream = Stream::open(gpu)?;
-        let mut upload = Upload::new(gpu, &stream)?;
+        let mut staging = Staging::default();
+        let mut upload = Upload {
+            stream: &stream,
+            staging: &mut staging,
+        };
         let distances = embeddings.distances.as_ref().map(|distances| {
             let each = 2 * shape.positions - 1;
             assert_eq!(distances.len(), shape.heads * each, "distances");
@@ -166,8 +172,11 @@ impl Loader {
             format,
             layers: Vec::new(),
         };
-        drop(upload);
-        Ok(Self { stream, model })
+        Ok(Self {
+            stream,
+            staging,
+            model,
+        })
     }
 
     /// Adds the next layer.
@@ -182,7 +191,10 @@ impl Loader {
     pub fn layer(&mut self, weights: &LayerWeights) -> Result<(), GpuError> {
         let (shape, format) = (self.model.shape, self.model.format);
         let (hidden, inner) = (shape.hidden, shape.inner);
-        let mut upload = Upload::new(&self.model.gpu, &self.stream)?;
+        let mut upload = Upload {
+            stream: &self.stream,
+            staging: &mut self.staging,
+        };
         let mut linear = |weights, from, to| linear(&mut upload, weights, (from, to), format);
         let (heads, out) = (
             linear(&weights.heads, hidden, 3 * hidden)?,

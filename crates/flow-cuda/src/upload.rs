@@ -1,10 +1,8 @@
 //! Brings numbers to a device, in the format and the strides that kernels want.
 
-use std::sync::Arc;
-
-use crate::gpu::{Gpu, GpuError};
+use crate::gpu::GpuError;
 use crate::kernel::Format;
-use crate::memory::{Buffer, Pinned, Stream};
+use crate::memory::{Buffer, Staging, Stream};
 use crate::numbers::{to_bf16, to_f16};
 
 /// Numbers of a row are filled up to a multiple of so many, so that each row begins at 16 bytes.
@@ -16,8 +14,8 @@ const PIECE_BYTES: usize = 4 << 20;
 /// One way to a device.
 #[derive(Debug)]
 pub(crate) struct Upload<'a> {
-    stream: &'a Stream,
-    staging: Pinned,
+    pub(crate) stream: &'a Stream,
+    pub(crate) staging: &'a mut Staging,
 }
 
 /// From one row to the next.
@@ -25,14 +23,7 @@ pub(crate) fn stride(columns: usize) -> usize {
     columns.next_multiple_of(STRIDE)
 }
 
-impl<'a> Upload<'a> {
-    pub(crate) fn new(gpu: &Arc<dyn Gpu>, stream: &'a Stream) -> Result<Self, GpuError> {
-        Ok(Self {
-            stream,
-            staging: Pinned::new(gpu, PIECE_BYTES)?,
-        })
-    }
-
+impl Upload<'_> {
     /// A matrix of rows of `columns` values, each filled up with zeros.
     pub(crate) fn matrix(
         &mut self,
@@ -63,12 +54,14 @@ impl<'a> Upload<'a> {
     }
 
     fn copy(&mut self, bytes: &[u8], to: &Buffer) -> Result<(), GpuError> {
+        let bytes_max = bytes.len().min(PIECE_BYTES);
+        let staging = self.staging.of(self.stream.gpu(), bytes_max)?;
         for (number, piece) in bytes.chunks(PIECE_BYTES).enumerate() {
-            self.staging.bytes_mut()[..piece.len()].copy_from_slice(piece);
+            staging.bytes_mut()[..piece.len()].copy_from_slice(piece);
             // SAFETY: nobody touches either before the copy is done, which the next line waits for.
             unsafe {
                 self.stream
-                    .copy_in(to, number * PIECE_BYTES, &self.staging, piece.len())?;
+                    .copy_in(to, number * PIECE_BYTES, staging, piece.len())?;
             }
             self.stream.finish()?;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::batch::Batch;
 use crate::gpu::{Address, Gpu, GpuError};
-use crate::memory::{Buffer, Pinned, Stream};
+use crate::memory::{Buffer, Pinned, Staging, Stream, with_reserve};
 use crate::model::{Layer, Linear, Model, Norm};
 use crate::operations::{self, Activation, Attention, Embed, NOWHERE, Operations, Pool, Product};
 use crate::pooling::Pooling;
@@ -27,7 +27,7 @@ pub(crate) struct Workspace {
 #[derive(Debug, Default)]
 struct Room {
     buffer: Option<Buffer>,
-    twin: Option<Pinned>,
+    twin: Staging,
 }
 
 /// Where in a workspace's memory things lie, for a batch of so many tokens.
@@ -308,20 +308,10 @@ impl Room {
         gpu: &Arc<dyn Gpu>,
         bytes: usize,
     ) -> Result<(&Buffer, &mut Pinned), GpuError> {
-        if self.twin.as_ref().is_none_or(|it| it.bytes().len() < bytes) {
-            self.twin = None;
-            self.twin = Some(Pinned::new(gpu, with_reserve(bytes))?);
-        }
         self.buffer(gpu, bytes)?;
         let buffer = self.buffer.as_ref().expect("made above");
-        Ok((buffer, self.twin.as_mut().expect("made above")))
+        Ok((buffer, self.twin.of(gpu, bytes)?))
     }
-}
-
-/// Up to a quarter more, so that batches that differ a little need no new memory each.
-fn with_reserve(bytes: usize) -> usize {
-    const LEAST: usize = 4096;
-    bytes.next_multiple_of((bytes / 8).next_power_of_two().max(LEAST))
 }
 
 fn fill(staging: &mut Pinned, words: &[u32]) {

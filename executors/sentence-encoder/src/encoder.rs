@@ -183,7 +183,17 @@ impl Encoder {
     ///
     /// If something in the folder is not what it should be, or does not go with the options.
     pub fn load(folder: &Path, with: &With, device: Opened) -> Result<Self, EncoderError> {
-        let Opened { cores, .. } = device;
+        let cores = device.cores;
+        match Self::load_onto(folder, with, device) {
+            Err(error) if with.device == Device::Auto && error.is_no_room() => {
+                tracing::info!(device = "cpu", reason = %Chain(&error), "device chosen");
+                Self::load_onto(folder, with, Opened::cpu(cores, None))
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_onto(folder: &Path, with: &With, device: Opened) -> Result<Self, EncoderError> {
         let recipe = Recipe::read(folder)?;
         let cores = device.cores;
         let compute = compute(with, device)?;

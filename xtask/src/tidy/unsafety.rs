@@ -28,7 +28,7 @@ fn check_file(file: &File) -> Vec<Finding> {
         if !allowed {
             Some(file.finding(
                 line,
-                "`unsafe` belongs in flow-kernels and in weights.rs only",
+                "`unsafe` belongs in flow-kernels, flow-cuda, its emulator and weights.rs only",
             ))
         } else if !has_reason(&file.text, line) {
             Some(file.finding(line, "`unsafe` without a SAFETY paragraph above it"))

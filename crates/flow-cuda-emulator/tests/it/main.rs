@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use flow_cuda::{Gpu, GpuError};
-use flow_cuda_emulator::{BadCompile, Emulator, Settings};
+use flow_cuda_emulator::{Emulator, Settings};
 
 const COUNT: usize = 64;
 const BYTES: usize = COUNT * size_of::<f32>();
@@ -26,7 +26,7 @@ fn emulator(seed: u64) -> Option<Arc<Emulator>> {
     };
     match Emulator::of(&source, settings) {
         Ok(emulator) => Some(emulator),
-        Err(error @ BadCompile::NoCompiler(_)) => {
+        Err(error) if error.is_lack() => {
             eprintln!("SKIPPED: {error}, so no kernel can be emulated");
             None
         }

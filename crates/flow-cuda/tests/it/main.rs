@@ -14,13 +14,13 @@ mod seeded;
 
 use std::sync::Arc;
 
-use flow_cuda_emulator::{BadCompile, Emulator, Settings};
+use flow_cuda_emulator::{Emulator, Settings};
 
 /// An emulated device; none on a machine without a compiler for it.
 fn emulator(settings: Settings) -> Option<Arc<Emulator>> {
     match Emulator::new(settings) {
         Ok(emulator) => Some(emulator),
-        Err(error @ BadCompile::NoCompiler(_)) => {
+        Err(error) if error.is_lack() => {
             eprintln!("SKIPPED: {error}, so no kernel can be emulated");
             None
         }

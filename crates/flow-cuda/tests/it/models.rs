@@ -151,6 +151,26 @@ fn wide_heads_and_another_activation() {
 }
 
 #[test]
+fn products_of_queries_and_keys_that_are_far_apart() {
+    let mut model = Naive::of(shape(64, 2, 8), 1, false);
+    let heads = &mut model.layers[0].heads.weights;
+    // Of queries and keys: their products reach some hundreds, whose exponentials 32-bit floats do not have.
+    heads[..2 * 64 * 64].iter_mut().for_each(|it| *it *= 12.0);
+    let Some(gpu) = emulator(Settings::default()) else {
+        return;
+    };
+    let gpu: Arc<dyn Gpu> = gpu;
+    let wanted = model.vector(&text(40), &mean(64));
+    // Numbers of hundreds have three digits fewer behind the point.
+    for (format, cosine_min) in [(Format::F32, 0.999_999), (Format::F16, 0.9)] {
+        let engine = load(&gpu, &model, format);
+        let got = engine.encode(&text(40), &[40], &mean(64)).unwrap();
+        let cosine = cosine(&got, &wanted);
+        assert!(cosine >= cosine_min, "{format}: {cosine}");
+    }
+}
+
+#[test]
 fn every_way_to_pool_alone() {
     let model = Naive::of(shape(40, 1, 16), 0, false);
     for mode in MODES {

@@ -103,11 +103,13 @@ impl Naive {
                 state[which * hidden + head * width..][..width].to_vec()
             };
             let query = part(&states[at], 0);
-            let weight = |(key_at, state): (usize, &Row)| {
+            let exponent = |(key_at, state): (usize, &Row)| {
                 let product = dot(&query, &part(state, 1)) / (width as f64).sqrt();
-                (product + self.distance(head, at, key_at)).exp()
+                product + self.distance(head, at, key_at)
             };
-            let weights: Row = states.iter().enumerate().map(weight).collect();
+            let exponents: Row = states.iter().enumerate().map(exponent).collect();
+            let most = exponents.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Row = exponents.iter().map(|it| (it - most).exp()).collect();
             let total: f64 = weights.iter().sum();
             for (weight, state) in weights.iter().zip(states) {
                 let sums = &mut context[head * width..][..width];

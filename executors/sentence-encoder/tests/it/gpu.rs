@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use flow_core::Chain;
 use flow_cuda::Gpu;
-use flow_cuda_emulator::{BadCompile, Emulator, Settings};
+use flow_cuda_emulator::{Emulator, Settings};
 use sentence_encoder::model::FAMILIES;
 use sentence_encoder::{Device, Encoder, Opened, With};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn emulated(count: usize, settings: Settings) -> Option<Opened> {
             let gpu: Arc<dyn Gpu> = emulator;
             Some(gpu)
         }
-        Err(error @ BadCompile::NoCompiler(_)) => {
+        Err(error) if error.is_lack() => {
             eprintln!("SKIPPED: {error}, so no GPU can be emulated");
             None
         }

@@ -4,7 +4,11 @@
     clippy::unwrap_used,
     reason = "a test that cannot go on fails, in its helpers too"
 )]
-#![allow(clippy::print_stderr, reason = "tests that are skipped say so")]
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "what is skipped, and how near vectors are"
+)]
 
 mod bad_input;
 mod executor;
