@@ -68,12 +68,12 @@ fn joined(managed: Result<Vec<Gpu>, String>, usable: Usable) -> Gpus {
         (Ok(_), Err(no)) => Gpus::None(why(&no)),
         (Err(managed), Err(no)) => Gpus::None(format!("{}; {managed}", why(&no))),
         (Err(_), Ok(usable)) => Gpus::Found(usable),
-        (Ok(gpus), Ok(usable)) => Gpus::Found(one_list(gpus, usable)),
+        (Ok(gpus), Ok(usable)) => Gpus::Found(one_list(&gpus, &usable)),
     }
 }
 
 /// Those that can be used first, by their numbers, then those that are hidden.
-fn one_list(managed: Vec<Gpu>, usable: Vec<Gpu>) -> Vec<Gpu> {
+fn one_list(managed: &[Gpu], usable: &[Gpu]) -> Vec<Gpu> {
     let with_more = |gpu: &Gpu| {
         let known = managed.iter().find(|known| known.uuid == gpu.uuid);
         let (memory_free_bytes, load_percent, driver) = known.map_or((None, None, None), |known| {
