@@ -264,7 +264,8 @@ async fn an_encoder_whose_gpu_is_lost_says_so_and_is_started_again() {
     if with_driver(folder.path(), &["KERNELS_END_IN=700"]).is_none() {
         return;
     }
-    let flow = encoding(folder.path(), &MadeUp::bert(), "cuda");
+    let model = MadeUp::bert();
+    let flow = encoding(folder.path(), &model, "cuda");
     flow.expect("replica cannot be reached").expect("encoder");
     flow.program().line("encoder@");
     let lines = flow.program().lines().len();
