@@ -10,27 +10,19 @@ use std::path::{Path, PathBuf};
 
 use flow_core::Chain;
 use flow_cuda::GpuError;
-use flow_kernels::{BackEnd, Format, InstructionSet, NoBackEnd};
+use flow_kernels::NoBackEnd;
 
 use crate::batch::{Limits, plan};
-use crate::config::{EngineName, Precision, With};
+use crate::compute::{self, Sharing};
+use crate::config::{Precision, With};
 use crate::device::{Device, NoDevice, Opened};
-use crate::lanes::{self, Lanes};
-use crate::model::{Compute, Computing, ForwardError, Gpus, Model, ModelError, TokenBatch};
+use crate::lanes::Lanes;
+use crate::model::{Computing, ForwardError, Gpus, Model, ModelError, TokenBatch};
 use crate::pooling::{Pooling, Rule};
 use crate::recipe::{Recipe, RecipeError};
 use crate::source::TOKENIZER_FILE;
 use crate::tokenize::{Reading, TokenizeError, Tokenizer};
 
-/// Texts that are sorted by length together: enough to find company of their own length.
-const WINDOW_TEXTS: usize = 1024;
-/// The same on GPUs: enough short texts for some chunks, so that a window's end, where they wait, is rare.
-const WINDOW_TEXTS_ON_GPU: usize = 8192;
-/// Tokens and texts that one lane takes through the model together, if nothing else is said.
-const BATCH_TOKENS: NonZeroUsize = NonZeroUsize::new(2048).expect("it is not zero");
-const BATCH_TEXTS: NonZeroUsize = NonZeroUsize::new(64).expect("it is not zero");
-/// Fewer tokens do not fill a GPU, so they are not shared out among its streams.
-const CHUNK_TOKENS_MIN_ON_GPU: usize = 4096;
 /// Texts that are tokenized at once: a fraction of a millisecond.
 const PIECE_TEXTS: usize = 16;
 
@@ -196,7 +188,7 @@ impl Encoder {
     fn load_onto(folder: &Path, with: &With, device: Opened) -> Result<Self, EncoderError> {
         let recipe = Recipe::read(folder)?;
         let cores = device.cores;
-        let compute = compute(with, device)?;
+        let compute = compute::choose(with, device)?;
         let model = Model::load(folder, &compute).map_err(|source| EncoderError::Model {
             folder: folder.to_owned(),
             source,
@@ -210,13 +202,13 @@ impl Encoder {
         let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), reading)?;
         let pooling = pooling(with, &recipe);
         let (skipped, modes) = (tokenizer.prompt_length(), pooling.modes);
-        let work = Sharing::of(with, &model, cores);
+        let sharing = Sharing::of(with, &model, cores);
         Ok(Self {
             tokenizer,
-            lanes: Lanes::start(work.lanes)?,
-            takers: work.takers,
-            limits: work.limits,
-            window_texts: work.window_texts,
+            lanes: Lanes::start(sharing.lanes)?,
+            takers: sharing.takers,
+            limits: sharing.limits,
+            window_texts: sharing.window_texts,
             rule: Rule {
                 width: width(with, model.width() * modes.len())?,
                 skipped: if pooling.includes_prompt { 0 } else { skipped },
@@ -391,99 +383,6 @@ impl Encoder {
         };
         numbers.iter().for_each(|&text| batch.push(&texts[text]));
         batch
-    }
-}
-
-/// How work is shared out.
-struct Sharing {
-    lanes: NonZeroUsize,
-    takers: usize,
-    limits: Limits,
-    window_texts: usize,
-}
-
-impl Sharing {
-    fn of(with: &With, model: &Model, cores: NonZeroUsize) -> Self {
-        match model {
-            Model::Gpu(gpus) => Self::on_gpus(with, gpus, cores),
-            Model::Flow(_) => Self::here(with, with.threads.unwrap_or(cores), false),
-            Model::Candle(_) => {
-                let lanes = with.threads.unwrap_or_else(|| lanes::count(cores));
-                Self::here(with, lanes, true)
-            }
-        }
-    }
-
-    /// Each lane computes.
-    fn here(with: &With, lanes: NonZeroUsize, pads: bool) -> Self {
-        Self {
-            lanes,
-            takers: lanes.get(),
-            limits: Limits {
-                tokens_max: with.batch_tokens.unwrap_or(BATCH_TOKENS),
-                texts_max: with.batch_size.unwrap_or(BATCH_TEXTS),
-                lanes,
-                tokens_min: 0,
-                pads,
-            },
-            window_texts: WINDOW_TEXTS,
-        }
-    }
-
-    /// A lane for each stream, which sleeps while its GPU computes; the others tokenize meanwhile.
-    fn on_gpus(with: &With, gpus: &Gpus, cores: NonZeroUsize) -> Self {
-        let (streams, threads) = (gpus.streams(), with.threads.unwrap_or(cores));
-        let tokens_max = with.batch_tokens.unwrap_or_else(|| gpus.batch_tokens());
-        Self {
-            lanes: streams.saturating_add(threads.get()),
-            takers: streams.get(),
-            limits: Limits {
-                tokens_max,
-                texts_max: with.batch_size.unwrap_or(NonZeroUsize::MAX),
-                lanes: streams,
-                tokens_min: CHUNK_TOKENS_MIN_ON_GPU.min(tokens_max.get()),
-                pads: false,
-            },
-            window_texts: WINDOW_TEXTS_ON_GPU,
-        }
-    }
-}
-
-/// What the options ask to compute with.
-fn compute(with: &With, device: Opened) -> Result<Compute, EncoderError> {
-    match (with.engine, device.gpus.is_empty()) {
-        (EngineName::Candle, true) => match with.precision {
-            None | Some(Precision::F32 | Precision::Auto) => Ok(Compute::Candle),
-            Some(_) => Err(EncoderError::CandlePrecision),
-        },
-        (EngineName::Candle, false) => Err(EncoderError::CandleDevice),
-        (EngineName::Flow, true) => {
-            let format = format_here(with)?;
-            Ok(Compute::Flow(BackEnd::choose(format, with.back_end)?))
-        }
-        (EngineName::Flow, false) => Ok(Compute::Gpu(device.gpus, format_on_gpu(with))),
-    }
-}
-
-fn format_here(with: &With) -> Result<Format, EncoderError> {
-    let most = with.back_end;
-    let is_quick = |set: InstructionSet| most.is_none_or(|most| set <= most) && set.has_bf16();
-    match with.precision {
-        Some(precision @ (Precision::F16 | Precision::Tf32)) => {
-            Err(EncoderError::GpuPrecision(precision))
-        }
-        Some(Precision::Bf16) => Ok(Format::Bf16),
-        Some(Precision::Auto) if InstructionSet::here().any(is_quick) => Ok(Format::Bf16),
-        None | Some(Precision::F32 | Precision::Auto) => Ok(Format::F32),
-    }
-}
-
-fn format_on_gpu(with: &With) -> flow_cuda::Format {
-    match with.precision {
-        None | Some(Precision::F16 | Precision::Auto) => flow_cuda::Format::F16,
-        Some(Precision::F32) => flow_cuda::Format::F32,
-        Some(Precision::Tf32) => flow_cuda::Format::Tf32,
-        Some(Precision::Bf16) => flow_cuda::Format::Bf16,
     }
 }
 

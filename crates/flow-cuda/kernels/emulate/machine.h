@@ -6,7 +6,8 @@
 // memory begins as values that are no numbers, and a copy to shared memory leaves such values in its place until it
 // is waited for, which is also when it happens.
 //
-// What lanes do together is done by the last that arrives, after the fragments that the PTX ISA describes.
+// What lanes do together is done by the last that arrives, after the fragments that the PTX ISA describes. So lanes of
+// a warp never pass each other there, and a missing warp_sync beside such a place does not show.
 #pragma once
 
 #include <cmath>
