@@ -124,6 +124,19 @@ async fn an_executor_that_exits_fails_its_request_and_comes_back_at_its_port() {
 }
 
 #[tokio::test]
+async fn an_executor_that_can_do_no_more_says_so_and_is_started_again() {
+    let flow = moody("");
+    flow.expect("replica cannot be reached").expect("moody");
+    flow.program().line("moody@");
+    let lines = flow.program().lines().len();
+    let said = post(&flow, vec![texts("/last", &["x"])]).await;
+    assert!(failure(&said[0]).contains("nothing works any more"));
+    flow.program().line_from(lines, "moody@");
+    let said = post(&flow, vec![texts("/mark", &["y"])]).await;
+    assert_eq!(said[0].texts, ["y"]);
+}
+
+#[tokio::test]
 async fn an_executor_that_is_killed_loses_what_is_under_way_and_says_so() {
     let flow = moody("");
     flow.expect("replica cannot be reached").expect("moody");

@@ -12,9 +12,9 @@ use crate::MOODY;
 const EXIT_ON_EXCEPTION: i32 = 70;
 
 /// Starts moody, asks it both, and gives what it said and how it ended, if it did.
-async fn ask(exit_on: &str, endpoint: &str) -> (String, Option<i32>) {
+async fn ask(options: &[&str], endpoint: &str) -> (String, Option<i32>) {
     let mut command = Command::new(MOODY);
-    command.args(["--exit-on-exceptions", exit_on]);
+    command.args(options);
     let mut program = Program::start(command);
     let ready = program.line("ready and listening on ");
     let address = ready.rsplit(' ').next().unwrap().to_owned();
@@ -24,21 +24,24 @@ async fn ask(exit_on: &str, endpoint: &str) -> (String, Option<i32>) {
     let mut replies = client.post(&options, requests).await.unwrap();
     let reply = said(&replies.next().await.unwrap().unwrap());
     drop((replies, client));
-    let code = if exit_on.is_empty() {
-        None
-    } else {
-        program.end().code()
-    };
-    (reply.failure.unwrap(), code)
+    (reply.failure.unwrap(), program.end().code())
 }
 
 #[tokio::test]
 async fn the_process_ends_after_the_reply_that_tells_why() {
-    let (failure, code) = ask("panic", "/panic").await;
+    let (failure, code) = ask(&["--exit-on-exceptions", "panic"], "/panic").await;
     assert!(failure.contains("this is too much"), "{failure}");
     assert_eq!(code, Some(EXIT_ON_EXCEPTION));
-    let (failure, code) = ask("BadRequest,ExecutorError", "/fail").await;
+    let names = ["--exit-on-exceptions", "BadRequest,ExecutorError"];
+    let (failure, code) = ask(&names, "/fail").await;
     assert!(failure.contains("not today"), "{failure}");
+    assert_eq!(code, Some(EXIT_ON_EXCEPTION));
+}
+
+#[tokio::test]
+async fn an_executor_that_can_do_no_more_ends_its_process_after_the_reply() {
+    let (failure, code) = ask(&[], "/last").await;
+    assert!(failure.contains("nothing works any more"), "{failure}");
     assert_eq!(code, Some(EXIT_ON_EXCEPTION));
 }
 

@@ -12,6 +12,7 @@ mod cli;
 mod compose;
 mod container_tutorial;
 mod containers;
+mod devices;
 mod docker;
 mod encode;
 mod exceptions;

@@ -7,6 +7,7 @@
 
 mod bench;
 mod codegen;
+mod cuda;
 mod fuzz;
 mod setup;
 mod shell;
@@ -44,6 +45,15 @@ enum Command {
     /// Fuzzes what reads flow files, queries, requests and documents.
     Fuzz(fuzz::Args),
 
+    /// Fetches NVIDIA's compiler of kernels into target/cuda-toolkit, from PyPI's wheels.
+    CudaToolkit,
+
+    /// Compiles the GPU's kernels, and builds the program with them inside.
+    BuildCuda(cuda::BuildArgs),
+
+    /// Packs what a machine with a GPU needs to check and measure us, without compiler and network.
+    GpuBundle(cuda::BundleArgs),
+
     /// Measures us and our peers in one run; results go to tests/load/runs/.
     Bench(bench::Args),
 }
@@ -65,6 +75,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy => tidy::run(),
         Command::Codegen { check } => codegen::run(check),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::CudaToolkit => cuda::set_up(),
+        Command::BuildCuda(args) => cuda::build(&args),
+        Command::GpuBundle(args) => cuda::pack(&args),
         Command::Bench(args) => bench::run(&args),
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use crate::admission::Call;
 use crate::batch::Rule;
 use crate::endpoints::{Binding, Emit, Method, WholeMethod};
-use crate::exit::ExitOn;
+use crate::exit::{ExitOn, Manner};
 use crate::reply::{Done, ReplyTo};
 use crate::{CallError, DocsMatrix, Endpoints, Parameters};
 
@@ -28,7 +28,7 @@ pub(crate) struct Runner<E> {
 /// A method did not succeed.
 struct Failed {
     failure: Failure,
-    panicked: bool,
+    manner: Manner,
 }
 
 impl<E> Runner<E> {
@@ -106,7 +106,7 @@ impl<E> Runner<E> {
                 for call in batch {
                     call.reply.answer(Err(failed.failure.clone()));
                 }
-                self.exit.after(&failed.failure, failed.panicked);
+                self.exit.after(&failed.failure, failed.manner);
             }
         }
     }
@@ -134,7 +134,7 @@ impl<E> Runner<E> {
         };
         if let Some((reply, failed)) = failed {
             reply.answer(Err(failed.failure.clone()));
-            self.exit.after(&failed.failure, failed.panicked);
+            self.exit.after(&failed.failure, failed.manner);
         }
     }
 
@@ -164,7 +164,7 @@ impl<E> Runner<E> {
                     Code::Unimplemented,
                     "this endpoint streams its documents: call `stream_doc`",
                 ),
-                panicked: false,
+                manner: Manner::Failed,
             }),
         }
     }
@@ -225,15 +225,18 @@ fn give_back(batch: Vec<Call>, documents: Vec<Document>) {
 fn guarded<T>(method: impl FnOnce() -> Result<T, CallError>) -> Result<T, Failed> {
     match catch_unwind(AssertUnwindSafe(method)) {
         Ok(outcome) => outcome.map_err(|error| Failed {
+            manner: match error.is_last() {
+                true => Manner::Last,
+                false => Manner::Failed,
+            },
             failure: error.into_failure(),
-            panicked: false,
         }),
         Err(panic) => {
             let text = text_of(&*panic);
             tracing::error!(panic = text, "executor panicked");
             Err(Failed {
                 failure: Failure::new(Code::ExecutorFailed, format!("panicked: {text}")),
-                panicked: true,
+                manner: Manner::Panicked,
             })
         }
     }

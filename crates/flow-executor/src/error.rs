@@ -12,6 +12,7 @@ use flow_core::{Chain, Code, Failure};
 pub struct CallError {
     code: Code,
     message: String,
+    is_last: bool,
 }
 
 impl CallError {
@@ -21,6 +22,7 @@ impl CallError {
         Self {
             code: Code::ExecutorFailed,
             message: message.into(),
+            is_last: false,
         }
     }
 
@@ -30,7 +32,22 @@ impl CallError {
         Self {
             code: Code::BadRequest,
             message: message.into(),
+            is_last: false,
         }
+    }
+
+    /// The process can do no more work, whatever is asked of it: a device is lost, say. After the reply it says that
+    /// it does not serve, and ends with an error; a launcher starts it again.
+    #[must_use]
+    pub fn and_end(self) -> Self {
+        Self {
+            is_last: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_last(&self) -> bool {
+        self.is_last
     }
 
     pub(crate) fn into_failure(self) -> Failure {

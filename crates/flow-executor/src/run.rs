@@ -19,8 +19,8 @@ use crate::{Executor, LoadContext, ServeError, Settings, Workers, serve};
 /// Exit code of a process that a second signal ended: 128 and SIGINT's number.
 const EXIT_INTERRUPTED: u8 = 130;
 
-/// Exit code of a process that ends after a failure that `--exit-on-exceptions` names: EX_SOFTWARE of
-/// sysexits.h.
+/// Exit code of a process that ends after a failure that `--exit-on-exceptions` names, or after its executor's last:
+/// EX_SOFTWARE of sysexits.h.
 const EXIT_ON_EXCEPTION: u8 = 70;
 
 /// The port of an executor for which no option says it. An image sets it, so that whatever asks for the
@@ -233,7 +233,7 @@ fn finish(stopped: Result<Stopped, ServeError>) -> Result<ExitCode, Fault> {
             code: ExitCode::from(2),
             ..Fault::failed(&error)
         }),
-        Err(error @ ServeError::Exception { .. }) => Err(Fault {
+        Err(error @ (ServeError::Exception { .. } | ServeError::Last { .. })) => Err(Fault {
             code: ExitCode::from(EXIT_ON_EXCEPTION),
             ..Fault::failed(&error)
         }),

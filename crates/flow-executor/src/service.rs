@@ -16,7 +16,7 @@ use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
 
 use crate::directory::{Directory, Overrides};
-use crate::exit::ExitOn;
+use crate::exit::{Ending, ExitOn};
 use crate::grpc::Wire;
 use crate::rules::Written;
 use crate::trailer::ErrorTrailer;
@@ -87,6 +87,14 @@ pub enum ServeError {
         /// What the failure is called.
         exception: String,
     },
+    /// The executor said that it can do no more.
+    #[error("executor `{name}` can do no more: {reason}")]
+    Last {
+        /// The executor's name.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
     /// The socket failed.
     #[error(transparent)]
     Transport(#[from] flow_net::ServeError),
@@ -142,9 +150,13 @@ pub async fn serve<E: Executor>(
     }
     let stopped = serving.await?;
     match exit.happened() {
-        Some(exception) => Err(ServeError::Exception {
+        Some(Ending::Named(exception)) => Err(ServeError::Exception {
             name,
-            exception: exception.to_owned(),
+            exception: exception.clone(),
+        }),
+        Some(Ending::Last(reason)) => Err(ServeError::Last {
+            name,
+            reason: reason.clone(),
         }),
         None => Ok(stopped),
     }

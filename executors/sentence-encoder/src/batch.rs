@@ -16,6 +16,8 @@ pub(crate) struct Limits {
     pub texts_max: NonZeroUsize,
     /// How many chunks can run at once. There are at least so many, if there are so many texts.
     pub lanes: NonZeroUsize,
+    /// Tokens below which a chunk is not cut only to have one for each lane.
+    pub tokens_min: usize,
     /// Whether each text of a chunk costs as much as the longest.
     pub pads: bool,
 }
@@ -36,6 +38,7 @@ pub(crate) fn plan(lengths: &[usize], limits: Limits) -> Plan {
     // Stable: texts of one length stay in the order they came in.
     order.sort_by_key(|&text| std::cmp::Reverse(lengths[text]));
     let share = lengths.iter().sum::<usize>().div_ceil(limits.lanes.get());
+    let share = share.max(limits.tokens_min);
     let mut chunks = Vec::new();
     let mut open: Option<Chunk> = None;
     for (at, &text) in order.iter().enumerate() {
@@ -103,6 +106,7 @@ mod tests {
             tokens_max: number(tokens_max),
             texts_max: number(64),
             lanes: number(lanes),
+            tokens_min: 0,
             pads: true,
         }
     }
@@ -158,6 +162,17 @@ mod tests {
         check(&[10; 4], limits(1000, 2), &[&[10, 10], &[10, 10]]);
         check(&[10; 3], limits(1000, 2), &[&[10], &[10], &[10]]);
         check(&[10], limits(1000, 2), &[&[10]]);
+    }
+
+    #[test]
+    fn where_small_chunks_do_not_pay_lanes_go_without() {
+        let limits = |tokens_min| Limits {
+            tokens_min,
+            ..without_padding(limits(1000, 2))
+        };
+        check(&[10; 4], limits(40), &[&[10; 4]]);
+        check(&[10; 4], limits(39), &[&[10; 3], &[10]]);
+        check(&[10; 4], limits(20), &[&[10; 2], &[10; 2]]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What stands under `uses_with:`, and which of it makes no sense.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 
 use flow_core::AccessPaths;
@@ -26,7 +27,7 @@ pub struct With {
     /// A branch, tag or commit of the model; `main` if not given.
     pub revision: Option<String>,
 
-    /// `cpu`, `cuda`, `cuda:0`, `gpu`, or `auto`.
+    /// `cpu`, `cuda`, `cuda:0`, `cuda:all`, `gpu`, or `auto`.
     pub device: Device,
 
     /// How token states become one vector; what the model's own files say if not given.
@@ -42,15 +43,17 @@ pub struct With {
     pub max_length: Option<NonZeroUsize>,
 
     /// Most tokens, with padding, that go through the model together. It bounds memory and has no
-    /// influence on the vectors.
-    pub batch_tokens: NonZeroUsize,
+    /// influence on the vectors. If not given: 2048 on the processor; on a GPU, what its memory has room for.
+    pub batch_tokens: Option<NonZeroUsize>,
 
-    /// Most texts that go through the model together. It has no influence on the vectors either.
+    /// Most texts that go through the model together. It has no influence on the vectors either. If not given: 64 on
+    /// the processor; on a GPU, as many as `batch_tokens` allows.
     #[serde(alias = "default_batch_size")]
-    pub batch_size: NonZeroUsize,
+    pub batch_size: Option<NonZeroUsize>,
 
-    /// The numbers that are computed with.
-    pub precision: Precision,
+    /// The numbers that are computed with. If not given: 32-bit floats on the processor, because vectors are the same
+    /// on every machine then, so that an index that one has made can be searched from another; half precision on a GPU.
+    pub precision: Option<Precision>,
 
     /// What computes.
     pub engine: EngineName,
@@ -100,9 +103,9 @@ impl Default for With {
             pooling: None,
             normalize: None,
             max_length: None,
-            batch_tokens: const { NonZeroUsize::new(2048).unwrap() },
-            batch_size: const { NonZeroUsize::new(64).unwrap() },
-            precision: Precision::default(),
+            batch_tokens: None,
+            batch_size: None,
+            precision: None,
             engine: EngineName::default(),
             back_end: None,
             access_paths: AccessPaths::default(),
@@ -121,16 +124,18 @@ impl Default for With {
 const CALL: &str = "__call__";
 
 /// The numbers that are computed with. Sums are 32-bit floats in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Precision {
-    /// 32-bit floats. The default, because vectors are the same on every machine then: an index that one
-    /// has made can be searched from another.
-    #[default]
+    /// 32-bit floats.
     F32,
+    /// 32-bit floats, of which products see the upper 19 bits. Only GPUs know it.
+    Tf32,
+    /// Half precision. Only GPUs know it.
+    F16,
     /// bf16.
     Bf16,
-    /// bf16 where the machine multiplies them faster, else 32-bit floats.
+    /// Half precision on a GPU; bf16 where the processor multiplies them faster, else 32-bit floats.
     Auto,
 }
 
@@ -145,19 +150,35 @@ pub enum EngineName {
     Candle,
 }
 
+const PRECISIONS: &str = "`f32`, `bf16` and `auto`, and on a GPU `f16` and `tf32`";
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::F32 => "f32",
+            Self::Tf32 => "tf32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Auto => "auto",
+        })
+    }
+}
+
 impl TryFrom<String> for Precision {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
         match text.as_str() {
             "f32" | "float32" | "fp32" => Ok(Self::F32),
+            "tf32" => Ok(Self::Tf32),
+            "f16" | "float16" | "fp16" => Ok(Self::F16),
             "bf16" | "bfloat16" => Ok(Self::Bf16),
             "auto" => Ok(Self::Auto),
-            "f16" | "float16" | "fp16" | "int8" => Err(format!(
-                "precision `{text}` is not built yet; there are `f32`, `bf16` and `auto`"
+            "int8" => Err(format!(
+                "precision `{text}` is not built yet; there are {PRECISIONS}"
             )),
             _ => Err(format!(
-                "`{text}` is not a precision; there are `f32`, `bf16` and `auto`"
+                "`{text}` is not a precision; there are {PRECISIONS}"
             )),
         }
     }
@@ -262,7 +283,7 @@ mod tests {
         assert_eq!(with.model, "a/b");
         assert_eq!(with.pooling, Some(PoolingMode::Cls));
         assert_eq!(with.access_paths, "@r,c".parse().unwrap());
-        assert_eq!(with.batch_size.get(), 16);
+        assert_eq!(with.batch_size.map(NonZeroUsize::get), Some(16));
     }
 
     #[test]
@@ -274,8 +295,8 @@ mod tests {
         check_refused(json!({"pooling": "meen"}), &["`meen`", "`mean`", "`cls`"]);
         check_refused(json!({"device": "tpu"}), &["`tpu`", "`cpu`"]);
         check_refused(
-            json!({"precision": "f16"}),
-            &["`f16`", "not built yet", "`f32`", "`bf16`"],
+            json!({"precision": "int8"}),
+            &["`int8`", "not built yet", "`f32`", "`bf16`", "`f16`"],
         );
         check_refused(json!({"precision": "f8"}), &["`f8`", "`f32`"]);
         check_refused(

@@ -8,20 +8,21 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use flow_kernels::{BackEnd, Format, InstructionSet, Kernels, NoBackEnd};
+use flow_core::Chain;
+use flow_cuda::GpuError;
+use flow_kernels::NoBackEnd;
 
 use crate::batch::{Limits, plan};
-use crate::config::{EngineName, Precision, With};
-use crate::device::{NoDevice, Opened};
-use crate::lanes::{self, Lanes};
-use crate::model::{Compute, ForwardError, Model, ModelError, States, TokenBatch};
-use crate::pooling::{Pooling, normalize, pool};
+use crate::compute::{self, Sharing};
+use crate::config::{Precision, With};
+use crate::device::{Device, NoDevice, Opened};
+use crate::lanes::Lanes;
+use crate::model::{Computing, ForwardError, Gpus, Model, ModelError, TokenBatch};
+use crate::pooling::{Pooling, Rule};
 use crate::recipe::{Recipe, RecipeError};
 use crate::source::TOKENIZER_FILE;
 use crate::tokenize::{Reading, TokenizeError, Tokenizer};
 
-/// Texts that are sorted by length together: enough to find company of their own length.
-const WINDOW_TEXTS: usize = 1024;
 /// Texts that are tokenized at once: a fraction of a millisecond.
 const PIECE_TEXTS: usize = 16;
 
@@ -31,10 +32,11 @@ pub struct Encoder {
     tokenizer: Tokenizer,
     model: Model,
     lanes: Lanes,
-    pooling: Pooling,
-    normalize: bool,
-    width: usize,
+    /// How many lanes take chunks; the others tokenize.
+    takers: usize,
+    rule: Rule,
     limits: Limits,
+    window_texts: usize,
     max_length: usize,
 }
 
@@ -110,6 +112,14 @@ pub enum EncoderError {
     /// candle computes in 32-bit floats only.
     #[error("`engine` is `candle`, which computes with `precision: f32` only")]
     CandlePrecision,
+    /// candle computes on the processor only.
+    #[error("`engine` is `candle`, which computes on the processor only; say `device: cpu`")]
+    CandleDevice,
+    /// Numbers that only GPUs know.
+    #[error(
+        "`precision` is `{0}`, which only GPUs compute with; on the processor there are `f32`, `bf16` and `auto`"
+    )]
+    GpuPrecision(Precision),
     /// Threads cannot be started.
     #[error("cannot start the threads that compute")]
     Threads(#[from] rayon::ThreadPoolBuildError),
@@ -126,6 +136,24 @@ pub enum EncodeError {
     Forward(#[from] ForwardError),
 }
 
+impl EncoderError {
+    /// Whether a GPU has too little memory.
+    fn is_no_room(&self) -> bool {
+        let Self::Model { source, .. } = self else {
+            return false;
+        };
+        matches!(source, ModelError::Gpu(GpuError::OutOfMemory { .. }))
+    }
+}
+
+impl EncodeError {
+    /// Whether a device is lost, so that only a new process can encode again.
+    #[must_use]
+    pub fn is_sticky(&self) -> bool {
+        matches!(self, Self::Forward(error) if error.is_sticky())
+    }
+}
+
 impl Vectors {
     /// How many values each has.
     #[must_use]
@@ -140,15 +168,28 @@ impl Vectors {
 }
 
 impl Encoder {
-    /// Loads the model in `folder` with these options onto `device`.
+    /// Loads the model in `folder` with these options onto `device`. Where that was left to us, and is a GPU without
+    /// room for the model, the processor computes.
     ///
     /// # Errors
     ///
     /// If something in the folder is not what it should be, or does not go with the options.
     pub fn load(folder: &Path, with: &With, device: Opened) -> Result<Self, EncoderError> {
+        let cores = device.cores;
+        match Self::load_onto(folder, with, device) {
+            Err(error) if with.device == Device::Auto && error.is_no_room() => {
+                tracing::info!(device = "cpu", reason = %Chain(&error), "device chosen");
+                Self::load_onto(folder, with, Opened::cpu(cores, None))
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_onto(folder: &Path, with: &With, device: Opened) -> Result<Self, EncoderError> {
         let recipe = Recipe::read(folder)?;
-        let compute = compute(with)?;
-        let model = Model::load(folder, compute).map_err(|source| EncoderError::Model {
+        let cores = device.cores;
+        let compute = compute::choose(with, device)?;
+        let model = Model::load(folder, &compute).map_err(|source| EncoderError::Model {
             folder: folder.to_owned(),
             source,
         })?;
@@ -160,23 +201,21 @@ impl Encoder {
         };
         let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), reading)?;
         let pooling = pooling(with, &recipe);
-        let lanes = with.threads.unwrap_or_else(|| match compute {
-            Compute::Flow(_) => device.cores,
-            Compute::Candle => lanes::count(device.cores),
-        });
+        let (skipped, modes) = (tokenizer.prompt_length(), pooling.modes);
+        let sharing = Sharing::of(with, &model, cores);
         Ok(Self {
             tokenizer,
-            width: width(with, model.width() * pooling.modes.len())?,
-            model,
-            lanes: Lanes::start(lanes)?,
-            pooling,
-            normalize: with.normalize.unwrap_or(recipe.normalize),
-            limits: Limits {
-                tokens_max: with.batch_tokens,
-                texts_max: with.batch_size,
-                lanes,
-                pads: matches!(compute, Compute::Candle),
+            lanes: Lanes::start(sharing.lanes)?,
+            takers: sharing.takers,
+            limits: sharing.limits,
+            window_texts: sharing.window_texts,
+            rule: Rule {
+                width: width(with, model.width() * modes.len())?,
+                skipped: if pooling.includes_prompt { 0 } else { skipped },
+                modes,
+                normalize: with.normalize.unwrap_or(recipe.normalize),
             },
+            model,
             max_length,
         })
     }
@@ -184,13 +223,25 @@ impl Encoder {
     /// How many values a vector has.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.width
+        self.rule.width
     }
 
-    /// Our own kernels, unless candle computes.
+    /// What computes.
     #[must_use]
-    pub fn kernels(&self) -> Option<Kernels> {
-        self.model.kernels()
+    pub fn computing(&self) -> Computing {
+        self.model.computing()
+    }
+
+    /// GPUs, if they compute.
+    #[must_use]
+    pub fn gpus(&self) -> Option<&Gpus> {
+        self.model.gpus()
+    }
+
+    /// How many tokens go through the model together at most.
+    #[must_use]
+    pub fn batch_tokens(&self) -> NonZeroUsize {
+        self.limits.tokens_max
     }
 
     /// Bytes of the model's weights, if our own kernels keep them.
@@ -245,17 +296,15 @@ impl Encoder {
             texts_max: batch_size.unwrap_or(self.limits.texts_max),
             ..self.limits
         };
-        let mut values = vec![0.0; texts.len() * self.width];
-        let mut windows = texts.chunks(WINDOW_TEXTS);
+        let width = self.rule.width;
+        let mut values = vec![0.0; texts.len() * width];
+        let mut windows = texts.chunks(self.window_texts);
         let mut ids = self.tokenize(windows.next().unwrap_or_default(), limits)?;
-        for place in values.chunks_mut(WINDOW_TEXTS * self.width) {
+        for place in values.chunks_mut(self.window_texts * width) {
             let next = windows.next().unwrap_or_default();
             ids = self.encode_window(&ids, next, limits, place)?;
         }
-        Ok(Vectors {
-            values,
-            width: self.width,
-        })
+        Ok(Vectors { values, width })
     }
 
     /// The ids of each text.
@@ -281,8 +330,8 @@ impl Encoder {
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
         if let [_] = texts {
             let batch = self.batch(&[0], texts);
-            let states = self.model.forward_on_all(&batch, &self.lanes)?;
-            values.copy_from_slice(&self.vectors(&batch, &states));
+            let vector = self.model.encode_on_all(&batch, &self.rule, &self.lanes)?;
+            values.copy_from_slice(&vector);
             return self.tokenize(next, limits);
         }
         let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
@@ -290,15 +339,15 @@ impl Encoder {
         let chunks = plan.chunks.iter().cloned().map(Work::Encode);
         let pieces = next.chunks(PIECE_TEXTS).enumerate();
         let pieces = pieces.map(|(number, texts)| Work::Tokenize(number, texts));
-        let work: Vec<Work<'_, T>> = chunks.chain(pieces).collect();
-        let mut ids = vec![Vec::new(); next.len()];
+        let (chunks, pieces): (Vec<Work<'_, T>>, Vec<_>) = (chunks.collect(), pieces.collect());
+        let (mut ids, width) = (vec![Vec::new(); next.len()], self.rule.width);
         let run = |work: &Work<'_, T>| self.work(work, &plan.order, texts);
-        for done in self.lanes.run(&work, run) {
+        for done in self.lanes.run((&chunks, &pieces), self.takers, run) {
             match done? {
                 Done::Vectors(chunk, vectors) => {
-                    let vectors = vectors.chunks_exact(self.width);
+                    let vectors = vectors.chunks_exact(width);
                     for (&text, vector) in plan.order[chunk].iter().zip(vectors) {
-                        values[text * self.width..][..self.width].copy_from_slice(vector);
+                        values[text * width..][..width].copy_from_slice(vector);
                     }
                 }
                 Done::Ids(number, piece) => {
@@ -319,21 +368,12 @@ impl Encoder {
     ) -> Result<Done, EncodeError> {
         match work {
             Work::Encode(chunk) => {
-                let vectors = self.encode_chunk(&order[chunk.clone()], texts)?;
+                let batch = self.batch(&order[chunk.clone()], texts);
+                let vectors = self.model.encode(&batch, &self.rule)?;
                 Ok(Done::Vectors(chunk.clone(), vectors))
             }
             Work::Tokenize(number, texts) => Ok(Done::Ids(*number, self.tokenizer.encode(texts)?)),
         }
-    }
-
-    /// The vectors of the texts with these numbers, one after the other.
-    fn encode_chunk(
-        &self,
-        numbers: &[usize],
-        texts: &[Vec<u32>],
-    ) -> Result<Vec<f32>, ForwardError> {
-        let batch = self.batch(numbers, texts);
-        Ok(self.vectors(&batch, &self.model.forward(&batch)?))
     }
 
     fn batch(&self, numbers: &[usize], texts: &[Vec<u32>]) -> TokenBatch {
@@ -344,53 +384,6 @@ impl Encoder {
         numbers.iter().for_each(|&text| batch.push(&texts[text]));
         batch
     }
-
-    fn vectors(&self, batch: &TokenBatch, states: &States) -> Vec<f32> {
-        let mut vectors = Vec::with_capacity(batch.lengths.len() * self.width);
-        for (text, &length) in batch.lengths.iter().enumerate() {
-            vectors.extend(self.vector(&states.of(text, length)));
-        }
-        vectors
-    }
-
-    fn vector<'a>(
-        &self,
-        states: &(impl DoubleEndedIterator<Item = &'a [f32]> + Clone),
-    ) -> Vec<f32> {
-        let skipped = if self.pooling.includes_prompt {
-            0
-        } else {
-            self.tokenizer.prompt_length()
-        };
-        let mut vector = Vec::new();
-        for &mode in &self.pooling.modes {
-            pool(mode, states.clone(), skipped, &mut vector);
-        }
-        vector.truncate(self.width);
-        if self.normalize {
-            normalize(&mut vector);
-        }
-        vector
-    }
-}
-
-/// What the options ask to compute with.
-fn compute(with: &With) -> Result<Compute, EncoderError> {
-    let most = with.back_end;
-    if with.engine == EngineName::Candle {
-        return match with.precision {
-            Precision::Bf16 => Err(EncoderError::CandlePrecision),
-            Precision::F32 | Precision::Auto => Ok(Compute::Candle),
-        };
-    }
-    let is_quick = |set: InstructionSet| most.is_none_or(|most| set <= most) && set.has_bf16();
-    let format = match with.precision {
-        Precision::F32 => Format::F32,
-        Precision::Bf16 => Format::Bf16,
-        Precision::Auto if InstructionSet::here().any(is_quick) => Format::Bf16,
-        Precision::Auto => Format::F32,
-    };
-    Ok(Compute::Flow(BackEnd::choose(format, most)?))
 }
 
 fn max_length(with: &With, recipe: &Recipe, limit: usize) -> Result<usize, EncoderError> {

@@ -10,7 +10,8 @@ use flow_executor::{
 };
 
 use crate::config::With;
-use crate::encoder::Encoder;
+use crate::device::Opened;
+use crate::encoder::{EncodeError, Encoder};
 use crate::source::{self, Environment, LogProgress};
 
 /// Names the best instructions that may be used, where the options do not: for tests, and for finding out
@@ -39,9 +40,7 @@ impl Executor for SentenceEncoder {
         let environment =
             Environment::from_variables(|name| context.environment.get(name).cloned());
         let device = with.device.open(cores())?;
-        if let Some(reason) = device.fallback {
-            tracing::info!(device = "cpu", reason, "device chosen");
-        }
+        tell(&device);
         let revision = with.revision.as_deref();
         let folder = source::pull(
             &with.model,
@@ -59,6 +58,7 @@ impl Executor for SentenceEncoder {
             seconds = started.elapsed().as_secs_f32(),
             "model loaded"
         );
+        tell_budget(&encoder);
         let facts = facts(&with, &encoder);
         Ok(Self {
             encoder,
@@ -91,7 +91,8 @@ impl SentenceEncoder {
         })?;
         self.count_without_text(without_text);
 
-        let vectors = self.encoder.encode(&texts, batch_size)?;
+        let vectors = self.encoder.encode(&texts, batch_size);
+        let vectors = vectors.map_err(|error| failed(&error))?;
         let mut rows = vectors.rows();
         paths.visit(docs, &mut |doc| {
             if doc.has_text()
@@ -116,6 +117,16 @@ impl SentenceEncoder {
     }
 }
 
+/// With a GPU that is lost to this process, the process can do no more.
+fn failed(error: &EncodeError) -> CallError {
+    let failed = CallError::new(Chain(error).to_string());
+    if error.is_sticky() {
+        failed.and_end()
+    } else {
+        failed
+    }
+}
+
 fn access_paths(parameters: &Parameters) -> Result<Option<AccessPaths>, CallError> {
     for name in ["access_paths", "traversal_paths"] {
         if let Some(paths) = parameters.get(name).map_err(bad_request)? {
@@ -133,21 +144,48 @@ fn bad_request(error: BadParameter) -> CallError {
     CallError::bad_request(Chain(&error).to_string())
 }
 
+/// Says what will compute, and what memory it has.
+fn tell(device: &Opened) {
+    if let Some(reason) = &device.fallback {
+        tracing::info!(device = "cpu", reason, "device chosen");
+    }
+    for gpu in &device.gpus {
+        let mebibytes = |bytes: usize| bytes >> 20;
+        let memory = gpu.memory().ok();
+        tracing::info!(
+            device = gpu.name(),
+            capability = %gpu.capability(),
+            free_mib = memory.map(|it| mebibytes(it.free)),
+            total_mib = memory.map(|it| mebibytes(it.total)),
+            "GPU opened"
+        );
+    }
+}
+
+/// Says what a GPU's memory is for.
+fn tell_budget(encoder: &Encoder) {
+    if let Some(gpus) = encoder.gpus() {
+        let batch_tokens = encoder.batch_tokens();
+        tracing::info!(
+            weights_mib = gpus.weight_bytes() >> 20,
+            batches_mib = gpus.batch_bytes(batch_tokens) >> 20,
+            batch_tokens,
+            streams = gpus.streams(),
+            precision = %gpus.format(),
+            "memory of a GPU shared out"
+        );
+    }
+}
+
 fn facts(with: &With, encoder: &Encoder) -> Facts {
-    let (engine, back_end, precision) = match encoder.kernels() {
-        Some(kernels) => (
-            "flow",
-            kernels.back_end().to_string(),
-            kernels.format().to_string(),
-        ),
-        None => ("candle", "candle".to_owned(), "f32".to_owned()),
-    };
+    let computing = encoder.computing();
+    let devices = encoder.gpus().map(|gpus| gpus.names().join(", "));
     let facts = [
-        ("device", "cpu".to_owned()),
+        ("device", devices.unwrap_or_else(|| "cpu".to_owned())),
         ("model", with.model.clone()),
-        ("engine", engine.to_owned()),
-        ("back_end", back_end),
-        ("precision", precision),
+        ("engine", computing.engine.to_owned()),
+        ("back_end", computing.back_end),
+        ("precision", computing.precision),
         ("threads", encoder.threads().to_string()),
         ("dimensions", encoder.width().to_string()),
     ];

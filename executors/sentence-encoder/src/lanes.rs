@@ -74,17 +74,18 @@ impl Lanes {
         run_on_all(&self.pools, 0, work);
     }
 
-    /// Runs `work` on each of `items`, in order and as many at a time as there are lanes; what it
-    /// returns comes in the order in which it was done.
+    /// Runs `work` on each of `items`, in order, on the first `takers` lanes, and on each of `others` on all that have
+    /// no item; what it returns comes in the order in which it was done.
     pub(crate) fn run<I: Sync, T: Send>(
         &self,
-        items: &[I],
+        (items, others): (&[I], &[I]),
+        takers: usize,
         work: impl Fn(&I) -> T + Sync,
     ) -> Vec<T> {
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::with_capacity(items.len()));
-        let lane = || {
-            while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+        let (next_item, next_other) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let done = Mutex::new(Vec::with_capacity(items.len() + others.len()));
+        let take = |list: &[I], next: &AtomicUsize| {
+            while let Some(item) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let result = work(item);
                 // A panic of another lane ends the whole run; what it left in the list is whole.
                 done.lock()
@@ -92,10 +93,16 @@ impl Lanes {
                     .push(result);
             }
         };
+        let lane = |number: usize| {
+            if number < takers {
+                take(items, &next_item);
+            }
+            take(others, &next_other);
+        };
         if self.pools.is_empty() {
-            lane();
+            lane(0);
         }
-        run_on_all(&self.pools, 0, &|_| lane());
+        run_on_all(&self.pools, 0, &lane);
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,7 +126,8 @@ mod tests {
         for lanes in 1..4 {
             let lanes = Lanes::start(NonZeroUsize::new(lanes).unwrap()).unwrap();
             let items: Vec<usize> = (0..100).collect();
-            let mut results = lanes.run(&items, |item| item * 2);
+            let (some, others) = items.split_at(40);
+            let mut results = lanes.run((some, others), 1, |item| item * 2);
             results.sort_unstable();
             assert_eq!(results, (0..200).step_by(2).collect::<Vec<_>>());
         }
@@ -128,7 +136,7 @@ mod tests {
     #[test]
     fn work_in_a_lane_stays_in_it() {
         let lanes = Lanes::start(NonZeroUsize::new(2).unwrap()).unwrap();
-        let threads = lanes.run(&[(); 4], |()| rayon::current_num_threads());
+        let threads = lanes.run((&[(); 4], &[]), 2, |()| rayon::current_num_threads());
         assert_eq!(threads, [1; 4]);
     }
 
@@ -147,10 +155,25 @@ mod tests {
     }
 
     #[test]
+    fn only_so_many_lanes_take_items_and_the_others_go_on_meanwhile() {
+        let lanes = Lanes::start(NonZeroUsize::new(3).unwrap()).unwrap();
+        // The item waits for all the others, which therefore run elsewhere.
+        let others = AtomicUsize::new(0);
+        let done = lanes.run((&[true], &[false; 20]), 1, |is_item| {
+            while *is_item && others.load(Ordering::Relaxed) < 20 {
+                std::thread::yield_now();
+            }
+            others.fetch_add(1, Ordering::Relaxed);
+            *is_item
+        });
+        assert_eq!((done.len(), done[20]), (21, true));
+    }
+
+    #[test]
     fn a_panic_reaches_the_caller() {
         let lanes = Lanes::start(NonZeroUsize::new(2).unwrap()).unwrap();
-        let run = || lanes.run(&[1, 2, 3], |item| assert_ne!(*item, 2));
+        let run = || lanes.run((&[1, 2, 3], &[]), 2, |item| assert_ne!(*item, 2));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
-        assert_eq!(lanes.run(&[1], |item| *item), [1]);
+        assert_eq!(lanes.run((&[1], &[]), 2, |item| *item), [1]);
     }
 }

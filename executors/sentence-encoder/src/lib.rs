@@ -4,14 +4,15 @@
 //!
 //! `executor.rs` (documents → texts, vectors → documents) → `encoder.rs` (windows, chunks, order) →
 //! `tokenize.rs` → `batch.rs` (who goes through the model together; pure) → `lanes.rs` (threads) →
-//! `model/*` (the arithmetic, by family) → `pooling.rs`.
+//! `model/*` (the arithmetic, by family; on the processor or on GPUs) → `pooling.rs`.
 //!
-//! Before the first call: `config.rs` (what the user says), `device.rs` (where it runs), `source/*`
-//! (where the model comes from) and `recipe.rs` (what the model itself says).
+//! Before the first call: `config.rs` (what the user says), `device.rs` (where it runs), `compute.rs` (with what),
+//! `source/*` (where the model comes from) and `recipe.rs` (what the model itself says).
 
 #![warn(missing_docs)]
 
 mod batch;
+mod compute;
 mod config;
 mod device;
 mod encoder;
@@ -24,7 +25,7 @@ pub mod source;
 mod tokenize;
 
 pub use config::{BadOption, EngineName, Precision, With};
-pub use device::{BadDevice, Device, NO_CUDA, NoDevice, Opened};
+pub use device::{BadDevice, Device, NoDevice, Opened};
 pub use encoder::{EncodeError, Encoder, EncoderError, Vectors};
 pub use executor::SentenceEncoder;
 pub use flow_core::{AccessPaths, BadAccessPath};

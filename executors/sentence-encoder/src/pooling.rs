@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::model::{States, TokenBatch};
+
 /// What keeps a division by a vector's length from failing; the same as in PyTorch.
 const LENGTH_MIN: f32 = 1e-12;
 
@@ -46,8 +48,47 @@ impl Default for Pooling {
     }
 }
 
+/// All that there is to say about how states become vectors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// What each way gives is put one after the other.
+    pub modes: Vec<PoolingMode>,
+    /// Tokens at each text's start that do not count.
+    pub skipped: usize,
+    /// Values that are kept of all.
+    pub width: usize,
+    /// Whether vectors get the length 1.
+    pub normalize: bool,
+}
+
+impl Rule {
+    /// The vectors of a batch's texts, one after the other.
+    pub(crate) fn vectors(&self, batch: &TokenBatch, states: &States) -> Vec<f32> {
+        let mut vectors = Vec::with_capacity(batch.lengths.len() * self.width);
+        for (text, &length) in batch.lengths.iter().enumerate() {
+            vectors.extend(self.vector(&states.of(text, length)));
+        }
+        vectors
+    }
+
+    fn vector<'a>(
+        &self,
+        states: &(impl DoubleEndedIterator<Item = &'a [f32]> + Clone),
+    ) -> Vec<f32> {
+        let mut vector = Vec::new();
+        for &mode in &self.modes {
+            pool(mode, states.clone(), self.skipped, &mut vector);
+        }
+        vector.truncate(self.width);
+        if self.normalize {
+            normalize(&mut vector);
+        }
+        vector
+    }
+}
+
 /// Adds to `vector` what `mode` makes of `states`, leaving out the first `skipped`.
-pub(crate) fn pool<'a>(
+fn pool<'a>(
     mode: PoolingMode,
     states: impl DoubleEndedIterator<Item = &'a [f32]> + Clone,
     skipped: usize,
@@ -92,7 +133,7 @@ pub(crate) fn pool<'a>(
 }
 
 /// Gives a vector the length 1, so that a scalar product is a cosine.
-pub(crate) fn normalize(vector: &mut [f32]) {
+fn normalize(vector: &mut [f32]) {
     // In f64, so that the sum's rounding does not depend on how it is vectorised.
     let squares: f64 = vector
         .iter()

@@ -52,6 +52,7 @@ impl Executor for Moody {
         Endpoints::new()
             .on("/panic", Self::panic)
             .on("/fail", Self::fail)
+            .on("/last", Self::last)
             .on("/hang", Self::hang)
             .on("/exit", Self::exit)
             .on("/hog", Self::hog)
@@ -73,6 +74,11 @@ impl Moody {
 
     fn fail(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
         Err(CallError::new("not today"))
+    }
+
+    /// As an executor does whose device is lost.
+    fn last(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
+        Err(CallError::new("nothing works any more").and_end())
     }
 
     fn hang(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {

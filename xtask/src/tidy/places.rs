@@ -18,17 +18,20 @@ enum Place {
     NotInPure,
 }
 
-/// Where the environment is read; in the tests of an executor's author, `testing.rs` plays `run`'s part.
+/// Where the environment is read; in the tests of an executor's author, `testing.rs` plays `run`'s part, and cargo
+/// tells a build script by variables where it is.
 const ENVIRONMENT: &[&str] = &[
     "crates/flow-cli/",
+    "crates/flow-cuda/build.rs",
     "crates/flow-executor/src/run",
     "crates/flow-executor/src/testing.rs",
     "xtask/",
 ];
 
-/// Where words go to a terminal; `process.rs` is what `run` does around the work.
+/// Where words go to a terminal, or to cargo; `process.rs` is what `run` does around the work.
 const PROGRAMS: &[&str] = &[
     "crates/flow-cli/",
+    "crates/flow-cuda/build.rs",
     "crates/flow-executor/src/run",
     "crates/flow-executor/src/process.rs",
     "xtask/",

@@ -18,8 +18,8 @@ EXAMPLES:
   flow devices
   flow devices --json
 
-GPUs are numbered as the driver does, by their places on the bus; CUDA does the same where
-CUDA_DEVICE_ORDER is PCI_BUS_ID.";
+GPUs have the numbers that CUDA gives them here: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER
+change them.";
 
 /// Options of `flow devices`.
 #[derive(Debug, Args)]

@@ -1,31 +1,38 @@
 //! Models by family: which there are, and what one gets from each.
 //!
-//! `layout.rs` knows what each family's tensors are called and how large they are; `engine/` computes them
-//! all on our own kernels, and `bert.rs` computes BERT as candle does, which is what ours is compared with.
-//! What comes in (rows of token ids) and what goes out (a state for each token) is the same for all and
-//! stands here; which texts go together is the encoder's business, and what becomes of the states is
-//! `pooling.rs`'s.
+//! `layout.rs` knows what each family's tensors are called and how large they are, and `tensors.rs` reads them;
+//! `engine/` computes them all on our own kernels, `gpu.rs` on those for GPUs, and `bert.rs` computes BERT as candle
+//! does, which is what ours is compared with. What comes in (rows of token ids) and what goes out (a vector for each
+//! text) is the same for all and stands here; which texts go together is the encoder's business, and what becomes of
+//! tokens' states is `pooling.rs`'s, except on a GPU, which pools by itself so that only vectors leave it.
 
 mod bert;
 mod engine;
+mod gpu;
 mod layout;
+mod tensors;
 mod weights;
 
 use std::fs;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use flow_cuda::{Gpu, GpuError};
 use flow_kernels::{Kernels, Rows};
 use serde::Deserialize;
 
 pub use bert::{Bert, BertError};
 pub use engine::Engine;
+pub use gpu::Gpus;
 pub use layout::LayoutError;
 pub use weights::{Weights, WeightsError};
 
 use self::layout::{Config, Family, Layout};
+use self::tensors::Tensors;
 use crate::lanes::Lanes;
+use crate::pooling::Rule;
 use crate::source::{CONFIG_FILE, WEIGHTS_FILE};
 
 /// The families that can be loaded, by their `model_type`.
@@ -39,6 +46,8 @@ pub const CANDLE_FAMILIES: &[&str] = &["bert"];
 pub enum Model {
     /// On our own kernels.
     Flow(Box<Engine>),
+    /// On GPUs.
+    Gpu(Box<Gpus>),
     /// BERT as candle has it: the plain way, and the reference.
     Candle(Box<Bert>),
 }
@@ -52,6 +61,14 @@ struct Size {
 }
 
 impl Size {
+    fn of(layout: &Layout) -> Self {
+        Self {
+            hidden: layout.hidden,
+            inner: layout.inner,
+            layers: layout.layers,
+        }
+    }
+
     /// Two for each product of two numbers: linear layers, then attention.
     fn flop(self, tokens: usize) -> f64 {
         let linear = 4 * self.hidden * self.hidden + 2 * self.hidden * self.inner;
@@ -61,10 +78,12 @@ impl Size {
 }
 
 /// What computes a model.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Compute {
     /// Our own kernels.
     Flow(Kernels),
+    /// At least one GPU.
+    Gpu(Vec<Arc<dyn Gpu>>, flow_cuda::Format),
     /// candle.
     Candle,
 }
@@ -75,7 +94,7 @@ impl Model {
     /// # Errors
     ///
     /// If it is of no known family, or its weights are not what `config.json` says.
-    pub fn load(folder: &Path, compute: Compute) -> Result<Self, ModelError> {
+    pub fn load(folder: &Path, compute: &Compute) -> Result<Self, ModelError> {
         let path = folder.join(CONFIG_FILE);
         let text = fs::read(&path).map_err(|source| ModelError::ReadConfig {
             path: path.clone(),
@@ -84,7 +103,7 @@ impl Model {
         let model_type = parse::<ModelType>(&path, &text)?.model_type;
         let model_type = model_type.as_deref().unwrap_or("");
         let known = match compute {
-            Compute::Flow(_) => FAMILIES,
+            Compute::Flow(_) | Compute::Gpu(..) => FAMILIES,
             Compute::Candle => CANDLE_FAMILIES,
         };
         let family = Family::of(model_type).filter(|_| known.contains(&model_type));
@@ -98,7 +117,12 @@ impl Model {
         layout.check(&weights)?;
         Ok(match compute {
             Compute::Flow(kernels) => {
-                Self::Flow(Box::new(Engine::load(&layout, &weights, kernels)?))
+                let tensors = Tensors::of(&layout, &weights);
+                Self::Flow(Box::new(Engine::load(&tensors, *kernels)?))
+            }
+            Compute::Gpu(gpus, format) => {
+                let tensors = Tensors::of(&layout, &weights);
+                Self::Gpu(Box::new(Gpus::load(&tensors, gpus, *format)?))
             }
             Compute::Candle => {
                 let bert = Bert::load(&parse(&path, &text)?, weights)?;
@@ -112,6 +136,7 @@ impl Model {
     pub fn width(&self) -> usize {
         match self {
             Self::Flow(engine) => engine.width(),
+            Self::Gpu(gpus) => gpus.size().hidden,
             Self::Candle(bert) => bert.width(),
         }
     }
@@ -121,6 +146,7 @@ impl Model {
     pub fn positions(&self) -> usize {
         match self {
             Self::Flow(engine) => engine.positions(),
+            Self::Gpu(gpus) => gpus.positions(),
             Self::Candle(bert) => bert.positions(),
         }
     }
@@ -130,16 +156,39 @@ impl Model {
     pub fn flop(&self, tokens: usize) -> f64 {
         match self {
             Self::Flow(engine) => engine.size().flop(tokens),
+            Self::Gpu(gpus) => gpus.size().flop(tokens),
             Self::Candle(bert) => bert.size().flop(tokens),
         }
     }
 
-    /// Our own kernels, if they compute it.
+    /// GPUs, if they compute it.
     #[must_use]
-    pub fn kernels(&self) -> Option<Kernels> {
+    pub fn gpus(&self) -> Option<&Gpus> {
         match self {
-            Self::Flow(engine) => Some(engine.kernels()),
-            Self::Candle(_) => None,
+            Self::Gpu(gpus) => Some(gpus),
+            Self::Flow(_) | Self::Candle(_) => None,
+        }
+    }
+
+    /// What computes it: an engine, its back end, and the numbers.
+    #[must_use]
+    pub fn computing(&self) -> Computing {
+        let (engine, back_end, precision) = match self {
+            Self::Flow(engine) => {
+                let kernels = engine.kernels();
+                let back_end = kernels.back_end().to_string();
+                ("flow", back_end, kernels.format().to_string())
+            }
+            Self::Gpu(gpus) => {
+                let back_end = format!("cuda {}", gpus.capability());
+                ("flow", back_end, gpus.format().to_string())
+            }
+            Self::Candle(_) => ("candle", "candle".to_owned(), "f32".to_owned()),
+        };
+        Computing {
+            engine,
+            back_end,
+            precision,
         }
     }
 
@@ -148,19 +197,21 @@ impl Model {
     pub fn weight_bytes(&self) -> Option<usize> {
         match self {
             Self::Flow(engine) => Some(engine.weight_bytes()),
+            Self::Gpu(gpus) => Some(gpus.weight_bytes()),
             Self::Candle(_) => None,
         }
     }
 
-    /// The states of all tokens after the last layer, computed on this thread.
+    /// The vectors of a batch's texts, one after the other: computed on this thread, or waited for.
     ///
     /// # Errors
     ///
     /// If they cannot be computed.
-    pub fn forward(&self, batch: &TokenBatch) -> Result<States, ForwardError> {
+    pub(crate) fn encode(&self, batch: &TokenBatch, rule: &Rule) -> Result<Vec<f32>, ForwardError> {
         match self {
-            Self::Flow(engine) => Ok(engine.forward(batch)),
-            Self::Candle(bert) => bert.forward(batch),
+            Self::Flow(engine) => Ok(rule.vectors(batch, &engine.forward(batch))),
+            Self::Gpu(gpus) => Ok(gpus.encode(batch, rule)?),
+            Self::Candle(bert) => Ok(rule.vectors(batch, &bert.forward(batch)?)),
         }
     }
 
@@ -169,18 +220,31 @@ impl Model {
     /// # Errors
     ///
     /// If they cannot be computed.
-    pub(crate) fn forward_on_all(
+    pub(crate) fn encode_on_all(
         &self,
         batch: &TokenBatch,
+        rule: &Rule,
         lanes: &Lanes,
-    ) -> Result<States, ForwardError> {
+    ) -> Result<Vec<f32>, ForwardError> {
         match self {
             Self::Flow(engine) if batch.lengths.len() == 1 && lanes.count() > 1 => {
-                Ok(engine.forward_alone(&batch.ids, lanes))
+                let states = engine.forward_alone(&batch.ids, lanes);
+                Ok(rule.vectors(batch, &states))
             }
-            _ => self.forward(batch),
+            _ => self.encode(batch, rule),
         }
     }
+}
+
+/// What computes a model, for whoever wants to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Computing {
+    /// `flow` or `candle`.
+    pub engine: &'static str,
+    /// Which instructions, or which GPU's.
+    pub back_end: String,
+    /// Which numbers.
+    pub precision: String,
 }
 
 /// Why a model could not be loaded.
@@ -223,6 +287,9 @@ pub enum ModelError {
     /// candle refuses them.
     #[error(transparent)]
     Candle(#[from] BertError),
+    /// A GPU fails, has no room, or cannot compute it.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
 }
 
 /// The one field of `config.json` that says how to read the others.
@@ -337,5 +404,19 @@ impl States {
 
 /// The model could not compute.
 #[derive(Debug, thiserror::Error)]
-#[error("the model failed")]
-pub struct ForwardError(#[from] candle_core::Error);
+pub enum ForwardError {
+    /// candle could not.
+    #[error("the model failed")]
+    Candle(#[from] candle_core::Error),
+    /// A GPU could not.
+    #[error("the model failed on the GPU")]
+    Gpu(#[from] GpuError),
+}
+
+impl ForwardError {
+    /// Whether a device is lost, so that only a new process can compute again.
+    #[must_use]
+    pub fn is_sticky(&self) -> bool {
+        matches!(self, Self::Gpu(error) if error.is_sticky())
+    }
+}

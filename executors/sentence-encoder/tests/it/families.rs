@@ -1,9 +1,10 @@
-//! Each family, in each back end that the machine has, against plain loops in 64-bit floats.
+//! Each family, in each back end that the machine has and on GPUs, against plain loops in 64-bit floats.
 
 use std::collections::BTreeMap;
 
 use flow_kernels::InstructionSet;
 use sentence_encoder::model::FAMILIES;
+use sentence_encoder::{Encoder, Opened};
 use serde_json::json;
 
 use crate::made_up::{
@@ -161,22 +162,36 @@ fn check(model_type: &'static str, precision: &str, set: InstructionSet, differe
     let made = MadeUp::of(model_type);
     let with = json!({"precision": precision, "back_end": set.to_string()});
     let encoder = crate::load(made.path(), &serde_json::from_value(with).unwrap());
+    let what = format!("{model_type} {precision} {set}");
+    check_encoder(&encoder, model_type, &what, difference_max);
+}
+
+/// The same on a device.
+pub(crate) fn check_on(
+    device: Opened,
+    model_type: &'static str,
+    precision: &str,
+    difference_max: f64,
+) {
+    let made = MadeUp::of(model_type);
+    let with = serde_json::from_value(json!({ "precision": precision })).unwrap();
+    let encoder = crate::load_on(device, made.path(), &with);
+    let what = format!("{model_type} {precision} on a GPU");
+    check_encoder(&encoder, model_type, &what, difference_max);
+}
+
+fn check_encoder(encoder: &Encoder, model_type: &'static str, what: &str, difference_max: f64) {
     let naive = Naive::of(model_type);
     let texts = TEXTS.map(|(text, _)| text);
     let together = encoder.encode(&texts, None).unwrap();
     for ((text, ids), got) in TEXTS.iter().zip(together.rows()) {
         let alone = encoder.encode(&[text], None).unwrap();
-        assert_eq!(
-            alone.rows().next().unwrap(),
-            got,
-            "{model_type} {set}: {text:?}"
-        );
+        assert_eq!(alone.rows().next().unwrap(), got, "{what}: {text:?}");
         for (got, wanted) in got.iter().zip(naive.vector(ids)) {
             let difference = (f64::from(*got) - wanted).abs();
-            let what = format!("{model_type} {precision} {set} {text:?}");
             assert!(
                 difference < difference_max,
-                "{what}: {got}, wanted {wanted}"
+                "{what} {text:?}: {got}, wanted {wanted}"
             );
         }
     }

@@ -14,7 +14,7 @@ struct Line {
     text: String,
 }
 
-fn texts() -> Vec<String> {
+pub(crate) fn texts() -> Vec<String> {
     let lines = include_str!("../fidelity/texts.jsonl").lines();
     lines
         .map(|line| serde_json::from_str::<Line>(line).unwrap().text)
@@ -22,7 +22,7 @@ fn texts() -> Vec<String> {
 }
 
 /// What sentence-transformers makes of each text; `fidelity/make.py` says how.
-fn reference() -> Vec<Vec<f32>> {
+pub(crate) fn reference() -> Vec<Vec<f32>> {
     let bytes = include_bytes!("../fidelity/vectors.f32");
     let values: Vec<f32> = bytes
         .as_chunks::<4>()

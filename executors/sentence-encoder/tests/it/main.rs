@@ -4,11 +4,17 @@
     clippy::unwrap_used,
     reason = "a test that cannot go on fails, in its helpers too"
 )]
+#![allow(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "what is skipped, and how near vectors are"
+)]
 
 mod bad_input;
 mod executor;
 mod families;
 mod fidelity;
+mod gpu;
 mod made_up;
 mod memory;
 mod sources;
@@ -18,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use sentence_encoder::source::{self, DEFAULT_MODEL, Environment};
-use sentence_encoder::{Device, Encoder, With};
+use sentence_encoder::{Device, Encoder, Opened, With};
 
 /// The process's environment, where the user's caches are.
 fn environment() -> Environment {
@@ -35,9 +41,24 @@ fn minilm() -> &'static Path {
 }
 
 fn load(folder: &Path, with: &With) -> Encoder {
-    let cores = NonZeroUsize::new(2).unwrap();
-    let opened = Device::Cpu.open(cores).unwrap();
-    Encoder::load(folder, with, opened).unwrap()
+    load_on(Device::Cpu.open(CORES).unwrap(), folder, with)
+}
+
+const CORES: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+fn load_on(device: Opened, folder: &Path, with: &With) -> Encoder {
+    Encoder::load(folder, with, device).unwrap()
+}
+
+/// The GPU of this machine; none, if there is none that can be used.
+fn real_gpu() -> Option<Opened> {
+    match Device::Cuda(None).open(CORES) {
+        Ok(opened) => Some(opened),
+        Err(error) => {
+            eprintln!("SKIPPED on a real GPU: {error}");
+            None
+        }
+    }
 }
 
 /// `cosine` of two vectors, in f64 so that it is exact to the digits that are asked for.

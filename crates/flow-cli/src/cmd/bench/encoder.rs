@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use sentence_encoder::With;
 use sentence_encoder::source::{self, DEFAULT_MODEL, Environment};
-use sentence_encoder::{Device, With};
 use serde_json::{Value, json};
 
 use super::corpus::Corpus;
@@ -44,6 +44,9 @@ pub(crate) struct Encoder {
     /// A name on the hub, or a folder
     #[arg(long, default_value = DEFAULT_MODEL)]
     model: String,
+    /// cpu, cuda, cuda:0, cuda:all or auto
+    #[arg(long, default_value = "cpu")]
+    device: String,
     /// f32, bf16 or auto
     #[arg(long, default_value = "f32")]
     precision: String,
@@ -86,10 +89,7 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
     let tokens: usize = lengths.iter().sum();
     let flop: f64 = lengths.iter().map(|length| encoder.flop(*length)).sum();
     let cosines = bench.cosines(&folder, &encoder, &texts)?;
-    let (back_end, precision) = encoder.kernels().map_or_else(
-        || ("candle".to_owned(), "f32".to_owned()),
-        |it| (it.back_end().to_string(), it.format().to_string()),
-    );
+    let computing = encoder.computing();
     let line = json!({
         "corpus": bench.input.is_none().then(|| bench.corpus.name()),
         "texts": texts.len(),
@@ -100,8 +100,8 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
         "p99_ms": round(alone_ms[alone_ms.len() * 99 / 100], 3),
         "tokenise_share": round(tokenise_s / all_s, 4),
         "engine": bench.engine,
-        "back_end": back_end,
-        "precision": precision,
+        "back_end": computing.back_end,
+        "precision": computing.precision,
         "threads": encoder.threads(),
         "cosine_min": round(cosines.min, 8),
         "cosine_mean": round(cosines.mean, 8),
@@ -115,6 +115,7 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
 impl Encoder {
     fn options(&self) -> Value {
         json!({
+            "device": self.device,
             "precision": self.precision,
             "engine": self.engine,
             "back_end": self.back_end,
@@ -172,7 +173,7 @@ fn load(folder: &Path, options: &Value) -> anyhow::Result<sentence_encoder::Enco
     Ok(sentence_encoder::Encoder::load(
         folder,
         &with,
-        Device::Cpu.open(cores)?,
+        with.device.open(cores)?,
     )?)
 }
 

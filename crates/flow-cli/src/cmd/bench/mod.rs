@@ -1,6 +1,7 @@
 //! `flow bench`: how fast this machine does what flows are made for.
 
 mod corpus;
+mod devices;
 mod encoder;
 
 use clap::Subcommand;
@@ -14,6 +15,8 @@ use crate::shell::Shell;
 pub(crate) enum Bench {
     /// Texts per second of the sentence encoder, without a flow around it
     Encoder(encoder::Encoder),
+    /// What each GPU is good for and what it is not, beside the processor
+    Devices(devices::Devices),
     /// Print the texts of a corpus, a JSON document a line
     Corpus {
         /// Which.
@@ -25,6 +28,7 @@ pub(crate) enum Bench {
 pub(crate) fn run(bench: Bench, shell: &Shell) -> anyhow::Result<Exit> {
     match bench {
         Bench::Encoder(encoder) => encoder::run(&encoder, shell),
+        Bench::Devices(devices) => devices::run(&devices, shell),
         Bench::Corpus { corpus } => {
             for text in corpus.texts() {
                 output::line(&serde_json::json!({ "text": text }).to_string())?;

@@ -1,15 +1,20 @@
-//! NVIDIA's GPUs, as their driver's library tells of them. It is opened when it is asked for, so the program
-//! starts where there is none.
+//! NVIDIA's GPUs, as the two libraries of their driver tell of them: the one for management knows all that the machine
+//! has, the one for computing what this process may use. Both are opened when they are asked, so the program starts
+//! where there are none.
 
 use std::ffi::OsStr;
 
+use flow_core::Chain;
+use flow_cuda::{Cuda, Found, NoGpu};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
-use sentence_encoder::NO_CUDA;
 use serde::Serialize;
 
 /// The library's name where only the driver is installed, without what one compiles against.
 const LIBRARY: &str = "libnvidia-ml.so.1";
+
+/// Why a GPU of the machine has no number.
+const HIDDEN: &str = "`CUDA_VISIBLE_DEVICES` hides it";
 
 /// What was found.
 pub(super) enum Gpus {
@@ -19,19 +24,20 @@ pub(super) enum Gpus {
 }
 
 /// One GPU.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Gpu {
-    device: String,
+    /// Its name in `device`; none: this process may not use it.
+    device: Option<String>,
     name: String,
     /// Names it in `gpus` and CUDA_VISIBLE_DEVICES, whatever its number.
     uuid: String,
     memory_total_bytes: u64,
-    memory_free_bytes: u64,
+    memory_free_bytes: Option<u64>,
     /// Percent of the last moments in which something ran; none: it does not tell.
     load_percent: Option<u32>,
     /// Such as `9.0`.
     compute_capability: String,
-    driver: String,
+    driver: Option<String>,
     /// The newest CUDA that the driver can serve, such as `13.0`.
     driver_cuda: String,
     usable: bool,
@@ -40,15 +46,61 @@ pub(super) struct Gpu {
     why_not: Option<String>,
 }
 
+/// What the library for computing says: the GPUs in the order of their numbers.
+type Usable = Result<Vec<Gpu>, NoGpu>;
+
 pub(super) fn look() -> Gpus {
-    match all() {
-        Ok(gpus) if gpus.is_empty() => Gpus::None("the driver sees none".to_owned()),
-        Ok(gpus) => Gpus::Found(gpus),
-        Err(NvmlError::LibloadingError(_)) => Gpus::None(format!(
-            "`{LIBRARY}` is not there; it comes with NVIDIA's driver"
-        )),
-        Err(error) => Gpus::None(format!("NVIDIA's driver does not answer: {error}")),
+    let usable = Cuda::open().and_then(|cuda| {
+        let of = |found: &Found| Gpu::found(found, cuda.version());
+        Ok(cuda.list()?.iter().map(of).collect())
+    });
+    joined(managed(), usable)
+}
+
+/// All that the machine has, with the numbers and the verdict of the library for computing.
+fn joined(managed: Result<Vec<Gpu>, String>, usable: Usable) -> Gpus {
+    let why = |no: &NoGpu| Chain(no).to_string();
+    match (managed, usable) {
+        (Ok(gpus), Err(no)) if !gpus.is_empty() => {
+            let why = why(&no);
+            Gpus::Found(gpus.into_iter().map(|gpu| gpu.not_usable(&why)).collect())
+        }
+        (Ok(_), Err(no)) => Gpus::None(why(&no)),
+        (Err(managed), Err(no)) => Gpus::None(format!("{}; {managed}", why(&no))),
+        (Err(_), Ok(usable)) => Gpus::Found(usable),
+        (Ok(gpus), Ok(usable)) => Gpus::Found(one_list(&gpus, &usable)),
     }
+}
+
+/// Those that can be used first, by their numbers, then those that are hidden.
+fn one_list(managed: &[Gpu], usable: &[Gpu]) -> Vec<Gpu> {
+    let with_more = |gpu: &Gpu| {
+        let known = managed.iter().find(|known| known.uuid == gpu.uuid);
+        let (memory_free_bytes, load_percent, driver) = known.map_or((None, None, None), |known| {
+            (
+                known.memory_free_bytes,
+                known.load_percent,
+                known.driver.clone(),
+            )
+        });
+        Gpu {
+            memory_free_bytes,
+            load_percent,
+            driver,
+            ..gpu.clone()
+        }
+    };
+    let is_hidden = |gpu: &&Gpu| usable.iter().all(|other| other.uuid != gpu.uuid);
+    let hidden = managed.iter().filter(is_hidden);
+    let hidden = hidden.map(|gpu| gpu.clone().not_usable(HIDDEN));
+    usable.iter().map(with_more).chain(hidden).collect()
+}
+
+fn managed() -> Result<Vec<Gpu>, String> {
+    all().map_err(|error| match error {
+        NvmlError::LibloadingError(_) => format!("`{LIBRARY}` is not there either"),
+        error => format!("`{LIBRARY}` does not answer: {error}"),
+    })
 }
 
 fn all() -> Result<Vec<Gpu>, NvmlError> {
@@ -59,49 +111,80 @@ fn all() -> Result<Vec<Gpu>, NvmlError> {
     let minor = nvml_wrapper::cuda_driver_version_minor(newest);
     let one = |number| {
         let device = nvml.device_by_index(number)?;
-        Gpu::of(&device, number, (&driver, format!("{major}.{minor}")))
+        Gpu::managed(&device, (&driver, format!("{major}.{minor}")))
     };
     (0..nvml.device_count()?).map(one).collect()
 }
 
 impl Gpu {
-    fn of(
+    fn managed(
         device: &Device<'_>,
-        number: u32,
         (driver, driver_cuda): (&str, String),
     ) -> Result<Self, NvmlError> {
         let memory = device.memory_info()?;
         let can = device.cuda_compute_capability()?;
         Ok(Self {
-            device: format!("cuda:{number}"),
+            device: None,
             name: device.name()?,
             uuid: device.uuid()?,
             memory_total_bytes: memory.total,
-            memory_free_bytes: memory.free,
+            memory_free_bytes: Some(memory.free),
             load_percent: device.utilization_rates().ok().map(|rates| rates.gpu),
             compute_capability: format!("{}.{}", can.major, can.minor),
-            driver: driver.to_owned(),
+            driver: Some(driver.to_owned()),
             driver_cuda,
             usable: false,
-            why_not: Some(NO_CUDA.to_owned()),
+            why_not: None,
         })
+    }
+
+    fn found(found: &Found, driver_cuda: String) -> Self {
+        let why_not = found.usable().err().map(|no| Chain(&no).to_string());
+        Self {
+            device: Some(format!("cuda:{}", found.number)),
+            name: found.name.clone(),
+            uuid: found.uuid.clone(),
+            memory_total_bytes: found.memory as u64,
+            memory_free_bytes: None,
+            load_percent: None,
+            compute_capability: found.capability.to_string(),
+            driver: None,
+            driver_cuda,
+            usable: why_not.is_none(),
+            why_not,
+        }
+    }
+
+    fn not_usable(self, why: &str) -> Self {
+        Self {
+            usable: false,
+            why_not: Some(why.to_owned()),
+            ..self
+        }
     }
 
     pub(super) fn row(&self) -> Vec<String> {
         let gib = |bytes: u64| bytes >> 30;
-        let (free, total) = (gib(self.memory_free_bytes), gib(self.memory_total_bytes));
+        let total = gib(self.memory_total_bytes);
+        let size = match self.memory_free_bytes {
+            Some(free) => format!("{} of {total} GiB free", gib(free)),
+            None => format!("{total} GiB"),
+        };
         let load = self.load_percent.map(|load| format!(", {load} % busy"));
+        let driver = self.driver.as_ref().map(|it| format!(", driver {it}"));
         let usable = match &self.why_not {
             None => "yes".to_owned(),
             Some(why) => format!("no: {why}"),
         };
         vec![
-            self.device.clone(),
+            self.device.clone().unwrap_or_else(|| "-".to_owned()),
             self.name.clone(),
-            format!("{free} of {total} GiB free{}", load.unwrap_or_default()),
+            size + &load.unwrap_or_default(),
             format!(
-                "compute {}, driver {} (CUDA {})",
-                self.compute_capability, self.driver, self.driver_cuda
+                "compute {}{} (CUDA {})",
+                self.compute_capability,
+                driver.unwrap_or_default(),
+                self.driver_cuda
             ),
             usable,
         ]
@@ -112,30 +195,73 @@ impl Gpu {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_gpu_is_a_row_that_says_why_it_is_not_used() {
-        let gpu = Gpu {
-            device: "cuda:0".to_owned(),
+    /// As the library for management tells of it.
+    fn managed(uuid: &str) -> Gpu {
+        Gpu {
+            device: None,
             name: "NVIDIA H200".to_owned(),
-            uuid: "GPU-1".to_owned(),
+            uuid: uuid.to_owned(),
             memory_total_bytes: 141 << 30,
-            memory_free_bytes: 139 << 30,
+            memory_free_bytes: Some(139 << 30),
             load_percent: Some(7),
             compute_capability: "9.0".to_owned(),
-            driver: "580.65".to_owned(),
+            driver: Some("580.65".to_owned()),
             driver_cuda: "13.0".to_owned(),
             usable: false,
-            why_not: Some("asleep".to_owned()),
-        };
+            why_not: None,
+        }
+    }
+
+    /// As the library for computing does.
+    fn usable(uuid: &str, device: &str) -> Gpu {
+        Gpu {
+            device: Some(device.to_owned()),
+            memory_free_bytes: None,
+            load_percent: None,
+            driver: None,
+            usable: true,
+            ..managed(uuid)
+        }
+    }
+
+    fn rows(gpus: Gpus) -> Vec<Vec<String>> {
+        match gpus {
+            Gpus::Found(gpus) => gpus.iter().map(Gpu::row).collect(),
+            Gpus::None(why) => panic!("{why}"),
+        }
+    }
+
+    #[test]
+    fn a_gpu_has_the_number_that_cuda_gives_it_and_what_the_management_knows() {
+        let both = Ok(vec![managed("GPU-1"), managed("GPU-2")]);
+        let rows = rows(joined(both, Ok(vec![usable("GPU-2", "cuda:0")])));
         assert_eq!(
-            gpu.row(),
+            rows[0],
             [
                 "cuda:0",
                 "NVIDIA H200",
                 "139 of 141 GiB free, 7 % busy",
                 "compute 9.0, driver 580.65 (CUDA 13.0)",
-                "no: asleep",
+                "yes",
             ]
+        );
+        assert_eq!(rows[1][0], "-");
+        assert_eq!(rows[1][4], "no: `CUDA_VISIBLE_DEVICES` hides it");
+    }
+
+    #[test]
+    fn either_library_alone_is_enough_to_list() {
+        let missing = || Err("not there either".to_owned());
+        let alone = rows(joined(missing(), Ok(vec![usable("GPU-2", "cuda:0")])));
+        assert_eq!(alone[0][2..4], ["141 GiB", "compute 9.0 (CUDA 13.0)"]);
+        let alone = rows(joined(Ok(vec![managed("GPU-1")]), Err(NoGpu::NoKernels)));
+        assert!(alone[0][4].starts_with("no: this program is built without CUDA kernels"));
+        let Gpus::None(why) = joined(missing(), Err(NoGpu::NoDevice)) else {
+            panic!("there is none");
+        };
+        assert!(
+            why.contains("sees no GPU") && why.ends_with("not there either"),
+            "{why}"
         );
     }
 }

@@ -1,0 +1,161 @@
+//! `cargo xtask gpu-bundle`: all that a machine with a GPU needs to check and to measure us, in one archive.
+//!
+//! What is packed: the program with its kernels, the model with its weights in half precision, the texts, stored
+//! vectors of sentence-transformers, the tests that run on every device, and `tests/load/gpu/run.py`, which does
+//! the rest there without a compiler and without a network.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use super::half;
+use super::kernels::{self, CAPABILITIES};
+use crate::{setup, shell, test};
+
+/// What the archive may weigh: more does not get through everywhere.
+const BYTES_MAX: u64 = 60_000_000;
+
+const SCRIPT: &str = "tests/load/gpu/run.py";
+
+/// Texts that are hard to get right, and what sentence-transformers makes of them.
+const HARD: &str = "executors/sentence-encoder/tests/fidelity";
+
+/// Where tests are packed.
+const TESTS: &str = "tests";
+
+const CORPORA: [&str; 3] = ["tutorial", "mixed", "long"];
+
+/// What of the model is packed besides its weights.
+const MODEL_FILES: &[&str] = &[
+    "config.json",
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "1_Pooling/config.json",
+];
+
+const WEIGHTS: &str = "model.safetensors";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Pack this program instead of building one; for trying the script out.
+    #[arg(long)]
+    program: Option<PathBuf>,
+
+    /// Where to, instead of target/gpu-bundle.
+    #[arg(long)]
+    into: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let folder = args
+        .into
+        .clone()
+        .unwrap_or_else(|| super::target("gpu-bundle"));
+    let program = match &args.program {
+        Some(program) => program.clone(),
+        None => built()?,
+    };
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove `{}`", folder.display()))?;
+    }
+    for part in ["", "model/1_Pooling", "texts", TESTS] {
+        fs::create_dir_all(folder.join(part))?;
+    }
+    copy(&program, &folder.join("flow"))?;
+    copy(&crate::root().join(SCRIPT), &folder.join("run.py"))?;
+    model(&folder.join("model"))?;
+    texts(&program, &folder.join("texts"))?;
+    if args.program.is_none() {
+        tests(&folder.join(TESTS))?;
+    }
+    let mut archive = packed(&folder)?;
+    let size = |archive: &Path| Ok::<_, anyhow::Error>(fs::metadata(archive)?.len());
+    if BYTES_MAX < size(&archive)? {
+        eprintln!(
+            "the tests that run on every device are left out: with them the archive is too large"
+        );
+        fs::remove_dir_all(folder.join(TESTS))?;
+        archive = packed(&folder)?;
+    }
+    let bytes = size(&archive)?;
+    println!(
+        "{} MB: `{}`; unpack it there and run `python3 run.py`",
+        bytes / 1_000_000,
+        archive.display()
+    );
+    ensure!(
+        bytes <= BYTES_MAX || args.program.is_some(),
+        "the archive has {bytes} bytes, and {BYTES_MAX} are the most"
+    );
+    Ok(())
+}
+
+/// The program as it is meant to be used, with kernels for all capabilities.
+fn built() -> anyhow::Result<PathBuf> {
+    kernels::run(&kernels::Args::release(CAPABILITIES))?;
+    Ok(release("flow"))
+}
+
+fn release(name: &str) -> PathBuf {
+    super::target("release").join(name)
+}
+
+fn model(to: &Path) -> anyhow::Result<()> {
+    let from = setup::model()?;
+    for name in MODEL_FILES {
+        copy(&from.join(name), &to.join(name))?;
+    }
+    let weights = fs::read(from.join(WEIGHTS))?;
+    Ok(fs::write(to.join(WEIGHTS), half::halved(&weights)?)?)
+}
+
+fn texts(program: &Path, to: &Path) -> anyhow::Result<()> {
+    for corpus in CORPORA {
+        let texts = shell::output(Command::new(program).args(["bench", "corpus", corpus]))?;
+        fs::write(to.join(format!("{corpus}.jsonl")), texts)?;
+    }
+    let hard = crate::root().join(HARD);
+    copy(&hard.join("texts.jsonl"), &to.join("hard.jsonl"))?;
+    copy(&hard.join("vectors.f32"), &to.join("hard.f32"))
+}
+
+/// The encoder's tests, of which those on GPUs take a real one where there is one.
+fn tests(to: &Path) -> anyhow::Result<()> {
+    let mut command = test::cargo();
+    command.args(["test", "--release", "--no-run", "--message-format=json"]);
+    let told = shell::output(command.args(["--package", "sentence-encoder", "--test", "it"]))?;
+    for line in told.lines() {
+        let line: serde_json::Value = serde_json::from_str(line)?;
+        if let (Some(path), Some(name)) =
+            (line["executable"].as_str(), line["target"]["name"].as_str())
+        {
+            copy(Path::new(path), &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn packed(folder: &Path) -> anyhow::Result<PathBuf> {
+    let archive = folder.with_extension("tar.gz");
+    let parent = folder.parent().context("the folder lies in no other")?;
+    let name = folder.file_name().context("the folder has no name")?;
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--use-compress-program", "gzip -9", "--file"]);
+    tar.arg(&archive).arg("--directory").arg(parent).arg(name);
+    shell::output(&mut tar)?;
+    Ok(archive)
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copied = fs::copy(from, to);
+    copied.with_context(|| format!("cannot copy `{}` to `{}`", from.display(), to.display()))?;
+    Ok(())
+}
