@@ -15,7 +15,8 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use flow_tests::{
-    Flavour, Program, TestFlow, eventually, flow_command, free_port, interpreter, post, texts,
+    Flavour, Program, TestFlow, eventually, flow_command, free_port, interpreter, post, scrape,
+    texts,
 };
 use rustix::process::Signal;
 
@@ -33,7 +34,7 @@ fn named(what: &str) -> String {
 }
 
 /// An image with the programs under test, made once; others are made of it by what they say.
-static PROGRAMS: LazyLock<String> = LazyLock::new(|| {
+pub(crate) static PROGRAMS: LazyLock<String> = LazyLock::new(|| {
     let folder = tempfile::tempdir().unwrap();
     docker::copy_libraries(folder.path());
     fs::create_dir(folder.path().join("bin")).unwrap();
@@ -61,7 +62,7 @@ fn entry(name: &str, entrypoint: &str, options: &str) -> String {
     )
 }
 
-const ECHO: &str = "/bin/flow executor --uses echo";
+pub(crate) const ECHO: &str = "/bin/flow executor --uses echo";
 const MOODY_INSIDE: &str = "/bin/moody";
 
 /// A flow whose containers go when the test ends: it is killed then, and cannot remove them.
@@ -70,6 +71,11 @@ pub(crate) struct Boxed(TestFlow);
 impl Boxed {
     pub(crate) fn up(yaml: &str) -> Self {
         Self(TestFlow::up(yaml))
+    }
+
+    /// The same with these variables.
+    pub(crate) fn up_in(yaml: &str, variables: &[(&str, &str)]) -> Self {
+        Self(TestFlow::up_in(yaml, variables))
     }
 }
 
@@ -127,7 +133,7 @@ fn refused(yaml: &str) -> String {
     refused_with(yaml, |_| {})
 }
 
-fn refused_with(yaml: &str, change: impl Fn(&mut Command)) -> String {
+pub(crate) fn refused_with(yaml: &str, change: impl Fn(&mut Command)) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flow.yml");
     fs::write(&file, format!("jtype: Flow\n{yaml}")).unwrap();
@@ -200,6 +206,40 @@ async fn an_executor_in_a_container_is_one_like_any_other() {
     assert_eq!(
         post(&flow, vec![texts("/any", &["y"])]).await[0].texts,
         ["y"]
+    );
+}
+
+#[tokio::test]
+async fn a_container_that_is_monitored_is_read_from_this_machine() {
+    if !can_run() {
+        return;
+    }
+    let entries = [
+        entry("published", ECHO, ", replicas: 2"),
+        entry("host", ECHO, ", force_network_mode: HOST"),
+    ];
+    let flow = Boxed::up(&format!(
+        "with: {{monitoring: true}}\nexecutors: [{}]",
+        entries.join(", ")
+    ));
+    post(&flow, vec![texts("/x", &["a"]), texts("/x", &["b"])]).await;
+    let served = |name: &str, runtime: &str| {
+        let line = flow.program().line(&format!("{name}@"));
+        let url = line.split_once("metrics ").unwrap().1;
+        let numbers = scrape(url.trim_end_matches(')'));
+        numbers.get(&format!(
+            "jina_successful_requests_total{{runtime_name=\"{runtime}\"}}"
+        ))
+    };
+    let replicas = ["published/rep-0", "published/rep-1"];
+    let total: u64 = replicas.iter().map(|name| served(name, name)).sum();
+    assert_eq!(total, 2);
+    assert_eq!(served("host", "host/rep-0"), 2);
+    let ports = "{{json .HostConfig.PortBindings}}";
+    let bound = inspect(&container(&flow, "published/rep-0"), ports);
+    assert!(
+        bound.contains("54322/tcp") && !bound.contains("0.0.0.0"),
+        "{bound}"
     );
 }
 

@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flow_tests::{Program, flow_command};
+use serde_json::Value;
 
 /// The oldest version with everything that is used, and one of those that came after it.
 const VERSIONS: &[&str] = &["1.30", "1.33", "1.37"];
+
+/// What Prometheus' operator is told.
+const SERVICE_MONITOR: &str = "service-monitor.yml";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -62,6 +66,8 @@ fn cases() -> Vec<Case> {
             "fast",
             "--pull-secret",
             "registry",
+            "--monitor-label",
+            "release=prometheus",
         ],
     });
     cases
@@ -153,7 +159,9 @@ fn kubernetes_own_schemas_find_nothing_wrong_and_no_field_too_many() {
     for case in cases() {
         let folder = tempfile::tempdir().unwrap();
         export("kubernetes", &case, &folder.path().display().to_string());
-        let files = files(folder.path());
+        let mut files = files(folder.path());
+        // A kind of Prometheus' operator, which Kubernetes itself does not know.
+        files.retain(|(name, _)| name != SERVICE_MONITOR);
         for version in VERSIONS {
             let mut command = Command::new(&python);
             command.args(["-B", "-m", "kubernetes_validate", "--strict", "-k", version]);
@@ -164,6 +172,64 @@ fn kubernetes_own_schemas_find_nothing_wrong_and_no_field_too_many() {
             assert!(passed >= files.len(), "{}", program.said());
         }
     }
+}
+
+#[test]
+fn a_flow_that_is_monitored_tells_prometheus_operator_what_it_understands() {
+    let schema = include_str!("../golden/export/service-monitor.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    for case in cases() {
+        let folder = tempfile::tempdir().unwrap();
+        export("kubernetes", &case, &folder.path().display().to_string());
+        let all = files(folder.path());
+        let text = |name: &str| {
+            let path = all
+                .iter()
+                .find(|(file, _)| file == name)
+                .map(|(_, path)| path);
+            path.map(|path| fs::read_to_string(path).unwrap())
+        };
+        let is_monitored = fs::read_to_string(&case.file)
+            .unwrap()
+            .contains("monitoring: true");
+        let monitor = text(SERVICE_MONITOR);
+        assert_eq!(monitor.is_some(), is_monitored, "{}", case.file.display());
+        let Some(monitor) = monitor else { continue };
+        let monitor: Value = serde_yaml::from_str(&monitor).unwrap();
+        let wrong: Vec<String> = schema
+            .iter_errors(&monitor)
+            .map(|it| it.to_string())
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+
+        // Each Service that has the port is one that is chosen.
+        let chosen = monitor["spec"]["selector"]["matchLabels"]
+            .as_object()
+            .unwrap();
+        let port = monitor["spec"]["endpoints"][0]["port"].as_str().unwrap();
+        let mut services = 0;
+        for document in documents(&all).filter(|it| it["kind"] == "Service") {
+            let ports = document["spec"]["ports"].as_array().unwrap();
+            let labels = &document["metadata"]["labels"];
+            if ports.iter().any(|it| it["name"] == port) {
+                assert!(chosen.iter().all(|(name, value)| labels[name] == *value));
+                services += 1;
+            }
+        }
+        // The gateway, and the executors but the one that is not monitored.
+        assert_eq!(services, 6, "{}", case.file.display());
+    }
+}
+
+/// All documents of these files.
+fn documents(files: &[(String, PathBuf)]) -> impl Iterator<Item = Value> {
+    files.iter().flat_map(|(_, path)| {
+        let text = fs::read_to_string(path).unwrap();
+        let documents = text
+            .split("---\n")
+            .map(|it| serde_yaml::from_str(it).unwrap());
+        documents.collect::<Vec<Value>>()
+    })
 }
 
 #[test]

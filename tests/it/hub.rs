@@ -5,11 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flow_tests::{Program, flow_command};
+use flow_tests::{Program, flow_command, post, texts};
 use serde_json::{Value, json};
 
+use crate::containers::{Boxed, ECHO, PROGRAMS, refused_with};
 use crate::docker::{self, BASE, must};
 use crate::registry::{PASSWORD, Registry, USER};
+use crate::tokens::IDENTITY;
 
 /// An executor's folder whose Dockerfile needs nothing but a base.
 fn folder(root: &Path) -> PathBuf {
@@ -194,34 +196,192 @@ fn a_registry_that_is_locked_opens_to_who_has_logged_in() {
     must_hub(&registry, config, &["pull", "shout"]);
 }
 
+/// A folder for PATH with a helper that knows the password, and Docker's config that names it.
+fn helper(registry: &Registry) -> tempfile::TempDir {
+    let helper = tempfile::tempdir().unwrap();
+    let told = json!({"ServerURL": registry.host, "Username": USER, "Secret": PASSWORD});
+    let script = helper.path().join("docker-credential-test");
+    let text = format!("#!/bin/sh\ncat >/dev/null; echo '{told}'\n");
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = json!({"credHelpers": {(registry.host.as_str()): "test"}});
+    registry.config(&config.to_string());
+    helper
+}
+
+/// PATH with this folder before the others.
+fn path_with(folder: &Path) -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path));
+    let joined = std::env::join_paths(all).unwrap();
+    joined.into_string().unwrap()
+}
+
 #[test]
 fn a_credential_helper_of_dockers_is_asked() {
     let Some(registry) = Registry::locked() else {
         return;
     };
-    let helper = tempfile::tempdir().unwrap();
-    let told = json!({"ServerURL": registry.host, "Username": USER, "Secret": PASSWORD});
-    let script = helper.path().join("docker-credential-test");
-    fs::write(
-        &script,
-        format!("#!/bin/sh\ncat >/dev/null; echo '{told}'\n"),
-    )
-    .unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let config = json!({"credHelpers": {(registry.host.as_str()): "test"}});
-    let config = registry.config(&config.to_string());
-    let flow = flow_command().get_program().to_string_lossy().into_owned();
-    let mut command = Command::new("sh");
-    let line = format!(
-        "PATH={}:$PATH exec {flow} hub list",
-        helper.path().display()
-    );
+    let helper = helper(&registry);
+    let mut command = flow_command();
     command
-        .args(["-c", &line])
+        .args(["hub", "list"])
+        .env("PATH", path_with(helper.path()))
         .env("FLOW_HUB", registry.hub())
-        .env("DOCKER_CONFIG", config);
+        .env("DOCKER_CONFIG", registry.folder());
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(0), "{}", program.said());
+}
+
+#[tokio::test]
+async fn a_flow_fetches_its_executors_from_a_registry_that_is_locked() {
+    let Some(registry) = Registry::locked() else {
+        return;
+    };
+    let image = format!("{}/shout:v1", registry.hub());
+    let _images = Images(vec![image.clone()]);
+    let push = ["push", "--image", &PROGRAMS, "--name", "shout", "-t", "v1"];
+    must_hub(&registry, registry.login(), &push);
+    let by_image =
+        format!("executors: [{{name: a, uses: 'docker://{image}', entrypoint: {ECHO}}}]");
+    let by_name = format!(
+        "with: {{hub: {}}}\nexecutors: [{{name: a, uses: 'hub://Shout:v1', entrypoint: {ECHO}}}]",
+        registry.hub()
+    );
+
+    must(&["rmi", &image]);
+    let told = refused_with(&by_image, |command| {
+        command.env("DOCKER_CONFIG", "/nowhere");
+    });
+    assert!(told.contains("`docker login"), "{told}");
+
+    let folder = registry.login().display().to_string();
+    let login = [("DOCKER_CONFIG", folder.as_str())];
+    let flow = Boxed::up_in(&by_image, &login);
+    assert_eq!(
+        post(&flow, vec![texts("/x", &["one"])]).await[0].texts,
+        ["one"]
+    );
+    drop(flow);
+
+    must(&["rmi", "-f", &image]);
+    let helper = helper(&registry);
+    let path = path_with(helper.path());
+    let asks = [("DOCKER_CONFIG", folder.as_str()), ("PATH", path.as_str())];
+    let flow = Boxed::up_in(&by_name, &asks);
+    assert_eq!(
+        post(&flow, vec![texts("/x", &["two"])]).await[0].texts,
+        ["two"]
+    );
+}
+
+#[test]
+fn a_registry_that_wants_tokens_gets_them_from_whom_it_names() {
+    let Some(registry) = Registry::by_tokens() else {
+        return;
+    };
+    let root = tempfile::tempdir().unwrap();
+    let folder = folder(root.path()).display().to_string();
+    let base = format!("BASE={BASE}");
+    let image = format!("{}/shout:latest", registry.hub());
+    let _images = Images(vec![image.clone()]);
+    let nobody = Path::new("/nowhere");
+    for question in [
+        &["list"][..],
+        &["info", "shout"],
+        &push(&folder, &base, &[]),
+    ] {
+        let (code, refused) = hub(&registry, nobody, question);
+        assert_eq!(code, Some(1), "{}", refused.said());
+        let told = refused.stderr();
+        assert!(told.contains("`docker login"), "{told}");
+    }
+    let tokens = registry.tokens.as_ref().unwrap();
+    assert_eq!(tokens.asked(), [""; 0], "nobody gets a token");
+
+    let config = registry.login();
+    must_hub(&registry, config, &push(&folder, &base, &[]));
+    assert!(must_hub(&registry, config, &["list"]).contains("shout"));
+    let info = must_hub(&registry, config, &["info", "shout", "--json"]);
+    assert!(info.contains("Upper-cases every text."), "{info}");
+    must(&["rmi", &image]);
+    must_hub(&registry, config, &["pull", "shout"]);
+    let asked = tokens.asked();
+    for scope in ["registry:catalog:*", "repository:team/shout:pull"] {
+        assert!(asked.iter().any(|it| it == scope), "{asked:?}");
+    }
+    let is_push = |it: &String| it.starts_with("repository:team/shout:") && it.contains("push");
+    assert!(asked.iter().any(is_push), "{asked:?}");
+
+    // A login that was given a token keeps that, and no password.
+    let auths = json!({"auths": {(registry.host.as_str()): {"identitytoken": IDENTITY}}});
+    let config = registry.config(&auths.to_string());
+    assert!(must_hub(&registry, config, &["list"]).contains("shout"));
+}
+
+/// A certificate where the engine looks for it; gone when the test is.
+struct Trusted(PathBuf);
+
+impl Trusted {
+    /// None: only root may put it there.
+    fn by_engine(registry: &Registry) -> Option<Self> {
+        let folder = Path::new("/etc/docker/certs.d").join(&registry.host);
+        if fs::create_dir_all(&folder).is_err() {
+            flow_tests::skipped("only root may tell the engine whom to trust");
+            return None;
+        }
+        fs::copy(registry.authority(), folder.join("ca.crt")).unwrap();
+        Some(Self(folder))
+    }
+}
+
+impl Drop for Trusted {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn a_registry_is_trusted_for_whose_authority_there_is_a_certificate_where_docker_looks() {
+    let Some(registry) = Registry::private() else {
+        return;
+    };
+    let nobody = Path::new("/nowhere");
+    let (code, refused) = hub(&registry, nobody, &["list"]);
+    assert_eq!(code, Some(1), "{}", refused.said());
+    let told = refused.stderr();
+    assert!(
+        told.contains("certificate") && told.contains("certs.d"),
+        "{told}"
+    );
+
+    let mut by_variable = flow_command();
+    by_variable
+        .args(["hub", "list"])
+        .env("FLOW_HUB", registry.hub())
+        .env("DOCKER_CONFIG", nobody)
+        .env("SSL_CERT_FILE", registry.authority());
+    let (code, listed) = Program::run(by_variable);
+    assert_eq!(code, Some(0), "{}", listed.said());
+
+    let of_user = tempfile::tempdir().unwrap();
+    let folder_of = of_user.path().join("certs.d").join(&registry.host);
+    fs::create_dir_all(&folder_of).unwrap();
+    fs::copy(registry.authority(), folder_of.join("ca.crt")).unwrap();
+    must_hub(&registry, of_user.path(), &["list"]);
+
+    let Some(_trusted) = Trusted::by_engine(&registry) else {
+        return;
+    };
+    let root = tempfile::tempdir().unwrap();
+    let folder = folder(root.path()).display().to_string();
+    let base = format!("BASE={BASE}");
+    let image = format!("{}/shout:latest", registry.hub());
+    let _images = Images(vec![image.clone()]);
+    must_hub(&registry, nobody, &push(&folder, &base, &[]));
+    assert!(must_hub(&registry, nobody, &["list"]).contains("shout"));
+    must(&["rmi", &image]);
+    must_hub(&registry, nobody, &["pull", "shout"]);
 }
 
 #[test]

@@ -19,10 +19,12 @@ mod exceptions;
 mod export;
 mod gallery;
 mod hub;
+mod hub_python;
 mod images;
 mod joins;
 mod large_messages;
 mod model_hub;
+mod monitoring;
 mod processes;
 mod readme;
 mod registry;
@@ -30,6 +32,7 @@ mod scaffold;
 mod stock_clients;
 mod stock_executors;
 mod stock_gateways;
+mod tokens;
 mod topologies;
 
 /// The executor of `src/bin/marker.rs`: the same in Rust as `peers/marker.py` is in Python.

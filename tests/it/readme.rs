@@ -94,6 +94,11 @@ fn line_shows(pattern: &str, line: &str) -> bool {
         .any(|at| line_shows(rest, &line[at..]))
 }
 
+fn has_curl() -> bool {
+    let asked = Command::new("curl").arg("--version").output();
+    asked.is_ok_and(|output| output.status.success())
+}
+
 /// A reader's folder, with `flow` on the path and the flow files where the README says.
 struct Reader {
     folder: tempfile::TempDir,
@@ -123,6 +128,11 @@ impl Reader {
     /// Whether the commands of a block can be tried.
     fn can_run(&self, commands: &[(String, Vec<String>)]) -> bool {
         let needs = |line: &str| NEEDS_ENGINE.iter().any(|it| line.starts_with(it));
+        let asks = |line: &str| line.starts_with("curl ");
+        if commands.iter().any(|(line, _)| asks(line)) && !has_curl() {
+            flow_tests::skipped("no `curl` on PATH");
+            return false;
+        }
         self.registry.is_some() || !commands.iter().any(|(line, _)| needs(line))
     }
 

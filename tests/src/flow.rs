@@ -36,18 +36,27 @@ impl TestFlow {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("flow.yml");
         std::fs::write(&file, format!("jtype: Flow\n{yaml}")).unwrap();
-        Self::start(&file, folder, arguments)
+        Self::start(&file, folder, arguments, &[])
+    }
+
+    /// Starts a flow from the text of its file, with these variables.
+    pub fn up_in(yaml: &str, variables: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flow.yml");
+        std::fs::write(&file, format!("jtype: Flow\n{yaml}")).unwrap();
+        Self::start(&file, folder, &[], variables)
     }
 
     /// Starts one of the flows in `flows/`.
     pub fn file(name: &str) -> Self {
-        Self::start(&flow_file(name), tempfile::tempdir().unwrap(), &[])
+        Self::start(&flow_file(name), tempfile::tempdir().unwrap(), &[], &[])
     }
 
-    fn start(file: &Path, folder: TempDir, arguments: &[&str]) -> Self {
+    fn start(file: &Path, folder: TempDir, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = flow_command();
         command
             .env("XDG_STATE_HOME", folder.path().join("state"))
+            .envs(variables.iter().copied())
             .arg("up")
             .arg(file)
             .args(["--port", "0"])

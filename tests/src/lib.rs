@@ -10,6 +10,7 @@
 
 mod flow;
 mod lines;
+mod metrics;
 mod peers;
 mod program;
 pub mod raw;
@@ -18,6 +19,7 @@ mod stock;
 
 pub use flow::{TestFlow, flow_command, flow_file};
 pub use lines::{Line, Stream};
+pub use metrics::{Numbers, scrape};
 pub use peers::{Flavour, interpreter, kubernetes, measured, python, registry, script, skipped};
 pub use program::{Program, eventually, is_alive, send};
 pub use requests::{Said, client, post, request, said, texts, texts_of};

@@ -16,6 +16,8 @@ pub(crate) struct Banner {
     pub(crate) local: Vec<String>,
     /// Where other machines reach it.
     pub(crate) private: Vec<String>,
+    /// Where the gateway's metrics are read, if it shows any.
+    pub(crate) metrics: Option<String>,
     /// Every process that works on documents.
     pub(crate) executors: Vec<Row>,
     /// From the command to here.
@@ -63,6 +65,8 @@ impl Banner {
             let lines = titles.zip(addresses);
             rows.extend(lines.map(|(title, address)| vec![title.to_owned(), address.clone()]));
         }
+        let metrics = self.metrics.iter();
+        rows.extend(metrics.map(|url| vec!["Metrics".to_owned(), url.clone()]));
         rows
     }
 
@@ -152,6 +156,7 @@ mod tests {
             protocol: "GRPC".to_owned(),
             local: vec!["127.0.0.1:54321".to_owned()],
             private: vec!["10.1.2.3:54321".to_owned(), "[fd00::7]:54321".to_owned()],
+            metrics: Some("http://127.0.0.1:9090/metrics".to_owned()),
             executors: vec![
                 row(
                     "encoder",
@@ -172,6 +177,7 @@ mod tests {
   Local      127.0.0.1:54321
   Private    10.1.2.3:54321
              [fd00::7]:54321
+  Metrics    http://127.0.0.1:9090/metrics
 
   Executor       Address                    Device   Model
   encoder        127.0.0.1:41233            cpu      all-MiniLM-L6-v2

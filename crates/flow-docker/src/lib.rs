@@ -33,4 +33,4 @@ pub use engine::Engine;
 pub use error::EngineError;
 pub use image::{Image, Step};
 pub use sweep::Launcher;
-pub use wanted::{Network, Wanted};
+pub use wanted::{Network, PublishedPort, Wanted};

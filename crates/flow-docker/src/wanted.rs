@@ -50,15 +50,22 @@ pub enum Network {
     /// It has the machine's own addresses.
     #[default]
     Host,
-    /// One port of it is one of the machine's.
+    /// Some ports of it are ports of the machine's.
     Published {
         /// The machine's address.
         ip: IpAddr,
-        /// The machine's port; 0: any that is free.
-        port: u16,
-        /// The container's port.
-        inside: u16,
+        /// Which.
+        ports: Vec<PublishedPort>,
     },
+}
+
+/// A port of a container that is one of the machine's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PublishedPort {
+    /// The machine's port; 0: any that is free.
+    pub port: u16,
+    /// The container's port.
+    pub inside: u16,
 }
 
 impl Wanted {
@@ -88,14 +95,16 @@ impl Wanted {
                     ..HealthConfig::default()
                 });
             }
-            Network::Published { ip, port, inside } => {
-                let key = port_key(*inside);
-                let binding = PortBinding {
-                    host_ip: Some(ip.to_string()),
-                    host_port: Some(port.to_string()),
+            Network::Published { ip, ports } => {
+                let bound = |port: &PublishedPort| {
+                    let binding = PortBinding {
+                        host_ip: Some(ip.to_string()),
+                        host_port: Some(port.port.to_string()),
+                    };
+                    (port_key(port.inside), Some(vec![binding]))
                 };
-                exposed = Some(vec![key.clone()]);
-                host.port_bindings = Some(HashMap::from([(key, Some(vec![binding]))]));
+                exposed = Some(ports.iter().map(|it| port_key(it.inside)).collect());
+                host.port_bindings = Some(ports.iter().map(bound).collect());
             }
         }
         host.extra_hosts = Some(vec![THE_MACHINE.to_owned()]);
@@ -151,8 +160,10 @@ mod tests {
         let wanted = Wanted {
             network: Network::Published {
                 ip: [127, 0, 0, 1].into(),
-                port: 5,
-                inside: 54321,
+                ports: vec![PublishedPort {
+                    port: 5,
+                    inside: 54321,
+                }],
             },
             ..Wanted::default()
         };

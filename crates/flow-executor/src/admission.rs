@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::Parameters;
 use crate::batch::{Lane, Metric, Rule, Waiting};
-use crate::directory::{Found, MethodIdx};
+use crate::directory::{EndpointIdx, Found, MethodIdx};
 use crate::queue::{Callers, Queue};
 use crate::reply::{Done, ReplyTo};
 
@@ -38,6 +38,7 @@ pub(crate) struct Ask {
 /// One request on its way to the executor.
 #[derive(Debug)]
 pub(crate) struct Call {
+    pub(crate) endpoint: EndpointIdx,
     pub(crate) method: MethodIdx,
     pub(crate) rule: Rule,
     pub(crate) lane: Lane,
@@ -68,6 +69,7 @@ impl Call {
             Metric::Documents | Metric::Custom => None,
         };
         Self {
+            endpoint: ask.found.endpoint,
             method: ask.found.method,
             rule,
             lane: ask.lane,

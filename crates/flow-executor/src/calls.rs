@@ -9,12 +9,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use flow_core::{Code, Document, DocumentArray, Failure};
+use flow_metrics::Stopwatch;
 use tokio::sync::mpsc;
 
 use crate::admission::Call;
 use crate::batch::Rule;
+use crate::directory::EndpointIdx;
 use crate::endpoints::{Binding, Emit, Method, WholeMethod};
 use crate::exit::{ExitOn, Manner};
+use crate::meter::Meter;
 use crate::reply::{Done, ReplyTo};
 use crate::{CallError, DocsMatrix, Endpoints, Parameters};
 
@@ -23,6 +26,7 @@ pub(crate) struct Runner<E> {
     pub(crate) executor: E,
     pub(crate) endpoints: Arc<Endpoints<E>>,
     pub(crate) exit: ExitOn,
+    pub(crate) meter: Option<Meter>,
 }
 
 /// A method did not succeed.
@@ -70,8 +74,10 @@ impl<E> Runner<E> {
         // A copy of a document shares its bytes; should the call fail, the requests still have theirs.
         let copies = batch.iter().flat_map(|call| call.documents.iter().cloned());
         let mut documents: Vec<Document> = copies.collect();
+        let time = self.time(batch[0].endpoint);
         let outcome =
             guarded(|| together(&mut self.executor, &mut documents, &batch[0].parameters));
+        drop(time);
         match outcome {
             Ok(()) => give_back(batch, documents),
             Err(Failed { failure, .. }) => {
@@ -91,10 +97,12 @@ impl<E> Runner<E> {
         let mut documents: DocumentArray = moved.collect();
         let before = documents.len();
         let parameters = &batch[0].parameters;
+        let time = self.time(batch[0].endpoint);
         let outcome = guarded(|| {
             let results = method(&mut self.executor, &mut documents, parameters)?;
             check_joined(before, documents.len(), results.is_some())
         });
+        drop(time);
         match outcome {
             Ok(()) => {
                 let mut documents = documents.into_iter();
@@ -113,29 +121,41 @@ impl<E> Runner<E> {
 
     fn run_alone(&mut self, method: &Method<E>, call: Call) {
         let Call {
+            endpoint,
             parameters,
             documents,
             parts,
             reply,
             ..
         } = call;
+        // A caller who has the reply finds its time counted.
+        let time = self.time(endpoint);
         let failed = match reply {
             ReplyTo::Stream(reply) => {
                 let outcome = self.run_stream(method, (&parameters, documents), &reply);
+                drop(time);
                 outcome.err().map(|failed| (ReplyTo::Stream(reply), failed))
             }
-            reply => match self.run_once(method, &parameters, (documents, parts)) {
-                Ok(done) => {
-                    reply.answer(Ok(done));
-                    None
+            reply => {
+                let outcome = self.run_once(method, &parameters, (documents, parts));
+                drop(time);
+                match outcome {
+                    Ok(done) => {
+                        reply.answer(Ok(done));
+                        None
+                    }
+                    Err(failed) => Some((reply, failed)),
                 }
-                Err(failed) => Some((reply, failed)),
-            },
+            }
         };
         if let Some((reply, failed)) = failed {
             reply.answer(Err(failed.failure.clone()));
             self.exit.after(&failed.failure, failed.manner);
         }
+    }
+
+    fn time(&self, endpoint: EndpointIdx) -> Option<Stopwatch> {
+        self.meter.as_ref().map(|it| it.call(endpoint))
     }
 
     fn run_once(

@@ -13,6 +13,10 @@ use crate::rules::Written;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct MethodIdx(pub(crate) usize);
 
+/// An endpoint's place among those that have a method, in the order of their names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct EndpointIdx(pub(crate) usize);
+
 /// How a method wants its documents; see `endpoints.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -25,6 +29,7 @@ pub(crate) enum Kind {
 /// The method of an endpoint, and how requests to it share its calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
+    pub(crate) endpoint: EndpointIdx,
     pub(crate) method: MethodIdx,
     pub(crate) kind: Kind,
     pub(crate) rule: Rule,
@@ -74,6 +79,7 @@ impl Directory {
             let kind = Kind::of(&binding.method);
             let own = endpoints.batching.get(&binding.endpoint).copied();
             let found = Found {
+                endpoint: EndpointIdx::default(),
                 method: MethodIdx(place),
                 kind,
                 rule: rule(kind, own),
@@ -89,6 +95,9 @@ impl Directory {
         let mut it = Self { methods };
         it.set_rules(&overrides.batching)?;
         it.check_weights(endpoints.weigher.is_some())?;
+        for (place, found) in it.methods.values_mut().enumerate() {
+            found.endpoint = EndpointIdx(place);
+        }
         Ok(it)
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{Endpoints, Fork, LoadError};
+use crate::{Endpoints, Fork, LoadError, Monitor};
 
 /// What an executor tells about itself for people to read, such as `device` and `model`.
 pub type Facts = BTreeMap<String, String>;
@@ -60,4 +60,6 @@ pub struct LoadContext {
     pub metas: Map<String, Value>,
     /// The process's environment, read once at its start.
     pub environment: BTreeMap<String, String>,
+    /// Where it may show numbers of its own.
+    pub monitor: Monitor,
 }

@@ -28,6 +28,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::admission::{Admission, Ask};
 use crate::batch::Lane;
 use crate::directory::{Directory, Found, Kind};
+use crate::meter::{Meter, UnderWay};
 use crate::reply::Done;
 use crate::trailer::IsError;
 use crate::{Parameters, schema};
@@ -47,16 +48,23 @@ struct Shared {
     name: String,
     directory: Directory,
     admission: Admission,
+    meter: Option<Meter>,
 }
 
 type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Wire {
-    pub(crate) fn new(name: String, directory: Directory, admission: Admission) -> Self {
+    pub(crate) fn new(
+        name: String,
+        directory: Directory,
+        admission: Admission,
+        meter: Option<Meter>,
+    ) -> Self {
         Self(Arc::new(Shared {
             name,
             directory,
             admission,
+            meter,
         }))
     }
 
@@ -68,37 +76,50 @@ impl Wire {
         others: &[Envelope],
         lane: Result<Lane, Failure>,
     ) -> (Envelope, bool) {
-        let failed = match self.work(&mut request, others, lane).await {
-            Ok(()) => false,
-            Err(failure) => {
-                let status = failure.at(&self.0.name).to_status();
-                request.header.get_or_insert_default().status = Some(status);
-                true
-            }
-        };
+        let found = self.find(request.header.as_ref());
+        let parts = std::iter::once(&request).chain(others);
+        let under_way = self.begin(found, parts);
+        let outcome = self.work(&mut request, others, (found, lane)).await;
+        if let Err(failure) = &outcome {
+            let status = failure.clone().at(&self.0.name).to_status();
+            request.header.get_or_insert_default().status = Some(status);
+        }
         request.routes.push(RouteProto {
             executor: self.0.name.clone(),
             ..RouteProto::default()
         });
-        (request, failed)
+        if let (Some(under_way), Ok(documents)) = (under_way, &outcome) {
+            under_way.succeeded(&request, *documents);
+        }
+        (request, outcome.is_err())
     }
 
+    fn begin<'r>(
+        &self,
+        found: Option<Found>,
+        parts: impl Iterator<Item = &'r Envelope>,
+    ) -> Option<UnderWay> {
+        let meter = self.0.meter.as_ref()?;
+        Some(meter.begin(found.map(|found| found.endpoint), parts))
+    }
+
+    /// Puts what the executor makes of it in the request's place; tells how many documents it was given.
     async fn work(
         &self,
         request: &mut Envelope,
         others: &[Envelope],
-        lane: Result<Lane, Failure>,
-    ) -> Result<(), Failure> {
-        let found = self.find(request.header.as_ref());
+        (found, lane): (Option<Found>, Result<Lane, Failure>),
+    ) -> Result<usize, Failure> {
         if found.is_none() && others.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let apart = found.is_some_and(|found| found.kind == Kind::Matrix);
         let (documents, parts) = gather(request, others, apart)?;
         let Some(found) = found else {
             request.data = Some(documents.into_iter().collect::<DocumentArray>().encode());
-            return Ok(());
+            return Ok(0);
         };
+        let given = documents.len();
         let ask = Ask {
             found,
             lane: lane?,
@@ -107,7 +128,8 @@ impl Wire {
             parts,
         };
         let done = self.0.admission.call(ask).await?;
-        self.write(request, done)
+        self.write(request, done)?;
+        Ok(given)
     }
 
     /// None where nothing is to be done: an endpoint nobody answers gives the request back as it came.
@@ -139,6 +161,7 @@ impl Wire {
         request: SingleDocumentRequestProto,
         lane: Result<Lane, Failure>,
     ) -> Result<Replies<SingleDocumentRequestProto>, Failure> {
+        let mut under_way = self.begin(None, std::iter::empty());
         let found = self.find(request.header.as_ref()).ok_or_else(|| {
             let header = request.header.as_ref();
             let endpoint = header.and_then(|header| header.exec_endpoint.clone());
@@ -159,8 +182,12 @@ impl Wire {
         };
         let documents = self.0.admission.stream(ask).await?;
         let (header, name) = (request.header, self.0.name.clone());
-        let replies = ReceiverStream::new(documents)
-            .map(move |document| Ok(streamed(header.clone(), &name, document)));
+        let mut failed = false;
+        let replies = ReceiverStream::new(documents).map(move |document| {
+            failed |= document.is_err();
+            under_way.iter_mut().for_each(|it| it.streams(failed));
+            Ok(streamed(header.clone(), &name, document))
+        });
         Ok(Box::pin(replies))
     }
 }

@@ -99,6 +99,24 @@ pub fn die_with(parent: u32) -> Result<(), ParentGone> {
 #[error("process {0}, which started this one, is not there any more")]
 pub struct ParentGone(u32);
 
+/// Where a process listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// For requests.
+    pub serving: SocketAddr,
+    /// For whoever reads its metrics, if it shows any.
+    pub metrics: Option<SocketAddr>,
+}
+
+impl From<SocketAddr> for Addresses {
+    fn from(serving: SocketAddr) -> Self {
+        Self {
+            serving,
+            metrics: None,
+        }
+    }
+}
+
 /// Tells on stdout that the process is ready: one JSON line for a launcher, a sentence for people.
 ///
 /// # Errors
@@ -106,25 +124,36 @@ pub struct ParentGone(u32);
 /// If nobody reads stdout any more.
 pub fn announce(
     name: &str,
-    address: SocketAddr,
+    addresses: &Addresses,
     facts: &BTreeMap<String, String>,
     to_launcher: bool,
 ) -> std::io::Result<()> {
-    let line = if to_launcher {
-        serde_json::json!({ "ready": { "address": address, "facts": facts } }).to_string()
-    } else {
-        sentence(name, address, facts)
+    let line = match (to_launcher, addresses) {
+        (true, Addresses { serving, metrics }) => {
+            let mut ready = serde_json::json!({ "address": serving, "facts": facts });
+            if let Some(metrics) = metrics {
+                ready["metrics"] = metrics.to_string().into();
+            }
+            serde_json::json!({ "ready": ready }).to_string()
+        }
+        (false, addresses) => sentence(name, addresses, facts),
     };
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
 }
 
-fn sentence(name: &str, address: SocketAddr, facts: &BTreeMap<String, String>) -> String {
+fn sentence(name: &str, addresses: &Addresses, facts: &BTreeMap<String, String>) -> String {
     let pid = std::process::id();
+    let Addresses {
+        serving: address,
+        metrics,
+    } = addresses;
+    let metrics = metrics.map(|at| format!("metrics http://{at}/metrics"));
     let facts: Vec<String> = facts
         .iter()
         .map(|(key, value)| format!("{key} {value}"))
+        .chain(metrics)
         .collect();
     let about = if facts.is_empty() {
         String::new()
@@ -144,11 +173,20 @@ mod tests {
         let facts = facts
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into();
-        let line = sentence("enc", "127.0.0.1:5".parse().unwrap(), &facts);
+        let address: SocketAddr = "127.0.0.1:5".parse().unwrap();
+        let addresses = |metrics| Addresses {
+            metrics,
+            ..address.into()
+        };
         let pid = std::process::id();
-        let expected =
-            format!("enc@{pid} ready and listening on 127.0.0.1:5 (device cpu, model m)");
-        assert_eq!(line, expected);
+        let ready = format!("enc@{pid} ready and listening on 127.0.0.1:5");
+        let line = sentence("enc", &addresses(None), &facts);
+        assert_eq!(line, format!("{ready} (device cpu, model m)"));
+        let line = sentence("enc", &addresses(Some(address)), &BTreeMap::new());
+        assert_eq!(
+            line,
+            format!("{ready} (metrics http://127.0.0.1:5/metrics)")
+        );
     }
 
     #[test]

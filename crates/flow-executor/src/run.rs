@@ -14,7 +14,7 @@ use flow_net::{Client, Drain, Stopped};
 use serde_json::Value;
 
 use crate::process::{Log, LogTo, announce, die_with, start_log};
-use crate::{Executor, LoadContext, ServeError, Settings, Workers, serve};
+use crate::{Executor, LoadContext, Monitoring, ServeError, Settings, Workers, serve};
 
 /// Exit code of a process that a second signal ended: 128 and SIGINT's number.
 const EXIT_INTERRUPTED: u8 = 130;
@@ -70,6 +70,15 @@ pub struct ExecutorArgs {
     /// Which shard of the node this process is, where there are several
     #[arg(long, value_name = "NUMBER")]
     pub shard: Option<u16>,
+    /// Count requests, and show the numbers in Prometheus' text format at `/metrics`
+    #[arg(long)]
+    pub monitoring: bool,
+    /// Port for the numbers, where they are shown; 0 takes any that is free
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port_monitoring: u16,
+    /// What the numbers call this process; by default its name and `/rep-0`
+    #[arg(long, value_name = "NAME")]
+    pub runtime_name: Option<String>,
     /// How long requests under way may take when the process is told to end
     #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
@@ -89,6 +98,14 @@ impl ExecutorArgs {
     #[must_use]
     pub fn has_launcher(&self) -> bool {
         self.to_launcher || self.child_of.is_some()
+    }
+
+    fn monitoring(&self) -> Option<Monitoring> {
+        let runtime_name = self.runtime_name.clone();
+        self.monitoring.then(|| Monitoring {
+            port: self.port_monitoring,
+            runtime_name: runtime_name.unwrap_or_else(|| format!("{}/rep-0", self.name)),
+        })
     }
 }
 
@@ -208,9 +225,9 @@ fn start<E: Executor>(
         .build()
         .map_err(|error| Fault::failed(&error))?;
     let code = runtime.block_on(async {
-        let serving = serve::<E>(settings, &drain, |address, facts| {
+        let serving = serve::<E>(settings, &drain, |addresses, facts| {
             // A launcher that does not listen has gone; the kernel ends this process too.
-            drop(announce(&name, address, facts, to_launcher));
+            drop(announce(&name, addresses, facts, to_launcher));
         });
         tokio::select! {
             stopped = serving => finish(stopped),
@@ -254,6 +271,7 @@ fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result
         ))),
     });
     Ok(Settings {
+        monitoring: args.monitoring(),
         host: args.host,
         port: args.port,
         with: map("--uses-with", &args.uses_with)?,
@@ -267,6 +285,7 @@ fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result
             shard: args.shard,
             metas: map("--uses-metas", &args.uses_metas)?,
             environment,
+            ..LoadContext::default()
         },
         limits: flow_net::Limits::default(),
     })

@@ -1,10 +1,11 @@
 //! Serves one executor: loads it, answers requests, tells its health, and ends in order.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use flow_net::{BindError, Bound, Drain, Health, Limits, Stopped};
+use flow_metrics::Metrics;
+use flow_net::{BindError, Bound, Drain, ExposeError, Exposed, Health, Limits, Stopped};
 use flow_proto::jina::jina_data_request_rpc_server::JinaDataRequestRpcServer;
 use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpcServer;
 use flow_proto::jina::jina_info_rpc_server::JinaInfoRpcServer;
@@ -18,10 +19,11 @@ use tonic::service::Routes;
 use crate::directory::{Directory, Overrides};
 use crate::exit::{Ending, ExitOn};
 use crate::grpc::Wire;
+use crate::meter::{Meter, Whose};
 use crate::rules::Written;
 use crate::trailer::ErrorTrailer;
 use crate::worker::{self, Plan, Worker};
-use crate::{Endpoints, Executor, Facts, LoadContext, LoadError, Workers};
+use crate::{Addresses, Endpoints, Executor, Facts, LoadContext, LoadError, Monitor, Workers};
 
 /// How one executor process is to serve.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +46,17 @@ pub struct Settings {
     pub context: LoadContext,
     /// What a connection accepts.
     pub limits: Limits,
+    /// How it shows what it has counted; none: it counts nothing.
+    pub monitoring: Option<Monitoring>,
+}
+
+/// How a process shows what it has counted.
+#[derive(Debug, Clone, Default)]
+pub struct Monitoring {
+    /// Port at which it does, 0 for any that is free.
+    pub port: u16,
+    /// What the process is called there, `enc/rep-0`.
+    pub runtime_name: String,
 }
 
 /// Why an executor does not serve.
@@ -52,6 +65,9 @@ pub enum ServeError {
     /// The address could not be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// There is no port for its metrics.
+    #[error(transparent)]
+    Expose(#[from] ExposeError),
     /// `uses_with` does not fit the executor.
     #[error("`uses_with` of executor `{name}` is wrong")]
     With {
@@ -108,7 +124,7 @@ pub enum ServeError {
 pub async fn serve<E: Executor>(
     settings: Settings,
     drain: &Drain,
-    ready: impl FnOnce(SocketAddr, &Facts),
+    ready: impl FnOnce(&Addresses, &Facts),
 ) -> Result<Stopped, ServeError> {
     let name = settings.context.name.clone();
     let endpoints = E::endpoints();
@@ -120,35 +136,57 @@ pub async fn serve<E: Executor>(
         }
     })?;
     let bound = Bound::listen(&settings.host, settings.port).await?;
-    let address = bound.local_addr();
+    let mut counting = match &settings.monitoring {
+        Some(monitoring) => {
+            Some(Counting::start::<E>(&settings.host, monitoring, &directory).await?)
+        }
+        None => None,
+    };
+    let addresses = Addresses {
+        serving: bound.local_addr(),
+        metrics: counting.as_ref().map(|it| it.exposed.local_addr()),
+    };
 
-    let context = settings.context;
+    let context = LoadContext {
+        monitor: counting
+            .as_ref()
+            .map(|it| it.monitor.clone())
+            .unwrap_or_default(),
+        ..settings.context
+    };
+    let meter = counting.as_ref().map(|it| it.meter.clone());
     let plan = Plan {
         name: name.clone(),
         endpoints: Arc::new(endpoints),
         workers: settings.workers,
         exit: exit.clone(),
+        meter: meter.clone(),
     };
     let worker =
         worker::start(plan, move || E::load(with, &context)).map_err(ServeError::Thread)?;
     let Worker { admission, loaded } = worker;
     let (health, health_service) = Health::new(SERVICES).await;
-    let wire = Wire::new(name.clone(), directory, admission);
+    let wire = Wire::new(name.clone(), directory, admission, meter);
     let routes = routes(&wire, settings.limits).add_service(health_service);
 
     let goodbye = health.say(false);
     let mut serving = std::pin::pin!(flow_net::serve(bound, routes, drain, goodbye));
+    let mut showing = std::pin::pin!(show(counting.take().map(|it| it.exposed)));
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
+        never = &mut showing => match never {},
         facts = loaded => {
             let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
             let facts = facts
                 .map_err(|error| ServeError::Load { name: name.clone(), reason: error.to_string() })?;
             health.say(true).await;
-            ready(address, &facts);
+            ready(&addresses, &facts);
         }
     }
-    let stopped = serving.await?;
+    let stopped = tokio::select! {
+        stopped = serving => stopped?,
+        never = showing => match never {},
+    };
     match exit.happened() {
         Some(Ending::Named(exception)) => Err(ServeError::Exception {
             name,
@@ -159,6 +197,47 @@ pub async fn serve<E: Executor>(
             reason: reason.clone(),
         }),
         None => Ok(stopped),
+    }
+}
+
+/// What a process that is monitored counts with.
+struct Counting {
+    meter: Meter,
+    /// For what the executor counts itself.
+    monitor: Monitor,
+    exposed: Exposed,
+}
+
+impl Counting {
+    async fn start<E>(
+        host: &str,
+        monitoring: &Monitoring,
+        directory: &Directory,
+    ) -> Result<Self, ExposeError> {
+        let metrics = Metrics::new();
+        let whose = Whose {
+            runtime: &monitoring.runtime_name,
+            executor: class::<E>(),
+        };
+        Ok(Self {
+            meter: Meter::new(&metrics, whose, directory),
+            monitor: Monitor::new(&metrics, whose.runtime),
+            exposed: Exposed::bind(host, monitoring.port, metrics).await?,
+        })
+    }
+}
+
+/// A type's own name, which stands where Jina has that of a class.
+fn class<E>() -> &'static str {
+    let name = std::any::type_name::<E>();
+    let name = name.split('<').next().unwrap_or(name);
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+async fn show(exposed: Option<Exposed>) -> Infallible {
+    match exposed {
+        Some(exposed) => exposed.answer().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -85,6 +85,7 @@ pub fn load_as<E: Executor>(setup: Setup) -> Result<Loaded, LoadError> {
         endpoints: Arc::new(endpoints),
         workers: setup.workers,
         exit: ExitOn::default(),
+        meter: None,
     };
     let Worker { admission, loaded } = worker::start(plan, move || E::load(with, &context))?;
     let facts = runtime.block_on(loaded);

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use crate::admission::Admission;
 use crate::calls::{Runner, text_of};
 use crate::exit::ExitOn;
+use crate::meter::Meter;
 use crate::queue::{Queue, Seat, Work};
 use crate::workers::count;
 use crate::{Endpoints, Executor, Facts, Fork, LoadError, Workers};
@@ -30,6 +31,7 @@ pub(crate) struct Plan<E> {
     pub(crate) endpoints: Arc<Endpoints<E>>,
     pub(crate) workers: Workers,
     pub(crate) exit: ExitOn,
+    pub(crate) meter: Option<Meter>,
 }
 
 /// Starts the first thread; `load` runs on it. All end when nobody can call them any more.
@@ -104,6 +106,7 @@ impl<E: Executor> Plan<E> {
             endpoints: Arc::clone(&self.endpoints),
             workers: self.workers,
             exit: self.exit.clone(),
+            meter: self.meter.clone(),
         };
         let (queue, seat) = (Arc::clone(queue), queue.seat());
         let thread = thread::Builder::new().name(plan.name.clone());
@@ -125,6 +128,7 @@ impl<E: Executor> Plan<E> {
             executor,
             endpoints: self.endpoints,
             exit: self.exit,
+            meter: self.meter,
         };
         while let Some(work) = queue.next() {
             match work {

@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::gateway::BindError;
+use crate::meter::Meter;
 use crate::visit::Node;
 
 /// Requests that may be in floating nodes at a time. Nobody waits for these, so nothing else would hold
@@ -34,9 +35,17 @@ pub(crate) struct Core {
     /// Some node gets only some documents: branches have to be put back in order.
     pub(crate) has_conditions: bool,
     pub(crate) room: Room,
-    limits: Limits,
+    pub(crate) lasting: Lasting,
     /// Cancelled when the last request of this core has ended.
     _ended: DropGuard,
+}
+
+/// What no placement changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Lasting {
+    pub(crate) limits: Limits,
+    /// None: nobody wants to know.
+    pub(crate) meter: Option<Meter>,
 }
 
 /// Requests whose reply has gone out and whose floating nodes still run.
@@ -88,14 +97,14 @@ impl Core {
     /// `ended` is cancelled when its last request is done.
     pub(crate) fn new(
         placement: Placement,
-        limits: Limits,
+        lasting: Lasting,
         before: Option<&Self>,
         ended: CancellationToken,
     ) -> Result<Self, BindError> {
-        let known = Known::of(before);
+        let known = Known::of(before, &lasting);
         let mut nodes = Vec::new();
         for (at, node) in placement.plan.nodes() {
-            let placed = known.node(node, placement.places(at), limits)?;
+            let placed = known.node(node, placement.places(at))?;
             if before.is_some_and(|before| before.was_ready(&node.name)) {
                 placed.note_ready();
             }
@@ -112,7 +121,7 @@ impl Core {
             has_conditions: plan.nodes.iter().any(|node| node.calls.when.is_some()),
             room: room.unwrap_or_else(|| Room::new(max)),
             plan,
-            limits,
+            lasting,
             _ended: ended.drop_guard(),
         })
     }
@@ -123,7 +132,7 @@ impl Core {
         placement: Placement,
         ended: CancellationToken,
     ) -> Result<Self, BindError> {
-        Self::new(placement, self.limits, Some(self), ended)
+        Self::new(placement, self.lasting.clone(), Some(self), ended)
     }
 
     fn was_ready(&self, name: &NodeName) -> bool {
@@ -149,27 +158,29 @@ impl Floating {
     }
 }
 
-/// Replicas of the placement before, by their URIs.
-#[derive(Default)]
-struct Known(HashMap<String, Vec<Arc<Replica>>>);
+/// Replicas of the placement before, and how those that it did not know are called.
+struct Known<'l> {
+    by_uri: HashMap<String, Vec<Arc<Replica>>>,
+    lasting: &'l Lasting,
+}
 
-impl Known {
-    fn of(before: Option<&Core>) -> Self {
-        let mut known = Self::default();
+impl<'l> Known<'l> {
+    fn of(before: Option<&Core>, lasting: &'l Lasting) -> Self {
+        let mut by_uri: HashMap<String, Vec<Arc<Replica>>> = HashMap::new();
         let pools = before.into_iter().flat_map(|core| &core.nodes);
         for replica in pools.flat_map(Node::pools).flat_map(Pool::replicas) {
             let uri = replica.found_behind().unwrap_or(replica.uri()).to_owned();
-            let same = known.0.entry(uri).or_default();
+            let same = by_uri.entry(uri).or_default();
             if !same.iter().any(|it| Arc::ptr_eq(it, &replica)) {
                 same.push(replica);
             }
         }
-        known
+        Self { by_uri, lasting }
     }
 
-    fn node(&self, node: &NodePlan, places: &Places, limits: Limits) -> Result<Node, BindError> {
+    fn node(&self, node: &NodePlan, places: &Places) -> Result<Node, BindError> {
         let pool = |addresses: &[Address]| {
-            self.pool(&node.calls, addresses, limits)
+            self.pool(&node.calls, addresses)
                 .map_err(|reason| BindError::Node {
                     node: node.name.clone(),
                     reason,
@@ -187,26 +198,28 @@ impl Known {
         ))
     }
 
-    fn pool(&self, calls: &Calls, addresses: &[Address], limits: Limits) -> Result<Pool, String> {
+    fn pool(&self, calls: &Calls, addresses: &[Address]) -> Result<Pool, String> {
+        let Lasting { limits, meter } = self.lasting;
         let mut replicas = Vec::new();
         let mut names = Vec::new();
         for address in addresses {
             let uri = address.to_string();
             let is_name = address.host.parse::<std::net::IpAddr>().is_err() && !address.tls;
-            let name = is_name.then(|| Name::new(&address.host, address.port, limits));
+            let name = is_name.then(|| Name::new(&address.host, address.port, *limits));
             let name = name.transpose().map_err(|error| error.to_string())?;
-            match (self.0.get(&uri), &name) {
+            match (self.by_uri.get(&uri), &name) {
                 (Some(known), _) => replicas.extend(known.iter().cloned()),
                 (None, Some(name)) => replicas.push(name.alone().clone()),
                 (None, None) => {
-                    let replica = Replica::new(&uri, limits).map_err(|error| error.to_string())?;
+                    let replica = Replica::new(&uri, *limits).map_err(|error| error.to_string())?;
                     replicas.push(Arc::new(replica));
                 }
             }
             names.extend(name);
         }
         let pool = Pool::new(replicas, policy(calls), metadata(calls)?);
-        Ok(pool.with_names(names, limits))
+        let traffic = meter.as_ref().map(|it| it.traffic().clone());
+        Ok(pool.with_names(names, *limits).with_traffic(traffic))
     }
 }
 

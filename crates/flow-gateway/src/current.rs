@@ -6,13 +6,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flow_net::Limits;
 use flow_spec::Placement;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::core::Core;
+use crate::core::{Core, Lasting};
 use crate::gateway::BindError;
 
 /// The newest core, and what outlives every core.
@@ -33,9 +32,9 @@ pub struct Placed {
 }
 
 impl Current {
-    pub(crate) fn new(placement: Placement, limits: Limits) -> Result<Self, BindError> {
+    pub(crate) fn new(placement: Placement, lasting: Lasting) -> Result<Self, BindError> {
         let ended = CancellationToken::new();
-        let core = Core::new(placement, limits, None, ended.clone())?;
+        let core = Core::new(placement, lasting, None, ended.clone())?;
         Ok(Self {
             core: watch::Sender::new(Arc::new(core)),
             ends: Mutex::new(vec![ended]),

@@ -1,16 +1,20 @@
 //! The gateway's process: binds, answers, tells its health, drains.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow_core::NodeName;
-use flow_net::{Bound, Drain, Health, Limits, ServeError, Stopped};
+use flow_metrics::Metrics;
+use flow_net::{Bound, Drain, ExposeError, Exposed, Health, Limits, ServeError, Stopped};
 use flow_spec::Placement;
 use tokio::time::timeout;
 
 use crate::attend::attend;
+use crate::core::Lasting;
 use crate::current::{Current, Placed};
 use crate::grpc::{SERVICES, Wire};
+use crate::meter::Meter;
 
 /// Where a gateway listens and what it accepts.
 #[derive(Debug, Clone)]
@@ -21,6 +25,8 @@ pub struct Config {
     pub port: u16,
     /// What a connection accepts.
     pub limits: Limits,
+    /// Port at which it shows what it has counted, 0 for any that is free; none: it counts nothing.
+    pub monitoring: Option<u16>,
 }
 
 /// Why there is no gateway.
@@ -29,6 +35,9 @@ pub enum BindError {
     /// The address could not be listened on.
     #[error(transparent)]
     Listen(#[from] flow_net::BindError),
+    /// There is no port for its metrics.
+    #[error(transparent)]
+    Expose(#[from] ExposeError),
     /// A node cannot be called as the flow says.
     #[error("executor `{node}`: {reason}")]
     Node {
@@ -44,7 +53,7 @@ pub enum BindError {
 pub struct Gateway {
     bound: Bound,
     current: Arc<Current>,
-    limits: Limits,
+    exposed: Option<Exposed>,
 }
 
 /// Gives a gateway that runs other placements.
@@ -56,14 +65,23 @@ impl Gateway {
     ///
     /// # Errors
     ///
-    /// If the port is taken, or a node's address or metadata cannot be used.
+    /// If a port is taken, or a node's address or metadata cannot be used.
     pub async fn bind(config: &Config, placement: Placement) -> Result<Self, BindError> {
-        let current = Arc::new(Current::new(placement, config.limits)?);
+        let metrics = config.monitoring.map(|port| (port, Metrics::new()));
+        let lasting = Lasting {
+            limits: config.limits,
+            meter: metrics.as_ref().map(|(_, metrics)| Meter::new(metrics)),
+        };
+        let current = Arc::new(Current::new(placement, lasting)?);
         let bound = Bound::listen(&config.host, config.port).await?;
+        let exposed = match metrics {
+            Some((port, metrics)) => Some(Exposed::bind(&config.host, port, metrics).await?),
+            None => None,
+        };
         Ok(Self {
             bound,
             current,
-            limits: config.limits,
+            exposed,
         })
     }
 
@@ -71,6 +89,12 @@ impl Gateway {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.bound.local_addr()
+    }
+
+    /// Where it shows what it has counted, if it does.
+    #[must_use]
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.exposed.as_ref().map(Exposed::local_addr)
     }
 
     /// The way to other placements while the gateway runs.
@@ -91,7 +115,8 @@ impl Gateway {
             current: self.current.clone(),
             draining: drain.watch(),
         };
-        let routes = wire.routes(self.limits).add_service(health_service);
+        let limits = self.current.core().lasting.limits;
+        let routes = wire.routes(limits).add_service(health_service);
 
         let goodbye = health.say(false);
         let serving = flow_net::serve(self.bound, routes, drain, goodbye);
@@ -104,11 +129,17 @@ impl Gateway {
             }
             std::future::pending().await
         };
-        let stopped = tokio::select! {
-            stopped = serving => stopped?,
-            stopped = attending => stopped,
+        let serving = async {
+            let stopped = tokio::select! {
+                stopped = serving => stopped?,
+                stopped = attending => stopped,
+            };
+            Ok(finish_floating(&self.current, drain, stopped).await)
         };
-        Ok(finish_floating(&self.current, drain, stopped).await)
+        tokio::select! {
+            stopped = serving => stopped,
+            never = answer(self.exposed) => match never {},
+        }
     }
 }
 
@@ -120,6 +151,14 @@ impl Placements {
     /// If a node's address or metadata cannot be used. Then nothing changes.
     pub fn place(&self, placement: Placement) -> Result<Placed, BindError> {
         self.0.place(placement)
+    }
+}
+
+/// Shows what was counted, where somebody wants to know.
+async fn answer(exposed: Option<Exposed>) -> Infallible {
+    match exposed {
+        Some(exposed) => exposed.answer().await,
+        None => std::future::pending().await,
     }
 }
 

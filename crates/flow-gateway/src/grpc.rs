@@ -144,7 +144,13 @@ impl JinaSingleDataRequestRpc for Wire {
     ) -> Result<Response<Envelope>, Status> {
         let terms = terms(request.metadata());
         let core = self.current.core();
-        let seat = core.room.seat_now().map_err(|full| no_room(&full))?;
+        let seat = core.room.seat_now().map_err(|full| {
+            core.lasting
+                .meter
+                .iter()
+                .for_each(|it| it.refuse(request.get_ref()));
+            no_room(&full)
+        })?;
         let finished = request::run(&core, request.into_inner(), terms).await;
         drop(seat);
         match finished.failure {
@@ -199,6 +205,8 @@ impl JinaSingleDocumentRequestRpc for Wire {
             return Err(from_failure(&Failure::new(Code::Unimplemented, message)));
         };
         let terms = terms(request.metadata());
+        let meter = core.lasting.meter.as_ref();
+        let mut under_way = meter.map(|it| it.begin(request.get_ref()));
         let lease = pool.lease(Instant::now()).map_err(|error| {
             from_failure(&Failure::new(Code::Unavailable, Chain(&error).to_string()))
         })?;
@@ -209,8 +217,11 @@ impl JinaSingleDocumentRequestRpc for Wire {
         let documents = opened.map_err(|failure| from_failure(&failure.at(plan.name.as_str())))?;
         // The lease and the core live as long as the stream.
         let held = (lease, core.clone());
+        let mut failed = false;
         let documents = documents.map(move |document| {
             let _held = &held;
+            failed |= document.is_err();
+            under_way.iter_mut().for_each(|it| it.streams(failed));
             document
         });
         Ok(Response::new(Box::pin(documents)))

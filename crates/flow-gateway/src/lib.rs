@@ -7,7 +7,7 @@
 //! `flow_net::Pool`. The reply is put together in `reply.rs` and goes up the same stairs.
 //!
 //! Beside the requests, `attend.rs` watches over the nodes, and `current.rs` puts another placement in the
-//! place of the one before.
+//! place of the one before; `meter.rs` counts them where somebody wants to know.
 
 #![warn(missing_docs)]
 
@@ -20,6 +20,7 @@ mod discover;
 mod gateway;
 mod grpc;
 mod merge;
+mod meter;
 mod offered;
 mod order;
 mod parts;

@@ -19,6 +19,16 @@ use crate::target::Target;
 
 /// Sends a request through the graph; there is always a reply.
 pub(crate) async fn run(core: &Arc<Core>, request: Envelope, terms: Terms) -> Finished {
+    let Some(meter) = &core.lasting.meter else {
+        return walk(core, request, terms).await;
+    };
+    let under_way = meter.begin(&request);
+    let finished = walk(core, request, terms).await;
+    under_way.end(&finished.reply);
+    finished
+}
+
+async fn walk(core: &Arc<Core>, request: Envelope, terms: Terms) -> Finished {
     let started = SystemTime::now();
     let Envelope {
         header,

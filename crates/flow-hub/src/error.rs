@@ -11,6 +11,17 @@ pub enum RegistryError {
         /// What the attempt met.
         source: Box<ureq::Error>,
     },
+    /// Nobody whom we trust vouches for it.
+    #[error(
+        "the registry `{host}` shows a certificate that nobody vouches for (put that of its authority into \
+         `/etc/docker/certs.d/{host}/ca.crt`)"
+    )]
+    Untrusted {
+        /// The registry.
+        host: String,
+        /// What is wrong with it.
+        source: Box<ureq::Error>,
+    },
     /// It wants to know who we are.
     #[error("the registry `{host}` does not let us see {what} (log in with `docker login {host}`)")]
     Forbidden {

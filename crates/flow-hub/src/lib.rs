@@ -1,6 +1,7 @@
 //! What flow asks registries of images: which executors there are, and what is said of them.
 //!
 //! ```text
+//! Trust      who may vouch for it        trust.rs
 //! Registry   asks, and says who we are   registry.rs, challenge.rs
 //! Catalog    names, tags, labels         catalog.rs
 //! ```
@@ -14,7 +15,9 @@ mod catalog;
 mod challenge;
 mod error;
 mod registry;
+mod trust;
 
 pub use catalog::{About, Details};
 pub use error::RegistryError;
 pub use registry::Registry;
+pub use trust::{Trust, TrustError};

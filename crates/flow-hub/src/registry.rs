@@ -1,7 +1,8 @@
 //! A registry that is asked over HTTP, and told who we are where it wants to know.
 //!
 //! The rules:
-//! - A registry on this machine is asked without TLS, as Docker does; every other one with it.
+//! - A registry on this machine for which nobody has put a certificate in place is asked without TLS, as Docker
+//!   does; every other one with it.
 //! - Nobody is told who we are before asking, and nobody but the registry itself, or whom it names over TLS.
 //! - Every wait has a limit, and so has the size of an answer.
 
@@ -19,6 +20,7 @@ use ureq::{Agent, Body};
 
 use crate::challenge::Challenge;
 use crate::error::RegistryError;
+use crate::trust::Trust;
 
 /// How long one answer may take, all of it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -68,16 +70,20 @@ struct Token {
 }
 
 impl Registry {
-    /// The registry `host[:port]`, as these credentials.
+    /// The registry `host[:port]`, as these credentials; who may vouch for it says `trust`.
     #[must_use]
-    pub fn new(host: &str, credentials: Option<Credentials>) -> Self {
+    pub fn new(host: &str, credentials: Option<Credentials>, trust: &Trust) -> Self {
         let config = Agent::config_builder()
+            .tls_config(trust.tls())
             .timeout_global(Some(ANSWER_WITHIN))
             // What a refusal says is read too.
             .http_status_as_error(false)
             .user_agent(concat!("flow/", env!("CARGO_PKG_VERSION")));
         let listens = if host == PUBLIC.0 { PUBLIC.1 } else { host };
-        let scheme = if is_here(host) { "http" } else { "https" };
+        let scheme = match is_here(host) && !trust.is_own() {
+            true => "http",
+            false => "https",
+        };
         Self {
             host: host.to_owned(),
             root: format!("{scheme}://{listens}"),
@@ -241,9 +247,15 @@ impl Registry {
         sent.map_err(|source| self.silent(source))
     }
 
-    /// Whether a password may be sent there: over TLS, or as openly as to the registry itself.
+    /// Whether a password may be sent there: over TLS, as openly as to the registry itself, or without leaving
+    /// this machine where the registry does not either.
     fn may_know(&self, realm: &str) -> bool {
-        realm.starts_with("https://") || realm.starts_with(&format!("{}/", self.root))
+        let open = realm.strip_prefix("http://");
+        let open = open.map(|rest| rest.split('/').next().unwrap_or(rest));
+        let is_here_too = is_here(&self.host) && open.is_some_and(is_here);
+        realm.starts_with("https://")
+            || realm.starts_with(&format!("{}/", self.root))
+            || is_here_too
     }
 
     fn accepted(
@@ -272,9 +284,11 @@ impl Registry {
     }
 
     fn silent(&self, source: ureq::Error) -> RegistryError {
-        RegistryError::Silent {
-            host: self.host.clone(),
-            source: Box::new(source),
+        let (host, source) = (self.host.clone(), Box::new(source));
+        // TLS tells it through the socket, as one of its many errors.
+        match source.to_string().contains("certificate") {
+            true => RegistryError::Untrusted { host, source },
+            false => RegistryError::Silent { host, source },
         }
     }
 
@@ -308,7 +322,7 @@ mod tests {
 
     #[test]
     fn only_this_machine_is_asked_without_tls() {
-        let root = |host: &str| Registry::new(host, None).root;
+        let root = |host: &str| Registry::new(host, None, &Trust::default()).root;
         assert_eq!(root("localhost:5000"), "http://localhost:5000");
         assert_eq!(root("127.0.0.1:5000"), "http://127.0.0.1:5000");
         assert_eq!(root("r.example.com"), "https://r.example.com");
@@ -320,12 +334,19 @@ mod tests {
     }
 
     #[test]
-    fn a_password_goes_to_the_registry_or_over_tls() {
-        let registry = Registry::new("localhost:5000", None);
-        assert!(registry.may_know("http://localhost:5000/token"));
-        assert!(registry.may_know("https://auth.example.com/token"));
-        assert!(!registry.may_know("http://localhost:50001/token"));
-        assert!(!registry.may_know("http://auth.example.com/token"));
+    fn a_password_goes_to_the_registry_or_over_tls_or_stays_here() {
+        let may_know =
+            |host: &str, realm: &str| Registry::new(host, None, &Trust::default()).may_know(realm);
+        assert!(may_know("localhost:5000", "http://localhost:5000/token"));
+        assert!(may_know("localhost:5000", "http://127.0.0.1:5001/token"));
+        assert!(may_know("localhost:5000", "https://auth.example.com/token"));
+        assert!(!may_know("localhost:5000", "http://auth.example.com/token"));
+        assert!(!may_know(
+            "localhost:5000",
+            "http://localhost.example.com/token"
+        ));
+        assert!(!may_know("r.example.com", "http://localhost:5001/token"));
+        assert!(!may_know("r.example.com", "http://r.example.com/token"));
     }
 
     #[test]

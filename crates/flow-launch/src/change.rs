@@ -166,7 +166,7 @@ impl<'c> Change<'c> {
         let posts = self.posts(&plan)?;
         let (at_taken_ports, free): (Vec<Post>, Vec<Post>) =
             posts.iter().cloned().partition(|post| {
-                self.stays(post, renewed).is_none() && self.holder_of(post.port).is_some()
+                self.stays(post, renewed).is_none() && self.holder_of(post).is_some()
             });
         for post in at_taken_ports {
             self.renew_in_place(post).await?;
@@ -197,14 +197,19 @@ impl<'c> Change<'c> {
         able.next()
     }
 
-    fn holder_of(&self, port: u16) -> Option<Kept> {
-        if port == 0 {
-            return None;
-        }
-        let executors = self.crew.executors();
-        executors.into_iter().find(|kept| {
-            kept.is_kept() && kept.address().is_some_and(|address| address.port() == port)
-        })
+    /// Who listens at a port that the plan gives to this post, and which port it is.
+    fn holder_of(&self, post: &Post) -> Option<(Kept, u16)> {
+        let wanted = [Some(post.ports.serving), post.ports.metrics];
+        let wanted: Vec<u16> = wanted.into_iter().flatten().filter(|it| *it > 0).collect();
+        let executors = self.crew.executors().into_iter();
+        let mut holders = executors.filter(Kept::is_kept).filter_map(|kept| {
+            let member = kept.seen().member?;
+            let metrics = member.metrics.map(|it| it.port());
+            let mut held = [Some(member.address.port()), metrics].into_iter().flatten();
+            let port = held.find(|port| wanted.contains(port))?;
+            Some((kept, port))
+        });
+        holders.next()
     }
 
     /// Starts whoever is new, all at once, and waits until everybody is ready.
@@ -258,20 +263,24 @@ impl<'c> Change<'c> {
 
     /// One process makes room for the next at its port.
     async fn renew_in_place(&self, post: Post) -> Result<(), Unchanged> {
-        let holder = self.holder_of(post.port);
-        let Some(old) = holder.filter(|old| old.post.role == post.role) else {
-            return Err(Unchanged::PortMoves { port: post.port });
+        let Some((old, port)) = self.holder_of(&post) else {
+            let port = post.ports.serving;
+            return Err(Unchanged::PortMoves { port });
         };
+        if old.post.role != post.role {
+            return Err(Unchanged::PortMoves { port });
+        }
+        let at = old.address().map(|it| it.port());
         let plan = self.crew.plan();
         let (version, placement) = self.crew.place_without(Some(&old.post.role));
         let still_there = placement.places.iter().any(|places| {
             let mut all = places.all();
-            all.any(|address| address.port == post.port)
+            all.any(|address| Some(address.port) == at)
         });
         if still_there {
             self.tell.say(format!(
                 "`{}` is alone at its port {}: its requests are tried again, or fail, until it is back",
-                post.name, post.port
+                post.name, port
             ));
         }
         self.settle(version).await;
@@ -332,12 +341,14 @@ fn keep_fixed(present: &Gateway, new: &mut Gateway) -> Vec<&'static str> {
         ("protocol", present.protocol != new.protocol),
         ("`env`", present.env != new.env),
         ("log", present.log != new.log),
+        ("`monitoring`", present.monitoring != new.monitoring),
     ];
     new.host.clone_from(&present.host);
     new.port = present.port;
     new.protocol = present.protocol;
     new.env.clone_from(&present.env);
     new.log = present.log;
+    new.monitoring.clone_from(&present.monitoring);
     let named = differ.into_iter().filter(|(_, differs)| *differs);
     named.map(|(what, _)| what).collect()
 }

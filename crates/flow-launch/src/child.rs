@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::command::Invocation;
+use crate::command::{Invocation, Ports};
 use crate::contained::{Berth, Inside};
 use crate::dock::Dock;
 use crate::ear::Ear;
@@ -107,8 +107,7 @@ impl std::fmt::Display for Quote<'_> {
 pub(crate) struct Start<'s> {
     pub(crate) name: &'s Arc<str>,
     pub(crate) invocation: &'s Invocation,
-    /// 0: any free one.
-    pub(crate) port: u16,
+    pub(crate) ports: Ports,
     pub(crate) relay: Relay,
 }
 

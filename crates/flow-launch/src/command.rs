@@ -34,6 +34,27 @@ pub(crate) struct Common {
     pub(crate) flow: Option<String>,
 }
 
+/// Ports of the machine that a process is to take; 0: any that is free.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ports {
+    /// For requests.
+    pub(crate) serving: u16,
+    /// For whoever reads its metrics; none: it shows none.
+    pub(crate) metrics: Option<u16>,
+}
+
+impl Ports {
+    /// Whether a process at these other ports is as good.
+    pub(crate) fn are_met_by(self, other: Self) -> bool {
+        let fits = |wanted: u16, has: u16| wanted == 0 || wanted == has;
+        fits(self.serving, other.serving)
+            && match (self.metrics, other.metrics) {
+                (Some(wanted), Some(has)) => fits(wanted, has),
+                (wanted, has) => wanted == has,
+            }
+    }
+}
+
 /// How a process is started, but for what is known only then: its name, its port and its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invocation {
@@ -112,14 +133,26 @@ impl Invocation {
         }
     }
 
+    /// It counts under this name, and shows it.
+    pub(crate) fn monitor(&mut self, runtime_name: &str) {
+        self.arguments.push("--monitoring".to_owned());
+        self.argument("--runtime-name", runtime_name);
+        if let Some(contained) = &mut self.contained {
+            contained.runtime_name = Some(runtime_name.to_owned());
+        }
+    }
+
     /// The last arguments, at the moment of the start.
-    pub(crate) fn at_start(&self, name: &str, port: u16, parent: u32) -> Vec<String> {
+    pub(crate) fn at_start(&self, name: &str, ports: Ports, parent: u32) -> Vec<String> {
         let mut last = vec![
             "--port".to_owned(),
-            port.to_string(),
+            ports.serving.to_string(),
             "--child-of".to_owned(),
             parent.to_string(),
         ];
+        if let Some(port) = ports.metrics {
+            last.extend(["--port-monitoring".to_owned(), port.to_string()]);
+        }
         // There is one gateway, and it knows its name.
         if !self.reads {
             last.extend(["--name".to_owned(), name.to_owned()]);
@@ -239,6 +272,7 @@ mod tests {
             ports: Vec::new(),
             log: None,
             container: flow_spec::Container::default(),
+            monitoring: None,
         }
     }
 

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::child::{Start, StartError, Voice};
+use crate::command::Ports;
 use crate::dock::Dock;
 use crate::ended::Cause;
 use crate::event::Facts;
@@ -76,17 +77,21 @@ impl<'s> Berth<'s> {
         start: &Start<'_>,
         voice: Voice,
     ) -> Result<(Inside, JoinSet<()>), StartError> {
-        let port = match (start.port, self.contained.container.on_host_network) {
+        let port = |port| match (port, self.contained.container.on_host_network) {
             // An executor of Jina's cannot tell which port it was given.
             (0, true) if self.maker == Maker::Jina => free_port(),
             (port, _) => port,
         };
-        let wanted = self.wanted(start, port);
+        let ports = Ports {
+            serving: port(start.ports.serving),
+            metrics: start.ports.metrics.map(port),
+        };
+        let wanted = self.wanted(start, ports);
         let made = self.dock.engine().await;
         let made = made.map_err(|source| failed(start, self.contained, source))?;
         let made = made.create(&wanted).await;
         let container = made.map_err(|source| failed(start, self.contained, source))?;
-        match self.run(&container, port, voice).await {
+        match self.run(&container, ports, voice).await {
             Ok(running) => Ok(running),
             Err(source) => {
                 remove(&container).await;
@@ -98,13 +103,13 @@ impl<'s> Berth<'s> {
     async fn run(
         &self,
         container: &Container,
-        port: u16,
+        ports: Ports,
         mut voice: Voice,
     ) -> Result<(Inside, JoinSet<()>), EngineError> {
         let output = container.listen().await?;
         container.start().await?;
         let alive = container.alive().await?;
-        let address = self.contained.reached_at(&alive, port);
+        let address = self.contained.reached_at(&alive, ports);
         let tell = match self.maker {
             Maker::Flow => None,
             Maker::Jina => voice.take_ready(),
@@ -120,6 +125,7 @@ impl<'s> Berth<'s> {
                 container: container.clone(),
                 pid: alive.pid,
                 address,
+                metrics: self.contained.metrics_at(&alive, ports),
                 stop_signal: self.stop_signal(),
                 asking,
             },
@@ -127,11 +133,11 @@ impl<'s> Berth<'s> {
         ))
     }
 
-    fn wanted(&self, start: &Start<'_>, port: u16) -> Wanted {
+    fn wanted(&self, start: &Start<'_>, ports: Ports) -> Wanted {
         let invocation = start.invocation;
         let at = AtStart {
             name: start.name,
-            port,
+            ports,
             user: self.user.as_deref(),
         };
         let mut wanted =
@@ -166,6 +172,8 @@ pub(crate) struct Inside {
     pid: u32,
     /// Where it is reached; none: where it says.
     address: Option<SocketAddr>,
+    /// The same for whoever reads its metrics.
+    metrics: Option<SocketAddr>,
     stop_signal: String,
     /// Who asks whether it serves, where it does not say so.
     asking: Option<AbortHandle>,
@@ -178,6 +186,7 @@ impl Inside {
 
     pub(crate) fn seen_from_outside(&self, mut ready: Ready) -> Ready {
         ready.address = self.address.unwrap_or(ready.address);
+        ready.metrics = self.metrics.or(ready.metrics);
         ready
     }
 
@@ -227,7 +236,11 @@ async fn ask(address: SocketAddr, tell: oneshot::Sender<Result<Ready, BadReady>>
     }
     let facts = Facts::from_iter([("language".to_owned(), "Python".to_owned())]);
     // Nobody waits any more when the child was stopped meanwhile.
-    drop(tell.send(Ok(Ready { address, facts })));
+    drop(tell.send(Ok(Ready {
+        address,
+        metrics: None,
+        facts,
+    })));
 }
 
 /// A port that was free a moment ago.

@@ -182,12 +182,6 @@ impl Crew {
 
     /// Starts a process. It is nobody's until it is put into the book.
     pub(crate) fn start(&self, post: Post) -> Kept {
-        let port = post.port;
-        self.start_at(post, port)
-    }
-
-    /// Starts a process at a port of our choice.
-    pub(crate) fn start_at(&self, post: Post, port: u16) -> Kept {
         let (group, feed) = match post.role {
             Role::Gateway => (
                 &self.gateways,
@@ -198,7 +192,7 @@ impl Crew {
         let (orders, own) = watch::channel(Order::Serve);
         let (show, seen) = watch::channel(Seen::starting());
         let keeper = Keeper {
-            port,
+            ports: post.ports,
             orders: Orders {
                 own,
                 group: group.orders.subscribe(),

@@ -37,6 +37,8 @@ pub struct Member {
     pub pid: u32,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it shows its metrics, if it does.
+    pub metrics: Option<SocketAddr>,
     /// What it tells about itself.
     pub facts: Facts,
     /// How long it took from its start.
@@ -48,12 +50,23 @@ impl Member {
     /// is always among them.
     #[must_use]
     pub fn reachable(&self) -> SocketAddr {
-        let ip = match self.address.ip() {
-            ip if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        SocketAddr::new(ip, self.address.port())
+        from_here(self.address)
     }
+
+    /// Where to read its metrics from this machine, if it shows any.
+    #[must_use]
+    pub fn metrics_url(&self) -> Option<String> {
+        let at = self.metrics.map(from_here)?;
+        Some(format!("http://{at}/metrics"))
+    }
+}
+
+fn from_here(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        ip if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// `encoder@26554 ready and listening on 127.0.0.1:41233 (device cpu)`.
@@ -63,11 +76,13 @@ impl fmt::Display for Member {
             name, pid, address, ..
         } = self;
         write!(f, "{name}@{pid} ready and listening on {address}")?;
-        if self.facts.is_empty() {
-            return Ok(());
+        let facts = self.facts.iter().map(|(k, v)| format!("{k} {v}"));
+        let metrics = self.metrics_url().map(|url| format!("metrics {url}"));
+        let facts: Vec<String> = facts.chain(metrics).collect();
+        match facts.as_slice() {
+            [] => Ok(()),
+            facts => write!(f, " ({})", facts.join(", ")),
         }
-        let facts: Vec<String> = self.facts.iter().map(|(k, v)| format!("{k} {v}")).collect();
-        write!(f, " ({})", facts.join(", "))
     }
 }
 
@@ -81,6 +96,7 @@ mod tests {
             role: Role::Gateway,
             pid: 1,
             address: listens.parse().unwrap(),
+            metrics: None,
             facts: Facts::new(),
             took: Duration::ZERO,
         };

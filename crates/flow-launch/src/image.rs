@@ -8,13 +8,18 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use flow_docker::{Alive, DeviceRequest, Image, Network, Wanted, labels};
+use flow_docker::{Alive, DeviceRequest, Image, Network, PublishedPort, Wanted, labels};
 use flow_spec::{Container, Env, Gpus, LocalRun, Workers};
 use serde::Serialize;
+
+use crate::command::Ports;
 
 /// Where executors listen in a container that has a network of its own: the port that our images expose,
 /// and look for their own health at.
 const PORT_INSIDE: u16 = 54321;
+
+/// The same for whoever reads their metrics.
+const METRICS_INSIDE: u16 = 54322;
 
 /// Where the workspace is in a container.
 pub(crate) const WORKSPACE: &str = "/workspace";
@@ -41,6 +46,8 @@ pub(crate) struct Contained {
     pub(crate) workspace: Option<PathBuf>,
     /// Address of the machine at which it is reached.
     host: IpAddr,
+    /// What it counts under, if it is monitored.
+    pub(crate) runtime_name: Option<String>,
     /// What an executor of Jina's is told, in its own words.
     for_jina: Vec<String>,
     /// What of the flow file Jina has no word for.
@@ -92,8 +99,8 @@ pub(crate) enum Maker {
 pub(crate) struct AtStart<'s> {
     /// The process's name in the flow.
     pub(crate) name: &'s str,
-    /// Of the machine; 0: any.
-    pub(crate) port: u16,
+    /// Of the machine.
+    pub(crate) ports: Ports,
     /// Whom it runs as; none: as the image says.
     pub(crate) user: Option<&'s str>,
 }
@@ -108,6 +115,7 @@ impl Contained {
             flow: flow.map(str::to_owned),
             workspace: workspace.filter(|_| !run.container.without_workspace),
             host: written.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+            runtime_name: None,
             for_jina: Vec::new(),
             beyond_jina: Vec::new(),
         }
@@ -192,11 +200,7 @@ impl Contained {
         env: &Env,
         at: AtStart<'_>,
     ) -> Wanted {
-        let network = self.network(at.port);
-        let port = match network {
-            Network::Host => at.port,
-            Network::Published { inside, .. } => inside,
-        };
+        let ports = self.ports_inside(at.ports);
         let quiet = match maker {
             Maker::Jina => QUIET,
             Maker::Flow => &[],
@@ -209,13 +213,13 @@ impl Contained {
             platform: self.container.platform.clone(),
             entrypoint: self.container.entrypoint.clone(),
             arguments: match maker {
-                Maker::Flow => for_flow(arguments, at.name, port),
-                Maker::Jina => self.all_for_jina(at.name, port),
+                Maker::Flow => for_flow(arguments, at.name, ports),
+                Maker::Jina => self.all_for_jina(at.name, ports),
             },
             env: unset.chain(written).collect(),
             user: at.user.map(str::to_owned),
             binds: self.binds(),
-            network,
+            network: self.network(at.ports),
             gpus: self.container.gpus.as_ref().map(device_request),
             engine: self.container.engine.clone(),
             ..Wanted::default()
@@ -223,29 +227,58 @@ impl Contained {
     }
 
     /// Where it is reached once it lives; none: where it says.
-    pub(crate) fn reached_at(&self, alive: &Alive, port: u16) -> Option<SocketAddr> {
+    pub(crate) fn reached_at(&self, alive: &Alive, ports: Ports) -> Option<SocketAddr> {
+        self.seen_at(alive, ports.serving, PORT_INSIDE)
+    }
+
+    /// The same for whoever reads its metrics, if it shows any.
+    pub(crate) fn metrics_at(&self, alive: &Alive, ports: Ports) -> Option<SocketAddr> {
+        self.seen_at(alive, ports.metrics?, METRICS_INSIDE)
+    }
+
+    fn seen_at(&self, alive: &Alive, port: u16, inside: u16) -> Option<SocketAddr> {
         match self.container.on_host_network {
             true => (port > 0).then(|| SocketAddr::new(self.host, port)),
-            false => alive.address(PORT_INSIDE),
+            false => alive.address(inside),
         }
     }
 
-    fn network(&self, port: u16) -> Network {
+    fn ports_inside(&self, of_the_machine: Ports) -> Ports {
         match self.container.on_host_network {
-            true => Network::Host,
-            false => Network::Published {
-                ip: self.host,
-                port,
-                inside: PORT_INSIDE,
+            true => of_the_machine,
+            false => Ports {
+                serving: PORT_INSIDE,
+                metrics: of_the_machine.metrics.map(|_| METRICS_INSIDE),
             },
         }
     }
 
-    fn all_for_jina(&self, name: &str, port: u16) -> Vec<String> {
-        let port = port.to_string();
+    fn network(&self, ports: Ports) -> Network {
+        if self.container.on_host_network {
+            return Network::Host;
+        }
+        let serving = (ports.serving, PORT_INSIDE);
+        let metrics = ports.metrics.map(|port| (port, METRICS_INSIDE));
+        let all = std::iter::once(serving).chain(metrics);
+        Network::Published {
+            ip: self.host,
+            ports: all
+                .map(|(port, inside)| PublishedPort { port, inside })
+                .collect(),
+        }
+    }
+
+    fn all_for_jina(&self, name: &str, ports: Ports) -> Vec<String> {
+        let port = ports.serving.to_string();
         let host = self.listens_at();
+        // Jina's executors count under the name that they are given.
+        let name = self.runtime_name.as_deref().unwrap_or(name);
         let first = ["--native", "--name", name, "--host", &host, "--port", &port];
         let mut all: Vec<String> = first.map(str::to_owned).to_vec();
+        if let Some(port) = ports.metrics {
+            let port = port.to_string();
+            all.extend(["--monitoring", "--port-monitoring", &port].map(str::to_owned));
+        }
         if let Some(folder) = self.workspace_inside() {
             let folder = folder.to_string_lossy().into_owned();
             all.extend(["--workspace".to_owned(), folder]);
@@ -266,11 +299,14 @@ impl Contained {
     }
 }
 
-fn for_flow(arguments: &[String], name: &str, port: u16) -> Vec<String> {
-    let port = port.to_string();
+fn for_flow(arguments: &[String], name: &str, ports: Ports) -> Vec<String> {
+    let port = ports.serving.to_string();
     let last = ["--port", &port, "--name", name, "--to-launcher"];
     let last = last.map(str::to_owned);
-    arguments.iter().cloned().chain(last).collect()
+    let metrics = ports.metrics.map(|port| port.to_string());
+    let metrics = metrics.map(|port| ["--port-monitoring".to_owned(), port]);
+    let all = arguments.iter().cloned().chain(last);
+    all.chain(metrics.into_iter().flatten()).collect()
 }
 
 /// GPUs as the engine is asked for them.

@@ -51,6 +51,19 @@ async fn check_port(plan: &Plan) -> Result<(), Failed> {
         .map_err(|source| Failed::Port { port, source })
 }
 
+/// The same of the port for its metrics.
+async fn check_metrics_port(plan: &Plan) -> Result<(), Failed> {
+    let monitoring = plan.gateway.monitoring.as_ref();
+    match monitoring.map_or(0, |it| it.port(0)) {
+        0 => Ok(()),
+        port => {
+            let bound = Bound::listen(&plan.gateway.host, port).await;
+            let bound = bound.map(drop);
+            bound.map_err(|source| Failed::MetricsPort { port, source })
+        }
+    }
+}
+
 impl Flow {
     async fn live(
         mut self,
@@ -77,6 +90,7 @@ impl Flow {
         let _turn = self.crew.turn.lock().await;
         let plan = self.crew.plan();
         check_port(&plan).await?;
+        check_metrics_port(&plan).await?;
         let posts = post::executors(&plan, &self.crew.common).map_err(Failed::Devices)?;
         let crew = &self.crew;
         let executors: Vec<Kept> = posts.into_iter().map(|post| crew.start(post)).collect();

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinSet;
 
 use crate::child::{Start, StartError, Voice};
-use crate::command::Invocation;
+use crate::command::{Invocation, Ports};
 use crate::ended::Cause;
 
 /// A process that was started.
@@ -30,7 +30,7 @@ impl Process {
         voice: Voice,
     ) -> Result<(Self, Option<ChildStdin>, JoinSet<()>), StartError> {
         let invocation = start.invocation;
-        let process = command(start.name, invocation, start.port).spawn();
+        let process = command(start.name, invocation, start.ports).spawn();
         let mut process = process.map_err(|source| StartError::Spawn {
             name: start.name.clone(),
             program: invocation.program.display().to_string(),
@@ -68,7 +68,7 @@ impl Process {
     }
 }
 
-fn command(name: &str, invocation: &Invocation, port: u16) -> Command {
+fn command(name: &str, invocation: &Invocation, ports: Ports) -> Command {
     let mut command = Command::new(&invocation.program);
     let stdin = if invocation.reads {
         Stdio::piped()
@@ -77,7 +77,7 @@ fn command(name: &str, invocation: &Invocation, port: u16) -> Command {
     };
     command
         .args(&invocation.arguments)
-        .args(invocation.at_start(name, port, std::process::id()))
+        .args(invocation.at_start(name, ports, std::process::id()))
         .envs(&invocation.env)
         .process_group(0)
         .stdin(stdin)

@@ -9,7 +9,7 @@ use flow_core::NodeName;
 use flow_spec::{LocalRun, Log, NodePlan, Plan, Run, Uses};
 
 use crate::backoff::Restarts;
-use crate::command::{Common, Invocation};
+use crate::command::{Common, Invocation, Ports};
 use crate::rr::{self, BadDevices};
 
 /// The gateway's name among the processes; no node may have it.
@@ -21,8 +21,8 @@ pub(crate) struct Post {
     pub(crate) name: Arc<str>,
     pub(crate) role: Role,
     pub(crate) invocation: Invocation,
-    /// Port that the plan gives it; 0: any free one.
-    pub(crate) port: u16,
+    /// Ports that the plan gives it.
+    pub(crate) ports: Ports,
     pub(crate) timeout_ready: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) restarts: Restarts,
@@ -86,7 +86,7 @@ impl Post {
     pub(crate) fn is_met_by(&self, other: &Self) -> bool {
         self.role == other.role
             && self.invocation == other.invocation
-            && (self.port == 0 || self.port == other.port)
+            && self.ports.are_met_by(other.ports)
             && self.quiet == other.quiet
     }
 }
@@ -148,7 +148,7 @@ impl Cut<'_> {
             invocation.shard(shard);
         }
         let mut post = self.post(part, invocation);
-        post.port = self.run.ports.get(self.nth(part)).copied().unwrap_or(0);
+        post.ports.serving = self.run.ports.get(self.nth(part)).copied().unwrap_or(0);
         if let (Part::Replica { number, .. }, false) = (part, devices.is_empty()) {
             // The same for every shard, as in Jina.
             let device = &devices[usize::from(number) % devices.len()];
@@ -172,7 +172,11 @@ impl Cut<'_> {
         }
     }
 
-    fn post(&self, part: Part, invocation: Invocation) -> Post {
+    fn post(&self, part: Part, mut invocation: Invocation) -> Post {
+        let monitoring = self.run.monitoring.as_ref();
+        if monitoring.is_some() {
+            invocation.monitor(&self.runtime_name(part));
+        }
         Post {
             name: self.name(part).into(),
             role: Role::Executor {
@@ -180,11 +184,25 @@ impl Cut<'_> {
                 part,
             },
             invocation,
-            port: 0,
+            ports: Ports {
+                serving: 0,
+                metrics: monitoring.map(|it| it.port(self.nth(part))),
+            },
             timeout_ready: self.run.timeout_ready,
             grace: self.common.grace,
             restarts: self.common.restarts,
             quiet: self.run.log == Some(Log::Off),
+        }
+    }
+
+    /// What Jina calls the process, and so its metrics do.
+    fn runtime_name(&self, part: Part) -> String {
+        let node = &self.node.name;
+        match (part, self.run.shards.get()) {
+            (Part::Before, _) => format!("{node}/uses-before/rep-0"),
+            (Part::After, _) => format!("{node}/uses-after/rep-0"),
+            (Part::Replica { number, .. }, 1) => format!("{node}/rep-{number}"),
+            (Part::Replica { shard, number }, _) => format!("{node}/shard-{shard}/rep-{number}"),
         }
     }
 
@@ -211,7 +229,10 @@ pub(crate) fn gateway(plan: &Plan, common: &Common) -> Post {
         name: GATEWAY.into(),
         role: Role::Gateway,
         invocation: Invocation::gateway(common, gateway),
-        port: gateway.port.unwrap_or(0),
+        ports: Ports {
+            serving: gateway.port.unwrap_or(0),
+            metrics: gateway.monitoring.as_ref().map(|it| it.port(0)),
+        },
         timeout_ready: gateway.timeout_ready,
         grace: common.grace,
         restarts: common.restarts,

@@ -11,6 +11,9 @@ use crate::event::Facts;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct Ready {
     pub(crate) address: SocketAddr,
+    /// Where it shows its metrics, if it does.
+    #[serde(default)]
+    pub(crate) metrics: Option<SocketAddr>,
     #[serde(default)]
     pub(crate) facts: Facts,
 }
@@ -70,7 +73,14 @@ mod tests {
 
     fn check(line: &str, expected: Option<&str>) {
         let said = parse(line).map(|ready| match ready {
-            Ok(ready) => format!("{} {:?}", ready.address, ready.facts),
+            Ok(Ready {
+                address,
+                metrics,
+                facts,
+            }) => {
+                let metrics = metrics.map(|at| format!(" {at}")).unwrap_or_default();
+                format!("{address}{metrics} {facts:?}")
+            }
             Err(error) => error.to_string(),
         });
         assert_eq!(said.as_deref(), expected, "{line}");
@@ -83,6 +93,10 @@ mod tests {
             Some(r#"127.0.0.1:41233 {"device": "cpu", "a": "b"}"#),
         );
         check(r#"{"ready":{"address":"[::1]:9"}}"#, Some("[::1]:9 {}"));
+        check(
+            r#"{"ready":{"address":"[::1]:9","facts":{},"metrics":"[::1]:8"}}"#,
+            Some("[::1]:9 [::1]:8 {}"),
+        );
     }
 
     #[test]

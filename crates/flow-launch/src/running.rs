@@ -104,6 +104,14 @@ pub enum Failed {
         /// Why.
         source: BindError,
     },
+    /// The port for the gateway's metrics cannot be had.
+    #[error("the gateway's metrics cannot be shown (`port_monitoring`)")]
+    MetricsPort {
+        /// The port.
+        port: u16,
+        /// Why.
+        source: BindError,
+    },
     /// Replicas cannot be given the devices that the file says.
     #[error(transparent)]
     Devices(NodeDevices),

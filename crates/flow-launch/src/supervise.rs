@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use crate::backoff::{Backoff, Verdict};
 use crate::child::{Child, Start, StartError};
+use crate::command::Ports;
 use crate::dock::Dock;
 use crate::ended::Ended;
 use crate::event::{Event, Member};
@@ -67,8 +68,8 @@ impl Orders {
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) post: Post,
-    /// Where the process listened in its last life, or is to listen in its first; 0: any free port.
-    pub(crate) port: u16,
+    /// Where the process listened in its last life, or is to listen in its first.
+    pub(crate) ports: Ports,
     pub(crate) orders: Orders,
     pub(crate) seen: watch::Sender<Seen>,
     pub(crate) outlets: Outlets,
@@ -132,7 +133,7 @@ impl Keeper {
         let start = Start {
             name: &self.post.name,
             invocation: &self.post.invocation,
-            port: self.port,
+            ports: self.ports,
             relay: Relay::new(self.post.name.clone(), self.outlets.clone()),
         };
         let berth = tokio::select! {
@@ -166,12 +167,16 @@ impl Keeper {
 
     async fn ready(&mut self, child: &Child, ready: Ready, took: Duration) -> Member {
         // Its next life is at the same place.
-        self.port = ready.address.port();
+        self.ports = Ports {
+            serving: ready.address.port(),
+            metrics: ready.metrics.map(|it| it.port()).or(self.ports.metrics),
+        };
         let member = Member {
             name: self.post.name.clone(),
             role: self.post.role.clone(),
             pid: child.pid(),
             address: ready.address,
+            metrics: ready.metrics,
             facts: ready.facts,
             took,
         };

@@ -66,6 +66,10 @@ impl Bound {
         self.address
     }
 
+    pub(crate) fn into_listener(self) -> TcpListener {
+        self.listener
+    }
+
     pub(crate) fn into_incoming(self) -> TcpIncoming {
         // Replies are written whole: waiting for more to fill a segment only delays them.
         TcpIncoming::from(self.listener).with_nodelay(Some(true))

@@ -1,6 +1,7 @@
 //! The replicas of a node: gives away the least busy one, and tries again where that is allowed.
 
 mod names;
+mod traffic;
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +18,7 @@ use crate::retry::{self, Attempt, Policy, Verdict};
 use crate::status::Miss;
 
 pub use names::Name;
+pub use traffic::Traffic;
 
 /// The replicas of one node.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub struct Pool {
     policy: Policy,
     budget: Mutex<Budget>,
     metadata: Metadata,
+    /// None: nobody wants to know.
+    traffic: Option<Traffic>,
 }
 
 /// The right to use a replica for one request; given back when dropped.
@@ -56,6 +60,7 @@ impl Pool {
             policy,
             budget: Mutex::new(Budget::new(Instant::now())),
             metadata,
+            traffic: None,
         }
     }
 
@@ -64,6 +69,13 @@ impl Pool {
     pub fn with_names(mut self, names: Vec<Name>, limits: Limits) -> Self {
         self.names = names;
         self.limits = limits;
+        self
+    }
+
+    /// The same, counting what goes to the replicas and comes back.
+    #[must_use]
+    pub fn with_traffic(mut self, traffic: Option<Traffic>) -> Self {
+        self.traffic = traffic;
         self
     }
 
@@ -114,12 +126,17 @@ impl Pool {
             let lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
+            let time = self.traffic.as_ref().map(|it| it.begin(parts));
             let outcome = lease.0.call(parts, &self.metadata, terms).await;
+            drop(time);
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|miss| miss.failure.code());
             lease.0.note(failed, now);
             let miss = match outcome {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    self.traffic.iter().for_each(|it| it.end(&reply));
+                    return Ok(reply);
+                }
                 Err(miss) => miss,
             };
             match self.decide(&miss, tries, terms, now) {

@@ -7,6 +7,7 @@ mod advice;
 mod connect;
 mod container;
 mod external;
+mod monitoring;
 mod node;
 mod ports;
 
@@ -82,7 +83,7 @@ fn check(spec: &FlowSpec, findings: &mut Findings) -> Flow {
             .workspace
             .as_ref()
             .map(|folder| folder.value.clone().into()),
-        gateway: gateway(spec),
+        gateway: gateway(spec, findings),
         reload: spec.reload.as_ref().is_some_and(|reload| reload.value),
         nodes,
         graph,
@@ -97,7 +98,7 @@ fn too_many(spec: &FlowSpec) -> Problem {
     Problem::new(&spec.place, message)
 }
 
-fn gateway(spec: &FlowSpec) -> Gateway {
+fn gateway(spec: &FlowSpec, findings: &mut Findings) -> Gateway {
     let (own, with) = (&spec.gateway, &spec.for_gateway);
     Gateway {
         host: own_or(own, with, |it| it.host.as_ref()).unwrap_or_else(|| EVERYWHERE.to_owned()),
@@ -109,6 +110,7 @@ fn gateway(spec: &FlowSpec) -> Gateway {
         log: log(&own.log, &with.log),
         timeout_ready: own_or(own, with, |it| it.timeout_ready.as_ref())
             .unwrap_or(Some(TIMEOUT_READY)),
+        monitoring: monitoring::of_gateway(spec, findings),
     }
 }
 

@@ -60,8 +60,8 @@ pub use plan::{NodeIdx, NodePlan, Plan, Source};
 pub use problem::{LoadError, Place, Position, Problem, Problems, SyntaxError};
 pub use schema::json_schema;
 pub use settings::{
-    Batching, Calls, Env, Gateway, LocalRun, Log, Metric, Poll, Polling, Protocol, Retries, Run,
-    Uses, Workers,
+    Batching, Calls, Env, Gateway, LocalRun, Log, Metric, Monitoring, Poll, Polling, Protocol,
+    Retries, Run, Uses, Workers,
 };
 pub use spec::FlowSpec;
 pub use substitute::Variables;

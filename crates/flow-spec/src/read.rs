@@ -110,9 +110,13 @@ pub(crate) fn count(node: &Node, findings: &mut Findings) -> Option<std::num::No
 
 /// `Some(None)`: any port that is free, written as 0.
 pub(crate) fn gateway_port(node: &Node, findings: &mut Findings) -> Option<Option<u16>> {
+    port_or_any(node, findings).map(|port| Some(port).filter(|it| *it > 0))
+}
+
+/// 0 is any that is free.
+pub(crate) fn port_or_any(node: &Node, findings: &mut Findings) -> Option<u16> {
     match integer(node).map(u16::try_from) {
-        Some(Ok(0)) => Some(None),
-        Some(Ok(port)) => Some(Some(port)),
+        Some(Ok(port)) => Some(port),
         _ => reject(
             node,
             "a port from 1 to 65535, or 0 for any free one",

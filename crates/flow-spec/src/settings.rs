@@ -38,6 +38,24 @@ pub struct Gateway {
     pub log: Option<Log>,
     /// How long it may take until it serves; none: for ever.
     pub timeout_ready: Option<Duration>,
+    /// How it shows what it counts; none: it counts nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitoring: Option<Monitoring>,
+}
+
+/// How processes show what they count: in Prometheus' text format, over HTTP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Monitoring {
+    /// Port of the first process, the second, …; 0, and those beyond the list: any free one.
+    pub ports: Vec<u16>,
+}
+
+impl Monitoring {
+    /// The port of one of the processes, numbered from 0; 0: any free one.
+    #[must_use]
+    pub fn port(&self, process: usize) -> u16 {
+        self.ports.get(process).copied().unwrap_or(0)
+    }
 }
 
 /// What a gateway's port speaks.
@@ -193,6 +211,9 @@ pub struct LocalRun {
     /// What its containers are like, where `uses` is an image.
     #[serde(default)]
     pub container: Container,
+    /// How its processes show what they count; none: they count nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitoring: Option<Monitoring>,
 }
 
 /// How requests share calls of an executor, with Jina's names; none: as the executor says.

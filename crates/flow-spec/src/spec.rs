@@ -58,6 +58,8 @@ pub(crate) struct GatewaySpec {
     pub(crate) timeout_send: Written<Option<Duration>>,
     pub(crate) retries: Written<Retries>,
     pub(crate) log: LogSpec,
+    pub(crate) monitoring: Written<bool>,
+    pub(crate) port_monitoring: Written<u16>,
 }
 
 /// Where and whether to log.
@@ -77,6 +79,7 @@ pub(crate) struct ExecutorSpec {
     pub(crate) uses: Written<Program>,
     pub(crate) uses_with: Written<Map<String, Value>>,
     pub(crate) ports: WrittenList<u16>,
+    pub(crate) ports_monitoring: WrittenList<u16>,
     pub(crate) options: Inheritable,
 }
 
@@ -157,6 +160,7 @@ pub(crate) struct Inheritable {
     pub(crate) idempotent: Written<bool>,
     pub(crate) metadata: Written<Vec<(String, String)>>,
     pub(crate) log: LogSpec,
+    pub(crate) monitoring: Written<bool>,
     pub(crate) container: ContainerSpec,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flow_executor::{
     CallError, Document, DocumentArray, Emit, Endpoints, Executor, LoadContext, LoadError,
-    Parameters,
+    Parameters, Timer,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -25,6 +25,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 struct Moody {
     with: With,
     calls: u32,
+    /// What `/mark` takes for each text.
+    marking: Timer,
 }
 
 #[derive(Deserialize)]
@@ -41,10 +43,15 @@ struct With {
 impl Executor for Moody {
     type With = With;
 
-    fn load(with: With, _: &LoadContext) -> Result<Self, LoadError> {
+    fn load(with: With, context: &LoadContext) -> Result<Self, LoadError> {
+        let monitor = &context.monitor;
         match with.sick {
             Some(words) => Err(LoadError::new(words)),
-            None => Ok(Self { with, calls: 0 }),
+            None => Ok(Self {
+                with,
+                calls: 0,
+                marking: monitor.timer("marking_seconds", "Time spent on one text.")?,
+            }),
         }
     }
 
@@ -120,7 +127,8 @@ impl Moody {
 
     fn mark(&mut self, docs: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
         for doc in docs {
-            doc.set_text(doc.text() + &self.with.mark);
+            self.marking
+                .time(|| doc.set_text(doc.text() + &self.with.mark));
         }
         Ok(())
     }

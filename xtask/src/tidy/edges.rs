@@ -14,13 +14,20 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-kernels", &[]),
     ("flow-cuda", &[]),
     ("flow-cuda-emulator", &["flow-cuda"]),
+    ("flow-metrics", &[]),
     ("flow-docker", &[]),
     ("flow-hub", &["flow-docker"]),
-    ("flow-net", &["flow-core", "flow-proto"]),
+    ("flow-net", &["flow-metrics", "flow-core", "flow-proto"]),
     ("flow-spec", &["flow-core", "flow-proto"]),
     (
         "flow-gateway",
-        &["flow-spec", "flow-net", "flow-core", "flow-proto"],
+        &[
+            "flow-spec",
+            "flow-net",
+            "flow-metrics",
+            "flow-core",
+            "flow-proto",
+        ],
     ),
     (
         "flow-launch",
@@ -34,7 +41,13 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     (
         "flow-executor",
-        &["flow-net", "flow-kernels", "flow-core", "flow-proto"],
+        &[
+            "flow-net",
+            "flow-metrics",
+            "flow-kernels",
+            "flow-core",
+            "flow-proto",
+        ],
     ),
     (
         "flow-rs",

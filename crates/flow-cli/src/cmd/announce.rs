@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use flow_core::Deadline;
+use flow_executor::Addresses;
 use flow_net::Client;
 use rustix::process::{Pid, test_kill_process};
 
@@ -35,6 +36,9 @@ pub(crate) struct Announce {
     /// Where it will listen
     #[arg(long)]
     address: SocketAddr,
+    /// Where it will show its metrics
+    #[arg(long)]
+    metrics: Option<SocketAddr>,
     /// Tell in JSON, for a launcher
     #[arg(long)]
     to_launcher: bool,
@@ -60,14 +64,24 @@ pub(crate) async fn run(announce: Announce) -> anyhow::Result<Exit> {
 
 fn tell(announce: &Announce) -> std::io::Result<()> {
     let Announce {
-        name, of, address, ..
+        name,
+        of,
+        address,
+        metrics,
+        ..
     } = announce;
     if announce.to_launcher {
         let facts = BTreeMap::from([("language".to_owned(), "Python".to_owned())]);
-        flow_executor::announce(name, *address, &facts, true)
+        let addresses = Addresses {
+            serving: *address,
+            metrics: *metrics,
+        };
+        flow_executor::announce(name, &addresses, &facts, true)
     } else {
+        let metrics = metrics.map(|at| format!(", metrics http://{at}/metrics"));
         output::line(&format!(
-            "{name}@{of} ready and listening on {address} (language Python)"
+            "{name}@{of} ready and listening on {address} (language Python{})",
+            metrics.unwrap_or_default()
         ))
     }
 }

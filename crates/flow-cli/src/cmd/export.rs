@@ -25,7 +25,7 @@ pub(crate) enum Export {
     DockerCompose(containers::Compose),
     /// Write a flow as files for Kubernetes 1.30 or newer.
     #[command(after_help = containers::KUBERNETES_EXAMPLES)]
-    Kubernetes(containers::Kubernetes),
+    Kubernetes(Box<containers::Kubernetes>),
     /// Print a JSON Schema of flow files, with which editors complete and check them.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use flow_executor::Addresses;
 use flow_gateway::Config;
 use flow_net::{Drain, Limits, Stopped};
 use flow_spec::{Address, Placement, Places, Plan, Run};
@@ -48,6 +49,12 @@ pub(crate) struct Gateway {
     /// Port to listen at, in place of the file's; 0 takes any that is free.
     #[arg(long)]
     port: Option<u16>,
+    /// Count requests, and show the numbers in Prometheus' text format at `/metrics`; as the file's.
+    #[arg(long)]
+    monitoring: bool,
+    /// Port for the numbers, in place of the file's; 0 takes any that is free.
+    #[arg(long, value_name = "PORT")]
+    port_monitoring: Option<u16>,
     /// How long requests under way may take when the process is told to end.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
@@ -82,7 +89,10 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
     // A launcher that does not listen has gone; the kernel ends this process too.
     drop(flow_executor::announce(
         NAME,
-        serving.local_addr(),
+        &Addresses {
+            serving: serving.local_addr(),
+            metrics: serving.metrics_addr(),
+        },
         &BTreeMap::new(),
         to_launcher,
     ));
@@ -108,6 +118,11 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
             .unwrap_or_else(|| plan.gateway.host.clone()),
         port: gateway.port.or(plan.gateway.port).unwrap_or(0),
         limits: Limits::default(),
+        monitoring: (gateway.monitoring || plan.gateway.monitoring.is_some()).then(|| {
+            let written = plan.gateway.monitoring.as_ref();
+            let written = written.map_or(0, |it| it.port(0));
+            gateway.port_monitoring.unwrap_or(written)
+        }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `flow hub`: executors as images in a registry of one's own, by their names.
 //!
 //! ```text
-//! push   folder ──► tar ──► image with labels ──► registry   push.rs, archive.rs, ignore.rs, labels.rs
+//! push   folder ──► tar ──► image with labels ──► registry   push.rs, archive.rs, ignore.rs, labels.rs, python.rs
 //! list, info   registry ──► what is said of executors        show.rs
 //! pull         registry ──► this machine                     pull.rs
 //! ```
@@ -15,6 +15,7 @@ mod place;
 mod progress;
 mod pull;
 mod push;
+mod python;
 mod show;
 
 use anyhow::Context;

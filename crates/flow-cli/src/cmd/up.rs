@@ -169,14 +169,17 @@ async fn serve(
 
 /// Adds what only this program knows to why a flow does not run.
 fn explain(failed: Failed) -> anyhow::Error {
-    let Failed::Port { port, source } = failed else {
-        return failed.into();
+    let (port, remedy) = match &failed {
+        Failed::Port { port, .. } => (*port, "choose another port with `--port`"),
+        Failed::MetricsPort { port, .. } => (*port, "write another `port_monitoring`"),
+        _ => return failed.into(),
     };
-    match port_owner::find(port) {
-        Some(owner) => anyhow::anyhow!(
-            "port {port} is taken: {owner} listens there; stop it, or choose another port with `--port`"
-        ),
-        None => source.into(),
+    match (port_owner::find(port), failed) {
+        (Some(owner), _) => {
+            anyhow::anyhow!("port {port} is taken: {owner} listens there; stop it, or {remedy}")
+        }
+        (None, Failed::Port { source, .. }) => source.into(),
+        (None, failed) => failed.into(),
     }
 }
 
@@ -192,6 +195,7 @@ fn banner(started: &Started, took: Duration) -> Banner {
             .iter()
             .map(ToString::to_string)
             .collect(),
+        metrics: started.gateway.metrics_url(),
         executors: started
             .executors
             .iter()
@@ -203,10 +207,11 @@ fn banner(started: &Started, took: Duration) -> Banner {
 }
 
 fn row(member: &Member) -> Row {
+    let metrics = member.metrics_url().map(|url| ("metrics".to_owned(), url));
     Row {
         name: member.name.to_string(),
         address: member.address.to_string(),
-        facts: member.facts.clone().into_iter().collect(),
+        facts: member.facts.clone().into_iter().chain(metrics).collect(),
     }
 }
 

@@ -11,10 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use flow_executor::{ExecutorArgs, Workers};
+use flow_executor::{Addresses, ExecutorArgs, Workers};
 
 use crate::exit::BadUsage;
 use crate::shell::Shell;
+
+/// Every address of this machine.
+const EVERYWHERE: &str = "0.0.0.0";
 
 /// Names the interpreter that has Jina.
 const PYTHON: &str = "FLOW_PYTHON";
@@ -130,12 +133,19 @@ pub(crate) fn become_jina(
     if let Some(parent) = args.child_of {
         flow_executor::die_with(parent)?;
     }
-    let address = address(&args.host, args.port)?;
-    announce_later(args, address)?;
+    let addresses = Addresses {
+        serving: address(&args.host, args.port)?,
+        // Jina's executors show their metrics at every address of the machine.
+        metrics: match args.monitoring {
+            true => Some(address(EVERYWHERE, args.port_monitoring)?),
+            false => None,
+        },
+    };
+    announce_later(args, addresses)?;
     let unset = QUIET.iter().filter(|it| shell.variable(it.0).is_none());
     let mut command = jina.command();
     let error = command
-        .args(arguments(config, args, address.port()))
+        .args(arguments(config, args, addresses))
         .envs(unset.copied())
         .exec();
     let program = command.get_program().display();
@@ -155,11 +165,15 @@ fn address(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
 
 /// Starts the process that says when this one is ready. It is a grandchild: Jina would not know that it
 /// has a child to bury.
-fn announce_later(args: &ExecutorArgs, address: SocketAddr) -> anyhow::Result<()> {
+fn announce_later(args: &ExecutorArgs, addresses: Addresses) -> anyhow::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["announce", "--apart"]);
     command.args(["--of", &std::process::id().to_string()]);
-    command.args(["--name", &args.name, "--address", &address.to_string()]);
+    let address = addresses.serving.to_string();
+    command.args(["--name", &args.name, "--address", &address]);
+    if let Some(metrics) = addresses.metrics {
+        command.args(["--metrics", &metrics.to_string()]);
+    }
     if args.to_launcher || args.child_of.is_some() {
         command.arg("--to-launcher");
     }
@@ -170,7 +184,7 @@ fn announce_later(args: &ExecutorArgs, address: SocketAddr) -> anyhow::Result<()
 }
 
 /// What Jina is told, in its own words.
-fn arguments(config: &Path, args: &ExecutorArgs, port: u16) -> Vec<String> {
+fn arguments(config: &Path, args: &ExecutorArgs, addresses: Addresses) -> Vec<String> {
     let mut all = vec!["executor".to_owned(), "--native".to_owned()];
     let mut say = |key: &str, values: &[String]| {
         if !values.is_empty() {
@@ -179,9 +193,11 @@ fn arguments(config: &Path, args: &ExecutorArgs, port: u16) -> Vec<String> {
         }
     };
     say("--uses", &[config.display().to_string()]);
-    say("--name", std::slice::from_ref(&args.name));
+    // They count under the name that they are given.
+    let name = args.runtime_name.as_ref().unwrap_or(&args.name);
+    say("--name", std::slice::from_ref(name));
     say("--host", std::slice::from_ref(&args.host));
-    say("--port", &[port.to_string()]);
+    say("--port", &[addresses.serving.port().to_string()]);
     say("--uses-with", &args.uses_with);
     say("--uses-metas", &args.uses_metas);
     say("--uses-requests", &args.uses_requests);
@@ -189,6 +205,10 @@ fn arguments(config: &Path, args: &ExecutorArgs, port: u16) -> Vec<String> {
     say("--exit-on-exceptions", &args.exit_on_exceptions);
     if let Some(folder) = &args.workspace {
         say("--workspace", &[folder.display().to_string()]);
+    }
+    if let Some(metrics) = addresses.metrics {
+        say("--port-monitoring", &[metrics.port().to_string()]);
+        all.push("--monitoring".to_owned());
     }
     all
 }
@@ -209,12 +229,19 @@ mod tests {
     fn jina_is_told_what_the_executor_was_told() {
         let line = "x --name a/rep-0 --uses-with {\"k\":1} --uses-with a:b --workspace w --grace 3s --port 0";
         let typed = Typed::parse_from(line.split(' '));
-        let told = arguments(Path::new("e/config.yml"), &typed.args, 7).join(" ");
-        assert_eq!(
-            told,
-            "executor --native --uses e/config.yml --name a/rep-0 --host 127.0.0.1 --port 7 \
-             --uses-with {\"k\":1} a:b --workspace w"
-        );
+        let told = |metrics: Option<u16>| {
+            let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+            let addresses = Addresses {
+                metrics: metrics.map(at),
+                ..at(7).into()
+            };
+            arguments(Path::new("e/config.yml"), &typed.args, addresses).join(" ")
+        };
+        let expected = "executor --native --uses e/config.yml --name a/rep-0 --host 127.0.0.1 --port 7 \
+             --uses-with {\"k\":1} a:b --workspace w";
+        assert_eq!(told(None), expected);
+        let monitored = format!("{expected} --port-monitoring 8 --monitoring");
+        assert_eq!(told(Some(8)), monitored);
     }
 
     #[test]

@@ -71,6 +71,7 @@ async fn serve() -> Served {
         endpoints,
         workers: Workers::default(),
         exit: ExitOn::default(),
+        meter: None,
     };
     let diary = Diary {
         meeting: Arc::clone(&meeting),
@@ -79,7 +80,7 @@ async fn serve() -> Served {
     let worker = worker::start(plan, move || Ok(diary)).unwrap();
     worker.loaded.await.unwrap().unwrap();
     Served {
-        wire: Wire::new("diary".to_owned(), directory, worker.admission),
+        wire: Wire::new("diary".to_owned(), directory, worker.admission, None),
         meeting,
         calls,
     }

@@ -92,6 +92,7 @@ impl Bench {
             endpoints,
             workers,
             exit: ExitOn::default(),
+            meter: None,
         };
         let Worker { admission, loaded } = start(plan, || Ok(executor)).unwrap();
         loaded.await.unwrap()?;
@@ -246,6 +247,7 @@ async fn whoever_waits_is_told_when_the_executor_could_not_be_loaded() {
         endpoints: Arc::new(Sizes::endpoints()),
         workers: Workers::default(),
         exit: ExitOn::default(),
+        meter: None,
     };
     let directory = Directory::new(&plan.endpoints, &Overrides::default()).unwrap();
     let (go, gone) = std::sync::mpsc::channel::<()>();

@@ -1,5 +1,6 @@
 //! A gateway in the test's own process, and a client at it.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use flow_core::{Deadline, Failure};
@@ -19,6 +20,8 @@ pub(crate) struct House {
     pub(crate) placements: Placements,
     pub(crate) client: Client,
     pub(crate) url: String,
+    /// Where it shows its metrics.
+    pub(crate) metrics: SocketAddr,
     _server: JoinSet<()>,
 }
 
@@ -58,10 +61,12 @@ impl House {
             host: "127.0.0.1".to_owned(),
             port: 0,
             limits: Limits::default(),
+            monitoring: Some(0),
         };
         let gateway = Gateway::bind(&config, placement).await.unwrap();
         let url = format!("grpc://{}", gateway.local_addr());
         let placements = gateway.placements();
+        let metrics = gateway.metrics_addr().unwrap();
         let mut server = JoinSet::new();
         server.spawn(async move {
             let drain = Drain::new(Duration::from_secs(1));
@@ -72,6 +77,7 @@ impl House {
             placements,
             client,
             url,
+            metrics,
             _server: server,
         }
     }

@@ -7,6 +7,7 @@
 
 mod fake;
 mod house;
+mod monitoring;
 mod overload;
 mod placements;
 mod retries;

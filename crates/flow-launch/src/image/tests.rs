@@ -29,10 +29,17 @@ fn invocation(options: &str) -> Invocation {
 }
 
 fn wanted(options: &str, maker: Maker) -> Wanted {
-    let it = invocation(options);
+    let ports = Ports {
+        serving: 7,
+        metrics: None,
+    };
+    wanted_at(&invocation(options), maker, ports)
+}
+
+fn wanted_at(it: &Invocation, maker: Maker, ports: Ports) -> Wanted {
     let at = AtStart {
         name: "a/rep-0",
-        port: 7,
+        ports,
         user: None,
     };
     let contained = it.contained.as_ref().unwrap();
@@ -62,10 +69,43 @@ fn our_images_are_told_what_a_process_is_told_but_for_their_own_address() {
     assert_eq!(told.binds, ["/w:/workspace"]);
     let published = Network::Published {
         ip: Ipv4Addr::LOCALHOST.into(),
-        port: 7,
-        inside: 54321,
+        ports: vec![PublishedPort {
+            port: 7,
+            inside: 54321,
+        }],
     };
     assert_eq!(told.network, published);
+}
+
+#[test]
+fn who_is_monitored_has_a_second_port() {
+    let ports = Ports {
+        serving: 7,
+        metrics: Some(8),
+    };
+    let monitored = |maker, options| {
+        let mut it = invocation(options);
+        it.monitor("a/rep-0");
+        let told = wanted_at(&it, maker, ports);
+        (told.arguments.join(" "), told.network)
+    };
+    let (line, network) = monitored(Maker::Flow, "");
+    let told = "--monitoring --runtime-name a/rep-0 --port 54321 --name a/rep-0 --to-launcher \
+        --port-monitoring 54322";
+    assert!(line.ends_with(told), "{line}");
+    let published = [(7, 54321), (8, 54322)];
+    let published = published.map(|(port, inside)| PublishedPort { port, inside });
+    let expected = Network::Published {
+        ip: Ipv4Addr::LOCALHOST.into(),
+        ports: published.to_vec(),
+    };
+    assert_eq!(network, expected);
+    let (line, _) = monitored(Maker::Jina, "");
+    let told = "--port 54321 --monitoring --port-monitoring 54322";
+    assert!(line.contains(told), "{line}");
+    let (line, network) = monitored(Maker::Flow, "force_network_mode: HOST");
+    assert!(line.ends_with("--port-monitoring 8"), "{line}");
+    assert_eq!(network, Network::Host);
 }
 
 #[test]

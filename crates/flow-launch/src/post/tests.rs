@@ -43,7 +43,10 @@ fn run(plan: &mut Plan) -> &mut LocalRun {
 
 fn check(plan: &Plan, expected: &[(&str, u16)]) {
     let posts = executors(plan, &common()).unwrap();
-    let found: Vec<(&str, u16)> = posts.iter().map(|it| (&*it.name, it.port)).collect();
+    let found: Vec<(&str, u16)> = posts
+        .iter()
+        .map(|it| (&*it.name, it.ports.serving))
+        .collect();
     assert_eq!(found, expected);
 }
 
@@ -137,13 +140,52 @@ fn a_process_may_stay_if_nothing_that_it_was_started_with_differs() {
     check("[{name: a, uses: echo, port: 7}]", false);
     check("[{name: a, uses: echo, env: {A: b}}]", false);
     check("[{name: a, uses: echo, uses_with: {b: 1}}]", false);
+    check("[{name: a, uses: echo, monitoring: true}]", false);
+}
+
+#[test]
+fn who_is_monitored_has_a_port_for_it_and_jinas_name() {
+    let mut plan = sharded(2, 2);
+    let run = run(&mut plan);
+    run.monitoring = Some(flow_spec::Monitoring {
+        ports: vec![7, 8, 0],
+    });
+    run.before = Some(Uses::Named("echo".to_owned()));
+    let posts = executors(&plan, &common()).unwrap();
+    let told = posts.iter().map(|post| {
+        let arguments = post
+            .invocation
+            .at_start(&post.name, post.ports, 1)
+            .join(" ");
+        let start = post.invocation.arguments.join(" ");
+        let name = start.rsplit(' ').next().unwrap_or_default().to_owned();
+        let port = arguments
+            .split("--port-monitoring ")
+            .nth(1)
+            .unwrap_or_default();
+        let port = port.split(' ').next().unwrap_or_default().to_owned();
+        assert!(start.contains("--monitoring --runtime-name "), "{start}");
+        (name, port)
+    });
+    let told: Vec<(String, String)> = told.collect();
+    let told: Vec<(&str, &str)> = told.iter().map(|(a, b)| (&**a, &**b)).collect();
+    assert_eq!(
+        told,
+        [
+            ("a/shard-0/rep-0", "7"),
+            ("a/shard-0/rep-1", "8"),
+            ("a/shard-1/rep-0", "0"),
+            ("a/shard-1/rep-1", "0"),
+            ("a/uses-before/rep-0", "0"),
+        ]
+    );
 }
 
 #[test]
 fn the_gateway_is_a_process_too() {
     let post = gateway(&plan("[{name: a, uses: echo}]"), &common());
     assert_eq!(
-        (&*post.name, post.port, post.role),
+        (&*post.name, post.ports.serving, post.role),
         ("gateway", 5, Role::Gateway)
     );
     let arguments = post.invocation.arguments.join(" ");

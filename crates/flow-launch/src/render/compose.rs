@@ -41,6 +41,8 @@ struct Service {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    expose: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     extra_hosts: Vec<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     volumes: Vec<String>,
@@ -152,7 +154,7 @@ fn hosts(unit: &Unit) -> Vec<String> {
 }
 
 fn gateway(plan: &Plan, unit: &Unit, placement: &str) -> Service {
-    let mut service = service(unit);
+    let mut service = service(unit, 0);
     service
         .command
         .extend(["--placement".to_owned(), as_it_is(placement)]);
@@ -172,7 +174,7 @@ fn executor(
     (replica, host): (u16, &str),
     target: &Target,
 ) -> Result<Service, BadExport> {
-    let mut service = service(unit);
+    let mut service = service(unit, replica);
     if unit.is_flow {
         service.volumes.push(format!("cache:{CACHE}"));
     }
@@ -191,7 +193,7 @@ fn executor(
     Ok(service)
 }
 
-fn service(unit: &Unit) -> Service {
+fn service(unit: &Unit, replica: u16) -> Service {
     let env = unit.env.iter();
     Service {
         image: unit.image.clone(),
@@ -199,11 +201,13 @@ fn service(unit: &Unit) -> Service {
             true => Some(vec![PROGRAM.to_owned()]),
             false => unit.entrypoint.as_ref().map(|words| escaped(words)),
         },
-        command: escaped(&unit.arguments),
+        command: escaped(&unit.arguments_of(replica)),
         environment: env
             .map(|(key, value)| (key.clone(), as_it_is(value)))
             .collect(),
         ports: Vec::new(),
+        // For a Prometheus beside them, and not for everybody who reaches the machine.
+        expose: unit.metrics.iter().map(|it| it.port.to_string()).collect(),
         extra_hosts: Vec::new(),
         volumes: Vec::new(),
         depends_on: Vec::new(),

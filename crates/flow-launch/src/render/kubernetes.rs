@@ -5,6 +5,7 @@
 //! pod.
 
 mod config;
+mod monitor;
 mod network;
 mod pod;
 mod volume;
@@ -42,6 +43,8 @@ pub struct Kubernetes {
     pub secrets: Vec<(String, SecretVariable)>,
     /// Nodes whose images need root and a disk that can be written.
     pub as_root: IndexSet<String>,
+    /// Labels by which a Prometheus of the cluster finds what it is to scrape.
+    pub monitor_labels: IndexMap<String, String>,
 }
 
 /// Bounds of a node's replicas.
@@ -105,8 +108,13 @@ pub fn kubernetes(
         files.extend(flow.node(node));
     }
     if files.len() > 1 {
-        files.push(flow.file("network-policy.yml", &[yaml::document(&flow.policy())]));
+        files.push(flow.file(
+            "network-policy.yml",
+            &[yaml::document(&flow.policy(&units))],
+        ));
     }
+    let monitor = flow.monitor(&units);
+    files.extend(monitor.map(|it| flow.file("service-monitor.yml", &[yaml::document(&it)])));
     let mut remarks = placement::remarks(plan, lacks);
     let all = units.executors().chain([&units.gateway]);
     remarks.extend(all.flat_map(config::remarks));

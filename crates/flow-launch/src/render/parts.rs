@@ -13,6 +13,9 @@ use crate::render::{BadExport, Target};
 
 /// Where every executor listens; the gateway too, unless the file says otherwise.
 pub(crate) const PORT: u16 = 8080;
+/// Where whoever is monitored shows its metrics, as in Jina's exports; the gateway too, unless the file says
+/// otherwise.
+pub(crate) const METRICS_PORT: u16 = 9090;
 /// The program in flow's own image.
 pub(crate) const PROGRAM: &str = "/usr/local/bin/flow";
 /// Where executors keep their files, whatever folder the flow file names: there it is one of the machine.
@@ -38,6 +41,8 @@ pub(crate) struct Unit {
     pub(crate) entrypoint: Option<Vec<String>>,
     pub(crate) arguments: Vec<String>,
     pub(crate) port: u16,
+    /// None: it is not monitored.
+    pub(crate) metrics: Option<Metrics>,
     pub(crate) env: Env,
     pub(crate) devices: Devices,
     /// Folders of the machine that it sees.
@@ -47,6 +52,30 @@ pub(crate) struct Unit {
     pub(crate) replicas: u16,
     /// How long it may take until it is ready; none: for ever.
     pub(crate) timeout_ready: Option<Duration>,
+}
+
+/// How a unit's containers show what they count.
+#[derive(Debug, Clone)]
+pub(crate) struct Metrics {
+    pub(crate) port: u16,
+    /// What its replicas' names begin with: `enc`, or `enc/shard-0`.
+    runtime: String,
+}
+
+impl Unit {
+    /// All that a replica of it is told.
+    pub(crate) fn arguments_of(&self, replica: u16) -> Vec<String> {
+        let mut arguments = self.arguments.clone();
+        if let Some(Metrics { port, runtime }) = &self.metrics {
+            arguments.push("--monitoring".to_owned());
+            arguments.extend(["--port-monitoring".to_owned(), port.to_string()]);
+            if self.node.is_some() {
+                let name = format!("{runtime}/rep-{replica}");
+                arguments.extend(["--runtime-name".to_owned(), name]);
+            }
+        }
+        arguments
+    }
 }
 
 /// The containers of a node that the flow starts.
@@ -197,6 +226,12 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
         entrypoint: None,
         arguments: arguments.map(str::to_owned).to_vec(),
         port,
+        metrics: plan.gateway.monitoring.as_ref().map(|it| Metrics {
+            port: Some(it.port(0))
+                .filter(|port| *port > 0)
+                .unwrap_or(METRICS_PORT),
+            runtime: "gateway".to_owned(),
+        }),
         env: plan.gateway.env.clone(),
         devices: Devices::None,
         folders: Vec::new(),
@@ -236,7 +271,7 @@ impl<'p> Cut<'p> {
             1 => String::new(),
             _ => format!("-{shard}"),
         };
-        let shards = (0..shards).map(|shard| self.shard(&suffix(shard)));
+        let shards = (0..shards).map(|shard| self.shard(shard, &suffix(shard)));
         let around = |uses: &Option<Uses>, suffix| match uses {
             Some(uses) => self.around(uses, suffix).map(Some),
             None => Ok(None),
@@ -248,11 +283,14 @@ impl<'p> Cut<'p> {
         })
     }
 
-    fn shard(&self, suffix: &str) -> Result<Unit, BadExport> {
+    fn shard(&self, shard: u16, suffix: &str) -> Result<Unit, BadExport> {
         let invocation = Invocation::executor(self.common, &self.run);
         let image = self.image(&self.run.uses, self.node.name.as_str())?;
         let mut unit = self.unit(invocation, suffix, image);
         unit.replicas = self.run.replicas.get();
+        if let (Some(metrics), 2..) = (&mut unit.metrics, self.run.shards.get()) {
+            metrics.runtime = format!("{}/shard-{shard}", self.node.name);
+        }
         Ok(unit)
     }
 
@@ -262,6 +300,9 @@ impl<'p> Cut<'p> {
         let image = self.image(uses, &format!("{}{suffix}", self.node.name))?;
         let mut unit = self.unit(invocation, suffix, image);
         unit.devices = Devices::None;
+        if let Some(metrics) = &mut unit.metrics {
+            metrics.runtime = format!("{}/{}", self.node.name, suffix.trim_start_matches('-'));
+        }
         Ok(unit)
     }
 
@@ -281,6 +322,10 @@ impl<'p> Cut<'p> {
             entrypoint: container.entrypoint.clone(),
             arguments,
             port: PORT,
+            metrics: self.run.monitoring.as_ref().map(|_| Metrics {
+                port: METRICS_PORT,
+                runtime: name.to_string(),
+            }),
             env,
             devices: asked_for.unwrap_or(shared_out),
             folders: container.volumes.clone(),

@@ -34,9 +34,12 @@ impl Checker<'_> {
     }
 
     /// What is written about how it runs, with the places of it.
-    fn others_decide(&self) -> [(&'static str, Option<&Place>); 14] {
+    fn others_decide(&self) -> [(&'static str, Option<&Place>); 16] {
         let ExecutorSpec {
-            uses, uses_with, ..
+            uses,
+            uses_with,
+            ports_monitoring,
+            ..
         } = self.entry;
         let own = self.own;
         [
@@ -54,6 +57,8 @@ impl Checker<'_> {
             ("exit_on_exceptions", place(&own.exit_on_exceptions)),
             ("env", place(&own.env)),
             ("workspace", place(&own.workspace)),
+            ("monitoring", place(&own.monitoring)),
+            ("port_monitoring", place(ports_monitoring)),
         ]
     }
 

@@ -46,7 +46,10 @@ pub(super) struct Checker<'s> {
 }
 
 impl Checker<'_> {
-    fn option<T: Clone>(&self, field: impl Fn(&Inheritable) -> Option<&At<T>>) -> Option<T> {
+    pub(super) fn option<T: Clone>(
+        &self,
+        field: impl Fn(&Inheritable) -> Option<&At<T>>,
+    ) -> Option<T> {
         own_or(self.own, self.with, field)
     }
 
@@ -104,6 +107,7 @@ impl Checker<'_> {
             ports: self.ports(shards, replicas, findings),
             log: log(&self.own.log, &self.with.log),
             container: self.container(findings),
+            monitoring: self.monitoring(shards, replicas, findings),
         };
         self.set_program(&mut run, findings);
         Run::Local(Box::new(run))

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::monitoring;
 use crate::problem::{Findings, Place, Problem};
 use crate::spec::FlowSpec;
 
@@ -32,8 +33,12 @@ fn written(spec: &FlowSpec) -> impl Iterator<Item = (u16, &Place)> {
             it.external.as_ref()
         }))
     });
-    let ports = local.flat_map(|entry| entry.ports.iter().flat_map(|ports| &ports.value));
+    let ports = local.clone().flat_map(|entry| entry.ports.iter());
+    let shown = local.flat_map(|entry| monitoring::written(entry, spec));
+    let ports = ports.chain(shown).flat_map(|ports| &ports.value);
+    let of_gateway = monitoring::written_for_gateway(spec).into_iter();
+    let fixed = of_gateway.chain(ports).filter(|port| port.value > 0);
     gateway
         .into_iter()
-        .chain(ports.map(|port| (port.value, &port.place)))
+        .chain(fixed.map(|port| (port.value, &port.place)))
 }

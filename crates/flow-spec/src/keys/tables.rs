@@ -421,10 +421,18 @@ pub(super) const ELSEWHERE: &[Key] = &[
 ];
 
 pub(super) const TELEMETRY: &[Key] = &[
-    later("monitoring", OFF),
+    yes(
+        "monitoring",
+        Shape::Flag,
+        "Each process counts, and shows the numbers in Prometheus' text format at `/metrics`.",
+    ),
+    yes(
+        "port_monitoring",
+        Shape::Ports,
+        "Port for them: of the gateway, or of each replica; 0 or nothing: any free one.",
+    ),
     later("tracing", OFF),
     later("metrics", OFF),
-    idle("port_monitoring", "it means nothing without `monitoring`"),
     idle("traces_exporter_host", "it means nothing without `tracing`"),
     idle("traces_exporter_port", "it means nothing without `tracing`"),
     idle(

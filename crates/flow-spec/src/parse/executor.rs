@@ -42,6 +42,7 @@ fn executor(node: &Node, findings: &mut Findings) -> ExecutorSpec {
         uses: section.value("uses", findings, read::uses),
         uses_with: section.value("uses_with", findings, read::object),
         ports: section.values("port", findings, read::port),
+        ports_monitoring: section.values("port_monitoring", findings, read::port_or_any),
         options: inheritable(&section, findings),
     }
 }
@@ -72,6 +73,7 @@ pub(super) fn inheritable(section: &Section<'_>, findings: &mut Findings) -> Inh
         idempotent: section.value("idempotent", findings, read::flag),
         metadata: section.value("grpc_metadata", findings, read::metadata),
         log: log(section, findings),
+        monitoring: section.value("monitoring", findings, read::flag),
         container: container(section, findings),
     }
 }

@@ -11,6 +11,7 @@ use crate::yaml::Node;
 pub(super) fn gateway(section: &Section<'_>, findings: &mut Findings) -> GatewaySpec {
     let hosts = section.values("host", findings, read::listen_host);
     let ports = section.values("port", findings, read::gateway_port);
+    let monitoring = section.values("port_monitoring", findings, read::port_or_any);
     let protocols = section.values("protocol", findings, read::protocol);
     // What it names is the gateway itself; there is nothing to keep of it.
     section.value("uses", findings, uses);
@@ -25,6 +26,12 @@ pub(super) fn gateway(section: &Section<'_>, findings: &mut Findings) -> Gateway
         timeout_send: section.value("timeout_send", findings, read::timeout_send),
         retries: section.value("retries", findings, read::retries),
         log: log(section, findings),
+        monitoring: section.value("monitoring", findings, read::flag),
+        port_monitoring: only(
+            monitoring,
+            "a gateway with several ports for metrics",
+            findings,
+        ),
     }
 }
 

@@ -184,7 +184,9 @@ pub(super) fn flow_of_deployment(root: &Node, findings: &mut Findings) -> Node {
         "host" | "port" | "ports" | "protocol" | "protocols" => !external,
         key => keys::is_for_gateways_only(key),
     };
-    let (gateway, executor) = known.partition(is_gateway_s);
+    let both = known.clone().filter(|it| it.key == "monitoring");
+    let (mut gateway, executor): (Vec<_>, Vec<_>) = known.clone().partition(is_gateway_s);
+    gateway.extend(both);
     let jtype = Node::new(
         root.place.position,
         None,

@@ -82,6 +82,7 @@ fn schema_and_parser_take_the_same() {
         "external: true, host: [a, b], port: 5",
         "port: [5], protocol: GRPC",
         "tls: false, volumes: [], monitoring: false, output_array_type: numpy, py_modules: ~",
+        "monitoring: true, port_monitoring: 5",
         "force_network_mode: AUTO, timeout_ctrl: 60",
         "gpus: 'device=0,1', volumes: ['~/a:/b:ro'], entrypoint: [a, b]",
         "gpus: 2, docker_kwargs: {mem_limit: 1g, extra_hosts: {a: b}, init: true}",

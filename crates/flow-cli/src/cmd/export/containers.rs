@@ -9,7 +9,7 @@ use flow_launch::render::{self, Rendered, RenderedFile, Target};
 use flow_spec::{Plan, Run, Uses};
 use indexmap::IndexMap;
 
-use super::options::{FromSecret, Scaled, Sized, named};
+use super::options::{FromSecret, Scaled, Sized, label, named};
 use crate::builtin::BUILTIN;
 use crate::cmd::up::{uses, volumes};
 use crate::exit::{BadUsage, Exit};
@@ -82,6 +82,9 @@ pub(crate) struct Kubernetes {
     /// An executor whose image needs root, or a disk that it can write
     #[arg(long, value_name = "NODE")]
     as_root: Vec<String>,
+    /// Label by which the cluster's Prometheus chooses what it scrapes, where the flow is monitored
+    #[arg(long, value_name = "LABEL=VALUE", value_parser = label)]
+    monitor_label: Vec<(String, String)>,
 }
 
 /// The flow file, and what runs it.
@@ -148,6 +151,7 @@ impl Kubernetes {
             pull_secrets: self.pull_secret.clone(),
             secrets: secrets.map(|(node, it)| (node, it.0)).collect(),
             as_root: self.as_root.iter().cloned().collect(),
+            monitor_labels: self.monitor_label.iter().cloned().collect(),
         }
     }
 }

@@ -29,6 +29,14 @@ where
     Ok((name.to_owned(), value))
 }
 
+/// A label's name and its value.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("needs the form `LABEL=VALUE`, such as `release=prometheus`".to_owned()),
+    }
+}
+
 impl FromStr for Scaled {
     type Err = String;
 
@@ -119,6 +127,15 @@ mod tests {
         check("encoder=team/encoder:1", Ok(("encoder", "team/encoder:1")));
         check("encoder=a=b", Ok(("encoder", "a=b")));
         check("encoder", Err("needs the form `NODE=VALUE`"));
+    }
+
+    #[test]
+    fn a_label_has_a_name() {
+        let found = label("release=prometheus").unwrap();
+        assert_eq!(found, ("release".to_owned(), "prometheus".to_owned()));
+        for wrong in ["", "release", "=x"] {
+            assert!(label(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -14,12 +14,29 @@ pub(super) const DOCKERFILE: &str = "Dockerfile";
 
 const IGNORE: &str = ".dockerignore";
 
-/// A file that belongs into the archive wherever it lies.
+/// A file that belongs into the archive, and does not lie in the folder.
 pub(super) struct Placed {
-    /// Where it lies.
-    pub(super) from: PathBuf,
+    pub(super) content: Content,
     /// Its path in the archive.
     pub(super) to: String,
+}
+
+/// What such a file holds.
+pub(super) enum Content {
+    /// What lies there.
+    Of(PathBuf),
+    /// This.
+    Text(String),
+}
+
+impl Placed {
+    /// A Dockerfile for a folder that has none.
+    pub(super) fn dockerfile(text: String) -> Self {
+        Self {
+            content: Content::Text(text),
+            to: DOCKERFILE.to_owned(),
+        }
+    }
 }
 
 /// The archive of a folder, with `placed` in it.
@@ -42,10 +59,7 @@ pub(super) fn of(folder: &Path, placed: Option<&Placed>) -> anyhow::Result<Vec<u
 /// An archive that holds nothing but a Dockerfile.
 pub(super) fn of_dockerfile(text: &str) -> io::Result<Vec<u8>> {
     let mut tar = Builder::new(Vec::new());
-    let mut header = tar::Header::new_gnu();
-    header.set_size(text.len() as u64);
-    header.set_mode(0o644);
-    tar.append_data(&mut header, DOCKERFILE, text.as_bytes())?;
+    place(&mut tar, &Placed::dockerfile(text.to_owned()))?;
     tar.into_inner()
 }
 
@@ -101,8 +115,15 @@ fn add_one(
 
 fn place(tar: &mut Builder<Vec<u8>>, placed: &Placed) -> io::Result<()> {
     // What the folder itself has there may be older, and what comes later in an archive counts.
-    let mut file = fs::File::open(&placed.from)?;
-    tar.append_file(&placed.to, &mut file)
+    match &placed.content {
+        Content::Of(path) => tar.append_file(&placed.to, &mut fs::File::open(path)?),
+        Content::Text(text) => {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            tar.append_data(&mut header, &placed.to, text.as_bytes())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +154,7 @@ mod tests {
         write("target/release/deps/x", "");
         write("elsewhere", "program");
         let placed = Placed {
-            from: folder.path().join("elsewhere"),
+            content: Content::Of(folder.path().join("elsewhere")),
             to: "target/release/mine".to_owned(),
         };
         let tar = of(folder.path(), Some(&placed)).unwrap();

@@ -57,7 +57,8 @@ impl Place {
     /// Asks the registry as whoever `docker login` has left.
     pub(super) fn registry(&self, shell: &Shell) -> anyhow::Result<Registry> {
         let who = login::credentials(&self.host, shell)?;
-        Ok(Registry::new(&self.host, who))
+        let trust = login::trust(&self.host, shell)?;
+        Ok(Registry::new(&self.host, who, &trust))
     }
 
     /// The repository of a name in the registry.

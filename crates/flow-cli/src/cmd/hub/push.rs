@@ -8,10 +8,11 @@ use clap::Args;
 use flow_docker::{BuildImageOptionsBuilder, Engine};
 use flow_spec::HubName;
 
-use super::archive::{self, DOCKERFILE, Placed};
+use super::archive::{self, Content, DOCKERFILE, Placed};
 use super::labels::{Labels, TITLE, VERSION};
 use super::place::{self, Place, Where};
 use super::progress::{Layers, Printed};
+use super::python;
 use crate::exit::{BadUsage, Exit};
 use crate::folder::{self, Found, package};
 use crate::login;
@@ -24,7 +25,7 @@ const TAG_DEFAULT: &str = "latest";
 /// Options of `flow hub push`.
 #[derive(Debug, Args)]
 pub(crate) struct Push {
-    /// The executor's folder, with its Dockerfile
+    /// The executor's folder, with its Dockerfile; one in Python needs none
     #[arg(value_name = "PATH", required_unless_present = "image")]
     path: Option<PathBuf>,
     /// Send this image, which is there already, instead of building one
@@ -45,7 +46,7 @@ pub(crate) struct Push {
     /// What it computes on [default: as its Dockerfile says]
     #[arg(long, value_name = "cpu,cuda", value_delimiter = ',')]
     devices: Vec<String>,
-    /// A build argument of its Dockerfile; may be given several times
+    /// A build argument of its Dockerfile, such as BASE=IMAGE; may be given several times
     #[arg(long = "build-arg", value_name = "NAME=VALUE", value_parser = pair)]
     build_args: Vec<(String, String)>,
     #[command(flatten)]
@@ -84,13 +85,14 @@ pub(super) async fn run(push: Push, shell: &Shell) -> anyhow::Result<Exit> {
 /// A build from an executor's folder.
 fn of_folder(path: &Path, push: &Push, shell: &Shell) -> anyhow::Result<Draft> {
     let shown = path.display();
-    if !path.join(DOCKERFILE).is_file() {
+    let has_dockerfile = path.join(DOCKERFILE).is_file();
+    let found = folder::look(path, &[Path::new("")], shell, &|_| {});
+    if !has_dockerfile && !matches!(found, Ok(Found::Python(_))) {
         return Err(BadUsage(format!(
             "`{shown}` holds no `{DOCKERFILE}`: `flow new executor --dockerfile cpu` writes one"
         ))
         .into());
     }
-    let found = folder::look(path, &[Path::new("")], shell, &|_| {});
     let found = found.with_context(|| BadUsage(format!("`{shown}` is no executor's folder")))?;
     let (config, placed) = match found {
         Found::Package { manifest, config } => {
@@ -98,7 +100,10 @@ fn of_folder(path: &Path, push: &Push, shell: &Shell) -> anyhow::Result<Draft> {
             (config, Some(placed))
         }
         Found::Named(config) => (config, None),
-        Found::Python(file) => (folder::load(&file, shell)?, None),
+        Found::Python(file) => {
+            let missing = (!has_dockerfile).then(|| Placed::dockerfile(python::dockerfile(&file)));
+            (folder::load(&file, shell)?, missing)
+        }
         Found::Program(_) => return Err(BadUsage(format!("`{shown}` is no folder")).into()),
     };
     let mut labels = Labels::of_metas(&config.metas);
@@ -128,7 +133,7 @@ fn program(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<Placed>
     let program = from.file_name().unwrap_or_default().to_string_lossy();
     Ok(Placed {
         to: format!("target/release/{program}"),
-        from,
+        content: Content::Of(from),
     })
 }
 

@@ -67,13 +67,17 @@ fn object(name: &str, line: &str) -> String {
 }
 
 fn ready(member: &Member) -> Value {
-    json!({
+    let mut ready = json!({
         "message": "ready and listening",
         "process": &*member.name,
         "pid": member.pid,
         "address": member.address,
         "facts": member.facts,
-    })
+    });
+    if let Some(url) = member.metrics_url() {
+        ready["metrics"] = url.into();
+    }
+    ready
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::monitor::METRICS;
 use super::{EXECUTOR, Flow, GATEWAY, PART_OF, role};
-use crate::render::parts::{PORT, Unit};
+use crate::render::parts::{METRICS_PORT, PORT, Unit, Units};
 
 impl Flow<'_> {
     /// Executors are found pod by pod; the gateway has one address for all of its pods.
@@ -23,20 +24,27 @@ impl Flow<'_> {
             app_protocol: Some("kubernetes.io/h2c".to_owned()),
             ..ServicePort::default()
         };
+        let metrics = unit.metrics.as_ref().map(|it| ServicePort {
+            name: Some(METRICS.to_owned()),
+            port: it.port.into(),
+            target_port: Some(IntOrString::String(METRICS.to_owned())),
+            ..ServicePort::default()
+        });
         Service {
             metadata: self.meta(unit, &unit.name),
             spec: Some(ServiceSpec {
                 cluster_ip: is_headless.then(|| "None".to_owned()),
                 selector: self.selector(unit).match_labels,
-                ports: Some(vec![port]),
+                ports: Some(std::iter::once(port).chain(metrics).collect()),
                 ..ServiceSpec::default()
             }),
             ..Service::default()
         }
     }
 
-    /// Only the gateway reaches executors. (Probes come from the node, which may always.)
-    pub(super) fn policy(&self) -> NetworkPolicy {
+    /// Only the gateway reaches executors, and whoever scrapes them. (Probes come from the node, which may
+    /// always.)
+    pub(super) fn policy(&self, units: &Units) -> NetworkPolicy {
         let pods = |role| LabelSelector {
             match_labels: Some(self.selected(role)),
             ..LabelSelector::default()
@@ -46,12 +54,18 @@ impl Flow<'_> {
                 pod_selector: Some(pods(GATEWAY)),
                 ..NetworkPolicyPeer::default()
             }]),
-            ports: Some(vec![NetworkPolicyPort {
-                port: Some(IntOrString::Int(PORT.into())),
-                protocol: Some("TCP".to_owned()),
-                end_port: None,
-            }]),
+            ports: Some(vec![only(PORT)]),
         };
+        // Prometheus may be in any namespace.
+        let from_everybody = || NetworkPolicyIngressRule {
+            from: Some(vec![NetworkPolicyPeer {
+                namespace_selector: Some(LabelSelector::default()),
+                ..NetworkPolicyPeer::default()
+            }]),
+            ports: Some(vec![only(METRICS_PORT)]),
+        };
+        let is_monitored = units.executors().any(|unit| unit.metrics.is_some());
+        let scrapes = is_monitored.then(from_everybody);
         let name = format!("{}-executors", self.label);
         NetworkPolicy {
             metadata: ObjectMeta {
@@ -63,9 +77,17 @@ impl Flow<'_> {
             spec: Some(NetworkPolicySpec {
                 pod_selector: Some(pods(EXECUTOR)),
                 policy_types: Some(vec!["Ingress".to_owned()]),
-                ingress: Some(vec![from_gateway]),
+                ingress: Some([from_gateway].into_iter().chain(scrapes).collect()),
                 ..NetworkPolicySpec::default()
             }),
         }
+    }
+}
+
+fn only(port: u16) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        port: Some(IntOrString::Int(port.into())),
+        protocol: Some("TCP".to_owned()),
+        end_port: None,
     }
 }

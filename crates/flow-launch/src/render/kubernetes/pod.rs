@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::{env_name, fingerprint};
+use super::monitor::METRICS;
 use super::volume::{PLACEMENT_FILE, mounts, volumes};
 use super::{EXECUTOR, Flow, GATEWAY, SecretVariable, key, role};
 use crate::render::parts::{GRACE, PROGRAM, Unit};
@@ -55,7 +56,8 @@ impl Flow<'_> {
     }
 
     fn container(&self, unit: &Unit) -> Container {
-        let mut arguments = unit.arguments.clone();
+        // Whoever scrapes pods tells them apart by their names.
+        let mut arguments = unit.arguments_of(0);
         if role(unit) == GATEWAY {
             arguments.extend(["--placement".to_owned(), PLACEMENT_FILE.to_owned()]);
         }
@@ -68,11 +70,7 @@ impl Flow<'_> {
             args: Some(arguments.collect()),
             env: self.env_of_secrets(unit),
             env_from: env_from(unit),
-            ports: Some(vec![ContainerPort {
-                name: Some("grpc".to_owned()),
-                container_port: unit.port.into(),
-                ..ContainerPort::default()
-            }]),
+            ports: Some(ports(unit)),
             startup_probe: Some(startup(unit)),
             readiness_probe: Some(probe(unit, 5, 2)),
             liveness_probe: Some(probe(unit, 10, 3)),
@@ -171,6 +169,18 @@ impl Flow<'_> {
             ..SecurityContext::default()
         }
     }
+}
+
+fn ports(unit: &Unit) -> Vec<ContainerPort> {
+    let serving = ("grpc", unit.port);
+    let metrics = unit.metrics.as_ref().map(|it| (METRICS, it.port));
+    let all = std::iter::once(serving).chain(metrics);
+    let port = |(name, port): (&str, u16)| ContainerPort {
+        name: Some(name.to_owned()),
+        container_port: port.into(),
+        ..ContainerPort::default()
+    };
+    all.map(port).collect()
 }
 
 /// None: what the image was made to run.

@@ -1,0 +1,74 @@
+//! What the operator of Prometheus is told: which Services show metrics, and at which port.
+//!
+//! Its kinds are no part of Kubernetes' own API, so this one is written out here.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use serde::Serialize;
+
+use super::{Flow, NAME, PART_OF};
+use crate::render::parts::Units;
+
+/// The name of a port for metrics.
+pub(super) const METRICS: &str = "monitoring";
+
+/// `monitoring.coreos.com/v1`, with those of its fields that are used.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ServiceMonitor {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: ObjectMeta,
+    spec: Spec,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    /// The label of a Service that its metrics have as `job`.
+    job_label: &'static str,
+    selector: LabelSelector,
+    endpoints: [Endpoint; 1],
+}
+
+#[derive(Debug, Serialize)]
+struct Endpoint {
+    port: &'static str,
+    path: &'static str,
+}
+
+impl Flow<'_> {
+    /// One for all Services of the flow: those without such a port are passed over.
+    pub(super) fn monitor(&self, units: &Units) -> Option<ServiceMonitor> {
+        let mut all = units.executors().chain([&units.gateway]);
+        all.any(|unit| unit.metrics.is_some())
+            .then(|| self.monitor_of_all())
+    }
+
+    fn monitor_of_all(&self) -> ServiceMonitor {
+        let part_of = BTreeMap::from([(PART_OF.to_owned(), self.label.clone())]);
+        let asked = self.wanted.monitor_labels.clone();
+        ServiceMonitor {
+            api_version: "monitoring.coreos.com/v1",
+            kind: "ServiceMonitor",
+            metadata: ObjectMeta {
+                name: Some(self.label.clone()),
+                namespace: Some(self.wanted.namespace.clone()),
+                labels: Some(part_of.clone().into_iter().chain(asked).collect()),
+                ..ObjectMeta::default()
+            },
+            spec: Spec {
+                job_label: NAME,
+                selector: LabelSelector {
+                    match_labels: Some(part_of),
+                    ..LabelSelector::default()
+                },
+                endpoints: [Endpoint {
+                    port: METRICS,
+                    path: "/metrics",
+                }],
+            },
+        }
+    }
+}
