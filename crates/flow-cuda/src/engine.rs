@@ -18,6 +18,9 @@ pub const STREAMS: NonZeroUsize = NonZeroUsize::new(2).expect("it is not zero");
 /// multiprocessor of the largest devices, and more would only take memory.
 const BATCH_TOKENS_MAX: usize = 32 * 1024;
 
+/// The most that is tried at all: a grid of blocks reaches over four times as many rows and no further.
+const TOKENS_MAX: usize = 1024 * 1024;
+
 /// Of the memory that is free when the weights are there, the part that batches may take: others use the device too.
 const MEMORY_SHARE: usize = 2;
 
@@ -128,19 +131,34 @@ impl Engine {
         if ids.is_empty() {
             return Ok(vec![0.0; lengths.len() * pooling.width]);
         }
+        let half = half(lengths);
+        if let Some(texts) = half.filter(|_| ids.len() > TOKENS_MAX) {
+            return self.encode_halves(ids, lengths, texts, pooling);
+        }
         let batch = Batch::of(ids, lengths);
         let encoded = self.lend().encode(&self.model, &batch, pooling);
-        match (encoded, half(lengths)) {
+        match (encoded, half) {
             (Err(GpuError::OutOfMemory { bytes }), Some(texts)) => {
                 tracing::warn!(tokens = ids.len(), bytes, "no room for a batch; cut in two");
-                let (first, second) = lengths.split_at(texts);
-                let (first_ids, second_ids) = ids.split_at(first.iter().sum());
-                let mut vectors = self.encode(first_ids, first, pooling)?;
-                vectors.extend(self.encode(second_ids, second, pooling)?);
-                Ok(vectors)
+                self.encode_halves(ids, lengths, texts, pooling)
             }
             (encoded, _) => encoded,
         }
+    }
+
+    /// The first so many texts, then the others.
+    fn encode_halves(
+        &self,
+        ids: &[u32],
+        lengths: &[usize],
+        texts: usize,
+        pooling: &Pooling,
+    ) -> Result<Vec<f32>, GpuError> {
+        let (first, second) = lengths.split_at(texts);
+        let (first_ids, second_ids) = ids.split_at(first.iter().sum());
+        let mut vectors = self.encode(first_ids, first, pooling)?;
+        vectors.extend(self.encode(second_ids, second, pooling)?);
+        Ok(vectors)
     }
 
     fn lend(&self) -> Lent<'_> {

@@ -25,7 +25,7 @@
 //!
 //! As nvcc 13.0 compiles them, no kernel spills a register, and none needs more than 48 KiB of shared memory. On 9.0 the
 //! large products take 112 to 128 registers (two blocks find room on a multiprocessor), the small ones 71 to 98, attention
-//! on tensor cores 106 to 156. Hopper's own wider instructions (wgmma) are not used. None was measured on a GPU yet.
+//! on tensor cores 107 to 156. Hopper's own wider instructions (wgmma) are not used. None was measured on a GPU yet.
 
 #![warn(missing_docs)]
 #![allow(

@@ -31,48 +31,65 @@ impl Upload<'_> {
         columns: usize,
         format: Format,
     ) -> Result<Buffer, GpuError> {
-        let rows = values.len() / columns;
         let row_bytes = stride(columns) * format.bytes();
-        let buffer = Buffer::new(self.stream.gpu(), rows * row_bytes)?;
-        let mut bytes = Vec::with_capacity(row_bytes * rows);
-        for row in values.chunks_exact(columns) {
-            let end = bytes.len() + row_bytes;
-            row.iter()
-                .for_each(|value| push(&mut bytes, *value, format));
-            bytes.resize(end, 0);
-        }
-        self.copy(&bytes, &buffer)?;
+        let buffer = Buffer::new(self.stream.gpu(), values.len() / columns * row_bytes)?;
+        self.rows(values, (columns, row_bytes), format, &buffer)?;
         Ok(buffer)
     }
 
     /// 32-bit floats as they are.
     pub(crate) fn floats(&mut self, values: &[f32]) -> Result<Buffer, GpuError> {
         let buffer = Buffer::new(self.stream.gpu(), size_of_val(values))?;
-        let bytes: Vec<u8> = values.iter().flat_map(|it| it.to_le_bytes()).collect();
-        self.copy(&bytes, &buffer)?;
+        let columns = values.len().clamp(1, PIECE_BYTES / size_of::<f32>());
+        let row_bytes = columns * size_of::<f32>();
+        self.rows(values, (columns, row_bytes), Format::F32, &buffer)?;
         Ok(buffer)
     }
 
-    fn copy(&mut self, bytes: &[u8], to: &Buffer) -> Result<(), GpuError> {
-        let bytes_max = bytes.len().min(PIECE_BYTES);
-        let staging = self.staging.of(self.stream.gpu(), bytes_max)?;
-        for (number, piece) in bytes.chunks(PIECE_BYTES).enumerate() {
-            staging.bytes_mut()[..piece.len()].copy_from_slice(piece);
-            // SAFETY: nobody touches either before the copy is done, which the next line waits for.
-            unsafe {
-                self.stream
-                    .copy_in(to, number * PIECE_BYTES, staging, piece.len())?;
+    /// Piece by piece, each in its format only when its turn has come. The last row may be shorter.
+    fn rows(
+        &mut self,
+        values: &[f32],
+        (columns, row_bytes): (usize, usize),
+        format: Format,
+        to: &Buffer,
+    ) -> Result<(), GpuError> {
+        let each = (PIECE_BYTES / row_bytes).max(1);
+        for (number, rows) in values.chunks(each * columns).enumerate() {
+            let start = number * each * row_bytes;
+            let whole = rows.len().div_ceil(columns) * row_bytes;
+            let staging = self.staging.of(self.stream.gpu(), whole)?;
+            let places = staging.bytes_mut().chunks_mut(row_bytes);
+            for (row, place) in rows.chunks(columns).zip(places) {
+                fill(place, row, format);
             }
+            let bytes = whole.min(to.bytes() - start);
+            // SAFETY: nobody touches either before the copy is done, which the next line waits for.
+            unsafe { self.stream.copy_in(to, start, staging, bytes)? };
             self.stream.finish()?;
         }
         Ok(())
     }
 }
 
-fn push(bytes: &mut Vec<u8>, value: f32, format: Format) {
+/// Puts a row into its place, and zeros behind it.
+fn fill(place: &mut [u8], row: &[f32], format: Format) {
+    let end = row.len() * format.bytes();
+    let (values, rest) = place.split_at_mut(end);
     match format {
-        Format::F32 | Format::Tf32 => bytes.extend(value.to_le_bytes()),
-        Format::F16 => bytes.extend(to_f16(value).to_le_bytes()),
-        Format::Bf16 => bytes.extend(to_bf16(value).to_le_bytes()),
+        Format::F32 | Format::Tf32 => {
+            for (bytes, value) in values.as_chunks_mut().0.iter_mut().zip(row) {
+                *bytes = value.to_le_bytes();
+            }
+        }
+        Format::F16 => fill_halves(values, row, to_f16),
+        Format::Bf16 => fill_halves(values, row, to_bf16),
+    }
+    rest.fill(0);
+}
+
+fn fill_halves(place: &mut [u8], row: &[f32], half: impl Fn(f32) -> u16) {
+    for (bytes, value) in place.as_chunks_mut().0.iter_mut().zip(row) {
+        *bytes = half(*value).to_le_bytes();
     }
 }

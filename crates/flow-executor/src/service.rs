@@ -187,17 +187,15 @@ pub async fn serve<E: Executor>(
         stopped = serving => stopped?,
         never = showing => match never {},
     };
-    match exit.happened() {
-        Some(Ending::Named(exception)) => Err(ServeError::Exception {
-            name,
-            exception: exception.clone(),
-        }),
-        Some(Ending::Last(reason)) => Err(ServeError::Last {
-            name,
-            reason: reason.clone(),
-        }),
-        None => Ok(stopped),
-    }
+    ending(name, &exit).map_or(Ok(stopped), Err)
+}
+
+/// The failure that ended the process, if one did.
+fn ending(name: String, exit: &ExitOn) -> Option<ServeError> {
+    Some(match exit.happened()?.clone() {
+        Ending::Named(exception) => ServeError::Exception { name, exception },
+        Ending::Last(reason) => ServeError::Last { name, reason },
+    })
 }
 
 /// What a process that is monitored counts with.

@@ -1,7 +1,8 @@
 //! Threads that compute beside each other, each with a chunk of its own.
 //!
 //! Nothing is shared between lanes but the weights: cutting the work by texts scales better than
-//! cutting each matrix product, whose pieces would have to wait for each other a hundred times a text.
+//! cutting each matrix product, whose pieces would have to wait for each other a hundred times a text. Where GPUs compute,
+//! some lanes wait for them and the others do what is left to the processor.
 //!
 //! That holds if what runs in a lane keeps to its thread. candle's matrix products do, because they ask
 //! the pool that they run in; its other operations share one set of threads in the whole process, and

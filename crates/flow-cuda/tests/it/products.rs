@@ -183,3 +183,22 @@ fn what_is_too_large_for_half_precision_becomes_the_largest_and_what_is_no_numbe
     // Kept by products, where a number's clamping must not hide it.
     assert!(!got[2].is_infinite());
 }
+
+#[test]
+fn a_matrix_of_several_copies_comes_back_as_it_went() {
+    let Some(gpu) = emulator(Settings::default()) else {
+        return;
+    };
+    let gpu: Arc<dyn Gpu> = gpu;
+    // Rows of three values are filled up to eight: more than nine million bytes, and a part of a copy at the end.
+    let values = Seeded::new(3).values(3 * 300_001, 1.0);
+    for format in [Format::F32, Format::F16, Format::Bf16] {
+        let multiplier = Multiplier::new(&gpu, format).unwrap();
+        let matrix = multiplier.matrix(&values, 3).unwrap();
+        let got = multiplier.read(&matrix).unwrap();
+        assert_eq!(got.len(), values.len());
+        for (got, value) in got.iter().zip(&values) {
+            assert_eq!(f64::from(*got), rounded(*value, format), "{format}");
+        }
+    }
+}
