@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// How long a state may take to come: many times what it takes on a busy machine with two cores, and a
 /// stock peer's start is the slowest of all.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
 /// Where a line was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
