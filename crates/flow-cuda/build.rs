@@ -16,6 +16,9 @@ const EMBED: &str = "../../target/cuda/embed";
 
 const SOURCES: &str = "kernels";
 
+/// What the program takes in: the kernels, what they are called, and for which GPUs they are.
+const PARTS: [&str; 3] = ["kernels.fatbin", "kernels.names", "kernels.images"];
+
 fn main() -> Result<(), Box<dyn Error>> {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -26,17 +29,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("cargo::rerun-if-changed={watched}");
     }
     let read = |name: &str| fs::read(embed.join(name)).unwrap_or_default();
-    let mut fatbin = read("kernels.fatbin");
-    let mut names = read("kernels.names");
-    if !fatbin.is_empty() && read("kernels.sources") != sources(&here.join(SOURCES))? {
+    let is_there = embed.join(PARTS[0]).exists();
+    let fits = is_there && read("kernels.sources") == sources(&here.join(SOURCES))?;
+    if is_there && !fits {
         println!(
             "cargo::warning=the compiled CUDA kernels are of other sources and are left out: run `cargo xtask build-cuda`"
         );
-        fatbin.clear();
-        names.clear();
     }
-    fs::write(out.join("kernels.fatbin"), fatbin)?;
-    fs::write(out.join("kernels.names"), names)?;
+    for part in PARTS {
+        let bytes = if fits { read(part) } else { Vec::new() };
+        fs::write(out.join(part), bytes)?;
+    }
     Ok(())
 }
 

@@ -187,7 +187,7 @@ impl Cuda {
             return Err(NoGpu::NoSuch { number, count });
         }
         let found = self.find(number)?;
-        found.check()?;
+        found.usable()?;
         let image = embedded::fatbin().ok_or(NoGpu::NoKernels)?;
         self.load(found, image)
     }
@@ -284,7 +284,7 @@ impl Found {
     /// Why not.
     pub fn usable(&self) -> Result<(), NoGpu> {
         self.check()?;
-        embedded::fatbin().map(drop).ok_or(NoGpu::NoKernels)
+        embedded::check(self.capability)
     }
 
     fn check(&self) -> Result<(), NoGpu> {

@@ -315,7 +315,11 @@ def tests(run):
     for path in sorted((HERE / "tests").glob("*")) if (HERE / "tests").exists() else []:
         # Without a compiler on PATH nothing is emulated: the sources of the emulator are not packed.
         env = {**os.environ, "PATH": "", "HF_HUB_OFFLINE": "1"}
-        done = subprocess.run([path, "gpu", "--nocapture"], capture_output=True, text=True, env=env, cwd=HERE, timeout=POST_WITHIN_S)
+        # Those of the real model want its weights in fp32; the step before has compared its vectors.
+        arguments = ["gpu::", "--nocapture", "--skip", "sentence_transformers"]
+        done = subprocess.run(
+            [path, *arguments], capture_output=True, text=True, env=env, cwd=HERE, timeout=POST_WITHIN_S
+        )
         summary = [line for line in done.stdout.splitlines() if line.startswith("test result")]
         results[path.name] = {"code": done.returncode, "output": done.stdout[-20000:], "errors": done.stderr[-20000:]}
         run.note("tests", path.name, summary[-1] if summary else f"exit code {done.returncode}", "all pass", done.returncode == 0)

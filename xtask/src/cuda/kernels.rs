@@ -114,7 +114,8 @@ impl Build {
 
     fn is_fresh(&self) -> bool {
         let written = fs::read(self.folder.join("inputs")).unwrap_or_default();
-        self.fatbin().exists() && written == self.inputs
+        let parts = ["kernels.fatbin", "kernels.names", "kernels.images"];
+        parts.iter().all(|part| self.embed(part).exists()) && written == self.inputs
     }
 
     fn compile(&self, toolkit: &Toolkit) -> anyhow::Result<()> {
@@ -136,6 +137,7 @@ impl Build {
         let names = self.names()?;
         self.join(toolkit)?;
         fs::write(self.embed("kernels.names"), names.join("\n") + "\n")?;
+        fs::write(self.embed("kernels.images"), self.images())?;
         fs::write(self.embed("kernels.sources"), &self.sources)?;
         // Last: it says that all the others are whole.
         Ok(fs::write(self.folder.join("inputs"), &self.inputs)?)
@@ -188,6 +190,13 @@ impl Build {
             );
         }
         Ok(wanted)
+    }
+
+    /// A line for each image, for the program to know where its kernels run.
+    fn images(&self) -> String {
+        let sass = |capability: &u32| format!("sass {capability}\n");
+        let sass: String = self.capabilities.iter().map(sass).collect();
+        sass + &format!("ptx {}\n", self.newest())
     }
 
     fn join(&self, toolkit: &Toolkit) -> anyhow::Result<()> {
@@ -299,6 +308,12 @@ mod tests {
         assert_eq!(build.newest(), 90);
         assert!(Build::new(&[70, 90]).is_err());
         assert!(Build::new(&[]).is_err());
+    }
+
+    #[test]
+    fn images_are_instructions_for_each_capability_and_text_for_the_newest() {
+        let build = Build::new(&[90, 75]).unwrap();
+        assert_eq!(build.images(), "sass 75\nsass 90\nptx 90\n");
     }
 
     #[test]
