@@ -105,7 +105,9 @@ fn built() -> anyhow::Result<PathBuf> {
 }
 
 fn release(name: &str) -> PathBuf {
-    super::target("release").join(name)
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::target(""), PathBuf::from);
+    target.join("release").join(name)
 }
 
 fn model(to: &Path) -> anyhow::Result<()> {
