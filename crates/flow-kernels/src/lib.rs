@@ -24,11 +24,19 @@
 //! does 104 GFLOP/s in registers they reach 96 to 101 for up to 448 rows (`cargo xtask bench products`). What
 //! brought them there is that weights lie in memory as a tile reads them, line after line, and that nothing is
 //! cleared or copied around a tile. Larger products are bound by memory, which is why the engine goes through a
-//! layer in blocks of some hundred rows. Next would be AVX-512's and AMX's tiles, measured in the same way, and the
-//! values of attention, which are read from rows that lie far apart.
+//! layer in blocks of some hundred rows.
 //!
-//! This crate is the only one with `unsafe` code. Its public functions are safe: they check lengths before
-//! they hand out pointers, and a back end can only be had where its instructions are.
+//! With AVX-512 on a core of Zen 5 the four products of a layer run at 240 to 260 GFLOP/s in blocks of 98 to 384
+//! rows, whose number hardly matters, and at 400 to 510 in bf16. A profile of 14-token texts in `f32` (samples of one lane): 88 %
+//! in tiles, 2.9 % layer norms, 2.4 % soft-max, 2.4 % GELU, 1.2 % copies of states, 0.8 % transposing keys. In `bf16`
+//! tiles were 72 %, and rounding, soft-max and layer norms 4 to 5 % each. All of these were called row by row, in loops
+//! whose length the compiler could not know; since they take whole tiles, a layer norm takes 0.09 instead of 0.20 µs
+//! a token, and the product with GELU is as fast as those without. Attention is then 0.8 µs a token and layer for 14
+//! tokens and 2.4 for 224. Next would be soft-max, whose rows of 14 values wait for their own sums, bf16 tiles for attention
+//! over long texts, and AMX's tiles, which no machine at hand could run.
+//!
+//! There is `unsafe` code here, but public functions are safe: they check lengths before they hand out
+//! pointers, and a back end can only be had where its instructions are.
 
 #![warn(missing_docs)]
 #![allow(
