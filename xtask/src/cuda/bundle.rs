@@ -136,6 +136,10 @@ fn tests(to: &Path) -> anyhow::Result<()> {
     let told = shell::output(command.args(["--package", "sentence-encoder", "--test", "it"]))?;
     for line in told.lines() {
         let line: serde_json::Value = serde_json::from_str(line)?;
+        // Beside the tests, the executor's own program is built.
+        if line["profile"]["test"] != true {
+            continue;
+        }
         if let (Some(path), Some(name)) =
             (line["executable"].as_str(), line["target"]["name"].as_str())
         {
