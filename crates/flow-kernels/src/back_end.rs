@@ -148,7 +148,7 @@ impl InstructionSet {
             Self::Avx2 => avx2,
             Self::Avx512 => avx512(),
             Self::Avx512Bf16 => avx512() && is_x86_feature_detected!("avx512bf16"),
-            Self::Amx => avx512() && crate::x86::amx::is_allowed(),
+            Self::Amx => Self::Avx512Bf16.is_here() && crate::x86::amx::is_allowed(),
         }
     }
 

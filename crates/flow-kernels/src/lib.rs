@@ -68,3 +68,5 @@ pub use kernels::Kernels;
 pub use packed::Packed;
 pub use product::{Activation, Product};
 pub use tile::PANEL;
+#[cfg(target_arch = "x86_64")]
+pub use x86::amx::assume_amx;

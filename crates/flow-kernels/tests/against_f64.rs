@@ -1,4 +1,5 @@
-//! Every back end that the machine has, over odd shapes, against plain loops in 64-bit floats.
+//! Every back end that the machine has, over odd shapes, against plain loops in 64-bit floats. AMX is emulated
+//! where the machine has all but AMX.
 
 use flow_kernels::{
     Activation, Activations, Attention, AttentionScratch, BackEnd, Distances, Format, Keeps,
@@ -7,6 +8,13 @@ use flow_kernels::{
 
 /// Around the sizes of registers, tiles and panels.
 const ODD: [usize; 10] = [1, 2, 7, 15, 16, 17, 31, 33, 64, 71];
+
+/// Every back end that can run here.
+fn back_ends() -> impl Iterator<Item = Kernels> {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    flow_amx_emulator::install().unwrap();
+    BackEnd::all()
+}
 
 /// Values between -1 and 1, always the same.
 struct Seeded(u32);
@@ -83,7 +91,7 @@ fn check_product(kernels: &Kernels, (rows, inputs, outputs): (usize, usize, usiz
 
 #[test]
 fn products_of_odd_shapes_are_right() {
-    for kernels in BackEnd::all() {
+    for kernels in back_ends() {
         for rows in ODD {
             for inputs in ODD {
                 check_product(&kernels, (rows, inputs, 33));
@@ -97,7 +105,7 @@ fn products_of_odd_shapes_are_right() {
 
 #[test]
 fn a_row_has_the_same_bits_whatever_is_beside_it_and_however_columns_are_shared_out() {
-    for kernels in BackEnd::all() {
+    for kernels in back_ends() {
         let mut seeded = Seeded(9);
         let (values, weights) = (seeded.values(37 * 48), seeded.values(96 * 48));
         let product = Product::new(kernels.pack(&weights, 48), &[0.5; 96], Activation::Gelu);
@@ -213,7 +221,7 @@ fn naive(
 
 #[test]
 fn attention_of_odd_shapes_is_right() {
-    for kernels in BackEnd::all() {
+    for kernels in back_ends() {
         for tokens in ODD {
             for width in [1, 4, 32, 48, 64] {
                 check_attention(
@@ -248,4 +256,14 @@ fn weights_in_bf16_take_half_the_memory() {
     };
     assert_eq!(packed(Format::F32), 384 * 1536 * 4);
     assert_eq!(packed(Format::Bf16), 384 * 1536 * 2);
+}
+
+#[test]
+fn a_machine_with_bf16_but_without_amx_has_it_emulated() {
+    let sets: Vec<String> = back_ends()
+        .map(|kernels| format!("{} {}", kernels.back_end(), kernels.format()))
+        .collect();
+    println!("checked here: {}", sets.join(", "));
+    let has = |set: &str| sets.iter().any(|it| it == set);
+    assert_eq!(has("amx bf16"), has("avx512-bf16 bf16"));
 }

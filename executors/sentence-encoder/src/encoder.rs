@@ -297,6 +297,10 @@ impl Encoder {
             ..self.limits
         };
         let width = self.rule.width;
+        if let [text] = texts {
+            let values = self.encode_one(text.as_ref())?;
+            return Ok(Vectors { values, width });
+        }
         let mut values = vec![0.0; texts.len() * width];
         let mut windows = texts.chunks(self.window_texts);
         let mut ids = self.tokenize(windows.next().unwrap_or_default(), limits)?;
@@ -305,6 +309,12 @@ impl Encoder {
             ids = self.encode_window(&ids, next, limits, place)?;
         }
         Ok(Vectors { values, width })
+    }
+
+    /// One text, on all lanes where the model can.
+    fn encode_one(&self, text: &str) -> Result<Vec<f32>, EncodeError> {
+        let read = || -> Result<_, EncodeError> { Ok(self.tokenizer.ids(text)?) };
+        self.model.encode_on_all(&read, &self.rule, &self.lanes)
     }
 
     /// The ids of each text.
@@ -328,12 +338,6 @@ impl Encoder {
         limits: Limits,
         values: &mut [f32],
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
-        if let [_] = texts {
-            let batch = self.batch(&[0], texts);
-            let vector = self.model.encode_on_all(&batch, &self.rule, &self.lanes)?;
-            values.copy_from_slice(&vector);
-            return self.tokenize(next, limits);
-        }
         let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
         let plan = plan(&lengths, limits);
         let chunks = plan.chunks.iter().cloned().map(Work::Encode);

@@ -65,14 +65,13 @@ impl Lanes {
         self.pools.len().max(1)
     }
 
-    /// Runs `work` on all lanes at the same time, each with its number, and waits for all.
+    /// Runs `work` for all lanes at the same time, each with its number, and waits for all. The first is the caller's own
+    /// thread: it need not be woken, and no other has to wake it when all is done.
     ///
     /// They may wait for each other, if nobody else calls this meanwhile.
     pub(crate) fn run_together(&self, work: &(dyn Fn(usize) + Sync)) {
-        if self.pools.is_empty() {
-            work(0);
-        }
-        run_on_all(&self.pools, 0, work);
+        let others = self.pools.get(1..).unwrap_or_default();
+        run_on_all(others, 1, work, &|| work(0));
     }
 
     /// Runs `work` on each of `items`, in order, on the first `takers` lanes, and on each of `others` on all that have
@@ -103,19 +102,20 @@ impl Lanes {
         if self.pools.is_empty() {
             lane(0);
         }
-        run_on_all(&self.pools, 0, &lane);
+        run_on_all(&self.pools, 0, &lane, &|| ());
         done.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Runs `work` in each pool at once and waits for all; the first pool's number is `number`.
-fn run_on_all(pools: &[ThreadPool], number: usize, work: &(dyn Fn(usize) + Sync)) {
-    if let Some((first, rest)) = pools.split_first() {
-        first.in_place_scope(|scope| {
-            scope.spawn(move |_| work(number));
-            run_on_all(rest, number + 1, work);
-        });
-    }
+/// Runs `work` in each pool at once, and `own` on this thread, and waits for all; the first pool's number is `number`.
+fn run_on_all(pools: &[ThreadPool], number: usize, work: &(dyn Fn(usize) + Sync), own: &dyn Fn()) {
+    let Some((first, rest)) = pools.split_first() else {
+        return own();
+    };
+    first.in_place_scope(|scope| {
+        scope.spawn(move |_| work(number));
+        run_on_all(rest, number + 1, work, own);
+    });
 }
 
 #[cfg(test)]

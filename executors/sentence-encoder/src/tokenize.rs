@@ -109,7 +109,12 @@ impl Tokenizer {
         texts.iter().map(|text| self.ids(text.as_ref())).collect()
     }
 
-    fn ids(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
+    /// The ids of one text.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer cannot read it.
+    pub(crate) fn ids(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
         let encoding = self.inner.encode_fast(self.input(text), true);
         let encoding = encoding.map_err(TokenizeError::Failed)?;
         Ok(encoding.get_ids().to_vec())

@@ -7,15 +7,17 @@
     python3 run.py --only parity    only some of the steps
 
 Needs NVIDIA's driver 580 or newer, and a Python with torch and sentence-transformers. `cargo xtask gpu-bundle` packs this
-script with all else that it needs. It writes raw figures to results/, one JSON file a step, and a table to
+script with all else that it needs; what lies compressed beside it is unpacked first, once. It writes raw figures to results/, one JSON file a step, and a table to
 results/summary.md, and ends with 1 if a bar was missed.
 """
 import argparse
 import contextlib
 import json
+import lzma
 import os
 import pathlib
 import platform
+import shutil
 import socket
 import statistics
 import subprocess
@@ -40,6 +42,20 @@ TOKENS_PER_S_AIM = 1_000_000
 BATCHES = [32, 64, 128, 256, 512, 1024, 2048]
 READY_WITHIN_S = 120
 POST_WITHIN_S = 900
+
+
+def unpack():
+    """Unpacks each `NAME.xz` of the bundle beside itself, unless that was done before."""
+    for packed in sorted(HERE.rglob("*.xz")):
+        path = packed.with_suffix("")
+        if path.exists():
+            continue
+        # Whole or not at all: a run that is broken off leaves nothing that the next one would take for it.
+        unfinished = path.with_name(path.name + ".unfinished")
+        with lzma.open(packed) as source, open(unfinished, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        shutil.copymode(packed, unfinished)
+        unfinished.rename(path)
 
 
 class Run:
@@ -313,6 +329,8 @@ def tests(run):
     """The tests that run on every device, as they were compiled."""
     results = {}
     for path in sorted((HERE / "tests").glob("*")) if (HERE / "tests").exists() else []:
+        if path.suffix == ".xz":
+            continue
         # Without a compiler on PATH nothing is emulated: the sources of the emulator are not packed.
         env = {**os.environ, "PATH": "", "HF_HUB_OFFLINE": "1"}
         # Those of the real model want its weights in fp32; the step before has compared its vectors.
@@ -532,6 +550,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--only", choices=[step.__name__ for step in STEPS], action="append", help="only these steps")
     run = Run(options := parser.parse_args())
+    unpack()
     failed = []
     for step in STEPS:
         if options.only and step.__name__ not in options.only:

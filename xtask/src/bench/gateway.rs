@@ -93,7 +93,7 @@ fn target(name: &'static str, slower: usize, flow: ours::Flow) -> Target {
 
 /// Starts bare-tonic, whose ready line ends with its address.
 fn bare(args: &[&str]) -> anyhow::Result<(Server, String)> {
-    let server = Server::start(ours::program("bare-tonic").args(args))?;
+    let server = Server::start(ours::program("bare-tonic").args(args), "ready")?;
     let address = server
         .ready
         .rsplit(' ')

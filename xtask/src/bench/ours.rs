@@ -24,7 +24,11 @@ pub(super) struct Flow {
 pub(super) fn up(file: &str) -> anyhow::Result<Flow> {
     let port = free_port()?;
     let mut command = program("flow");
-    let server = Server::start(command.args(["up", file, "--port", &port.to_string()]))?;
+    // Its executors are ready before it is, and say so.
+    let server = Server::start(
+        command.args(["up", file, "--port", &port.to_string()]),
+        "ready after",
+    )?;
     Ok(Flow { server, port })
 }
 
@@ -36,7 +40,7 @@ pub(super) fn jina_noop(python: &Path) -> anyhow::Result<Flow> {
         .arg(root("tests/load/jina_noop.py"))
         .arg(port.to_string());
     Ok(Flow {
-        server: Server::start(&mut command)?,
+        server: Server::start(&mut command, "ready")?,
         port,
     })
 }

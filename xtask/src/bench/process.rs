@@ -22,9 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Lines kept until somebody reads them: more than any banner has. Later ones are dropped.
 const LINES_MAX: usize = 1_000;
 
-/// What a server says when it takes requests.
-const READY: &str = "ready";
-
 pub(super) struct Server {
     child: Child,
     line: String,
@@ -35,8 +32,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits for a line that says it is ready.
-    pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
+    /// Starts a server and waits for a line with `word`, which it says when it takes requests.
+    pub(super) fn start(command: &mut Command, word: &str) -> anyhow::Result<Self> {
         let line = shell::line(command);
         command
             .stdin(Stdio::null())
@@ -53,7 +50,7 @@ impl Server {
             ready: String::new(),
             started_in: Duration::ZERO,
         };
-        server.ready = server.wait(&lines, started)?;
+        server.ready = server.wait(&lines, word, started)?;
         server.started_in = started.elapsed();
         Ok(server)
     }
@@ -62,12 +59,17 @@ impl Server {
         self.child.id()
     }
 
-    fn wait(&mut self, lines: &Receiver<String>, started: Instant) -> anyhow::Result<String> {
+    fn wait(
+        &mut self,
+        lines: &Receiver<String>,
+        word: &str,
+        started: Instant,
+    ) -> anyhow::Result<String> {
         let mut said = String::new();
         loop {
             let left = READY_WITHIN.saturating_sub(started.elapsed());
             match lines.recv_timeout(left) {
-                Ok(line) if line.contains(READY) => return Ok(line),
+                Ok(line) if line.contains(word) => return Ok(line),
                 Ok(line) => said = said + "  " + &line + "\n",
                 Err(RecvTimeoutError::Timeout) => {
                     bail!(
@@ -137,12 +139,13 @@ mod tests {
     use super::*;
 
     fn start(script: &str) -> anyhow::Result<Server> {
-        Server::start(Command::new("sh").args(["-c", script]))
+        Server::start(Command::new("sh").args(["-c", script]), "ready on")
     }
 
     #[test]
     fn a_server_is_waited_for_until_it_says_ready() {
-        let server = start("echo hello; echo ready on port 7 >&2; exec sleep 60").expect("ready");
+        let server =
+            start("echo not ready; echo ready on port 7 >&2; exec sleep 60").expect("ready");
         assert_eq!(server.ready, "ready on port 7");
     }
 

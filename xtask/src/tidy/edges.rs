@@ -12,6 +12,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-proto", &[]),
     ("flow-core", &["flow-proto"]),
     ("flow-kernels", &[]),
+    ("flow-amx-emulator", &["flow-kernels"]),
     ("flow-cuda", &[]),
     ("flow-cuda-emulator", &["flow-cuda"]),
     ("flow-metrics", &[]),

@@ -5,6 +5,7 @@
 
 use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps};
 
+use super::prefetch;
 use crate::tile::{PANEL, Tile};
 
 /// Rows of a tile.
@@ -53,6 +54,7 @@ unsafe fn rows<const R: usize>(tile: &mut Tile<'_, f32>, column: usize) {
         let mut sums = [bias; R];
         let mut b = b.wrapping_add(column / COLUMNS * tile.b_half);
         for step in 0..tile.k {
+            prefetch(b);
             let weights = [_mm256_loadu_ps(b), _mm256_loadu_ps(b.add(REGISTER))];
             for (row, sums) in sums.iter_mut().enumerate() {
                 let value = _mm256_set1_ps(*a.add(row * tile.a_stride + step));

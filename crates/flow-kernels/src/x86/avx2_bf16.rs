@@ -10,6 +10,7 @@ use std::arch::x86_64::{
 };
 
 use super::avx2::{COLUMNS, REGISTER, ROWS};
+use super::prefetch;
 use crate::tile::{PANEL, Tile};
 
 /// A tile of up to [`ROWS`] rows.
@@ -50,6 +51,7 @@ unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>, column: usize) {
         let mut sums = [bias; R];
         let mut b = b.wrapping_add(column / COLUMNS * tile.b_half);
         for step in 0..tile.k {
+            prefetch(b);
             let pairs = [
                 _mm256_loadu_si256(b.cast()),
                 _mm256_loadu_si256(b.add(2 * REGISTER).cast()),

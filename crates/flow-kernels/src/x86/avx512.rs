@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::{_mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps};
 
+use super::prefetch;
 use crate::tile::Tile;
 
 /// Rows of a tile.
@@ -54,6 +55,8 @@ unsafe fn rows<const R: usize>(tile: &mut Tile<'_, f32>) {
         ];
         let mut sums = [bias; R];
         for step in 0..tile.k {
+            prefetch(b);
+            prefetch(b.wrapping_add(REGISTER));
             let weights = [_mm512_loadu_ps(b), _mm512_loadu_ps(b.add(REGISTER))];
             for (row, sums) in sums.iter_mut().enumerate() {
                 let value = _mm512_set1_ps(*a.add(row * tile.a_stride + step));

@@ -5,6 +5,7 @@ use std::arch::x86_64::{
     _mm512_set1_epi32, _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
+use super::prefetch;
 use crate::bf16;
 use crate::elementwise::Shape;
 use crate::tile::Tile;
@@ -60,6 +61,8 @@ unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>) {
         ];
         let mut sums = [bias; R];
         for step in 0..tile.k {
+            prefetch(b);
+            prefetch(b.wrapping_add(2 * REGISTER));
             let weights = [
                 pairs(_mm512_loadu_si512(b.cast())),
                 pairs(_mm512_loadu_si512(b.add(2 * REGISTER).cast())),

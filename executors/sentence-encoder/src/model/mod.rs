@@ -215,23 +215,28 @@ impl Model {
         }
     }
 
-    /// The same for a batch that has nothing beside it: all lanes are free for it.
+    /// The vector of one text that has nothing beside it: all lanes are free for it. `read` gives its tokens.
     ///
     /// # Errors
     ///
     /// If they cannot be computed.
-    pub(crate) fn encode_on_all(
+    pub(crate) fn encode_on_all<E: From<ForwardError> + Send + Sync>(
         &self,
-        batch: &TokenBatch,
+        read: &(dyn Fn() -> Result<Vec<u32>, E> + Sync),
         rule: &Rule,
         lanes: &Lanes,
-    ) -> Result<Vec<f32>, ForwardError> {
+    ) -> Result<Vec<f32>, E> {
+        let batch = |ids: Vec<u32>| TokenBatch {
+            lengths: vec![ids.len()],
+            ids,
+            ..TokenBatch::default()
+        };
         match self {
-            Self::Flow(engine) if batch.lengths.len() == 1 && lanes.count() > 1 => {
-                let states = engine.forward_alone(&batch.ids, lanes);
-                Ok(rule.vectors(batch, &states))
+            Self::Flow(engine) if lanes.count() > 1 => {
+                let (ids, states) = engine.forward_alone(read, lanes)?;
+                Ok(rule.vectors(&batch(ids), &states))
             }
-            _ => self.encode(batch, rule),
+            _ => Ok(self.encode(&batch(read()?), rule)?),
         }
     }
 }

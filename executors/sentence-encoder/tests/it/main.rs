@@ -10,6 +10,7 @@
     reason = "what is skipped, and how near vectors are"
 )]
 
+mod amx;
 mod bad_input;
 mod executor;
 mod families;

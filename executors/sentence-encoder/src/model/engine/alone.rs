@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use flow_kernels::{Activations, AttentionScratch, Keeps, PANEL, Product};
 
@@ -63,26 +63,40 @@ struct Share<'a> {
 }
 
 impl Engine {
-    /// The states of one text's tokens, computed on all lanes.
-    pub(in crate::model) fn forward_alone(&self, ids: &[u32], lanes: &Lanes) -> States {
+    /// The states of one text's tokens, computed on all lanes. `read` gives the tokens: one lane calls it while the
+    /// others wake up.
+    pub(in crate::model) fn forward_alone<E: Send + Sync>(
+        &self,
+        read: &(dyn Fn() -> Result<Vec<u32>, E> + Sync),
+        lanes: &Lanes,
+    ) -> Result<(Vec<u32>, States), E> {
         let mut team = lock(&self.alone.team);
         let team = &*team.get_or_insert_with(|| Team::new(self, lanes.count()));
         let meeting = Meeting::of(lanes.count());
+        let text = OnceLock::new();
         lanes.run_together(&|lane| {
-            let share = Share {
-                engine: self,
-                team,
-                meeting: &meeting,
-                tokens: ids.len(),
-                lane,
-            };
             let broken = Broken(&meeting);
-            share.run(ids);
+            if lane == 0 {
+                text.get_or_init(read);
+            }
+            meeting.wait();
+            if let Some(Ok(ids)) = text.get() {
+                let share = Share {
+                    engine: self,
+                    team,
+                    meeting: &meeting,
+                    tokens: ids.len(),
+                    lane,
+                };
+                share.run(ids);
+            }
             std::mem::forget(broken);
         });
+        let ids = text.into_inner().expect("the first lane has read it")?;
         let desk = lock(&team.desks[0]);
-        let text = std::iter::once(0..ids.len()).collect::<Vec<_>>();
-        States::gather(desk.states.rows(0..ids.len()), self.size.hidden, &text)
+        let all = std::iter::once(0..ids.len()).collect::<Vec<_>>();
+        let states = States::gather(desk.states.rows(0..ids.len()), self.size.hidden, &all);
+        Ok((ids, states))
     }
 
     /// The heads of one lane: so many that their columns are whole panels.
@@ -162,9 +176,14 @@ impl Share<'_> {
         self.engine
             .embeddings
             .embed(&self.engine.kernels, ids, &mut states);
-        for layer in &self.engine.layers {
+        let count = self.engine.layers.len();
+        for (number, layer) in self.engine.layers.iter().enumerate() {
             self.attend(layer, desk);
             self.feed(layer, desk);
+            // The states are read from the first lane's desk. It finds the others done, and need not sleep.
+            if number + 1 < count || self.lane == 0 {
+                self.leave(layer, desk);
+            }
         }
     }
 
@@ -202,7 +221,6 @@ impl Share<'_> {
     }
 
     fn feed(&self, layer: &Layer, desk: &mut Desk) {
-        let all = 0..self.tokens;
         self.fill(
             |shelf| &shelf.inner,
             |out| self.product(&layer.up, &desk.states, out),
@@ -212,6 +230,10 @@ impl Share<'_> {
             |shelf| &shelf.down,
             |out| self.product(&layer.down, &desk.inner, out),
         );
+    }
+
+    fn leave(&self, layer: &Layer, desk: &mut Desk) {
+        let all = 0..self.tokens;
         self.take(|shelf| &shelf.down, &mut desk.sums);
         let mut states = desk.states.rows_mut(all.clone());
         layer

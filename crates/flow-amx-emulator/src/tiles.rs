@@ -1,0 +1,333 @@
+//! What the instructions do to a thread's tiles.
+
+/// Tiles of palette 1, the rows of each, and the bytes of a row.
+const TILES: usize = 8;
+const ROWS: usize = 16;
+const ROW_BYTES: usize = 64;
+
+/// Pairs of bf16 in a row.
+const PAIRS: usize = ROW_BYTES / 4;
+
+/// The first of each pair, and the second.
+type Row = [[f32; PAIRS]; 2];
+
+/// Bytes that configure all tiles.
+pub(crate) const CONFIGURATION_BYTES: usize = 64;
+
+/// Where in them the lengths of rows and the numbers of rows stand, of sixteen tiles each.
+const LENGTHS: usize = 16;
+const COUNTS: usize = 48;
+
+/// A thread's tiles; not configured at first.
+#[derive(Debug, Clone)]
+pub(crate) struct Tiles {
+    is_configured: bool,
+    tiles: [Tile; TILES],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Tile {
+    rows: usize,
+    /// Bytes of a row.
+    length: usize,
+    bytes: [[u8; ROW_BYTES]; ROWS],
+}
+
+/// What Intel's manual forbids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    NotConfigured,
+    BadConfiguration,
+    /// The tiles of a product are not three, or their rows and columns do not go together.
+    Mismatch,
+    /// A tile without rows or columns, which was left out of the configuration.
+    NoSuchTile,
+}
+
+impl Fault {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::NotConfigured => "the tiles are not configured",
+            Self::BadConfiguration => "the configuration is not one of palette 1",
+            Self::Mismatch => "the tiles of a product do not go together",
+            Self::NoSuchTile => "the configuration has no such tile",
+        }
+    }
+}
+
+impl Tile {
+    const NONE: Self = Self {
+        rows: 0,
+        length: 0,
+        bytes: [[0; ROW_BYTES]; ROWS],
+    };
+
+    /// A row of bf16 as 32-bit floats; those too small to be normal count as zero.
+    fn pairs(&self, row: usize) -> Row {
+        let mut halves: Row = [[0.0; PAIRS]; 2];
+        for pair in 0..PAIRS {
+            let four = self.four(row, pair);
+            halves[0][pair] = normal(f32::from_le_bytes([0, 0, four[0], four[1]]));
+            halves[1][pair] = normal(f32::from_le_bytes([0, 0, four[2], four[3]]));
+        }
+        halves
+    }
+
+    fn sum(&mut self, row: usize, column: usize, added: f32) {
+        let sum = normal(f32::from_le_bytes(self.four(row, column))) + added;
+        self.bytes[row][4 * column..][..4].copy_from_slice(&normal(sum).to_le_bytes());
+    }
+
+    fn four(&self, row: usize, place: usize) -> [u8; 4] {
+        let bytes = &self.bytes[row][4 * place..];
+        [bytes[0], bytes[1], bytes[2], bytes[3]]
+    }
+}
+
+impl Tiles {
+    pub(crate) const NEW: Self = Self {
+        is_configured: false,
+        tiles: [Tile::NONE; TILES],
+    };
+
+    pub(crate) fn configure(&mut self, bytes: &[u8; CONFIGURATION_BYTES]) -> Result<(), Fault> {
+        let [palette, start_row, reserved @ ..] = bytes;
+        if *palette == 0 {
+            self.release();
+            return Ok(());
+        }
+        let of = |tile: usize| {
+            let length = &bytes[LENGTHS + 2 * tile..];
+            (
+                usize::from(bytes[COUNTS + tile]),
+                usize::from(u16::from_le_bytes([length[0], length[1]])),
+            )
+        };
+        let is_reserved_clear = reserved[..LENGTHS - 2].iter().all(|byte| *byte == 0)
+            && (TILES..16).all(|tile| of(tile) == (0, 0));
+        let is_sound = |(rows, length): (usize, usize)| {
+            rows <= ROWS && length <= ROW_BYTES && (rows == 0) == (length == 0)
+        };
+        let are_sound = (0..TILES).all(|tile| is_sound(of(tile)));
+        if *palette != 1 || *start_row != 0 || !is_reserved_clear || !are_sound {
+            return Err(Fault::BadConfiguration);
+        }
+        for (number, tile) in self.tiles.iter_mut().enumerate() {
+            let (rows, length) = of(number);
+            *tile = Tile {
+                rows,
+                length,
+                ..Tile::NONE
+            };
+        }
+        self.is_configured = true;
+        Ok(())
+    }
+
+    pub(crate) fn configuration(&self) -> [u8; CONFIGURATION_BYTES] {
+        let mut bytes = [0; CONFIGURATION_BYTES];
+        if !self.is_configured {
+            return bytes;
+        }
+        bytes[0] = 1;
+        for (number, tile) in self.tiles.iter().enumerate() {
+            bytes[LENGTHS + 2 * number] = tile.length as u8;
+            bytes[COUNTS + number] = tile.rows as u8;
+        }
+        bytes
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.is_configured = false;
+    }
+
+    pub(crate) fn zero(&mut self, number: usize) -> Result<(), Fault> {
+        self.tile(number)?.bytes = Tile::NONE.bytes;
+        Ok(())
+    }
+
+    /// The rows of a tile that are loaded or stored: each with as many bytes as it has. What a tile holds beyond
+    /// them becomes zero.
+    pub(crate) fn rows(&mut self, number: usize) -> Result<impl Iterator<Item = &mut [u8]>, Fault> {
+        let tile = self.tile(number)?;
+        let (rows, length) = (tile.rows, tile.length);
+        for (row, bytes) in tile.bytes.iter_mut().enumerate() {
+            let kept = if row < rows { length } else { 0 };
+            bytes[kept..].fill(0);
+        }
+        Ok(tile.bytes[..rows]
+            .iter_mut()
+            .map(move |row| &mut row[..length]))
+    }
+
+    /// Adds the products of pairs. The first and the second of all pairs are summed apart, and are added to what was
+    /// there at the end. The manual fuses each product with its sum; a product of two bf16 is exact in 32 bits, so
+    /// rounding the sum alone is the same.
+    pub(crate) fn multiply_bf16(&mut self, sums: usize, a: usize, b: usize) -> Result<(), Fault> {
+        let (left, right) = (*self.tile(a)?, *self.tile(b)?);
+        let out = self.tile(sums)?;
+        let is_whole = [out, &left, &right].iter().all(|tile| tile.length % 4 == 0);
+        let goes_together = left.rows == out.rows
+            && left.length == 4 * right.rows
+            && right.length == out.length
+            && a != b
+            && a != sums
+            && b != sums;
+        if !is_whole || !goes_together {
+            return Err(Fault::Mismatch);
+        }
+        let columns = out.length / 4;
+        // Not on the heap: this runs in a handler of signals.
+        let mut rows = [[[0.0; PAIRS]; 2]; ROWS];
+        let rows = &mut rows[..right.rows];
+        for (row, pairs) in rows.iter_mut().enumerate() {
+            *pairs = right.pairs(row);
+        }
+        for row in 0..out.rows {
+            let left = left.pairs(row);
+            let mut added: Row = [[0.0; PAIRS]; 2];
+            for (pair, right) in rows.iter().enumerate() {
+                for half in 0..2 {
+                    let a = left[half][pair];
+                    for (sum, b) in added[half].iter_mut().zip(right[half]) {
+                        *sum = normal(a * b + *sum);
+                    }
+                }
+            }
+            for (column, (first, second)) in added[0].iter().zip(added[1]).enumerate().take(columns)
+            {
+                out.sum(row, column, normal(first + second));
+            }
+        }
+        Ok(())
+    }
+
+    fn tile(&mut self, number: usize) -> Result<&mut Tile, Fault> {
+        if !self.is_configured {
+            return Err(Fault::NotConfigured);
+        }
+        let tile = self.tiles.get_mut(number).ok_or(Fault::NoSuchTile)?;
+        if tile.rows == 0 {
+            return Err(Fault::NoSuchTile);
+        }
+        Ok(tile)
+    }
+}
+
+/// Numbers too small for their format count as zero, before and after.
+fn normal(value: f32) -> f32 {
+    if value.abs() < f32::MIN_POSITIVE {
+        0.0
+    } else {
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums of three rows and four columns, of two pairs.
+    fn configuration() -> [u8; CONFIGURATION_BYTES] {
+        let mut bytes = [0; CONFIGURATION_BYTES];
+        bytes[0] = 1;
+        for (tile, (rows, length)) in [(3, 16), (3, 8), (2, 16)].into_iter().enumerate() {
+            bytes[LENGTHS + 2 * tile] = length;
+            bytes[COUNTS + tile] = rows;
+        }
+        bytes
+    }
+
+    fn configured() -> Tiles {
+        let mut tiles = Tiles::NEW;
+        tiles.configure(&configuration()).unwrap();
+        tiles
+    }
+
+    fn fill(tiles: &mut Tiles, tile: usize, bits: impl Fn(usize, usize) -> u16) {
+        for (row, bytes) in tiles.rows(tile).unwrap().enumerate() {
+            for (column, bytes) in bytes.chunks_exact_mut(2).enumerate() {
+                bytes.copy_from_slice(&bits(row, column).to_le_bytes());
+            }
+        }
+    }
+
+    fn bf16(value: f32) -> u16 {
+        (value.to_bits() >> 16) as u16
+    }
+
+    fn sums(tiles: &mut Tiles) -> Vec<Vec<f32>> {
+        let row = |row: &mut [u8]| {
+            let values = row.as_chunks::<4>().0.iter();
+            values.map(|bytes| f32::from_le_bytes(*bytes)).collect()
+        };
+        tiles.rows(0).unwrap().map(row).collect()
+    }
+
+    #[test]
+    fn pairs_are_multiplied_and_added_to_the_sums() {
+        let mut tiles = configured();
+        let left = |row: usize, column: usize| (row * 4 + column + 1) as f32;
+        let right = |row: usize, column: usize| (row * 8 + column) as f32 - 5.0;
+        fill(&mut tiles, 1, |row, column| bf16(left(row, column)));
+        fill(&mut tiles, 2, |row, column| bf16(right(row, column)));
+        let wanted = |row: usize, column: usize| -> f32 {
+            let product = |k: usize| left(row, k) * right(k / 2, 2 * column + k % 2);
+            (0..4).map(product).sum()
+        };
+        for times in 1..3 {
+            tiles.multiply_bf16(0, 1, 2).unwrap();
+            for (row, got) in sums(&mut tiles).iter().enumerate() {
+                for (column, got) in got.iter().enumerate() {
+                    assert_eq!(*got, times as f32 * wanted(row, column), "{row}, {column}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_not_normal_count_as_zero() {
+        let mut tiles = configured();
+        fill(&mut tiles, 1, |_, _| 0x0001);
+        fill(&mut tiles, 2, |_, _| bf16(1e30));
+        tiles.multiply_bf16(0, 1, 2).unwrap();
+        assert_eq!(sums(&mut tiles), vec![vec![0.0; 4]; 3]);
+        fill(&mut tiles, 1, |_, _| bf16(1e-30));
+        fill(&mut tiles, 2, |_, _| bf16(1e-12));
+        tiles.multiply_bf16(0, 1, 2).unwrap();
+        assert_eq!(sums(&mut tiles), vec![vec![0.0; 4]; 3]);
+    }
+
+    #[test]
+    fn tiles_that_do_not_go_together_are_refused() {
+        let mut tiles = configured();
+        for (sums, a, b) in [(0, 2, 1), (1, 0, 2), (0, 1, 1), (1, 1, 2)] {
+            let refused = tiles.multiply_bf16(sums, a, b);
+            assert_eq!(refused, Err(Fault::Mismatch), "{sums}, {a}, {b}");
+        }
+        assert_eq!(tiles.multiply_bf16(0, 1, 5), Err(Fault::NoSuchTile));
+        assert_eq!(tiles.zero(7), Err(Fault::NoSuchTile));
+        tiles.release();
+        assert_eq!(tiles.multiply_bf16(0, 1, 2), Err(Fault::NotConfigured));
+    }
+
+    #[test]
+    fn a_configuration_comes_back_and_a_bad_one_is_refused() {
+        assert_eq!(configured().configuration(), configuration());
+        assert_eq!(Tiles::NEW.configuration(), [0; CONFIGURATION_BYTES]);
+        for (at, byte) in [(0, 2), (1, 1), (5, 1), (16, 65), (48, 17), (48, 0), (56, 1)] {
+            let mut bytes = configuration();
+            bytes[at] = byte;
+            let refused = Tiles::NEW.clone().configure(&bytes);
+            assert_eq!(refused, Err(Fault::BadConfiguration), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn configuring_clears_and_loading_clears_what_lies_beyond() {
+        let mut tiles = configured();
+        fill(&mut tiles, 2, |_, _| 0xffff);
+        tiles.configure(&configuration()).unwrap();
+        assert!(tiles.rows(2).unwrap().flatten().all(|byte| *byte == 0));
+    }
+}

@@ -1,0 +1,84 @@
+//! Real instructions, as the compiler's assembler writes them.
+
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#![allow(unsafe_code, reason = "AMX's instructions have no other names")]
+
+use std::arch::asm;
+use std::process::Command;
+
+#[repr(C, align(64))]
+struct Configuration([u8; 64]);
+
+/// Sixteen rows of sixteen sums and of sixteen pairs.
+fn configuration() -> Configuration {
+    let mut bytes = [0; 64];
+    bytes[0] = 1;
+    for tile in 0..3 {
+        bytes[16 + 2 * tile] = 64;
+        bytes[48 + tile] = 16;
+    }
+    Configuration(bytes)
+}
+
+#[test]
+fn a_product_comes_out_and_registers_stay_as_they_were() {
+    flow_amx_emulator::install().unwrap();
+    let one = 0x3f80_u16;
+    let (a, b) = ([[one; 32]; 16], [[one; 32]; 16]);
+    let mut sums = [[0.5_f32; 16]; 20];
+    let (configuration, mut stored) = (configuration(), Configuration([9; 64]));
+    let mut witness = 0x1234_5678_u64;
+    // SAFETY: tiles are sixteen rows of 64 bytes in all three places, the sums' rows 64 bytes apart; the emulator
+    // is installed where the machine lacks the instructions.
+    unsafe {
+        asm!(
+            "ldtilecfg [{configuration}]",
+            "sttilecfg [{stored}]",
+            "tileloadd tmm0, [{c} + {stride}]",
+            "tileloadd tmm1, [{a} + {stride}]",
+            "tileloadd tmm2, [{b} + {stride}]",
+            "tdpbf16ps tmm0, tmm1, tmm2",
+            "tilestored [{c} + {stride} + 256], tmm0",
+            "tilerelease",
+            "add {witness}, 1",
+            configuration = in(reg) &raw const configuration,
+            stored = in(reg) &raw mut stored,
+            a = in(reg) &raw const a,
+            b = in(reg) &raw const b,
+            c = in(reg) &raw mut sums,
+            stride = in(reg) 64_usize,
+            witness = inout(reg) witness,
+            options(nostack),
+        );
+    }
+    assert_eq!(stored.0, configuration.0);
+    assert_eq!(sums[..4], [[0.5; 16]; 4]);
+    assert_eq!(sums[4..], [[32.5; 16]; 16]);
+    assert_eq!(witness, 0x1234_5679);
+}
+
+/// Run as a process of its own by the next test.
+#[test]
+fn ends_by_an_instruction_that_is_forbidden() {
+    if std::env::var_os("FORBIDDEN").is_none() {
+        return;
+    }
+    flow_amx_emulator::install().unwrap();
+    // SAFETY: without a configuration the instruction only fails.
+    unsafe { asm!("tilezero tmm0", options(nostack)) };
+}
+
+#[test]
+fn what_the_manual_forbids_ends_the_process_with_the_reason() {
+    let itself = std::env::current_exe().unwrap();
+    let mut command = Command::new(itself);
+    command.args([
+        "--exact",
+        "ends_by_an_instruction_that_is_forbidden",
+        "--nocapture",
+    ]);
+    let output = command.env("FORBIDDEN", "1").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(told.contains("the tiles are not configured"), "{told}");
+}
