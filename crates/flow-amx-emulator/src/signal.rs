@@ -95,12 +95,16 @@ extern "C" fn handle(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
             .map_or(0, |index| registers[REGISTERS[index] as usize]);
         index << place.scale
     };
-    // SAFETY: only this thread's handler touches this thread's tiles, and it is not interrupted by itself.
-    let done = TILES.with(|tiles| unsafe {
-        run(&mut *tiles.get(), instruction, |place| {
-            (address(place), stride(place))
-        })
-    });
+    let run = |tiles: &UnsafeCell<Tiles>| {
+        // SAFETY: only this thread's handler touches this thread's tiles, and it is not interrupted by itself; the
+        // addresses are those of an instruction that the thread was about to run.
+        unsafe {
+            run(&mut *tiles.get(), instruction, |place| {
+                (address(place), stride(place))
+            })
+        }
+    };
+    let done = TILES.with(run);
     if let Err(fault) = done {
         registers[libc::REG_RIP as usize] -= length as i64;
         give_up(fault.text());
@@ -143,10 +147,9 @@ unsafe fn run(
     };
     match instruction {
         Instruction::Configure(place) => {
+            let place = of(place).0 as *const [u8; CONFIGURATION_BYTES];
             // SAFETY: what is asked of the caller.
-            let bytes =
-                unsafe { (of(place).0 as *const [u8; CONFIGURATION_BYTES]).read_unaligned() };
-            tiles.configure(&bytes)?;
+            tiles.configure(&unsafe { place.read_unaligned() })?;
         }
         Instruction::StoreConfiguration(place) => {
             let bytes = tiles.configuration();

@@ -64,13 +64,13 @@ impl Tile {
 
     /// A row of bf16 as 32-bit floats; those too small to be normal count as zero.
     fn pairs(&self, row: usize) -> Row {
-        let mut halves: Row = [[0.0; PAIRS]; 2];
-        for pair in 0..PAIRS {
-            let four = self.four(row, pair);
-            halves[0][pair] = normal(f32::from_le_bytes([0, 0, four[0], four[1]]));
-            halves[1][pair] = normal(f32::from_le_bytes([0, 0, four[2], four[3]]));
-        }
-        halves
+        let half = |half: usize| {
+            std::array::from_fn(|pair| {
+                let bytes = &self.bytes[row][4 * pair + 2 * half..];
+                normal(f32::from_le_bytes([0, 0, bytes[0], bytes[1]]))
+            })
+        };
+        [half(0), half(1)]
     }
 
     fn sum(&mut self, row: usize, column: usize, added: f32) {

@@ -12,7 +12,7 @@ const ODD: [usize; 10] = [1, 2, 7, 15, 16, 17, 31, 33, 64, 71];
 /// Every back end that can run here.
 fn back_ends() -> impl Iterator<Item = Kernels> {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    flow_amx_emulator::install().unwrap();
+    flow_amx_emulator::install().expect("this process may have its signals");
     BackEnd::all()
 }
 

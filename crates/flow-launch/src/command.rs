@@ -2,6 +2,7 @@
 //!
 //! This module only decides. Paths of programs are arguments; `local.rs` starts what is decided here.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -114,13 +115,20 @@ impl Invocation {
 
     /// The gateway. All that it does stands in the placement, which it reads from its standard input;
     /// but it takes its port before the placement is known, and so is told where.
-    pub(crate) fn gateway(common: &Common, gateway: &Gateway) -> Self {
+    pub(crate) fn gateway(
+        common: &Common,
+        gateway: &Gateway,
+        threads: Option<NonZeroUsize>,
+    ) -> Self {
         let mut it = Self::new(common.programs.flow.clone());
         it.arguments.push("gateway".to_owned());
         it.env.clone_from(&gateway.env);
         it.reads = true;
         it.argument("--placement", "-");
         it.argument("--host", &gateway.host);
+        if let Some(threads) = threads {
+            it.argument("--threads", threads.to_string());
+        }
         it.common(common, gateway.log);
         it
     }

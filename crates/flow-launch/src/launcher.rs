@@ -3,7 +3,9 @@
 //! It runs on the thread that `running.rs` made for it, and with it everything that serves a running
 //! flow: the control socket and the look at the flow's file.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use flow_net::Bound;
 use flow_spec::Plan;
@@ -94,7 +96,8 @@ impl Flow {
         let posts = post::executors(&plan, &self.crew.common).map_err(Failed::Devices)?;
         let crew = &self.crew;
         let executors: Vec<Kept> = posts.into_iter().map(|post| crew.start(post)).collect();
-        let gateway = crew.start(post::gateway(&plan, &crew.common));
+        let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let gateway = crew.start(post::gateway(&plan, &crew.common, cores));
         crew.put(plan, executors.clone());
         crew.put_gateway(gateway.clone());
         let started = async {

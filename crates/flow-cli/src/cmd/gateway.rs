@@ -6,6 +6,7 @@
 mod placements;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -55,6 +56,9 @@ pub(crate) struct Gateway {
     /// Port for the numbers, in place of the file's; 0 takes any that is free.
     #[arg(long, value_name = "PORT")]
     port_monitoring: Option<u16>,
+    /// How many threads move messages; nothing: one for each core.
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
     /// How long requests under way may take when the process is told to end.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,

@@ -19,6 +19,7 @@ pub(crate) mod post;
 pub(crate) mod ps;
 pub(crate) mod up;
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -42,7 +43,9 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
         Command::Post(post) => block_on(post::run(post, shell))?,
         Command::Ping(ping) => block_on(ping::run(ping, shell))?,
         Command::Export(export) => export::run(&export, shell)?,
-        Command::Gateway(gateway) => block_on(gateway::run(gateway, shell))?,
+        Command::Gateway(gateway) => {
+            block_on_threads(gateway.threads, gateway::run(gateway, shell))?
+        }
         // An executor's process has a runtime and an end of its own.
         Command::Executor(executor) => return executor::run(executor, shell),
         Command::Announce(announce) => block_on(announce::run(announce))?,
@@ -58,7 +61,19 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
 
 /// Runs a command that waits for sockets and processes, on as many threads as there are cores.
 fn block_on(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    block_on_threads(None, command)
+}
+
+/// The same on so many threads.
+fn block_on_threads(
+    threads: Option<NonZeroUsize>,
+    command: impl Future<Output = anyhow::Result<Exit>>,
+) -> anyhow::Result<Exit> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        runtime.worker_threads(threads.get());
+    }
+    let runtime = runtime
         .enable_all()
         .build()
         .context("cannot start the runtime")?;

@@ -1,7 +1,9 @@
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroUsize};
 
 use super::*;
 use crate::command::Programs;
+
+const CORES: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 fn common() -> Common {
     Common {
@@ -183,7 +185,11 @@ fn who_is_monitored_has_a_port_for_it_and_jinas_name() {
 
 #[test]
 fn the_gateway_is_a_process_too() {
-    let post = gateway(&plan("[{name: a, uses: echo}]"), &common());
+    let post = gateway(
+        &plan("[{name: a, uses: echo}, {name: b}]"),
+        &common(),
+        CORES,
+    );
     assert_eq!(
         (&*post.name, post.ports.serving, post.role),
         ("gateway", 5, Role::Gateway)
@@ -191,4 +197,21 @@ fn the_gateway_is_a_process_too() {
     let arguments = post.invocation.arguments.join(" ");
     let expected = "gateway --placement - --host 0.0.0.0 --grace 10000ms --log text";
     assert_eq!(arguments, expected);
+}
+
+#[test]
+fn beside_one_executor_the_gateway_has_half_of_the_cores() {
+    let threads = |executors: &str, cores: usize| {
+        let cores = NonZeroUsize::new(cores).unwrap();
+        threads(&plan(executors), cores).map(NonZeroUsize::get)
+    };
+    for (cores, half) in [(1, 1), (2, 1), (3, 2), (16, 8)] {
+        assert_eq!(threads("[{name: a, uses: echo}]", cores), Some(half));
+    }
+    assert_eq!(threads("[{name: a}, {name: b}]", 2), None);
+    let elsewhere = "[{name: a, external: true, host: far, port: 7}]";
+    assert_eq!(threads(elsewhere, 2), None);
+    let post = gateway(&plan("[{name: a, replicas: 3}]"), &common(), CORES);
+    let arguments = post.invocation.arguments.join(" ");
+    assert!(arguments.contains("--threads 2"), "{arguments}");
 }
