@@ -1,4 +1,4 @@
-//! Every command of README.md is run as it stands there, and shows what it says.
+//! Every command of README.md is run as it stands there, and shows what it says; those of docs/gpu.md as far as they need no GPU.
 //!
 //! Blocks are taken in their order, in one folder, as a reader would type them. In a `console` block a
 //! line that begins with `$ ` is a command and the lines below are what it prints; `…` stands for
@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flow_tests::{Flavour, Program, flow_command};
 
@@ -25,10 +26,35 @@ const NEEDS_ENGINE: &[&str] = &["docker ", "flow hub "];
 /// Processes that serve until they are ended.
 const SERVING: &[&str] = &["flow up ", "flow gateway ", "flow executor --uses echo "];
 
+/// What of docs/gpu.md needs a GPU, or is run by a step of CI or another test.
+const ELSEWHERE: &[&str] = &[
+    "cargo xtask build-cuda --release",
+    "docker build ",
+    "docker run --gpus ",
+    "tar ",
+    "cd ",
+    "python3 run.py",
+];
+
+/// Documents that are posted of those that the page makes.
+const POSTED: usize = 64;
+
+/// Less of what takes minutes, and says the same.
+const SHORTER: &[(&str, &str)] = &[
+    ("flow bench encoder ", " --texts 16 --rounds 1 --compare 1"),
+    ("flow bench devices", " --side 64 --small 10 --rounds 1"),
+];
+
 #[derive(Debug)]
 struct Block {
     language: String,
     lines: Vec<String>,
+}
+
+/// Both pages have their flows at the port that flow files have.
+fn port() -> MutexGuard<'static, ()> {
+    static PORT: Mutex<()> = Mutex::new(());
+    PORT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn root() -> PathBuf {
@@ -191,6 +217,44 @@ impl Reader {
         assert_eq!(code, Some(0), "{}", program.stdout());
     }
 
+    /// The flow of a page on GPUs, on whatever this machine has.
+    fn serve_anywhere(&mut self, yaml: &Block) {
+        let file = self.folder.path().join("anywhere.yml");
+        let text = yaml.lines.join("\n");
+        assert!(text.contains("device: cuda"), "{text}");
+        fs::write(&file, text.replace("device: cuda", "device: auto")).unwrap();
+        self.serve(
+            "flow up anywhere.yml",
+            &["…".to_owned(), "  ready after …".to_owned()],
+        );
+    }
+
+    /// Runs a line of a page on GPUs, or less of the same. What asks for one may fail where there is none, and says why.
+    fn try_out(&self, line: &str) {
+        let line = line.split('#').next().unwrap().trim();
+        if ELSEWHERE.iter().any(|start| line.starts_with(start)) {
+            return;
+        }
+        let shorter = SHORTER.iter().find(|(start, _)| line.starts_with(start));
+        let more = shorter.map_or("", |(_, more)| more);
+        let (code, program) = Program::run(self.shell(&format!("{line}{more}")));
+        let said = program.stdout();
+        if line.contains("--device cuda") && code != Some(0) {
+            assert!(said.contains("`cuda`"), "`{line}`: {said}");
+            return flow_tests::skipped("no GPU: its line of docs/gpu.md says why and ends");
+        }
+        assert_eq!(code, Some(0), "`{line}`: {said}");
+        self.cut_short("docs.jsonl");
+    }
+
+    fn cut_short(&self, name: &str) {
+        let file = self.folder.path().join(name);
+        if let Ok(text) = fs::read_to_string(&file) {
+            let lines: Vec<&str> = text.lines().take(POSTED).collect();
+            fs::write(&file, lines.join("\n") + "\n").unwrap();
+        }
+    }
+
     fn run_python(&self, script: &Block) {
         let Some(python) = flow_tests::interpreter(Flavour::V1) else {
             return;
@@ -230,6 +294,7 @@ impl Drop for Reader {
 
 #[test]
 fn every_command_of_the_readme_does_what_it_says() {
+    let _port = port();
     let text = fs::read_to_string(root().join("README.md")).unwrap();
     let mut reader = Reader::new();
     for block in blocks(&text) {
@@ -249,6 +314,67 @@ fn every_command_of_the_readme_does_what_it_says() {
             "python" => reader.run_python(&block),
             "rust" => is_the_documented_executor(&block),
             other => panic!("nobody runs blocks in `{other}`"),
+        }
+    }
+}
+
+#[test]
+fn the_page_on_gpus_is_true_where_there_is_none() {
+    let _port = port();
+    let text = fs::read_to_string(root().join("docs/gpu.md")).unwrap();
+    let mut reader = Reader::new();
+    let mut has_flow = false;
+    for block in blocks(&text) {
+        match block.language.as_str() {
+            "console" => {
+                let commands = commands(&block);
+                let each = commands.iter();
+                each.for_each(|(line, printed)| reader.run(line, printed));
+            }
+            "yaml" => {
+                reader.check_flow(&block);
+                if !has_flow {
+                    reader.serve_anywhere(&block);
+                    has_flow = true;
+                }
+            }
+            "sh" => block.lines.iter().for_each(|line| reader.try_out(line)),
+            other => panic!("nobody runs blocks in `{other}`"),
+        }
+    }
+}
+
+#[test]
+fn what_the_page_on_gpus_says_of_errors_is_what_programs_say() {
+    let text = fs::read_to_string(root().join("docs/gpu.md")).unwrap();
+    let (_, table) = text.split_once("| it says | what to do |").unwrap();
+    let rows = table
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
+    let mut sources = String::new();
+    for folder in ["crates/flow-cuda/src", "executors/sentence-encoder/src"] {
+        read_all(&root().join(folder), &mut sources);
+    }
+    let mut count = 0;
+    for row in rows {
+        let said = row.split('`').nth(1).unwrap();
+        // Numbers are filled in.
+        let mut parts = said.split(|letter: char| letter.is_ascii_digit() || letter == '.');
+        let is_said = parts.all(|part| sources.contains(part.trim()));
+        assert!(is_said, "nobody says `{said}`");
+        count += 1;
+    }
+    assert!(count >= 8, "{count} rows");
+}
+
+fn read_all(folder: &Path, into: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_all(&path, into);
+        } else {
+            into.push_str(&fs::read_to_string(&path).unwrap());
         }
     }
 }

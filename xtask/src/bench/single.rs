@@ -1,6 +1,8 @@
 //! How long one short text takes: in the engine, and through `flow up` and gRPC.
 //!
-//! One request at a time, so that nothing waits for anything else. The difference is what serving adds.
+//! One request at a time, so that nothing waits for anything else. The difference is what serving adds. Beside it stands what
+//! a flow takes whose executor does nothing: the hops alone, by processes whose code and data no model pushes out of
+//! the caches.
 
 use anyhow::Context;
 use serde_json::Value;
@@ -16,6 +18,7 @@ const REQUESTS: usize = 500;
 const ROW: &str = "one text of 14 tokens, f32, p50";
 const ENGINE: &str = "engine";
 const FLOW: &str = "flow up";
+const NOTHING: &str = "flow up, nothing to compute";
 
 /// Milliseconds of the engine.
 const ENGINE_MAX: f64 = 4.0;
@@ -26,15 +29,25 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     h2load::look_for()?;
     let request = report.scratch("request.bin");
     std::fs::write(&request, SIZES[0].frame())?;
-    let flow = ours::up("flows/encode.yml")?;
-    let url = format!("http://127.0.0.1:{}", flow.port);
+    let flows = [
+        (FLOW, ours::up("flows/encode.yml")?),
+        (NOTHING, ours::up("flows/echo.yml")?),
+    ];
     let log = report.scratch("times.tsv");
-    h2load::times(&url, &request, REQUESTS, &log).context("the flow does not answer")?;
-    let mut table = Table::new([ENGINE, FLOW], "milliseconds");
+    let time = |flow: &ours::Flow| {
+        let url = format!("http://127.0.0.1:{}", flow.port);
+        let times = h2load::times(&url, &request, REQUESTS, &log)?;
+        anyhow::Ok(median(&times))
+    };
+    for (name, flow) in &flows {
+        time(flow).with_context(|| format!("{name} does not answer"))?;
+    }
+    let mut table = Table::new([ENGINE, FLOW, NOTHING], "milliseconds");
     for round in 0..bench.rounds {
         table.add(ROW, ENGINE, engine()?);
-        let times = h2load::times(&url, &request, REQUESTS, &log)?;
-        table.add(ROW, FLOW, median(&times));
+        for (name, flow) in &flows {
+            table.add(ROW, name, time(flow)?);
+        }
         eprintln!("single · round {round} done");
     }
     report.write("single", &table, &verdict(&table))
@@ -52,11 +65,13 @@ fn engine() -> anyhow::Result<f64> {
 
 fn verdict(table: &Table) -> String {
     let time = |system| table.values(ROW, system).map(median);
-    let Some((engine, flow)) = time(ENGINE).zip(time(FLOW)) else {
+    let (Some(engine), Some(flow), Some(nothing)) = (time(ENGINE), time(FLOW), time(NOTHING))
+    else {
         return String::new();
     };
     format!(
-        "The engine takes {engine:.2} ms (the bar: {ENGINE_MAX}); serving adds {:+.2} ms (the bar: {ADDED_MAX}).\n",
+        "The engine takes {engine:.2} ms (the bar: {ENGINE_MAX}); serving adds {:+.2} ms (the bar: {ADDED_MAX}), of which \
+         {nothing:.2} ms are the hops of a flow that has nothing to compute.\n",
         flow - engine
     )
 }
@@ -67,9 +82,10 @@ mod tests {
 
     #[test]
     fn the_verdict_tells_what_serving_adds() {
-        let mut table = Table::new([ENGINE, FLOW], "milliseconds");
+        let mut table = Table::new([ENGINE, FLOW, NOTHING], "milliseconds");
         table.add(ROW, ENGINE, 3.0);
         table.add(ROW, FLOW, 3.25);
+        table.add(ROW, NOTHING, 0.125);
         let verdict = verdict(&table);
         assert!(
             verdict.contains("takes 3.00 ms") && verdict.contains("adds +0.25 ms"),

@@ -32,6 +32,9 @@ struct Busy {
     batches: AtomicUsize,
 }
 
+/// A batch on its way, whatever becomes of it.
+struct Underway<'a>(&'a AtomicUsize);
+
 impl Gpus {
     /// Loads a model's tensors onto each of `gpus`, of which there is at least one.
     ///
@@ -120,12 +123,22 @@ impl Gpus {
         let Some(gpu) = self.gpus.iter().min_by_key(least) else {
             return Ok(Vec::new());
         };
-        gpu.batches.fetch_add(1, Ordering::Relaxed);
-        let vectors = gpu
-            .engine
-            .encode(&batch.ids, &batch.lengths, &pooling(rule));
-        gpu.batches.fetch_sub(1, Ordering::Relaxed);
-        vectors
+        let _underway = Underway::count(&gpu.batches);
+        gpu.engine
+            .encode(&batch.ids, &batch.lengths, &pooling(rule))
+    }
+}
+
+impl<'a> Underway<'a> {
+    fn count(batches: &'a AtomicUsize) -> Self {
+        batches.fetch_add(1, Ordering::Relaxed);
+        Self(batches)
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
