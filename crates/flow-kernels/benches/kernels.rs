@@ -13,7 +13,7 @@
 use std::time::Instant;
 
 use flow_kernels::{
-    Activation, Activations, Attention, AttentionScratch, BackEnd, Keeps, Kernels, Product,
+    Activation, Activations, Attention, AttentionScratch, BackEnd, Keeps, Kernels, Product, Rows,
 };
 
 const LAYERS: usize = 6;
@@ -45,6 +45,13 @@ fn main() {
                 figures.push((format!("{product}, {rows} rows"), gflops, "GFLOP/s"));
             }
         }
+        let rows = ROWS[0];
+        let seconds = model_s(&kernels, rows);
+        figures.push((
+            format!("a model's products, {rows} rows"),
+            seconds * 1e3,
+            "ms",
+        ));
         let rows = ROWS[1];
         let each = norm_s(&kernels, rows) / rows as f64;
         figures.push(("layer norm of a token".to_owned(), each * 1e6, "µs"));
@@ -66,37 +73,59 @@ fn main() {
     }
 }
 
+fn layers(kernels: &Kernels, inputs: usize, outputs: usize, after: Activation) -> Vec<Product> {
+    let layer = |layer| {
+        let weights = values(layer, inputs * outputs);
+        Product::new(kernels.pack(&weights, inputs), &vec![0.1; outputs], after)
+    };
+    (0..LAYERS).map(layer).collect()
+}
+
+/// One of a layer's products.
 fn product_s(
     kernels: &Kernels,
     (rows, inputs, outputs): (usize, usize, usize),
     after: Activation,
 ) -> f64 {
-    let layers: Vec<Product> = (0..LAYERS)
-        .map(|layer| {
-            let weights = values(layer, inputs * outputs);
-            Product::new(kernels.pack(&weights, inputs), &vec![0.1; outputs], after)
-        })
-        .collect();
+    let layers = layers(kernels, inputs, outputs, after);
     let states = states(kernels, rows, inputs);
     let mut out = activations(rows, outputs);
-    median(|| {
+    let seconds = median(|| {
         for product in &layers {
-            let panels = 0..product.weights().panels();
-            kernels.product(
-                product,
-                panels,
-                states.rows(0..rows),
-                &mut out.rows_mut(0..rows),
-            );
+            run(kernels, product, states.rows(0..rows), &mut out);
+        }
+    });
+    seconds / LAYERS as f64
+}
+
+/// All products of all layers, whose weights are more than caches hold: what a short text waits for.
+fn model_s(kernels: &Kernels, rows: usize) -> f64 {
+    let products =
+        PRODUCTS.map(|(_, inputs, outputs, after)| layers(kernels, inputs, outputs, after));
+    let narrow = states(kernels, rows, WIDTH);
+    let wide = states(kernels, rows, 4 * WIDTH);
+    let mut out = activations(rows, 4 * WIDTH);
+    median(|| {
+        for layer in 0..LAYERS {
+            for product in products.iter().map(|layers| &layers[layer]) {
+                let is_narrow = product.weights().inputs() == WIDTH;
+                let states = if is_narrow { &narrow } else { &wide };
+                run(kernels, product, states.rows(0..rows), &mut out);
+            }
         }
     })
+}
+
+fn run(kernels: &Kernels, product: &Product, states: Rows<'_>, out: &mut Activations) {
+    let (rows, panels) = (states.count(), 0..product.weights().panels());
+    kernels.product(product, panels, states, &mut out.rows_mut(0..rows));
 }
 
 fn norm_s(kernels: &Kernels, rows: usize) -> f64 {
     let added = states(kernels, rows, WIDTH);
     let mut out = states(kernels, rows, WIDTH);
     let (scale, shift) = (values(1, WIDTH), values(2, WIDTH));
-    median(|| {
+    let seconds = median(|| {
         for _ in 0..LAYERS {
             kernels.add_norm(
                 added.rows(0..rows),
@@ -104,7 +133,8 @@ fn norm_s(kernels: &Kernels, rows: usize) -> f64 {
                 &mut out.rows_mut(0..rows),
             );
         }
-    })
+    });
+    seconds / LAYERS as f64
 }
 
 fn attention_s(kernels: &Kernels, tokens: usize) -> f64 {
@@ -117,7 +147,7 @@ fn attention_s(kernels: &Kernels, tokens: usize) -> f64 {
     let states = states(kernels, tokens, 3 * WIDTH);
     let mut out = activations(tokens, WIDTH);
     let mut scratch = AttentionScratch::default();
-    median(|| {
+    let seconds = median(|| {
         for _ in 0..LAYERS {
             kernels.attention(
                 &attention,
@@ -126,10 +156,11 @@ fn attention_s(kernels: &Kernels, tokens: usize) -> f64 {
                 &mut out.rows_mut(0..tokens),
             );
         }
-    })
+    });
+    seconds / LAYERS as f64
 }
 
-/// Seconds of a layer in the median pass.
+/// Seconds of the median pass.
 fn median(mut pass: impl FnMut()) -> f64 {
     pass();
     let mut times: Vec<f64> = (0..PASSES)
@@ -140,7 +171,7 @@ fn median(mut pass: impl FnMut()) -> f64 {
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    times[PASSES / 2] / LAYERS as f64
+    times[PASSES / 2]
 }
 
 fn values(seed: usize, count: usize) -> Vec<f32> {

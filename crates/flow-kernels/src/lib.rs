@@ -26,14 +26,18 @@
 //! cleared or copied around a tile. Larger products are bound by memory, which is why the engine goes through a
 //! layer in blocks of some hundred rows.
 //!
-//! With AVX-512 on a core of Zen 5 the four products of a layer run at 240 to 260 GFLOP/s in blocks of 98 to 384
-//! rows, whose number hardly matters, and at 400 to 510 in bf16. A profile of 14-token texts in `f32` (samples of one lane): 88 %
-//! in tiles, 2.9 % layer norms, 2.4 % soft-max, 2.4 % GELU, 1.2 % copies of states, 0.8 % transposing keys. In `bf16`
-//! tiles were 72 %, and rounding, soft-max and layer norms 4 to 5 % each. All of these were called row by row, in loops
-//! whose length the compiler could not know; since they take whole tiles, a layer norm takes 0.09 instead of 0.20 µs
-//! a token, and the product with GELU is as fast as those without. Attention is then 0.8 µs a token and layer for 14
-//! tokens and 2.4 for 224. Next would be soft-max, whose rows of 14 values wait for their own sums, bf16 tiles for attention
-//! over long texts, and AMX's tiles, which no machine at hand could run.
+//! With AVX-512 on a core of Zen 5 the four products of a layer run at 180 to 230 GFLOP/s in blocks of 14 to 384 rows,
+//! and at 400 to 470 in bf16 (`cargo bench -p flow-kernels`). A profile of many 14-token texts in `f32` (samples of one lane):
+//! 88 % in tiles, 2.9 % layer norms, 2.4 % soft-max, 2.4 % GELU, 1.2 % copies of states, 0.8 % transposing keys. In `bf16`
+//! tiles were 72 %, and rounding, soft-max and layer norms 4 to 5 % each. What works on single values is called for whole
+//! tiles, and a layer norm takes 0.1 µs a token; attention 0.8 µs a token and layer for 14 tokens, and 2.5 for 224.
+//!
+//! One short text alone is another matter: it reads all weights once, 42 MB in `f32`, and a core waited for memory half of
+//! the time, because a processor looks ahead to the end of a page only. So tiles ask for weights 16 KB ahead
+//! (`x86::prefetch`): 14 rows through the products of six layers then take 1.3 instead of 2.5 ms in `f32`, 0.64 instead of 1.1 in
+//! `bf16`, and with AVX2 2.9 instead of 4.1; 98 rows still gain an eighth, 384 a fiftieth. AMX's tiles do not do so yet: no
+//! machine at hand could measure it. Next would be that, soft-max, whose rows of 14 values wait for their own sums, and bf16
+//! tiles for attention over long texts.
 //!
 //! There is `unsafe` code here, but public functions are safe: they check lengths before they hand out
 //! pointers, and a back end can only be had where its instructions are.
