@@ -26,7 +26,7 @@ const NEEDS_ENGINE: &[&str] = &["docker ", "flow hub "];
 /// Processes that serve until they are ended.
 const SERVING: &[&str] = &["flow up ", "flow gateway ", "flow executor --uses echo "];
 
-/// What of docs/gpu.md needs a GPU, or is run by a step of CI or another test.
+/// What of docs/gpu.md needs a GPU, or what is made for one: a program with kernels, its image, the bundle.
 const ELSEWHERE: &[&str] = &[
     "cargo xtask build-cuda --release",
     "docker build ",

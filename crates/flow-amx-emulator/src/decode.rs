@@ -3,7 +3,7 @@
 //! All of AMX's instructions have a VEX prefix of three bytes, opcodes of the map 0F38, and no width bit.
 
 /// What all of them begin with.
-pub(crate) const PREFIX: u8 = 0xc4;
+const PREFIX: u8 = 0xc4;
 
 /// One of AMX's instructions that we use, or might.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,20 @@ const X66: u8 = 1;
 const XF3: u8 = 2;
 const XF2: u8 = 3;
 
+/// Opcodes: what concerns all tiles or clears one, what moves one, and products of bf16.
+const CONFIGURATION: u8 = 0x49;
+const MEMORY: u8 = 0x4b;
+const PRODUCT: u8 = 0x5c;
+
+/// What stands for a register where another byte says more.
+const SIB: usize = 4;
+
+/// Whether these bytes can be the beginning of one.
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+    let is_ours = |opcode: &u8| [CONFIGURATION, MEMORY, PRODUCT].contains(opcode);
+    bytes.first() == Some(&PREFIX) && bytes.get(3).is_none_or(is_ours)
+}
+
 /// The instruction that these bytes begin with, and its length; `None` for whatever is not AMX's.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
     let [PREFIX, first, second, opcode, modrm, rest @ ..] = bytes else {
@@ -56,7 +70,14 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
     let extended = |bit: u8| usize::from(!first >> bit & 1) << 3;
     let is_map_0f38 = first & 0x1f == 2;
     let is_narrow = second & 0x84 == 0;
-    if !is_map_0f38 || !is_narrow {
+    // There are eight tiles, and only those of a product need a third.
+    let is_far = |bit: u8| first >> bit & 1 == 0;
+    let has_third = second & 0x78 != 0x78;
+    let may_be_far = modrm >> 6 != 3;
+    if !is_map_0f38 || !is_narrow || is_far(7) || is_far(5) && !may_be_far {
+        return None;
+    }
+    if has_third && *opcode != PRODUCT {
         return None;
     }
     let (prefix, third) = (second & 3, usize::from(!second >> 3 & 0xf));
@@ -70,14 +91,18 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
         let (place, length) = place()?;
         Some((make(place), 5 + length))
     };
-    match (opcode, prefix, is_register) {
-        (0x49, NONE, true) => Some((Instruction::Release, 5)),
-        (0x49, XF2, true) => Some((Instruction::Zero(middle), 5)),
-        (0x49, NONE, false) => with_place(&Instruction::Configure),
-        (0x49, X66, false) => with_place(&Instruction::StoreConfiguration),
-        (0x4b, XF2 | X66, false) => with_place(&|place| Instruction::Load(middle, place)),
-        (0x4b, XF3, false) => with_place(&|place| Instruction::Store(place, middle)),
-        (0x5c, XF3, true) => Some((
+    match (*opcode, prefix, is_register) {
+        (CONFIGURATION, NONE, true) if *modrm == 0xc0 => Some((Instruction::Release, 5)),
+        (CONFIGURATION, XF2, true) if low == 0 => Some((Instruction::Zero(middle), 5)),
+        (CONFIGURATION, NONE, false) if middle == 0 => with_place(&Instruction::Configure),
+        (CONFIGURATION, X66, false) if middle == 0 => with_place(&Instruction::StoreConfiguration),
+        (MEMORY, XF2 | X66, false) if low == SIB => {
+            with_place(&|place| Instruction::Load(middle, place))
+        }
+        (MEMORY, XF3, false) if low == SIB => {
+            with_place(&|place| Instruction::Store(place, middle))
+        }
+        (PRODUCT, XF3, true) => Some((
             Instruction::MultiplyBf16 {
                 sums: middle,
                 a: low,
@@ -92,7 +117,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
 /// The address behind `modrm`, and how many bytes it takes there.
 fn place(modrm: u8, rest: &[u8], (x, b): (usize, usize)) -> Option<(Place, usize)> {
     let (mode, low) = (modrm >> 6, usize::from(modrm & 7));
-    let has_sib = low == 4;
+    let has_sib = low == SIB;
     let (mut place, rest, mut length) = if has_sib {
         let (sib, rest) = rest.split_first()?;
         let index = usize::from(sib >> 3 & 7) | x;
@@ -237,14 +262,28 @@ mod tests {
     }
 
     #[test]
+    fn what_may_go_on_is_known_by_its_opcode() {
+        let load = [0xc4, 0xe2, 0x7b, 0x4b, 0x34, 0x16];
+        assert!((1..=6).all(|length| may_begin(&load[..length])));
+        assert!(!may_begin(&[0xc4, 0xe2, 0x75, 0xb8]));
+        assert!(!may_begin(&[0x0f, 0x0b]) && !may_begin(&[]));
+    }
+
+    #[test]
     fn whatever_is_not_amx_is_left_alone() {
-        let others: [&[u8]; 5] = [
+        let others: [&[u8]; 9] = [
             // ud2
             &[0x0f, 0x0b, 0x90, 0x90, 0x90, 0x90],
             // vfmadd231ps ymm0, ymm1, ymm2
             &[0xc4, 0xe2, 0x75, 0xb8, 0xc2, 0x90],
             // As tdpbf16ps, of 256 bits.
             &[0xc4, 0xe2, 0x76, 0x5c, 0xda, 0x90],
+            // tileloadd without a second byte for its address, and of a ninth tile.
+            &[0xc4, 0xe2, 0x7b, 0x4b, 0x06, 0x90],
+            &[0xc4, 0x62, 0x7b, 0x4b, 0x04, 0x16],
+            // tilezero with a third register, and tilerelease with one.
+            &[0xc4, 0xe2, 0x73, 0x49, 0xd8, 0x90],
+            &[0xc4, 0xe2, 0x78, 0x49, 0xc8, 0x90],
             // tdpbssd tmm3, tmm2, tmm1: whole numbers, which we do not use.
             &[0xc4, 0xe2, 0x73, 0x5e, 0xda, 0x90],
             &[],

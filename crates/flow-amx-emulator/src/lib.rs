@@ -4,8 +4,8 @@
 //! to memory and to the thread's tiles what Intel's manual says, and goes on behind the instruction. So the very
 //! code runs that a machine with AMX would run, only a few hundred times slower.
 //!
-//! It is as strict as the manual: an instruction whose tiles do not go together ends the process, as does
-//! any other illegal one. What it cannot show is speed.
+//! It is as strict as the manual in what tiles must be: an instruction whose tiles do not go together ends the
+//! process, as does any other illegal one. What it cannot show is speed.
 //!
 //! - `decode.rs`: which instruction stands there, and with which registers.
 //! - `tiles.rs`: what it does; no signals, no addresses.

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use flow_kernels::InstructionSet;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 
-use crate::decode::{Instruction, PREFIX, Place, decode};
+use crate::decode::{Instruction, Place, decode, may_begin};
 use crate::tiles::{CONFIGURATION_BYTES, Fault, Tiles};
 
 thread_local! {
@@ -19,6 +19,9 @@ thread_local! {
 
 /// No instruction is longer.
 const LONGEST: usize = 15;
+
+/// None of AMX's is: prefix, opcode, registers, and an address of five bytes.
+const AMX_LONGEST: usize = 10;
 
 /// What memory is mapped by.
 const PAGE: usize = 4096;
@@ -56,7 +59,7 @@ pub fn install() -> io::Result<()> {
         // SA_SIGINFO asks for, and lives as long as the program.
         let result = unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
-            action.sa_sigaction = handle as *const () as usize;
+            action.sa_sigaction = on_illegal_instruction as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO;
             libc::sigaction(libc::SIGILL, &raw const action, ptr::null_mut())
         };
@@ -76,7 +79,7 @@ pub fn install() -> io::Result<()> {
     Ok(())
 }
 
-extern "C" fn handle(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
+extern "C" fn on_illegal_instruction(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the system passes the thread's registers, which nobody else touches while the handler runs.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let at = registers[libc::REG_RIP as usize] as *const u8;
@@ -118,17 +121,15 @@ extern "C" fn handle(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
 /// There is an instruction.
 unsafe fn read(at: *const u8) -> Option<(Instruction, usize)> {
     let mut bytes = [0; LONGEST];
-    // Whatever lies in the page of its first byte can be read. If that is not enough, the instruction goes on
-    // in the next page, which is there then as well.
-    for count in [LONGEST.min(PAGE - at.addr() % PAGE), LONGEST] {
-        // SAFETY: as just said.
-        unsafe { ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), count) };
-        let is_one = decode(&bytes[..count]);
-        if is_one.is_some() || bytes[0] != PREFIX {
-            return is_one;
-        }
+    let mut count = LONGEST.min(PAGE - at.addr() % PAGE);
+    // SAFETY: whatever lies in the page of its first byte can be read.
+    unsafe { ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), count) };
+    while count < AMX_LONGEST && may_begin(&bytes[..count]) && decode(&bytes[..count]).is_none() {
+        // SAFETY: one of AMX's that is not whole goes on in the next page, so that is mapped as well.
+        bytes[count] = unsafe { *at.add(count) };
+        count += 1;
     }
-    None
+    decode(&bytes[..count])
 }
 
 /// Does what the instruction asks for.

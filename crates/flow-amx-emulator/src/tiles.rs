@@ -146,15 +146,11 @@ impl Tiles {
         Ok(())
     }
 
-    /// The rows of a tile that are loaded or stored: each with as many bytes as it has. What a tile holds beyond
-    /// them becomes zero.
+    /// The rows of a tile that are loaded or stored: each with as many bytes as it has. Beyond
+    /// them a tile is zero, as configuring it has left it.
     pub(crate) fn rows(&mut self, number: usize) -> Result<impl Iterator<Item = &mut [u8]>, Fault> {
         let tile = self.tile(number)?;
         let (rows, length) = (tile.rows, tile.length);
-        for (row, bytes) in tile.bytes.iter_mut().enumerate() {
-            let kept = if row < rows { length } else { 0 };
-            bytes[kept..].fill(0);
-        }
         Ok(tile.bytes[..rows]
             .iter_mut()
             .map(move |row| &mut row[..length]))
@@ -162,7 +158,7 @@ impl Tiles {
 
     /// Adds the products of pairs. The first and the second of all pairs are summed apart, and are added to what was
     /// there at the end. The manual fuses each product with its sum; a product of two bf16 is exact in 32 bits, so
-    /// rounding the sum alone is the same.
+    /// rounding the sum alone is the same, unless it leaves their range.
     pub(crate) fn multiply_bf16(&mut self, sums: usize, a: usize, b: usize) -> Result<(), Fault> {
         let (left, right) = (*self.tile(a)?, *self.tile(b)?);
         let out = self.tile(sums)?;
@@ -324,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn configuring_clears_and_loading_clears_what_lies_beyond() {
+    fn configuring_clears_all_tiles() {
         let mut tiles = configured();
         fill(&mut tiles, 2, |_, _| 0xffff);
         tiles.configure(&configuration()).unwrap();

@@ -243,7 +243,8 @@ pub(crate) fn gateway(plan: &Plan, common: &Common, cores: NonZeroUsize) -> Post
 
 /// Beside one executor on the same machine the gateway has half of the cores: handing a request from thread to
 /// thread costs more than moving it, and the others are the executor's. On two cores that is a tenth more requests a
-/// second, and 0.05 ms less for each. In a flow of several nodes the gateway has the more to do, and takes all.
+/// second, and 0.05 ms less for each. In a flow of several nodes the gateway has the more to do, and takes all. The
+/// plan at the start decides: a gateway's threads stay as they are when its flow is reloaded.
 fn threads(plan: &Plan, cores: NonZeroUsize) -> Option<NonZeroUsize> {
     match &plan.nodes[..] {
         [only] if matches!(only.run, Run::Local(_)) => NonZeroUsize::new(cores.get().div_ceil(2)),

@@ -26,6 +26,9 @@ use crate::tokenize::{Reading, TokenizeError, Tokenizer};
 /// Texts that are tokenized at once: a fraction of a millisecond.
 const PIECE_TEXTS: usize = 16;
 
+/// A text of so many bytes is tokenized in the time that lanes take to wake up; they would wait for a longer one.
+const SHORT_TEXT_BYTES: usize = 512;
+
 /// A loaded model with all that is needed to use it.
 #[derive(Debug)]
 pub struct Encoder {
@@ -313,7 +316,14 @@ impl Encoder {
 
     /// One text, on all lanes where the model can.
     fn encode_one(&self, text: &str) -> Result<Vec<f32>, EncodeError> {
-        let read = || -> Result<_, EncodeError> { Ok(self.tokenizer.ids(text)?) };
+        let is_long = text.len() > SHORT_TEXT_BYTES;
+        let early = is_long.then(|| self.tokenizer.ids(text)).transpose()?;
+        let read = || -> Result<_, EncodeError> {
+            match &early {
+                Some(ids) => Ok(ids.clone()),
+                None => Ok(self.tokenizer.ids(text)?),
+            }
+        };
         self.model.encode_on_all(&read, &self.rule, &self.lanes)
     }
 

@@ -45,17 +45,17 @@ POST_WITHIN_S = 900
 
 
 def unpack():
-    """Unpacks each `NAME.xz` of the bundle beside itself, unless that was done before."""
+    """Puts each file of the bundle that lies there compressed, as `NAME.xz`, in its place."""
     for packed in sorted(HERE.rglob("*.xz")):
         path = packed.with_suffix("")
-        if path.exists():
-            continue
         # Whole or not at all: a run that is broken off leaves nothing that the next one would take for it.
         unfinished = path.with_name(path.name + ".unfinished")
         with lzma.open(packed) as source, open(unfinished, "wb") as target:
             shutil.copyfileobj(source, target, 1 << 20)
         shutil.copymode(packed, unfinished)
         unfinished.rename(path)
+        # So the next bundle that is unpacked here is not taken for this one.
+        packed.unlink()
 
 
 class Run:
@@ -329,8 +329,6 @@ def tests(run):
     """The tests that run on every device, as they were compiled."""
     results = {}
     for path in sorted((HERE / "tests").glob("*")) if (HERE / "tests").exists() else []:
-        if path.suffix == ".xz":
-            continue
         # Without a compiler on PATH nothing is emulated: the sources of the emulator are not packed.
         env = {**os.environ, "PATH": "", "HF_HUB_OFFLINE": "1"}
         # Those of the real model want its weights in fp32; the step before has compared its vectors.

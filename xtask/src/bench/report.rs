@@ -146,7 +146,7 @@ fn with_section(summary: &str, subject: &str, section: &str) -> String {
         .iter()
         .map(|(name, body)| format!("\n## {name}\n\n{body}\n"));
     format!(
-        "# Medians of one run; raw numbers lie beside this file\n{}",
+        "# Medians of each subject's last run; raw numbers lie beside this file\n{}",
         sections.collect::<String>()
     )
 }

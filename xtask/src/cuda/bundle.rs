@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         tests(&folder.join(TESTS))?;
     }
     compress(&folder)?;
-    if BYTES_MAX < size(&folder)? && folder.join(TESTS).exists() {
+    if BYTES_MAX < size(&folder)? && args.program.is_none() {
         eprintln!(
             "the tests that run on every device are left out: with them the folder is too large"
         );

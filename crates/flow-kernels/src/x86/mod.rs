@@ -15,7 +15,8 @@ const AHEAD_BYTES: usize = 16 * 1024;
 ///
 /// A short text reads all weights once, at the pace of memory: without this it takes a core almost twice as long, for
 /// the processor looks ahead to the end of a page only. They are asked for as what is read once, so that they
-/// do not push everything else out of the caches.
+/// do not push everything else out of the caches. In attention, whose tiles are the same, it is in vain: keys and values
+/// lie in caches already.
 #[inline]
 fn prefetch<T>(place: *const T) {
     // SAFETY: no memory is accessed, so the place may lie behind the weights.

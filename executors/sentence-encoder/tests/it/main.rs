@@ -10,6 +10,7 @@
     reason = "what is skipped, and how near vectors are"
 )]
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;
 mod bad_input;
 mod executor;

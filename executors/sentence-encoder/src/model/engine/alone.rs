@@ -1,7 +1,7 @@
 //! One text through all layers on several threads.
 //!
-//! Each thread computes some heads and some columns of each product, and meets the others four times a
-//! layer, where it takes what they have computed. Threads share nothing that is written while it is read:
+//! Each thread computes some heads and some columns of each product, and meets the others when the text is tokenized and
+//! four times a layer, where it takes what they have computed. Threads share nothing that is written while it is read:
 //! each has a shelf that only it fills, before a meeting, and all read, after it. A sum is never shared
 //! out, so the vector is, bit for bit, the one that the text has among others.
 
@@ -343,4 +343,35 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn whoever_waits_for_a_lane_that_fails_fails_too_and_lanes_go_on() {
+        let lanes = Lanes::start(NonZeroUsize::new(3).unwrap()).unwrap();
+        for failing in 0..3 {
+            let meeting = Meeting::of(3);
+            let met = AtomicUsize::new(0);
+            let run = || {
+                lanes.run_together(&|lane| {
+                    let broken = Broken(&meeting);
+                    assert_ne!(lane, failing, "this lane fails");
+                    meeting.wait();
+                    met.fetch_add(1, Ordering::Relaxed);
+                    std::mem::forget(broken);
+                });
+            };
+            assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+            assert_eq!(met.into_inner(), 0, "lane {failing}");
+        }
+        let meeting = Meeting::of(3);
+        lanes.run_together(&|_| (0..100).for_each(|_| meeting.wait()));
+        assert_eq!(meeting.arrived.into_inner(), 300);
+    }
 }
