@@ -66,27 +66,20 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
     let [PREFIX, first, second, opcode, modrm, rest @ ..] = bytes else {
         return None;
     };
-    // Bits R, X and B stand inverted, as does the register in the second byte.
-    let extended = |bit: u8| usize::from(!first >> bit & 1) << 3;
     let is_map_0f38 = first & 0x1f == 2;
     let is_narrow = second & 0x84 == 0;
-    // There are eight tiles, and only those of a product need a third.
-    let is_far = |bit: u8| first >> bit & 1 == 0;
-    let has_third = second & 0x78 != 0x78;
-    let may_be_far = modrm >> 6 != 3;
-    if !is_map_0f38 || !is_narrow || is_far(7) || is_far(5) && !may_be_far {
-        return None;
-    }
-    if has_third && *opcode != PRODUCT {
-        return None;
-    }
+    let is_register = modrm >> 6 == 3;
+    // Bits R, X and B stand inverted, as does the third register in the second byte. They are for registers beyond the
+    // eighth, and there are eight tiles.
+    let extended = |bit: u8| usize::from(!first >> bit & 1) << 3;
+    let (r, x, b) = (extended(7), extended(6), extended(5));
     let (prefix, third) = (second & 3, usize::from(!second >> 3 & 0xf));
-    let (is_register, middle, low) = (
-        modrm >> 6 == 3,
-        usize::from(modrm >> 3 & 7),
-        usize::from(modrm & 7),
-    );
-    let place = || place(*modrm, rest, (extended(6), extended(5)));
+    let names_no_tile = r != 0 || is_register && b != 0 || third != 0 && *opcode != PRODUCT;
+    if !is_map_0f38 || !is_narrow || names_no_tile {
+        return None;
+    }
+    let (middle, low) = (usize::from(modrm >> 3 & 7), usize::from(modrm & 7));
+    let place = || place(*modrm, rest, (x, b));
     let with_place = |make: &dyn Fn(Place) -> Instruction| {
         let (place, length) = place()?;
         Some((make(place), 5 + length))

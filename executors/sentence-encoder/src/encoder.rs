@@ -26,7 +26,8 @@ use crate::tokenize::{Reading, TokenizeError, Tokenizer};
 /// Texts that are tokenized at once: a fraction of a millisecond.
 const PIECE_TEXTS: usize = 16;
 
-/// A text of so many bytes is tokenized in the time that lanes take to wake up; they would wait for a longer one.
+/// A text of so many bytes is tokenized in about the time that lanes take to wake up, some tens of microseconds; they
+/// would wait for a longer one.
 const SHORT_TEXT_BYTES: usize = 512;
 
 /// A loaded model with all that is needed to use it.

@@ -7,8 +7,8 @@
     python3 run.py --only parity    only some of the steps
 
 Needs NVIDIA's driver 580 or newer, and a Python with torch and sentence-transformers. `cargo xtask gpu-bundle` packs this
-script with all else that it needs; what lies compressed beside it is unpacked first, once. It writes raw figures to results/, one JSON file a step, and a table to
-results/summary.md, and ends with 1 if a bar was missed.
+script with all else that it needs; what lies compressed beside it is unpacked first. It writes raw figures to results/,
+one JSON file a step, and a table to results/summary.md, and ends with 1 if a bar was missed.
 """
 import argparse
 import contextlib
