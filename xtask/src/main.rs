@@ -6,7 +6,6 @@
 )]
 
 mod bench;
-mod codegen;
 mod cuda;
 mod fuzz;
 mod setup;
@@ -73,13 +72,19 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Setup(args) => setup::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
-        Command::Codegen { check } => codegen::run(check),
+        Command::Codegen { check } => generate(check),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::CudaToolkit => cuda::set_up(),
         Command::BuildCuda(args) => cuda::build(&args),
         Command::GpuBundle(args) => cuda::pack(&args),
         Command::Bench(args) => bench::run(&args),
     }
+}
+
+fn generate(check: bool) -> anyhow::Result<()> {
+    let mut command = test::cargo();
+    command.args(["run", "--package", "xtask-codegen", "--"]);
+    shell::run(command.args(check.then_some("--check")))
 }
 
 /// The repository's top folder.

@@ -4,8 +4,11 @@
 //! folder of stock peers. A peer that could not be set up leaves its tests out, and is told of twice:
 //! before the tests and after them.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::Instant;
 
 use anyhow::Context;
 
@@ -24,23 +27,56 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let missing = setup::for_tests()?;
+    let missing = step(1, "building the tests, and installing their peers into .peers/", || {
+        build_and_set_up()
+    })?;
     let skipped = skipped(&missing);
     eprint!("{skipped}");
     if args.strict && !missing.is_empty() {
         anyhow::bail!("{} of the peers could not be set up", missing.len());
     }
-    // The selection that `cargo test` makes too: with another one cargo would unify features
-    // differently and build the dependencies twice.
-    shell::run(cargo().args(["build", "--workspace", "--bins", "--tests"]))?;
-    let tested = shell::run(&mut cargo_test(args)?);
+    let tested = step(2, "running the tests", || shell::run(&mut cargo_test(args)?));
     eprint!("{skipped}");
     tested
 }
 
+/// Compiles while packages are downloaded.
+fn build_and_set_up() -> anyhow::Result<Vec<Missing>> {
+    thread::scope(|scope| {
+        let set_up = scope.spawn(setup::for_tests);
+        let built = shell::run(cargo().arg("build").args(PACKAGES).args(["--bins", "--tests"]));
+        let missing = set_up.join().unwrap_or_else(|panic| resume_unwind(panic));
+        built.and(missing)
+    })
+}
+
+/// Steps of [`run`].
+const STEPS: usize = 2;
+
+/// What is built and tested: all that has tests. Building and testing name the same packages, for with other
+/// ones cargo would unify features differently and build the dependencies twice.
+const PACKAGES: [&str; 5] = ["--workspace", "--exclude", "xtask-codegen", "--exclude", "bare-tonic"];
+
+/// Says what begins, does it, and says how long it took.
+fn step<T>(
+    number: usize,
+    what: &str,
+    run: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let started = Instant::now();
+    eprintln!("[{number}/{STEPS}] {what}");
+    let done = run();
+    let outcome = if done.is_ok() { "done" } else { "failed" };
+    let took = started.elapsed().as_secs();
+    eprintln!("[{number}/{STEPS}] {what}: {outcome} after {took} s");
+    done
+}
+
 fn cargo_test(args: &Args) -> anyhow::Result<Command> {
     let mut command = cargo();
-    command.args(["test", "--workspace"]).args(&args.rest);
+    // A test that fails hides no other.
+    command.arg("test").args(PACKAGES).arg("--no-fail-fast");
+    command.args(&args.rest);
     command.env("FLOW_BIN", target()?.join("flow"));
     command.env("FLOW_PEERS", setup::folder());
     Ok(command)

@@ -75,6 +75,7 @@ const PROGRAMS: &[&str] = &[
     "flow-tests",
     "matrix-products",
     "xtask",
+    "xtask-codegen",
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

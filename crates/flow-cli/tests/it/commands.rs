@@ -1,8 +1,4 @@
 //! The small commands as a user meets them: the real program, its exit codes and what it says.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test may fail anywhere, in its helpers too"
-)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,10 +1,4 @@
 //! `flow post` as a user meets it: the real program, against a gateway that misbehaves as it is told.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test may fail anywhere, in its helpers too"
-)]
-
-mod fake;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fake::{GATHERED, Gateway};
+use crate::fake::{GATHERED, Gateway};
 use serde_json::Value;
 
 /// Nothing in here takes a tenth of this; whoever waits longer has failed.

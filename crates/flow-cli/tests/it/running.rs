@@ -1,8 +1,4 @@
 //! The commands for running flows, as a user meets them: the real program, real processes.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test may fail anywhere, in its helpers too"
-)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,8 +1,4 @@
 //! `flow gateway` as a launcher meets it: placements on its standard input, lines on its standard output.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test may fail anywhere, in its helpers too"
-)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,8 +1,4 @@
 //! `flow up` as a user meets it: the real program, real processes.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test may fail anywhere, in its helpers too"
-)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -1,0 +1,4 @@
+//! Whole flow files, through the public interface only.
+
+mod flow_files;
+mod hub;
