@@ -5,7 +5,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use flow_metrics::Metrics;
-use flow_net::{BindError, Bound, Drain, ExposeError, Exposed, Health, Limits, Stopped};
+use flow_net::{
+    BindError, Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError, Server,
+    Stopped,
+};
 use flow_proto::jina::jina_data_request_rpc_server::JinaDataRequestRpcServer;
 use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpcServer;
 use flow_proto::jina::jina_info_rpc_server::JinaInfoRpcServer;
@@ -65,9 +68,9 @@ pub enum ServeError {
     /// The address could not be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// There is no port for its metrics.
+    /// The port for its metrics could not be bound.
     #[error(transparent)]
-    Expose(#[from] ExposeError),
+    Metrics(#[from] MetricsServerError),
     /// `uses_with` does not fit the executor.
     #[error("`uses_with` of executor `{name}` is wrong")]
     With {
@@ -111,9 +114,6 @@ pub enum ServeError {
         /// What it said.
         reason: String,
     },
-    /// The socket failed.
-    #[error(transparent)]
-    Transport(#[from] flow_net::ServeError),
 }
 
 /// Serves `E` until `drain` begins. `ready` is called once, when the executor is loaded and answers.
@@ -135,7 +135,7 @@ pub async fn serve<E: Executor>(
             source,
         }
     })?;
-    let bound = Bound::listen(&settings.host, settings.port).await?;
+    let listener = Listener::bind(&settings.host, settings.port).await?;
     let mut counting = match &settings.monitoring {
         Some(monitoring) => {
             Some(Counting::start::<E>(&settings.host, monitoring, &directory).await?)
@@ -143,8 +143,8 @@ pub async fn serve<E: Executor>(
         None => None,
     };
     let addresses = Addresses {
-        serving: bound.local_addr(),
-        metrics: counting.as_ref().map(|it| it.exposed.local_addr()),
+        serving: listener.local_addr(),
+        metrics: counting.as_ref().map(|it| it.server.local_addr()),
     };
 
     let context = LoadContext {
@@ -169,11 +169,11 @@ pub async fn serve<E: Executor>(
     let wire = Wire::new(name.clone(), directory, admission, meter);
     let routes = routes(&wire, settings.limits).add_service(health_service);
 
-    let goodbye = health.say(false);
-    let mut serving = std::pin::pin!(flow_net::serve(bound, routes, drain, goodbye));
-    let mut showing = std::pin::pin!(show(counting.take().map(|it| it.exposed)));
+    let server = Server::new(listener, GrpcService::new(routes));
+    let mut serving = std::pin::pin!(server.serve(drain, health.say(false)));
+    let mut showing = std::pin::pin!(serve_metrics(counting.take().map(|it| it.server)));
     tokio::select! {
-        ended = &mut serving => return Ok(ended?),
+        stopped = &mut serving => return Ok(stopped),
         never = &mut showing => match never {},
         facts = loaded => {
             let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
@@ -184,7 +184,7 @@ pub async fn serve<E: Executor>(
         }
     }
     let stopped = tokio::select! {
-        stopped = serving => stopped?,
+        stopped = serving => stopped,
         never = showing => match never {},
     };
     ending(name, &exit).map_or(Ok(stopped), Err)
@@ -203,7 +203,7 @@ struct Counting {
     meter: Meter,
     /// For what the executor counts itself.
     monitor: Monitor,
-    exposed: Exposed,
+    server: MetricsServer,
 }
 
 impl Counting {
@@ -211,7 +211,7 @@ impl Counting {
         host: &str,
         monitoring: &Monitoring,
         directory: &Directory,
-    ) -> Result<Self, ExposeError> {
+    ) -> Result<Self, MetricsServerError> {
         let metrics = Metrics::new();
         let whose = Whose {
             runtime: &monitoring.runtime_name,
@@ -220,7 +220,7 @@ impl Counting {
         Ok(Self {
             meter: Meter::new(&metrics, whose, directory),
             monitor: Monitor::new(&metrics, whose.runtime),
-            exposed: Exposed::bind(host, monitoring.port, metrics).await?,
+            server: MetricsServer::bind(host, monitoring.port, metrics).await?,
         })
     }
 }
@@ -232,9 +232,9 @@ fn class<E>() -> &'static str {
     name.rsplit("::").next().unwrap_or(name)
 }
 
-async fn show(exposed: Option<Exposed>) -> Infallible {
-    match exposed {
-        Some(exposed) => exposed.answer().await,
+async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
+    match server {
+        Some(server) => server.serve().await,
         None => std::future::pending().await,
     }
 }

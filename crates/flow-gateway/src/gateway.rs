@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use flow_core::NodeName;
 use flow_metrics::Metrics;
-use flow_net::{Bound, Drain, ExposeError, Exposed, Health, Limits, ServeError, Stopped};
+use flow_net::{
+    Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError, Server, Stopped,
+};
 use flow_spec::Placement;
 use tokio::time::timeout;
 
@@ -35,9 +37,9 @@ pub enum BindError {
     /// The address could not be listened on.
     #[error(transparent)]
     Listen(#[from] flow_net::BindError),
-    /// There is no port for its metrics.
+    /// The port for its metrics could not be bound.
     #[error(transparent)]
-    Expose(#[from] ExposeError),
+    Metrics(#[from] MetricsServerError),
     /// A node cannot be called as the flow says.
     #[error("executor `{node}`: {reason}")]
     Node {
@@ -51,9 +53,9 @@ pub enum BindError {
 /// A gateway that listens.
 #[derive(Debug)]
 pub struct Gateway {
-    bound: Bound,
+    listener: Listener,
     current: Arc<Current>,
-    exposed: Option<Exposed>,
+    metrics: Option<MetricsServer>,
 }
 
 /// Gives a gateway that runs other placements.
@@ -73,28 +75,30 @@ impl Gateway {
             meter: metrics.as_ref().map(|(_, metrics)| Meter::new(metrics)),
         };
         let current = Arc::new(Current::new(placement, lasting)?);
-        let bound = Bound::listen(&config.host, config.port).await?;
-        let exposed = match metrics {
-            Some((port, metrics)) => Some(Exposed::bind(&config.host, port, metrics).await?),
+        let listener = Listener::bind(&config.host, config.port).await?;
+        let metrics = match metrics {
+            Some((port, metrics)) => {
+                Some(MetricsServer::bind(&config.host, port, metrics).await?)
+            }
             None => None,
         };
         Ok(Self {
-            bound,
+            listener,
             current,
-            exposed,
+            metrics,
         })
     }
 
     /// The address with the port that was really taken.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.bound.local_addr()
+        self.listener.local_addr()
     }
 
     /// Where it shows what it has counted, if it does.
     #[must_use]
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
-        self.exposed.as_ref().map(Exposed::local_addr)
+        self.metrics.as_ref().map(MetricsServer::local_addr)
     }
 
     /// The way to other placements while the gateway runs.
@@ -105,11 +109,7 @@ impl Gateway {
 
     /// Answers until `drain` begins, and then finishes what is under way. Health says "serving" once
     /// every node of the newest placement has once had a replica that does.
-    ///
-    /// # Errors
-    ///
-    /// If the socket fails.
-    pub async fn serve(self, drain: &Drain) -> Result<Stopped, ServeError> {
+    pub async fn serve(self, drain: &Drain) -> Stopped {
         let (health, health_service) = Health::new(SERVICES).await;
         let wire = Wire {
             current: self.current.clone(),
@@ -118,27 +118,27 @@ impl Gateway {
         let limits = self.current.core().lasting.limits;
         let routes = wire.routes(limits).add_service(health_service);
 
-        let goodbye = health.say(false);
-        let serving = flow_net::serve(self.bound, routes, drain, goodbye);
+        let server = Server::new(self.listener, GrpcService::new(routes));
+        let serving = server.serve(drain, health.say(false));
         let draining = drain.watch();
         let attending = async {
             tokio::select! {
                 () = attend(self.current.watch(), &health) => {}
-                // What health says then is the goodbye's.
+                // From then on the server decides what health says.
                 () = draining.begun() => {}
             }
             std::future::pending().await
         };
         let serving = async {
             let stopped = tokio::select! {
-                stopped = serving => stopped?,
+                stopped = serving => stopped,
                 stopped = attending => stopped,
             };
-            Ok(finish_floating(&self.current, drain, stopped).await)
+            finish_floating(&self.current, drain, stopped).await
         };
         tokio::select! {
             stopped = serving => stopped,
-            never = answer(self.exposed) => match never {},
+            never = serve_metrics(self.metrics) => match never {},
         }
     }
 }
@@ -154,10 +154,10 @@ impl Placements {
     }
 }
 
-/// Shows what was counted, where somebody wants to know.
-async fn answer(exposed: Option<Exposed>) -> Infallible {
-    match exposed {
-        Some(exposed) => exposed.answer().await,
+/// Serves the metrics, if the flow wants them.
+async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
+    match server {
+        Some(server) => server.serve().await,
         None => std::future::pending().await,
     }
 }

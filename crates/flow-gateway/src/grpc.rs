@@ -96,26 +96,8 @@ fn with_shards(mut response: Response<Envelope>, shards: Option<Shards>) -> Resp
     response
 }
 
-/// `grpc-timeout` as the protocol has it: at most eight digits and a unit.
 fn deadline(metadata: &MetadataMap) -> Deadline {
-    let text = metadata
-        .get("grpc-timeout")
-        .and_then(|value| value.to_str().ok());
-    Deadline::after(Instant::now(), text.and_then(timeout))
-}
-
-fn timeout(text: &str) -> Option<Duration> {
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let count: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
-    match unit {
-        "H" => Some(Duration::from_secs(count * 3600)),
-        "M" => Some(Duration::from_secs(count * 60)),
-        "S" => Some(Duration::from_secs(count)),
-        "m" => Some(Duration::from_millis(count)),
-        "u" => Some(Duration::from_micros(count)),
-        "n" => Some(Duration::from_nanos(count)),
-        _ => None,
-    }
+    Deadline::after(Instant::now(), flow_net::timeout(metadata.as_ref()))
 }
 
 #[tonic::async_trait]
@@ -246,23 +228,5 @@ impl JinaDiscoverEndpointsRpc for Wire {
 impl JinaInfoRpc for Wire {
     async fn status(&self, _: Request<()>) -> Result<Response<JinaInfoProto>, Status> {
         Ok(Response::new(flow_net::info()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn timeouts_are_read_as_the_protocol_writes_them() {
-        let check = |text: &str, expected: Option<Duration>| assert_eq!(timeout(text), expected);
-        check("5S", Some(Duration::from_secs(5)));
-        check("250m", Some(Duration::from_millis(250)));
-        check("2M", Some(Duration::from_secs(120)));
-        check("1H", Some(Duration::from_secs(3600)));
-        check("99999999n", Some(Duration::from_nanos(99_999_999)));
-        for bad in ["", "5", "S", "123456789S", "5x", "é"] {
-            check(bad, None);
-        }
     }
 }

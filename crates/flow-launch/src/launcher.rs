@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use flow_net::Bound;
+use flow_net::Listener;
 use flow_spec::Plan;
 use futures_util::future::try_join_all;
 use tokio::sync::{oneshot, watch};
@@ -47,7 +47,7 @@ async fn check_port(plan: &Plan) -> Result<(), Failed> {
     let Some(port) = plan.gateway.port else {
         return Ok(());
     };
-    let bound = Bound::listen(&plan.gateway.host, port).await;
+    let bound = Listener::bind(&plan.gateway.host, port).await;
     bound
         .map(drop)
         .map_err(|source| Failed::Port { port, source })
@@ -59,7 +59,7 @@ async fn check_metrics_port(plan: &Plan) -> Result<(), Failed> {
     match monitoring.map_or(0, |it| it.port(0)) {
         0 => Ok(()),
         port => {
-            let bound = Bound::listen(&plan.gateway.host, port).await;
+            let bound = Listener::bind(&plan.gateway.host, port).await;
             let bound = bound.map(drop);
             bound.map_err(|source| Failed::MetricsPort { port, source })
         }

@@ -1,34 +1,38 @@
-//! Everything that touches sockets and tonic's transport, for both ends of the wire.
+//! Everything that touches sockets and tonic's transport, for both ends of a connection.
 //!
-//! Serving: [`Bound`] is a listener that already has its port, [`serve`] answers on it until a [`Drain`]
-//! begins, and lets what is under way finish. Calling: a [`Pool`] holds the [`Replica`]s of a node and
-//! gives the least busy one away as a [`Lease`]; [`retry`] decides whether a call may be tried again.
-//! [`Client`] is the other side of a gateway. [`Exposed`] shows what a process has counted.
+//! Serving: a [`Listener`] is a bound port, and a [`Server`] answers on its connections with an
+//! [`HttpService`], such as [`GrpcService`], until a [`Drain`] begins, then lets requests in progress finish.
+//! [`MetricsServer`] shows a process's metrics. Calling: a [`Pool`] holds the [`Replica`]s of a node and
+//! leases the least busy one; [`retry`] decides whether a call is tried again. [`Client`] calls a gateway.
 
 #![warn(missing_docs)]
 
-mod bound;
+mod accept_errors;
 mod budget;
 mod client;
+mod connection;
 mod describe;
 mod drain;
-mod expose;
+mod grpc;
 mod health;
 mod limits;
+mod listener;
+mod metrics_server;
 mod pool;
 mod replica;
 pub mod retry;
-mod serve;
-mod spoken;
+mod server;
 pub mod status;
 
-pub use bound::{BindError, Bound};
 pub use client::{Client, Compression, ConnectError, PostOptions, Replies};
+pub use connection::{BoxError, HttpService};
 pub use describe::{info, with_reflection};
 pub use drain::{Drain, Draining};
-pub use expose::{ExposeError, Exposed};
+pub use grpc::{GrpcService, timeout};
 pub use health::Health;
-pub use limits::{Limits, MESSAGE_LEN_MAX};
+pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};
+pub use listener::{Accept, BindError, Listener};
+pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{Lease, Name, NoReplica, Pool, Traffic};
 pub use replica::{BadUri, Metadata, Priority, Replica, Reply, Shards, Terms};
-pub use serve::{ServeError, Stopped, serve};
+pub use server::{Server, Stopped};

@@ -11,16 +11,13 @@ use flow_core::Code;
 use tonic::metadata::{Ascii, MetadataKey, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::limits::{CONNECTION_WINDOW, Limits, STREAM_WINDOW};
+use crate::limits::{CONNECTION_WINDOW, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
 
 pub(crate) use call::within;
 pub use call::{Priority, Reply, Shards, Terms};
 
 /// How long a connection may take to be made: any longer, and another replica is the better choice.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-
-/// After how long of silence the kernel asks whether the other side is still there.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// How long a replica is left alone after it could not be reached; doubled each time.
 const REST_FIRST: Duration = Duration::from_millis(50);

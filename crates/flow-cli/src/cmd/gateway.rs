@@ -102,7 +102,7 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
     ));
     let placements = serving.placements();
     let stopped = tokio::select! {
-        stopped = serving.serve(drain) => stopped?,
+        stopped = serving.serve(drain) => stopped,
         stopped = more.follow(&placements) => stopped,
     };
     match stopped {

@@ -70,7 +70,7 @@ impl House {
         let mut server = JoinSet::new();
         server.spawn(async move {
             let drain = Drain::new(Duration::from_secs(1));
-            gateway.serve(&drain).await.unwrap();
+            gateway.serve(&drain).await;
         });
         let client = Client::connect(&url).await.unwrap();
         Self {

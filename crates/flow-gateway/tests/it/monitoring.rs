@@ -193,7 +193,7 @@ async fn a_gateway_that_is_not_monitored_has_no_such_port_and_a_taken_one_is_tol
     assert_eq!(bind(None).await.unwrap().metrics_addr(), None);
     let taken = echo.address.port();
     let error = bind(Some(taken)).await.unwrap_err();
-    assert!(matches!(error, BindError::Expose(_)), "{error}");
+    assert!(matches!(error, BindError::Metrics(_)), "{error}");
     let told = flow_core::Chain(&error).to_string();
     let part = format!("(`port_monitoring`): cannot listen on `127.0.0.1:{taken}`");
     assert!(told.contains(&part), "{told}");

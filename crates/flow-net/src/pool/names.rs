@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::retry::Policy;
-    use crate::{Bound, Drain, Health, Metadata, serve};
+    use crate::{Drain, GrpcService, Health, Listener, Metadata, Server};
 
     fn addresses(texts: &[&str]) -> Vec<SocketAddr> {
         texts.iter().map(|text| text.parse().unwrap()).collect()
@@ -182,18 +182,18 @@ mod tests {
 
     #[tokio::test]
     async fn each_machine_behind_a_name_answers() {
-        let first = Bound::listen("127.0.0.1", 0).await.unwrap();
+        let first = Listener::bind("127.0.0.1", 0).await.unwrap();
         let port = first.local_addr().port();
-        let second = Bound::listen("127.0.0.2", port).await.unwrap();
+        let second = Listener::bind("127.0.0.2", port).await.unwrap();
         let addresses = [first.local_addr(), second.local_addr()];
         let mut servers = JoinSet::new();
-        for bound in [first, second] {
+        for listener in [first, second] {
             let (health, service) = Health::new(&[]).await;
             health.say(true).await;
             servers.spawn(async move {
                 let drain = Drain::new(Duration::ZERO);
-                let routes = tonic::service::Routes::new(service);
-                serve(bound, routes, &drain, async {}).await.unwrap();
+                let service = GrpcService::new(tonic::service::Routes::new(service));
+                Server::new(listener, service).serve(&drain, async {}).await;
             });
         }
         let limits = Limits::default();
