@@ -14,7 +14,8 @@ use flow_net::{Client, Drain, Stopped};
 use serde_json::Value;
 
 use crate::process::{Log, LogTo, announce, die_with, start_log};
-use crate::{Executor, LoadContext, Monitoring, ServeError, Settings, Workers, serve};
+use crate::service::{Prepare, prepare, serve_prepared};
+use crate::{Executor, LoadContext, Monitoring, ServeError, Settings, Workers};
 
 /// Exit code of a process that a second signal ended: 128 and SIGINT's number.
 const EXIT_INTERRUPTED: u8 = 130;
@@ -141,7 +142,7 @@ pub fn run_with<E: Executor>(args: ExecutorArgs) -> ExitCode {
     };
     let colours = !environment.contains_key("NO_COLOR");
     start_log(args.log, to, value("FLOW_LOG"), colours);
-    ended(start::<E>(args, environment))
+    ended(start(prepare::<E>, args, environment))
 }
 
 /// The exit code, after the last word where there is one.
@@ -207,7 +208,8 @@ fn ping(port: u16) -> Result<ExitCode, Fault> {
     runtime.block_on(answer).map_err(|_| silent())?
 }
 
-fn start<E: Executor>(
+fn start(
+    prepare: Prepare,
     args: ExecutorArgs,
     environment: BTreeMap<String, String>,
 ) -> Result<ExitCode, Fault> {
@@ -217,7 +219,7 @@ fn start<E: Executor>(
     let drain = Drain::new(args.grace);
     let to_launcher = args.has_launcher();
     let name = args.name.clone();
-    let settings = settings(args, environment)?;
+    let mut settings = settings(args, environment)?;
     // One thread moves the bytes, others run the executor: all requests come over a gateway's few
     // connections, and handing them from thread to thread would cost more than decoding them.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -225,10 +227,14 @@ fn start<E: Executor>(
         .build()
         .map_err(|error| Fault::failed(&error))?;
     let code = runtime.block_on(async {
-        let serving = serve::<E>(settings, &drain, |addresses, facts| {
-            // A launcher that does not listen has gone; the kernel ends this process too.
-            drop(announce(&name, addresses, facts, to_launcher));
-        });
+        let serving = async {
+            let prepared = prepare(&mut settings, &drain)?;
+            let ready = |addresses: &_, facts: &_| {
+                // A launcher that does not listen has gone; the kernel ends this process too.
+                drop(announce(&name, addresses, facts, to_launcher));
+            };
+            serve_prepared(prepared, settings, &drain, Box::new(ready)).await
+        };
         tokio::select! {
             stopped = serving => finish(stopped),
             () = drain.clone().follow_signals() => Ok(ExitCode::from(EXIT_INTERRUPTED)),

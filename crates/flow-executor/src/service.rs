@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use flow_metrics::Metrics;
 use flow_net::{
-    BindError, Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError, Server,
-    Stopped,
+    BindError, Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError,
+    Server, Stopped,
 };
 use flow_proto::jina::jina_data_request_rpc_server::JinaDataRequestRpcServer;
 use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpcServer;
@@ -122,23 +122,79 @@ pub enum ServeError {
 ///
 /// See [`ServeError`].
 pub async fn serve<E: Executor>(
-    settings: Settings,
+    mut settings: Settings,
     drain: &Drain,
     ready: impl FnOnce(&Addresses, &Facts),
 ) -> Result<Stopped, ServeError> {
-    let name = settings.context.name.clone();
+    let prepared = prepare::<E>(&mut settings, drain)?;
+    serve_prepared(prepared, settings, drain, Box::new(ready)).await
+}
+
+/// An executor whose settings are checked and which is not loaded yet. What depends on its type is behind `start`,
+/// so that the server is compiled once and not for each executor.
+pub(crate) struct Prepared {
+    directory: Directory,
+    exit: ExitOn,
+    class: &'static str,
+    start: Box<Start>,
+}
+
+/// Starts the worker threads, which load the executor.
+type Start = dyn FnOnce(LoadContext, Option<Meter>) -> std::io::Result<Worker>;
+
+/// [`prepare`] for one type of executor.
+pub(crate) type Prepare = fn(&mut Settings, &Drain) -> Result<Prepared, ServeError>;
+
+/// Checks the settings of an executor. Takes `with` out of them.
+pub(crate) fn prepare<E: Executor>(
+    settings: &mut Settings,
+    drain: &Drain,
+) -> Result<Prepared, ServeError> {
     let endpoints = E::endpoints();
-    let (directory, exit) = check(&settings, &endpoints, drain)?;
-    let with: E::With = serde_json::from_value(Value::Object(settings.with)).map_err(|source| {
-        ServeError::With {
-            name: name.clone(),
-            source,
-        }
+    let (directory, exit) = check(settings, &endpoints, drain)?;
+    let name = settings.context.name.clone();
+    let with = Value::Object(std::mem::take(&mut settings.with));
+    let with: E::With = serde_json::from_value(with).map_err(|source| ServeError::With {
+        name: name.clone(),
+        source,
     })?;
+    let (workers, ends) = (settings.workers, exit.clone());
+    let start = move |context: LoadContext, meter| {
+        let plan = Plan {
+            name,
+            endpoints: Arc::new(endpoints),
+            workers,
+            exit: ends,
+            meter,
+        };
+        worker::start(plan, move || E::load(with, &context))
+    };
+    Ok(Prepared {
+        directory,
+        exit,
+        class: class::<E>(),
+        start: Box::new(start),
+    })
+}
+
+/// See [`serve`].
+pub(crate) async fn serve_prepared(
+    prepared: Prepared,
+    settings: Settings,
+    drain: &Drain,
+    ready: Box<dyn FnOnce(&Addresses, &Facts) + '_>,
+) -> Result<Stopped, ServeError> {
+    let Prepared {
+        directory,
+        exit,
+        class,
+        start,
+    } = prepared;
+    let name = settings.context.name.clone();
     let listener = Listener::bind(&settings.host, settings.port).await?;
     let mut counting = match &settings.monitoring {
         Some(monitoring) => {
-            Some(Counting::start::<E>(&settings.host, monitoring, &directory).await?)
+            Some(Counting::start(&settings.host, monitoring, (class, &directory)).await?)
         }
         None => None,
     };
@@ -155,15 +211,7 @@ pub async fn serve<E: Executor>(
         ..settings.context
     };
     let meter = counting.as_ref().map(|it| it.meter.clone());
-    let plan = Plan {
-        name: name.clone(),
-        endpoints: Arc::new(endpoints),
-        workers: settings.workers,
-        exit: exit.clone(),
-        meter: meter.clone(),
-    };
-    let worker =
-        worker::start(plan, move || E::load(with, &context)).map_err(ServeError::Thread)?;
+    let worker = start(context, meter.clone()).map_err(ServeError::Thread)?;
     let Worker { admission, loaded } = worker;
     let (health, health_service) = Health::new(SERVICES).await;
     let wire = Wire::new(name.clone(), directory, admission, meter);
@@ -207,15 +255,15 @@ struct Counting {
 }
 
 impl Counting {
-    async fn start<E>(
+    async fn start(
         host: &str,
         monitoring: &Monitoring,
-        directory: &Directory,
+        (class, directory): (&'static str, &Directory),
     ) -> Result<Self, MetricsServerError> {
         let metrics = Metrics::new();
         let whose = Whose {
             runtime: &monitoring.runtime_name,
-            executor: class::<E>(),
+            executor: class,
         };
         Ok(Self {
             meter: Meter::new(&metrics, whose, directory),

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use flow_core::NodeName;
 use flow_metrics::Metrics;
 use flow_net::{
-    Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError, Server, Stopped,
+    Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError, Server,
+    Stopped,
 };
 use flow_spec::Placement;
 use tokio::time::timeout;
@@ -77,9 +78,7 @@ impl Gateway {
         let current = Arc::new(Current::new(placement, lasting)?);
         let listener = Listener::bind(&config.host, config.port).await?;
         let metrics = match metrics {
-            Some((port, metrics)) => {
-                Some(MetricsServer::bind(&config.host, port, metrics).await?)
-            }
+            Some((port, metrics)) => Some(MetricsServer::bind(&config.host, port, metrics).await?),
             None => None,
         };
         Ok(Self {

@@ -82,16 +82,9 @@ mod tests {
     fn waits_double_up_to_a_second() {
         let mut errors = AcceptErrors::default();
         let now = Instant::now();
-        let mut wait = || {
-            errors
-                .failed(&too_many_open_files(), now)
-                .map(|it| it.wait)
-        };
+        let mut wait = || errors.failed(&too_many_open_files(), now).map(|it| it.wait);
         let waits: Vec<_> = (0..9).filter_map(|_| wait()).collect();
-        assert_eq!(
-            waits,
-            [10, 20, 40, 80, 160, 320, 640, 1000, 1000].map(ms)
-        );
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000].map(ms));
     }
 
     #[test]

@@ -43,11 +43,7 @@ impl MetricsServer {
     /// # Errors
     ///
     /// If the host has no address on this machine, or the port is taken.
-    pub async fn bind(
-        host: &str,
-        port: u16,
-        metrics: Metrics,
-    ) -> Result<Self, MetricsServerError> {
+    pub async fn bind(host: &str, port: u16, metrics: Metrics) -> Result<Self, MetricsServerError> {
         let listener = Listener::bind(host, port).await;
         Ok(Self {
             listener: listener.map_err(MetricsServerError)?,
