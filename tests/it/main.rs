@@ -25,6 +25,7 @@ mod joins;
 mod large_messages;
 mod model_hub;
 mod monitoring;
+mod parameters;
 mod processes;
 mod readme;
 mod registry;

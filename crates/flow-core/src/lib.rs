@@ -5,6 +5,7 @@
 //! clock but the one a [`Deadline`] is compared with.
 
 mod deadline;
+pub mod discovery;
 mod document;
 mod failure;
 mod name;

@@ -3,6 +3,8 @@
 //! Nearly every request of a stock client carries the same ones, an empty place for results. They are
 //! recognised by their bytes, so nobody decodes them.
 
+mod accepted;
+
 use bytes::Bytes;
 use prost::Message;
 use prost_types::Struct;
@@ -10,6 +12,8 @@ use prost_types::value::Kind;
 use serde_json::{Map, Value};
 
 use crate::document::{BadDocument, from_struct, to_struct};
+
+pub use accepted::{Accepted, Accepts, UnknownParameter, check};
 
 /// Where executors put what they return besides documents; not a parameter.
 pub const RESULTS: &str = "__results__";

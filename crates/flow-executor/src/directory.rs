@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use flow_core::Endpoint;
+use flow_core::parameters::{Accepted, Accepts};
 
 use crate::Endpoints;
 use crate::batch::{Batching, Metric, Rule};
-use crate::endpoints::Method;
+use crate::endpoints::{Binding, Method};
 use crate::rules::Written;
 
 /// A method's place among an executor's methods.
@@ -39,6 +40,8 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Directory {
     methods: BTreeMap<String, Found>,
+    /// By [`MethodIdx`]: the parameters that a method accepts; none: it does not say.
+    accepted: Vec<Option<Accepted>>,
 }
 
 /// What the flow file says about an executor's endpoints.
@@ -50,7 +53,8 @@ pub(crate) struct Overrides<'a> {
     pub(crate) batching: BTreeMap<String, Written>,
 }
 
-/// The flow file binds endpoints to methods that are not there, or wants of them what they cannot do.
+/// The flow file binds endpoints to methods that are not there, or wants of them what they cannot do; or
+/// the executor's own code names an endpoint that it does not bind.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadBinding {
     #[error("endpoint `{0}` must start with `/`")]
@@ -63,6 +67,8 @@ pub(crate) enum BadBinding {
     },
     #[error("`uses_dynamic_batching` names `{place}`, but there are only: {known}")]
     Batching { place: String, known: String },
+    #[error("the executor's code says which parameters `{0}` accepts, but binds no method to it")]
+    Accepts(String),
     #[error("the batching of `{endpoint}` counts the executor's own weights, but it has none")]
     NoWeights { endpoint: String },
 }
@@ -92,7 +98,10 @@ impl Directory {
             let found = *found.ok_or_else(|| unknown(endpoint, method, &named))?;
             methods.insert(checked(endpoint)?, found);
         }
-        let mut it = Self { methods };
+        let mut it = Self {
+            methods,
+            accepted: accepted(endpoints)?,
+        };
         it.set_rules(&overrides.batching)?;
         it.check_weights(endpoints.weigher.is_some())?;
         for (place, found) in it.methods.values_mut().enumerate() {
@@ -138,17 +147,37 @@ impl Directory {
         own.or_else(|| self.methods.get(Endpoint::DEFAULT)).copied()
     }
 
-    /// Every endpoint that has a method, and the kind of its method.
-    pub(crate) fn endpoints(&self) -> impl Iterator<Item = (&str, Kind)> {
+    /// Every endpoint that has a method, and the method.
+    pub(crate) fn endpoints(&self) -> impl Iterator<Item = (&str, Found)> {
         self.methods
             .iter()
-            .map(|(endpoint, found)| (endpoint.as_str(), found.kind))
+            .map(|(endpoint, found)| (endpoint.as_str(), *found))
+    }
+
+    /// The parameters that a method accepts.
+    pub(crate) fn accepts(&self, method: MethodIdx) -> Accepts<'_> {
+        match self.accepted.get(method.0) {
+            Some(Some(accepted)) => Accepts::Only(accepted),
+            _ => Accepts::Anything,
+        }
     }
 
     fn unknown_place(&self, place: &str) -> BadBinding {
         BadBinding::Batching {
             place: place.to_owned(),
             known: names(&self.methods),
+        }
+    }
+}
+
+/// What each method accepts.
+fn accepted<E>(endpoints: &Endpoints<E>) -> Result<Vec<Option<Accepted>>, BadBinding> {
+    let is_bound = |name: &String| endpoints.bound.iter().any(|it| it.endpoint == *name);
+    match endpoints.accepted.keys().find(|name| !is_bound(name)) {
+        Some(name) => Err(BadBinding::Accepts(name.clone())),
+        None => {
+            let of_method = |it: &Binding<E>| endpoints.accepted.get(&it.endpoint).cloned();
+            Ok(endpoints.bound.iter().map(of_method).collect())
         }
     }
 }

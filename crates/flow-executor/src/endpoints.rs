@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use flow_core::parameters::Accepted;
 use flow_core::{Document, DocumentArray, Endpoint};
 
 use crate::{Batching, CallError, DocsMatrix, Parameters};
@@ -14,6 +15,8 @@ pub struct Endpoints<E> {
     pub(crate) bound: Vec<Binding<E>>,
     /// Endpoint → how requests to it share calls.
     pub(crate) batching: BTreeMap<String, Batching>,
+    /// Endpoint → the parameters that its method accepts, where that is said.
+    pub(crate) accepted: BTreeMap<String, Accepted>,
     pub(crate) weigher: Option<Weigher<E>>,
 }
 
@@ -131,6 +134,7 @@ impl<E> Default for Endpoints<E> {
         Self {
             bound: Vec::new(),
             batching: BTreeMap::new(),
+            accepted: BTreeMap::new(),
             weigher: None,
         }
     }
@@ -233,6 +237,37 @@ impl<E: 'static> Endpoints<E> {
     #[must_use]
     pub fn batching(mut self, endpoint: &str, batching: Batching) -> Self {
         self.batching.insert(endpoint.to_owned(), batching);
+        self
+    }
+
+    /// Says which parameters the method of `endpoint` reads, so that a misspelt one is refused.
+    ///
+    /// ```
+    /// # use flow_executor::{CallError, Document, Endpoints, Parameters};
+    /// # struct Index;
+    /// # impl Index {
+    /// #     fn search(&mut self, _: &mut [Document], _: &Parameters) -> Result<(), CallError> { Ok(()) }
+    /// # }
+    /// # let endpoints: Endpoints<Index> =
+    /// Endpoints::new()
+    ///     .on_batch("/search", Index::search)
+    ///     .accepts("/search", ["top_k", "filter"])
+    /// # ;
+    /// ```
+    ///
+    /// A request's parameters go to all executors of a flow, so an executor ignores those that it does not
+    /// know. The gateway refuses a parameter that none of the executors accepts, if all executors that the
+    /// request reaches say what they accept; and one that is for a single executor (`index__top_k`, or
+    /// `index: {top_k: 5}`) and is not accepted there. An executor that a client calls without a gateway
+    /// does the same. The request fails with [`CallError::bad_request`]'s code, and the error names the
+    /// closest parameter.
+    ///
+    /// Without this the method may read any parameter, and none is refused. Empty `names` say that it reads
+    /// none. Endpoints that the flow file binds to the method (`uses_requests`) accept the same.
+    #[must_use]
+    pub fn accepts<'n>(mut self, endpoint: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let accepted = names.into_iter().collect();
+        self.accepted.insert(endpoint.to_owned(), accepted);
         self
     }
 

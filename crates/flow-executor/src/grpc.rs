@@ -25,6 +25,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::accepts::{ParameterCheck, Sent};
 use crate::admission::{Admission, Ask};
 use crate::batch::Lane;
 use crate::directory::{Directory, Found, Kind};
@@ -48,6 +49,7 @@ struct Shared {
     name: String,
     directory: Directory,
     admission: Admission,
+    parameters: ParameterCheck,
     meter: Option<Meter>,
 }
 
@@ -64,6 +66,7 @@ impl Wire {
             name,
             directory,
             admission,
+            parameters: ParameterCheck::default(),
             meter,
         }))
     }
@@ -123,7 +126,7 @@ impl Wire {
         let ask = Ask {
             found,
             lane: lane?,
-            parameters: Parameters::for_executor(request.parameters.as_ref(), &self.0.name)?,
+            parameters: self.parameters(found, Sent::from(&*request))?,
             documents,
             parts,
         };
@@ -139,6 +142,16 @@ impl Wire {
             Endpoint::DRY_RUN => None,
             endpoint => self.0.directory.find(endpoint),
         }
+    }
+
+    /// The executor's own view of a request's parameters.
+    fn parameters(&self, found: Found, sent: Sent<'_>) -> Result<Parameters, Failure> {
+        let Shared {
+            name, directory, ..
+        } = &*self.0;
+        let accepts = directory.accepts(found.method);
+        self.0.parameters.check(sent, name, accepts)?;
+        Ok(Parameters::for_executor(sent.parameters, name)?)
     }
 
     fn write(&self, request: &mut Envelope, done: Done) -> Result<(), Failure> {
@@ -171,12 +184,13 @@ impl Wire {
                 format!("no method streams `{endpoint}`"),
             )
         })?;
+        let parameters = self.parameters(found, Sent::from(&request))?;
         let raw = request.document.unwrap_or_default();
         let flavour = Flavour::of(&raw).unwrap_or_default();
         let ask = Ask {
             found,
             lane: lane?,
-            parameters: Parameters::for_executor(request.parameters.as_ref(), &self.0.name)?,
+            parameters,
             documents: vec![Document::decode(flavour, raw)?],
             parts: Vec::new(),
         };

@@ -53,6 +53,7 @@
 
 #![warn(missing_docs)]
 
+mod accepts;
 mod admission;
 mod batch;
 mod calls;

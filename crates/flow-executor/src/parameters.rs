@@ -7,6 +7,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// The parameters of a call, those for this executor alone already put in place.
+///
+/// In a flow they may hold parameters of other executors too. [`Endpoints::accepts`](crate::Endpoints::accepts)
+/// says which ones a method reads, so that a misspelt one is refused.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parameters(Map<String, Value>);
 

@@ -4,23 +4,24 @@
 //! start without them. Our executors take any document and keep what they do not know, so one schema
 //! that names the common fields stands for all.
 
-use flow_core::{Endpoint, to_struct};
+use flow_core::parameters::Accepts;
+use flow_core::{Endpoint, discovery, to_struct};
 use flow_proto::jina::EndpointsProto;
 use serde_json::{Map, Value, json};
 
 use crate::directory::{Directory, Kind};
 
 pub(crate) fn endpoints(directory: &Directory) -> EndpointsProto {
-    let mut endpoints: Vec<String> = directory
-        .endpoints()
-        .map(|(endpoint, _)| endpoint.to_owned())
-        .collect();
+    let mut endpoints = Vec::new();
+    let mut schemas = Map::new();
+    for (endpoint, found) in directory.endpoints() {
+        let described = schema(found.kind, directory.accepts(found.method));
+        endpoints.push(endpoint.to_owned());
+        schemas.insert(endpoint.to_owned(), described);
+    }
+    let dry_run = schema(Kind::Whole, Accepts::Anything);
     endpoints.push(Endpoint::DRY_RUN.to_owned());
-    let schemas: Map<String, Value> = directory
-        .endpoints()
-        .chain([(Endpoint::DRY_RUN, Kind::Whole)])
-        .map(|(endpoint, kind)| (endpoint.to_owned(), schema(kind)))
-        .collect();
+    schemas.insert(Endpoint::DRY_RUN.to_owned(), dry_run);
     EndpointsProto {
         endpoints,
         write_endpoints: Vec::new(),
@@ -28,15 +29,24 @@ pub(crate) fn endpoints(directory: &Directory) -> EndpointsProto {
     }
 }
 
-fn schema(kind: Kind) -> Value {
-    let document = json!({ "name": "FlowDoc", "model": document() });
+fn schema(kind: Kind, accepts: Accepts<'_>) -> Value {
+    let document = json!({ "name": discovery::ANY_DOCUMENT, "model": document() });
     json!({
         "input": document,
         "output": document,
         "is_generator": kind == Kind::Stream,
         "is_singleton_doc": kind == Kind::Stream,
-        "parameters": { "name": null, "model": null },
+        "parameters": parameters(accepts),
     })
+}
+
+/// Stock gateways read `name` and `model`, a class of parameters with their types; `accepts` is ours.
+fn parameters(accepts: Accepts<'_>) -> Value {
+    let mut parameters = json!({ "name": null, "model": null });
+    if let Accepts::Only(accepted) = accepts {
+        parameters[discovery::ACCEPTS] = accepted.names().collect();
+    }
+    parameters
 }
 
 /// The fields that most documents have, none of them required: a stock gateway checks even the empty
@@ -49,7 +59,7 @@ fn document() -> Value {
         "tensor/array shape": "not specified",
     });
     json!({
-        "title": "FlowDoc",
+        "title": discovery::ANY_DOCUMENT,
         "type": "object",
         "properties": {
             "id": optional("Id", &json!({ "type": "string" })),

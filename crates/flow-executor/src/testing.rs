@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flow_core::{DocumentArray, Failure};
+use flow_core::{DocumentArray, Failure, to_struct};
 use serde_json::{Map, Value};
 
+use crate::accepts;
 use crate::admission::{Admission, Ask};
 use crate::batch::Lane;
 use crate::directory::{Directory, Overrides};
@@ -14,6 +15,9 @@ use crate::reply::Done;
 use crate::rules::Written;
 use crate::worker::{self, Plan, Worker};
 use crate::{DocsMatrix, Executor, Facts, LoadContext, LoadError, Parameters, Workers};
+
+/// The name of the executor under test.
+const NAME: &str = "executor";
 
 /// A loaded executor and the threads it runs on.
 #[allow(
@@ -75,13 +79,13 @@ pub fn load_as<E: Executor>(setup: Setup) -> Result<Loaded, LoadError> {
     let directory = Directory::new(&endpoints, &overrides)?;
     let with: E::With = serde_json::from_value(Value::Object(setup.with))?;
     let context = LoadContext {
-        name: "executor".to_owned(),
+        name: NAME.to_owned(),
         workspace: setup.workspace,
         environment: std::env::vars().collect(),
         ..LoadContext::default()
     };
     let plan = Plan {
-        name: "executor".to_owned(),
+        name: NAME.to_owned(),
         endpoints: Arc::new(endpoints),
         workers: setup.workers,
         exit: ExitOn::default(),
@@ -114,11 +118,11 @@ impl Loaded {
         self.call_with(endpoint, docs, Map::new())
     }
 
-    /// The same with parameters.
+    /// The same with parameters, as a client sends them that calls the executor without a gateway.
     ///
     /// # Errors
     ///
-    /// What the executor failed with.
+    /// What the executor failed with, or a parameter that it does not accept.
     pub fn call_with(
         &self,
         endpoint: &str,
@@ -172,6 +176,8 @@ impl Loaded {
                 results: None,
             });
         };
+        let of_method = self.directory.accepts(found.method);
+        accepts::check(&to_struct(&parameters), NAME, (of_method, endpoint))?;
         let call = self.admission.call(Ask {
             found,
             lane: Lane::Interactive,

@@ -100,7 +100,7 @@ async fn keep_learning(plan: &NodePlan, node: &Node) {
         let generation = node.generation();
         let wait = match ask(plan, node, soon()).await {
             Ok(offered) => {
-                node.offered.learn(offered.endpoints, generation);
+                node.offered.learn(&offered, generation);
                 LEARN_AGAIN
             }
             // Not there yet, or it does not tell: then nothing is taken for granted.
@@ -134,6 +134,7 @@ async fn keep_looking_up(pool: &Pool) {
     }
 }
 
-fn soon() -> Deadline {
+/// When a look at a node has to be over.
+pub(crate) fn soon() -> Deadline {
     Deadline::after(Instant::now(), Some(LOOK_MAX))
 }

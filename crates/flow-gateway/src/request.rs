@@ -10,6 +10,7 @@ use flow_proto::jina::HeaderProto;
 use flow_spec::Source;
 use tokio::sync::oneshot;
 
+use crate::accepts;
 use crate::call::Call;
 use crate::core::Core;
 use crate::parts::Parts;
@@ -45,6 +46,13 @@ async fn walk(core: &Arc<Core>, request: Envelope, terms: Terms) -> Finished {
         (Some(status), _) => Finished::of(reply, End::Refused(Box::new(status), None)),
         (None, Err(failure)) => Finished::of(reply, End::Failed(failure)),
         (None, Ok(target)) => {
+            if let Some(parameters) = accepts::to_check(&reply) {
+                // Apart, so that requests without parameters do not keep room for this.
+                let check = Box::pin(accepts::check(core, &parameters, &reply, &target));
+                if let Err(failure) = check.await {
+                    return Finished::of(reply, End::Failed(failure));
+                }
+            }
             let call = Call {
                 terms,
                 started,

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use flow_core::{AccessPaths, Chain, Document, Tensor};
 use flow_executor::{
-    BadParameter, CallError, Endpoints, Executor, Facts, LoadContext, LoadError, Parameters,
+    BadParameter, CallError, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
+    Parameters,
 };
 
 use crate::config::With;
@@ -17,6 +18,15 @@ use crate::source::{self, Environment, LogProgress};
 /// Names the best instructions that may be used, where the options do not: for tests, and for finding out
 /// what another machine would do.
 const BACK_END_VARIABLE: &str = "FLOW_CPU_BACKEND";
+
+/// The parameters that say which documents are encoded; the first one that is sent wins.
+const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
+
+/// The parameter that says how many texts the model gets at once.
+const BATCH_SIZE: &str = "batch_size";
+
+/// All parameters that it reads.
+const PARAMETERS: [&str; 3] = [ACCESS_PATHS[0], ACCESS_PATHS[1], BATCH_SIZE];
 
 /// Sets the embedding of each document that has a text.
 #[derive(Debug)]
@@ -72,6 +82,8 @@ impl Executor for SentenceEncoder {
         Endpoints::new()
             .on_batch("/encode", Self::encode)
             .default_batch(Self::encode)
+            .accepts("/encode", PARAMETERS)
+            .accepts(Endpoint::DEFAULT, PARAMETERS)
     }
 
     fn facts(&self) -> Facts {
@@ -82,7 +94,7 @@ impl Executor for SentenceEncoder {
 impl SentenceEncoder {
     fn encode(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
         let paths = access_paths(parameters)?.unwrap_or_else(|| self.access_paths.clone());
-        let batch_size: Option<NonZeroUsize> = parameters.get("batch_size").map_err(bad_request)?;
+        let batch_size: Option<NonZeroUsize> = parameters.get(BATCH_SIZE).map_err(bad_request)?;
 
         let (mut texts, mut without_text) = (Vec::new(), 0);
         paths.visit(docs, &mut |doc| match doc.has_text() {
@@ -128,7 +140,7 @@ fn failed(error: &EncodeError) -> CallError {
 }
 
 fn access_paths(parameters: &Parameters) -> Result<Option<AccessPaths>, CallError> {
-    for name in ["access_paths", "traversal_paths"] {
+    for name in ACCESS_PATHS {
         if let Some(paths) = parameters.get(name).map_err(bad_request)? {
             return Ok(Some(paths));
         }

@@ -27,6 +27,12 @@ use top::Hit;
 /// What the score of a match is called.
 const SCORE: &str = "cosine";
 
+/// The parameters that say how many matches a query gets; the first one that is sent wins.
+const LIMIT: [&str; 2] = ["top_k", "limit"];
+
+/// The parameter that names documents to delete.
+const IDS: &str = "ids";
+
 /// Indexes documents and finds them; see its `README.md`.
 #[derive(Debug)]
 pub struct VectorIndex {
@@ -87,6 +93,10 @@ impl Executor for VectorIndex {
             .on_batch("/search", Self::search)
             .on_batch("/delete", Self::delete)
             .on("/status", Self::status)
+            .accepts("/index", [])
+            .accepts("/search", LIMIT)
+            .accepts("/delete", [IDS])
+            .accepts("/status", [])
     }
 
     fn facts(&self) -> Facts {
@@ -140,7 +150,7 @@ impl VectorIndex {
 
     /// Takes documents out, with all their parts: those of the request, and the parameter `ids`.
     fn delete(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
-        let ids: Option<Vec<String>> = parameters.get("ids").map_err(|error| bad(&error))?;
+        let ids: Option<Vec<String>> = parameters.get(IDS).map_err(|error| bad(&error))?;
         let mut ids = ids.unwrap_or_default();
         ids.extend(docs.iter().map(Document::id));
         let gone = ids.iter().flat_map(|id| self.index.of_document(id));
@@ -209,7 +219,7 @@ impl VectorIndex {
     }
 
     fn limit(&self, parameters: &Parameters) -> Result<usize, CallError> {
-        for name in ["top_k", "limit"] {
+        for name in LIMIT {
             if let Some(limit) = parameters.get(name).map_err(|error| bad(&error))? {
                 return Ok(limit);
             }

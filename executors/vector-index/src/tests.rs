@@ -115,6 +115,21 @@ fn a_request_says_how_many_matches_it_wants() {
     }
 }
 
+#[test]
+fn a_misspelt_parameter_is_refused() {
+    let index = load(None, &json!({})).unwrap();
+    for (endpoint, name, hint) in [
+        ("/search", "topk", "did you mean `top_k`?"),
+        ("/delete", "id", "did you mean `ids`?"),
+        ("/status", "verbose", "it accepts none"),
+    ] {
+        let parameters = json!({name: 4}).as_object().unwrap().clone();
+        let said = index.call_with(endpoint, DocumentArray::new(), parameters);
+        let expected = format!("`{endpoint}` accepts no parameter `{name}`; {hint}");
+        check_refused(said, &expected);
+    }
+}
+
 #[track_caller]
 fn check_refused(outcome: Result<DocumentArray, Failure>, part: &str) {
     let failure = outcome.unwrap_err();

@@ -122,3 +122,31 @@ fn an_endpoint_of_the_default_method_may_have_a_rule_of_its_own() {
 fn joins_are_never_batched() {
     check_rule(&json!({"join": {}}), "/join", None);
 }
+
+#[test]
+fn endpoints_accept_what_their_method_accepts() {
+    let own = endpoints().accepts("/index", ["ids"]);
+    let requests = [("/put".to_owned(), "index".to_owned())].into();
+    let overrides = Overrides {
+        requests: Some(&requests),
+        ..Overrides::default()
+    };
+    let directory = Directory::new(&own, &overrides).unwrap();
+    let accepts = |endpoint: &str| directory.accepts(directory.find(endpoint).unwrap().method);
+    for endpoint in ["/index", "/put"] {
+        assert!(matches!(accepts(endpoint), Accepts::Only(it) if it.contains("ids")));
+    }
+    assert!(matches!(accepts("/encode"), Accepts::Anything));
+}
+
+#[test]
+fn an_executor_that_accepts_parameters_at_an_endpoint_it_does_not_bind_is_wrong() {
+    let error = Directory::new(
+        &endpoints().accepts("/search", ["top_k"]),
+        &Overrides::default(),
+    );
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "the executor's code says which parameters `/search` accepts, but binds no method to it"
+    );
+}

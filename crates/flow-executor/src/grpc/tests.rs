@@ -31,6 +31,7 @@ impl Executor for Diary {
             .on("/meet", Self::meet)
             .on("/note", Self::note)
             .on_matrix("/join", Self::join)
+            .accepts("/note", ["colour"])
     }
 }
 
@@ -193,4 +194,43 @@ async fn a_priority_that_there_is_not_is_told() {
         "executor `diary`: `priority` is `interactive` or `bulk`, not `urgent`"
     );
     assert_eq!(status.exception.unwrap().name, "BadRequest");
+}
+
+/// A request with a parameter: what is wrong with its reply, and whether the method was called.
+async fn with_parameter(name: &str, request: Envelope) -> (String, bool) {
+    let parameters = Map::from_iter([(name.to_owned(), "red".into())]);
+    let request = Envelope {
+        parameters: Some(parameters::from_json(&parameters)),
+        ..request
+    };
+    let served = serve().await;
+    let reply = served.wire.process_single_data(Request::new(request)).await;
+    let status = reply.unwrap().into_inner().header.unwrap().status;
+    let called = !served.calls.lock().unwrap().is_empty();
+    (status.unwrap_or_default().description, called)
+}
+
+#[tokio::test]
+async fn a_client_without_a_gateway_is_told_of_a_parameter_that_is_not_accepted() {
+    let direct = |endpoint| Envelope {
+        routes: Vec::new(),
+        ..envelope(endpoint, &["a"], "")
+    };
+    let said = "executor `diary`: `/note` accepts no parameter `color`; did you mean `colour`?";
+    assert_eq!(
+        with_parameter("color", direct("/note")).await,
+        (said.to_owned(), false)
+    );
+    for name in ["colour", "diary__colour", "other__color"] {
+        let fine = (String::new(), true);
+        assert_eq!(with_parameter(name, direct("/note")).await, fine, "{name}");
+    }
+    // It does not say what `/join` accepts.
+    assert_eq!(with_parameter("color", direct("/join")).await.0, "");
+}
+
+#[tokio::test]
+async fn a_parameter_that_comes_through_a_gateway_may_be_for_another_executor() {
+    let said = with_parameter("color", envelope("/note", &["a"], "left")).await;
+    assert_eq!(said, (String::new(), true));
 }

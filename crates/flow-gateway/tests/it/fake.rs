@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use flow_core::{Document, DocumentArray};
+use flow_core::{Document, DocumentArray, to_struct};
 use flow_proto::Envelope;
 use flow_proto::jina::jina_data_request_rpc_server::{
     JinaDataRequestRpc, JinaDataRequestRpcServer,
@@ -46,7 +46,8 @@ pub(crate) struct Fake {
 #[derive(Clone)]
 struct Wire {
     behaviour: Behaviour,
-    endpoints: Vec<String>,
+    /// What it says of itself.
+    said: EndpointsProto,
     asked: Arc<Mutex<Vec<Asked>>>,
     count: watch::Sender<usize>,
 }
@@ -63,13 +64,35 @@ impl Fake {
 
     /// The same for these endpoints alone.
     pub(crate) async fn offering(endpoints: &[&str], behaviour: Behaviour) -> Self {
+        let said = EndpointsProto {
+            endpoints: endpoints.iter().map(|&it| it.to_owned()).collect(),
+            ..EndpointsProto::default()
+        };
+        Self::saying(said, behaviour).await
+    }
+
+    /// Gives documents back as they are, and says which parameters each of its endpoints accepts.
+    pub(crate) async fn accepting(endpoints: &[(&str, &[&str])]) -> Self {
+        let schema = |(endpoint, names): &(&str, &[&str])| {
+            let schema = json!({ "parameters": { "accepts": names } });
+            ((*endpoint).to_owned(), schema)
+        };
+        let said = EndpointsProto {
+            endpoints: endpoints.iter().map(|(it, _)| (*it).to_owned()).collect(),
+            schemas: Some(to_struct(&endpoints.iter().map(schema).collect())),
+            ..EndpointsProto::default()
+        };
+        Self::saying(said, Arc::new(|asked| Box::pin(async { Ok(first(asked)) }))).await
+    }
+
+    async fn saying(said: EndpointsProto, behaviour: Behaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
         let (count, counted) = watch::channel(0);
         let wire = Wire {
             behaviour,
-            endpoints: endpoints.iter().map(|&it| it.to_owned()).collect(),
+            said,
             asked: asked.clone(),
             count,
         };
@@ -203,9 +226,6 @@ impl JinaDataRequestRpc for Wire {
 #[tonic::async_trait]
 impl JinaDiscoverEndpointsRpc for Wire {
     async fn endpoint_discovery(&self, _: Request<()>) -> Result<Response<EndpointsProto>, Status> {
-        Ok(Response::new(EndpointsProto {
-            endpoints: self.endpoints.clone(),
-            ..EndpointsProto::default()
-        }))
+        Ok(Response::new(self.said.clone()))
     }
 }

@@ -5,6 +5,7 @@
     reason = "a test that cannot go on fails, in its helpers too"
 )]
 
+mod accepts;
 mod fake;
 mod house;
 mod monitoring;

@@ -97,6 +97,19 @@ fn a_parameter_that_makes_no_sense_is_the_callers_fault() {
 }
 
 #[test]
+fn a_misspelt_parameter_is_refused_at_every_endpoint() {
+    let encoder = loaded(&MadeUp::bert(), json!({}));
+    for endpoint in ["/encode", "/index"] {
+        let parameters = Map::from_iter([("batchsize".to_owned(), json!(1))]);
+        let docs = DocumentArray::from_iter([Document::from_text("a")]);
+        let failure = encoder.call_with(endpoint, docs, parameters).unwrap_err();
+        let said =
+            format!("`{endpoint}` accepts no parameter `batchsize`; did you mean `batch_size`?");
+        assert_eq!(failure.message(), said);
+    }
+}
+
+#[test]
 fn dimensions_cut_the_vector_and_normalise_what_is_left() {
     let made = MadeUp::bert();
     let whole = vector(

@@ -1,0 +1,152 @@
+//! What executors say of themselves when they are asked for their endpoints.
+//!
+//! Besides names, the reply holds a description of each endpoint: the class of its documents, and its
+//! parameters. Stock executors name a class of their own there; ours take any document, and add the names
+//! of their parameters. This module knows where these things stand in the reply.
+
+use flow_proto::jina::EndpointsProto;
+use prost_types::Struct;
+use prost_types::value::Kind;
+
+use crate::parameters::Accepted;
+use crate::{Endpoint, Flavour};
+
+/// The class that our executors name: documents of any kind, in either of DocArray's formats.
+pub const ANY_DOCUMENT: &str = "FlowDoc";
+
+/// The class that stock executors with DocArray up to 0.21 name.
+const V1_DOCUMENT: &str = "PydanticDocument";
+
+/// Where our executors list the parameters of an endpoint, within its `parameters`.
+pub const ACCEPTS: &str = "accepts";
+
+/// The parameters that an endpoint accepts; none: the executor does not say.
+///
+/// Stock executors say so where a method's parameters have a class, whose JSON schema they send.
+#[must_use]
+pub fn accepted(said: &EndpointsProto, endpoint: &str) -> Option<Accepted> {
+    let parameters = map(description(said, endpoint)?, "parameters")?;
+    if let Some(Kind::ListValue(names)) = kind(parameters, ACCEPTS) {
+        let names = names.values.iter().filter_map(|name| match &name.kind {
+            Some(Kind::StringValue(name)) => Some(name.as_str()),
+            _ => None,
+        });
+        return Some(names.collect());
+    }
+    let class = map(parameters, "model")?;
+    match kind(class, "additionalProperties") {
+        None | Some(Kind::BoolValue(false)) => {
+            Some(map(class, "properties")?.fields.keys().cloned().collect())
+        }
+        Some(_) => None,
+    }
+}
+
+/// Which of DocArray's formats the endpoints' documents have to be sent in; none: in either, or nobody says.
+#[must_use]
+pub fn flavour(said: &EndpointsProto) -> Option<Flavour> {
+    let endpoints = said.endpoints.iter();
+    let classes = endpoints.filter_map(|endpoint| class(said, endpoint));
+    let mut flavours = classes.filter_map(|class| match class {
+        ANY_DOCUMENT => None,
+        V1_DOCUMENT => Some(Flavour::V1),
+        _ => Some(Flavour::V2),
+    });
+    flavours.next()
+}
+
+/// The class of documents that an endpoint takes.
+fn class<'s>(said: &'s EndpointsProto, endpoint: &str) -> Option<&'s str> {
+    match kind(map(description(said, endpoint)?, "input")?, "name") {
+        Some(Kind::StringValue(name)) => Some(name),
+        _ => None,
+    }
+}
+
+/// Whether an endpoint's documents may be of any kind.
+#[must_use]
+pub fn takes_any_document(said: &EndpointsProto, endpoint: &str) -> bool {
+    class(said, endpoint) == Some(ANY_DOCUMENT)
+}
+
+/// Whether some executor offers this endpoint by its name.
+#[must_use]
+pub fn offers(said: &EndpointsProto, endpoint: &str) -> bool {
+    said.endpoints.iter().any(|it| it == endpoint)
+}
+
+/// Whether some executor answers endpoints that it does not name.
+#[must_use]
+pub fn has_default(said: &EndpointsProto) -> bool {
+    offers(said, Endpoint::DEFAULT)
+}
+
+fn description<'s>(said: &'s EndpointsProto, endpoint: &str) -> Option<&'s Struct> {
+    map(said.schemas.as_ref()?, endpoint)
+}
+
+fn map<'s>(within: &'s Struct, name: &str) -> Option<&'s Struct> {
+    match kind(within, name) {
+        Some(Kind::StructValue(map)) => Some(map),
+        _ => None,
+    }
+}
+
+fn kind<'s>(within: &'s Struct, name: &str) -> Option<&'s Kind> {
+    within.fields.get(name)?.kind.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::to_struct;
+
+    fn said(endpoint: &str, description: &Value) -> EndpointsProto {
+        let schemas = json!({ endpoint: description });
+        EndpointsProto {
+            endpoints: vec![endpoint.to_owned()],
+            schemas: Some(to_struct(schemas.as_object().unwrap())),
+            ..EndpointsProto::default()
+        }
+    }
+
+    #[track_caller]
+    fn check_accepted(parameters: &Value, expected: Option<&[&str]>) {
+        let said = said("/search", &json!({ "parameters": parameters }));
+        let expected = expected.map(|names| names.iter().copied().collect());
+        assert_eq!(accepted(&said, "/search"), expected, "{parameters}");
+    }
+
+    #[test]
+    fn our_executors_list_the_parameters_that_they_accept() {
+        let listed = json!({"name": null, "model": null, "accepts": ["top_k", "limit"]});
+        check_accepted(&listed, Some(&["limit", "top_k"]));
+        check_accepted(&json!({"accepts": []}), Some(&[]));
+        check_accepted(&json!({"name": null, "model": null}), None);
+        assert_eq!(accepted(&EndpointsProto::default(), "/search"), None);
+    }
+
+    #[test]
+    fn a_class_of_parameters_accepts_its_fields_unless_it_is_open() {
+        let class = |more: &Value| json!({"name": "P", "model": {"properties": {"top_k": {}}, "additionalProperties": more}});
+        let closed = json!({"name": "P", "model": {"properties": {"top_k": {}}}});
+        check_accepted(&closed, Some(&["top_k"]));
+        check_accepted(&class(&json!(false)), Some(&["top_k"]));
+        check_accepted(&class(&json!(true)), None);
+    }
+
+    #[test]
+    fn the_class_of_documents_tells_their_format() {
+        let check = |class: &str, expected| {
+            let said = said("/encode", &json!({"input": {"name": class}}));
+            assert_eq!(flavour(&said), expected, "{class}");
+        };
+        check("FlowDoc", None);
+        check("PydanticDocument", Some(Flavour::V1));
+        check("MyDoc", Some(Flavour::V2));
+        check("LegacyDocumentJina", Some(Flavour::V2));
+        assert_eq!(flavour(&EndpointsProto::default()), None);
+    }
+}
