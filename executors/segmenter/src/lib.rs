@@ -15,6 +15,9 @@ use cut::{Cut, Piece};
 
 pub use cut::{BadCut, By};
 
+/// What a request may say in place of the options of the same names.
+const PARAMETERS: [&str; 3] = ["by", "max_words", "overlap"];
+
 /// Gives each document with a text its parts as chunks; see its `README.md`.
 #[derive(Debug, Clone)]
 pub struct Segmenter {
@@ -24,7 +27,7 @@ pub struct Segmenter {
 }
 
 /// The options of the segmenter.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct With {
     /// What chunks are made of; sentences if not given.
@@ -39,6 +42,19 @@ pub struct With {
     pub access_paths: AccessPaths,
     /// Chunks get their document's tags.
     pub copy_tags: bool,
+}
+
+impl Default for With {
+    fn default() -> Self {
+        Self {
+            by: By::default(),
+            max_words: None,
+            overlap: 0,
+            access_paths: AccessPaths::default(),
+            // A search finds chunks, and its user wants to know what was noted of their document.
+            copy_tags: true,
+        }
+    }
 }
 
 impl Executor for Segmenter {
@@ -57,6 +73,8 @@ impl Executor for Segmenter {
         Endpoints::new()
             .on_batch("/segment", Self::segment)
             .on_batch("/index", Self::segment)
+            .accepts("/segment", PARAMETERS)
+            .accepts("/index", PARAMETERS)
     }
 
     fn fork(&self) -> Option<flow_executor::Fork<Self>> {
@@ -115,7 +133,11 @@ impl Segmenter {
             chunk.set_granularity(doc.granularity() + 1);
         }
         if self.copy_tags {
-            chunk.set_tags(&doc.tags());
+            let tags = doc.tags();
+            // A document of the second flavour without tags may be of a class that has no such field.
+            if !tags.is_empty() {
+                chunk.set_tags(&tags);
+            }
         }
         chunk
     }

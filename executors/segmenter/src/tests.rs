@@ -42,12 +42,14 @@ fn cutting_again_gives_the_same_chunks_and_no_more() {
 }
 
 #[test]
-fn tags_are_copied_if_that_is_asked_for() {
-    let mut tagged = doc(Flavour::V1);
-    tagged.set_tags(json!({"title": "t"}).as_object().unwrap());
-    assert!(chunks(&json!({}), tagged.clone())[0].tags().is_empty());
-    let chunks = chunks(&json!({"copy_tags": true}), tagged);
-    assert_eq!(chunks[0].tags()["title"], "t");
+fn chunks_get_their_document_s_tags_unless_that_is_turned_off() {
+    for flavour in [Flavour::V1, Flavour::V2] {
+        let mut tagged = doc(flavour);
+        tagged.set_tags(json!({"title": "t"}).as_object().unwrap());
+        let of_chunk = |with: &Value| chunks(with, tagged.clone())[1].tags();
+        assert_eq!(of_chunk(&json!({}))["title"], "t");
+        assert!(of_chunk(&json!({"copy_tags": false})).is_empty());
+    }
 }
 
 #[test]
@@ -78,6 +80,11 @@ fn a_request_may_say_how_it_is_cut() {
     let error = call(json!({"by": "paragraphs"})).unwrap_err();
     assert_eq!(error.code(), flow_core::Code::BadRequest);
     assert!(error.message().contains("`by`"), "{error}");
+    let error = call(json!({"max_word": 2})).unwrap_err();
+    assert_eq!(
+        error.message(),
+        "`/segment` accepts no parameter `max_word`; did you mean `max_words`?"
+    );
 }
 
 #[test]
