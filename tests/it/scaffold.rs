@@ -89,10 +89,9 @@ fn up(mut command: Command, file: &Path) -> (Program, String) {
 }
 
 #[track_caller]
-fn is_greeted(url: &str, more: &[&str], expected: &str) {
+fn is_greeted(url: &str, expected: &str) {
     let mut post = flow_command();
     post.args(["post", url, "--on", "/greet", "--text", "world"]);
-    post.args(more);
     let posted = run(post);
     assert!(posted.stdout().contains(expected), "{}", posted.said());
 }
@@ -113,7 +112,7 @@ fn serves_alone(folder: &Path) {
     cargo_s(&mut command);
     let program = Program::start(command);
     program.line("ready and listening on");
-    is_greeted(&format!("grpc://127.0.0.1:{port}"), &[], "hi, world");
+    is_greeted(&format!("grpc://127.0.0.1:{port}"), "hi, world");
 }
 
 fn becomes_an_image(folder: &Path, program: &str) {
@@ -132,7 +131,7 @@ fn becomes_an_image(folder: &Path, program: &str) {
     let container = docker::Container::run(&["--read-only"], IMAGE, &[]);
     let url = container.ready();
     container.healthy();
-    is_greeted(&url, &[], "hello, world");
+    is_greeted(&url, "hello, world");
 }
 
 #[test]
@@ -153,7 +152,7 @@ fn an_executor_that_is_written_compiles_passes_its_tests_serves_and_becomes_an_i
     let mut command = flow_command();
     cargo_s(&mut command);
     let (program, url) = up(command, &package.join("flow.yml"));
-    is_greeted(&url, &[], "hello, world");
+    is_greeted(&url, "hello, world");
     drop(program);
     serves_alone(&package);
     becomes_an_image(&package, "loud-speaker");
@@ -208,15 +207,14 @@ fn an_executor_in_python_runs_behind_our_gateway_and_is_watched() {
         .env("FLOW_PYTHON", &python)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let (mut program, url) = up(command, &file);
-    let v2 = ["--flavour", "v2"];
-    is_greeted(&url, &v2, "hello, world");
+    is_greeted(&url, "hello, world");
 
     let first = pid(&program.line(PYTHON_READY));
     let seen = program.lines().len();
     send(first, Signal::KILL);
     let second = pid(&program.line_from(seen, PYTHON_READY));
     assert_ne!(first, second);
-    is_greeted(&url, &v2, "hello, world");
+    is_greeted(&url, "hello, world");
 
     let mut client = Command::new(python);
     client.arg(folder.path().join("greetings/client.py"));

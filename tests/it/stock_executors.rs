@@ -1,6 +1,6 @@
 //! Stock executors of both flavours behind our gateway, as `external` ones.
 
-use flow_tests::{Flavour, Stock, TestFlow, post, texts_of};
+use flow_tests::{Flavour, Program, Stock, TestFlow, flow_command, post, texts_of};
 use serde_json::json;
 
 fn ours(flavour: Flavour) -> flow_core::Flavour {
@@ -73,6 +73,52 @@ async fn an_executor_of_the_first_flavour_works_behind_our_gateway() {
 #[tokio::test]
 async fn an_executor_of_the_second_flavour_works_behind_our_gateway() {
     check(Flavour::V2).await;
+}
+
+/// `flow post` sends what the executor reads, directly and through our gateway, and says what to do where
+/// it was told otherwise.
+fn check_posts(flavour: Flavour) {
+    let Some(stock) = Stock::executor(flavour) else {
+        return;
+    };
+    let flow = TestFlow::up(&format!(
+        "executors: [{{name: stock, external: true, host: 127.0.0.1, port: {}}}]",
+        stock.port()
+    ));
+    let run = |url: &str, more: &[&str]| {
+        let mut command = flow_command();
+        let arguments = [
+            "post", url, "--on", "/upper", "--text", "one", "--output", "-",
+        ];
+        command.args(arguments).args(more);
+        Program::run(command)
+    };
+    let direct = format!("grpc://127.0.0.1:{}", stock.port());
+    let (right, wrong) = match flavour {
+        Flavour::V1 => ("v1", "v2"),
+        Flavour::V2 => ("v2", "v1"),
+    };
+    for url in [&direct, &flow.url()] {
+        let (code, fine) = run(url, &[]);
+        assert_eq!(code, Some(0), "{}", fine.said());
+        assert!(
+            fine.stdout().contains("\"text\":\"ONE\""),
+            "{}",
+            fine.said()
+        );
+
+        let (code, failed) = run(url, &["--flavour", wrong]);
+        assert_eq!(code, Some(1), "{}", failed.said());
+        let hint = format!("try `--flavour {right}`");
+        assert!(failed.stderr().contains(&hint), "{}", failed.said());
+    }
+}
+
+#[test]
+fn texts_are_posted_in_the_format_that_a_stock_executor_reads() {
+    for flavour in Flavour::ALL {
+        check_posts(flavour);
+    }
 }
 
 /// A stock head merges what its stock shards say; one of them is killed then.

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use flow_core::{Deadline, Failure};
 use flow_proto::Envelope;
-use flow_proto::jina::StatusProto;
+use flow_proto::jina::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
 use flow_proto::jina::jina_gateway_dry_run_rpc_client::JinaGatewayDryRunRpcClient;
 use flow_proto::jina::jina_rpc_client::JinaRpcClient;
 use flow_proto::jina::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
+use flow_proto::jina::{EndpointsProto, StatusProto};
 use futures_util::{Stream, StreamExt};
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataValue;
@@ -151,6 +152,19 @@ impl Client {
         let mut client = JinaGatewayDryRunRpcClient::new(self.channel.clone());
         let request = with_deadline(Request::new(()), deadline);
         Ok(within(deadline, client.dry_run(request))
+            .await?
+            .into_inner())
+    }
+
+    /// The endpoints that the gateway's executors offer, or the executor.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be reached, or does not tell, as stock gateways of the first flavour.
+    pub async fn endpoints(&self, deadline: Deadline) -> Result<EndpointsProto, Failure> {
+        let mut client = JinaDiscoverEndpointsRpcClient::new(self.channel.clone());
+        let request = with_deadline(Request::new(()), deadline);
+        Ok(within(deadline, client.endpoint_discovery(request))
             .await?
             .into_inner())
     }

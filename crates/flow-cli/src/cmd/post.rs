@@ -5,14 +5,20 @@
 //!
 //! `lines.rs` (bytes → lines) → `entries.rs` (lines → documents) → `requests.rs` (documents → requests, on
 //! a thread of its own) → `feed.rs` (waits for room in the window) → the flow → `exchange.rs` →
-//! `window.rs` (back into the order of the input; pure) → `desk.rs` (counts, writes, tells).
+//! `window.rs` (back into the order of the input; pure) → `answer.rs` (what a reply holds) → `desk.rs`
+//! (counts, writes, tells).
+//!
+//! Before that, `offered.rs` asks the other side for its endpoints and its format of documents.
 
+mod answer;
 mod desk;
 mod entries;
 mod exchange;
 mod feed;
 mod lines;
+mod listed;
 mod new_file;
+mod offered;
 mod options;
 mod progress;
 mod readable;
@@ -31,6 +37,7 @@ use crate::shell::Shell;
 
 use desk::Desk;
 use exchange::{Ended, Exchange};
+use offered::Offered;
 pub(crate) use options::Post;
 use progress::Progress;
 use sink::Sink;
@@ -43,8 +50,16 @@ pub(crate) async fn run(post: Post, shell: &Shell) -> anyhow::Result<Exit> {
     let sink = Sink::open(&post)?;
     let client = connect(&post.url).await?;
 
+    let offered = Offered::ask(&client, post.timeout).await;
+    if !post.any_endpoint {
+        offered.check(&post.on)?;
+    }
+    let flavour = post.flavour().or_else(|| offered.flavour());
+    let flavour = flavour.unwrap_or_default();
+    let source = source.with_flavour(flavour);
+
     let progress = Progress::new(source.len(), !post.no_progress && !sink.is_on_terminal());
-    let mut desk = Desk::new(sink, progress, post.unit());
+    let mut desk = Desk::new(sink, progress, post.unit(), flavour);
     let interrupted = interrupted();
     let (mut exchange, reader) = Exchange::start(&client, &post, source, template);
     let ended = tokio::select! {

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::fake::{GATHERED, Gateway};
+use flow_core::Flavour;
 use serde_json::Value;
 
 /// Nothing in here takes a tenth of this; whoever waits longer has failed.
@@ -270,6 +271,96 @@ fn without_documents_one_empty_request_is_sent() {
         .expect(0, &["0 documents in ", ", 1 request, 0 failed"]);
     post(&gateway, b"", &on("/echo", &[]))
         .expect(0, &["0 documents in ", ", 0 requests, 0 failed"]);
+}
+
+#[test]
+fn an_endpoint_that_no_executor_has_is_refused_before_anything_is_sent() {
+    let gateway = Gateway::offering(&["/index", "/search"], "FlowDoc");
+    let run = post(&gateway, b"", &["--on", "/serach", "--text", "a"]);
+    run.expect(
+        2,
+        &["flow: no executor has an endpoint `/serach`; did you mean `/search`?\n"],
+    );
+    assert!(gateway.seen().requests.lock().unwrap().is_empty());
+    post(&gateway, b"", &["--on", "/search", "--text", "a"]).expect(0, &["1 document in "]);
+    let any = ["--on", "/serach", "--text", "a", "--any-endpoint"];
+    post(&gateway, b"", &any).expect(0, &["1 document in "]);
+}
+
+#[test]
+fn executors_with_a_default_are_sent_any_endpoint() {
+    let gateway = Gateway::offering(&["/default", "/encode"], "FlowDoc");
+    post(&gateway, b"", &["--on", "/anything", "--text", "a"]).expect(0, &["1 document in "]);
+}
+
+#[test]
+fn documents_are_sent_in_the_format_that_executors_ask_for() {
+    for (class, more, wanted) in [
+        ("FlowDoc", &[][..], Flavour::V1),
+        ("PydanticDocument", &[][..], Flavour::V1),
+        ("MyDoc", &[][..], Flavour::V2),
+        ("MyDoc", &["--flavour", "v1"][..], Flavour::V1),
+        ("FlowDoc", &["--flavour", "v2"][..], Flavour::V2),
+    ] {
+        let gateway = Gateway::offering(&["/encode"], class);
+        let arguments = [&["--on", "/encode", "--text", "a"], more].concat();
+        post(&gateway, b"", &arguments).expect(0, &["1 document in "]);
+        let sent = *gateway.seen().flavour.lock().unwrap();
+        assert_eq!(sent, Some(wanted), "{class} {more:?}");
+    }
+}
+
+#[test]
+fn documents_in_a_format_that_is_not_read_bring_the_option_to_mind() {
+    let gateway = Gateway::start();
+    let run = post(&gateway, b"", &["--on", "/undecodable", "--text", "a"]);
+    run.expect(
+        1,
+        &[
+            "DecodeError",
+            "DocArray 0.30 or newer: try `--flavour v2`\n",
+        ],
+    );
+}
+
+#[test]
+fn matches_are_shown_with_their_scores_texts_ids_and_tags() {
+    let gateway = Gateway::start();
+    let run = post(&gateway, b"", &["--on", "/found", "--text", "a"]);
+    run.expect(0, &["1 document in "]);
+    let shown = "12 documents
+  cosine 1.0000  match 0
+                 id-0  {\"page\":0}
+  cosine 0.9375  match 1
+                 id-1  {\"page\":1}
+";
+    assert!(run.out.contains(shown), "{}", run.out);
+    assert!(run.out.ends_with("  … and 2 more\n"), "{}", run.out);
+}
+
+#[test]
+fn what_executors_return_besides_documents_is_shown_and_written() {
+    let gateway = Gateway::start();
+    let run = post(&gateway, b"", &["--on", "/results"]);
+    run.expect(0, &["1 request, 0 failed"]);
+    assert_eq!(run.out, "result of index/rep-0\n  count  3\n");
+
+    let run = post(&gateway, b"\"a\"", &on("/results", &[]));
+    run.expect(0, &["1 document in "]);
+    let results = "{\"__results__\":{\"index/rep-0\":{\"count\":3}}}\n";
+    assert!(run.out.ends_with(results), "{}", run.out);
+    assert_eq!(run.out.lines().count(), 2, "{}", run.out);
+
+    // Sent again, it is no document.
+    let again = post(&gateway, run.out.as_bytes(), &on("/echo", &[]));
+    again.expect(0, &["1 document in "]);
+    assert_eq!(again.texts(), ["a"]);
+
+    let run = post(&gateway, b"\"a\"", &["--on", "/results", "--input", "-"]);
+    run.expect(
+        0,
+        &["flow: executors returned results for 1 request; `--output FILE` writes them\n"],
+    );
 }
 
 #[test]

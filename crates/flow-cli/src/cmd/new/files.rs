@@ -115,10 +115,12 @@ pub(super) fn executor(draft: &Draft) -> Vec<File> {
     files
 }
 
+/// Sends the executor its first document.
+const POST: &str = "flow post grpc://127.0.0.1:54321 --on /greet --text world";
+
 /// A flow's folder with an executor's folder in it.
 pub(super) fn flow(draft: &Draft, title: &str) -> Vec<File> {
     let folder = &draft.name.kebab;
-    let post = post(draft);
     let client = match draft.language {
         Language::Rust => CLIENT_V1,
         Language::Python => CLIENT_V2,
@@ -126,7 +128,7 @@ pub(super) fn flow(draft: &Draft, title: &str) -> Vec<File> {
     let below = [("uses", format!("./{folder}"))];
     let told = [
         ("executor", folder.clone()),
-        ("post", post),
+        ("post", POST.to_owned()),
         ("title", title.to_owned()),
     ];
     let mut files = vec![
@@ -175,16 +177,8 @@ pub(super) fn next(draft: &Draft, folder: &str) -> Vec<(String, &'static str)> {
         }
     };
     steps.push(("flow up flow.yml".to_owned(), "serves it until Ctrl-C"));
-    steps.push((post(draft), ""));
+    steps.push((POST.to_owned(), ""));
     steps
-}
-
-fn post(draft: &Draft) -> String {
-    let flavour = match draft.language {
-        Language::Rust => "",
-        Language::Python => " --flavour v2",
-    };
-    format!("flow post grpc://127.0.0.1:54321 --on /greet --text world{flavour}")
 }
 
 fn package(draft: &Draft) -> Vec<File> {

@@ -4,13 +4,11 @@ use std::io;
 use std::time::Instant;
 
 use anyhow::Context;
-use flow_core::DocumentArray;
+use flow_core::Flavour;
 use flow_net::MESSAGE_LEN_MAX;
 use flow_proto::Envelope;
-use flow_proto::jina::StatusProto;
-use flow_proto::jina::status_proto::StatusCode;
-use serde_json::Value;
 
+use super::answer::{Answer, with_hint};
 use super::entries::BadEntry;
 use super::exchange::Ended;
 use super::progress::Progress;
@@ -28,16 +26,19 @@ pub(super) struct Desk {
     sink: Sink,
     progress: Progress,
     unit: Unit,
+    /// The format that documents are sent in.
+    flavour: Flavour,
     begun: Instant,
     tally: Tally,
 }
 
 impl Desk {
-    pub(super) fn new(sink: Sink, progress: Progress, unit: Unit) -> Self {
+    pub(super) fn new(sink: Sink, progress: Progress, unit: Unit, flavour: Flavour) -> Self {
         Self {
             sink,
             progress,
             unit,
+            flavour,
             begun: Instant::now(),
             tally: Tally::default(),
         }
@@ -45,15 +46,16 @@ impl Desk {
 
     /// A request has its reply.
     pub(super) fn reply(&mut self, place: &Place, reply: &Envelope) -> anyhow::Result<()> {
-        match documents(reply) {
-            Ok(documents) => {
+        match Answer::read(reply) {
+            Ok(answer) => {
                 self.sink
-                    .write(&documents)
+                    .write(&answer)
                     .context("cannot write the output")?;
                 self.tally.requests += 1;
                 self.tally.documents += place.documents as u64;
+                self.tally.with_results += u64::from(!answer.results.is_empty());
             }
-            Err(cause) => self.failed(place, &cause),
+            Err(cause) => self.failed(place, &with_hint(cause, self.flavour)),
         }
         self.progress.advance(place.end, self.tally.documents);
         Ok(())
@@ -86,7 +88,10 @@ impl Desk {
         self.tally.failed += lost.len() as u64;
         let why = match ended {
             Ended::Complete => return,
-            Ended::Broken(failure) => format!("the stream ended early: {failure}"),
+            Ended::Broken(failure) => {
+                let cause = with_hint(failure.to_string(), self.flavour);
+                format!("the stream ended early: {cause}")
+            }
             Ended::TimeIsUp => "the time is up".to_owned(),
             Ended::Interrupted => "interrupted".to_owned(),
         };
@@ -114,6 +119,12 @@ impl Desk {
         self.progress.finish();
         self.tell_rest(self.tally.failed_told, "request", "failed");
         self.tell_rest(self.tally.skipped, self.unit.word(), "skipped");
+        if self.sink.is_nowhere() && self.tally.with_results > 0 {
+            let replies = counted(self.tally.with_results, "request");
+            self.tell(&format!(
+                "executors returned results for {replies}; `--output FILE` writes them"
+            ));
+        }
         let is_complete = matches!(ended, Ended::Complete);
         // Nothing at all came back: an output of an earlier run is worth more than an empty one.
         if is_complete || self.tally.documents > 0 {
@@ -145,92 +156,5 @@ impl Desk {
             let more = counted(count - TOLD_MAX, &format!("more {what}"));
             self.tell(&format!("{more} {verb}"));
         }
-    }
-}
-
-/// The documents of a reply, or why the request failed.
-fn documents(reply: &Envelope) -> Result<Vec<Value>, String> {
-    let status = reply
-        .header
-        .as_ref()
-        .and_then(|header| header.status.as_ref());
-    if let Some(status) = status.filter(|status| status.code() == StatusCode::Error) {
-        return Err(cause(status));
-    }
-    let Some(data) = &reply.data else {
-        return Ok(Vec::new());
-    };
-    let documents = DocumentArray::decode(data).map_err(|error| error.to_string())?;
-    documents
-        .iter()
-        .map(|it| it.to_json().map_err(|error| error.to_string()))
-        .collect()
-}
-
-/// What a reply's status says. Stock sides leave the description empty now and then, but name the
-/// exception; and they name the executor beside it, where ours begin with it.
-fn cause(status: &StatusProto) -> String {
-    let exception = status.exception.clone().unwrap_or_default();
-    let description = match (status.description.as_str(), exception.name.as_str()) {
-        ("", "") => "the executor failed and did not say why".to_owned(),
-        ("", name) => format!("{name}: {}", exception.args.join(", ")),
-        (description, _) => description.to_owned(),
-    };
-    if exception.executor.is_empty() || description.contains(&exception.executor) {
-        description
-    } else {
-        format!("executor `{}`: {description}", exception.executor)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use flow_core::{Code, Document, Failure};
-    use flow_proto::jina::HeaderProto;
-
-    use super::*;
-
-    fn reply(status: Option<StatusProto>, texts: &[&str]) -> Envelope {
-        let documents: DocumentArray = texts.iter().map(|text| Document::from_text(text)).collect();
-        Envelope {
-            header: Some(HeaderProto {
-                status,
-                ..HeaderProto::default()
-            }),
-            data: Some(documents.encode()),
-            ..Envelope::default()
-        }
-    }
-
-    #[test]
-    fn the_cause_of_a_failure_is_what_the_reply_says() {
-        let failure = Failure::new(Code::ExecutorFailed, "no such file").at("encoder");
-        let failed = reply(Some(failure.to_status()), &["a"]);
-        assert_eq!(
-            documents(&failed),
-            Err("executor `encoder`: no such file".to_owned())
-        );
-
-        let mut mute = failure.to_status();
-        mute.description.clear();
-        let cause = documents(&reply(Some(mute), &[])).unwrap_err();
-        assert_eq!(cause, "executor `encoder`: ExecutorError: no such file");
-    }
-
-    #[test]
-    fn documents_come_back_as_json() {
-        let documents = documents(&reply(Some(StatusProto::default()), &["a", "b"])).unwrap();
-        assert_eq!(documents[1]["text"], "b");
-        assert_eq!(documents.len(), 2);
-    }
-
-    #[test]
-    fn a_reply_that_is_no_documents_is_a_failure() {
-        let broken = Envelope {
-            data: Some(vec![0x0a, 0xff].into()),
-            ..Envelope::default()
-        };
-        let cause = super::documents(&broken).unwrap_err();
-        assert!(cause.contains("not a valid protobuf message"), "{cause}");
     }
 }

@@ -10,7 +10,8 @@ use super::lines::{BadLine, Line, Lines};
 /// How a line tells of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A JSON object is a document, a JSON string a text; blank lines are passed over.
+    /// A JSON object is a document, a JSON string a text; blank lines, and what executors returned besides
+    /// documents in the output of another run, are passed over.
     Json,
     /// The line is the text, also an empty one: line 7 of the output answers line 7 of the input.
     Plain,
@@ -74,6 +75,11 @@ impl Source {
         }
     }
 
+    /// The documents are sent in this format.
+    pub(super) fn with_flavour(self, flavour: Flavour) -> Self {
+        Self { flavour, ..self }
+    }
+
     /// The input is this long.
     pub(super) fn with_len(self, len: Option<u64>) -> Self {
         Self { len, ..self }
@@ -99,7 +105,7 @@ impl Source {
             })),
             Origin::Lines { lines, form } => {
                 while let Some(line) = lines.next()? {
-                    if *form == Form::Plain || !is_blank(&line) {
+                    if *form == Form::Plain || !(is_blank(&line) || is_results(&line)) {
                         return Ok(Some(from_line(line, *form, self.flavour)));
                     }
                 }
@@ -111,6 +117,12 @@ impl Source {
 
 fn is_blank(line: &Line) -> bool {
     line.text.as_ref().is_ok_and(|text| text.trim().is_empty())
+}
+
+/// A line as `sink.rs` writes it for what executors return besides documents.
+fn is_results(line: &Line) -> bool {
+    let begins = |text: &String| text.starts_with("{\"__results__\":");
+    line.text.as_ref().is_ok_and(begins)
 }
 
 fn from_line(line: Line, form: Form, flavour: Flavour) -> Entry {
@@ -189,6 +201,12 @@ mod tests {
     #[test]
     fn blank_lines_are_passed_over_in_json_and_counted() {
         check("\"a\"\n\n  \n\"b\"", Form::Json, &[(1, "a"), (4, "b")]);
+    }
+
+    #[test]
+    fn results_in_the_output_of_another_run_are_passed_over() {
+        let input = "\"a\"\n{\"__results__\":{\"index\":{\"count\":3}}}\n\"b\"";
+        check(input, Form::Json, &[(1, "a"), (3, "b")]);
     }
 
     #[test]

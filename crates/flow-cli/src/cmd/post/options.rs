@@ -26,12 +26,16 @@ EXAMPLES:
   flow post grpc://127.0.0.1:54321 --on /encode --text \"hello world\"
   flow post grpc://127.0.0.1:54321 --on /encode --input docs.jsonl --output out.jsonl
   flow post grpc://127.0.0.1:54321 --on /encode --input names.txt --lines --output - | head
-  zcat docs.jsonl.gz | flow post grpc://127.0.0.1:54321 --on /index --input - --parameters top_k:5
+  zcat docs.jsonl.gz | flow post grpc://127.0.0.1:54321 --on /search --input - --parameters top_k:5
 
 INPUT:
   Each line is a document as a JSON object with DocArray's field names, such as {\"text\": \"hello\",
   \"tags\": {\"page\": 3}}, or a JSON string, which is a text. With --lines each line is a text as it is.
   Lines that are neither are reported, skipped and counted; all others are sent.
+
+OUTPUT:
+  Each line is a document as a JSON object. Where executors return something besides documents, a line
+  {\"__results__\": {\"EXECUTOR\": …}} follows the documents of that request; as input it is passed over.
 
 Exit codes: 0 all went well, 1 a request failed or a line was skipped, 2 bad usage.";
 
@@ -44,7 +48,7 @@ pub(crate) struct Post {
     pub(crate) url: String,
     /// What is asked of the executors, such as /encode
     #[arg(long, value_name = "ENDPOINT")]
-    on: Endpoint,
+    pub(super) on: Endpoint,
     /// Texts to send; without --output the replies are shown for people to read
     #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with = "input")]
     text: Vec<String>,
@@ -54,8 +58,7 @@ pub(crate) struct Post {
     /// Each line of the input is a text and not JSON
     #[arg(long, requires = "input")]
     lines: bool,
-    /// Where the documents go that come back, as JSON lines in the order of the input; `-` is standard
-    /// output
+    /// Where replies go, as JSON lines in the order of the input; `-` is standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Documents in one request
@@ -73,9 +76,13 @@ pub(crate) struct Post {
     /// How long all of it may take, such as 30s or 5m [default: for ever]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Which of DocArray's formats the documents are sent in: v1 up to 0.21, v2 from 0.30 on
-    #[arg(long, value_enum, default_value_t = FlavourName::V1)]
-    flavour: FlavourName,
+    /// Which of DocArray's formats the documents are sent in: v1 up to 0.21, v2 from 0.30 on [default: what
+    /// the executors ask for, else v1]
+    #[arg(long, value_enum)]
+    flavour: Option<FlavourName>,
+    /// Send even if no executor has the endpoint by name
+    #[arg(long)]
+    pub(super) any_endpoint: bool,
     /// Compress what is sent
     #[arg(long, value_enum, value_name = "HOW")]
     compression: Option<CompressionName>,
@@ -122,10 +129,7 @@ impl Post {
 
     /// Where documents come from.
     pub(super) fn source(&self) -> anyhow::Result<Source> {
-        let flavour = match self.flavour {
-            FlavourName::V1 => Flavour::V1,
-            FlavourName::V2 => Flavour::V2,
-        };
+        let flavour = Flavour::default();
         let form = if self.lines { Form::Plain } else { Form::Json };
         match self.input.as_deref() {
             None => Ok(Source::texts(self.text.clone(), flavour)),
@@ -141,6 +145,14 @@ impl Post {
                 Ok(source.with_len(len))
             }
         }
+    }
+
+    /// The format that documents are sent in, if the user has chosen one.
+    pub(super) fn flavour(&self) -> Option<Flavour> {
+        self.flavour.map(|name| match name {
+            FlavourName::V1 => Flavour::V1,
+            FlavourName::V2 => Flavour::V2,
+        })
     }
 
     pub(super) fn output(&self) -> Output<'_> {

@@ -1,27 +1,61 @@
-//! A document as people read it: a line for each field, with long arrays cut short.
+//! A reply as people read it: a line for each field of a document, with long arrays cut short, a few lines
+//! for documents inside it, and what executors return besides documents.
 
 use serde_json::{Map, Value};
+
+use super::listed::{count, documents, listed};
 
 /// Values of an array that are shown.
 const VALUES_SHOWN: usize = 5;
 
-/// A document, each field on a line of its own.
-pub(super) fn readable(document: &Value) -> String {
+/// A document, each field on a line of its own. Documents inside it have lines of at most `columns`.
+pub(super) fn readable(document: &Value, columns: usize) -> String {
     let Value::Object(fields) = document else {
         return format!("{document}\n");
     };
-    let width = fields.keys().map(String::len).max().unwrap_or(0);
+    let width = width(fields);
     let mut fields: Vec<_> = fields.iter().collect();
     fields.sort_by_key(|(name, _)| place(name));
-    let line = |(name, value)| format!("{name:width$}  {}\n", shown(value));
-    fields.into_iter().map(line).collect()
+    let lines = |(name, value)| {
+        let inside = documents(value).map(|documents| listed(&documents, columns));
+        let inside = inside.unwrap_or_default();
+        format!("{name:width$}  {}\n{inside}", shown(value))
+    };
+    fields.into_iter().map(lines).collect()
 }
 
-/// What a document is comes before what was made of it; otherwise the order stays.
+/// What each executor returned, under its name.
+pub(super) fn readable_results(results: &Map<String, Value>) -> String {
+    let blocks: Vec<String> = results.iter().map(returned).collect();
+    blocks.join("\n")
+}
+
+fn returned((executor, result): (&String, &Value)) -> String {
+    let Value::Object(fields) = result else {
+        return format!("result of {executor}  {}\n", shown(result));
+    };
+    let width = width(fields);
+    let lines = fields
+        .iter()
+        .map(|(name, value)| format!("  {name:width$}  {}\n", shown(value)));
+    format!("result of {executor}\n{}", lines.collect::<String>())
+}
+
+fn width(fields: &Map<String, Value>) -> usize {
+    fields
+        .keys()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(0)
+}
+
+/// What a document is comes before what was made of it; documents inside it come last.
 fn place(name: &str) -> u8 {
     match name {
         "id" => 0,
         "text" => 1,
+        "chunks" => 3,
+        "matches" => 4,
         _ => 2,
     }
 }
@@ -29,25 +63,13 @@ fn place(name: &str) -> u8 {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => match shape(value) {
-            Some(shape) => array(&shape, value),
-            None if is_documents(items) => count(items.len(), "document"),
-            None => value.to_string(),
+        Value::Array(_) => match (shape(value), documents(value)) {
+            (Some(shape), _) => array(&shape, value),
+            (None, Some(documents)) => count(documents.len(), "document"),
+            (None, None) => value.to_string(),
         },
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
-}
-
-fn is_documents(items: &[Value]) -> bool {
-    let has_id = |fields: &Map<String, Value>| fields.contains_key("id");
-    !items.is_empty()
-        && items
-            .iter()
-            .all(|item| item.as_object().is_some_and(has_id))
-}
-
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// How long an array of numbers is in each of its dimensions; none if it is not one.
@@ -89,7 +111,7 @@ mod tests {
     use super::*;
 
     fn check(document: &Value, wanted: &str) {
-        assert_eq!(readable(document), wanted);
+        assert_eq!(readable(document, 80), wanted);
     }
 
     #[test]
@@ -116,11 +138,22 @@ mod tests {
     }
 
     #[test]
-    fn documents_inside_are_counted() {
+    fn documents_inside_come_last_and_are_listed() {
         check(
-            &json!({"chunks": [{"id": "a"}, {"id": "b"}]}),
-            "chunks  2 documents\n",
+            &json!({"matches": [{"id": "b", "text": "found"}], "tags": {}, "chunks": [{"id": "a", "text": "part"}]}),
+            "tags     {}\n\
+             chunks   1 document\n  part\n  a\n\
+             matches  1 document\n  found\n  b\n",
         );
         check(&json!({"list": ["a", {}]}), "list  [\"a\",{}]\n");
+    }
+
+    #[test]
+    fn results_stand_under_the_executor_that_returned_them() {
+        let results = json!({"index/rep-0": {"count": 3, "dimensions": null}, "own": 5});
+        assert_eq!(
+            readable_results(results.as_object().unwrap()),
+            "result of index/rep-0\n  count       3\n  dimensions  null\n\nresult of own  5\n"
+        );
     }
 }

@@ -3,13 +3,18 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anyhow::Context;
-use serde_json::Value;
+use flow_core::parameters::RESULTS;
+use serde_json::json;
 
+use super::answer::Answer;
 use super::new_file::NewFile;
 use super::options::{Output, Post};
-use super::readable::readable;
+use super::readable::{readable, readable_results};
 use crate::exit::BadUsage;
 use crate::output;
+
+/// Longest line of a document inside another where no terminal says how long it may be.
+const COLUMNS_MAX: usize = 200;
 
 /// An output that was opened.
 pub(super) enum Sink {
@@ -44,26 +49,31 @@ impl Sink {
         matches!(self, Self::Readable { .. } | Self::Stdout) && io::stdout().is_terminal()
     }
 
-    /// Writes the documents of one reply. Whoever reads standard output gets them at once.
-    pub(super) fn write(&mut self, documents: &[Value]) -> io::Result<()> {
+    /// Whether nothing is shown or written.
+    pub(super) fn is_nowhere(&self) -> bool {
+        matches!(self, Self::Nowhere)
+    }
+
+    /// Writes what one reply holds. Whoever reads standard output gets it at once.
+    pub(super) fn write(&mut self, answer: &Answer) -> io::Result<()> {
         match self {
             Self::Nowhere => Ok(()),
             Self::Readable { is_first } => {
-                let gap = if *is_first || documents.is_empty() {
+                let blocks = blocks(answer);
+                let gap = if *is_first || blocks.is_empty() {
                     ""
                 } else {
                     "\n"
                 };
-                *is_first &= documents.is_empty();
-                let texts: Vec<String> = documents.iter().map(readable).collect();
-                output::bytes(format!("{gap}{}", texts.join("\n")).as_bytes())
+                *is_first &= blocks.is_empty();
+                output::bytes(format!("{gap}{}", blocks.join("\n")).as_bytes())
             }
             Self::Stdout => {
                 let mut lines = Vec::new();
-                write_lines(&mut lines, documents)?;
+                write_lines(&mut lines, answer)?;
                 output::bytes(&lines)
             }
-            Self::File(file) => write_lines(file, documents),
+            Self::File(file) => write_lines(file, answer),
         }
     }
 
@@ -79,9 +89,19 @@ impl Sink {
     }
 }
 
-fn write_lines(out: &mut impl Write, documents: &[Value]) -> io::Result<()> {
-    for document in documents {
-        serde_json::to_writer(&mut *out, document)?;
+/// A reply for people to read, in parts with an empty line between them.
+fn blocks(answer: &Answer) -> Vec<String> {
+    let columns = output::columns(io::stdout()).unwrap_or(COLUMNS_MAX);
+    let documents = answer.documents.iter().map(|it| readable(it, columns));
+    let results = (!answer.results.is_empty()).then(|| readable_results(&answer.results));
+    documents.chain(results).collect()
+}
+
+/// A line for each document, and one for what executors returned besides.
+fn write_lines(out: &mut impl Write, answer: &Answer) -> io::Result<()> {
+    let results = (!answer.results.is_empty()).then(|| json!({ RESULTS: answer.results }));
+    for value in answer.documents.iter().chain(&results) {
+        serde_json::to_writer(&mut *out, value)?;
         out.write_all(b"\n")?;
     }
     Ok(())

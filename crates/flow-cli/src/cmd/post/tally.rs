@@ -21,6 +21,8 @@ pub(super) struct Tally {
     pub(super) failed: u64,
     /// Of those, the ones that each have a cause of their own.
     pub(super) failed_told: u64,
+    /// Requests for which executors returned something besides documents.
+    pub(super) with_results: u64,
     /// Lines that are no documents.
     pub(super) skipped: u64,
     pub(super) input_broke: bool,

@@ -7,10 +7,15 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use flow_core::{Code, DocumentArray, Failure};
+use flow_core::{Code, Document, DocumentArray, Failure, Flavour, to_struct};
 use flow_proto::Envelope;
+use flow_proto::jina::EndpointsProto;
+use flow_proto::jina::jina_discover_endpoints_rpc_server::{
+    JinaDiscoverEndpointsRpc, JinaDiscoverEndpointsRpcServer,
+};
 use flow_proto::jina::jina_rpc_server::{JinaRpc, JinaRpcServer};
 use futures_util::{Stream, StreamExt, stream};
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tonic::codec::CompressionEncoding;
@@ -32,6 +37,8 @@ pub(crate) struct Gateway {
 pub(crate) struct Seen {
     pub(crate) requests: Mutex<Vec<Envelope>>,
     pub(crate) documents: AtomicUsize,
+    /// Of the first document that came.
+    pub(crate) flavour: Mutex<Option<Flavour>>,
     pub(crate) in_flight: AtomicUsize,
     pub(crate) in_flight_most: AtomicUsize,
 }
@@ -39,14 +46,34 @@ pub(crate) struct Seen {
 type Replies = Pin<Box<dyn Stream<Item = Result<Envelope, Status>> + Send>>;
 
 impl Gateway {
+    /// One that does not tell which endpoints there are.
     pub(crate) fn start() -> Self {
+        Self::saying(None)
+    }
+
+    /// One whose executors offer these endpoints, for documents of this class.
+    pub(crate) fn offering(endpoints: &[&str], class: &str) -> Self {
+        let schema = json!({ "input": { "name": class } });
+        let schemas = endpoints
+            .iter()
+            .map(|it| ((*it).to_owned(), schema.clone()));
+        Self::saying(Some(EndpointsProto {
+            endpoints: endpoints.iter().map(|&it| it.to_owned()).collect(),
+            schemas: Some(to_struct(&schemas.collect())),
+            ..EndpointsProto::default()
+        }))
+    }
+
+    fn saying(said: Option<EndpointsProto>) -> Self {
         let runtime = Runtime::new().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
         let service = JinaRpcServer::new(Wire(Arc::clone(&seen)))
             .accept_compressed(CompressionEncoding::Gzip);
-        let server = tonic::transport::Server::builder().add_service(service);
+        let server = tonic::transport::Server::builder()
+            .add_service(service)
+            .add_service(JinaDiscoverEndpointsRpcServer::new(Discovery(said)));
         runtime.spawn(server.serve_with_incoming(TcpIncoming::from(listener)));
         Self {
             address,
@@ -61,6 +88,17 @@ impl Gateway {
 
     pub(crate) fn seen(&self) -> &Seen {
         &self.seen
+    }
+}
+
+/// What it says of its endpoints.
+struct Discovery(Option<EndpointsProto>);
+
+#[tonic::async_trait]
+impl JinaDiscoverEndpointsRpc for Discovery {
+    async fn endpoint_discovery(&self, _: Request<()>) -> Result<Response<EndpointsProto>, Status> {
+        let said = self.0.clone().map(Response::new);
+        said.ok_or_else(|| Status::unimplemented("endpoint_discovery"))
     }
 }
 
@@ -96,6 +134,10 @@ impl Seen {
         self.in_flight_most.fetch_max(now, Ordering::Relaxed);
         self.documents
             .fetch_add(texts(request).len(), Ordering::Relaxed);
+        let data = request.data.as_ref();
+        let documents = data.map(|data| DocumentArray::decode(data).unwrap());
+        let mut flavour = self.flavour.lock().unwrap();
+        *flavour = flavour.or(documents.map(|it| it.flavour()));
         let header_only = Envelope {
             data: None,
             ..request.clone()
@@ -120,6 +162,9 @@ fn behave(
             _ => Err(Status::unavailable("the machine is on fire")),
         })),
         "/stop" => Box::pin(requests.take(1)),
+        "/found" => Box::pin(requests.map(|request| request.map(with_matches))),
+        "/results" => Box::pin(requests.map(|request| request.map(with_results))),
+        "/undecodable" => Box::pin(requests.map(|request| request.map(undecodable))),
         "/never" => Box::pin(
             requests
                 .filter(|_| async { false })
@@ -127,6 +172,45 @@ fn behave(
         ),
         _ => Box::pin(requests),
     }
+}
+
+/// Each document gets twelve matches.
+fn with_matches(request: Envelope) -> Envelope {
+    let mut documents = DocumentArray::decode(request.data.as_ref().unwrap()).unwrap();
+    for document in &mut documents {
+        let query = document.id();
+        let matches = (0..12u8).map(|number| {
+            let mut found = Document::from_text(&format!("match {number}"));
+            found.set_id(&format!("id-{number}"));
+            found.set_tags(json!({ "page": number }).as_object().unwrap());
+            found.set_score("cosine", 1.0 - f32::from(number) / 16.0, &query);
+            found
+        });
+        *document.matches_mut().unwrap() = matches.collect();
+    }
+    Envelope {
+        data: Some(documents.encode()),
+        ..request
+    }
+}
+
+/// An executor returns something besides documents.
+fn with_results(request: Envelope) -> Envelope {
+    let results = json!({ "__results__": { "index/rep-0": { "count": 3 } } });
+    Envelope {
+        parameters: Some(flow_core::parameters::from_json(
+            results.as_object().unwrap(),
+        )),
+        ..request
+    }
+}
+
+/// As stock executors fail that cannot read the documents.
+fn undecodable(request: Envelope) -> Envelope {
+    let failure = Failure::new(Code::ExecutorFailed, "DecodeError('Error parsing message')");
+    let mut reply = request;
+    reply.header.as_mut().unwrap().status = Some(failure.to_status());
+    reply
 }
 
 /// Requests with a text `bad` fail.

@@ -121,11 +121,10 @@ fn the_next_steps_are_those_of_the_language() {
         let steps: Vec<&str> = steps.iter().map(|(step, _)| step.as_str()).collect();
         assert_eq!(steps, expected);
     };
-    let post = "flow post grpc://127.0.0.1:54321 --on /greet --text world";
     check(
         Language::Rust,
         "",
-        &["cargo test", "flow up flow.yml", post],
+        &["cargo test", "flow up flow.yml", POST],
     );
     check(
         Language::Python,
@@ -134,7 +133,7 @@ fn the_next_steps_are_those_of_the_language() {
             "python3.11 -m venv loud-speaker/.venv",
             "loud-speaker/.venv/bin/pip install -r loud-speaker/requirements.txt",
             "flow up flow.yml",
-            &format!("{post} --flavour v2"),
+            POST,
         ],
     );
 }
