@@ -23,6 +23,9 @@ const TOP: &[&str] = &[
 /// Commands that need a Docker engine.
 const NEEDS_ENGINE: &[&str] = &["docker ", "flow hub "];
 
+/// What installs Jina; its versions are compared with those that the tests have.
+const INSTALLS_JINA: &str = "pip install jina==";
+
 /// Processes that serve until they are ended.
 const SERVING: &[&str] = &["flow up ", "flow gateway ", "flow executor --uses echo "];
 
@@ -256,7 +259,9 @@ impl Reader {
     }
 
     fn run_python(&self, script: &Block) {
-        let Some(python) = flow_tests::interpreter(Flavour::V1) else {
+        let is_v2 = script.lines.iter().any(|line| line.contains("DocList"));
+        let flavour = if is_v2 { Flavour::V2 } else { Flavour::V1 };
+        let Some(python) = flow_tests::interpreter(flavour) else {
             return;
         };
         let file = self.folder.path().join("client.py");
@@ -269,6 +274,24 @@ impl Reader {
             program.stdout().contains("(1000, 384)"),
             "{}",
             program.stdout()
+        );
+    }
+}
+
+/// The versions that a `pip install` names are those that the tests run with.
+fn check_pins(line: &str) {
+    let pins: Vec<&str> = line.split(' ').filter(|word| word.contains("==")).collect();
+    let is_v1 = pins.iter().any(|pin| pin.starts_with("docarray==0.21."));
+    let name = if is_v1 {
+        "constraints-v1.txt"
+    } else {
+        "constraints-v2.txt"
+    };
+    let tested = fs::read_to_string(root().join("tests/peers").join(name)).unwrap();
+    for pin in pins {
+        assert!(
+            tested.lines().any(|it| it == pin),
+            "`{pin}` is not in {name}"
         );
     }
 }
@@ -301,6 +324,9 @@ fn every_command_of_the_readme_does_what_it_says() {
         match block.language.as_str() {
             "sh" => block.lines.iter().for_each(|line| {
                 let command = line.split('#').next().unwrap().trim();
+                if command.starts_with(INSTALLS_JINA) {
+                    return check_pins(command);
+                }
                 assert!(TOP.contains(&command), "`{command}` is not run by any test");
             }),
             "console" => {
