@@ -1,6 +1,6 @@
 //! Our executors behind stock gateways of both flavours, asked by the stock client.
 
-use flow_tests::{Flavour, Program, Stock, python};
+use flow_tests::{Flavour, Program, Stock, flow_command, python};
 use serde_json::json;
 
 use crate::MOODY;
@@ -30,6 +30,13 @@ fn check(flavour: Flavour) {
     assert_eq!(got["parameters"], json!({"top_k": 5.0, "own": true}));
     assert_eq!(got["failure"], json!([1, "executor `ours`: not today"]));
     assert_eq!(got["endpoints"], true);
+
+    let mut command = flow_command();
+    let url = format!("grpc://127.0.0.1:{}", gateway.port());
+    command.args(["post", &url, "--on", "/mark", "--text", "a", "--output", "-"]);
+    let (code, post) = Program::run(command);
+    assert_eq!(code, Some(0), "{}", post.said());
+    assert!(post.stdout().contains("\"text\":\"a!\""), "{}", post.said());
 }
 
 #[test]

@@ -45,28 +45,32 @@ pub fn accepted(said: &EndpointsProto, endpoint: &str) -> Option<Accepted> {
 /// Which of DocArray's formats the endpoints' documents have to be sent in; none: in either, or nobody says.
 #[must_use]
 pub fn flavour(said: &EndpointsProto) -> Option<Flavour> {
-    let endpoints = said.endpoints.iter();
-    let classes = endpoints.filter_map(|endpoint| class(said, endpoint));
-    let mut flavours = classes.filter_map(|class| match class {
-        ANY_DOCUMENT => None,
-        V1_DOCUMENT => Some(Flavour::V1),
-        _ => Some(Flavour::V2),
-    });
-    flavours.next()
-}
-
-/// The class of documents that an endpoint takes.
-fn class<'s>(said: &'s EndpointsProto, endpoint: &str) -> Option<&'s str> {
-    match kind(map(description(said, endpoint)?, "input")?, "name") {
-        Some(Kind::StringValue(name)) => Some(name),
-        _ => None,
-    }
+    let of_endpoint = |endpoint: &String| {
+        let input = map(description(said, endpoint)?, "input")?;
+        match class(input) {
+            Some(ANY_DOCUMENT) => None,
+            Some(V1_DOCUMENT) => Some(Flavour::V1),
+            Some(_) => Some(Flavour::V2),
+            // Stock gateways of the second flavour have the JSON schema itself here.
+            None => input.fields.contains_key("properties").then_some(Flavour::V2),
+        }
+    };
+    said.endpoints.iter().find_map(of_endpoint)
 }
 
 /// Whether an endpoint's documents may be of any kind.
 #[must_use]
 pub fn takes_any_document(said: &EndpointsProto, endpoint: &str) -> bool {
-    class(said, endpoint) == Some(ANY_DOCUMENT)
+    let input = description(said, endpoint).and_then(|it| map(it, "input"));
+    input.and_then(class) == Some(ANY_DOCUMENT)
+}
+
+/// The name of a class of documents.
+fn class(input: &Struct) -> Option<&str> {
+    match kind(input, "name") {
+        Some(Kind::StringValue(name)) => Some(name),
+        _ => None,
+    }
 }
 
 /// Whether some executor offers this endpoint by its name.
@@ -139,14 +143,16 @@ mod tests {
 
     #[test]
     fn the_class_of_documents_tells_their_format() {
-        let check = |class: &str, expected| {
-            let said = said("/encode", &json!({"input": {"name": class}}));
-            assert_eq!(flavour(&said), expected, "{class}");
+        let check = |input: Value, expected| {
+            let said = said("/encode", &json!({ "input": input }));
+            assert_eq!(flavour(&said), expected, "{input}");
         };
-        check("FlowDoc", None);
-        check("PydanticDocument", Some(Flavour::V1));
-        check("MyDoc", Some(Flavour::V2));
-        check("LegacyDocumentJina", Some(Flavour::V2));
+        check(json!({"name": "FlowDoc"}), None);
+        check(json!({"name": "PydanticDocument"}), Some(Flavour::V1));
+        check(json!({"name": "MyDoc"}), Some(Flavour::V2));
+        check(json!({"name": "LegacyDocumentJina"}), Some(Flavour::V2));
+        check(json!({"title": "MyDoc", "properties": {}}), Some(Flavour::V2));
+        check(json!({}), None);
         assert_eq!(flavour(&EndpointsProto::default()), None);
     }
 }
