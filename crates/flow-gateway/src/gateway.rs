@@ -71,6 +71,7 @@ impl Gateway {
         let lasting = Lasting {
             limits: config.limits,
             meter: metrics.as_ref().map(|(_, metrics)| Meter::new(metrics)),
+            failures: Arc::default(),
         };
         let current = Arc::new(Current::new(placement, lasting)?);
         let bound = Bound::listen(&config.host, config.port).await?;
@@ -115,7 +116,9 @@ impl Gateway {
             current: self.current.clone(),
             draining: drain.watch(),
         };
-        let limits = self.current.core().lasting.limits;
+        let Lasting {
+            limits, failures, ..
+        } = self.current.core().lasting.clone();
         let routes = wire.routes(limits).add_service(health_service);
 
         let goodbye = health.say(false);
@@ -136,10 +139,13 @@ impl Gateway {
             };
             Ok(finish_floating(&self.current, drain, stopped).await)
         };
-        tokio::select! {
+        let stopped = tokio::select! {
             stopped = serving => stopped,
             never = answer(self.exposed) => match never {},
-        }
+            never = failures.report() => match never {},
+        };
+        failures.flush();
+        stopped
     }
 }
 
