@@ -3,6 +3,7 @@
 
 use clap::Args;
 use flow_executor::{Log as Format, LogTo};
+use serde_json::{Map, Value};
 
 /// Options about logging, the same for every command.
 #[derive(Debug, Clone, Args)]
@@ -55,6 +56,14 @@ impl Log {
         };
         flow_executor::start_log(self.format, to, &self.filter, wants_colour);
     }
+}
+
+/// A line of a process as a JSON object that names the process: the line itself, if it is one.
+pub(crate) fn object(process: &str, line: &str) -> Map<String, Value> {
+    let own: Option<Map<String, Value>> = serde_json::from_str(line).ok();
+    let mut fields = own.unwrap_or_else(|| Map::from_iter([("message".to_owned(), line.into())]));
+    fields.insert("process".to_owned(), process.into());
+    fields
 }
 
 #[cfg(test)]

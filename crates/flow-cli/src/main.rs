@@ -2,8 +2,8 @@
 //!
 //! `args.rs` says what can be typed, `cmd/` holds one file for each command. What they share stands
 //! beside this file: `shell.rs` (what the process was started with), `output.rs` (every byte that is
-//! printed), `exit.rs` (the exit codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `table.rs`,
-//! `folder.rs` (what an executor's path points at), `login.rs` (who we are at registries), `places.rs`
+//! printed), `layout.rs`, `table.rs` and `progress.rs` (text that fits the terminal), `exit.rs` (the exit
+//! codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `folder.rs` (what an executor's path points at), `login.rs` (who we are at registries), `places.rs`
 //! and `control.rs` (running flows: where, and how to talk to them).
 
 mod args;
@@ -15,10 +15,12 @@ mod control;
 mod exit;
 mod flow_file;
 mod folder;
+mod layout;
 mod log;
 mod login;
 mod output;
 mod places;
+mod progress;
 mod shell;
 mod table;
 

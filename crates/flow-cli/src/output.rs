@@ -4,8 +4,14 @@
 //! fallible, where `println!` would panic. Colours are for terminals, and `NO_COLOR` turns them off.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+
+use rustix::termios::tcgetwinsize;
 
 use crate::shell::Shell;
+
+/// Columns of a terminal that does not know how many it has.
+const COLUMNS_DEFAULT: usize = 80;
 
 /// Writes a line to stdout.
 pub(crate) fn line(text: &str) -> io::Result<()> {
@@ -23,6 +29,16 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
 /// Writes a line to stderr. Where stderr is closed there is nobody left to tell.
 pub(crate) fn error_line(text: &str) {
     let _nobody_listens = writeln!(io::stderr().lock(), "{text}").is_err();
+}
+
+/// How many columns the terminal behind an output has; none: it is no terminal, and lines may have any
+/// length.
+pub(crate) fn columns(output: impl AsFd) -> Option<usize> {
+    let size = tcgetwinsize(output).ok()?;
+    Some(match size.ws_col {
+        0 => COLUMNS_DEFAULT,
+        columns => columns.into(),
+    })
 }
 
 /// Whether the reader of our output has gone.

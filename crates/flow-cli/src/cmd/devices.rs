@@ -53,7 +53,8 @@ pub(crate) fn run(devices: &Devices, shell: &Shell) -> anyhow::Result<Exit> {
     if devices.json {
         output::line(&serde_json::to_string(&listing)?)?;
     } else {
-        output::line(&table(&listing).text(Painter::stdout(shell)))?;
+        let columns = output::columns(std::io::stdout());
+        output::line(&table(&listing).text(Painter::stdout(shell), columns))?;
         if let Some(why) = &listing.no_gpus {
             output::line(&format!("No GPU: {why}."))?;
         }

@@ -44,9 +44,10 @@ pub(crate) fn run(ps: &Ps, shell: &Shell) -> anyhow::Result<Exit> {
         let all: Vec<Value> = found.iter().map(|(entry, it)| as_json(entry, it)).collect();
         output::line(&Value::Array(all).to_string())?;
     } else {
+        let columns = output::columns(std::io::stdout());
         for (entry, listing) in &found {
             output::line(&places::shown(entry).replace('`', ""))?;
-            output::line(&table(listing).text(Painter::stdout(shell)))?;
+            output::line(&table(listing).text(Painter::stdout(shell), columns))?;
         }
     }
     if !found.is_empty() {

@@ -68,7 +68,9 @@ pub(crate) fn run(bench: &Devices, shell: &Shell) -> anyhow::Result<Exit> {
     };
     let sentences = verdict::sentences(&experiments, &figures, pair.as_ref());
     if !bench.json {
-        output::line(&table(&experiments, &figures).text(Painter::stdout(shell)))?;
+        let columns = output::columns(std::io::stdout());
+        let table = table(&experiments, &figures);
+        output::line(&table.text(Painter::stdout(shell), columns))?;
         for sentence in sentences.iter().chain(&missing) {
             output::line(sentence)?;
         }

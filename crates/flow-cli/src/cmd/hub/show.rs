@@ -70,7 +70,8 @@ pub(super) fn list(list: &List, shell: &Shell) -> anyhow::Result<Exit> {
         head: Some(head.map(str::to_owned).into()),
         rows: entries.iter().map(Entry::row).collect(),
     };
-    output::bytes(table.text(Painter::stdout(shell)).as_bytes())?;
+    let columns = output::columns(std::io::stdout());
+    output::bytes(table.text(Painter::stdout(shell), columns).as_bytes())?;
     Ok(Exit::Fine)
 }
 
@@ -157,7 +158,8 @@ pub(super) fn info(info: &Info, shell: &Shell) -> anyhow::Result<Exit> {
     ]);
     rows.retain(|row| !row[1].is_empty());
     let table = Table { head: None, rows };
-    output::bytes(table.text(Painter::stdout(shell)).as_bytes())?;
+    // Digests and names are copied from here, so they are not broken into lines.
+    output::bytes(table.text(Painter::stdout(shell), None).as_bytes())?;
     Ok(Exit::Fine)
 }
 
