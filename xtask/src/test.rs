@@ -27,15 +27,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let missing = step(1, "building the tests, and installing their peers into .peers/", || {
-        build_and_set_up()
-    })?;
+    let missing = step(
+        1,
+        "building the tests, and installing their peers into .peers/",
+        || build_and_set_up(),
+    )?;
     let skipped = skipped(&missing);
     eprint!("{skipped}");
     if args.strict && !missing.is_empty() {
         anyhow::bail!("{} of the peers could not be set up", missing.len());
     }
-    let tested = step(2, "running the tests", || shell::run(&mut cargo_test(args)?));
+    let tested = step(2, "running the tests", || {
+        shell::run(&mut cargo_test(args)?)
+    });
     eprint!("{skipped}");
     tested
 }
@@ -44,7 +48,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn build_and_set_up() -> anyhow::Result<Vec<Missing>> {
     thread::scope(|scope| {
         let set_up = scope.spawn(setup::for_tests);
-        let built = shell::run(cargo().arg("build").args(PACKAGES).args(["--bins", "--tests"]));
+        let built = shell::run(
+            cargo()
+                .arg("build")
+                .args(PACKAGES)
+                .args(["--bins", "--tests"]),
+        );
         let missing = set_up.join().unwrap_or_else(|panic| resume_unwind(panic));
         built.and(missing)
     })
@@ -55,7 +64,13 @@ const STEPS: usize = 2;
 
 /// What is built and tested: all that has tests. Building and testing name the same packages, for with other
 /// ones cargo would unify features differently and build the dependencies twice.
-const PACKAGES: [&str; 5] = ["--workspace", "--exclude", "xtask-codegen", "--exclude", "bare-tonic"];
+const PACKAGES: [&str; 5] = [
+    "--workspace",
+    "--exclude",
+    "xtask-codegen",
+    "--exclude",
+    "bare-tonic",
+];
 
 /// Says what begins, does it, and says how long it took.
 fn step<T>(
