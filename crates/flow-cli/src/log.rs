@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 /// Options about logging, the same for every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogArgs {
-    /// How log lines look: text or json
+    /// Format of log lines: text or json
     // `flow executor` has an option of this name too; clap takes the two for one, so the types must agree.
-    #[arg(long, global = true, value_name = "FORM", help_heading = "Logging")]
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Logging")]
     #[arg(value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     log: Format,
-    /// What is logged: error, warn, info, debug, trace, or a filter such as `warn,flow_net=debug`
-    /// [default: FLOW_LOG, else info]
+    /// Lowest level to log: error, warn, info, debug or trace; or a filter such as `warn,flow_net=debug`
+    /// [default: $FLOW_LOG, or info]
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Logging")]
     log_level: Option<String>,
 }

@@ -26,9 +26,6 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::args::Args;
 use crate::shell::Shell;
 
 // Requests are many small allocations on many threads, and memory that is given back.
@@ -36,7 +33,7 @@ use crate::shell::Shell;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = args::parse();
     let shell = Shell::new(args.log);
     match cmd::run(args.command, &shell) {
         Ok(code) => code,

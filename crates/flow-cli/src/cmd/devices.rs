@@ -18,14 +18,13 @@ EXAMPLES:
   flow devices
   flow devices --json
 
-GPUs have the numbers that CUDA gives them here: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER
-change them.";
+GPUs are numbered as CUDA numbers them, so CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER apply.";
 
 /// Options of `flow devices`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Devices {
-    /// One JSON object, for programs.
+    /// Print a JSON object instead of a table
     #[arg(long)]
     json: bool,
 }

@@ -30,8 +30,8 @@ EXAMPLES:
   flow logs encoder/rep-0 --timestamps --flow flows/encode.yml
   flow logs --log json            # a JSON object for each line, for programs
 
-A line between `──` is a note of flow's own: that a process starts, is ready, or has ended, and how.
-The gateway writes a line for each request that fails, with its id, its endpoint and the cause.";
+Lines between `──` are notes of flow itself: when a process starts, is ready, and ends.
+The gateway writes a line for each request that fails, with its id, endpoint and cause.";
 
 /// How soon a new line is seen.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Logs {
-    /// Show only this executor, this process of it, or `gateway` [default: all]
+    /// Show only this executor, one of its processes such as `encoder/rep-0`, or `gateway` [default: all]
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// Keep running and show new lines as they are written

@@ -20,27 +20,28 @@ EXAMPLES:
   flow model list
   ls \"$(flow model path all-MiniLM-L6-v2)\"
 
-Models come from the Hugging Face hub; HF_HOME, HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE say how.";
+Models come from the Hugging Face hub. The environment variables HF_HOME, HF_ENDPOINT, HF_TOKEN and
+HF_HUB_OFFLINE apply.";
 
 /// What can be done with models.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Model {
-    /// Fetch a model, unless it is on this machine, and print its folder
+    /// Download a model, unless it is on this machine, and print its folder
     Pull(Name),
-    /// Show the models on this machine
+    /// List the models on this machine
     List,
-    /// Print the folder of a model that is on this machine
+    /// Print the folder of a model on this machine
     Path(Name),
 }
 
 /// Which model.
 #[derive(Debug, Args)]
 pub(crate) struct Name {
-    /// A name on the hub, or a folder
+    /// Name of a model on the Hugging Face hub, or path of a folder
     #[arg(value_name = "MODEL", default_value = DEFAULT_MODEL)]
     model: String,
-    /// A branch, a tag or a commit
+    /// Branch, tag or commit of the model [default: main]
     #[arg(long)]
     revision: Option<String>,
 }

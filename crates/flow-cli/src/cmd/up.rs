@@ -36,15 +36,15 @@ EXAMPLES:
   flow up flows/encode.yml
   flow up flows/encode.yml --port 8080
 
-The first Ctrl-C finishes what is under way, the second ends at once.")]
+The first Ctrl-C lets requests under way finish; the second stops at once.")]
 pub(crate) struct Up {
-    /// The flow file.
+    /// Flow file to start
     #[arg(value_name = "FLOW.yml")]
     file: PathBuf,
-    /// Port for clients, in place of the file's; 0 takes any that is free.
+    /// Listen for clients on this port instead of the file's; 0 picks a free one
     #[arg(long)]
     port: Option<u16>,
-    /// How long requests under way may take when the flow is told to end.
+    /// Time that requests under way get to finish when the flow stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
 }
