@@ -1,11 +1,12 @@
 //! What `flow up` shows when everything is ready: where to connect, what runs, how to stop.
 //!
-//! Only the looks are decided here. `cmd/up.rs` knows the facts.
+//! Only the looks are decided here, for a terminal of any width. `cmd/up.rs` knows the facts.
 
 use std::time::Duration;
 
+use crate::layout::{width, wrap, wrap_indented};
 use crate::output::{Colour, Painter};
-use crate::table::{GAP, Table, len};
+use crate::table::{GAP, INDENT, Table};
 
 /// What the banner tells.
 #[derive(Debug, Clone, Default)]
@@ -33,12 +34,16 @@ pub(crate) struct Row {
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// A rule at least this long frames the banner; a wider table makes it longer.
-const RULE_LEN_MIN: usize = 60;
+/// A rule at least this long frames the banner; a wider table makes it longer, a narrow terminal shorter.
+const RULE_WIDTH_MIN: usize = 60;
+
+/// What stands under an executor's name has at least this much room to its right, or else a line of its
+/// own.
+const FACTS_WIDTH_MIN: usize = 30;
 
 impl Banner {
-    /// The banner as lines of text.
-    pub(crate) fn text(&self, painter: Painter) -> String {
+    /// The banner as lines of text, none wider than `columns` if that is given.
+    pub(crate) fn text(&self, painter: Painter, columns: Option<usize>) -> String {
         let endpoint = Table {
             head: None,
             rows: self.endpoint_rows(),
@@ -47,15 +52,42 @@ impl Banner {
             head: Some(self.heads()),
             rows: self.executor_rows(),
         };
-        let width = endpoint.width().max(executors.width()) + 2 * GAP;
+        let wanted = endpoint.width().max(executors.width()) + INDENT;
+        let rule_width = wanted.max(RULE_WIDTH_MIN);
+        let executors = match columns {
+            Some(columns) if executors.width() > columns => self.executor_list(painter, columns),
+            _ => executors.text(painter, None),
+        };
         let blocks = [
-            rule(width.max(RULE_LEN_MIN), "flow is ready to serve", painter),
-            endpoint.text(painter),
-            executors.text(painter),
-            format!("  ready after {}; stop with Ctrl-C\n", seconds(self.took)),
+            rule(
+                rule_width.min(columns.unwrap_or(usize::MAX)),
+                "flow is ready to serve",
+                painter,
+            ),
+            endpoint.text(painter, columns),
+            executors,
+            self.end(columns),
         ];
         let shown = blocks.iter().filter(|block| !block.is_empty());
         shown.map(|block| format!("{block}\n")).collect()
+    }
+
+    fn end(&self, columns: Option<usize>) -> String {
+        let end = format!("  ready after {}; stop with Ctrl-C", seconds(self.took));
+        wrap_indented(&end, columns.unwrap_or(usize::MAX), INDENT) + "\n"
+    }
+
+    /// The executors one below the other, where a table of them would be wider than the terminal.
+    fn executor_list(&self, painter: Painter, columns: usize) -> String {
+        let names = self.executors.iter().map(|row| width(&row.name));
+        let indent = INDENT + names.max().unwrap_or(0) + GAP;
+        let indent = match indent + FACTS_WIDTH_MIN <= columns {
+            true => indent,
+            false => 2 * INDENT,
+        };
+        let rows = self.executors.iter();
+        rows.map(|row| row.listed(painter, columns, indent))
+            .collect()
     }
 
     fn endpoint_rows(&self) -> Vec<Vec<String>> {
@@ -103,14 +135,56 @@ impl Banner {
 }
 
 impl Row {
+    /// The name, and beside or below it, from column `indent` on, the address and all facts.
+    fn listed(&self, painter: Painter, columns: usize, indent: usize) -> String {
+        let blanks = |count: usize| " ".repeat(count);
+        let bold = |text: &str| painter.paint(Colour::Bold, text);
+        let has_name_beside = INDENT + width(&self.name) + GAP <= indent;
+        let mut lines = Vec::new();
+        if !has_name_beside {
+            let names = wrap(&self.name, columns.saturating_sub(INDENT).max(1));
+            lines.extend(names.iter().map(|name| blanks(INDENT) + &bold(name)));
+        }
+        let room = columns.saturating_sub(indent).max(1);
+        for (number, piece) in self.described(painter, room).into_iter().enumerate() {
+            let before = if has_name_beside && number == 0 {
+                let padding = indent - INDENT - width(&self.name);
+                blanks(INDENT) + &bold(&self.name) + &blanks(padding)
+            } else {
+                blanks(indent)
+            };
+            lines.push(before + &piece);
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// The address and the facts, on lines of at most `room` columns.
+    fn described(&self, painter: Painter, room: usize) -> Vec<String> {
+        let address = wrap(&self.address, room).into_iter();
+        let address = address.map(|piece| painter.paint(Colour::Cyan, &piece));
+        let facts = self
+            .facts
+            .iter()
+            .map(|(key, value)| format!("{key} {value}"));
+        let facts: Vec<String> = facts.collect();
+        let facts = wrap(&facts.join(", "), room).into_iter();
+        address
+            .chain(facts.filter(|line| !line.is_empty()))
+            .collect()
+    }
+
     fn fact(&self, key: &str) -> String {
         let found = self.facts.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| value.clone()).unwrap_or_default()
     }
 }
 
-fn rule(width: usize, title: &str, painter: Painter) -> String {
-    let dashes = width.saturating_sub(len(title) + 2);
+/// A line across the terminal with a title in its middle; the title alone where there is no room for more.
+fn rule(columns: usize, title: &str, painter: Painter) -> String {
+    let dashes = columns.saturating_sub(width(title) + 2);
+    if dashes < 2 {
+        return format!("{}\n", painter.paint(Colour::Green, title));
+    }
     let (left, right) = (dashes / 2, dashes - dashes / 2);
     let bar = |len| painter.paint(Colour::Dim, &"─".repeat(len));
     format!(
@@ -146,8 +220,78 @@ mod tests {
     }
 
     fn check(banner: &Banner, expected: &str) {
-        let text = banner.text(Painter::off());
+        let text = banner.text(Painter::off(), None);
         assert_eq!(text, expected, "\n{text}");
+    }
+
+    /// As the sentence encoder describes itself.
+    fn encoders() -> Banner {
+        let facts = [
+            ("back_end", "avx512-bf16"),
+            ("device", "cpu"),
+            ("dimensions", "384"),
+            ("engine", "flow"),
+            ("model", "sentence-transformers/all-MiniLM-L6-v2"),
+            ("precision", "f32"),
+            ("threads", "2"),
+        ];
+        Banner {
+            protocol: "GRPC".to_owned(),
+            local: vec!["127.0.0.1:54321".to_owned()],
+            private: vec!["[2001:db8:85a3:8d3:1319:8a2e:370:7348]:54321".to_owned()],
+            metrics: Some("http://127.0.0.1:9090/metrics".to_owned()),
+            executors: vec![
+                row("encoder/rep-0", "127.0.0.1:41233", &facts),
+                row("far", "https://models.example.com:443 (external)", &[]),
+            ],
+            took: Duration::from_millis(417),
+        }
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_facts_stand_below_each_other() {
+        let text = encoders().text(Painter::off(), Some(80));
+        let expected = "\
+──────────────────────────── flow is ready to serve ────────────────────────────
+
+  Protocol   GRPC
+  Local      127.0.0.1:54321
+  Private    [2001:db8:85a3:8d3:1319:8a2e:370:7348]:54321
+  Metrics    http://127.0.0.1:9090/metrics
+
+  encoder/rep-0   127.0.0.1:41233
+                  back_end avx512-bf16, device cpu, dimensions 384, engine flow,
+                  model sentence-transformers/all-MiniLM-L6-v2, precision f32,
+                  threads 2
+  far             https://models.example.com:443 (external)
+
+  ready after 0.42 s; stop with Ctrl-C
+
+";
+        assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_whatever_its_width() {
+        for columns in 25..220 {
+            let text = encoders().text(Painter::off(), Some(columns));
+            for line in text.lines() {
+                assert!(width(line) <= columns, "{columns}: {line:?}");
+            }
+            let text = text.to_lowercase();
+            for told in ["127.0.0.1:41233", "threads"] {
+                assert!(text.contains(told), "{columns}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wide_terminal_shows_what_a_pipe_gets() {
+        let banner = encoders();
+        assert_eq!(
+            banner.text(Painter::off(), Some(300)),
+            banner.text(Painter::off(), None)
+        );
     }
 
     #[test]
@@ -171,7 +315,7 @@ mod tests {
         check(
             &banner,
             "\
-────────────────────────── flow is ready to serve ──────────────────────────
+─────────────────────── flow is ready to serve ────────────────────────
 
   Protocol   GRPC
   Local      127.0.0.1:54321

@@ -21,19 +21,19 @@ pub(crate) struct Builtin {
 pub(crate) const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "echo",
-        about: "gives every document back as it came",
+        about: "returns every document unchanged",
         variables: &[],
         run: run_with::<echo::Echo>,
     },
     Builtin {
         name: "segmenter",
-        about: "cuts texts into chunks: sentences, or windows of words",
+        about: "splits texts into chunks: sentences, or windows of words",
         variables: &[],
         run: run_with::<segmenter::Segmenter>,
     },
     Builtin {
         name: "sentence-encoder",
-        about: "turns texts into vectors with a sentence-transformers model",
+        about: "encodes texts as vectors with a sentence-transformers model",
         // One text's matrices are small: candle's threads would wait for each other more than they
         // compute. With one, the encoder runs a lane of its own on each core, 1.5 times as fast.
         variables: &[("RAYON_NUM_THREADS", "1")],
@@ -41,7 +41,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
     },
     Builtin {
         name: "vector-index",
-        about: "finds the documents whose vectors are nearest; keeps them through crashes",
+        about: "stores documents on disk and finds those with the nearest vectors",
         variables: &[],
         run: run_with::<vector_index::VectorIndex>,
     },

@@ -3,17 +3,18 @@
 
 use clap::Args;
 use flow_executor::{Log as Format, LogTo};
+use serde_json::{Map, Value};
 
 /// Options about logging, the same for every command.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogArgs {
-    /// How log lines look: text or json
+    /// Format of log lines: text or json
     // `flow executor` has an option of this name too; clap takes the two for one, so the types must agree.
-    #[arg(long, global = true, value_name = "FORM", help_heading = "Logging")]
+    #[arg(long, global = true, value_name = "FORMAT", help_heading = "Logging")]
     #[arg(value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     log: Format,
-    /// What is logged: error, warn, info, debug, trace, or a filter such as `warn,flow_net=debug`
-    /// [default: FLOW_LOG, else info]
+    /// Lowest level to log: error, warn, info, debug or trace; or a filter such as `warn,flow_net=debug`
+    /// [default: $FLOW_LOG, or info]
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Logging")]
     log_level: Option<String>,
 }
@@ -55,6 +56,14 @@ impl Log {
         };
         flow_executor::start_log(self.format, to, &self.filter, wants_colour);
     }
+}
+
+/// A line of a process as a JSON object that names the process: the line itself, if it is one.
+pub(crate) fn object(process: &str, line: &str) -> Map<String, Value> {
+    let own: Option<Map<String, Value>> = serde_json::from_str(line).ok();
+    let mut fields = own.unwrap_or_else(|| Map::from_iter([("message".to_owned(), line.into())]));
+    fields.insert("process".to_owned(), process.into());
+    fields
 }
 
 #[cfg(test)]

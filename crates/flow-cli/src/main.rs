@@ -2,8 +2,8 @@
 //!
 //! `args.rs` says what can be typed, `cmd/` holds one file for each command. What they share stands
 //! beside this file: `shell.rs` (what the process was started with), `output.rs` (every byte that is
-//! printed), `exit.rs` (the exit codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `table.rs`,
-//! `folder.rs` (what an executor's path points at), `login.rs` (who we are at registries), `places.rs`
+//! printed), `layout.rs`, `table.rs` and `progress.rs` (text that fits the terminal), `exit.rs` (the exit
+//! codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `folder.rs` (what an executor's path points at), `login.rs` (who we are at registries), `places.rs`
 //! and `control.rs` (running flows: where, and how to talk to them).
 
 mod args;
@@ -15,18 +15,17 @@ mod control;
 mod exit;
 mod flow_file;
 mod folder;
+mod layout;
 mod log;
 mod login;
 mod output;
 mod places;
+mod progress;
 mod shell;
 mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::args::Args;
 use crate::shell::Shell;
 
 // Requests are many small allocations on many threads, and memory that is given back.
@@ -34,7 +33,7 @@ use crate::shell::Shell;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = args::parse();
     let shell = Shell::new(args.log);
     match cmd::run(args.command, &shell) {
         Ok(code) => code,

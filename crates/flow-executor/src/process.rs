@@ -13,10 +13,10 @@ use tracing_subscriber::EnvFilter;
 /// How a process writes its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Log {
-    /// One line an event, for people.
+    /// One line per event, for people.
     #[default]
     Text,
-    /// One JSON object an event.
+    /// One JSON object per event.
     Json,
 }
 

@@ -37,54 +37,57 @@ const PING_WITHIN: Duration = Duration::from_secs(3);
 /// Arguments that every executor's program takes.
 #[derive(Debug, Clone, Args)]
 pub struct ExecutorArgs {
-    /// Name of the node: in logs, errors and `enc__top_k` parameters
+    /// Name of the executor, for logs, errors and parameters such as `NAME__top_k`
     #[arg(long, default_value = "executor")]
     pub name: String,
-    /// Address to listen at
+    /// Address to listen on
     #[arg(long, env = "FLOW_LISTEN_HOST", default_value = "127.0.0.1")]
     pub host: String,
-    /// Port to listen at; 0 takes any that is free
+    /// Port to listen on; 0 picks a free one
     #[arg(long, env = PORT_VARIABLE, default_value_t = 0)]
     pub port: u16,
-    /// What the executor is built with: JSON, or `key:value` (may be given several times)
+    /// Settings of the executor, as a JSON object or as KEY:VALUE; can be given several times
     #[arg(long, value_name = "JSON|KEY:VALUE")]
     pub uses_with: Vec<String>,
-    /// What overrides the executor's description, as JSON
+    /// Description fields that override the executor's own, as a JSON object or as KEY:VALUE
     #[arg(long, value_name = "JSON|KEY:VALUE")]
     pub uses_metas: Vec<String>,
-    /// Endpoint to method, where it differs from the executor's own binding, as JSON
+    /// Methods to call for endpoints, where they differ from the executor's own, as a JSON object or as
+    /// ENDPOINT:METHOD
     #[arg(long, value_name = "JSON|ENDPOINT:METHOD")]
     pub uses_requests: Vec<String>,
-    /// How requests share calls, by endpoint or method, as JSON:
-    /// `{"/encode": {"preferred_batch_size": 32, "timeout": 5}}`
+    /// Batch requests together, by endpoint or method, as JSON such as
+    /// `{"/encode": {"preferred_batch_size": 32, "timeout": 5}}`; timeouts are in milliseconds
     #[arg(long, value_name = "JSON")]
     pub uses_dynamic_batching: Vec<String>,
-    /// Threads that run the executor, sharing what it has loaded: a number, or `auto` for one a core
+    /// Number of threads that run the executor and share what it has loaded, or `auto` for one per core
     #[arg(long, value_name = "N|auto", default_value_t)]
     pub workers: Workers,
-    /// End the process after a reply that tells of one of these failures: names as in replies, or `panic`
+    /// Exit after a request has failed with one of these errors, named as in replies; `panic` stands for
+    /// any panic
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub exit_on_exceptions: Vec<String>,
-    /// Folder for what the executor keeps
+    /// Folder where the executor keeps its data
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
-    /// Which shard of the node this process is, where there are several
+    /// Number of the shard that this process serves, from 0
     #[arg(long, value_name = "NUMBER")]
     pub shard: Option<u16>,
-    /// Count requests, and show the numbers in Prometheus' text format at `/metrics`
+    /// Serve metrics for Prometheus at /metrics
     #[arg(long)]
     pub monitoring: bool,
-    /// Port for the numbers, where they are shown; 0 takes any that is free
+    /// Port for the metrics; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port_monitoring: u16,
-    /// What the numbers call this process; by default its name and `/rep-0`
+    /// Value of the label `runtime_name` in the metrics [default: NAME/rep-0]
     #[arg(long, value_name = "NAME")]
     pub runtime_name: Option<String>,
-    /// How long requests under way may take when the process is told to end
-    #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
+    /// Time that requests under way get to finish when the executor stops, such as 10s or 1m
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
-    /// How to write the log
-    #[arg(long, value_enum, default_value_t = Log::Text)]
+    /// Format of log lines: text or json
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Log::Text)]
+    #[arg(hide_possible_values = true)]
     pub log: Log,
     /// The launcher that started this process; end with it, and tell it in JSON when ready
     #[arg(long, value_name = "PID", hide = true)]
@@ -111,11 +114,11 @@ impl ExecutorArgs {
 }
 
 #[derive(Debug, Parser)]
-#[command(about = "Serves one executor over gRPC")]
+#[command(about = "Serve one executor over gRPC")]
 struct Command {
     #[command(flatten)]
     args: ExecutorArgs,
-    /// Start nothing: ask the executor that listens at this port whether it serves, for an image's health check
+    /// Check whether the executor on this port is ready, and exit; for the health checks of images
     #[arg(long)]
     ping: bool,
 }

@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::failure_log::FailureLog;
 use crate::gateway::BindError;
 use crate::meter::Meter;
 use crate::visit::Node;
@@ -46,6 +47,7 @@ pub(crate) struct Lasting {
     pub(crate) limits: Limits,
     /// None: nobody wants to know.
     pub(crate) meter: Option<Meter>,
+    pub(crate) failures: Arc<FailureLog>,
 }
 
 /// Requests whose reply has gone out and whose floating nodes still run.
@@ -199,7 +201,7 @@ impl<'l> Known<'l> {
     }
 
     fn pool(&self, calls: &Calls, addresses: &[Address]) -> Result<Pool, String> {
-        let Lasting { limits, meter } = self.lasting;
+        let Lasting { limits, meter, .. } = self.lasting;
         let mut replicas = Vec::new();
         let mut names = Vec::new();
         for address in addresses {

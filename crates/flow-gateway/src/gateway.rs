@@ -74,6 +74,7 @@ impl Gateway {
         let lasting = Lasting {
             limits: config.limits,
             meter: metrics.as_ref().map(|(_, metrics)| Meter::new(metrics)),
+            failures: Arc::default(),
         };
         let current = Arc::new(Current::new(placement, lasting)?);
         let listener = Listener::bind(&config.host, config.port).await?;
@@ -114,7 +115,9 @@ impl Gateway {
             current: self.current.clone(),
             draining: drain.watch(),
         };
-        let limits = self.current.core().lasting.limits;
+        let Lasting {
+            limits, failures, ..
+        } = self.current.core().lasting.clone();
         let routes = wire.routes(limits).add_service(health_service);
 
         let server = Server::new(self.listener, GrpcService::new(routes));
@@ -135,10 +138,13 @@ impl Gateway {
             };
             finish_floating(&self.current, drain, stopped).await
         };
-        tokio::select! {
+        let stopped = tokio::select! {
             stopped = serving => stopped,
             never = serve_metrics(self.metrics) => match never {},
-        }
+            never = failures.report() => match never {},
+        };
+        failures.flush();
+        stopped
     }
 }
 

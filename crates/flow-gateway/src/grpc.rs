@@ -127,10 +127,9 @@ impl JinaSingleDataRequestRpc for Wire {
         let terms = terms(request.metadata());
         let core = self.current.core();
         let seat = core.room.seat_now().map_err(|full| {
-            core.lasting
-                .meter
-                .iter()
-                .for_each(|it| it.refuse(request.get_ref()));
+            let request = request.get_ref();
+            core.lasting.meter.iter().for_each(|it| it.refuse(request));
+            core.lasting.failures.call(request.header.as_ref(), &full);
             no_room(&full)
         })?;
         let finished = request::run(&core, request.into_inner(), terms).await;
@@ -189,20 +188,28 @@ impl JinaSingleDocumentRequestRpc for Wire {
         let terms = terms(request.metadata());
         let meter = core.lasting.meter.as_ref();
         let mut under_way = meter.map(|it| it.begin(request.get_ref()));
+        let request = request.into_inner();
+        let header = request.header.clone();
+        let refused = |failure: &Failure| {
+            core.lasting.failures.call(header.as_ref(), failure);
+            from_failure(failure)
+        };
         let lease = pool.lease(Instant::now()).map_err(|error| {
-            from_failure(&Failure::new(Code::Unavailable, Chain(&error).to_string()))
+            refused(&Failure::new(Code::Unavailable, Chain(&error).to_string()))
         })?;
-        let opened = lease
-            .replica()
-            .stream(request.into_inner(), pool.metadata(), &terms)
-            .await;
-        let documents = opened.map_err(|failure| from_failure(&failure.at(plan.name.as_str())))?;
+        let replica = lease.replica();
+        let opened = replica.stream(request, pool.metadata(), &terms).await;
+        let documents = opened.map_err(|failure| refused(&failure.at(plan.name.as_str())))?;
         // The lease and the core live as long as the stream.
         let held = (lease, core.clone());
         let mut failed = false;
         let documents = documents.map(move |document| {
-            let _held = &held;
-            failed |= document.is_err();
+            let (_lease, core) = &held;
+            if let (Err(status), false) = (&document, failed) {
+                failed = true;
+                let failures = &core.lasting.failures;
+                failures.call(header.as_ref(), &to_failure(status));
+            }
             under_way.iter_mut().for_each(|it| it.streams(failed));
             document
         });

@@ -8,7 +8,8 @@
 //! in `reply.rs` and goes up the same stairs.
 //!
 //! Beside the requests, `attend.rs` watches over the nodes, and `current.rs` puts another placement in the
-//! place of the one before; `meter.rs` counts them where somebody wants to know.
+//! place of the one before; `meter.rs` counts them where somebody wants to know, and `failure_log.rs` writes of
+//! those that fail.
 
 #![warn(missing_docs)]
 
@@ -19,6 +20,7 @@ mod condition;
 mod core;
 mod current;
 mod discover;
+mod failure_log;
 mod gateway;
 mod grpc;
 mod merge;

@@ -59,6 +59,15 @@ impl Reply {
         }
     }
 
+    /// What nodes need that start after the reply has left: the header and the parameters of their request.
+    /// Where there are none, nothing is copied.
+    pub(crate) fn for_the_rest(&self, has_floating: bool, started: SystemTime) -> Self {
+        match has_floating {
+            true => Self::new(self.header.clone(), self.parameters.clone(), started),
+            false => Self::new(HeaderProto::default(), None, started),
+        }
+    }
+
     pub(crate) fn add_route(&mut self, visited: Visited<'_>, ended: SystemTime) {
         self.routes.push(RouteProto {
             end_time: Some(ended.into()),
@@ -138,11 +147,13 @@ fn route(name: &str, started: SystemTime) -> RouteProto {
     }
 }
 
-/// Whether a header tells of a failure. Before 3.6 the code for it was 3.
+/// The failure that a header tells of, if it does.
 pub(crate) fn refusal(header: Option<&HeaderProto>) -> Option<&StatusProto> {
+    failed(header?.status.as_ref())
+}
+
+/// A status, if it is that of a failure. Before Jina 3.6 the code for it was 3.
+pub(crate) fn failed(status: Option<&StatusProto>) -> Option<&StatusProto> {
     let error: i32 = status_proto::StatusCode::Error.into();
-    header?
-        .status
-        .as_ref()
-        .filter(|status| status.code >= error)
+    status.filter(|status| status.code >= error)
 }

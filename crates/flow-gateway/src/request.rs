@@ -14,18 +14,18 @@ use crate::accepts;
 use crate::call::Call;
 use crate::core::Core;
 use crate::parts::Parts;
-use crate::reply::{End, Reply, refusal};
+use crate::reply::{End, Reply, failed, refusal};
 use crate::schedule::Walk;
 use crate::target::Target;
 
 /// Sends a request through the graph; there is always a reply.
 pub(crate) async fn run(core: &Arc<Core>, request: Envelope, terms: Terms) -> Finished {
-    let Some(meter) = &core.lasting.meter else {
-        return walk(core, request, terms).await;
-    };
-    let under_way = meter.begin(&request);
+    let under_way = core.lasting.meter.as_ref().map(|it| it.begin(&request));
     let finished = walk(core, request, terms).await;
-    under_way.end(&finished.reply);
+    core.lasting.failures.reply(finished.reply.header.as_ref());
+    if let Some(under_way) = under_way {
+        under_way.end(&finished.reply);
+    }
     finished
 }
 
@@ -72,16 +72,18 @@ async fn walk(core: &Arc<Core>, request: Envelope, terms: Terms) -> Finished {
 
 /// Floating nodes go on after the reply: their request belongs to the gateway, not to its caller.
 async fn run_detached(walk: Walk) -> Finished {
-    let floating = walk.core.floating.clone();
+    let core = walk.core.clone();
+    let floating = core.floating.clone();
     let Ok(room) = floating.room.clone().acquire_owned().await else {
         unreachable!("the semaphore is never closed");
     };
     let (tell, told) = oneshot::channel();
     floating.tasks.spawn(async move {
         let (finished, rest) = walk.run_to_exit().await;
+        log_floating(&core, &finished.reply);
         // A caller who has gone does not want the reply; the floating nodes run all the same.
         drop(tell.send(finished));
-        rest.run_to_end().await;
+        log_floating(&core, &rest.run_to_end().await);
         drop(room);
     });
     told.await.unwrap_or_else(|_| {
@@ -92,6 +94,20 @@ async fn run_detached(walk: Walk) -> Finished {
         let reply = Reply::new(HeaderProto::default(), None, SystemTime::now());
         Finished::of(reply, End::Failed(lost))
     })
+}
+
+/// Writes of nodes that nobody waits for and that failed: the request does not fail with them.
+fn log_floating(core: &Core, reply: &Envelope) {
+    for route in &reply.routes {
+        let is_floating = core.nodes().any(|(plan, _)| {
+            let is_it = plan.name.as_str() == route.executor;
+            is_it && !plan.awaited
+        });
+        if let (true, Some(status)) = (is_floating, failed(route.status.as_ref())) {
+            let failures = &core.lasting.failures;
+            failures.floating(reply.header.as_ref(), route, status);
+        }
+    }
 }
 
 /// A reply, and why it is none where there was no answer from an executor.

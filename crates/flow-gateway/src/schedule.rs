@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime};
 use flow_core::{Deadline, Failure};
 use flow_net::Terms;
 use flow_proto::Envelope;
-use flow_proto::jina::{HeaderProto, StatusProto};
+use flow_proto::jina::StatusProto;
 use flow_spec::{NodeIdx, NodePlan, Source};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -84,13 +84,17 @@ impl Walk {
             End::Refused(status, data) => End::Refused(status, data),
             End::Failed(failure) => End::Failed(failure),
         };
-        let empty = Reply::new(HeaderProto::default(), None, self.call.started);
-        let reply = std::mem::replace(&mut self.reply, empty);
+        let rest = self
+            .reply
+            .for_the_rest(self.core.has_floating, self.call.started);
+        let reply = std::mem::replace(&mut self.reply, rest);
         (Finished::of(reply, end), self)
     }
 
-    pub(crate) async fn run_to_end(mut self) {
+    /// Until the last node is done that nobody waits for. The reply holds the routes of these alone.
+    pub(crate) async fn run_to_end(mut self) -> Envelope {
         while self.step().await {}
+        self.reply.end(End::Done(None), SystemTime::now())
     }
 
     /// Waits for one node and finds those it was holding up; false if none is left to run.

@@ -120,6 +120,7 @@ impl<R: Stream<Item = Outcome> + Send + Unpin> Session<R> {
             }
         }
         if let Some(Err(failure)) = self.end.take() {
+            self.current.core().lasting.failures.stream(&failure);
             // Whoever has gone does not want to know.
             drop(out.send(Err(failure)).await);
         }

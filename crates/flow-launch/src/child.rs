@@ -157,7 +157,7 @@ impl Voice {
     ) -> JoinSet<()> {
         self.relays
             .spawn(self.ear.listen(stdout, self.relay.clone()));
-        self.relays.spawn(self.relay.all(stderr));
+        self.relays.spawn(self.relay.all_errors(stderr));
         self.relays
     }
 

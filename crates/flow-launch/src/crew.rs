@@ -252,6 +252,12 @@ impl Crew {
         timeout(limit, reached).await.is_ok_and(|it| it.is_ok())
     }
 
+    /// Says that the flow serves, behind all that was said before.
+    pub(crate) async fn tell_serving(&self) {
+        // Nobody listens any more: then there is nobody to tell.
+        drop(self.events.send(Event::Serving).await);
+    }
+
     /// Ends every process, against the stream of requests.
     pub(crate) async fn stop(&self, orders: &mut watch::Receiver<Order>) {
         self.gateways.stop(orders).await;

@@ -11,6 +11,7 @@ use flow_docker::{Credentials, Engine, EngineError, Image, Step};
 use tokio::sync::{OnceCell, mpsc};
 
 use crate::image::Contained;
+use crate::log_line::LogSource;
 use crate::relay::Relay;
 
 /// Sentences about a pull that wait to be logged; more are left out.
@@ -112,7 +113,8 @@ impl Dock {
         relay: &Relay,
     ) -> Result<(), EngineError> {
         let name = contained.image.as_str();
-        relay.line(format!("pulling the image `{name}`")).await;
+        let pulling = format!("pulling the image `{name}`");
+        relay.line(LogSource::Flow, pulling).await;
         let credentials = self.docker.credentials.as_ref();
         let credentials = credentials.and_then(|lookup| lookup(name));
         let (tell, mut told) = mpsc::channel(SENTENCES_MAX);
@@ -127,7 +129,7 @@ impl Dock {
         let pull = engine.pull(name, platform, credentials, progress);
         let relayed = async {
             while let Some(sentence) = told.recv().await {
-                relay.line(sentence).await;
+                relay.line(LogSource::Flow, sentence).await;
             }
         };
         let (pulled, ()) = tokio::join!(pull, relayed);

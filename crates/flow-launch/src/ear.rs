@@ -3,6 +3,7 @@
 use tokio::io::AsyncRead;
 use tokio::sync::{oneshot, watch};
 
+use crate::log_line::LogSource;
 use crate::ready::{self, BadReady, Ready};
 use crate::relay::{Lines, Relay};
 
@@ -20,7 +21,7 @@ impl Ear {
         let mut lines = Lines::new(stdout);
         while let Some(line) = lines.next().await {
             if let Some(line) = self.hear(line) {
-                relay.line(line).await;
+                relay.line(LogSource::Stdout, line).await;
             }
         }
     }

@@ -24,6 +24,8 @@ pub enum Event {
     },
     /// A process is ready, for the first time or again.
     Ready(Member),
+    /// The flow serves for the first time. All that led to it was sent before.
+    Serving,
 }
 
 /// A process of the flow that is ready.

@@ -1,8 +1,9 @@
-//! The log files of a flow: every line of each process in a file of its own, cut off when it is long.
+//! The log files of a flow: one for each process, with every line that it writes and notes of when it
+//! starts, is ready and ends.
 //!
 //! `logs/encoder.log` holds the newest lines, `logs/encoder.log.1` those before them, and so on. A process
-//! `encoder/rep-0` has `logs/encoder/rep-0.log`. Lines are written by a thread of their own, because a disk
-//! may be slow; and at once, because whoever follows them wants to see them.
+//! `encoder/rep-0` has `logs/encoder/rep-0.log`. `log_line.rs` says how a line looks. Lines are written by a
+//! thread of their own, because a disk may be slow, and at once, so that they can be followed.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,6 +14,8 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::mpsc;
 
+use crate::log_line::LogLine;
+
 /// A file that would grow beyond this is put aside.
 const FILE_LEN_MAX: u64 = 10 << 20;
 
@@ -22,12 +25,11 @@ const ASIDE_MAX: u32 = 3;
 /// Lines that may wait for a slow disk before the processes that write them do.
 const LINES_MAX: usize = 1_024;
 
-/// What is to be done for a process.
+/// A line and the process whose log it belongs to.
 #[derive(Debug)]
-enum Entry {
-    /// It has a file from now on, whether or not it writes.
-    Begin(Arc<str>),
-    Line(Arc<str>, String),
+struct Entry {
+    name: Arc<str>,
+    line: LogLine,
 }
 
 /// Where lines are sent to be written.
@@ -52,18 +54,10 @@ impl Journal {
         Ok((Self { entries }, thread))
     }
 
-    /// Makes the file of a process that may have nothing to say.
-    pub(crate) async fn begin(&self, name: Arc<str>) {
-        self.send(Entry::Begin(name)).await;
-    }
-
-    pub(crate) async fn write(&self, name: Arc<str>, line: String) {
-        self.send(Entry::Line(name, line)).await;
-    }
-
-    async fn send(&self, entry: Entry) {
+    /// Appends a line to the log of a process.
+    pub(crate) async fn write(&self, name: Arc<str>, line: LogLine) {
         // The thread ends only after us.
-        drop(self.entries.send(entry).await);
+        drop(self.entries.send(Entry { name, line }).await);
     }
 }
 
@@ -108,25 +102,13 @@ impl Shelf {
     }
 
     fn keep(&mut self, entry: &Entry) {
-        let outcome = match entry {
-            Entry::Begin(name) => self.begin(name),
-            Entry::Line(name, line) => self.write(name, line),
-        };
-        let Err(error) = outcome else {
+        let Err(error) = self.write(&entry.name, &entry.line.to_string()) else {
             return;
         };
         if !std::mem::replace(&mut self.has_warned, true) {
             let folder = self.folder.display();
             tracing::warn!(%error, %folder, "log files cannot be written, lines are missing in them");
         }
-    }
-
-    fn begin(&mut self, name: &Arc<str>) -> io::Result<()> {
-        if !self.files.contains_key(name) {
-            let opened = open(&log_file(&self.folder, name))?;
-            self.files.insert(name.clone(), opened);
-        }
-        Ok(())
     }
 
     /// A file that cannot be written is opened anew for the next line.
@@ -174,6 +156,7 @@ fn put_aside(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_line::LogSource;
 
     #[test]
     fn a_long_file_is_put_aside_and_the_oldest_is_gone() {
@@ -216,20 +199,15 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_says_nothing_has_a_file_all_the_same() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut shelf = Shelf::new(folder.path().to_owned(), 100);
-        shelf.keep(&Entry::Begin("a/rep-0".into()));
-        assert_eq!(fs::read(log_file(folder.path(), "a/rep-0")).unwrap(), b"");
-    }
-
-    #[test]
     fn a_folder_that_cannot_be_written_loses_lines_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("not-a-folder");
         fs::write(&file, "").unwrap();
         let mut shelf = Shelf::new(file, 100);
-        shelf.keep(&Entry::Line("a".into(), "x".to_owned()));
+        shelf.keep(&Entry {
+            name: "a".into(),
+            line: LogLine::now(LogSource::Stdout, "x".to_owned()),
+        });
         assert!(shelf.has_warned);
     }
 }

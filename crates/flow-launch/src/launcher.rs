@@ -73,7 +73,9 @@ impl Flow {
     ) -> Result<(), Failed> {
         let outcome = self.start().await;
         let serves = outcome.is_ok();
-        if !serves {
+        if serves {
+            self.crew.tell_serving().await;
+        } else {
             self.crew.stop(&mut self.orders).await;
         }
         // Nobody waits: then it was stopped, and the order to stop follows.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! Plan ──► Post         which processes there are to be   post.rs, command.rs, rr.rs: pure
-//!      ──► Child        one process, its lines, its end   child.rs, ear.rs, relay.rs, ready.rs, journal.rs
+//!      ──► Child        one process, its lines, its end   child.rs, ear.rs, relay.rs, ready.rs
+//!                       and its log file               journal.rs, log_line.rs
 //!                       of this machine                   local.rs
 //!                       or in a container                 image.rs: pure, dock.rs, volumes.rs, contained.rs
 //!      ──► Keeper       starts it again when it dies      supervise.rs, backoff.rs: pure, liveness.rs
@@ -52,6 +53,7 @@ mod journal;
 mod launcher;
 mod liveness;
 mod local;
+mod log_line;
 mod post;
 mod ready;
 pub mod registry;
@@ -75,6 +77,7 @@ pub use home::{Home, connect};
 pub use image::BadImage;
 pub use journal::{log_file, older};
 pub use liveness::Liveness;
+pub use log_line::{LogLine, LogSource};
 pub use post::{NodeDevices, Part, Role};
 pub use running::{Failed, Launch, Running, Started};
 pub use volumes::BadVolume;

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::event::Event;
 use crate::journal::Journal;
+use crate::log_line::{LogLine, LogSource};
 
 /// Lines kept of a child: a Rust panic or a Python traceback of usual depth.
 const KEPT_MAX: usize = 20;
@@ -25,10 +26,11 @@ pub(crate) struct Outlets {
 }
 
 impl Outlets {
-    /// From now on there is a log of the process, if there are any.
-    pub(crate) async fn begin_log(&self, name: &Arc<str>) {
+    /// Notes in the log of a process what happens to it.
+    pub(crate) async fn note(&self, name: &Arc<str>, text: String) {
         if let Some(journal) = &self.journal {
-            journal.begin(name.clone()).await;
+            let line = LogLine::now(LogSource::Flow, text);
+            journal.write(name.clone(), line).await;
         }
     }
 
@@ -59,20 +61,21 @@ impl Relay {
     }
 
     /// Passes a line on.
-    pub(crate) async fn line(&self, line: String) {
+    pub(crate) async fn line(&self, source: LogSource, line: String) {
         self.keep(line.clone());
         let name = self.name.clone();
         if let Some(journal) = &self.outlets.journal {
-            journal.write(name.clone(), line.clone()).await;
+            let line = LogLine::now(source, line.clone());
+            journal.write(name.clone(), line).await;
         }
         self.outlets.tell(Event::Line { name, line }).await;
     }
 
-    /// Passes on all lines of a stream.
-    pub(crate) async fn all(self, stream: impl AsyncRead + Unpin) {
-        let mut lines = Lines::new(stream);
+    /// Passes on all lines of the child's standard error.
+    pub(crate) async fn all_errors(self, stderr: impl AsyncRead + Unpin) {
+        let mut lines = Lines::new(stderr);
         while let Some(line) = lines.next().await {
-            self.line(line).await;
+            self.line(LogSource::Stderr, line).await;
         }
     }
 
@@ -168,7 +171,7 @@ mod tests {
         };
         let relay = Relay::new("encoder".into(), outlets);
         for number in 0..KEPT_MAX + 2 {
-            relay.line(number.to_string()).await;
+            relay.line(LogSource::Stdout, number.to_string()).await;
         }
         let kept = relay.last_lines();
         assert_eq!(kept.len(), KEPT_MAX);

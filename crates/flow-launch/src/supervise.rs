@@ -16,6 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flow_core::Chain;
 use tokio::sync::watch;
 
 use crate::backoff::{Backoff, Verdict};
@@ -86,7 +87,11 @@ enum Life {
     /// It never was ready.
     NeverReady(StartError),
     /// It was ready for some time and then ended by itself.
-    Died { ended: Ended, served: Duration },
+    Died {
+        pid: u32,
+        ended: Ended,
+        served: Duration,
+    },
 }
 
 impl Keeper {
@@ -98,12 +103,13 @@ impl Keeper {
             let life = self.live(&mut was_ready).await;
             let served = match life {
                 Life::Stopped => return,
-                Life::NeverReady(error) if !was_ready => return self.fail(error),
+                Life::NeverReady(error) if !was_ready => return self.fail(error).await,
                 Life::NeverReady(_) => Duration::ZERO,
                 Life::Died { served, .. } => served,
             };
             let next = backoff.died(served);
             self.tell(&life, next);
+            self.note(died(&life, next)).await;
             if self.obey(next).await.is_break() {
                 return;
             }
@@ -112,6 +118,12 @@ impl Keeper {
 
     async fn live(&mut self, was_ready: &mut bool) -> Life {
         let started = Instant::now();
+        let restarts = self.seen.borrow().restarts;
+        self.note(match restarts {
+            0 => "starting".to_owned(),
+            number => format!("starting again (restart {number})"),
+        })
+        .await;
         let mut child = match self.start_child().await {
             Some(Ok(child)) => child,
             Some(Err(error)) => return Life::NeverReady(error),
@@ -183,7 +195,7 @@ impl Keeper {
         if let Some(feed) = &self.feed {
             feed.is_ready();
         }
-        self.outlets.begin_log(&self.post.name).await;
+        self.note(member.to_string()).await;
         // Heard of before it is counted on: what a test or a person sees comes in this order.
         self.outlets.tell(Event::Ready(member.clone())).await;
         self.seen.send_modify(|seen| {
@@ -197,8 +209,12 @@ impl Keeper {
     async fn serve(&mut self, mut child: Child, member: &Member) -> Life {
         let since = Instant::now();
         let silent = liveness::lost(self.liveness, member.reachable());
+        let pid = member.pid;
         let stopped = tokio::select! {
-            ended = child.ended() => return Life::Died { ended, served: since.elapsed() },
+            ended = child.ended() => {
+                let served = since.elapsed();
+                return Life::Died { pid, ended, served };
+            }
             never = feed(&mut self.feed) => match never {},
             () = silent => false,
             () = self.orders.told(Order::Drain) => true,
@@ -207,14 +223,19 @@ impl Keeper {
             let limit = self.post.grace + GRACE_SLACK;
             return self.stop(child, limit).await;
         }
-        tracing::warn!(name = %member.name, pid = member.pid, "process does not answer and is killed");
+        tracing::warn!(name = %member.name, pid, "process does not answer and is killed");
+        self.note(format!(
+            "process {pid} does not answer health checks and is killed"
+        ))
+        .await;
         let ended = child.kill().await;
         let served = since.elapsed();
-        Life::Died { ended, served }
+        Life::Died { pid, ended, served }
     }
 
     async fn stop(&mut self, mut child: Child, limit: Duration) -> Life {
         self.show(Stage::Stopping);
+        let pid = child.pid();
         let stopped = tokio::select! {
             ended = child.stop(limit) => Some(ended),
             () = self.orders.told(Order::Kill) => None,
@@ -224,6 +245,7 @@ impl Keeper {
             None => child.kill().await,
         };
         tracing::debug!(name = %self.post.name, cause = %ended.cause, "process has stopped");
+        self.note(format!("process {pid} {}", ended.cause)).await;
         Life::Stopped
     }
 
@@ -244,6 +266,11 @@ impl Keeper {
         }
     }
 
+    /// Writes to the log of the process what happens to it.
+    async fn note(&self, text: String) {
+        self.outlets.note(&self.post.name, text).await;
+    }
+
     async fn obey(&mut self, next: Verdict) -> ControlFlow<()> {
         let Verdict::RestartAfter(wait) = next else {
             self.show(Stage::GivenUp);
@@ -262,7 +289,8 @@ impl Keeper {
         }
     }
 
-    fn fail(&self, error: StartError) {
+    async fn fail(&self, error: StartError) {
+        self.note(never_ready(&error)).await;
         self.seen.send_modify(|seen| {
             seen.stage = Stage::Failed;
             seen.failure = Some(Arc::new(error));
@@ -271,6 +299,34 @@ impl Keeper {
 
     fn show(&self, stage: Stage) {
         self.seen.send_modify(|seen| seen.stage = stage);
+    }
+}
+
+/// How a process ended by itself, and what comes next.
+fn died(life: &Life, next: Verdict) -> String {
+    let how = how(life);
+    match next {
+        Verdict::RestartAfter(wait) => format!("{how}, starting again in {wait:?}"),
+        Verdict::GiveUp => format!("{how}, given up after too many restarts"),
+    }
+}
+
+/// How a process ended, in a line. What it wrote last stands in its log already.
+fn how(life: &Life) -> String {
+    match life {
+        Life::Stopped => "stopped".to_owned(),
+        Life::Died { pid, ended, .. } => format!("process {pid} {}", ended.cause),
+        Life::NeverReady(error) => never_ready(error),
+    }
+}
+
+fn never_ready(error: &StartError) -> String {
+    match error {
+        StartError::Ended { ended, .. } => format!("{} before it was ready", ended.cause),
+        StartError::TooLate { limit, .. } => {
+            format!("not ready within {limit:?} (`timeout_ready`) and killed")
+        }
+        error => Chain(error).to_string().replace('\n', "; "),
     }
 }
 

@@ -27,22 +27,22 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Options of `flow announce`.
 #[derive(Debug, Args)]
 pub(crate) struct Announce {
-    /// The process to speak for
+    /// Process to announce
     #[arg(long, value_name = "PID")]
     of: i32,
-    /// What it is called
+    /// Name of the process
     #[arg(long)]
     name: String,
-    /// Where it will listen
+    /// Address on which it will listen
     #[arg(long)]
     address: SocketAddr,
-    /// Where it will show its metrics
+    /// Address at which it will serve its metrics
     #[arg(long)]
     metrics: Option<SocketAddr>,
-    /// Tell in JSON, for a launcher
+    /// Announce in JSON, for a launcher
     #[arg(long)]
     to_launcher: bool,
-    /// Start the same once more and end: then it is nobody's child
+    /// Start this command again as a process of its own, and end
     #[arg(long)]
     apart: bool,
 }

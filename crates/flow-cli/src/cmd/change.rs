@@ -20,9 +20,10 @@ EXAMPLES:
   flow restart encoder
   flow restart encoder/rep-1 --flow flows/encode.yml
 
-A new process is ready before the old one drains and ends, one after another; no request is lost.")]
+Processes are replaced one after another. Each old one finishes its requests and ends only when the
+new one is ready.")]
 pub(crate) struct Restart {
-    /// An executor of the flow, or one of its processes.
+    /// Executor to restart, or one of its processes such as `encoder/rep-1`
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -36,9 +37,9 @@ EXAMPLES:
   flow scale encoder=3
   flow scale encoder=1 --flow flows/encode.yml
 
-Lasts until the flow file is read again.")]
+The number holds until the flow is reloaded or started again.")]
 pub(crate) struct Scale {
-    /// An executor of the flow, and how many replicas it is to have (of each shard).
+    /// Executor and its new number of replicas, for each of its shards
     #[arg(value_name = "NAME=N", value_parser = name_and_number)]
     to: (String, NonZeroU16),
     #[command(flatten)]
@@ -52,9 +53,10 @@ EXAMPLES:
   flow reload
   flow reload flows/encode.yml
 
-Only what differs is restarted. With `reload: true` in the file it happens by itself.")]
+Only executors whose settings differ are restarted. With `reload: true` in the file, a flow reloads
+whenever its file changes.")]
 pub(crate) struct Reload {
-    /// The flow file, where several flows are running.
+    /// Flow to reload; needed when several flows are running
     #[arg(value_name = "FLOW.yml")]
     file: Option<PathBuf>,
 }
@@ -67,10 +69,10 @@ EXAMPLES:
   flow down flows/encode.yml
   flow down --all")]
 pub(crate) struct Down {
-    /// The flow file, where several flows are running.
+    /// Flow to stop; needed when several flows are running
     #[arg(value_name = "FLOW.yml")]
     file: Option<PathBuf>,
-    /// Every running flow, or every one of the file.
+    /// Stop every running flow, or every one that was started from the given file
     #[arg(long)]
     all: bool,
 }
@@ -78,7 +80,7 @@ pub(crate) struct Down {
 /// Which running flow is meant.
 #[derive(Debug, Args)]
 struct Which {
-    /// The flow file, where several flows are running.
+    /// Flow to change; needed when several flows are running
     #[arg(long, value_name = "FLOW.yml")]
     flow: Option<PathBuf>,
 }

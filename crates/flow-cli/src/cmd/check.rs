@@ -12,13 +12,15 @@ use crate::shell::Shell;
 const EXAMPLES: &str = "\
 EXAMPLES:
   flow check flows/encode.yml
-  flow check flows/*.yml && flow up flows/encode.yml";
+  flow check flows/*.yml && flow up flows/encode.yml
+
+Exit codes: 0 no problems, 2 problems or bad usage.";
 
 /// Options of `flow check`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Check {
-    /// The flow files.
+    /// Flow files to check
     #[arg(value_name = "FLOW.yml", required = true)]
     files: Vec<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! `flow completions`: scripts that teach shells what can be typed.
 
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::{Shell, generate};
 
 use crate::exit::Exit;
@@ -16,7 +16,7 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Completions {
-    /// The shell.
+    /// Shell to generate the script for
     #[arg(value_enum, value_name = "SHELL")]
     shell: Shell,
 }
@@ -25,7 +25,7 @@ pub(crate) fn run(completions: &Completions) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     generate(
         completions.shell,
-        &mut crate::args::Args::command(),
+        &mut crate::args::command(),
         "flow",
         &mut script,
     );

@@ -18,14 +18,13 @@ EXAMPLES:
   flow devices
   flow devices --json
 
-GPUs have the numbers that CUDA gives them here: CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER
-change them.";
+GPUs are numbered as CUDA numbers them, so CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER apply.";
 
 /// Options of `flow devices`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Devices {
-    /// One JSON object, for programs.
+    /// Print a JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +52,8 @@ pub(crate) fn run(devices: &Devices, shell: &Shell) -> anyhow::Result<Exit> {
     if devices.json {
         output::line(&serde_json::to_string(&listing)?)?;
     } else {
-        output::line(&table(&listing).text(Painter::stdout(shell)))?;
+        let columns = output::columns(std::io::stdout());
+        output::line(&table(&listing).text(Painter::stdout(shell), columns))?;
         if let Some(why) = &listing.no_gpus {
             output::line(&format!("No GPU: {why}."))?;
         }

@@ -30,7 +30,8 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Executor {
-    /// A built-in executor, or the path of a program, of an executor's folder or of its config.yml
+    /// Executor to run: the name of a built-in one, or the path of a program, of an executor's folder or of
+    /// its config.yml
     #[arg(long, env = "FLOW_USES", value_name = "NAME|PATH")]
     uses: String,
     #[command(flatten)]

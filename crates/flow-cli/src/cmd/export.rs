@@ -14,19 +14,19 @@ const SCHEMA_EXAMPLES: &str = "\
 EXAMPLES:
   flow export schema > flow.schema.json
 
-An editor with the YAML language server takes it from the first line of a flow file:
+Editors that use the YAML language server find the schema by the first line of a flow file:
   # yaml-language-server: $schema=flow.schema.json";
 
 /// What can be exported.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Export {
-    /// Write a flow as a file for Docker Compose.
+    /// Write a Docker Compose file that runs a flow
     #[command(after_help = containers::COMPOSE_EXAMPLES)]
     DockerCompose(containers::Compose),
-    /// Write a flow as files for Kubernetes 1.30 or newer.
+    /// Write Kubernetes manifests that run a flow, for Kubernetes 1.30 or newer
     #[command(after_help = containers::KUBERNETES_EXAMPLES)]
     Kubernetes(Box<containers::Kubernetes>),
-    /// Print a JSON Schema of flow files, with which editors complete and check them.
+    /// Print the JSON Schema of flow files, with which editors complete and check them
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
 }

@@ -34,32 +34,33 @@ const BAD_ADDRESSES: &str =
 EXAMPLES:
   flow gateway flows/encode.yml --addresses '{\"encoder\": [\"grpc://10.0.0.7:54400\"]}'")]
 pub(crate) struct Gateway {
-    /// The flow file.
+    /// Flow file to serve
     #[arg(value_name = "FLOW.yml", required_unless_present = "placement")]
     file: Option<PathBuf>,
-    /// Where executors listen that the flow would start: node to list of addresses, as JSON.
+    /// Addresses of the executors that `flow up` would start, as a JSON object from executor name to list
+    /// of addresses
     #[arg(long, value_name = "JSON", requires = "file", default_value = "{}")]
     addresses: String,
     /// Read a placed plan as one line of JSON; `-` is standard input, where each further line is a plan
     /// that takes the place of the one before.
     #[arg(long, value_name = "FILE", conflicts_with = "file", hide = true)]
     placement: Option<PathBuf>,
-    /// Address to listen at, in place of the file's.
+    /// Listen on this address instead of the file's
     #[arg(long)]
     host: Option<String>,
-    /// Port to listen at, in place of the file's; 0 takes any that is free.
+    /// Listen on this port instead of the file's; 0 picks a free one
     #[arg(long)]
     port: Option<u16>,
-    /// Count requests, and show the numbers in Prometheus' text format at `/metrics`; as the file's.
+    /// Serve metrics for Prometheus at /metrics, even if the file does not ask for it
     #[arg(long)]
     monitoring: bool,
-    /// Port for the numbers, in place of the file's; 0 takes any that is free.
+    /// Serve the metrics on this port instead of the file's; 0 picks a free one
     #[arg(long, value_name = "PORT")]
     port_monitoring: Option<u16>,
-    /// How many threads move messages; nothing: one for each core.
+    /// Number of threads that serve requests [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
-    /// How long requests under way may take when the process is told to end.
+    /// Time that requests under way get to finish when the gateway stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
     /// The launcher that started this process; end with it, and tell it in JSON when ready.

@@ -33,21 +33,21 @@ EXAMPLES:
   flow hub list
   flow hub info TransformerTorchEncoder:gpu
 
-A flow uses it as `uses: hub://my-executor:v1`. Passwords are those of `docker login`.";
+A flow uses such an executor with `uses: hub://my-executor:v1`. Credentials come from `docker login`.";
 
 /// The commands below `flow hub`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Hub {
-    /// Build an executor's image and send it to the hub, or send an image that is there.
+    /// Build an executor's image and push it to the registry, or push an existing image
     Push(push::Push),
-    /// Show the executors in the hub.
+    /// List the executors in the registry
     List(show::List),
-    /// Show what is known of one of them.
+    /// Show details of an executor in the registry
     Info(show::Info),
-    /// Fetch the image of one of them.
+    /// Pull an executor's image from the registry
     Pull(pull::Pull),
-    /// The same as `flow new executor`.
+    /// Create the project of a new executor; same as `flow new executor`
     New(new::NewExecutor),
 }
 

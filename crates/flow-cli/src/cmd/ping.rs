@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   flow ping grpc://127.0.0.1:54321
   flow ping grpc://127.0.0.1:54321 --attempts 30   # wait until a flow is ready
-  flow ping                                        # in an executor's container: is it ready?
+  flow ping                                        # health check inside an executor's container
 
 Exit codes: 0 ready, 1 not ready, 2 bad usage.";
 
@@ -34,13 +34,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ping {
-    /// The gateway or the executor, as grpc://host:port [default: this machine, at FLOW_LISTEN_PORT or 54321]
+    /// Address of a gateway or an executor, as grpc://HOST:PORT [default: port $FLOW_LISTEN_PORT, or
+    /// 54321, of this machine]
     #[arg(value_name = "URL")]
     url: Option<String>,
-    /// How long one attempt may take
+    /// Maximum time for one attempt, such as 500ms or 3s
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = humantime::parse_duration)]
     timeout: Duration,
-    /// How often to ask, with a second in between, before giving up
+    /// Number of attempts, one second apart, before giving up
     #[arg(long, value_name = "N", default_value = "1")]
     attempts: NonZeroU32,
 }

@@ -20,23 +20,23 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Plot {
-    /// The flow file.
+    /// Flow file to draw
     #[arg(value_name = "FLOW.yml")]
     file: PathBuf,
-    /// Where the picture goes; nothing: to stdout.
+    /// Write the picture to FILE instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What the picture is; nothing: as the file's name ends, or else SVG.
-    #[arg(long)]
+    /// Format of the picture: svg or mermaid [default: by the ending of FILE, or svg]
+    #[arg(long, hide_possible_values = true)]
     format: Option<Format>,
 }
 
 /// What a picture may be.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// For browsers, slides and papers; follows the reader's light or dark ground.
+    /// A picture for browsers and documents, in the light or dark colours that the reader uses
     Svg,
-    /// Text that GitHub and others draw by themselves.
+    /// Text that GitHub and other tools draw as a picture
     Mermaid,
 }
 

@@ -19,16 +19,16 @@ EXAMPLES:
   flow ps
   flow ps flows/encode.yml --json
 
-Exit codes: 0 fine, 1 nothing runs, 2 bad usage.";
+Exit codes: 0 a flow is running, 1 none is running, 2 bad usage.";
 
 /// Options of `flow ps`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ps {
-    /// Only flows of this file.
+    /// List only the flows that were started from this file
     #[arg(value_name = "FLOW.yml")]
     file: Option<PathBuf>,
-    /// One JSON array, for programs.
+    /// Print a JSON array instead of tables
     #[arg(long)]
     json: bool,
 }
@@ -44,9 +44,10 @@ pub(crate) fn run(ps: &Ps, shell: &Shell) -> anyhow::Result<Exit> {
         let all: Vec<Value> = found.iter().map(|(entry, it)| as_json(entry, it)).collect();
         output::line(&Value::Array(all).to_string())?;
     } else {
+        let columns = output::columns(std::io::stdout());
         for (entry, listing) in &found {
             output::line(&places::shown(entry).replace('`', ""))?;
-            output::line(&table(listing).text(Painter::stdout(shell)))?;
+            output::line(&table(listing).text(Painter::stdout(shell), columns))?;
         }
     }
     if !found.is_empty() {

@@ -20,6 +20,7 @@ use flow_net::{Drain, Draining};
 use flow_spec::{Plan, Protocol, Run};
 
 use self::read::FlowFile;
+use self::tell::Teller;
 use crate::banner::{Banner, Row};
 use crate::builtin::BUILTIN;
 use crate::exit::Exit;
@@ -35,15 +36,15 @@ EXAMPLES:
   flow up flows/encode.yml
   flow up flows/encode.yml --port 8080
 
-The first Ctrl-C finishes what is under way, the second ends at once.")]
+The first Ctrl-C lets requests under way finish; the second stops at once.")]
 pub(crate) struct Up {
-    /// The flow file.
+    /// Flow file to start
     #[arg(value_name = "FLOW.yml")]
     file: PathBuf,
-    /// Port for clients, in place of the file's; 0 takes any that is free.
+    /// Listen for clients on this port instead of the file's; 0 picks a free one
     #[arg(long)]
     port: Option<u16>,
-    /// How long requests under way may take when the flow is told to end.
+    /// Time that requests under way get to finish when the flow stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
 }
@@ -53,7 +54,7 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
     shell.log.start(shell.wants_colour);
     let launch = launch(&up, shell)?;
     let folder = launch.home.as_ref().map(|home| home.folder().to_owned());
-    let (events, teller) = tell::start(shell).context("cannot start a thread")?;
+    let (events, mut teller) = tell::start(shell).context("cannot start a thread")?;
     let drain = Drain::new(up.grace);
     let draining = drain.watch();
     let signalled_twice = drain.clone().follow_signals();
@@ -61,11 +62,12 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
     let entered = folder.and_then(|folder| enter(&up, folder, shell));
 
     let show = |started: &Started| {
-        let text = banner(started, begun.elapsed()).text(Painter::stdout(shell));
+        let columns = output::columns(std::io::stdout());
+        let text = banner(started, begun.elapsed()).text(Painter::stdout(shell), columns);
         output::bytes(text.as_bytes())
     };
     let exit = tokio::select! {
-        exit = serve(&mut running, &draining, show) => exit,
+        exit = serve(&mut running, &draining, &mut teller, show) => exit,
         () = signalled_twice => {
             running.kill();
             Ok(Exit::Interrupted)
@@ -147,6 +149,7 @@ fn enter(up: &Up, folder: PathBuf, shell: &Shell) -> Option<Entered> {
 async fn serve(
     running: &mut Running,
     draining: &Draining,
+    teller: &mut Teller,
     show: impl FnOnce(&Started) -> std::io::Result<()>,
 ) -> anyhow::Result<Exit> {
     let started = tokio::select! {
@@ -154,6 +157,7 @@ async fn serve(
         () = draining.begun() => None,
     };
     if let Some(started) = started {
+        teller.has_told_start().await;
         show(&started)?;
         tokio::select! {
             // It ends well by itself only where somebody has told it to.

@@ -36,14 +36,23 @@ fn check(arguments: &[&str], code: i32, out: &str, said: &str) {
     );
 }
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 17] = [
     "up",
+    "ps",
+    "logs",
+    "restart",
+    "scale",
+    "reload",
+    "down",
     "check",
+    "plot",
     "post",
     "ping",
     "gateway",
     "executor",
+    "hub",
     "model",
+    "devices",
     "completions",
 ];
 

@@ -11,4 +11,5 @@ mod fake;
 mod gateway;
 mod post;
 mod running;
+mod terminal;
 mod up;

@@ -138,7 +138,12 @@ fn logs_are_shown_while_the_flow_runs_and_afterwards() {
     ));
     assert_eq!(up.said(&["logs", "a", "-n", "0"]), "");
     assert!(up.said(&["logs", "a"]).contains("an ordinary line\n"));
-    assert_eq!(up.said(&["logs", "b"]), "", "it has nothing to say");
+    for quiet in ["b", "gateway"] {
+        let said = up.said(&["logs", quiet]);
+        assert!(said.starts_with("── starting ──\n"), "{said}");
+        let ready = format!("── {quiet}@");
+        assert!(said.lines().nth(1).unwrap().starts_with(&ready), "{said}");
+    }
     let (code, said) = up.refused(&["logs", "nobody"]);
     assert_eq!(code, Some(2));
     assert!(
@@ -147,8 +152,94 @@ fn logs_are_shown_while_the_flow_runs_and_afterwards() {
     );
     up.said(&["down"]);
     let file = up.file();
-    let said = up.said(&["logs", "a", "-n", "1", "--flow", file.to_str().unwrap()]);
-    assert_eq!(said, "drained\n");
+    let said = up.said(&["logs", "a", "-n", "2", "--flow", file.to_str().unwrap()]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], "drained");
+    assert!(lines[1].ends_with("ended with exit code 0 ──"), "{said}");
+}
+
+#[test]
+fn logs_of_all_processes_are_merged_by_time_and_the_runs_of_each_are_marked() {
+    let up = Up::start(FLOW);
+    up.said(&["restart", "b"]);
+    let said = up.said(&["logs", "--timestamps"]);
+    let times = said.lines().map(|line| line.split_whitespace().nth(2));
+    let times: Vec<&str> = times.map(Option::unwrap).collect();
+    assert!(times.is_sorted() && times[0].ends_with('Z'), "{said}");
+    for process in ["a/rep-0 │", "a/rep-1 │", "b       │", "gateway │"] {
+        assert!(said.lines().any(|it| it.starts_with(process)), "{said}");
+    }
+    let starts = |line: &&str| line.starts_with("b ") && line.ends_with("── starting ──");
+    assert_eq!(said.lines().filter(starts).count(), 2, "{said}");
+    let last = up.said(&["logs", "-n", "1"]);
+    assert!(last.contains("ended with exit code 0"), "{last}");
+
+    let json = up.said(&["--log", "json", "logs", "gateway"]);
+    let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["process"], "gateway");
+    assert_eq!(first["message"], "starting");
+    assert_eq!(first["source"], "flow");
+}
+
+#[test]
+fn followed_logs_go_on_with_processes_that_come_later() {
+    let up = Up::start("jtype: Flow\nexecutors: [{name: a, uses: echo}]");
+    let mut command = command(&up.home);
+    command.args(["logs", "-f"]).stdout(Stdio::piped());
+    let mut follow = command.spawn().unwrap();
+    let lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    let mut lines = lines.map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("gateway@")), "it begins");
+    up.said(&["scale", "a=2"]);
+    assert!(
+        lines.any(|line| line.contains("a/rep-1@")),
+        "a new process is followed too"
+    );
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+}
+
+#[test]
+fn the_gateway_logs_requests_that_fail_and_counts_those_of_a_flood() {
+    const REQUESTS: usize = 200;
+    let up = Up::start("jtype: Flow\nexecutors: [{name: a, uses: echo}]");
+    let listing: Value = serde_json::from_str(&up.said(&["ps", "--json"])).unwrap();
+    let address = listing[0]["processes"][1]["address"].as_str().unwrap();
+    let port = address.rsplit(':').next().unwrap();
+    let url = format!("grpc://127.0.0.1:{port}");
+    let lines = up.home.path().join("lines");
+    fs::write(&lines, "text\n".repeat(REQUESTS)).unwrap();
+    let wrong = ["post", &url, "--on", "/x", "--target-executor", "["];
+    let input = ["--lines", "--request-size", "1", "--input"];
+    let post = [&wrong[..], &input, &[lines.to_str().unwrap()]].concat();
+    assert_eq!(up.run(&post).status.code(), Some(1));
+    let file = up.file();
+    up.said(&["down"]);
+
+    let flow = ["--flow", file.to_str().unwrap()];
+    let said = up.said(&[&["logs", "gateway", "-n", "1000"], &flow[..]].concat());
+    let failed: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("request failed "))
+        .collect();
+    assert!((1..=100).contains(&failed.len()), "{said}");
+    for part in [
+        " INFO ",
+        "request_id=",
+        "endpoint=\"/x\"",
+        "is no regular expression",
+    ] {
+        assert!(failed[0].contains(part), "`{part}` in {}", failed[0]);
+    }
+    let more = said
+        .lines()
+        .filter(|it| it.contains("more requests failed"));
+    let count = |line: &str| {
+        let (_, number) = line.split_once("requests=").unwrap();
+        number.trim().parse::<usize>().unwrap()
+    };
+    let suppressed: usize = more.map(count).sum();
+    assert_eq!(failed.len() + suppressed, REQUESTS, "{said}");
 }
 
 #[test]

@@ -55,6 +55,22 @@ async fn a_floating_node_keeps_the_placement_that_its_request_began_with() {
 }
 
 #[tokio::test]
+async fn a_floating_node_behind_another_gets_the_whole_request_after_the_reply() {
+    let gate = Arc::new(Semaphore::new(0));
+    let (echo, first) = (Fake::echo().await, Fake::held(gate.clone()).await);
+    let second = Fake::echo().await;
+    let flow = plan(&["echo", "f, floating: true", "g, floating: true, needs: f"]);
+    let house = House::open(placed(flow, &[&echo, &first, &second])).await;
+    let reply = house.single(request("/x", &["1"])).await.unwrap();
+    gate.add_permits(1);
+    second.was_asked(1).await;
+    let asked = second.asked().remove(0).parts.remove(0);
+    let header = asked.header.unwrap();
+    assert_eq!(header.exec_endpoint.as_deref(), Some("/x"));
+    assert_eq!(header.request_id, reply.header.unwrap().request_id);
+}
+
+#[tokio::test]
 async fn placements_without_requests_follow_each_other_at_once() {
     let (a, b) = (Fake::echo().await, Fake::echo().await);
     let house = House::open(placed(plan(&["node"]), &[&a])).await;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use flow_launch::wire::{Answer, Ask, Done, Process, Question, Stage};
-use flow_launch::{Home, Launch, Reading, Source, Stamp, log_file};
+use flow_launch::{Home, Launch, LogLine, LogSource, Reading, Source, Stamp, log_file};
 use flow_spec::{Placement, Plan};
 
 use crate::harness::{Flow, gone, kill, launch, lives, plan, within};
@@ -291,7 +291,46 @@ async fn lines_of_each_process_are_in_a_file_of_its_own() {
     served.flow.stop().await.unwrap();
     for name in ["a/rep-0", "a/rep-1", "b", "gateway"] {
         let text = std::fs::read_to_string(log_file(&logs, name)).unwrap();
-        assert!(text.ends_with("drained\n"), "{name}: {text}");
+        let lines: Vec<LogLine> = text.lines().filter_map(LogLine::parse).collect();
+        assert_eq!(lines.len(), text.lines().count(), "{name}: {text}");
+        let noted = lines.iter().filter(|line| line.source == LogSource::Flow);
+        let noted: Vec<&str> = noted.map(|line| line.text.as_str()).collect();
+        assert_eq!(noted.len(), 3, "{name}: {text}");
+        assert_eq!(noted[0], "starting");
+        assert!(noted[1].contains(" ready and listening on "), "{text}");
+        assert!(noted[2].ends_with(" ended with exit code 0"), "{text}");
+        assert!(text.contains(" stderr drained\n"), "{name}: {text}");
+        assert!(lines.is_sorted_by_key(|line| line.time), "{name}: {text}");
     }
+    drop(folder);
+}
+
+#[tokio::test]
+async fn a_log_says_where_each_run_of_a_process_begins_and_how_it_ended() {
+    let mut served = Served::up(&["name: a, env: {PLAY: dies-later}"]).await;
+    let logs = Home::logs(&served.home());
+    let first = served.flow.ready("a").await;
+    let second = served.flow.ready("a").await;
+    let folder = served.folder;
+    served.flow.stop().await.unwrap();
+    let text = std::fs::read_to_string(log_file(&logs, "a")).unwrap();
+    let noted: Vec<String> = text
+        .lines()
+        .filter_map(LogLine::parse)
+        .filter(|line| line.source == LogSource::Flow)
+        .map(|line| line.text)
+        .take(5)
+        .collect();
+    let expected = [
+        "starting".to_owned(),
+        first.to_string(),
+        format!(
+            "process {} ended with exit code 1, starting again in 1ms",
+            first.pid
+        ),
+        "starting again (restart 1)".to_owned(),
+        second.to_string(),
+    ];
+    assert_eq!(noted, expected, "{text}");
     drop(folder);
 }

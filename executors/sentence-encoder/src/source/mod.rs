@@ -26,7 +26,7 @@ pub use hub::HubError;
 pub use list::{Stored, list};
 pub use lock::LockError;
 pub use name::{BadModelName, DEFAULT_MODEL, DEFAULT_REVISION, HubName, ModelName};
-pub use progress::{LogProgress, Progress};
+pub use progress::{LogProgress, Progress, is_small};
 pub use wheel::WheelError;
 
 /// Why there is no model.

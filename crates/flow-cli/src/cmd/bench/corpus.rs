@@ -5,11 +5,11 @@ use clap::ValueEnum;
 /// A set of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Corpus {
-    /// 10,000 times the tutorial's sentence: 14 tokens.
+    /// 10,000 times the same sentence of 14 tokens.
     Tutorial,
-    /// 4,096 texts whose lengths are log-normal, median 28 words, at most 200: search traffic.
+    /// 4,096 texts as in search traffic: 28 words in the median, 200 at most.
     Mixed,
-    /// 512 texts of 245 words, about 250 tokens: chunks of documents.
+    /// 512 texts like chunks of documents: 245 words, about 250 tokens each.
     Long,
 }
 

@@ -33,19 +33,19 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Devices {
-    /// Rows and columns of the large matrices
+    /// Number of rows and of columns of the large matrices
     #[arg(long, default_value = "2048")]
     side: NonZeroUsize,
-    /// How many small products of 100 × 100 there are
+    /// Number of small products, of matrices of 100 × 100
     #[arg(long, default_value = "1000")]
     small: NonZeroUsize,
-    /// How often each experiment is done
+    /// Number of times that each experiment runs
     #[arg(long, default_value = "5")]
     rounds: NonZeroUsize,
-    /// Threads of the processor that compute; nothing: one for each core
+    /// Number of threads on the processor [default: one per core]
     #[arg(long)]
     threads: Option<NonZeroUsize>,
-    /// Only the JSON line, for programs
+    /// Print only the JSON line
     #[arg(long)]
     json: bool,
 }
@@ -68,7 +68,9 @@ pub(crate) fn run(bench: &Devices, shell: &Shell) -> anyhow::Result<Exit> {
     };
     let sentences = verdict::sentences(&experiments, &figures, pair.as_ref());
     if !bench.json {
-        output::line(&table(&experiments, &figures).text(Painter::stdout(shell)))?;
+        let columns = output::columns(std::io::stdout());
+        let table = table(&experiments, &figures);
+        output::line(&table.text(Painter::stdout(shell), columns))?;
         for sentence in sentences.iter().chain(&missing) {
             output::line(sentence)?;
         }

@@ -32,37 +32,37 @@ const WARM_UP: usize = 128;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Encoder {
-    /// Texts: a JSON document a line, as `flow post` reads them
+    /// Encode the texts in FILE, one JSON document per line as for `flow post`
     #[arg(long, value_name = "FILE", conflicts_with = "corpus")]
     input: Option<PathBuf>,
-    /// Texts that flow makes up
+    /// Generated texts to encode
     #[arg(long, value_enum, default_value = "tutorial")]
     corpus: Corpus,
-    /// Only so many of them
+    /// Maximum number of texts
     #[arg(long, default_value = "2048")]
     texts: NonZeroUsize,
-    /// A name on the hub, or a folder
+    /// Name of a model on the Hugging Face hub, or path of a folder
     #[arg(long, default_value = DEFAULT_MODEL)]
     model: String,
-    /// cpu, cuda, cuda:0, cuda:all or auto
+    /// Device to compute on: cpu, cuda, cuda:N, cuda:all or auto
     #[arg(long, default_value = "cpu")]
     device: String,
-    /// f32, bf16 or auto
+    /// Precision of the computation: f32, bf16 or auto
     #[arg(long, default_value = "f32")]
     precision: String,
-    /// flow or candle
+    /// Engine that computes: flow or candle
     #[arg(long, default_value = "flow")]
     engine: String,
-    /// The best instructions that may be used, such as avx2
+    /// Best instruction set to use, such as avx2 [default: the best that the processor has]
     #[arg(long)]
     back_end: Option<String>,
-    /// How many threads compute; nothing: one for each core
+    /// Number of threads that compute [default: one per core]
     #[arg(long)]
     threads: Option<NonZeroUsize>,
-    /// How often everything is encoded
+    /// Number of times that all texts are encoded
     #[arg(long, default_value = "5")]
     rounds: NonZeroUsize,
-    /// How many of the vectors are compared with those of candle in f32
+    /// Number of texts whose vectors are compared with those of candle in f32
     #[arg(long, value_name = "TEXTS", default_value = "64")]
     compare: NonZeroUsize,
 }

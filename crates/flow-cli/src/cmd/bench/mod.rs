@@ -13,13 +13,13 @@ use crate::shell::Shell;
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Texts per second of the sentence encoder, without a flow around it
+    /// Measure the sentence encoder alone, in texts per second
     Encoder(encoder::Encoder),
-    /// What each GPU is good for and what it is not, beside the processor
+    /// Compare each GPU with the processor in a few experiments
     Devices(devices::Devices),
-    /// Print the texts of a corpus, a JSON document a line
+    /// Print the texts of a corpus, one JSON document per line
     Corpus {
-        /// Which.
+        /// Corpus to print
         #[arg(value_enum)]
         corpus: corpus::Corpus,
     },

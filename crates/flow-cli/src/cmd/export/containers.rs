@@ -27,7 +27,8 @@ pub(super) const COMPOSE_EXAMPLES: &str = "\
 EXAMPLES:
   flow export docker-compose flows/encode.yml docker-compose.yml
   flow export docker-compose flows/encode.yml - --image-gateway registry.example.com/flow:1
-  flow export docker-compose mine.yml docker-compose.yml --image ranker=registry.example.com/ranker:3";
+  flow export docker-compose mine.yml docker-compose.yml \\
+      --image ranker=registry.example.com/ranker:3";
 
 pub(super) const KUBERNETES_EXAMPLES: &str = "\
 EXAMPLES:
@@ -41,10 +42,10 @@ EXAMPLES:
 pub(crate) struct Compose {
     #[command(flatten)]
     images: Images,
-    /// The file to write; `-` is standard output
+    /// File to write; `-` writes to standard output
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// CUDA devices of the machine, for `CUDA_VISIBLE_DEVICES: RR`
+    /// Number of CUDA devices of the machine, for `CUDA_VISIBLE_DEVICES: RR` [default: $CUDA_TOTAL_DEVICES]
     #[arg(long, value_name = "N")]
     devices: Option<u16>,
 }
@@ -54,35 +55,35 @@ pub(crate) struct Compose {
 pub(crate) struct Kubernetes {
     #[command(flatten)]
     images: Images,
-    /// The folder to write into
+    /// Folder to write to
     #[arg(value_name = "OUT_DIR")]
     out: PathBuf,
-    /// Namespace of everything
+    /// Namespace of all objects
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// Scale an executor, or the gateway, by its CPU time, which should be 80 % or @PERCENT of what it
-    /// asks for
+    /// Scale an executor, or `gateway`, between MIN and MAX replicas so that it uses PERCENT of the CPU time
+    /// that it requests [default percent: 80]
     #[arg(long, value_name = "NODE=MIN..MAX[@PERCENT]", value_parser = named::<Scaled>)]
     autoscale: Vec<(String, Scaled)>,
-    /// What each pod of an executor, or of the gateway, is sure to get; more memory it never gets
+    /// CPU and memory that each pod of an executor, or of `gateway`, requests; the memory is also its limit
     #[arg(long, value_name = "NODE=cpu:N,memory:SIZE", value_parser = named::<Sized>)]
     resources: Vec<(String, Sized)>,
-    /// Size of each workspace's volume
+    /// Size of the volume of each workspace
     #[arg(long, value_name = "SIZE", default_value = "10Gi")]
     storage: String,
-    /// Storage class of these volumes, unless the cluster's own default
+    /// Storage class of the volumes [default: the cluster's own]
     #[arg(long, value_name = "NAME")]
     storage_class: Option<String>,
-    /// Secret to pull images with
+    /// Secret with the credentials to pull images; can be given several times
     #[arg(long, value_name = "SECRET")]
     pull_secret: Vec<String>,
-    /// A variable of an executor, or of the gateway, whose value a Secret of the cluster keeps
+    /// Set an environment variable of an executor, or of `gateway`, from a key of a Secret
     #[arg(long, value_name = "NODE=VARIABLE:SECRET:KEY", value_parser = named::<FromSecret>)]
     env_from_secret: Vec<(String, FromSecret)>,
-    /// An executor whose image needs root, or a disk that it can write
+    /// Let an executor run as root and write to its root filesystem, if its image needs that
     #[arg(long, value_name = "NODE")]
     as_root: Vec<String>,
-    /// Label by which the cluster's Prometheus chooses what it scrapes, where the flow is monitored
+    /// Label of the ServiceMonitor, by which the cluster's Prometheus selects what it scrapes
     #[arg(long, value_name = "LABEL=VALUE", value_parser = label)]
     monitor_label: Vec<(String, String)>,
 }
@@ -90,13 +91,13 @@ pub(crate) struct Kubernetes {
 /// The flow file, and what runs it.
 #[derive(Debug, Args)]
 struct Images {
-    /// The flow file
+    /// Flow file to export
     #[arg(value_name = "FLOW.yml")]
     file: PathBuf,
-    /// Image of the program flow, for the gateway and built-in executors
+    /// Image of flow, for the gateway and the built-in executors
     #[arg(long, value_name = "IMAGE", default_value = IMAGE)]
     image_gateway: String,
-    /// Image of one executor; its entry point takes an executor's arguments
+    /// Image of an executor, whose entrypoint takes the options of `flow executor`
     #[arg(long, value_name = "NODE=IMAGE", value_parser = named::<String>)]
     image: Vec<(String, String)>,
 }

@@ -13,7 +13,7 @@ use crate::shell::Shell;
 /// Options of every command that asks a hub.
 #[derive(Debug, Args)]
 pub(super) struct Where {
-    /// The hub, such as `registry.example.com/team` (default: FLOW_HUB)
+    /// Registry and folder, such as registry.example.com/team [default: $FLOW_HUB]
     #[arg(long, value_name = "REGISTRY")]
     hub: Option<String>,
 }

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use flow_docker::Step;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::HumanBytes;
 
 use crate::output;
+use crate::progress::{Bar, Line, Pace};
 
 /// Shows what a build prints.
 #[derive(Default)]
@@ -27,18 +28,15 @@ impl Printed {
 
 /// Shows how much of an image has been fetched or sent.
 pub(super) struct Layers {
-    bar: ProgressBar,
+    bar: Bar,
     /// Bytes that are done, and all of them, by layer.
     bytes: BTreeMap<String, (u64, u64)>,
 }
 
 impl Layers {
     pub(super) fn new(what: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{msg} [{bar:30}] {bytes} of {total_bytes}");
-        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(style.progress_chars("=> "));
-        bar.set_message(what.to_owned());
+        let label = what.to_owned();
+        let bar = Bar::new(Some(0), move |pace| line(&label, pace));
         if bar.is_hidden() {
             output::error_line(what);
         }
@@ -52,15 +50,17 @@ impl Layers {
         if let Some(bytes) = step.bytes {
             self.bytes.insert(step.layer, bytes);
         }
-        self.bar
-            .set_length(self.bytes.values().map(|it| it.1).sum());
-        self.bar
-            .set_position(self.bytes.values().map(|it| it.0).sum());
+        let sum = |part: fn(&(u64, u64)) -> u64| self.bytes.values().map(part).sum();
+        self.bar.set(sum(|it| it.0), Some(sum(|it| it.1)));
     }
 }
 
-impl Drop for Layers {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
+fn line(label: &str, pace: Pace) -> Line {
+    let bytes = pace.total.filter(|total| *total > 0);
+    let details = bytes.map(|total| format!("{} of {}", HumanBytes(pace.done), HumanBytes(total)));
+    Line {
+        label: label.to_owned(),
+        fraction: pace.fraction(),
+        details: details.into_iter().collect(),
     }
 }

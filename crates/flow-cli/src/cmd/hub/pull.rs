@@ -12,7 +12,7 @@ use crate::shell::Shell;
 /// Options of `flow hub pull`.
 #[derive(Debug, Args)]
 pub(crate) struct Pull {
-    /// The executor by its name, or as NAME:TAG
+    /// Name of the executor, optionally with a tag
     #[arg(value_name = "NAME[:TAG]")]
     name: String,
     #[command(flatten)]

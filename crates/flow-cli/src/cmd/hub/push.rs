@@ -22,31 +22,38 @@ use crate::shell::Shell;
 /// The tag of which nobody has said another.
 const TAG_DEFAULT: &str = "latest";
 
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow hub push ./my-executor -t v1 -t latest
+  flow hub push ./my-python-executor --build-arg BASE=python:3.12-slim
+  flow hub push --image sentence-encoder --name TransformerTorchEncoder -t gpu";
+
 /// Options of `flow hub push`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Push {
-    /// The executor's folder, with its Dockerfile; one in Python needs none
+    /// Folder of the executor, with its Dockerfile; a Python executor needs no Dockerfile
     #[arg(value_name = "PATH", required_unless_present = "image")]
     path: Option<PathBuf>,
-    /// Send this image, which is there already, instead of building one
+    /// Push this existing image instead of building one
     #[arg(long, value_name = "IMAGE", conflicts_with = "path", requires = "name")]
     image: Option<String>,
-    /// Its name in the hub [default: as its config.yml says]
+    /// Name in the registry [default: the name in config.yml]
     #[arg(long)]
     name: Option<String>,
-    /// A tag; may be given several times [default: latest]
+    /// Tag of the image; can be given several times [default: latest]
     #[arg(long = "tag", short, value_name = "TAG")]
     tags: Vec<String>,
-    /// What it does, in a line [default: as its config.yml says]
+    /// One-line description [default: the one in config.yml]
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Words to find it by [default: as its config.yml says]
+    /// Keywords to find the executor by, separated by commas [default: those in config.yml]
     #[arg(long, value_name = "WORD,...", value_delimiter = ',')]
     keywords: Vec<String>,
-    /// What it computes on [default: as its Dockerfile says]
+    /// Devices that the executor computes on, separated by commas [default: those in its Dockerfile]
     #[arg(long, value_name = "cpu,cuda", value_delimiter = ',')]
     devices: Vec<String>,
-    /// A build argument of its Dockerfile, such as BASE=IMAGE; may be given several times
+    /// Build argument for the Dockerfile, such as BASE=IMAGE; can be given several times
     #[arg(long = "build-arg", value_name = "NAME=VALUE", value_parser = pair)]
     build_args: Vec<(String, String)>,
     #[command(flatten)]

@@ -18,13 +18,13 @@ const TAG_DEFAULT: &str = "latest";
 /// Options of `flow hub list`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// Only executors in whose name, keywords or description this stands
+    /// List only executors whose name, keywords or description contain WORD
     #[arg(value_name = "WORD")]
     word: Option<String>,
-    /// Other images in the folder as well
+    /// Include images that are not executors
     #[arg(long)]
     all: bool,
-    /// For programs
+    /// Print a JSON array instead of a table
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -34,10 +34,10 @@ pub(crate) struct List {
 /// Options of `flow hub info`.
 #[derive(Debug, Args)]
 pub(crate) struct Info {
-    /// The executor by its name, or as NAME:TAG
+    /// Name of the executor, optionally with a tag
     #[arg(value_name = "NAME[:TAG]")]
     name: String,
-    /// For programs
+    /// Print a JSON object instead of a table
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -70,7 +70,8 @@ pub(super) fn list(list: &List, shell: &Shell) -> anyhow::Result<Exit> {
         head: Some(head.map(str::to_owned).into()),
         rows: entries.iter().map(Entry::row).collect(),
     };
-    output::bytes(table.text(Painter::stdout(shell)).as_bytes())?;
+    let columns = output::columns(std::io::stdout());
+    output::bytes(table.text(Painter::stdout(shell), columns).as_bytes())?;
     Ok(Exit::Fine)
 }
 
@@ -157,7 +158,8 @@ pub(super) fn info(info: &Info, shell: &Shell) -> anyhow::Result<Exit> {
     ]);
     rows.retain(|row| !row[1].is_empty());
     let table = Table { head: None, rows };
-    output::bytes(table.text(Painter::stdout(shell)).as_bytes())?;
+    // Digests and names are copied from here, so they are not broken into lines.
+    output::bytes(table.text(Painter::stdout(shell), None).as_bytes())?;
     Ok(Exit::Fine)
 }
 

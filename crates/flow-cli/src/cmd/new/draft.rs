@@ -12,10 +12,10 @@ use crate::exit::BadUsage;
 /// The language of an executor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Language {
-    /// A package for flow's own SDK.
+    /// A package for flow's Rust SDK.
     #[default]
     Rust,
-    /// A module for the stock Jina SDK.
+    /// A module for the Jina SDK.
     Python,
 }
 
@@ -35,33 +35,33 @@ pub(super) enum Dockerfile {
 /// What `flow new executor` and `flow new flow` may be told.
 #[derive(Debug, Args)]
 pub(crate) struct Wishes {
-    /// Language of the executor
-    #[arg(long, value_enum)]
+    /// Language of the executor: rust or python [default: rust]
+    #[arg(long, value_enum, value_name = "LANGUAGE", hide_possible_values = true)]
     lang: Option<Language>,
-    /// What it does, in a line
+    /// One-line description of the executor
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Words to find it by
+    /// Keywords to find the executor by, separated by commas
     #[arg(long, value_name = "WORD,...", value_delimiter = ',')]
     keywords: Option<Vec<String>>,
-    /// Where its project lives
+    /// Web address of the executor's project
     #[arg(long)]
     url: Option<String>,
-    /// Write a Dockerfile for this kind of machine
+    /// Write a Dockerfile for machines without a GPU (cpu) or with one (cuda) [default: none]
     #[arg(long, value_enum, value_name = "none|cpu|cuda")]
     #[arg(hide_possible_values = true)]
     dockerfile: Option<Dockerfile>,
-    /// The same as `--dockerfile cpu`, as `jina hub new` had it first
+    /// Same as `--dockerfile cpu`; for compatibility with `jina hub new`
     #[arg(long, hide = true, conflicts_with = "dockerfile")]
     add_dockerfile: bool,
-    /// What it is built against: a checkout of flow, or a URL that git can fetch [default: the checkout
-    /// that this program was built in, else flow's repository]
+    /// Source of flow to build against: a checkout, or a URL that git can clone [default: the checkout that
+    /// this program was built in, or flow's repository]
     #[arg(long, value_name = "PATH|URL")]
     flow_source: Option<String>,
-    /// Ask nothing
+    /// Do not ask questions; take the defaults for what the options leave open
     #[arg(long, short)]
     yes: bool,
-    /// Ask about everything, as `jina hub new` has it
+    /// Ask about everything; for compatibility with `jina hub new`
     #[arg(long, hide = true)]
     advance_configuration: bool,
 }

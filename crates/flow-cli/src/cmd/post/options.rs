@@ -29,64 +29,65 @@ EXAMPLES:
   zcat docs.jsonl.gz | flow post grpc://127.0.0.1:54321 --on /search --input - --parameters top_k:5
 
 INPUT:
-  Each line is a document as a JSON object with DocArray's field names, such as {\"text\": \"hello\",
-  \"tags\": {\"page\": 3}}, or a JSON string, which is a text. With --lines each line is a text as it is.
-  Lines that are neither are reported, skipped and counted; all others are sent.
+  Each line is one document: a JSON object with DocArray's field names, such as {\"text\": \"hello\",
+  \"tags\": {\"page\": 3}}, or a JSON string, which becomes the text. With --lines each line is the text
+  itself. Other lines are reported and skipped.
 
 OUTPUT:
-  Each line is a document as a JSON object. Where executors return something besides documents, a line
-  {\"__results__\": {\"EXECUTOR\": …}} follows the documents of that request; as input it is passed over.
+  Each line is one document as a JSON object. Where executors return results besides documents, a line
+  {\"__results__\": {\"EXECUTOR\": …}} follows the documents of that request; as input such a line is ignored.
 
-Exit codes: 0 all went well, 1 a request failed or a line was skipped, 2 bad usage.";
+Exit codes: 0 success, 1 a request failed or a line was skipped, 2 bad usage.";
 
 /// Options of `flow post`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Post {
-    /// The gateway, as grpc://host:port
+    /// Address of a gateway or an executor, as grpc://HOST:PORT
     #[arg(value_name = "URL")]
     pub(crate) url: String,
-    /// What is asked of the executors, such as /encode
+    /// Endpoint to call, such as /encode
     #[arg(long, value_name = "ENDPOINT")]
     pub(super) on: Endpoint,
-    /// Texts to send; without --output the replies are shown for people to read
+    /// Send these texts as documents; the replies are printed for people unless --output is given
     #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with = "input")]
     text: Vec<String>,
-    /// File with a document on each line; `-` is standard input
+    /// Send the documents in FILE, one per line; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Each line of the input is a text and not JSON
+    /// Treat each line of the input as plain text instead of JSON
     #[arg(long, requires = "input")]
     lines: bool,
-    /// Where replies go, as JSON lines in the order of the input; `-` is standard output
+    /// Write the documents that come back to FILE, as JSON lines in the order of the input; `-` writes to
+    /// standard output
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Documents in one request
+    /// Number of documents in each request
     #[arg(long, value_name = "N", default_value = "100")]
     request_size: NonZeroUsize,
-    /// Parameters for the executors, as JSON or as key:value; may be given several times
+    /// Parameters for the executors, as a JSON object or as KEY:VALUE; can be given several times
     #[arg(long, value_name = "JSON|KEY:VALUE")]
     parameters: Vec<String>,
-    /// Send to the executors only whose names match this regular expression
+    /// Send only to executors whose names match this regular expression
     #[arg(long, value_name = "REGEX")]
     target_executor: Option<String>,
-    /// Requests that may be under way at once [default: 64, or fewer if the gateway says so]
+    /// Maximum number of requests under way [default: 64, or fewer if the gateway allows fewer]
     #[arg(long, value_name = "N")]
     prefetch: Option<NonZeroUsize>,
-    /// How long all of it may take, such as 30s or 5m [default: for ever]
+    /// Give up after this time, such as 30s or 5m [default: never]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Which of DocArray's formats the documents are sent in: v1 up to 0.21, v2 from 0.30 on [default: what
-    /// the executors ask for, else v1]
+    /// Document format to send: v1 for DocArray up to 0.21, v2 for 0.30 and later [default: the format that
+    /// the executors report, otherwise v1]
     #[arg(long, value_enum)]
     flavour: Option<FlavourName>,
-    /// Send even if no executor has the endpoint by name
+    /// Send even if no executor declares the endpoint
     #[arg(long)]
     pub(super) any_endpoint: bool,
-    /// Compress what is sent
-    #[arg(long, value_enum, value_name = "HOW")]
+    /// Compress requests with this algorithm [default: none]
+    #[arg(long, value_enum, value_name = "ALGORITHM")]
     compression: Option<CompressionName>,
-    /// Show no progress bar
+    /// Do not show a progress bar
     #[arg(long)]
     pub(crate) no_progress: bool,
 }

@@ -1,84 +1,100 @@
-//! The progress bar on stderr: only on a terminal, and only where nothing else is shown.
+//! The progress bar of `flow post`: only on a terminal, and only where nothing else is shown.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::HumanDuration;
 
 use super::tally::{counted, grouped, rate};
-use crate::output;
-
-/// Times a second that the bar is drawn: more only costs.
-const DRAWS_PER_SECOND: u8 = 10;
+use crate::progress::{Bar, Line, Pace};
 
 /// How far the input has been answered.
 pub(super) struct Progress {
-    bar: ProgressBar,
-    begun: Instant,
+    bar: Bar,
+    /// Documents that have come back.
+    documents: Arc<AtomicU64>,
 }
 
 impl Progress {
     /// For an input of `len` bytes, if that is known.
     pub(super) fn new(len: Option<u64>, is_wanted: bool) -> Self {
-        let bar = match len {
-            Some(len) => ProgressBar::new(len)
-                .with_style(style("[{bar:30}] {percent:>3}%  {msg}, {eta} left")),
-            None => ProgressBar::no_length().with_style(style("{spinner} {msg}")),
-        };
-        bar.set_draw_target(if is_wanted {
-            // It draws nothing if stderr is no terminal.
-            ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND)
+        let documents = Arc::<AtomicU64>::default();
+        let bar = if is_wanted {
+            let (documents, begun) = (documents.clone(), Instant::now());
+            let describe = move |pace: Pace| {
+                let documents = documents.load(Ordering::Relaxed);
+                line(documents, rate(documents, begun.elapsed()), pace)
+            };
+            Bar::new(len, describe)
         } else {
-            ProgressDrawTarget::hidden()
-        });
-        bar.set_message("waiting for the first reply");
-        bar.tick();
-        Self {
-            bar,
-            begun: Instant::now(),
-        }
+            Bar::hidden()
+        };
+        bar.show();
+        Self { bar, documents }
     }
 
     /// The input has been answered up to byte `end`; so many documents have come back in all.
     pub(super) fn advance(&self, end: u64, documents: u64) {
-        if self.bar.is_hidden() {
-            return;
-        }
-        let per_second = grouped(rate(documents, self.begun.elapsed()));
-        self.bar.set_message(format!(
-            "{}, {per_second} documents/s",
-            counted(documents, "document")
-        ));
-        self.bar.set_position(end);
+        self.documents.store(documents, Ordering::Relaxed);
+        self.bar.set(end, None);
     }
 
     /// A line on stderr that the bar does not overwrite.
     pub(super) fn tell(&self, text: &str) {
-        self.bar.suspend(|| output::error_line(text));
+        self.bar.tell(text);
     }
 
     /// Takes the bar away; the summary says all that it said.
     pub(super) fn finish(&self) {
-        self.bar.finish_and_clear();
+        self.bar.clear();
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template)
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("=> ")
+/// What the bar shows.
+fn line(documents: u64, per_second: u64, pace: Pace) -> Line {
+    let fraction = pace.fraction();
+    if documents == 0 {
+        return Line {
+            label: "waiting for the first reply".to_owned(),
+            fraction,
+            details: Vec::new(),
+        };
+    }
+    let mut details = vec![format!("{} documents/s", grouped(per_second))];
+    if fraction.is_some() {
+        details.push(format!("{:#} left", HumanDuration(pace.left)));
+    }
+    Line {
+        label: counted(documents, "document"),
+        fraction,
+        details,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn templates_are_understood() {
-        for len in [Some(7), None] {
-            Progress::new(len, false).advance(7, 1);
-        }
-        assert!(
-            ProgressStyle::with_template("[{bar:30}] {percent:>3}%  {msg}, {eta} left").is_ok()
+    fn the_line_says_how_many_documents_are_back_and_how_fast() {
+        let pace = |total| Pace {
+            done: 5,
+            total,
+            per_second: 0.0,
+            left: Duration::from_secs(30),
+        };
+        let check = |documents, total, expected: &str| {
+            assert_eq!(line(documents, 1_234, pace(total)).text(80), expected);
+        };
+        check(0, None, "waiting for the first reply");
+        check(7, None, "7 documents 1,234 documents/s");
+        check(
+            7,
+            Some(10),
+            "7 documents [===============>              ] 1,234 documents/s, 30s left",
         );
     }
 }

@@ -1,69 +1,106 @@
 //! What happens in a flow's processes, line by line on stderr.
 //!
 //! As text, a line has its process's name before it. As JSON, every line is an object that names it.
+//! Lines of processes are written as they are; our own are broken into lines that fit the terminal.
 
 use std::io;
 use std::thread::{self, JoinHandle};
 
 use flow_executor::Log as Format;
 use flow_launch::{Event, Member};
-use serde_json::{Map, Value, json};
-use tokio::sync::mpsc;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
 
+use crate::layout::wrap_indented;
+use crate::log::object;
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
 
 /// Lines that may wait for a slow terminal before the processes that write them do.
 const EVENTS_MAX: usize = 1_024;
 
+/// Blanks before what follows of a line that is broken.
+const INDENT: usize = 4;
+
 /// The thread that writes.
 #[derive(Debug)]
-pub(super) struct Teller(JoinHandle<()>);
+pub(super) struct Teller {
+    thread: JoinHandle<()>,
+    /// Comes when everything is written that led to a flow that serves.
+    serving: oneshot::Receiver<()>,
+}
 
 /// Starts to write whatever comes. A terminal may block, so it has a thread of its own.
 pub(super) fn start(shell: &Shell) -> io::Result<(mpsc::Sender<Event>, Teller)> {
-    let (format, painter) = (shell.log.format, Painter::stderr(shell));
+    let look = Look {
+        format: shell.log.format,
+        painter: Painter::stderr(shell),
+        columns: output::columns(io::stderr()),
+    };
     let (tell, mut events) = mpsc::channel(EVENTS_MAX);
+    let (tell_serving, serving) = oneshot::channel();
+    let mut tell_serving = Some(tell_serving);
     let write = move || {
         while let Some(event) = events.blocking_recv() {
-            output::error_line(&shown(event, format, painter));
+            if let Some(line) = look.shown(event) {
+                output::error_line(&line);
+            } else if let Some(tell) = tell_serving.take() {
+                // Nobody waits any more if the flow was stopped meanwhile.
+                tell.send(()).ok();
+            }
         }
     };
     let thread = thread::Builder::new()
         .name("teller".to_owned())
         .spawn(write)?;
-    Ok((tell, Teller(thread)))
+    Ok((tell, Teller { thread, serving }))
 }
 
 impl Teller {
+    /// Waits until everything is written that happened before the flow served: what its user reads next
+    /// comes after it, on whichever output.
+    pub(super) async fn has_told_start(&mut self) {
+        // An error means that the thread has failed, and writes nothing more.
+        drop((&mut self.serving).await);
+    }
+
     /// Waits until everything is written. To be called when nobody is left to say anything.
     pub(super) fn finish(self) {
-        if self.0.join().is_err() {
+        if self.thread.join().is_err() {
             output::error_line("flow: lines of processes were lost");
         }
     }
 }
 
-fn shown(event: Event, format: Format, painter: Painter) -> String {
-    match (event, format) {
-        (Event::Line { name, line }, Format::Text) => {
-            format!(
-                "{} {line}",
-                painter.paint(Colour::Cyan, &format!("{name} │"))
-            )
-        }
-        (Event::Line { name, line }, Format::Json) => object(&name, &line),
-        (Event::Ready(member), Format::Text) => painter.paint(Colour::Green, &member.to_string()),
-        (Event::Ready(member), Format::Json) => ready(&member).to_string(),
-    }
+/// How lines look.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    format: Format,
+    painter: Painter,
+    /// Of the terminal, if there is one.
+    columns: Option<usize>,
 }
 
-/// A line as an object that names its process: its own, if it is one.
-fn object(name: &str, line: &str) -> String {
-    let own: Option<Map<String, Value>> = serde_json::from_str(line).ok();
-    let mut fields = own.unwrap_or_else(|| Map::from_iter([("message".to_owned(), line.into())]));
-    fields.insert("process".to_owned(), name.into());
-    Value::Object(fields).to_string()
+impl Look {
+    /// An event as a line; none: it is not shown.
+    fn shown(&self, event: Event) -> Option<String> {
+        Some(match (event, self.format) {
+            (Event::Line { name, line }, Format::Text) => {
+                let name = self.painter.paint(Colour::Cyan, &format!("{name} │"));
+                format!("{name} {line}")
+            }
+            (Event::Line { name, line }, Format::Json) => {
+                Value::Object(object(&name, &line)).to_string()
+            }
+            (Event::Ready(member), Format::Text) => {
+                let columns = self.columns.unwrap_or(usize::MAX);
+                let text = wrap_indented(&member.to_string(), columns, INDENT);
+                self.painter.paint(Colour::Green, &text)
+            }
+            (Event::Ready(member), Format::Json) => ready(&member).to_string(),
+            (Event::Serving, _) => return None,
+        })
+    }
 }
 
 fn ready(member: &Member) -> Value {
@@ -82,14 +119,25 @@ fn ready(member: &Member) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use flow_launch::{Facts, Role};
+
     use super::*;
+    use crate::layout::width;
+
+    fn look(format: Format, columns: Option<usize>) -> Look {
+        Look {
+            format,
+            painter: Painter::off(),
+            columns,
+        }
+    }
 
     fn check(line: &str, format: Format, expected: &str) {
         let event = Event::Line {
             name: "encoder".into(),
             line: line.to_owned(),
         };
-        assert_eq!(shown(event, format, Painter::off()), expected);
+        assert_eq!(look(format, None).shown(event).as_deref(), Some(expected));
     }
 
     #[test]
@@ -106,5 +154,32 @@ mod tests {
             r#"{"level":"INFO","process":"encoder"}"#,
         );
         check("7", Format::Json, r#"{"message":"7","process":"encoder"}"#);
+    }
+
+    #[test]
+    fn a_process_that_is_ready_is_told_in_lines_that_fit_the_terminal() {
+        let facts = [
+            ("device", "cpu"),
+            ("model", "sentence-transformers/all-MiniLM-L6-v2"),
+        ];
+        let facts = facts.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let member = Member {
+            name: "encoder".into(),
+            role: Role::Gateway,
+            pid: 7,
+            address: "127.0.0.1:41233".parse().unwrap(),
+            metrics: None,
+            facts: Facts::from_iter(facts),
+            took: std::time::Duration::ZERO,
+        };
+        let shown = |columns| look(Format::Text, columns).shown(Event::Ready(member.clone()));
+        let whole = shown(None).unwrap();
+        assert_eq!(whole, member.to_string());
+        for columns in 30..150 {
+            let text = shown(Some(columns)).unwrap();
+            assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+            let words = |text: &str| text.split_whitespace().collect::<String>();
+            assert_eq!(words(&text), words(&whole), "{columns}");
+        }
     }
 }

@@ -1,0 +1,140 @@
+//! Fits text into a number of terminal columns. Pure: the width is always an argument.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Columns that a text takes on a terminal.
+pub(crate) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// Breaks a text into lines of at most `columns`: between words where possible, inside a word that is
+/// longer than a line. A text that fits is one line, exactly as it is.
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    if width(text) <= columns {
+        return vec![text.to_owned()];
+    }
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        let space = usize::from(!line.is_empty());
+        if width(&line) + space + width(word) <= columns {
+            line.push_str(&" ".repeat(space));
+            line.push_str(word);
+            continue;
+        }
+        if !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        }
+        let mut pieces = pieces(word, columns);
+        line = pieces.pop().unwrap_or_default();
+        lines.append(&mut pieces);
+    }
+    lines.push(line);
+    lines
+}
+
+/// The same for a paragraph whose lines after the first are indented.
+pub(crate) fn wrap_indented(text: &str, columns: usize, indent: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let lines = wrap(text, columns.saturating_sub(indent).max(1));
+    lines.join(&format!("\n{}", " ".repeat(indent)))
+}
+
+/// Cuts a text that is too wide, and ends it with `…`.
+pub(crate) fn shorten(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let Some(room) = columns.checked_sub(1) else {
+        return String::new();
+    };
+    let (start, _) = split_at_width(text, room);
+    format!("{start}…")
+}
+
+/// A word in pieces that each fit, cut after `/` or `-` where that leaves no short piece.
+fn pieces(word: &str, columns: usize) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let mut rest = word;
+    while !rest.is_empty() {
+        let (piece, after) = split_at_width(rest, columns);
+        let end = match piece.rfind(['/', '-']) {
+            // A letter wider than the line stands alone, so that the loop ends.
+            _ if piece.is_empty() => rest.chars().next().map_or(0, char::len_utf8),
+            Some(at) if !after.is_empty() && at >= piece.len() / 2 => at + 1,
+            _ => piece.len(),
+        };
+        let (piece, after) = rest.split_at(end);
+        pieces.push(piece.to_owned());
+        rest = after;
+    }
+    pieces
+}
+
+/// The longest start that fits, and the rest.
+fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
+    let mut used = 0;
+    for (at, letter) in text.char_indices() {
+        used += letter.width().unwrap_or(0);
+        if used > columns {
+            return text.split_at(at);
+        }
+    }
+    (text, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_broken_between_words_and_only_long_words_are_cut() {
+        let check = |text: &str, columns: usize, expected: &[&str]| {
+            assert_eq!(wrap(text, columns), expected, "{text:?} in {columns}");
+        };
+        check("", 5, &[""]);
+        check("one two", 7, &["one two"]);
+        check("one two", 6, &["one", "two"]);
+        check("one two three", 8, &["one two", "three"]);
+        check("sentence", 3, &["sen", "ten", "ce"]);
+        check("a sentence", 4, &["a", "sent", "ence"]);
+        check("owner/name-v2", 9, &["owner/", "name-v2"]);
+        check("a/long-name", 6, &["a/long", "-name"]);
+        check("a  b", 9, &["a  b"]);
+        check("日本語", 4, &["日本", "語"]);
+        check("日", 1, &["日"]);
+    }
+
+    #[test]
+    fn lines_after_the_first_are_indented() {
+        assert_eq!(wrap_indented("one two", 7, 2), "one two");
+        assert_eq!(wrap_indented("one two three", 7, 2), "one\n  two\n  three");
+    }
+
+    #[test]
+    fn a_text_that_is_cut_ends_with_an_ellipsis() {
+        let check = |columns: usize, expected: &str| {
+            assert_eq!(shorten("encoder", columns), expected);
+        };
+        check(7, "encoder");
+        check(6, "encod…");
+        check(1, "…");
+        check(0, "");
+        assert_eq!(shorten("日本語", 4), "日…");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_was_asked_for() {
+        let text =
+            "model sentence-transformers/all-MiniLM-L6-v2, device cpu, 日本語 dimensions 384";
+        for columns in 2..100 {
+            for line in wrap(text, columns) {
+                assert!(width(&line) <= columns, "{line:?} in {columns}");
+            }
+            let shown = shorten(text, columns);
+            assert!(width(&shown) <= columns, "{shown:?} in {columns}");
+        }
+    }
+}
