@@ -5,19 +5,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use flow_tests::{Program, flow_command, free_port};
+use serde_json::{Map, Value, json};
 
-use crate::docker;
+use crate::docker::{DockerTest, must};
 
 /// A project of Compose: its containers, network and volumes go when the test ends, however it ends.
 struct Project {
     program: &'static [&'static str],
-    file: String,
+    /// What the export writes, and labels for what Compose makes.
+    files: [String; 2],
     name: String,
 }
 
 impl Project {
     /// None: there is no Compose, of neither kind.
-    fn new(file: &Path, port: u16) -> Option<Self> {
+    fn new(docker: &DockerTest) -> Option<Self> {
         let programs: [&[&str]; 2] = [&["docker", "compose"], &["docker-compose"]];
         let found = programs.into_iter().find(|program| {
             let mut command = command(program);
@@ -30,17 +32,35 @@ impl Project {
         if found.is_none() {
             flow_tests::skipped("no Docker Compose");
         }
+        let file = |name: &str| docker.folder().join(name).display().to_string();
         Some(Self {
             program: found?,
-            file: file.display().to_string(),
-            name: format!("flow-test-{port}"),
+            files: ["docker-compose.yml", "labels.yml"].map(file),
+            name: docker.name("compose"),
         })
+    }
+
+    /// Where the export is written.
+    fn file(&self) -> &Path {
+        Path::new(&self.files[0])
+    }
+
+    /// Writes the test's label for the network and all volumes that the export names.
+    fn label(&self, docker: &DockerTest) {
+        let text = fs::read_to_string(self.file()).unwrap();
+        let export: Value = serde_yaml::from_str(&text).unwrap();
+        let labels = json!({"labels": [docker.label()]});
+        let volumes = export["volumes"].as_object().unwrap().keys();
+        let volumes: Map<String, Value> = volumes.map(|it| (it.clone(), labels.clone())).collect();
+        let more = json!({"networks": {"default": labels}, "volumes": volumes});
+        fs::write(&self.files[1], more.to_string()).unwrap();
     }
 
     fn run(&self, arguments: &[&str]) -> (Option<i32>, Program) {
         let mut command = command(self.program);
         command
-            .args(["-p", &self.name, "-f", &self.file])
+            .args(["-p", &self.name])
+            .args(self.files.iter().flat_map(|file| ["-f", file]))
             .args(arguments);
         Program::run(command)
     }
@@ -84,13 +104,14 @@ fn post(port: u16, text: &str) {
 #[test]
 fn a_flow_runs_in_compose_and_loses_nothing_when_a_replica_is_killed() {
     let port = free_port();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("docker-compose.yml");
-    let Some(project) = Project::new(&file, port).filter(|_| docker::can_run()) else {
+    let Some(docker) = DockerTest::start() else {
         return;
     };
-    docker::build(folder.path());
-    let flow = folder.path().join("flow.yml");
+    let Some(project) = Project::new(&docker) else {
+        return;
+    };
+    let image = docker.target("gateway", &[]);
+    let flow = docker.folder().join("flow.yml");
     let replicated = "{name: ech_O, uses: echo, replicas: 2, workspace: w, idempotent: true}";
     let sharded = "{name: cut, uses: echo, shards: 2, polling: ALL, uses_after: echo}";
     let text = format!("jtype: Flow\nwith: {{port: {port}}}\nexecutors: [{replicated}, {sharded}]");
@@ -98,10 +119,12 @@ fn a_flow_runs_in_compose_and_loses_nothing_when_a_replica_is_killed() {
     let mut export = flow_command();
     export
         .args(["export", "docker-compose"])
-        .args([&flow, &file]);
-    export.args(["--image-gateway", docker::IMAGE]);
+        .arg(&flow)
+        .arg(project.file());
+    export.args(["--image-gateway", &image]);
     let (code, said) = Program::run(export);
     assert_eq!(code, Some(0), "{}", said.said());
+    project.label(&docker);
 
     project.must(&["up", "-d"]);
     let mut ping = flow_command();
@@ -130,7 +153,7 @@ fn a_flow_runs_in_compose_and_loses_nothing_when_a_replica_is_killed() {
     let containers: Vec<_> = survivors.map(|it| project.container(it)).into();
     project.must(&["stop"]);
     for (service, container) in survivors.iter().zip(containers) {
-        let code = docker::must(&["inspect", "-f", "{{.State.ExitCode}}", &container]);
+        let code = must(&["inspect", "-f", "{{.State.ExitCode}}", &container]);
         assert_eq!(code, "0", "`{service}` ends in order when Compose stops it");
     }
     project.must(&["down", "-v"]);

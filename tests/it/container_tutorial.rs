@@ -7,15 +7,11 @@ use std::path::{Path, PathBuf};
 use flow_tests::{Program, eventually, flow_command};
 
 use crate::containers::{Boxed, containers_of};
-use crate::docker::{self, Container, must};
+use crate::docker::{Container, DockerTest, must};
 use crate::images;
 use crate::model_hub::ModelHub;
 use crate::registry::Registry;
 use crate::scaffold;
-
-/// The image of the scaffolded executor, and that of the encoder.
-const GREETER: &str = "flow-test-tutorial-greeter";
-const ENCODER: &str = "flow-test-tutorial-encoder";
 
 /// Documents that are under way when a container is killed.
 const DOCUMENTS: usize = 1000;
@@ -34,63 +30,76 @@ fn post(url: &str, on: &str, text: &str) -> String {
     run(flow_command(), &["post", url, "--on", on, "--text", text])
 }
 
-/// `flow new executor`, its tests left to others, and `docker build`.
-fn scaffold(folder: &Path) -> PathBuf {
-    let package = scaffold::written(folder, "TutorialGreeter");
+/// `flow new executor`, its tests left to others, and `docker build`: the package's folder, and the image.
+fn scaffold(docker: &DockerTest) -> (PathBuf, String) {
+    let package = scaffold::written(docker.folder(), "TutorialGreeter");
     scaffold::built(&package, "tutorial-greeter");
-    docker::make_base(&folder.join("base"));
-    let base = format!("BASE={}", docker::BASE);
+    let (image, base) = (docker.name("greeter"), docker.base_argument());
     let context = package.display().to_string();
-    must(&["build", "-q", "--build-arg", &base, "-t", GREETER, &context]);
-    package
+    must(&["build", "-q", "--build-arg", &base, "-t", &image, &context]);
+    (package, image)
 }
 
-fn runs_alone() {
-    let container = Container::run(&["--read-only"], GREETER, &["--uses-with", "greeting:hi"]);
+fn runs_alone(greeter: &str) {
+    let container = Container::run(&["--read-only"], greeter, &["--uses-with", "greeting:hi"]);
     let reply = post(&container.ready(), "/greet", "world");
     assert!(reply.contains("hi, world"), "{reply}");
     container.stop();
 }
 
-fn runs_in_a_flow() {
-    let uses = format!("uses: docker://{GREETER}, uses_with: {{greeting: good morning}}");
+fn runs_in_a_flow(greeter: &str) {
+    let uses = format!("uses: docker://{greeter}, uses_with: {{greeting: good morning}}");
     let flow = Boxed::up(&format!("executors: [{{name: tutorial-greeter, {uses}}}]"));
     let reply = post(&flow.url(), "/greet", "world");
     assert!(reply.contains("good morning, world"), "{reply}");
 }
 
 /// A hub of models that containers reach.
-fn model_hub(folder: &Path) -> ModelHub {
+pub(crate) fn model_hub(folder: &Path) -> ModelHub {
     let model = folder.join("model");
     images::copy_model(&model);
     ModelHub::start(&model)
 }
 
-/// An encoder in a container, whose models stay in `cache`.
-fn encoder(image: &str, cache: &Path, hub: &ModelHub, more: &str) -> String {
-    let (cache, hub) = (cache.display(), hub.url());
-    format!(
-        "executors: [{{name: tutorial-encoder, uses: {image}, volumes: '{cache}:/cache', \
-         env: {{HF_ENDPOINT: '{hub}'}}, timeout_ready: 120000, idempotent: true{more}}}]"
-    )
+/// An encoder's image, a volume of the engine that its models stay in, and where they come from.
+struct Encoder {
+    image: String,
+    cache: String,
+    hub: ModelHub,
 }
 
-fn keeps_its_models_in_a_volume(cache: &Path, hub: &ModelHub) {
-    let yaml = encoder(&format!("docker://{ENCODER}"), cache, hub, "");
+impl Encoder {
+    /// A flow of it.
+    fn flow(&self, more: &str) -> String {
+        self.flow_of(&format!("docker://{}", self.image), more)
+    }
+
+    fn flow_of(&self, uses: &str, more: &str) -> String {
+        let (cache, hub) = (&self.cache, self.hub.url());
+        format!(
+            "executors: [{{name: tutorial-encoder, uses: {uses}, \
+             volumes: {{type: volume, source: {cache}, target: /cache}}, \
+             env: {{HF_ENDPOINT: '{hub}'}}, timeout_ready: 120000, idempotent: true{more}}}]"
+        )
+    }
+}
+
+fn keeps_its_models_in_a_volume(encoder: &Encoder) {
+    let yaml = encoder.flow("");
     let first = Boxed::up(&yaml);
     images::encodes(&first.url());
     drop(first);
-    let asked = hub.asked();
+    let asked = encoder.hub.asked();
     assert!(asked > 0, "the first start fetches the model");
 
     let second = Boxed::up(&yaml);
     images::encodes(&second.url());
-    assert_eq!(hub.asked(), asked, "the second start finds it in the cache");
+    let again = encoder.hub.asked();
+    assert_eq!(again, asked, "the second start finds it in the cache");
 }
 
-fn loses_nothing_when_a_container_is_killed(folder: &Path, cache: &Path, hub: &ModelHub) {
-    let yaml = encoder(&format!("docker://{ENCODER}"), cache, hub, ", replicas: 2");
-    let flow = Boxed::up(&yaml);
+fn loses_nothing_when_a_container_is_killed(folder: &Path, encoder: &Encoder) {
+    let flow = Boxed::up(&encoder.flow(", replicas: 2"));
     flow.expect("tutorial-encoder");
     let running = || {
         let up = must(&["ps", "-q"]);
@@ -134,8 +143,8 @@ fn loses_nothing_when_a_container_is_killed(folder: &Path, cache: &Path, hub: &M
 }
 
 /// `flow hub push`, and a flow that names what it pushed.
-fn is_shared_by_name(package: &Path, registry: &Registry) {
-    let base = format!("BASE={}", docker::BASE);
+fn is_shared_by_name(docker: &DockerTest, package: &Path, registry: &Registry) {
+    let base = docker.base_argument();
     let mut push = flow_command();
     scaffold::cargo_s(&mut push).env("FLOW_HUB", registry.hub());
     let package = package.display().to_string();
@@ -159,42 +168,41 @@ fn is_shared_by_name(package: &Path, registry: &Registry) {
 }
 
 /// The tutorial's last executor, under its own name and with its own parameters.
-fn runs_transformer_torch_encoder(registry: &Registry, cache: &Path, hub: &ModelHub) {
+fn runs_transformer_torch_encoder(registry: &Registry, encoder: &Encoder) {
     let mut push = flow_command();
     push.env("FLOW_HUB", registry.hub());
     let name = ["--name", "TransformerTorchEncoder", "-t", "gpu"];
     run(
         push,
-        &[&["hub", "push", "--image", ENCODER], &name[..]].concat(),
+        &[&["hub", "push", "--image", &encoder.image], &name[..]].concat(),
     );
 
     let with = "pretrained_model_name_or_path: sentence-transformers/all-MiniLM-L6-v2, \
         pooling_strategy: mean, layer_index: -1, max_length: 128, device: cpu, \
         embedding_fn_name: __call__, traversal_paths: '@r', batch_size: 32";
     let image = "'jinahub+docker://TransformerTorchEncoder/gpu'";
-    let yaml = encoder(image, cache, hub, &format!(", uses_with: {{{with}}}"));
+    let yaml = encoder.flow_of(image, &format!(", uses_with: {{{with}}}"));
     let flow = Boxed::up(&format!("with: {{hub: '{}'}}\n{yaml}", registry.hub()));
     images::encodes(&flow.url());
 }
 
 #[test]
 fn the_tutorials_containers_from_the_scaffold_to_the_hub() {
-    let Some(registry) = Registry::open() else {
+    let Some((registry, docker)) = Registry::open().zip(DockerTest::start()) else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let package = scaffold(folder.path());
-    runs_alone();
-    runs_in_a_flow();
+    let (package, greeter) = scaffold(&docker);
+    runs_alone(&greeter);
+    runs_in_a_flow(&greeter);
 
-    docker::build_target(folder.path(), "executor-cpu", ENCODER, &[]);
-    let hub = model_hub(folder.path());
-    let cache = folder.path().join("cache");
-    fs::create_dir(&cache).unwrap();
-    images::open_to_all(&cache);
-    keeps_its_models_in_a_volume(&cache, &hub);
-    loses_nothing_when_a_container_is_killed(folder.path(), &cache, &hub);
+    let encoder = Encoder {
+        image: docker.target("executor-cpu", &[]),
+        cache: docker.volume("cache"),
+        hub: model_hub(docker.folder()),
+    };
+    keeps_its_models_in_a_volume(&encoder);
+    loses_nothing_when_a_container_is_killed(docker.folder(), &encoder);
 
-    is_shared_by_name(&package, &registry);
-    runs_transformer_torch_encoder(&registry, &cache, &hub);
+    is_shared_by_name(&docker, &package, &registry);
+    runs_transformer_torch_encoder(&registry, &encoder);
 }

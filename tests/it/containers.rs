@@ -3,16 +3,14 @@
 //! No image can be pulled where these tests run: theirs are made of this machine's own libraries and of the
 //! programs under test.
 
-use std::collections::hash_map::DefaultHasher;
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::net::TcpListener;
 use std::ops::Deref;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use flow_tests::{
     Flavour, Program, TestFlow, eventually, flow_command, free_port, interpreter, post, scrape,
@@ -20,46 +18,57 @@ use flow_tests::{
 };
 use rustix::process::Signal;
 
-use crate::docker::{can_run, import, must};
-use crate::{MOODY, docker};
+use crate::MOODY;
+use crate::docker::{self, DockerTest, can_run, must};
 
 /// What our images say of themselves.
 const WIRE: &str = "LABEL dev.flow.wire=1";
 
-/// A name for an image that no other checkout uses.
-fn named(what: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    env!("CARGO_MANIFEST_DIR").hash(&mut hasher);
-    format!("flow-test-{what}-{:x}", hasher.finish())
+/// An image with the programs under test, which tests that run at the same time share. It goes with the last of them.
+pub(crate) struct Programs {
+    pub(crate) image: String,
+    /// The engine has it for as long as this is there.
+    _docker: DockerTest,
 }
 
-/// An image with the programs under test, made once; others are made of it by what they say.
-pub(crate) static PROGRAMS: LazyLock<String> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().unwrap();
-    docker::copy_libraries(folder.path());
-    fs::create_dir(folder.path().join("bin")).unwrap();
-    let flow = flow_command().get_program().to_owned();
-    fs::copy(flow, folder.path().join("bin/flow")).unwrap();
-    fs::copy(MOODY, folder.path().join("bin/moody")).unwrap();
-    let name = named("programs");
-    import(folder.path(), &name, &[WIRE, "USER 65532:65532"]);
-    name
-});
+impl Programs {
+    /// None: there is no engine.
+    pub(crate) fn image() -> Option<Arc<Self>> {
+        static SHARED: Mutex<Weak<Programs>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(programs) = shared.upgrade() {
+            return Some(programs);
+        }
+        let programs = Arc::new(Self::make()?);
+        *shared = Arc::downgrade(&programs);
+        Some(programs)
+    }
+
+    fn make() -> Option<Self> {
+        let docker = DockerTest::start()?;
+        let folder = docker.folder().join("programs");
+        docker::copy_libraries(&folder);
+        fs::create_dir(folder.join("bin")).unwrap();
+        let flow = flow_command().get_program().to_owned();
+        docker::strip(Path::new(&flow), &folder.join("bin/flow"));
+        docker::strip(Path::new(MOODY), &folder.join("bin/moody"));
+        Some(Self {
+            image: docker.import(&folder, "programs", &[WIRE, "USER 65532:65532"]),
+            _docker: docker,
+        })
+    }
+
+    /// An entry of `executors` that runs a program of it.
+    fn entry(&self, name: &str, entrypoint: &str, options: &str) -> String {
+        let image = &self.image;
+        format!("{{name: {name}, uses: 'docker://{image}', entrypoint: {entrypoint}{options}}}")
+    }
+}
 
 /// An image without anything in it.
-fn empty(what: &str, changes: &[&str]) -> String {
+fn empty(docker: &DockerTest, what: &str, changes: &[&str]) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let name = named(what);
-    import(folder.path(), &name, changes);
-    name
-}
-
-/// An entry of `executors` that runs a program of [`PROGRAMS`].
-fn entry(name: &str, entrypoint: &str, options: &str) -> String {
-    format!(
-        "{{name: {name}, uses: 'docker://{}', entrypoint: {entrypoint}{options}}}",
-        *PROGRAMS
-    )
+    docker.import(folder.path(), what, changes)
 }
 
 pub(crate) const ECHO: &str = "/bin/flow executor --uses echo";
@@ -151,12 +160,12 @@ pub(crate) fn refused_with(yaml: &str, change: impl Fn(&mut Command)) -> String 
 
 #[tokio::test]
 async fn an_executor_in_a_container_is_one_like_any_other() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let flow = Boxed::up(&format!(
         "with: {{name: boxed}}\nexecutors: [{}]",
-        entry("inside", ECHO, ", env: {COLOUR: blue}")
+        programs.entry("inside", ECHO, ", env: {COLOUR: blue}")
     ));
     let said = post(&flow, vec![texts("/any", &["x"])]).await;
     assert_eq!(said[0].texts, ["x"], "{said:?}");
@@ -211,12 +220,12 @@ async fn an_executor_in_a_container_is_one_like_any_other() {
 
 #[tokio::test]
 async fn a_container_that_is_monitored_is_read_from_this_machine() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let entries = [
-        entry("published", ECHO, ", replicas: 2"),
-        entry("host", ECHO, ", force_network_mode: HOST"),
+        programs.entry("published", ECHO, ", replicas: 2"),
+        programs.entry("host", ECHO, ", force_network_mode: HOST"),
     ];
     let flow = Boxed::up(&format!(
         "with: {{monitoring: true}}\nexecutors: [{}]",
@@ -245,12 +254,12 @@ async fn a_container_that_is_monitored_is_read_from_this_machine() {
 
 #[test]
 fn containers_go_with_their_flow() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let mut flow = TestFlow::up(&format!(
         "executors: [{}]",
-        entry("echo", ECHO, ", replicas: 2")
+        programs.entry("echo", ECHO, ", replicas: 2")
     ));
     let launcher = flow.program().pid();
     flow.program().signal(Signal::TERM);
@@ -260,12 +269,12 @@ fn containers_go_with_their_flow() {
 
 #[tokio::test]
 async fn no_request_is_lost_when_one_of_two_containers_is_killed_under_load() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let flow = Boxed::up(&format!(
         "executors: [{}]",
-        entry("moody", MOODY_INSIDE, ", replicas: 2, idempotent: true")
+        programs.entry("moody", MOODY_INSIDE, ", replicas: 2, idempotent: true")
     ));
     flow.expect("process died and is started again")
         .expect("replica cannot be reached");
@@ -296,12 +305,12 @@ async fn no_request_is_lost_when_one_of_two_containers_is_killed_under_load() {
 
 #[tokio::test]
 async fn shards_run_in_containers_and_are_told_which_they_are() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let flow = Boxed::up(&format!(
         "executors: [{}]",
-        entry("echo", ECHO, ", shards: 2, polling: ALL")
+        programs.entry("echo", ECHO, ", shards: 2, polling: ALL")
     ));
     let said = post(&flow, vec![texts("/any", &["x"])]).await;
     assert_eq!(said[0].texts, ["x"], "{said:?}");
@@ -314,10 +323,10 @@ async fn shards_run_in_containers_and_are_told_which_they_are() {
 
 #[test]
 fn what_a_killed_flow_left_behind_is_removed_by_the_next() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
-    let yaml = format!("executors: [{}]", entry("echo", ECHO, ", replicas: 2"));
+    };
+    let yaml = format!("executors: [{}]", programs.entry("echo", ECHO, ", replicas: 2"));
     let mut first = TestFlow::up(&yaml);
     let launcher = first.program().pid();
     assert_eq!(containers_of(launcher).len(), 2);
@@ -332,12 +341,12 @@ fn what_a_killed_flow_left_behind_is_removed_by_the_next() {
 
 #[tokio::test]
 async fn a_container_with_the_machines_network_is_reached_without_a_published_port() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let flow = Boxed::up(&format!(
         "executors: [{}]",
-        entry("echo", ECHO, ", docker_kwargs: {network_mode: host}")
+        programs.entry("echo", ECHO, ", docker_kwargs: {network_mode: host}")
     ));
     assert_eq!(
         post(&flow, vec![texts("/any", &["x"])]).await[0].texts,
@@ -350,16 +359,16 @@ async fn a_container_with_the_machines_network_is_reached_without_a_published_po
 
 #[test]
 fn volumes_are_those_of_the_machine_wherever_their_paths_begin() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
     fs::create_dir_all(home.join("cache")).unwrap();
     fs::create_dir(folder.path().join("data")).unwrap();
     let yaml = format!(
         "jtype: Flow\nexecutors: [{}]",
-        entry(
+        programs.entry(
             "echo",
             ECHO,
             ", volumes: ['~/cache:/cache:ro', 'data:/data:ro', new], workspace: kept"
@@ -394,9 +403,9 @@ fn volumes_are_those_of_the_machine_wherever_their_paths_begin() {
 
 #[test]
 fn a_folder_that_the_image_may_not_write_is_told_and_what_helps() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     if !rustix::process::geteuid().is_root() {
         // Then the container runs as whoever starts the flow, and he owns the folder.
         return;
@@ -405,27 +414,28 @@ fn a_folder_that_the_image_may_not_write_is_told_and_what_helps() {
     let path = folder.path().display();
     let volumes = |end: &str| {
         let options = format!(", volumes: '{path}:/cache{end}'");
-        format!("executors: [{}]", entry("echo", ECHO, &options))
+        format!("executors: [{}]", programs.entry("echo", ECHO, &options))
     };
     let said = refused(&volumes(""));
     assert!(
         said.contains(&format!(
-            "runs as user 65532:65532, who may not write to `{path}` (give the folder to that user, such \
-             as with `sudo chown -R 65532:65532 {path}`"
+            "runs as user 65532:65532, who may not write to `{path}` (add `:ro` if the executor only reads there; or \
+             mount a volume of the engine, `{{type: volume, source: NAME, target: /cache}}`; or another folder"
         )),
         "{said}"
     );
+    assert!(!said.contains("chown"), "it would take the user's folder away: {said}");
     drop(Boxed::up(&volumes(":ro")));
 }
 
 #[tokio::test]
 async fn a_container_out_of_memory_is_told_as_that() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let flow = Boxed::up(&format!(
         "executors: [{}]",
-        entry(
+        programs.entry(
             "moody",
             MOODY_INSIDE,
             ", docker_kwargs: {mem_limit: 64m, memswap_limit: 64m}"
@@ -440,13 +450,13 @@ async fn a_container_out_of_memory_is_told_as_that() {
 
 #[test]
 fn a_taken_port_is_told_with_its_number() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let options = format!(", port: {port}");
-    let said = refused(&format!("executors: [{}]", entry("echo", ECHO, &options)));
+    let said = refused(&format!("executors: [{}]", programs.entry("echo", ECHO, &options)));
     assert!(
         said.contains(&format!("port {port} is taken on this machine")),
         "{said}"
@@ -538,13 +548,15 @@ fn a_user_who_may_not_talk_to_the_engine_is_told_what_to_do() {
 
 #[test]
 fn a_container_runs_as_the_owner_of_a_folder_that_its_own_user_may_not_write() {
-    let Some(nobody) = Nobody::new() else { return };
+    let Some((nobody, programs)) = Nobody::new().zip(Programs::image()) else {
+        return;
+    };
     let group = fs::metadata(SOCKET).unwrap().gid();
     let cache = nobody.folder.path().join("cache");
     fs::create_dir(&cache).unwrap();
     chown(&cache, Some(Nobody::ID), Some(Nobody::ID)).unwrap();
     let options = ", volumes: 'cache:/cache', workspace: kept";
-    let yaml = format!("jtype: Flow\nexecutors: [{}]", entry("echo", ECHO, options));
+    let yaml = format!("jtype: Flow\nexecutors: [{}]", programs.entry("echo", ECHO, options));
     let mut program = nobody.up(&yaml, group);
     program.line("ready after");
     let own = containers_of(program.pid());
@@ -564,26 +576,26 @@ fn a_container_runs_as_the_owner_of_a_folder_that_its_own_user_may_not_write() {
 
 #[test]
 fn an_image_of_another_wire_or_without_a_program_is_told() {
-    if !can_run() {
+    let Some(docker) = DockerTest::start() else {
         return;
-    }
+    };
     let of = |image: &str| {
         refused(&format!(
             "executors: [{{name: a, uses: 'docker://{image}'}}]"
         ))
     };
-    let said = of(&empty("other-wire", &["LABEL dev.flow.wire=9"]));
+    let said = of(&empty(&docker, "other-wire", &["LABEL dev.flow.wire=9"]));
     assert!(
         said.contains("speaks wire `9`, and this flow speaks `1`"),
         "{said}"
     );
-    let said = of(&empty("nothing", &["ENV A=b"]));
+    let said = of(&empty(&docker, "nothing", &["ENV A=b"]));
     assert!(said.contains("says nothing of what runs in it"), "{said}");
 }
 
 #[tokio::test]
 async fn a_stock_executor_of_python_runs_from_its_image() {
-    let Some(python) = interpreter(Flavour::V1).filter(|_| can_run()) else {
+    let Some((python, docker)) = interpreter(Flavour::V1).zip(DockerTest::start()) else {
         return;
     };
     // The interpreter, its packages and the executor are too much to be copied: the image sees this
@@ -608,6 +620,7 @@ async fn a_stock_executor_of_python_runs_from_its_image() {
     );
     let folder = format!("WORKDIR {}", peers.display());
     let image = empty(
+        &docker,
         "jina",
         &[&entrypoint, &folder, "ENV JINA_OPTOUT_TELEMETRY=1"],
     );
@@ -627,13 +640,13 @@ async fn a_stock_executor_of_python_runs_from_its_image() {
 
 #[test]
 fn containers_get_the_gpus_that_the_file_says_or_what_to_install_is_told() {
-    if !can_run() {
+    let Some(programs) = Programs::image() else {
         return;
-    }
+    };
     let check = |gpus: &str, requests: &str| {
         let recorder = recorder::Recorder::start();
         let options = format!(", gpus: '{gpus}'");
-        let yaml = format!("executors: [{}]", entry("echo", ECHO, &options));
+        let yaml = format!("executors: [{}]", programs.entry("echo", ECHO, &options));
         let said = refused_with(&yaml, |command| {
             command.env("DOCKER_HOST", recorder.host());
         });

@@ -1,15 +1,19 @@
-//! The image of `docker/`: it holds the same program, which serves alone and with the same wire.
+//! The images of `docker/`, and how tests make images: of the program under test and of this machine's own libraries, for
+//! no image can be pulled where these tests run.
 //!
-//! No image can be pulled where these tests run, so the base is made from this machine's own libraries.
+//! All that a test makes in the engine is its [`DockerTest`]'s, and goes with it.
+
+mod leftovers;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread;
 
 use flow_tests::{Program, flow_command};
 
-pub(crate) const BASE: &str = "flow-test-base";
-pub(crate) const IMAGE: &str = "flow-test";
+use self::leftovers::LABEL;
 
 /// What a dynamically linked program of ours needs.
 const LIBRARIES: &[&str] = &[
@@ -58,6 +62,128 @@ pub(crate) fn can_run() -> bool {
     engine && libraries
 }
 
+/// What one test makes in the engine: images, what is made of them, containers and volumes. All of it is removed when the
+/// test ends, also when it fails. What a run left that was killed is removed by the next.
+pub(crate) struct DockerTest {
+    /// The value of the label on all that is the test's.
+    value: String,
+    folder: tempfile::TempDir,
+    base: OnceLock<String>,
+}
+
+impl DockerTest {
+    /// None: there is no engine, or this machine is not like the base we make.
+    pub(crate) fn start() -> Option<Self> {
+        if !can_run() {
+            return None;
+        }
+        leftovers::sweep_once();
+        Some(Self {
+            value: leftovers::unique(),
+            folder: tempfile::tempdir().unwrap(),
+            base: OnceLock::new(),
+        })
+    }
+
+    /// A name for an image, a volume or a project that nobody else has.
+    pub(crate) fn name(&self, what: &str) -> String {
+        let mut parts = self.value.split('/').skip(2);
+        let mut next = || parts.next().unwrap();
+        format!("flow-test-{what}-{}-{}-{}", next(), next(), next())
+    }
+
+    /// `dev.flow.test=…`, for what does not get it from an image.
+    pub(crate) fn label(&self) -> String {
+        format!("{LABEL}={}", self.value)
+    }
+
+    /// A folder that goes with the test.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The name of an image with the libraries and nothing else.
+    pub(crate) fn base(&self) -> &str {
+        self.base.get_or_init(|| {
+            let folder = self.folder().join("base");
+            copy_libraries(&folder);
+            self.import(&folder, "base", &[])
+        })
+    }
+
+    /// The same as a build argument.
+    pub(crate) fn base_argument(&self) -> String {
+        format!("BASE={}", self.base())
+    }
+
+    /// Makes an image of a folder; gives its name.
+    pub(crate) fn import(&self, folder: &Path, what: &str, changes: &[&str]) -> String {
+        let mut tar = Command::new("tar");
+        tar.arg("-C").arg(folder).args(["-c", "."]);
+        self.import_tar(tar, what, changes)
+    }
+
+    /// Makes an image of what a `tar` packs; gives its name.
+    pub(crate) fn import_tar(&self, mut tar: Command, what: &str, changes: &[&str]) -> String {
+        let name = self.name(what);
+        let mut tar = tar.stdout(Stdio::piped()).spawn().unwrap();
+        let label = format!("LABEL {}", self.label());
+        let changes = changes.iter().copied().chain([label.as_str()]);
+        let import = Command::new("docker")
+            .arg("import")
+            .args(changes.flat_map(|change| ["--change", change]))
+            .args(["-", &name])
+            .stdin(tar.stdout.take().unwrap())
+            .output()
+            .unwrap();
+        let packed = tar.wait().unwrap();
+        assert!(import.status.success(), "{}", text(&import));
+        assert!(packed.success());
+        name
+    }
+
+    /// A volume of the engine; gives its name.
+    pub(crate) fn volume(&self, what: &str) -> String {
+        let name = self.name(what);
+        must(&["volume", "create", "--label", &self.label(), &name]);
+        name
+    }
+
+    /// Where the context of builds lies.
+    pub(crate) fn context(&self) -> PathBuf {
+        self.folder().join("context")
+    }
+
+    /// The image of a target of `docker/Dockerfile` with the program under test, on our base; gives its name.
+    pub(crate) fn target(&self, target: &str, arguments: &[&str]) -> String {
+        let context = self.context();
+        let program = context.join("target/release/flow");
+        if !program.exists() {
+            fs::create_dir_all(program.parent().unwrap()).unwrap();
+            strip(Path::new(flow_command().get_program()), &program);
+        }
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker/Dockerfile");
+        let (file, context) = (file.display().to_string(), context.display().to_string());
+        let (name, base) = (self.name(target), self.base_argument());
+        let mut command = vec!["build", "-q", "-f", &file, "--build-arg", &base];
+        command.extend(["--target", target, "-t", &name]);
+        for argument in arguments {
+            command.extend(["--build-arg", argument]);
+        }
+        command.push(&context);
+        must(&command);
+        name
+    }
+}
+
+impl Drop for DockerTest {
+    fn drop(&mut self) {
+        let left = leftovers::remove(&self.value);
+        // One failure is enough to tell.
+        assert!(left.is_empty() || thread::panicking(), "not removed: {left:?}");
+    }
+}
+
 /// Puts the libraries where a program looks for them.
 pub(crate) fn copy_libraries(folder: &Path) {
     for library in LIBRARIES {
@@ -67,64 +193,10 @@ pub(crate) fn copy_libraries(folder: &Path) {
     }
 }
 
-/// An image with the libraries and nothing else.
-pub(crate) fn make_base(folder: &Path) {
-    copy_libraries(folder);
-    import(folder, BASE, &[]);
-}
-
-/// Makes an image of a folder.
-pub(crate) fn import(folder: &Path, name: &str, changes: &[&str]) {
-    let mut tar = Command::new("tar")
-        .arg("-C")
-        .arg(folder)
-        .args(["-c", "."])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let changes = changes.iter().flat_map(|change| ["--change", change]);
-    let import = Command::new("docker")
-        .arg("import")
-        .args(changes)
-        .args(["-", name])
-        .stdin(tar.stdout.take().unwrap())
-        .output()
-        .unwrap();
-    assert!(tar.wait().unwrap().success());
-    assert!(import.status.success(), "{}", text(&import));
-}
-
-/// The image of the whole program.
-pub(crate) fn build(folder: &Path) {
-    build_target(folder, "gateway", IMAGE, &[]);
-}
-
-/// A target of `docker/Dockerfile` with the program under test, on our base.
-pub(crate) fn build_target(folder: &Path, target: &str, image: &str, arguments: &[&str]) {
-    let context = folder.join("context");
-    let program = context.join("target/release/flow");
-    if !program.exists() {
-        make_base(&folder.join("base"));
-        fs::create_dir_all(program.parent().unwrap()).unwrap();
-        strip(&program);
-    }
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docker/Dockerfile");
-    let base = format!("BASE={BASE}");
-    let (file, context) = (file.display().to_string(), context.display().to_string());
-    let mut command = vec!["build", "-q", "-f", &file, "--build-arg", &base];
-    command.extend(["--target", target, "-t", image]);
-    for argument in arguments {
-        command.extend(["--build-arg", argument]);
-    }
-    command.push(&context);
-    must(&command);
-}
-
-/// The program without what debuggers want, as it is in a release; whole where there is no `strip`.
-pub(crate) fn strip(to: &Path) {
-    let program = flow_command().get_program().to_owned();
+/// A program without what debuggers want, as it is in a release; whole where there is no `strip`.
+pub(crate) fn strip(program: &Path, to: &Path) {
     let mut strip = Command::new("strip");
-    strip.arg("-o").arg(to).arg(&program);
+    strip.arg("-o").arg(to).arg(program);
     if !strip.status().is_ok_and(|status| status.success()) {
         fs::copy(program, to).unwrap();
     }
@@ -186,20 +258,19 @@ impl Drop for Container {
 
 #[test]
 fn the_image_serves_an_executor_alone_without_root_on_a_read_only_disk() {
-    if !can_run() {
+    let Some(docker) = DockerTest::start() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    build(folder.path());
-    assert!(must(&["run", "--rm", IMAGE, "--version"]).starts_with("flow "));
+    };
+    let image = docker.target("gateway", &[]);
+    assert!(must(&["run", "--rm", &image, "--version"]).starts_with("flow "));
     assert_eq!(
-        must(&["inspect", "-f", "{{.Config.User}}", IMAGE]),
+        must(&["inspect", "-f", "{{.Config.User}}", &image]),
         "65532:65532"
     );
 
     let command = ["executor", "--uses", "echo", "--host", "0.0.0.0"];
     let command = [&command[..], &["--port", "54321"]].concat();
-    let container = Container::run(&["--read-only"], IMAGE, &command);
+    let container = Container::run(&["--read-only"], &image, &command);
     let url = container.ready();
     let mut post = flow_command();
     post.args(["post", &url, "--on", "/any", "--text", "hello"]);
@@ -208,4 +279,22 @@ fn the_image_serves_an_executor_alone_without_root_on_a_read_only_disk() {
     assert!(posted.stdout().contains("hello"));
 
     container.stop();
+}
+
+#[test]
+fn what_a_test_makes_in_the_engine_goes_with_it_also_when_it_fails() {
+    let Some(docker) = DockerTest::start() else {
+        return;
+    };
+    let value = docker.value.clone();
+    let failed = thread::spawn(move || {
+        let image = docker.target("executor-cpu", &["EXECUTOR=echo"]);
+        let volume = format!("{}:/kept", docker.volume("kept"));
+        // Nobody removes this one.
+        must(&["run", "-d", "-v", &volume, &image]);
+        assert!(leftovers::found(&docker.value).len() > 3);
+        panic!("the test fails");
+    });
+    assert!(failed.join().is_err());
+    assert_eq!(leftovers::found(&value), [""; 0]);
 }

@@ -27,6 +27,8 @@ fn golden() -> PathBuf {
 /// A flow file to be exported, and the options it is exported with.
 struct Case {
     file: PathBuf,
+    /// What its golden files are called.
+    name: String,
     compose: &'static [&'static str],
     kubernetes: &'static [&'static str],
 }
@@ -38,14 +40,34 @@ fn cases() -> Vec<Case> {
     let is_flow = |path: &PathBuf| path.extension().is_some_and(|it| it == "yml");
     let mut files: Vec<_> = files.filter(is_flow).collect();
     files.sort();
-    let plain = |file| Case {
+    let plain = |file: PathBuf| Case {
+        name: file.file_stem().unwrap().display().to_string(),
         file,
         compose: &[],
         kubernetes: &[],
     };
     let mut cases: Vec<_> = files.into_iter().map(plain).collect();
     cases.push(Case {
+        file: root().join("flows/encode.yml"),
+        name: "encode-for-many".to_owned(),
+        compose: &[],
+        kubernetes: &[
+            "--existing-namespace",
+            "--gateways",
+            "2",
+            "--cache",
+            "shared",
+            "--cache-size",
+            "1Gi",
+            "--resources",
+            "encoder=cpu:4",
+            "--autoscale",
+            "encoder=2..8",
+        ],
+    });
+    cases.push(Case {
         file: golden().join("everything.yml"),
+        name: "everything".to_owned(),
         compose: &["--devices", "3", "--image", "ranker=example.com/ranker:3"],
         kubernetes: &[
             "--image",
@@ -58,6 +80,10 @@ fn cases() -> Vec<Case> {
             "Seg_menter=1..4",
             "--resources",
             "index=cpu:2,memory:4Gi",
+            "--resources",
+            "gateway=cpu:1",
+            "--resources",
+            "Seg_menter=cpu:500m",
             "--env-from-secret",
             "Seg_menter=HF_TOKEN:hub:token",
             "--storage",
@@ -125,15 +151,11 @@ fn check(name: &str, text: &str) {
     );
 }
 
-fn stem(case: &Case) -> String {
-    case.file.file_stem().unwrap().display().to_string()
-}
-
 #[test]
 fn every_flow_becomes_the_compose_file_that_was_looked_at() {
     for case in cases() {
         let said = export("docker-compose", &case, "-");
-        check(&format!("{}.compose.yml", stem(&case)), &said.stdout());
+        check(&format!("{}.compose.yml", case.name), &said.stdout());
     }
 }
 
@@ -147,7 +169,7 @@ fn every_flow_becomes_the_kubernetes_files_that_were_looked_at() {
             format!("# ---------- {name}\n{text}")
         });
         let text: String = texts.collect();
-        check(&format!("{}.kubernetes.yml", stem(&case)), &text);
+        check(&format!("{}.kubernetes.yml", case.name), &text);
     }
 }
 
@@ -266,6 +288,236 @@ fn what_cannot_be_exported_is_told_with_what_would_help() {
         "the replicas of `a` cannot be given devices: `CUDA_VISIBLE_DEVICES: RR` shares out the machine's \
          devices: say how many it has with `--devices N`",
     );
+}
+
+/// `flow export` of a flow with these executors, in a folder of its own.
+struct Exported {
+    folder: tempfile::TempDir,
+}
+
+impl Exported {
+    fn new(executors: &str) -> Self {
+        let it = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        it.change(executors);
+        it
+    }
+
+    /// Writes the flow anew.
+    fn change(&self, executors: &str) {
+        let text = format!("jtype: Flow\nexecutors: [{executors}]");
+        fs::write(self.folder.path().join("flow.yml"), text).unwrap();
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("k8s")
+    }
+
+    fn command(&self, target: &str, out: &str, options: &[&str]) -> Command {
+        let mut command = flow_command();
+        command.current_dir(self.folder.path());
+        command.args(["export", target, "flow.yml", out]);
+        command.args(options);
+        command
+    }
+
+    fn kubernetes(&self, options: &[&str]) -> (Option<i32>, Program) {
+        Program::run(self.command("kubernetes", "k8s", options))
+    }
+
+    #[track_caller]
+    fn must(&self, options: &[&str]) -> Program {
+        let (code, program) = self.kubernetes(options);
+        assert_eq!(code, Some(0), "{}", program.said());
+        program
+    }
+
+    fn names(&self) -> Vec<String> {
+        let files = files(&self.out()).into_iter();
+        files.map(|(name, _)| name).collect()
+    }
+}
+
+#[test]
+fn exporting_again_removes_what_the_flow_no_longer_has() {
+    let flow = Exported::new("{name: a, uses: echo}, {name: b, uses: echo, shards: 2}");
+    flow.must(&["--namespace", "search"]);
+    fs::write(flow.out().join("ingress.yml"), "# My own.\n").unwrap();
+    let others = "# Made from other.yml by `flow export kubernetes`.\n";
+    fs::create_dir(flow.out().join("other")).unwrap();
+    fs::write(flow.out().join("other/other.yml"), others).unwrap();
+    let all = [
+        "00-namespace.yml",
+        "a/a.yml",
+        "b/b-0.yml",
+        "b/b-1.yml",
+        "gateway/gateway.yml",
+        "ingress.yml",
+        "network-policy.yml",
+        "other/other.yml",
+    ];
+    assert_eq!(flow.names(), all);
+
+    flow.change("{name: a, uses: echo}");
+    let said = flow.must(&["--namespace", "search", "--existing-namespace"]);
+    let kept = ["a/a.yml", "gateway/gateway.yml", "ingress.yml"];
+    let kept = [&kept[..], &["network-policy.yml", "other/other.yml"]].concat();
+    assert_eq!(flow.names(), kept);
+    assert!(!flow.out().join("b").exists());
+    for gone in ["00-namespace.yml", "b/b-0.yml", "b/b-1.yml"] {
+        let told = format!("k8s/{gone}: removed");
+        assert!(said.stdout().contains(&told), "{}", said.said());
+    }
+}
+
+#[test]
+fn an_image_is_asked_for_before_anything_is_built() {
+    let flow = Exported::new("{name: ranker, uses: ./ranker}, {name: py, uses: ./py}");
+    let write = |path: &str, text: &str| {
+        let path = flow.folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("ranker/Cargo.toml", "this is no manifest");
+    write("ranker/config.yml", "jtype: Ranker\nwith: {top: 3}");
+    write("py/config.yml", "jtype: Py\npy_modules: [py.py]");
+    let export = |options: &[&str]| {
+        let mut command = flow.command("kubernetes", "k8s", options);
+        // Neither Cargo nor Jina is found.
+        command.env("PATH", "/nowhere").env_remove("FLOW_PYTHON");
+        let (code, program) = Program::run(command);
+        assert_eq!(code, Some(2), "{}", program.said());
+        program.stderr()
+    };
+    let missing = |uses: &str, name: &str| {
+        format!(
+            "flow: `{uses}` of `{name}` is not in flow's own image: name one that holds it with `--image {name}=IMAGE`\n"
+        )
+    };
+    assert_eq!(export(&[]), missing("./ranker", "ranker"));
+    let ranker = ["--image", "ranker=example.com/ranker"];
+    assert_eq!(export(&ranker), missing("./py", "py"));
+}
+
+#[test]
+fn a_config_beside_a_package_goes_into_the_export_without_a_build() {
+    let flow = Exported::new("{name: cut, uses: ./cut}");
+    fs::create_dir(flow.folder.path().join("cut")).unwrap();
+    let config = "jtype: Segmenter\nwith: {copy_tags: true}";
+    fs::write(flow.folder.path().join("cut/config.yml"), config).unwrap();
+    flow.must(&[]);
+    let text = fs::read_to_string(flow.out().join("cut/cut.yml")).unwrap();
+    assert!(text.contains("copy_tags"), "{text}");
+}
+
+#[test]
+fn an_autoscaler_needs_a_request_that_somebody_has_thought_about() {
+    let flow = Exported::new("{name: a, uses: echo}");
+    let check = |options: &[&str], expected: &str| {
+        let (code, program) = flow.kubernetes(options);
+        assert_eq!(code, Some(2), "{}", program.said());
+        assert_eq!(program.stderr(), format!("flow: {expected}\n"));
+    };
+    let no_cpu = |name: &str| {
+        format!(
+            "`--autoscale {name}=…` compares the CPU time of a pod with the CPU that the pod requests: say how much that is, such as `--resources {name}=cpu:2`"
+        )
+    };
+    check(&["--autoscale", "a=1..3"], &no_cpu("a"));
+    let only_memory = ["--autoscale", "a=1..3", "--resources", "a=memory:1Gi"];
+    check(&only_memory, &no_cpu("a"));
+    check(&["--autoscale", "gateway=2..3"], &no_cpu("gateway"));
+    let gateway = ["--autoscale", "gateway=2..3", "--resources", "gateway=cpu:1"];
+    check(
+        &[&gateway[..], &["--gateways", "2"]].concat(),
+        "`--gateways 2` and `--autoscale gateway=…` both say how many gateways there are: keep one of them",
+    );
+    flow.must(&["--autoscale", "a=1..3", "--resources", "a=cpu:1"]);
+}
+
+/// The memory that the pods of a file request, and its limit.
+fn memory(text: &str) -> (Option<String>, Option<String>) {
+    let mut documents = text.split("---\n");
+    let pods = documents.find_map(|it| {
+        let object: Value = serde_yaml::from_str(it).unwrap();
+        let resources = &object["spec"]["template"]["spec"]["containers"][0]["resources"];
+        resources.is_object().then(|| resources.clone())
+    });
+    let pods = pods.unwrap();
+    let of = |key: &str| pods[key]["memory"].as_str().map(str::to_owned);
+    (of("requests"), of("limits"))
+}
+
+#[test]
+fn pods_request_the_memory_that_an_executor_is_known_to_need() {
+    let flow = Exported::new(
+        "{name: a, uses: echo}, {name: encoder, uses: sentence-encoder, replicas: 2}, \
+         {name: large, uses: sentence-encoder, replicas: 2, uses_with: {model: nobody/has-this}}",
+    );
+    let check = |name: &str, expected: (Option<&str>, Option<&str>)| {
+        let path = flow.out().join(name).join(format!("{name}.yml"));
+        let found = memory(&fs::read_to_string(path).unwrap());
+        let found = (found.0.as_deref(), found.1.as_deref());
+        assert_eq!(found, expected, "{name}");
+    };
+    let said = flow.must(&["--resources", "a=memory:2Gi"]);
+    check("a", (Some("2Gi"), Some("2Gi")));
+    check("encoder", (Some("224Mi"), None));
+    check("gateway", (Some("128Mi"), None));
+    check("large", (None, None));
+    let told = "`large` requests no memory, because how much it needs is not known: say it with `--resources large=memory:SIZE`";
+    assert!(said.stderr().contains(told), "{}", said.said());
+    assert_eq!(said.stderr().matches("requests no memory").count(), 1);
+}
+
+#[test]
+fn a_pod_finds_the_model_of_the_pod_that_it_replaces() {
+    let flow = Exported::new("{name: encoder, uses: sentence-encoder}, {name: a, uses: echo}");
+    let text = |name: &str| {
+        let path = flow.out().join(name).join(format!("{name}.yml"));
+        fs::read_to_string(path).unwrap()
+    };
+    let said = flow.must(&[]);
+    let told = "`encoder` keeps its model in a volume that one pod at a time can have";
+    assert!(said.stderr().contains(told), "{}", said.said());
+    assert!(text("encoder").contains("kind: StatefulSet"));
+    assert!(text("encoder").contains("volumeClaimTemplates"));
+    assert!(!text("a").contains("/cache"), "it downloads nothing");
+
+    let said = flow.must(&["--cache", "shared"]);
+    assert!(!said.stderr().contains("warning"), "{}", said.said());
+    assert!(text("encoder").contains("claimName: flow-cache"));
+    assert!(flow.names().contains(&"cache.yml".to_owned()));
+
+    flow.must(&["--cache", "none"]);
+    assert!(text("encoder").contains("kind: Deployment"));
+    assert!(!flow.names().contains(&"cache.yml".to_owned()));
+
+    flow.change("{name: encoder, uses: sentence-encoder, uses_with: {model: /model}}");
+    flow.must(&[]);
+    assert!(!text("encoder").contains("/cache"), "its image has the model");
+}
+
+#[test]
+fn where_the_image_of_flow_comes_from_is_told() {
+    let flow = Exported::new("{name: a, uses: echo}");
+    let export = |target: &str, out: &str, options: &[&str]| {
+        let (code, program) = Program::run(flow.command(target, out, options));
+        assert_eq!(code, Some(0), "{}", program.said());
+        program.stdout()
+    };
+    let image = concat!("flow:", env!("CARGO_PKG_VERSION"));
+    let build = |image: &str| format!("docker build -f docker/Dockerfile --target gateway -t {image} .");
+    for (target, out) in [("docker-compose", "compose.yml"), ("kubernetes", "k8s")] {
+        let told = export(target, out, &[]);
+        assert!(told.contains(&build(image)), "{told}");
+        let own = export(target, out, &["--image-gateway", "mine:1"]);
+        assert!(!own.contains("docker build"), "{own}");
+    }
+    let text = export("docker-compose", "-", &["--image-gateway", "mine:1"]);
+    let head: String = text.lines().take_while(|it| it.starts_with('#')).collect();
+    assert!(head.contains(&build("mine:1")), "{text}");
 }
 
 #[test]

@@ -3,13 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use flow_tests::{Program, flow_command, post, texts};
 use serde_json::{Value, json};
 
-use crate::containers::{Boxed, ECHO, PROGRAMS, refused_with};
-use crate::docker::{self, BASE, must};
+use crate::containers::{Boxed, ECHO, Programs, refused_with};
+use crate::docker::{DockerTest, must};
 use crate::registry::{PASSWORD, Registry, USER};
 use crate::tokens::IDENTITY;
 
@@ -28,7 +27,6 @@ fn folder(root: &Path) -> PathBuf {
         "ARG BASE\nFROM ${BASE}\nLABEL dev.flow.devices=\"cpu\"\nCOPY config.yml /config.yml\n",
     );
     write(".dockerignore", "*\n!config.yml\n");
-    docker::make_base(&root.join("base"));
     folder
 }
 
@@ -55,27 +53,14 @@ fn push<'a>(folder: &'a str, base: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&push, more].concat()
 }
 
-/// Images that are gone when the test is.
-struct Images(Vec<String>);
-
-impl Drop for Images {
-    fn drop(&mut self) {
-        for image in &self.0 {
-            drop(Command::new("docker").args(["rmi", "-f", image]).output());
-        }
-    }
-}
-
 #[test]
 fn what_is_pushed_is_listed_shown_and_pulled_by_its_name() {
-    let Some(registry) = Registry::open() else {
+    let Some((registry, docker)) = Registry::open().zip(DockerTest::start()) else {
         return;
     };
-    let root = tempfile::tempdir().unwrap();
-    let folder = folder(root.path()).display().to_string();
-    let base = format!("BASE={BASE}");
+    let folder = folder(docker.folder()).display().to_string();
+    let base = docker.base_argument();
     let image = |tag: &str| format!("{}/shout:{tag}", registry.hub());
-    let _images = Images(vec![image("v1"), image("latest")]);
     let nobody = Path::new("/nowhere");
 
     let said = must_hub(
@@ -120,7 +105,10 @@ fn what_is_pushed_is_listed_shown_and_pulled_by_its_name() {
         "dev.flow.devices": "cpu",
         "dev.flow.keywords": "text,loud",
     });
-    assert_eq!(info["labels"], labels);
+    let mut found = info["labels"].clone();
+    // Of the base.
+    found.as_object_mut().unwrap().remove("dev.flow.test");
+    assert_eq!(found, labels);
     let shown = must_hub(&registry, nobody, &["info", "Shout:v1"]);
     assert!(
         shown.contains("linux/amd64") && shown.contains("sha256:"),
@@ -135,17 +123,14 @@ fn what_is_pushed_is_listed_shown_and_pulled_by_its_name() {
 
 #[test]
 fn an_image_gets_another_name_in_the_hub_and_says_so() {
-    let Some(registry) = Registry::open() else {
+    let Some((registry, docker)) = Registry::open().zip(DockerTest::start()) else {
         return;
     };
-    let root = tempfile::tempdir().unwrap();
-    docker::make_base(&root.path().join("base"));
     let nobody = Path::new("/nowhere");
     let name = ["--name", "TransformerTorchEncoder", "-t", "gpu"];
     let more = ["--description", "Encodes texts", "--devices", "cpu,cuda"];
     let image = format!("{}/transformer-torch-encoder:gpu", registry.hub());
-    let _images = Images(vec![image.clone()]);
-    let push = [&["push", "--image", BASE], &name[..], &more].concat();
+    let push = [&["push", "--image", docker.base()], &name[..], &more].concat();
     must_hub(&registry, nobody, &push);
     let info = must_hub(
         &registry,
@@ -164,14 +149,12 @@ fn an_image_gets_another_name_in_the_hub_and_says_so() {
 
 #[test]
 fn a_registry_that_is_locked_opens_to_who_has_logged_in() {
-    let Some(registry) = Registry::locked() else {
+    let Some((registry, docker)) = Registry::locked().zip(DockerTest::start()) else {
         return;
     };
-    let root = tempfile::tempdir().unwrap();
-    let folder = folder(root.path()).display().to_string();
-    let base = format!("BASE={BASE}");
+    let folder = folder(docker.folder()).display().to_string();
+    let base = docker.base_argument();
     let image = format!("{}/shout:latest", registry.hub());
-    let _images = Images(vec![image.clone()]);
     let nobody = Path::new("/nowhere");
     let login = "`docker login`";
     let login_there = format!("docker login {}", registry.host);
@@ -235,12 +218,11 @@ fn a_credential_helper_of_dockers_is_asked() {
 
 #[tokio::test]
 async fn a_flow_fetches_its_executors_from_a_registry_that_is_locked() {
-    let Some(registry) = Registry::locked() else {
+    let Some((registry, programs)) = Registry::locked().zip(Programs::image()) else {
         return;
     };
     let image = format!("{}/shout:v1", registry.hub());
-    let _images = Images(vec![image.clone()]);
-    let push = ["push", "--image", &PROGRAMS, "--name", "shout", "-t", "v1"];
+    let push = ["push", "--image", &programs.image, "--name", "shout", "-t", "v1"];
     must_hub(&registry, registry.login(), &push);
     let by_image =
         format!("executors: [{{name: a, uses: 'docker://{image}', entrypoint: {ECHO}}}]");
@@ -277,14 +259,12 @@ async fn a_flow_fetches_its_executors_from_a_registry_that_is_locked() {
 
 #[test]
 fn a_registry_that_wants_tokens_gets_them_from_whom_it_names() {
-    let Some(registry) = Registry::by_tokens() else {
+    let Some((registry, docker)) = Registry::by_tokens().zip(DockerTest::start()) else {
         return;
     };
-    let root = tempfile::tempdir().unwrap();
-    let folder = folder(root.path()).display().to_string();
-    let base = format!("BASE={BASE}");
+    let folder = folder(docker.folder()).display().to_string();
+    let base = docker.base_argument();
     let image = format!("{}/shout:latest", registry.hub());
-    let _images = Images(vec![image.clone()]);
     let nobody = Path::new("/nowhere");
     for question in [
         &["list"][..],
@@ -343,7 +323,7 @@ impl Drop for Trusted {
 
 #[test]
 fn a_registry_is_trusted_for_whose_authority_there_is_a_certificate_where_docker_looks() {
-    let Some(registry) = Registry::private() else {
+    let Some((registry, docker)) = Registry::private().zip(DockerTest::start()) else {
         return;
     };
     let nobody = Path::new("/nowhere");
@@ -373,11 +353,9 @@ fn a_registry_is_trusted_for_whose_authority_there_is_a_certificate_where_docker
     let Some(_trusted) = Trusted::by_engine(&registry) else {
         return;
     };
-    let root = tempfile::tempdir().unwrap();
-    let folder = folder(root.path()).display().to_string();
-    let base = format!("BASE={BASE}");
+    let folder = folder(docker.folder()).display().to_string();
+    let base = docker.base_argument();
     let image = format!("{}/shout:latest", registry.hub());
-    let _images = Images(vec![image.clone()]);
     must_hub(&registry, nobody, &push(&folder, &base, &[]));
     assert!(must_hub(&registry, nobody, &["list"]).contains("shout"));
     must(&["rmi", &image]);

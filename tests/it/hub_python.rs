@@ -6,16 +6,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use flow_core::Flavour::V2;
 use flow_tests::{Flavour, Program, flow_command, interpreter, post, texts_of};
 
 use crate::containers::Boxed;
-use crate::docker::{must, text};
+use crate::docker::{DockerTest, must};
 use crate::registry::Registry;
-
-const BASE: &str = "flow-test-python";
 
 const EXECUTOR: &str = r#"
 from docarray import DocList
@@ -91,8 +89,8 @@ fn put_pip(folder: &Path, program: &Path, venv: &Path) -> PathBuf {
     packages
 }
 
-/// An image with Python, pip, a shell and Jina.
-fn make_base(python: &Path) {
+/// An image with Python, pip, a shell and Jina; gives its name.
+fn make_base(docker: &DockerTest, python: &Path) -> String {
     let venv = fs::canonicalize(python.ancestors().nth(2).unwrap()).unwrap();
     let program = fs::canonicalize(python).unwrap();
     let prefix = program.ancestors().nth(2).unwrap();
@@ -113,54 +111,26 @@ fn make_base(python: &Path) {
     }
     let packages = put_pip(folder.path(), &program, &venv);
     let packages = packages.strip_prefix("/").unwrap().display();
-    let mut tar = Command::new("tar")
-        .args([
-            "-c",
-            "--anchored",
-            &format!("--exclude={packages}"),
-            "--no-anchored",
-        ])
-        .args([
-            "--exclude=__pycache__",
-            "--exclude=*.a",
-            "--exclude=lib/python*/test",
-        ])
-        .args(["-C", "/"])
-        .args([&venv, prefix].map(|path| path.strip_prefix("/").unwrap()))
-        .arg("-C")
-        .arg(folder.path())
-        .arg(".")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut tar = Command::new("tar");
+    tar.args([
+        "-c",
+        "--anchored",
+        &format!("--exclude={packages}"),
+        "--no-anchored",
+    ])
+    .args([
+        "--exclude=__pycache__",
+        "--exclude=*.a",
+        "--exclude=lib/python*/test",
+    ])
+    .args(["-C", "/"])
+    .args([&venv, prefix].map(|path| path.strip_prefix("/").unwrap()))
+    .arg("-C")
+    .arg(folder.path())
+    .arg(".");
     let path = format!("ENV PATH=/pip:{}/bin:/bin", venv.display());
-    let import = Command::new("docker")
-        // Nothing is fetched: what is asked for is there.
-        .args([
-            "import",
-            "--change",
-            &path,
-            "--change",
-            "ENV PIP_NO_INDEX=1",
-        ])
-        .args(["-", BASE])
-        .stdin(tar.stdout.take().unwrap())
-        .output()
-        .unwrap();
-    let packed = tar.wait().unwrap();
-    assert!(import.status.success(), "{}", text(&import));
-    assert!(packed.success());
-}
-
-/// Images that are gone when the test is; the base is a large one.
-struct Gone(Vec<String>);
-
-impl Drop for Gone {
-    fn drop(&mut self) {
-        for image in &self.0 {
-            drop(Command::new("docker").args(["rmi", "-f", image]).output());
-        }
-    }
+    // Nothing is fetched: what is asked for is there.
+    docker.import_tar(tar, "python", &[&path, "ENV PIP_NO_INDEX=1"])
 }
 
 #[tokio::test]
@@ -168,16 +138,15 @@ async fn a_folder_of_python_becomes_an_image_without_a_dockerfile_and_runs_by_it
     let Some(python) = interpreter(Flavour::V2) else {
         return;
     };
-    let Some(registry) = Registry::open() else {
+    let Some((registry, docker)) = Registry::open().zip(DockerTest::start()) else {
         return;
     };
     let image = format!("{}/loud:v1", registry.hub());
-    let base = format!("{}/python", registry.hub());
-    let _gone = Gone(vec![image.clone(), base.clone(), BASE.to_owned()]);
-    make_base(&python);
+    let in_registry = format!("{}/python", registry.hub());
+    let base = make_base(&docker, &python);
     // As bases are elsewhere: in a registry already.
-    must(&["tag", BASE, &base]);
-    must(&["push", &base]);
+    must(&["tag", &base, &in_registry]);
+    must(&["push", &in_registry]);
     let root = tempfile::tempdir().unwrap();
     let folder = root.path().join("loud");
     fs::create_dir(&folder).unwrap();
@@ -198,7 +167,7 @@ async fn a_folder_of_python_becomes_an_image_without_a_dockerfile_and_runs_by_it
             "-t",
             "v1",
             "--build-arg",
-            &format!("BASE={BASE}"),
+            &format!("BASE={base}"),
         ])
         .arg(&folder);
     let (code, pushed) = Program::run(push);

@@ -8,16 +8,10 @@ use std::process::Command;
 use flow_tests::{Program, flow_command, measured};
 use serde_json::{Value, json};
 
-use crate::docker::{self, BASE, Container, must};
+use crate::docker::{Container, DockerTest, must};
 
 /// What an image may weigh on top of its base, without a model: a program and a few folders.
 const BYTES_MAX: u64 = 60_000_000;
-
-/// The images of this file. Tests of other files have others.
-const GATEWAY: &str = "flow-test-gateway";
-const ENCODER: &str = "flow-test-encoder";
-const CUDA: &str = "flow-test-encoder-cuda";
-const WITH_MODEL: &str = "flow-test-encoder-with-model";
 
 /// What the engine knows of an image.
 fn inspect(image: &str) -> Value {
@@ -66,18 +60,10 @@ pub(crate) fn copy_model(to: &Path) {
         .arg(to)
         .status();
     assert!(files.unwrap().success());
-    chmod("a+rX", to);
-}
-
-/// Lets whoever an image runs as write there.
-pub(crate) fn open_to_all(folder: &Path) {
-    chmod("a+rwX", folder);
-}
-
-fn chmod(mode: &str, path: &Path) {
-    let open = Command::new("chmod").args(["-R", mode]).arg(path).status();
+    let open = Command::new("chmod").args(["-R", "a+rX"]).arg(to).status();
     assert!(open.unwrap().success());
 }
+
 
 /// A text's vector.
 #[track_caller]
@@ -92,15 +78,14 @@ pub(crate) fn encodes(url: &str) {
 
 #[test]
 fn images_say_what_they_are_run_without_root_and_are_small() {
-    if !docker::can_run() {
+    let Some(docker) = DockerTest::start() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    docker::build_target(folder.path(), "gateway", GATEWAY, &[]);
-    docker::build_target(folder.path(), "executor-cpu", ENCODER, &[]);
-    docker::build_target(folder.path(), "executor-cuda", CUDA, &[]);
+    };
+    let gateway = docker.target("gateway", &[]);
+    let encoder = docker.target("executor-cpu", &[]);
+    let cuda = docker.target("executor-cuda", &[]);
 
-    is_ours(GATEWAY, &json!({"org.opencontainers.image.title": "flow"}));
+    is_ours(&gateway, &json!({"org.opencontainers.image.title": "flow"}));
     let about = |devices: &str| {
         json!({
             "dev.flow.wire": "1",
@@ -112,17 +97,17 @@ fn images_say_what_they_are_run_without_root_and_are_small() {
                 "Turns texts into vectors with a sentence-transformers model",
         })
     };
-    is_ours(ENCODER, &about("cpu"));
-    is_ours(CUDA, &about("cpu,cuda"));
-    let variables = inspect(CUDA)["Config"]["Env"].to_string();
+    is_ours(&encoder, &about("cpu"));
+    is_ours(&cuda, &about("cpu,cuda"));
+    let variables = inspect(&cuda)["Config"]["Env"].to_string();
     assert!(
         variables.contains("NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
         "{variables}"
     );
 
-    let base = size(BASE);
-    for image in [GATEWAY, ENCODER, CUDA] {
-        let bytes = size(image) - base;
+    let base = size(docker.base());
+    for image in [gateway, encoder, cuda] {
+        let bytes = size(&image) - base;
         measured(&format!(
             "{image}: {bytes} bytes on top of a base of {base}"
         ));
@@ -132,19 +117,17 @@ fn images_say_what_they_are_run_without_root_and_are_small() {
 
 #[test]
 fn an_executors_image_is_the_executor() {
-    if !docker::can_run() {
+    let Some(docker) = DockerTest::start() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let image = "flow-test-echo";
-    docker::build_target(folder.path(), "executor-cpu", image, &["EXECUTOR=echo"]);
-    let help = must(&["run", "--rm", image, "--help"]);
+    };
+    let image = docker.target("executor-cpu", &["EXECUTOR=echo"]);
+    let help = must(&["run", "--rm", &image, "--help"]);
     assert!(
         help.contains("--uses-with") && help.contains("FLOW_USES=echo"),
         "{help}"
     );
 
-    let container = Container::run(&["--read-only"], image, &["--name", "alone"]);
+    let container = Container::run(&["--read-only"], &image, &["--name", "alone"]);
     let url = container.ready();
     let mut post = flow_command();
     post.args(["post", &url, "--on", "/any", "--text", "hello"]);
@@ -157,16 +140,16 @@ fn an_executors_image_is_the_executor() {
 
 #[test]
 fn an_image_with_a_model_serves_without_any_network_and_logs_to_stdout() {
-    if !docker::can_run() {
+    let Some(docker) = DockerTest::start() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    copy_model(&folder.path().join("context/model"));
-    docker::build_target(folder.path(), "executor-with-model", WITH_MODEL, &[]);
-    let model = size(WITH_MODEL) - size(BASE);
-    measured(&format!("{WITH_MODEL}: {model} bytes on top of its base"));
+    };
+    copy_model(&docker.context().join("model"));
+    let image = docker.target("executor-with-model", &[]);
+    let model = size(&image) - size(docker.base());
+    measured(&format!("{image}: {model} bytes on top of its base"));
 
-    let container = Container::run(&["--read-only", "-e", "HF_HUB_OFFLINE=1"], WITH_MODEL, &[]);
+    let offline = ["--read-only", "-e", "HF_HUB_OFFLINE=1"];
+    let container = Container::run(&offline, &image, &[]);
     encodes(&container.ready());
     let logs = Command::new("docker").args(["logs", &container.0]).output();
     let logs = logs.unwrap();
@@ -175,4 +158,11 @@ fn an_image_with_a_model_serves_without_any_network_and_logs_to_stdout() {
     assert!(text.contains("ready and listening on [::]:54321"), "{text}");
     assert_eq!(String::from_utf8_lossy(&logs.stderr), "");
     container.stop();
+
+    // As the exports of `flow export` start it, which name the program and not the image's entrypoint.
+    let entrypoint = [&offline[..], &["--entrypoint", "/usr/local/bin/flow"]].concat();
+    let line = "executor --uses sentence-encoder --uses-with {\"device\":\"cpu\"} --port 54321";
+    let arguments: Vec<&str> = line.split(' ').collect();
+    let container = Container::run(&entrypoint, &image, &arguments);
+    encodes(&container.ready());
 }

@@ -11,7 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flow_tests::{Flavour, Program, flow_command};
 
-use crate::docker;
+use crate::container_tutorial::model_hub;
+use crate::docker::{self, DockerTest};
+use crate::model_hub::ModelHub;
 use crate::registry::Registry;
 
 /// The two commands at the top: the first is `flow up` with a build before it, the second runs this test.
@@ -132,8 +134,61 @@ fn has_curl() -> bool {
 struct Reader {
     folder: tempfile::TempDir,
     serving: Vec<Program>,
-    /// None: there is no engine, and nothing is tried that needs one.
-    registry: Option<Registry>,
+    /// None: nothing is tried that needs an engine.
+    engine: Option<Engine>,
+}
+
+/// The reader's volume for models.
+const CACHE: &str = "cache";
+
+/// What a reader has for images.
+struct Engine {
+    docker: DockerTest,
+    registry: Registry,
+    /// In place of Hugging Face's.
+    models: ModelHub,
+}
+
+impl Engine {
+    /// None: there is no engine, or no registry.
+    fn start() -> Option<Self> {
+        let (registry, docker) = Registry::open().zip(DockerTest::start())?;
+        docker.volume(CACHE);
+        Some(Self {
+            models: model_hub(docker.folder()),
+            registry,
+            docker,
+        })
+    }
+
+    /// What is typed, or printed, with names that a user of this machine does not have: an image, a container or a volume
+    /// of the same name stays as it is.
+    fn with_own_names(&self, line: &str) -> String {
+        let own = |what: &str| self.docker.name(what);
+        let line = format!(" {line} ")
+            .replace(" sentence-encoder ", &format!(" {} ", own("image")))
+            .replace(" encoder ", &format!(" {} ", own("encoder")))
+            .replace(" flow-cache:", &format!(" {}:", own(CACHE)));
+        line[1..line.len() - 1].to_owned()
+    }
+
+    /// A line for the engine, as it does its work here: bases are made and not pulled, and models come from a hub that
+    /// can be reached.
+    fn adapted(&self, line: &str) -> String {
+        let base = self.docker.base();
+        let hub = self.models.url();
+        let build = format!("docker build --build-arg BASE={base} ");
+        let run = format!(
+            "docker run --add-host host.docker.internal:host-gateway -e HF_ENDPOINT={hub} "
+        );
+        self.with_own_names(line)
+            .replace("docker build ", &build)
+            .replace("docker run ", &run)
+    }
+}
+
+fn needs_engine(line: &str) -> bool {
+    NEEDS_ENGINE.iter().any(|it| line.starts_with(it))
 }
 
 impl Reader {
@@ -143,34 +198,32 @@ impl Reader {
         fs::create_dir(folder.path().join("bin")).unwrap();
         std::os::unix::fs::symlink(program, folder.path().join("bin/flow")).unwrap();
         std::os::unix::fs::symlink(root().join("flows"), folder.path().join("flows")).unwrap();
-        let registry = Registry::open();
-        if registry.is_some() {
+        let engine = Engine::start();
+        if engine.is_some() {
             checkout(folder.path());
         }
         Self {
             folder,
             serving: Vec::new(),
-            registry,
+            engine,
         }
     }
 
     /// Whether the commands of a block can be tried.
     fn can_run(&self, commands: &[(String, Vec<String>)]) -> bool {
-        let needs = |line: &str| NEEDS_ENGINE.iter().any(|it| line.starts_with(it));
         let asks = |line: &str| line.starts_with("curl ");
         if commands.iter().any(|(line, _)| asks(line)) && !has_curl() {
             flow_tests::skipped("no `curl` on PATH");
             return false;
         }
-        self.registry.is_some() || !commands.iter().any(|(line, _)| needs(line))
+        self.engine.is_some() || !commands.iter().any(|(line, _)| needs_engine(line))
     }
 
     fn shell(&self, line: &str) -> Command {
         let bin = self.folder.path().join("bin");
         let mut command = Command::new("bash");
-        // A base is made here and not pulled.
-        let base = format!("docker build --build-arg BASE={} ", docker::BASE);
-        let line = line.replace("docker build ", &base);
+        let adapted = self.engine.as_ref().filter(|_| needs_engine(line));
+        let line = adapted.map_or_else(|| line.to_owned(), |engine| engine.adapted(line));
         // What a reader sees is both streams in one.
         let line = format!("export PATH={}:$PATH; exec 2>&1; {line}", bin.display());
         command
@@ -178,8 +231,8 @@ impl Reader {
             .current_dir(self.folder.path())
             .env("XDG_STATE_HOME", self.folder.path().join("state"))
             .env("DOCKER_BUILDKIT", "0");
-        if let Some(registry) = &self.registry {
-            command.env("FLOW_HUB", registry.hub());
+        if let Some(engine) = &self.engine {
+            command.env("FLOW_HUB", engine.registry.hub());
         }
         command
     }
@@ -190,6 +243,10 @@ impl Reader {
         }
         let (_, program) = Program::run(self.shell(line));
         let lines: Vec<String> = program.lines().into_iter().map(|line| line.text).collect();
+        let printed = &match self.engine.as_ref().filter(|_| needs_engine(line)) {
+            Some(engine) => printed.iter().map(|it| engine.with_own_names(it)).collect(),
+            None => printed.to_vec(),
+        };
         assert!(
             shows(printed, &lines),
             "`{line}` printed\n{}\nand not\n{printed:#?}",
@@ -298,20 +355,12 @@ fn check_pins(line: &str) {
 
 /// What a reader's checkout has for images, after a build.
 fn checkout(folder: &Path) {
-    docker::make_base(&folder.join("base"));
     fs::create_dir_all(folder.join("target/release")).unwrap();
-    docker::strip(&folder.join("target/release/flow"));
+    let program = flow_command().get_program().to_owned();
+    docker::strip(Path::new(&program), &folder.join("target/release/flow"));
     fs::create_dir(folder.join("docker")).unwrap();
     for file in ["docker/Dockerfile", ".dockerignore"] {
         fs::copy(root().join(file), folder.join(file)).unwrap();
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // Still there only where a command failed.
-        let mut left = self.shell("docker rm -f encoder");
-        drop(left.output());
     }
 }
 

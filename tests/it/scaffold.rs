@@ -7,10 +7,7 @@ use std::process::{Command, Stdio};
 use flow_tests::{Flavour, Program, eventually, flow_command, free_port, is_alive, send};
 use rustix::process::Signal;
 
-use crate::docker;
-
-/// The image of the executor that is written.
-const IMAGE: &str = "flow-test-written";
+use crate::docker::{Container, DockerTest, must};
 
 /// Only the line that says that Jina's process is ready holds this.
 const PYTHON_READY: &str = "(language Python)";
@@ -116,19 +113,17 @@ fn serves_alone(folder: &Path) {
 }
 
 fn becomes_an_image(folder: &Path, program: &str) {
-    if !docker::can_run() {
+    let Some(docker) = DockerTest::start() else {
         return;
-    }
-    let scratch = tempfile::tempdir().unwrap();
-    docker::make_base(scratch.path());
+    };
     for_dockerfile(folder, program);
-    let base = format!("BASE={}", docker::BASE);
+    let (image, base) = (docker.name("written"), docker.base_argument());
     let context = folder.display().to_string();
-    docker::must(&["build", "-q", "--build-arg", &base, "-t", IMAGE, &context]);
-    let user = docker::must(&["inspect", "-f", "{{.Config.User}}", IMAGE]);
+    must(&["build", "-q", "--build-arg", &base, "-t", &image, &context]);
+    let user = must(&["inspect", "-f", "{{.Config.User}}", &image]);
     assert_eq!(user, "65532:65532");
 
-    let container = docker::Container::run(&["--read-only"], IMAGE, &[]);
+    let container = Container::run(&["--read-only"], &image, &[]);
     let url = container.ready();
     container.healthy();
     is_greeted(&url, "hello, world");

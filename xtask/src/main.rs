@@ -7,6 +7,8 @@
 
 mod bench;
 mod cuda;
+#[allow(dead_code, reason = "the command `test` is to call it")]
+mod docker_leftovers;
 mod fuzz;
 mod setup;
 mod shell;

@@ -3,6 +3,14 @@
 use std::process::ExitCode;
 
 use flow_executor::{ExecutorArgs, run_with};
+use flow_launch::render::Needs;
+use sentence_encoder::source::Environment;
+use serde_json::{Map, Value};
+
+use crate::shell::Shell;
+
+/// Memory of an executor that keeps nothing: 16 MB when it has nothing to do, and what the documents of a call take.
+const LITTLE: u64 = 64 << 20;
 
 /// An executor that `flow executor --uses NAME` starts.
 pub(crate) struct Builtin {
@@ -13,6 +21,8 @@ pub(crate) struct Builtin {
     /// What the environment must say before the process begins: libraries read it once, at their first
     /// use. A value that the user has set stands.
     pub(crate) variables: &'static [(&'static str, &'static str)],
+    /// What a process of it needs that is built with these options (`uses_with`).
+    pub(crate) needs: fn(&Map<String, Value>, &Shell) -> Needs,
     /// Serves it until a signal ends the process.
     pub(crate) run: fn(ExecutorArgs) -> ExitCode,
 }
@@ -23,12 +33,14 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         name: "echo",
         about: "returns every document unchanged",
         variables: &[],
+        needs: |_, _| little(),
         run: run_with::<echo::Echo>,
     },
     Builtin {
         name: "segmenter",
         about: "splits texts into chunks: sentences, or windows of words",
         variables: &[],
+        needs: |_, _| little(),
         run: run_with::<segmenter::Segmenter>,
     },
     Builtin {
@@ -37,15 +49,38 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         // One text's matrices are small: candle's threads would wait for each other more than they
         // compute. With one, the encoder runs a lane of its own on each core, 1.5 times as fast.
         variables: &[("RAYON_NUM_THREADS", "1")],
+        needs: encoder,
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
     Builtin {
         name: "vector-index",
         about: "stores documents on disk and finds those with the nearest vectors",
         variables: &[],
+        // It grows with what is indexed, which is not known here.
+        needs: |_, _| Needs::default(),
         run: run_with::<vector_index::VectorIndex>,
     },
 ];
+
+fn little() -> Needs {
+    Needs {
+        memory: Some(LITTLE),
+        downloads_models: false,
+    }
+}
+
+/// Options that make no sense are reported where the flow file is checked.
+fn encoder(with: &Map<String, Value>, shell: &Shell) -> Needs {
+    let Ok(with) = serde_json::from_value(Value::Object(with.clone())) else {
+        return Needs::default();
+    };
+    let environment = Environment::from_variables(|name| shell.variable(name));
+    let needs = sentence_encoder::needs(&with, &environment);
+    Needs {
+        memory: needs.memory,
+        downloads_models: needs.downloads_model,
+    }
+}
 
 /// The executor of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Builtin> {

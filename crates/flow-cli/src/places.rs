@@ -1,4 +1,4 @@
-//! Where flow keeps what belongs to running flows: their folders, and the list of them.
+//! Where flow keeps what belongs to running flows, their folders and the list of them, and what can be made again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,15 @@ fn state(shell: &Shell) -> Option<PathBuf> {
     let given = given.filter(|path| path.is_absolute());
     let home = || Some(PathBuf::from(shell.variable("HOME")?).join(".local/state"));
     given.or_else(home).map(|state| state.join("flow"))
+}
+
+/// The folder of flow in the user's cache; none: the user has no home. `FLOW_CACHE` names another.
+pub(crate) fn cache(shell: &Shell) -> Option<PathBuf> {
+    let path = |name: &str| shell.variable(name).map(PathBuf::from);
+    let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
+    let home = || Some(path("HOME")?.join(".cache"));
+    let of_user = || absolute("XDG_CACHE_HOME").or_else(home);
+    absolute("FLOW_CACHE").or_else(|| Some(of_user()?.join("flow")))
 }
 
 /// Where running flows put themselves down.
@@ -41,7 +50,7 @@ pub(crate) fn full(file: &Path) -> io::Result<PathBuf> {
 }
 
 /// FNV-1a: names of folders must be the same for every version of this program.
-fn hash(bytes: &[u8]) -> u64 {
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -103,6 +112,20 @@ mod tests {
             &[("HOME", "/h"), ("XDG_STATE_HOME", "s")],
             Some("/h/.local/state/flow"),
         );
+    }
+
+    #[test]
+    fn the_cache_is_where_the_user_wants_it_or_in_the_users_home() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let shell = Shell::of(variables.iter().map(owned).collect());
+            assert_eq!(cache(&shell), expected.map(PathBuf::from), "{variables:?}");
+        };
+        check(&[], None);
+        check(&[("HOME", "/h")], Some("/h/.cache/flow"));
+        check(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")], Some("/c/flow"));
+        check(&[("HOME", "/h"), ("FLOW_CACHE", "/f")], Some("/f"));
+        check(&[("HOME", "/h"), ("FLOW_CACHE", "")], Some("/h/.cache/flow"));
     }
 
     #[test]

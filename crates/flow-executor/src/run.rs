@@ -28,6 +28,10 @@ const EXIT_ON_EXCEPTION: u8 = 70;
 /// executor's health from inside finds it without being told.
 pub const PORT_VARIABLE: &str = "FLOW_LISTEN_PORT";
 
+/// What the executor is built with where neither its `config.yml` nor `--uses-with` says otherwise, as `--uses-with` takes
+/// it. An image with a model in it sets it, and so names that model however the program is started.
+const WITH_VARIABLE: &str = "FLOW_USES_WITH";
+
 /// Where the log goes, `stderr` or `stdout`. What runs in a container has no results to keep apart from it.
 pub const LOG_TO_VARIABLE: &str = "FLOW_LOG_TO";
 
@@ -46,7 +50,8 @@ pub struct ExecutorArgs {
     /// Port to listen on; 0 picks a free one
     #[arg(long, env = PORT_VARIABLE, default_value_t = 0)]
     pub port: u16,
-    /// Settings of the executor, as a JSON object or as KEY:VALUE; can be given several times
+    /// Settings of the executor, as a JSON object or as KEY:VALUE; can be given several times, and adds to
+    /// the variable FLOW_USES_WITH
     #[arg(long, value_name = "JSON|KEY:VALUE")]
     pub uses_with: Vec<String>,
     /// Description fields that override the executor's own, as a JSON object or as KEY:VALUE
@@ -272,6 +277,9 @@ fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result
         from_options(values)
             .map_err(|error| Fault::usage(format!("`{flag}`: {}", flow_core::Chain(&error))))
     };
+    let of_image = environment.get(WITH_VARIABLE).map(std::slice::from_ref);
+    let mut with = map(WITH_VARIABLE, of_image.unwrap_or_default())?;
+    with.extend(map("--uses-with", &args.uses_with)?);
     let requests = map("--uses-requests", &args.uses_requests)?;
     let requests = requests.into_iter().map(|(endpoint, method)| match method {
         Value::String(method) => Ok((endpoint, method)),
@@ -283,7 +291,7 @@ fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result
         monitoring: args.monitoring(),
         host: args.host,
         port: args.port,
-        with: map("--uses-with", &args.uses_with)?,
+        with,
         requests: requests.collect::<Result<_, _>>()?,
         batching: map("--uses-dynamic-batching", &args.uses_dynamic_batching)?,
         workers: args.workers,
@@ -298,4 +306,34 @@ fn settings(args: ExecutorArgs, environment: BTreeMap<String, String>) -> Result
         },
         limits: flow_net::Limits::default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_an_image_says_of_its_executor_gives_way_to_what_is_typed() {
+        let check = |variable: Option<&str>, typed: &[&str], expected: Result<Value, &str>| {
+            let line = ["x"].iter().chain(typed);
+            let Command { args, .. } = Command::try_parse_from(line).unwrap();
+            let set = variable.map(|value| (WITH_VARIABLE.to_owned(), value.to_owned()));
+            match (settings(args, set.into_iter().collect()), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(Value::Object(found.with), expected),
+                (Err(fault), Err(part)) => {
+                    assert!(fault.message.contains(part), "{}", fault.message);
+                }
+                (found, _) => panic!("{variable:?} {typed:?}: {}", found.is_ok()),
+            }
+        };
+        let device = r#"--uses-with={"device": "cpu"}"#;
+        check(None, &[device], Ok(json!({"device": "cpu"})));
+        let both = json!({"model": "/model", "device": "cpu"});
+        check(Some("model:/model"), &[device], Ok(both));
+        let other = ["--uses-with", "model:other"];
+        check(Some("model:/model"), &other, Ok(json!({"model": "other"})));
+        check(Some("{"), &[], Err("`FLOW_USES_WITH`: "));
+    }
 }

@@ -287,13 +287,20 @@ impl Contained {
         all
     }
 
-    /// Folders of the machine, as the engine takes them.
+    /// The workspace's folder of the machine, unless something else is mounted in its place.
+    pub(crate) fn mounted_workspace(&self) -> Option<&Path> {
+        let mut volumes = self.container.volumes.iter();
+        let is_taken = volumes.any(|volume| volume.inside.trim_end_matches('/') == WORKSPACE);
+        self.workspace.as_deref().filter(|_| !is_taken)
+    }
+
+    /// Folders of the machine and volumes of the engine, as the engine takes them.
     fn binds(&self) -> Vec<String> {
         let volumes = self.container.volumes.iter().map(|volume| {
             let mode = if volume.read_only { ":ro" } else { "" };
             format!("{}:{}{mode}", volume.host, volume.inside)
         });
-        let workspace = self.workspace.iter();
+        let workspace = self.mounted_workspace().into_iter();
         let workspace = workspace.map(|folder| format!("{}:{WORKSPACE}", folder.display()));
         volumes.chain(workspace).collect()
     }

@@ -24,7 +24,7 @@ use indexmap::IndexMap;
 
 pub use compose::compose;
 pub use devices::BadDevices;
-pub use kubernetes::{Autoscale, Kubernetes, Resources, SecretVariable, kubernetes};
+pub use kubernetes::{Autoscale, Cache, Kubernetes, Resources, SecretVariable, kubernetes};
 
 /// What the files are made for, whoever runs them.
 #[derive(Debug, Clone)]
@@ -39,8 +39,19 @@ pub struct Target {
     pub images: IndexMap<String, String>,
     /// Names of the executors in flow's own image.
     pub built_in: Vec<String>,
+    /// What the processes of built-in executors need, by the names that `--image` knows.
+    pub needs: IndexMap<String, Needs>,
     /// CUDA devices of the machine, where the flow file leaves their number open.
     pub devices: Option<u16>,
+}
+
+/// What a process needs of its machine, as far as that is known before it starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Bytes of memory; `None` where nobody can say.
+    pub memory: Option<u64>,
+    /// It downloads models, and finds them again in the cache folder.
+    pub downloads_models: bool,
 }
 
 /// Files, and what is to be known about them.
@@ -59,6 +70,14 @@ pub struct RenderedFile {
     pub path: PathBuf,
     /// All of it.
     pub text: String,
+}
+
+/// The commands that build an image of the program `flow`, to be run in a checkout of flow.
+#[must_use]
+pub fn build_commands(image: &str) -> String {
+    format!(
+        "cargo build --release && docker build -f docker/Dockerfile --target gateway -t {image} ."
+    )
 }
 
 /// Why a plan cannot be exported.
@@ -82,6 +101,16 @@ pub enum BadExport {
         /// The name it was given.
         name: String,
     },
+    /// An autoscaler has nothing to measure the CPU time of a pod against.
+    #[error(
+        "`--autoscale {0}=…` compares the CPU time of a pod with the CPU that the pod requests: say how much that is, such as `--resources {0}=cpu:2`"
+    )]
+    NoCpu(String),
+    /// Two options say how many gateways there are.
+    #[error(
+        "`--gateways {0}` and `--autoscale gateway=…` both say how many gateways there are: keep one of them"
+    )]
+    TwoGatewayCounts(u16),
     /// The node's name makes no host name.
     #[error(
         "the containers of `{0}` need a host name of 1 to 63 letters, digits and `-`: rename it"

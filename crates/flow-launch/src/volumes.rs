@@ -2,17 +2,18 @@
 //! the container runs as.
 //!
 //! An image without root runs as a user that this machine does not know, and its owner's folders are not
-//! for that user to write. Our images run as anybody, so they run as whoever starts the flow; of others it
-//! is told.
+//! for that user to write. Our images run as any user, so they run as the one that starts the flow. Other images, and
+//! root's folders, are an error that says what helps and harms nothing.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
+use flow_spec::Volume;
 use rustix::process::{getegid, geteuid};
 
-use crate::image::{Contained, Maker};
+use crate::image::{Contained, Maker, WORKSPACE};
 
 /// Why a container does not get a folder.
 #[derive(Debug, thiserror::Error)]
@@ -27,9 +28,10 @@ pub enum BadVolume {
     },
     /// The container's user may not write there.
     #[error(
-        "`{image}` runs as user {user}, who may not write to `{}` (give the folder to that user, such as \
-         with `sudo chown -R {user} {}`; or name another with `docker_kwargs: {{user: …}}`; or add `:ro`)",
-        folder.display(), folder.display()
+        "`{image}` runs as user {user}, who may not write to `{}` (add `:ro` if the executor only reads there; or \
+         mount a volume of the engine, `{{type: volume, source: NAME, target: {}}}`; or another folder, that this \
+         user may write to)",
+        folder.display(), inside.display()
     )]
     NotWritable {
         /// The image.
@@ -38,6 +40,8 @@ pub enum BadVolume {
         user: String,
         /// The folder.
         folder: PathBuf,
+        /// Where the container sees it.
+        inside: PathBuf,
     },
 }
 
@@ -91,7 +95,7 @@ pub(crate) fn prepare(
     let user = User::parse(written.unwrap_or(image_user));
     let (this, may_change) = (User::this(), written.is_none() && maker == Maker::Flow);
     let mut instead = None;
-    for folder in writable(contained) {
+    for (folder, inside) in writable(contained) {
         make(folder, user)?;
         let Some(user) = user.filter(|_| instead.is_none()) else {
             continue;
@@ -107,22 +111,27 @@ pub(crate) fn prepare(
             image: contained.image.clone(),
             user: format!("{}:{}", user.id, user.group),
             folder: folder.to_owned(),
+            inside: inside.to_owned(),
         });
     }
-    for volume in contained.container.volumes.iter().filter(|it| it.read_only) {
+    for volume in folders(contained).filter(|it| it.read_only) {
         make(Path::new(&volume.host), None)?;
     }
     Ok(instead)
 }
 
-/// Folders that the container may write.
-fn writable(contained: &Contained) -> impl Iterator<Item = &Path> {
+/// Folders of the machine. Volumes of the engine are its own affair: a new one belongs to the image's user.
+fn folders(contained: &Contained) -> impl Iterator<Item = &Volume> {
     let volumes = contained.container.volumes.iter();
-    let volumes = volumes.filter(|volume| !volume.read_only);
-    let workspace = contained.workspace.as_deref();
-    volumes
-        .map(|volume| Path::new(&volume.host))
-        .chain(workspace)
+    volumes.filter(|volume| !volume.is_named)
+}
+
+/// Folders that the container may write, and where it sees them.
+fn writable(contained: &Contained) -> impl Iterator<Item = (&Path, &Path)> {
+    let folders = folders(contained).filter(|volume| !volume.read_only);
+    let folders = folders.map(|volume| (Path::new(&volume.host), Path::new(&volume.inside)));
+    let workspace = contained.mounted_workspace().into_iter();
+    folders.chain(workspace.map(|folder| (folder, Path::new(WORKSPACE))))
 }
 
 /// Makes a folder that is not there, as Jina does; it is the container's user's, where we may give it away.

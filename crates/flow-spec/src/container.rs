@@ -14,7 +14,7 @@ pub struct Container {
     /// The GPUs that it gets; none: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpus: Option<Gpus>,
-    /// Folders of the machine that it sees.
+    /// Folders of the machine, and volumes of the engine, that it sees.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Volume>,
     /// What runs in it, in place of the image's own program.
@@ -63,12 +63,15 @@ pub struct Gpus {
     pub options: IndexMap<String, String>,
 }
 
-/// A folder of the machine inside a container.
+/// A folder of the machine, or a volume of the engine, inside a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// On the machine, as written: `~` is the home of whoever starts the flow, and a relative path begins
-    /// at the flow file.
+    /// The folder, as written: `~` is the home of the user that starts the flow, and a relative path begins
+    /// at the flow file. Or the volume's name.
     pub host: String,
+    /// `host` names a volume of the engine, which the engine creates at its first use.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_named: bool,
     /// In the container, from its root.
     pub inside: String,
     /// The container may not write there.

@@ -197,6 +197,7 @@ fn form(shape: Shape) -> Value {
         Shape::Query => or_json_text(refer("query")),
         Shape::Gpus => json!({"anyOf": [text, {"type": "integer", "minimum": 1}]}),
         Shape::Docker => or_json_text(docker()),
+        Shape::Volumes => one_or_list(json!({"anyOf": [text, mount()]})),
         Shape::Uses => json!({"anyOf": [text, refer("executor_config")]}),
         Shape::With => refer("with"),
         Shape::Gateway => refer("gateway"),
@@ -222,6 +223,22 @@ fn docker() -> Value {
     });
     let properties: Map<String, Value> = properties.collect();
     json!({"type": "object", "properties": properties})
+}
+
+/// A volume as Compose writes it at length.
+fn mount() -> Value {
+    let text = json!({"type": "string", "minLength": 1});
+    json!({
+        "type": "object",
+        "properties": {
+            "type": or_reference(word(&["volume", "bind"])),
+            "source": text,
+            "target": text,
+            "read_only": or_reference(json!({"type": "boolean"})),
+        },
+        "required": ["type", "source", "target"],
+        "additionalProperties": false,
+    })
 }
 
 fn word(words: &[&str]) -> Value {

@@ -7,7 +7,8 @@
 //! `model/*` (the arithmetic, by family; on the processor or on GPUs) → `pooling.rs`.
 //!
 //! Before the first call: `config.rs` (what the user says), `device.rs` (where it runs), `compute.rs` (with what),
-//! `source/*` (where the model comes from) and `recipe.rs` (what the model itself says).
+//! `source/*` (where the model comes from) and `recipe.rs` (what the model itself says). `needs.rs` tells how much memory
+//! a process needs, before there is one.
 
 #![warn(missing_docs)]
 
@@ -19,6 +20,7 @@ mod encoder;
 mod executor;
 mod lanes;
 pub mod model;
+mod needs;
 mod pooling;
 mod recipe;
 pub mod source;
@@ -29,6 +31,7 @@ pub use device::{BadDevice, Device, NoDevice, Opened};
 pub use encoder::{EncodeError, Encoder, EncoderError, Vectors};
 pub use executor::SentenceEncoder;
 pub use flow_core::{AccessPaths, BadAccessPath};
+pub use needs::{Needs, needs};
 pub use pooling::PoolingMode;
 pub use recipe::RecipeError;
 pub use tokenize::TokenizeError;

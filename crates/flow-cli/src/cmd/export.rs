@@ -1,6 +1,7 @@
-//! `flow export`: what other programs want to know of flows, as files of theirs.
+//! `flow export`: flows as files for Docker Compose and Kubernetes, and a schema of flow files for editors.
 
 mod containers;
+mod earlier;
 mod options;
 
 use anyhow::Context;

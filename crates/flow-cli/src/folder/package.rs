@@ -1,11 +1,15 @@
 //! Builds an executor that is a package of Rust. Cargo's own progress goes to stderr.
 
+mod place;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::Context;
 use serde_json::Value;
 
+use self::place::Place;
+use crate::places;
 use crate::shell::Shell;
 
 /// Says with which profile of Cargo's executors are built.
@@ -22,22 +26,42 @@ const PROFILE_DEFAULT: &str = "release";
 /// name.
 pub(crate) fn build(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<PathBuf> {
     let manifest = std::path::absolute(manifest)?;
-    let shown = manifest.display();
     let profile = shell.variable(PROFILE);
-    let built = Command::new("cargo")
-        .args(["build", "--bins", "--message-format=json-render-diagnostics"])
-        .args(["--profile", profile.as_deref().unwrap_or(PROFILE_DEFAULT)])
+    let profile = profile.as_deref().unwrap_or(PROFILE_DEFAULT);
+    let metadata = cargo(
+        Command::new("cargo").args(["metadata", "--no-deps", "--format-version", "1"]),
+        &manifest,
+    )?;
+    let metadata = serde_json::from_slice(&metadata.stdout).unwrap_or_default();
+    let cache = places::cache(shell);
+    let place = Place::of(&manifest, &metadata, profile, cache.as_deref())?;
+    let mut build = Command::new("cargo");
+    build.args(["build", "--bins", "--message-format=json-render-diagnostics"]);
+    build.args(["--profile", profile]);
+    if let Place::Shared(shared) = &place {
+        build.arg("--target-dir").arg(&shared.target);
+    }
+    let built = cargo(&mut build, &manifest)?;
+    let programs = programs(&String::from_utf8_lossy(&built.stdout), &manifest);
+    let program = choose(programs, name)
+        .with_context(|| format!("`{}` builds no executor", manifest.display()))?;
+    place.keep(program)
+}
+
+/// Runs Cargo on a manifest.
+fn cargo(command: &mut Command, manifest: &Path) -> anyhow::Result<Output> {
+    let shown = manifest.display();
+    let output = command
         .arg("--manifest-path")
-        .arg(&manifest)
+        .arg(manifest)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| {
             format!("`{shown}` is built with Cargo, which cannot be run; install Rust: https://rustup.rs")
         })?;
-    anyhow::ensure!(built.status.success(), "`{shown}` does not build");
-    let programs = programs(&String::from_utf8_lossy(&built.stdout), &manifest);
-    choose(programs, name).with_context(|| format!("`{shown}` builds no executor"))
+    anyhow::ensure!(output.status.success(), "`{shown}` does not build");
+    Ok(output)
 }
 
 /// The version in a folder's manifest; none: it has no manifest, or takes its version from elsewhere.

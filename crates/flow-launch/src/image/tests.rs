@@ -150,6 +150,18 @@ fn folders_and_gpus_are_written_as_the_engine_takes_them() {
 }
 
 #[test]
+fn volumes_of_the_engine_are_mounted_by_their_names_also_in_place_of_the_workspace() {
+    let cache = "{type: volume, source: cache, target: /cache}";
+    let kept = "{type: volume, source: kept, target: /workspace}";
+    let told = wanted(&format!("volumes: [{cache}], workspace: /w"), Maker::Flow);
+    assert_eq!(told.binds, ["cache:/cache", "/w:/workspace"]);
+    let told = wanted(&format!("volumes: [{kept}], workspace: /w"), Maker::Flow);
+    assert_eq!(told.binds, ["kept:/workspace"]);
+    let line = told.arguments.join(" ");
+    assert!(line.contains("--workspace /workspace"), "{line}");
+}
+
+#[test]
 fn who_made_an_image_stands_on_its_label() {
     let contained = |options: &str| invocation(options).contained.unwrap();
     let check = |options: &str, image: &Image, expected: Result<Maker, &str>| {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::render::devices::Share;
 use crate::render::parts::{CACHE, GRACE, PROGRAM, Unit, Units, WORKSPACE};
 use crate::render::placement::{self, placement};
-use crate::render::{BadExport, Rendered, RenderedFile, Target, yaml};
+use crate::render::{BadExport, Rendered, RenderedFile, Target, build_commands, yaml};
 
 /// How much longer than a program's own grace period Docker waits before it kills.
 const GRACE_BEYOND: Duration = Duration::from_secs(5);
@@ -138,8 +138,11 @@ pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, BadExport> {
 
 fn header(target: &Target) -> String {
     format!(
-        "# Made from {} by `flow export docker-compose`. Run it with `docker compose up`.\n",
-        target.source
+        "# Made from {} by `flow export docker-compose`. Run it with `docker compose up`.\n\
+         # The image {} is built in a checkout of flow:\n#   {}\n",
+        target.source,
+        target.image,
+        build_commands(&target.image)
     )
 }
 
@@ -175,7 +178,7 @@ fn executor(
     target: &Target,
 ) -> Result<Service, BadExport> {
     let mut service = service(unit, replica);
-    if unit.is_flow {
+    if unit.needs.downloads_models {
         service.volumes.push(format!("cache:{CACHE}"));
     }
     if unit.keeps_files {

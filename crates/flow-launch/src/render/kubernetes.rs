@@ -1,4 +1,5 @@
-//! A flow for Kubernetes, 1.30 or newer: one file for each kind of container, and one for the network.
+//! A flow for Kubernetes, 1.30 or newer: one file for each kind of container, one for the network, and one for the
+//! namespace.
 //!
 //! Executors stand behind headless Services: their names lead to every pod that is ready, and the gateway
 //! itself shares the requests out. One gRPC connection through a Service's own address would stick to one
@@ -6,12 +7,14 @@
 
 mod config;
 mod monitor;
+mod namespace;
 mod network;
 mod pod;
 mod volume;
 mod workload;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::path::Path;
 
 use flow_spec::{Address, Plan};
@@ -19,6 +22,7 @@ use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Serialize;
 
+use self::namespace::NAMESPACE_FILE;
 use crate::render::devices::Devices;
 use crate::render::parts::{NodeUnits, Unit, Units, check_names, host_name};
 use crate::render::placement::{self, placement};
@@ -29,14 +33,22 @@ use crate::render::{BadExport, Rendered, RenderedFile, Target, yaml};
 pub struct Kubernetes {
     /// Where everything is made.
     pub namespace: String,
+    /// The namespace exists already, so the export does not create it.
+    pub has_namespace: bool,
+    /// Gateways that share the work.
+    pub gateways: NonZeroU16,
     /// Who is scaled by load.
     pub autoscale: IndexMap<String, Autoscale>,
     /// What each pod of a node is sure to get.
     pub resources: IndexMap<String, Resources>,
     /// Size of each volume of a workspace, such as `10Gi`.
     pub storage: String,
-    /// The class of these volumes; none: the cluster's default.
+    /// The class of all volumes; none: the cluster's default.
     pub storage_class: Option<String>,
+    /// Where executors keep the models that they download.
+    pub cache: Cache,
+    /// Size of each volume of such a cache, such as `5Gi`.
+    pub cache_size: String,
     /// Secrets that images are pulled with.
     pub pull_secrets: Vec<String>,
     /// Variables whose values are kept in Secrets of the cluster.
@@ -45,6 +57,19 @@ pub struct Kubernetes {
     pub as_root: IndexSet<String>,
     /// Labels by which a Prometheus of the cluster finds what it is to scrape.
     pub monitor_labels: IndexMap<String, String>,
+}
+
+/// Where executors keep the models that they download.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Cache {
+    /// In a volume of each pod, which a pod that takes its place gets again. Any storage class has such volumes, but
+    /// the pods are those of a StatefulSet: a new one starts only when the old one has gone.
+    #[default]
+    PerPod,
+    /// In one volume for all pods of the flow, which needs a storage class with `ReadWriteMany`.
+    Shared,
+    /// In the pod: each new pod downloads them.
+    None,
 }
 
 /// Bounds of a node's replicas.
@@ -89,6 +114,7 @@ pub fn kubernetes(
 ) -> Result<Rendered, BadExport> {
     let mut units = Units::of(plan, target)?;
     check(wanted, &units)?;
+    units.gateway.replicas = wanted.gateways.get();
     for unit in units.all_mut() {
         let own = key(unit);
         let is_secret = |name: &String| wanted.secrets_of(&own).any(|it| it.variable == *name);
@@ -103,23 +129,10 @@ pub fn kubernetes(
         source: &target.source,
         wanted,
     };
-    let mut files = vec![flow.gateway(&units.gateway, &placement)];
-    for node in units.nodes.iter().flatten() {
-        files.extend(flow.node(node));
-    }
-    if files.len() > 1 {
-        files.push(flow.file(
-            "network-policy.yml",
-            &[yaml::document(&flow.policy(&units))],
-        ));
-    }
-    let monitor = flow.monitor(&units);
-    files.extend(monitor.map(|it| flow.file("service-monitor.yml", &[yaml::document(&it)])));
-    let mut remarks = placement::remarks(plan, lacks);
-    let all = units.executors().chain([&units.gateway]);
-    remarks.extend(all.flat_map(config::remarks));
-    remarks.extend(units.executors().filter_map(devices_remark));
-    Ok(Rendered { files, remarks })
+    Ok(Rendered {
+        files: flow.files(&units, &placement),
+        remarks: flow.remarks(plan, &units),
+    })
 }
 
 /// Folders are of one machine, and a pod may run on any.
@@ -148,7 +161,25 @@ fn check(wanted: &Kubernetes, units: &Units) -> Result<(), BadExport> {
     let secrets = wanted.secrets.iter().map(|(name, _)| name);
     check_names(secrets, "--env-from-secret", &known)?;
     check_names(wanted.autoscale.keys(), "--autoscale", &known)?;
-    check_names(wanted.resources.keys(), "--resources", &known)
+    check_names(wanted.resources.keys(), "--resources", &known)?;
+    check_autoscale(wanted, &key(&units.gateway))
+}
+
+/// An autoscaler needs to know what CPU time is compared with, and there is one answer to how many gateways there are.
+fn check_autoscale(wanted: &Kubernetes, gateway: &str) -> Result<(), BadExport> {
+    let has_cpu = |name: &String| {
+        let resources = wanted.resources.get(name);
+        resources.is_some_and(|it| it.cpu.is_some())
+    };
+    if let Some(name) = wanted.autoscale.keys().find(|name| !has_cpu(name)) {
+        return Err(BadExport::NoCpu(name.clone()));
+    }
+    match wanted.gateways.get() {
+        several @ 2.. if wanted.autoscale.contains_key(gateway) => {
+            Err(BadExport::TwoGatewayCounts(several))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Kubernetes {
@@ -201,6 +232,52 @@ struct Flow<'f> {
 }
 
 impl Flow<'_> {
+    fn files(&self, units: &Units, placement: &impl Serialize) -> Vec<RenderedFile> {
+        let file = |name, document| self.file(name, &[document]);
+        let namespace = self.namespace();
+        let namespace = namespace.map(|it| file(NAMESPACE_FILE, yaml::document(&it)));
+        let mut files: Vec<_> = namespace.into_iter().collect();
+        files.push(self.gateway(&units.gateway, placement));
+        for node in units.nodes.iter().flatten() {
+            files.extend(self.node(node));
+        }
+        if units.executors().next().is_some() {
+            let policy = yaml::document(&self.policy(units));
+            files.push(file("network-policy.yml", policy));
+        }
+        let cache = self.shared_cache(units);
+        files.extend(cache.map(|it| file("cache.yml", yaml::document(&it))));
+        let monitor = self.monitor(units);
+        files.extend(monitor.map(|it| file("service-monitor.yml", yaml::document(&it))));
+        files
+    }
+
+    /// What the reader of the files should know.
+    fn remarks(&self, plan: &Plan, units: &Units) -> Vec<String> {
+        let mut remarks = placement::remarks(plan, lacks);
+        let all = units.executors().chain([&units.gateway]);
+        remarks.extend(all.flat_map(config::remarks));
+        for unit in units.executors() {
+            remarks.extend(devices_remark(unit));
+            remarks.extend(self.memory_remark(unit));
+            remarks.extend(self.cache_remark(unit));
+        }
+        remarks
+    }
+
+    /// A pod without a request for memory may land on a node that has too little.
+    fn memory_remark(&self, unit: &Unit) -> Option<String> {
+        let key = key(unit);
+        let asked = self.wanted.resources.get(&key);
+        let is_asked = asked.is_some_and(|it| it.memory.is_some());
+        (unit.is_flow && unit.needs.memory.is_none() && !is_asked).then(|| {
+            format!(
+                "`{}` requests no memory, because how much it needs is not known: say it with `--resources {key}=memory:SIZE`",
+                unit.name
+            )
+        })
+    }
+
     fn gateway(&self, unit: &Unit, placement: &impl Serialize) -> RenderedFile {
         let placement =
             serde_json::to_string_pretty(placement).expect("a placement is always JSON");
@@ -228,7 +305,7 @@ impl Flow<'_> {
         documents.extend(self.env(unit).map(|it| yaml::document(&it)));
         documents.push(yaml::document(&self.service(unit)));
         let pod = self.pod(unit, config);
-        documents.push(if unit.keeps_files {
+        documents.push(if self.is_stateful(unit) {
             yaml::document(&self.stateful_set(unit, pod))
         } else {
             yaml::document(&self.deployment(unit, pod))

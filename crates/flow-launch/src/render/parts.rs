@@ -9,7 +9,7 @@ use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Run, Uses, Volume};
 use crate::backoff::Restarts;
 use crate::command::{Common, Invocation, Programs};
 use crate::render::devices::Devices;
-use crate::render::{BadExport, Target};
+use crate::render::{BadExport, Needs, Target};
 
 /// Where every executor listens; the gateway too, unless the file says otherwise.
 pub(crate) const PORT: u16 = 8080;
@@ -22,6 +22,9 @@ pub(crate) const PROGRAM: &str = "/usr/local/bin/flow";
 pub(crate) const WORKSPACE: &str = "/workspace";
 /// Where models are looked for, in flow's own image.
 pub(crate) const CACHE: &str = "/cache";
+/// Memory that a gateway needs: 16 MB when it has nothing to do, 31 MB under load, and what the requests weigh that
+/// are in flight.
+const GATEWAY_MEMORY: u64 = 128 << 20;
 /// How long requests under way may take at the end.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// Longest label of a host name.
@@ -50,6 +53,7 @@ pub(crate) struct Unit {
     /// It keeps files in [`WORKSPACE`].
     pub(crate) keeps_files: bool,
     pub(crate) replicas: u16,
+    pub(crate) needs: Needs,
     /// How long it may take until it is ready; none: for ever.
     pub(crate) timeout_ready: Option<Duration>,
 }
@@ -237,6 +241,10 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
         folders: Vec::new(),
         keeps_files: false,
         replicas: 1,
+        needs: Needs {
+            memory: Some(GATEWAY_MEMORY),
+            downloads_models: false,
+        },
         timeout_ready: limits
             .collect::<Option<Vec<_>>>()
             .and_then(|it| it.into_iter().max()),
@@ -288,6 +296,7 @@ impl<'p> Cut<'p> {
         let image = self.image(&self.run.uses, self.node.name.as_str())?;
         let mut unit = self.unit(invocation, suffix, image);
         unit.replicas = self.run.replicas.get();
+        unit.needs = self.needs(self.node.name.as_str());
         if let (Some(metrics), 2..) = (&mut unit.metrics, self.run.shards.get()) {
             metrics.runtime = format!("{}/shard-{shard}", self.node.name);
         }
@@ -297,9 +306,11 @@ impl<'p> Cut<'p> {
     /// What is called before or after the shards; the devices are theirs.
     fn around(&self, uses: &Uses, suffix: &str) -> Result<Unit, BadExport> {
         let invocation = Invocation::around(self.common, &self.run, uses);
-        let image = self.image(uses, &format!("{}{suffix}", self.node.name))?;
+        let key = format!("{}{suffix}", self.node.name);
+        let image = self.image(uses, &key)?;
         let mut unit = self.unit(invocation, suffix, image);
         unit.devices = Devices::None;
+        unit.needs = self.needs(&key);
         if let Some(metrics) = &mut unit.metrics {
             metrics.runtime = format!("{}/{}", self.node.name, suffix.trim_start_matches('-'));
         }
@@ -331,8 +342,13 @@ impl<'p> Cut<'p> {
             folders: container.volumes.clone(),
             keeps_files: self.run.workspace.is_some(),
             replicas: 1,
+            needs: Needs::default(),
             timeout_ready: self.run.timeout_ready,
         }
+    }
+
+    fn needs(&self, key: &str) -> Needs {
+        self.target.needs.get(key).copied().unwrap_or_default()
     }
 
     /// The image, and whether flow's own program runs in it.

@@ -45,6 +45,8 @@ pub(crate) enum Shape {
     Gpus,
     /// Options of a container.
     Docker,
+    /// One volume or a list of them.
+    Volumes,
     /// A program, a path, an image, or an executor's config in place.
     Uses,
     /// The other mappings of the dialect.

@@ -365,8 +365,9 @@ pub(super) const CONTAINERS: &[Key] = &[
     ),
     yes(
         "volumes",
-        Shape::Texts,
-        "Folders that the container sees: `folder[:folder in the container][:ro]`.",
+        Shape::Volumes,
+        "Folders that the container sees, `folder[:folder in the container][:ro]`, and volumes of the engine, \
+         `{type: volume, source: NAME, target: /folder/in/the/container}`.",
     ),
     yes(
         "gpus",

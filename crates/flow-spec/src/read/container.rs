@@ -2,10 +2,11 @@
 
 use indexmap::IndexMap;
 
-use super::{reject, scalar, text, word};
+use super::{flag, reject, scalar, text, word};
 use crate::container::{Gpus, Volume};
 use crate::problem::{Findings, Problem};
-use crate::yaml::{Content, Node};
+use crate::suggest::closest;
+use crate::yaml::{Content, Entry, Node};
 
 /// Every GPU, in the words of an engine's API.
 const ALL: i64 = -1;
@@ -122,8 +123,63 @@ fn set(gpus: &mut Gpus, key: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// `host[:container][:ro]`; without a place in the container it is at its root, under its own name.
+/// How a volume of the engine is written.
+const NAMED_VOLUME: &str = "{type: volume, source: NAME, target: /folder/in/the/container}";
+
+/// `host[:container][:ro]`, or a mapping as in Compose.
 pub(crate) fn volume(node: &Node, findings: &mut Findings) -> Option<Volume> {
+    match &node.content {
+        Content::Mapping(entries) => mount(node, entries, findings),
+        Content::Scalar(_) | Content::List(_) => folder(node, findings),
+    }
+}
+
+/// `{type: volume, source: NAME, target: /inside}`, or the same of a folder with `type: bind`.
+fn mount(node: &Node, entries: &[Entry], findings: &mut Findings) -> Option<Volume> {
+    const KEYS: [&str; 4] = ["type", "source", "target", "read_only"];
+    let (mut is_named, mut host, mut inside, mut read_only) = (None, None, None, false);
+    for Entry { key, place, value } in entries {
+        match key.as_str() {
+            "type" => is_named = word(value, &[("volume", true), ("bind", false)], findings),
+            "source" => host = text(value, findings),
+            "target" => inside = text(value, findings),
+            "read_only" => read_only = flag(value, findings)?,
+            other => {
+                let message = format!("`{other}` is no key of a volume");
+                let problem = Problem::new(place, message);
+                findings.problem(problem.suggest(closest(other, KEYS.into_iter())));
+                return None;
+            }
+        }
+    }
+    let (Some(is_named), Some(host), Some(inside)) = (is_named, host, inside) else {
+        return reject(node, &format!("`{NAMED_VOLUME}`"), findings);
+    };
+    let is_folder = inside.starts_with('/') && !inside.trim_matches('/').is_empty();
+    if !is_folder || host.is_empty() || (is_named && !is_volume_name(&host)) {
+        let message = format!("`{host}` at `{inside}` is no volume in a container");
+        let remedy = format!("write `{NAMED_VOLUME}`; a name is made of letters, digits, `_`, `.` and `-`");
+        findings.problem(Problem::new(&node.place, message).remedy(remedy));
+        return None;
+    }
+    Some(Volume {
+        host,
+        is_named,
+        inside,
+        read_only,
+    })
+}
+
+/// What the engine takes for the name of a volume.
+fn is_volume_name(text: &str) -> bool {
+    let is_allowed = |it: char| it.is_ascii_alphanumeric() || "_.-".contains(it);
+    text.len() > 1
+        && text.starts_with(|it: char| it.is_ascii_alphanumeric())
+        && text.chars().all(is_allowed)
+}
+
+/// `host[:container][:ro]`; without a place in the container it is at its root, under its own name.
+fn folder(node: &Node, findings: &mut Findings) -> Option<Volume> {
     let written = text(node, findings)?;
     let mut parts: Vec<&str> = written.split(':').collect();
     let read_only = match parts.last() {
@@ -148,6 +204,7 @@ pub(crate) fn volume(node: &Node, findings: &mut Findings) -> Option<Volume> {
     }
     Some(Volume {
         host: host.to_owned(),
+        is_named: false,
         inside,
         read_only,
     })
@@ -280,6 +337,36 @@ mod tests {
         check(
             "a:/b:ro:z",
             "must be `folder[:folder in the container][:ro]`, is the text `a:/b:ro:z`",
+        );
+    }
+
+    #[test]
+    fn a_volume_of_the_engine_is_written_as_in_compose() {
+        let check = |text: &str, expected: &str| assert_eq!(read(text, volume), expected, "{text}");
+        check(
+            "{type: volume, source: flow-cache, target: /cache}",
+            r#"{"host":"flow-cache","is_named":true,"inside":"/cache","read_only":false}"#,
+        );
+        check(
+            "{type: bind, source: ./data, target: /data, read_only: true}",
+            r#"{"host":"./data","inside":"/data","read_only":true}"#,
+        );
+        let form = "`{type: volume, source: NAME, target: /folder/in/the/container}`";
+        let check_refused = |text: &str, part: &str| {
+            let problem = read(text, volume);
+            assert!(problem.contains(part), "{text}: {problem}");
+        };
+        check_refused("{type: volume, target: /cache}", form);
+        check_refused("{source: a, target: /cache}", form);
+        check_refused("{type: tmpfs, source: a, target: /b}", "`volume`");
+        check_refused(
+            "{type: volume, source: ./cache, target: /cache}",
+            "`./cache` at `/cache` is no volume in a container",
+        );
+        check_refused("{type: volume, source: ab, target: cache}", "is no volume");
+        check_refused(
+            "{type: volume, source: ab, tarket: /cache}",
+            "`tarket` is no key of a volume; did you mean `target`?",
         );
     }
 

@@ -126,6 +126,14 @@ impl Weights {
         })
     }
 
+    /// How many numbers all tensors hold.
+    #[must_use]
+    pub fn parameters(&self) -> u64 {
+        let tensors = self.header.tensors().into_values();
+        let numbers = |tensor: &TensorInfo| tensor.shape.iter().product::<usize>() as u64;
+        tensors.map(numbers).sum()
+    }
+
     /// Whether there is a tensor of this name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {

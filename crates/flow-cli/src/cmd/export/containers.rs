@@ -1,16 +1,18 @@
 //! `flow export docker-compose` and `flow export kubernetes`.
 
 use std::fs;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use flow_launch::render::{self, Rendered, RenderedFile, Target};
+use flow_launch::render::{self, Needs, Rendered, RenderedFile, Target};
 use flow_spec::{Plan, Run, Uses};
 use indexmap::IndexMap;
 
-use super::options::{FromSecret, Scaled, Sized, label, named};
-use crate::builtin::BUILTIN;
+use super::earlier;
+use super::options::{CacheKind, FromSecret, Scaled, Sized, label, named};
+use crate::builtin::{self, BUILTIN};
 use crate::cmd::up::{uses, volumes};
 use crate::exit::{BadUsage, Exit};
 use crate::flow_file;
@@ -34,8 +36,10 @@ pub(super) const KUBERNETES_EXAMPLES: &str = "\
 EXAMPLES:
   flow export kubernetes flows/encode.yml k8s --namespace search
   flow export kubernetes flows/encode.yml k8s --namespace search \\
-      --resources encoder=cpu:4,memory:2Gi --autoscale encoder=2..8
-  kubectl apply -R -f k8s";
+      --gateways 2 --resources encoder=cpu:4,memory:2Gi --autoscale encoder=2..8
+  kubectl apply -R -f k8s
+
+A file of an earlier export of the same flow file that this one does not write is removed from OUT_DIR.";
 
 /// Options of `flow export docker-compose`.
 #[derive(Debug, Args)]
@@ -58,19 +62,32 @@ pub(crate) struct Kubernetes {
     /// Folder to write to
     #[arg(value_name = "OUT_DIR")]
     out: PathBuf,
-    /// Namespace of all objects
+    /// Namespace of all objects; the export creates it, unless it is `default`
     #[arg(long, value_name = "NAME", default_value = "default")]
     namespace: String,
+    /// Do not create the namespace
+    #[arg(long)]
+    existing_namespace: bool,
+    /// Number of gateways
+    #[arg(long, value_name = "N", default_value = "1")]
+    gateways: NonZeroU16,
     /// Scale an executor, or `gateway`, between MIN and MAX replicas so that it uses PERCENT of the CPU time
     /// that it requests [default percent: 80]
     #[arg(long, value_name = "NODE=MIN..MAX[@PERCENT]", value_parser = named::<Scaled>)]
     autoscale: Vec<(String, Scaled)>,
     /// CPU and memory that each pod of an executor, or of `gateway`, requests; the memory is also its limit
+    /// [default: 250m of CPU, and the memory that a built-in executor is known to need]
     #[arg(long, value_name = "NODE=cpu:N,memory:SIZE", value_parser = named::<Sized>)]
     resources: Vec<(String, Sized)>,
     /// Size of the volume of each workspace
     #[arg(long, value_name = "SIZE", default_value = "10Gi")]
     storage: String,
+    /// Where executors keep the models that they download
+    #[arg(long, value_enum, value_name = "KIND", default_value_t)]
+    cache: CacheKind,
+    /// Size of each volume for downloaded models
+    #[arg(long, value_name = "SIZE", default_value = "5Gi")]
+    cache_size: String,
     /// Storage class of the volumes [default: the cluster's own]
     #[arg(long, value_name = "NAME")]
     storage_class: Option<String>,
@@ -119,6 +136,7 @@ pub(super) fn compose(compose: &Compose, shell: &Shell) -> anyhow::Result<Exit> 
     write(&compose.out, &text)?;
     let out = compose.out.display();
     output::line(&format!("{out}: run it with `docker compose -f {out} up`"))?;
+    compose.images.explain()?;
     Ok(Exit::Fine)
 }
 
@@ -132,9 +150,14 @@ pub(super) fn kubernetes(kubernetes: &Kubernetes, shell: &Shell) -> anyhow::Resu
         write(&kubernetes.out.join(path), text)?;
     }
     let (count, out) = (rendered.files.len(), kubernetes.out.display());
+    for path in earlier::remove(&kubernetes.out, &rendered)? {
+        let path = path.display();
+        output::line(&format!("{path}: removed, the flow has no such part any more"))?;
+    }
     output::line(&format!(
         "{out}: {count} files; apply them with `kubectl apply -R -f {out}`"
     ))?;
+    kubernetes.images.explain()?;
     Ok(Exit::Fine)
 }
 
@@ -145,10 +168,14 @@ impl Kubernetes {
         let secrets = self.env_from_secret.iter().cloned();
         render::Kubernetes {
             namespace: self.namespace.clone(),
+            has_namespace: self.existing_namespace,
+            gateways: self.gateways,
             autoscale: autoscale.map(|(node, it)| (node, it.0)).collect(),
             resources: resources.map(|(node, it)| (node, it.0)).collect(),
             storage: self.storage.clone(),
             storage_class: self.storage_class.clone(),
+            cache: self.cache.into(),
+            cache_size: self.cache_size.clone(),
             pull_secrets: self.pull_secret.clone(),
             secrets: secrets.map(|(node, it)| (node, it.0)).collect(),
             as_root: self.as_root.iter().cloned().collect(),
@@ -164,7 +191,7 @@ impl Images {
         let mut plan = Plan::from(checked.flow);
         let images: IndexMap<_, _> = self.image.iter().cloned().collect();
         in_images(&mut plan, &images);
-        uses::resolve_once(&mut plan, &self.file, shell)?;
+        uses::resolve_unbuilt(&mut plan, &self.file, shell)?;
         let part = |part: Option<&std::ffi::OsStr>| {
             part.unwrap_or_default().to_string_lossy().into_owned()
         };
@@ -174,6 +201,7 @@ impl Images {
                 .clone()
                 .unwrap_or_else(|| part(self.file.file_stem())),
             source: part(self.file.file_name()),
+            needs: needs(&plan, shell),
             image: self.image_gateway.clone(),
             images,
             built_in: BUILTIN.iter().map(|it| it.name.to_owned()).collect(),
@@ -181,6 +209,40 @@ impl Images {
         };
         Ok((plan, target))
     }
+
+    /// Says where flow's own image comes from, unless the user has named one.
+    fn explain(&self) -> std::io::Result<()> {
+        if self.image_gateway != IMAGE {
+            return Ok(());
+        }
+        let commands = render::build_commands(IMAGE);
+        output::line(&format!(
+            "the image {IMAGE} is built in a checkout of flow, or named with `--image-gateway`:\n  {commands}"
+        ))
+    }
+}
+
+/// What the processes of built-in executors need, by the names that `--image` knows.
+fn needs(plan: &Plan, shell: &Shell) -> IndexMap<String, Needs> {
+    let mut needs = IndexMap::new();
+    let no_options = serde_json::Map::new();
+    for node in &plan.nodes {
+        let Run::Local(run) = &node.run else { continue };
+        let name = &node.name;
+        let before = run.before.as_ref();
+        let before = before.map(|uses| (format!("{name}-uses-before"), uses, &no_options));
+        let after = run.after.as_ref();
+        let after = after.map(|uses| (format!("{name}-uses-after"), uses, &no_options));
+        let own = (name.to_string(), &run.uses, &run.with);
+        for (key, uses, with) in [Some(own), before, after].into_iter().flatten() {
+            if let Uses::Named(uses) = uses
+                && let Some(builtin) = builtin::find(uses)
+            {
+                needs.insert(key, (builtin.needs)(with, shell));
+            }
+        }
+    }
+    needs
 }
 
 /// What is in an image of its own need not be on this machine.

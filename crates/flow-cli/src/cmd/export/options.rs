@@ -1,8 +1,9 @@
-//! Values of options that are about one node: `NODE=VALUE`.
+//! Values of options: those about one node, `NODE=VALUE`, and words.
 
 use std::str::FromStr;
 
-use flow_launch::render::{Autoscale, Resources, SecretVariable};
+use clap::ValueEnum;
+use flow_launch::render::{Autoscale, Cache, Resources, SecretVariable};
 
 /// CPU time that pods should use, in percent of what they ask for.
 const CPU_PERCENT: u16 = 80;
@@ -18,6 +19,28 @@ pub(super) struct Sized(pub(super) Resources);
 /// A variable whose value is kept in a Secret: `HF_TOKEN:hub:token`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FromSecret(pub(super) SecretVariable);
+
+/// Where executors keep the models that they download.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum CacheKind {
+    /// In a volume of each pod; pods become those of a StatefulSet
+    #[default]
+    Pod,
+    /// In one volume of the flow, whose storage class has `ReadWriteMany`
+    Shared,
+    /// Nowhere: each new pod downloads them, unless its image has them
+    None,
+}
+
+impl From<CacheKind> for Cache {
+    fn from(kind: CacheKind) -> Self {
+        match kind {
+            CacheKind::Pod => Self::PerPod,
+            CacheKind::Shared => Self::Shared,
+            CacheKind::None => Self::None,
+        }
+    }
+}
 
 /// A node's name and its value.
 pub(super) fn named<T: FromStr>(text: &str) -> Result<(String, T), String>

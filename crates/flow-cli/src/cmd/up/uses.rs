@@ -2,6 +2,8 @@
 //!
 //! A relative path is looked for from where the command was typed, and then beside the flow file.
 //! What a `config.yml` says is what an executor is built with where the flow says nothing.
+//!
+//! Who starts the executors needs programs; who only describes the flow needs neither a build nor an interpreter.
 
 use std::path::Path;
 
@@ -14,31 +16,64 @@ use crate::folder::python::Jina;
 use crate::folder::{self, Found, package};
 use crate::shell::Shell;
 
-/// Puts programs in the place of paths, where nobody waits for the files to change.
-pub(crate) fn resolve_once(plan: &mut Plan, flow_file: &Path, shell: &Shell) -> anyhow::Result<()> {
-    resolve(plan, flow_file, &Noted::new(shell))
+/// What becomes of an executor whose source is in a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sources {
+    /// A package of Rust is built, and the interpreter of a module of Python is looked for.
+    Built,
+    /// They stay paths.
+    Untouched,
+}
+
+/// Where executors are looked for, and what becomes of them.
+struct Lookup<'l> {
+    places: [&'l Path; 2],
+    sources: Sources,
+    noted: &'l Noted<'l>,
 }
 
 /// Puts programs in the place of paths, and takes note of every `config.yml` that it reads. Packages of
 /// Rust are built on the way.
 pub(super) fn resolve(plan: &mut Plan, flow_file: &Path, noted: &Noted<'_>) -> anyhow::Result<()> {
+    resolve_all(plan, flow_file, Sources::Built, noted)
+}
+
+/// Applies every `config.yml`, and puts the names of built-in executors in the place of paths. Builds nothing.
+pub(crate) fn resolve_unbuilt(
+    plan: &mut Plan,
+    flow_file: &Path,
+    shell: &Shell,
+) -> anyhow::Result<()> {
+    resolve_all(plan, flow_file, Sources::Untouched, &Noted::new(shell))
+}
+
+fn resolve_all(
+    plan: &mut Plan,
+    flow_file: &Path,
+    sources: Sources,
+    noted: &Noted<'_>,
+) -> anyhow::Result<()> {
     let beside = flow_file.parent().unwrap_or(Path::new(""));
-    let places = [Path::new(""), beside];
+    let lookup = Lookup {
+        places: [Path::new(""), beside],
+        sources,
+        noted,
+    };
     for node in &mut plan.nodes {
         if let Run::Local(run) = &mut node.run {
             let name = &node.name;
-            resolve_run(run, &places, noted)
+            resolve_run(run, &lookup)
                 .with_context(|| BadUsage(format!("cannot run what `{name}` uses")))?;
         }
     }
     Ok(())
 }
 
-fn resolve_run(run: &mut LocalRun, places: &[&Path], noted: &Noted<'_>) -> anyhow::Result<()> {
+fn resolve_run(run: &mut LocalRun, lookup: &Lookup<'_>) -> anyhow::Result<()> {
     for around in [&mut run.before, &mut run.after].into_iter().flatten() {
-        resolve_around(around, &run.env, places, noted)?;
+        resolve_around(around, &run.env, lookup)?;
     }
-    if let Some((uses, config)) = program(&run.uses, &run.env, places, noted)? {
+    if let Some((uses, config)) = program(&run.uses, &run.env, lookup)? {
         config.overlay(run);
         run.uses = uses;
     }
@@ -46,13 +81,8 @@ fn resolve_run(run: &mut LocalRun, places: &[&Path], noted: &Noted<'_>) -> anyho
 }
 
 /// What is called around shards is given by its name alone, so its config may say no more than that.
-fn resolve_around(
-    around: &mut Uses,
-    env: &Env,
-    places: &[&Path],
-    noted: &Noted<'_>,
-) -> anyhow::Result<()> {
-    if let Some((uses, config)) = program(around, env, places, noted)? {
+fn resolve_around(around: &mut Uses, env: &Env, lookup: &Lookup<'_>) -> anyhow::Result<()> {
+    if let Some((uses, config)) = program(around, env, lookup)? {
         let says_more = !config.with.is_empty() || !config.requests.is_empty();
         anyhow::ensure!(
             !says_more,
@@ -69,23 +99,25 @@ fn resolve_around(
 fn program(
     uses: &Uses,
     env: &Env,
-    places: &[&Path],
-    noted: &Noted<'_>,
+    lookup: &Lookup<'_>,
 ) -> anyhow::Result<Option<(Uses, ExecutorConfig)>> {
     let Uses::Path(written) = uses else {
         return Ok(None);
     };
-    let shell = noted.shell;
-    let note = |path: &Path| noted.note(path);
-    Ok(Some(match folder::look(written, places, shell, &note)? {
-        Found::Program(path) => (Uses::Path(path), ExecutorConfig::default()),
-        Found::Named(config) => (config.uses(), config),
-        Found::Package { manifest, config } => {
+    let (shell, sources) = (lookup.noted.shell, lookup.sources);
+    let note = |path: &Path| lookup.noted.note(path);
+    let found = folder::look(written, &lookup.places, shell, &note)?;
+    Ok(Some(match (found, sources) {
+        (Found::Program(path), _) => (Uses::Path(path), ExecutorConfig::default()),
+        (Found::Named(config), _) => (config.uses(), config),
+        (Found::Package { config, .. }, Sources::Untouched) => (uses.clone(), config),
+        (Found::Python(_), Sources::Untouched) => (uses.clone(), ExecutorConfig::default()),
+        (Found::Package { manifest, config }, Sources::Built) => {
             let program = package::build(&manifest, &folder::name(&config), shell)?;
             (Uses::Path(program), config)
         }
         // Jina reads the config by itself; the launcher calls `flow executor --uses CONFIG`.
-        Found::Python(path) => {
+        (Found::Python(path), Sources::Built) => {
             let variable = |name: &str| env.get(name).cloned().or_else(|| shell.variable(name));
             Jina::find(&path, variable)?;
             (Uses::Path(path), ExecutorConfig::default())

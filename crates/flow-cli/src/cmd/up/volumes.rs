@@ -21,7 +21,8 @@ pub(in crate::cmd) fn resolve(
         let Run::Local(run) = &mut node.run else {
             continue;
         };
-        for volume in &mut run.container.volumes {
+        let volumes = run.container.volumes.iter_mut();
+        for volume in volumes.filter(|volume| !volume.is_named) {
             let full = full(&volume.host, home.as_deref(), beside);
             let full = full.with_context(|| {
                 BadUsage(format!("`{}` cannot have `{}`", node.name, volume.host))

@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::{env_name, fingerprint};
 use super::monitor::METRICS;
-use super::volume::{PLACEMENT_FILE, mounts, volumes};
+use super::volume::PLACEMENT_FILE;
 use super::{EXECUTOR, Flow, GATEWAY, SecretVariable, key, role};
 use crate::render::parts::{GRACE, PROGRAM, Unit};
 
@@ -25,8 +25,11 @@ const GATEWAY_LEAVES: Duration = Duration::from_secs(5);
 const GRACE_BEYOND: Duration = Duration::from_secs(5);
 /// In place of "for ever", which a probe does not know.
 const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
-/// What a pod asks for unless it is told; an autoscaler measures against it.
+/// CPU that a pod requests unless an option says otherwise. It is little, so that a flow fits into a small cluster;
+/// where an autoscaler compares with it, an option has to say it.
 const CPU: &str = "250m";
+/// Requests for memory are multiples of this.
+const MEMORY_STEP: u64 = 32 << 20;
 /// How often a pod that starts is asked, in seconds.
 const STARTUP_PERIOD: u16 = 2;
 
@@ -49,7 +52,7 @@ impl Flow<'_> {
                 )),
                 topology_spread_constraints: Some(vec![self.spread(unit)]),
                 containers: vec![self.container(unit)],
-                volumes: Some(volumes(unit)),
+                volumes: Some(self.volumes(unit)),
                 ..PodSpec::default()
             }),
         }
@@ -77,7 +80,7 @@ impl Flow<'_> {
             lifecycle: lifecycle(unit),
             resources: Some(self.resources(unit)),
             security_context: Some(self.security(unit)),
-            volume_mounts: Some(mounts(unit)),
+            volume_mounts: Some(self.mounts(unit)),
             ..Container::default()
         }
     }
@@ -124,12 +127,15 @@ impl Flow<'_> {
         let cpu = asked
             .and_then(|it| it.cpu.clone())
             .unwrap_or_else(|| CPU.to_owned());
-        let memory = asked.and_then(|it| it.memory.clone());
-        let memory = memory.map(|it| ("memory".to_owned(), Quantity(it)));
+        let as_memory = |it: String| ("memory".to_owned(), Quantity(it));
+        let limit = asked.and_then(|it| it.memory.clone()).map(as_memory);
+        // What is expected helps to place a pod, and is no reason to end one that needs more.
+        let expected = unit.needs.memory.map(|bytes| as_memory(mebibytes(bytes)));
+        let memory = limit.clone().or(expected);
         let gpus = unit.devices.count().filter(|count| *count > 0);
         let gpus = gpus.map(|count| ("nvidia.com/gpu".to_owned(), Quantity(count.to_string())));
         let cpu = Some(("cpu".to_owned(), Quantity(cpu)));
-        let limits: Vec<_> = memory.clone().into_iter().chain(gpus).collect();
+        let limits: Vec<_> = limit.into_iter().chain(gpus).collect();
         ResourceRequirements {
             requests: Some(cpu.into_iter().chain(memory).collect()),
             limits: (!limits.is_empty()).then(|| limits.into_iter().collect()),
@@ -169,6 +175,12 @@ impl Flow<'_> {
             ..SecurityContext::default()
         }
     }
+}
+
+/// So much memory in Kubernetes' notation, rounded up.
+fn mebibytes(bytes: u64) -> String {
+    let rounded = bytes.next_multiple_of(MEMORY_STEP);
+    format!("{}Mi", rounded >> 20)
 }
 
 fn ports(unit: &Unit) -> Vec<ContainerPort> {
@@ -254,4 +266,18 @@ fn lifecycle(unit: &Unit) -> Option<Lifecycle> {
 
 fn seconds(time: Duration) -> i64 {
     i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_rounded_up_to_whole_steps() {
+        let check = |bytes: u64, expected: &str| assert_eq!(mebibytes(bytes), expected);
+        check(1, "32Mi");
+        check(32 << 20, "32Mi");
+        check((32 << 20) + 1, "64Mi");
+        check(225_000_000, "224Mi");
+    }
 }

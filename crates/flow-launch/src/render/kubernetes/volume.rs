@@ -1,72 +1,168 @@
-//! The folders of a pod that are not its image's.
+//! The folders of a pod that are not its image's, and the volumes behind them.
 
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, EmptyDirVolumeSource, Volume, VolumeMount,
+    ConfigMapVolumeSource, EmptyDirVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource, Volume, VolumeMount, VolumeResourceRequirements,
 };
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::placement_name;
-use super::{GATEWAY, role};
-use crate::render::parts::{CACHE, Unit, WORKSPACE};
+use super::{Cache, Flow, GATEWAY, PART_OF, role};
+use crate::render::parts::{CACHE, Unit, Units, WORKSPACE};
 
 /// The volume of a workspace, in the claims and in the pod.
-pub(super) const WORKSPACE_VOLUME: &str = "workspace";
+const WORKSPACE_VOLUME: &str = "workspace";
+/// The volume of downloaded models, in the claims and in the pod.
+const CACHE_VOLUME: &str = "cache";
 /// Where the gateway reads its placement.
 pub(super) const PLACEMENT_FILE: &str = "/etc/flow/placement.json";
 const PLACEMENT_FOLDER: &str = "/etc/flow";
 
 /// What a folder holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Folder {
     /// Nothing at first, and it ends with the pod.
     Empty,
     /// The gateway's placement.
     Placement,
-    /// What stays: a StatefulSet adds this volume to its pods by itself.
+    /// What stays with this pod of a StatefulSet, which adds the volume by itself.
     Claimed,
+    /// What stays, and all pods of the flow share.
+    Shared,
 }
 
-fn folders(unit: &Unit) -> Vec<(&'static str, &'static str, Folder)> {
-    let mut all = vec![("tmp", "/tmp", Folder::Empty)];
-    if role(unit) == GATEWAY {
-        all.push(("placement", PLACEMENT_FOLDER, Folder::Placement));
-    } else if unit.is_flow {
-        all.push(("cache", CACHE, Folder::Empty));
+impl Flow<'_> {
+    /// Whether its pods have volumes of their own that outlive them.
+    pub(super) fn is_stateful(&self, unit: &Unit) -> bool {
+        let folders = self.folders(unit);
+        folders.iter().any(|(_, _, it)| *it == Folder::Claimed)
     }
-    if unit.keeps_files {
-        all.push((WORKSPACE_VOLUME, WORKSPACE, Folder::Claimed));
-    }
-    all
-}
 
-pub(super) fn mounts(unit: &Unit) -> Vec<VolumeMount> {
-    let mount = |(name, path, folder): (&str, &str, Folder)| VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        read_only: matches!(folder, Folder::Placement).then_some(true),
-        ..VolumeMount::default()
-    };
-    folders(unit).into_iter().map(mount).collect()
-}
-
-pub(super) fn volumes(unit: &Unit) -> Vec<Volume> {
-    let volume = |(name, _, folder): (&str, _, Folder)| {
-        let own = Volume {
-            name: name.to_owned(),
-            ..Volume::default()
+    /// The volumes that each pod of a StatefulSet has of its own.
+    pub(super) fn claims(&self, unit: &Unit) -> Vec<PersistentVolumeClaim> {
+        let folders = self.folders(unit).into_iter();
+        let claimed = folders.filter(|(_, _, folder)| *folder == Folder::Claimed);
+        let claim = |(name, _, _): (&str, _, _)| {
+            let size = match name {
+                CACHE_VOLUME => &self.wanted.cache_size,
+                _ => &self.wanted.storage,
+            };
+            let metadata = ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            };
+            self.claim(metadata, "ReadWriteOnce", size)
         };
-        match folder {
-            Folder::Empty => Some(Volume {
-                empty_dir: Some(EmptyDirVolumeSource::default()),
-                ..own
-            }),
-            Folder::Placement => Some(Volume {
-                config_map: Some(ConfigMapVolumeSource {
-                    name: placement_name(unit),
-                    ..ConfigMapVolumeSource::default()
+        claimed.map(claim).collect()
+    }
+
+    /// The volume that all pods keep their models in; none where each has its own, or downloads none.
+    pub(super) fn shared_cache(&self, units: &Units) -> Option<PersistentVolumeClaim> {
+        let is_wanted = self.wanted.cache == Cache::Shared;
+        let is_used = units.executors().any(|unit| unit.needs.downloads_models);
+        (is_wanted && is_used).then(|| {
+            let metadata = ObjectMeta {
+                name: Some(self.shared_cache_name()),
+                namespace: Some(self.wanted.namespace.clone()),
+                labels: Some([(PART_OF.to_owned(), self.label.clone())].into()),
+                ..ObjectMeta::default()
+            };
+            self.claim(metadata, "ReadWriteMany", &self.wanted.cache_size)
+        })
+    }
+
+    /// With a volume of its own, a pod starts only when the one before it has let go of it.
+    pub(super) fn cache_remark(&self, unit: &Unit) -> Option<String> {
+        let is_own = unit.needs.downloads_models && self.wanted.cache == Cache::PerPod;
+        let fewest = self.autoscale(unit).map_or(unit.replicas, |it| it.min);
+        (is_own && fewest == 1).then(|| {
+            format!(
+                "`{}` keeps its model in a volume that one pod at a time can have, so while its only pod is replaced it serves nothing: have two replicas, an image with the model and `--cache none`, or `--cache shared` where the cluster has ReadWriteMany volumes",
+                unit.name
+            )
+        })
+    }
+
+    pub(super) fn mounts(&self, unit: &Unit) -> Vec<VolumeMount> {
+        let mount = |(name, path, folder): (&str, &str, Folder)| VolumeMount {
+            name: name.to_owned(),
+            mount_path: path.to_owned(),
+            read_only: (folder == Folder::Placement).then_some(true),
+            ..VolumeMount::default()
+        };
+        self.folders(unit).into_iter().map(mount).collect()
+    }
+
+    pub(super) fn volumes(&self, unit: &Unit) -> Vec<Volume> {
+        let folders = self.folders(unit).into_iter();
+        let volume = |(name, _, folder): (&str, _, Folder)| {
+            let own = Volume {
+                name: name.to_owned(),
+                ..Volume::default()
+            };
+            match folder {
+                Folder::Empty => Some(Volume {
+                    empty_dir: Some(EmptyDirVolumeSource::default()),
+                    ..own
                 }),
-                ..own
-            }),
-            Folder::Claimed => None,
+                Folder::Placement => Some(Volume {
+                    config_map: Some(ConfigMapVolumeSource {
+                        name: placement_name(unit),
+                        ..ConfigMapVolumeSource::default()
+                    }),
+                    ..own
+                }),
+                Folder::Shared => Some(Volume {
+                    persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                        claim_name: self.shared_cache_name(),
+                        read_only: None,
+                    }),
+                    ..own
+                }),
+                Folder::Claimed => None,
+            }
+        };
+        folders.filter_map(volume).collect()
+    }
+
+    fn folders(&self, unit: &Unit) -> Vec<(&'static str, &'static str, Folder)> {
+        let mut all = vec![("tmp", "/tmp", Folder::Empty)];
+        if role(unit) == GATEWAY {
+            all.push(("placement", PLACEMENT_FOLDER, Folder::Placement));
         }
-    };
-    folders(unit).into_iter().filter_map(volume).collect()
+        if unit.needs.downloads_models {
+            let kept = match self.wanted.cache {
+                Cache::PerPod => Folder::Claimed,
+                Cache::Shared => Folder::Shared,
+                Cache::None => Folder::Empty,
+            };
+            all.push((CACHE_VOLUME, CACHE, kept));
+        }
+        if unit.keeps_files {
+            all.push((WORKSPACE_VOLUME, WORKSPACE, Folder::Claimed));
+        }
+        all
+    }
+
+    fn shared_cache_name(&self) -> String {
+        format!("{}-cache", self.label)
+    }
+
+    fn claim(&self, metadata: ObjectMeta, access: &str, size: &str) -> PersistentVolumeClaim {
+        let size = [("storage".to_owned(), Quantity(size.to_owned()))];
+        PersistentVolumeClaim {
+            metadata,
+            spec: Some(PersistentVolumeClaimSpec {
+                access_modes: Some(vec![access.to_owned()]),
+                storage_class_name: self.wanted.storage_class.clone(),
+                resources: Some(VolumeResourceRequirements {
+                    requests: Some(size.into()),
+                    limits: None,
+                }),
+                ..PersistentVolumeClaimSpec::default()
+            }),
+            status: None,
+        }
+    }
 }

@@ -2,22 +2,17 @@
 
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment, StatefulSet,
-    StatefulSetSpec,
+    StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
 };
 use k8s_openapi::api::autoscaling::v2::{
     CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, MetricSpec,
     MetricTarget, ResourceMetricSource,
 };
-use k8s_openapi::api::core::v1::{
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, PodTemplateSpec, VolumeResourceRequirements,
-};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::Flow;
-use super::volume::WORKSPACE_VOLUME;
 use crate::render::devices::Devices;
 use crate::render::parts::Unit;
 
@@ -57,28 +52,9 @@ impl Flow<'_> {
                 service_name: Some(unit.name.clone()),
                 pod_management_policy: Some("Parallel".to_owned()),
                 template,
-                volume_claim_templates: Some(vec![self.claim()]),
+                volume_claim_templates: Some(self.claims(unit)),
+                persistent_volume_claim_retention_policy: retention(unit),
                 ..StatefulSetSpec::default()
-            }),
-            status: None,
-        }
-    }
-
-    fn claim(&self) -> PersistentVolumeClaim {
-        let size = [("storage".to_owned(), Quantity(self.wanted.storage.clone()))];
-        PersistentVolumeClaim {
-            metadata: ObjectMeta {
-                name: Some(WORKSPACE_VOLUME.to_owned()),
-                ..ObjectMeta::default()
-            },
-            spec: Some(PersistentVolumeClaimSpec {
-                access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
-                storage_class_name: self.wanted.storage_class.clone(),
-                resources: Some(VolumeResourceRequirements {
-                    requests: Some(size.into()),
-                    limits: None,
-                }),
-                ..PersistentVolumeClaimSpec::default()
             }),
             status: None,
         }
@@ -92,7 +68,7 @@ impl Flow<'_> {
 
     pub(super) fn autoscaler(&self, unit: &Unit) -> Option<HorizontalPodAutoscaler> {
         let bounds = self.autoscale(unit)?;
-        let kind = if unit.keeps_files {
+        let kind = if self.is_stateful(unit) {
             "StatefulSet"
         } else {
             "Deployment"
@@ -139,4 +115,13 @@ impl Flow<'_> {
             status: None,
         })
     }
+}
+
+/// A volume that holds nothing but downloads goes with its StatefulSet. One that holds more stays until somebody deletes
+/// it.
+fn retention(unit: &Unit) -> Option<StatefulSetPersistentVolumeClaimRetentionPolicy> {
+    (!unit.keeps_files).then(|| StatefulSetPersistentVolumeClaimRetentionPolicy {
+        when_deleted: Some("Delete".to_owned()),
+        when_scaled: Some("Retain".to_owned()),
+    })
 }

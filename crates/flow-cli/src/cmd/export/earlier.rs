@@ -1,0 +1,128 @@
+//! What an earlier export left in a folder and the present one does not write.
+//!
+//! `kubectl apply -R` takes all files of the folder, so a file of an executor that the flow no longer has would start it
+//! again. Only files of the same flow file are removed: the first line of each says which it was made from.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use flow_launch::render::Rendered;
+
+/// The file that every export has, so a folder with one is an export of its own.
+const OF_EVERY_EXPORT: &str = "gateway/gateway.yml";
+
+/// Removes them, and folders that are empty without them; gives their paths.
+///
+/// # Errors
+///
+/// If one of them cannot be removed.
+pub(super) fn remove(folder: &Path, rendered: &Rendered) -> anyhow::Result<Vec<PathBuf>> {
+    let Some(marker) = rendered.files.first().and_then(|it| it.text.lines().next()) else {
+        return Ok(Vec::new());
+    };
+    let written: BTreeSet<PathBuf> = rendered
+        .files
+        .iter()
+        .map(|file| folder.join(&file.path))
+        .collect();
+    let is_left = |path: &PathBuf| !written.contains(path) && begins_with(path, marker);
+    let left: Vec<PathBuf> = files(folder).into_iter().filter(is_left).collect();
+    for path in &left {
+        fs::remove_file(path).with_context(|| {
+            format!("cannot remove `{}`, which an earlier export wrote", path.display())
+        })?;
+        if let Some(parent) = path.parent().filter(|it| *it != folder) {
+            // It stays where it holds anything else.
+            drop(fs::remove_dir(parent));
+        }
+    }
+    Ok(left)
+}
+
+/// Files where an export puts them: in the folder, and in a folder of each executor.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in entries(folder) {
+        if !path.is_dir() {
+            files.push(path);
+        } else if !path.join(OF_EVERY_EXPORT).exists() {
+            files.extend(entries(&path).into_iter().filter(|it| !it.is_dir()));
+        }
+    }
+    files
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn begins_with(path: &Path, marker: &str) -> bool {
+    let Ok(file) = fs::File::open(path) else {
+        return false;
+    };
+    let mut line = String::new();
+    let read = BufReader::new(file).read_line(&mut line);
+    read.is_ok() && line.trim_end() == marker
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_launch::render::RenderedFile;
+
+    use super::*;
+
+    const MARKER: &str = "# Made from a.yml by `flow export kubernetes`.";
+
+    fn rendered(paths: &[&str]) -> Rendered {
+        let file = |path: &&str| RenderedFile {
+            path: path.into(),
+            text: format!("{MARKER}\nkind: X\n"),
+        };
+        Rendered {
+            files: paths.iter().map(file).collect(),
+            remarks: Vec::new(),
+        }
+    }
+
+    fn write(folder: &Path, path: &str, first_line: &str) {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{first_line}\nkind: X\n")).unwrap();
+    }
+
+    #[test]
+    fn only_what_the_same_flow_file_left_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path();
+        for path in ["gateway/gateway.yml", "old/old-0.yml", "mixed/old.yml", "cache.yml"] {
+            write(folder, path, MARKER);
+        }
+        let other = MARKER.replace("a.yml", "b.yml");
+        write(folder, "other/other.yml", &other);
+        write(folder, "mixed/own.yml", "# My own.");
+        write(folder, "own.yml", "kind: Y");
+        // An export of a file of the same name that was put below.
+        write(folder, "below/gateway/gateway.yml", MARKER);
+        write(folder, "below/cache.yml", MARKER);
+
+        let removed = remove(folder, &rendered(&["gateway/gateway.yml"])).unwrap();
+        let removed: Vec<_> = removed
+            .iter()
+            .map(|path| path.strip_prefix(folder).unwrap().display().to_string())
+            .collect();
+        assert_eq!(removed, ["cache.yml", "mixed/old.yml", "old/old-0.yml"]);
+        assert!(!folder.join("old").exists(), "an empty folder goes too");
+        for path in ["other/other.yml", "mixed/own.yml", "own.yml", "below/cache.yml"] {
+            assert!(folder.join(path).exists(), "{path}");
+        }
+        assert!(folder.join("below/gateway/gateway.yml").exists());
+        let again = remove(folder, &rendered(&["gateway/gateway.yml"])).unwrap();
+        assert_eq!(again, [""; 0].map(PathBuf::from));
+    }
+}
