@@ -76,10 +76,10 @@ fn every_command_has_help_with_examples() {
 
 /// How a command's examples begin.
 fn first_word(command: &str) -> &str {
-    if command == "completions" {
-        "source <(flow completions bash)"
-    } else {
-        "flow "
+    match command {
+        "completions" => "source <(flow completions bash)",
+        "hub" => "export FLOW_HUB=",
+        _ => "flow ",
     }
 }
 
