@@ -1,7 +1,8 @@
 //! The small commands as a user meets them: the real program, its exit codes and what it says.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 /// Exit code, standard output, standard error.
@@ -242,6 +243,58 @@ fn a_built_in_executor_serves_until_it_is_told_to_end() {
     check(&["ping", &url], 0, "the executor is ready", "");
     kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
     assert_eq!(process.wait().unwrap().code(), Some(0));
+}
+
+/// A program that serves until this is dropped.
+struct Serving {
+    process: std::process::Child,
+    port: u16,
+}
+
+impl Serving {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+        command.args(arguments).stdout(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        let mut ready = String::new();
+        let out = process.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut ready).unwrap();
+        let port = ready.trim_end().rsplit(':').next().unwrap();
+        let port = port.parse().unwrap_or_else(|_| panic!("{ready}"));
+        Self { process, port }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+#[test]
+fn a_request_over_http_1_is_told_what_the_port_speaks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    fs::write(&file, "jtype: Flow\nexecutors: [{name: a, uses: echo}]").unwrap();
+    let executor = Serving::start(&["executor", "--uses", "echo"]);
+    let addresses = format!(r#"{{"a": ["grpc://127.0.0.1:{}"]}}"#, executor.port);
+    let file = file.to_str().unwrap();
+    let options = ["gateway", file, "--addresses", &addresses, "--port", "0"];
+    let gateway = Serving::start(&options);
+    for port in [executor.port, gateway.port] {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let host = format!("127.0.0.1:{port}");
+        let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        assert!(reply.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{reply}");
+        let command = format!("`flow post grpc://{host} ");
+        for part in ["text/plain", "gRPC over HTTP/2", &command] {
+            assert!(reply.contains(part), "`{part}` in {reply}");
+        }
+    }
 }
 
 #[test]
