@@ -326,7 +326,10 @@ fn what_a_killed_flow_left_behind_is_removed_by_the_next() {
     let Some(programs) = Programs::image() else {
         return;
     };
-    let yaml = format!("executors: [{}]", programs.entry("echo", ECHO, ", replicas: 2"));
+    let yaml = format!(
+        "executors: [{}]",
+        programs.entry("echo", ECHO, ", replicas: 2")
+    );
     let mut first = TestFlow::up(&yaml);
     let launcher = first.program().pid();
     assert_eq!(containers_of(launcher).len(), 2);
@@ -424,7 +427,10 @@ fn a_folder_that_the_image_may_not_write_is_told_and_what_helps() {
         )),
         "{said}"
     );
-    assert!(!said.contains("chown"), "it would take the user's folder away: {said}");
+    assert!(
+        !said.contains("chown"),
+        "it would take the user's folder away: {said}"
+    );
     drop(Boxed::up(&volumes(":ro")));
 }
 
@@ -456,7 +462,10 @@ fn a_taken_port_is_told_with_its_number() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let options = format!(", port: {port}");
-    let said = refused(&format!("executors: [{}]", programs.entry("echo", ECHO, &options)));
+    let said = refused(&format!(
+        "executors: [{}]",
+        programs.entry("echo", ECHO, &options)
+    ));
     assert!(
         said.contains(&format!("port {port} is taken on this machine")),
         "{said}"
@@ -556,7 +565,10 @@ fn a_container_runs_as_the_owner_of_a_folder_that_its_own_user_may_not_write() {
     fs::create_dir(&cache).unwrap();
     chown(&cache, Some(Nobody::ID), Some(Nobody::ID)).unwrap();
     let options = ", volumes: 'cache:/cache', workspace: kept";
-    let yaml = format!("jtype: Flow\nexecutors: [{}]", programs.entry("echo", ECHO, options));
+    let yaml = format!(
+        "jtype: Flow\nexecutors: [{}]",
+        programs.entry("echo", ECHO, options)
+    );
     let mut program = nobody.up(&yaml, group);
     program.line("ready after");
     let own = containers_of(program.pid());

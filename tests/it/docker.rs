@@ -180,7 +180,10 @@ impl Drop for DockerTest {
     fn drop(&mut self) {
         let left = leftovers::remove(&self.value);
         // One failure is enough to tell.
-        assert!(left.is_empty() || thread::panicking(), "not removed: {left:?}");
+        assert!(
+            left.is_empty() || thread::panicking(),
+            "not removed: {left:?}"
+        );
     }
 }
 

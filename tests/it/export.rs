@@ -428,7 +428,12 @@ fn an_autoscaler_needs_a_request_that_somebody_has_thought_about() {
     let only_memory = ["--autoscale", "a=1..3", "--resources", "a=memory:1Gi"];
     check(&only_memory, &no_cpu("a"));
     check(&["--autoscale", "gateway=2..3"], &no_cpu("gateway"));
-    let gateway = ["--autoscale", "gateway=2..3", "--resources", "gateway=cpu:1"];
+    let gateway = [
+        "--autoscale",
+        "gateway=2..3",
+        "--resources",
+        "gateway=cpu:1",
+    ];
     check(
         &[&gateway[..], &["--gateways", "2"]].concat(),
         "`--gateways 2` and `--autoscale gateway=…` both say how many gateways there are: keep one of them",
@@ -496,7 +501,10 @@ fn a_pod_finds_the_model_of_the_pod_that_it_replaces() {
 
     flow.change("{name: encoder, uses: sentence-encoder, uses_with: {model: /model}}");
     flow.must(&[]);
-    assert!(!text("encoder").contains("/cache"), "its image has the model");
+    assert!(
+        !text("encoder").contains("/cache"),
+        "its image has the model"
+    );
 }
 
 #[test]
@@ -508,7 +516,8 @@ fn where_the_image_of_flow_comes_from_is_told() {
         program.stdout()
     };
     let image = concat!("flow:", env!("CARGO_PKG_VERSION"));
-    let build = |image: &str| format!("docker build -f docker/Dockerfile --target gateway -t {image} .");
+    let build =
+        |image: &str| format!("docker build -f docker/Dockerfile --target gateway -t {image} .");
     for (target, out) in [("docker-compose", "compose.yml"), ("kubernetes", "k8s")] {
         let told = export(target, out, &[]);
         assert!(told.contains(&build(image)), "{told}");

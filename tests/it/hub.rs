@@ -222,7 +222,15 @@ async fn a_flow_fetches_its_executors_from_a_registry_that_is_locked() {
         return;
     };
     let image = format!("{}/shout:v1", registry.hub());
-    let push = ["push", "--image", &programs.image, "--name", "shout", "-t", "v1"];
+    let push = [
+        "push",
+        "--image",
+        &programs.image,
+        "--name",
+        "shout",
+        "-t",
+        "v1",
+    ];
     must_hub(&registry, registry.login(), &push);
     let by_image =
         format!("executors: [{{name: a, uses: 'docker://{image}', entrypoint: {ECHO}}}]");

@@ -64,7 +64,6 @@ pub(crate) fn copy_model(to: &Path) {
     assert!(open.unwrap().success());
 }
 
-
 /// A text's vector.
 #[track_caller]
 pub(crate) fn encodes(url: &str) {

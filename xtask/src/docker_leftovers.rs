@@ -69,7 +69,11 @@ fn checkout() -> anyhow::Result<BTreeSet<String>> {
     git.args(["status", "--porcelain", "--ignored"]);
     git.current_dir(crate::root());
     let status = shell::output(&mut git).context("cannot ask git what the tests changed")?;
-    Ok(status.lines().filter_map(unknown).map(str::to_owned).collect())
+    Ok(status
+        .lines()
+        .filter_map(unknown)
+        .map(str::to_owned)
+        .collect())
 }
 
 /// The path of a line about a file that is not in the repository.

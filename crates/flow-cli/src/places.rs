@@ -125,7 +125,10 @@ mod tests {
         check(&[("HOME", "/h")], Some("/h/.cache/flow"));
         check(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")], Some("/c/flow"));
         check(&[("HOME", "/h"), ("FLOW_CACHE", "/f")], Some("/f"));
-        check(&[("HOME", "/h"), ("FLOW_CACHE", "")], Some("/h/.cache/flow"));
+        check(
+            &[("HOME", "/h"), ("FLOW_CACHE", "")],
+            Some("/h/.cache/flow"),
+        );
     }
 
     #[test]

@@ -109,22 +109,42 @@ struct Kind {
 const KINDS: [Kind; 4] = [
     Kind {
         list: &["ps", "-aq"],
-        inspect: &["container", "inspect", "-f", "{{index .Config.Labels \"dev.flow.test\"}}"],
+        inspect: &[
+            "container",
+            "inspect",
+            "-f",
+            "{{index .Config.Labels \"dev.flow.test\"}}",
+        ],
         remove: &["rm", "-f", "-v"],
     },
     Kind {
         list: &["network", "ls", "-q"],
-        inspect: &["network", "inspect", "-f", "{{index .Labels \"dev.flow.test\"}}"],
+        inspect: &[
+            "network",
+            "inspect",
+            "-f",
+            "{{index .Labels \"dev.flow.test\"}}",
+        ],
         remove: &["network", "rm"],
     },
     Kind {
         list: &["volume", "ls", "-q"],
-        inspect: &["volume", "inspect", "-f", "{{index .Labels \"dev.flow.test\"}}"],
+        inspect: &[
+            "volume",
+            "inspect",
+            "-f",
+            "{{index .Labels \"dev.flow.test\"}}",
+        ],
         remove: &["volume", "rm", "-f"],
     },
     Kind {
         list: &["images", "-aq"],
-        inspect: &["image", "inspect", "-f", "{{index .Config.Labels \"dev.flow.test\"}}"],
+        inspect: &[
+            "image",
+            "inspect",
+            "-f",
+            "{{index .Config.Labels \"dev.flow.test\"}}",
+        ],
         remove: &["rmi", "-f"],
     },
 ];

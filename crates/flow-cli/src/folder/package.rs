@@ -36,7 +36,11 @@ pub(crate) fn build(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Resul
     let cache = places::cache(shell);
     let place = Place::of(&manifest, &metadata, profile, cache.as_deref())?;
     let mut build = Command::new("cargo");
-    build.args(["build", "--bins", "--message-format=json-render-diagnostics"]);
+    build.args([
+        "build",
+        "--bins",
+        "--message-format=json-render-diagnostics",
+    ]);
     build.args(["--profile", profile]);
     if let Place::Shared(shared) = &place {
         build.arg("--target-dir").arg(&shared.target);

@@ -158,7 +158,8 @@ fn mount(node: &Node, entries: &[Entry], findings: &mut Findings) -> Option<Volu
     let is_folder = inside.starts_with('/') && !inside.trim_matches('/').is_empty();
     if !is_folder || host.is_empty() || (is_named && !is_volume_name(&host)) {
         let message = format!("`{host}` at `{inside}` is no volume in a container");
-        let remedy = format!("write `{NAMED_VOLUME}`; a name is made of letters, digits, `_`, `.` and `-`");
+        let remedy =
+            format!("write `{NAMED_VOLUME}`; a name is made of letters, digits, `_`, `.` and `-`");
         findings.problem(Problem::new(&node.place, message).remedy(remedy));
         return None;
     }

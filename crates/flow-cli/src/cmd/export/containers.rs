@@ -152,7 +152,9 @@ pub(super) fn kubernetes(kubernetes: &Kubernetes, shell: &Shell) -> anyhow::Resu
     let (count, out) = (rendered.files.len(), kubernetes.out.display());
     for path in earlier::remove(&kubernetes.out, &rendered)? {
         let path = path.display();
-        output::line(&format!("{path}: removed, the flow has no such part any more"))?;
+        output::line(&format!(
+            "{path}: removed, the flow has no such part any more"
+        ))?;
     }
     output::line(&format!(
         "{out}: {count} files; apply them with `kubectl apply -R -f {out}`"

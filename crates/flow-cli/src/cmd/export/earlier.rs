@@ -32,7 +32,10 @@ pub(super) fn remove(folder: &Path, rendered: &Rendered) -> anyhow::Result<Vec<P
     let left: Vec<PathBuf> = files(folder).into_iter().filter(is_left).collect();
     for path in &left {
         fs::remove_file(path).with_context(|| {
-            format!("cannot remove `{}`, which an earlier export wrote", path.display())
+            format!(
+                "cannot remove `{}`, which an earlier export wrote",
+                path.display()
+            )
         })?;
         if let Some(parent) = path.parent().filter(|it| *it != folder) {
             // It stays where it holds anything else.
@@ -100,7 +103,12 @@ mod tests {
     fn only_what_the_same_flow_file_left_is_removed() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path();
-        for path in ["gateway/gateway.yml", "old/old-0.yml", "mixed/old.yml", "cache.yml"] {
+        for path in [
+            "gateway/gateway.yml",
+            "old/old-0.yml",
+            "mixed/old.yml",
+            "cache.yml",
+        ] {
             write(folder, path, MARKER);
         }
         let other = MARKER.replace("a.yml", "b.yml");
@@ -118,7 +126,12 @@ mod tests {
             .collect();
         assert_eq!(removed, ["cache.yml", "mixed/old.yml", "old/old-0.yml"]);
         assert!(!folder.join("old").exists(), "an empty folder goes too");
-        for path in ["other/other.yml", "mixed/own.yml", "own.yml", "below/cache.yml"] {
+        for path in [
+            "other/other.yml",
+            "mixed/own.yml",
+            "own.yml",
+            "below/cache.yml",
+        ] {
             assert!(folder.join(path).exists(), "{path}");
         }
         assert!(folder.join("below/gateway/gateway.yml").exists());
