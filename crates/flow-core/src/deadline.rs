@@ -1,18 +1,18 @@
-//! How long a request may still take.
+//! Deadlines of requests.
 
 use std::time::{Duration, Instant};
 
-/// The moment after which nobody waits for a reply any more.
+/// The time until which the caller of a request waits for the reply.
 ///
-/// Made once, where a request enters, and only ever shortened on its way.
+/// Created once, where a request enters, and only shortened afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// The caller waits for ever.
+    /// No deadline: the caller waits for ever.
     pub const NEVER: Self = Self(None);
 
-    /// `limit` after `now`; for ever where no limit is given, or where it is beyond the clock's range.
+    /// `limit` after `now`; no deadline if there is no limit, or if it is beyond the clock's range.
     #[must_use]
     pub fn after(now: Instant, limit: Option<Duration>) -> Self {
         Self(limit.and_then(|limit| now.checked_add(limit)))
@@ -27,19 +27,19 @@ impl Deadline {
         }
     }
 
-    /// The moment itself, if there is one.
+    /// The time, if there is a deadline.
     #[must_use]
     pub fn instant(self) -> Option<Instant> {
         self.0
     }
 
-    /// What is left at `now`; zero once it has passed, `None` if there is no limit.
+    /// The time left at `now`: zero once the deadline has passed, `None` if there is none.
     #[must_use]
     pub fn remaining(self, now: Instant) -> Option<Duration> {
         self.0.map(|end| end.saturating_duration_since(now))
     }
 
-    /// Whether it is over at `now`.
+    /// Whether the deadline has passed at `now`.
     #[must_use]
     pub fn has_passed(self, now: Instant) -> bool {
         self.0.is_some_and(|end| end <= now)
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_only_gets_shorter() {
+    fn the_earlier_deadline_counts() {
         let now = Instant::now();
         let (short, long) = (Duration::from_millis(5), Duration::from_millis(9));
         let (short, long) = (
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_has_passed_at_its_very_moment() {
+    fn a_deadline_has_passed_at_its_exact_time() {
         let now = Instant::now();
         let deadline = Deadline::after(now, Some(Duration::from_millis(5)));
         assert!(!deadline.has_passed(now + Duration::from_millis(4)));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_beyond_the_clock_is_no_limit() {
+    fn a_limit_beyond_the_clocks_range_is_no_deadline() {
         assert_eq!(
             Deadline::after(Instant::now(), Some(Duration::MAX)),
             Deadline::NEVER

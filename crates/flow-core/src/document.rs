@@ -1,18 +1,17 @@
-//! Documents as executors see them, in both of DocArray's flavours.
+//! Documents, in both versions of DocArray.
 //!
-//! A document keeps the bytes it came as. What is asked for is looked up in them, what is changed is
-//! noted beside them, and when it is written out, everything that nobody changed is copied as it was:
-//! fields that we do not know, maps in their order, empty values. Chunks and matches are taken apart
-//! only when they are asked for.
+//! A document keeps the bytes in which it arrived. Fields are looked up in these bytes, and changes are stored beside
+//! them. Encoding copies everything that was not changed: unknown fields, the order of maps, empty values. Chunks and
+//! matches are decoded at their first use.
 //!
-//! The two flavours differ in how fields are found: [`v1`] by number, [`v2`] by name. Everything else is
-//! common and stands here.
+//! The two versions differ in how fields are found: [`v1`] by number, [`v2`] by name. This file has everything that
+//! they share.
 
 mod access;
 mod array;
 mod json;
 mod merge;
-mod place;
+mod relations;
 mod v1;
 mod v2;
 mod wire;
@@ -29,7 +28,7 @@ pub use json::{from_struct, to_struct};
 use crate::Tensor;
 use wire::{Fields, NotAMessage};
 
-/// Which of DocArray's two message formats a document is written in.
+/// The version of DocArray's message format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Flavour {
     /// DocArray up to 0.21.
@@ -40,10 +39,10 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// The flavour of a document's message; an empty one tells nothing.
+    /// The version of an encoded document; `None` for an empty message, which is valid in both.
     ///
-    /// Field 1 is the id (a text) in the first flavour, and a map's entry (a message that begins with its
-    /// own field 1) in the second.
+    /// Field 1 is the id (a text) in the first version, and an entry of a map (a message that begins with its own
+    /// field 1) in the second.
     #[must_use]
     pub fn of(raw: &Bytes) -> Option<Self> {
         const FIELD_1: u8 = 0x0a;
@@ -53,10 +52,10 @@ impl Flavour {
     }
 }
 
-/// The bytes are not what they should be.
+/// A document or a part of it is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadDocument {
-    /// Not a message of the expected form.
+    /// The bytes are not the expected message.
     #[error("{what} is not a valid protobuf message")]
     Malformed {
         /// Which part, such as `document 3` or `the request's data`.
@@ -68,17 +67,17 @@ pub enum BadDocument {
         /// Which field.
         field: String,
     },
-    /// Documents in a serialisation of the sender's own.
+    /// The documents are in a serialisation of the sender's choice.
     #[error(
         "the request carries `docs_bytes`, a Python pickle that is never read; send `docs` instead"
     )]
     Pickle,
-    /// JSON that does not describe a document.
+    /// The JSON is not a document.
     #[error("{0}")]
     Json(String),
 }
 
-/// One document: texts, arrays, tags, and documents inside it.
+/// A document: texts, arrays, tags, and nested documents.
 #[derive(Debug, Clone, Default)]
 pub struct Document {
     flavour: Flavour,
@@ -87,14 +86,14 @@ pub struct Document {
     children: Option<Box<Children>>,
 }
 
-/// A field that was set, encoded as it will be written.
+/// A field that was set, encoded.
 #[derive(Debug, Clone)]
 struct Edit {
     name: &'static str,
     encoded: Bytes,
 }
 
-/// Documents inside a document; once taken apart they replace those in its bytes.
+/// Nested documents. Once decoded, they replace those in the document's bytes.
 #[derive(Debug, Clone, Default)]
 struct Children {
     chunks: Option<Vec<Document>>,
@@ -102,13 +101,13 @@ struct Children {
 }
 
 impl Document {
-    /// A document of the first flavour with a random id and nothing else.
+    /// A document of the first version with a random id and no other field.
     #[must_use]
     pub fn new() -> Self {
         Self::of_flavour(Flavour::V1)
     }
 
-    /// A document with a random id and nothing else.
+    /// A document with a random id and no other field.
     #[must_use]
     pub fn of_flavour(flavour: Flavour) -> Self {
         let mut document = Self {
@@ -119,7 +118,7 @@ impl Document {
         document
     }
 
-    /// A document of the first flavour with this text.
+    /// A document of the first version with this text.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         let mut document = Self::new();
@@ -127,11 +126,11 @@ impl Document {
         document
     }
 
-    /// A document from its message.
+    /// Decodes a document.
     ///
     /// # Errors
     ///
-    /// If the bytes are no message, or a text in it is not UTF-8.
+    /// If the bytes are not a message, or a text in it is not UTF-8.
     pub fn decode(flavour: Flavour, raw: Bytes) -> Result<Self, BadDocument> {
         match flavour {
             Flavour::V1 => v1::check(&raw)?,
@@ -144,7 +143,7 @@ impl Document {
         })
     }
 
-    /// The document's message: what it came as, with the changes made since.
+    /// Encodes the document: the bytes in which it arrived, with the changes made since.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         match self.message() {
@@ -153,7 +152,7 @@ impl Document {
         }
     }
 
-    /// The same, without a copy where nothing was changed.
+    /// The same, without a copy if nothing was changed.
     fn message(&self) -> Cow<'_, [u8]> {
         if self.edits.is_empty() && self.children.is_none() {
             return Cow::Borrowed(&self.raw);
@@ -171,7 +170,7 @@ impl Document {
         Cow::Owned(out.into())
     }
 
-    /// Which format the document is written in.
+    /// The version of the document's format.
     #[must_use]
     pub fn flavour(&self) -> Flavour {
         self.flavour
@@ -192,7 +191,7 @@ impl Document {
         self.set("id", encoded);
     }
 
-    /// The text; empty if there is none. [`has_text`](Self::has_text) tells the two apart.
+    /// The text; empty if there is none, which [`has_text`](Self::has_text) distinguishes.
     #[must_use]
     pub fn text(&self) -> String {
         self.string("text").unwrap_or_default()
@@ -204,7 +203,7 @@ impl Document {
         self.content("text").is_some_and(|text| !text.is_empty())
     }
 
-    /// Sets the text. In the first flavour it takes the place of a blob or a tensor.
+    /// Sets the text. In the first version it replaces a blob or a tensor.
     pub fn set_text(&mut self, text: impl AsRef<str>) {
         let encoded = match self.flavour {
             Flavour::V1 => v1::string("text", text.as_ref()),
@@ -220,40 +219,40 @@ impl Document {
         Some(String::from_utf8_lossy(&content).into_owned())
     }
 
-    /// The vector that stands for the document, if it has one.
+    /// The embedding, if there is one.
     #[must_use]
     pub fn embedding(&self) -> Option<Tensor> {
         self.tensor_of("embedding")
     }
 
-    /// Sets the vector that stands for the document.
+    /// Sets the embedding.
     pub fn set_embedding(&mut self, tensor: &Tensor) {
         self.set_tensor_of("embedding", tensor);
     }
 
-    /// Takes the vector away.
+    /// Removes the embedding.
     pub fn clear_embedding(&mut self) {
         self.set("embedding", Bytes::new());
     }
 
-    /// The array that the document consists of, such as an image.
+    /// The tensor that is the document's content, such as an image.
     #[must_use]
     pub fn tensor(&self) -> Option<Tensor> {
         self.tensor_of("tensor")
     }
 
-    /// Sets the array that the document consists of.
+    /// Sets the tensor that is the document's content.
     pub fn set_tensor(&mut self, tensor: &Tensor) {
         self.set_tensor_of("tensor", tensor);
     }
 
-    /// The bytes that the document consists of.
+    /// The bytes that are the document's content.
     #[must_use]
     pub fn blob(&self) -> Option<Bytes> {
         self.content("blob")
     }
 
-    /// Tags: whatever its owner notes about the document.
+    /// The tags: any values that belong to the document.
     #[must_use]
     pub fn tags(&self) -> Map<String, Value> {
         match self.flavour {
@@ -277,18 +276,18 @@ impl Document {
         self.set("tags", encoded);
     }
 
-    /// The parts of the document. Taken apart at the first call.
+    /// The chunks. They are decoded at the first call.
     ///
     /// # Errors
     ///
-    /// If their bytes are no documents.
+    /// If their bytes are not documents.
     pub fn chunks_mut(&mut self) -> Result<&mut Vec<Document>, BadDocument> {
         let parsed = self.parse_children("chunks", |children| children.chunks.is_some())?;
         let children = self.children.get_or_insert_default();
         Ok(children.chunks.get_or_insert(parsed))
     }
 
-    /// Whether the document has parts.
+    /// Whether the document has chunks.
     #[must_use]
     pub fn has_chunks(&self) -> bool {
         match self.children.as_ref().and_then(|all| all.chunks.as_ref()) {
@@ -301,11 +300,11 @@ impl Document {
         }
     }
 
-    /// What was found for the document. Taken apart at the first call.
+    /// The matches. They are decoded at the first call.
     ///
     /// # Errors
     ///
-    /// If their bytes are no documents.
+    /// If their bytes are not documents.
     pub fn matches_mut(&mut self) -> Result<&mut Vec<Document>, BadDocument> {
         let parsed = self.parse_children("matches", |children| children.matches.is_some())?;
         let children = self.children.get_or_insert_default();
@@ -316,13 +315,13 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// If the document's bytes are no document.
+    /// If the document's bytes are not a document.
     pub fn to_json(&self) -> Result<Value, BadDocument> {
         json::from_document(self)
     }
 
-    /// Some of the document's fields as JSON, as [`to_json`](Self::to_json) writes them; the others are not
-    /// even decoded.
+    /// Some of the document's fields as JSON, in the form of [`to_json`](Self::to_json); the others are not
+    /// decoded.
     pub(crate) fn fields(&self, names: &[String]) -> Map<String, Value> {
         let message = self.message();
         let mut raw = BytesMut::new();
@@ -342,21 +341,21 @@ impl Document {
         };
         match part.to_json() {
             Ok(Value::Object(fields)) => fields,
-            // A part of a checked document is a document; what is none has no fields.
+            // Nested documents were checked with their document.
             _ => Map::new(),
         }
     }
 
-    /// A document of the given flavour from JSON; a random id where it has none.
+    /// A document of the given version from JSON; it gets a random id if it has none.
     ///
     /// # Errors
     ///
-    /// If a field has the wrong type, or is not a document's.
+    /// If a field has the wrong type, or is not a field of documents.
     pub fn from_json(flavour: Flavour, value: &Value) -> Result<Self, BadDocument> {
         json::to_document(flavour, value)
     }
 
-    /// Encoded field `name` takes the place of what was there.
+    /// Replaces field `name` by an encoded one.
     fn set(&mut self, name: &'static str, encoded: Bytes) {
         let excluded = |other: &str| match self.flavour {
             Flavour::V1 => v1::excludes(name, other),
@@ -375,7 +374,7 @@ impl Document {
         edited || self.parsed_children().any(|(name, _)| replaced_by(name))
     }
 
-    /// What length-delimited field `name` holds; the second flavour's node is opened.
+    /// The content of the length-delimited field `name`; in the second version, that of its node.
     fn content(&self, name: &'static str) -> Option<Bytes> {
         let bytes = self
             .edits
@@ -395,7 +394,7 @@ impl Document {
         }
     }
 
-    /// Whether something that was set excludes field `name`: a text leaves no room for a blob.
+    /// Whether a field that was set excludes field `name`, as a text excludes a blob.
     fn is_hidden(&self, name: &str) -> bool {
         self.edits.iter().any(|edit| v1::excludes(edit.name, name))
     }
@@ -456,7 +455,7 @@ impl Document {
 }
 
 impl PartialEq for Document {
-    /// Whether both are written the same way.
+    /// Whether both are encoded to the same bytes.
     fn eq(&self, other: &Self) -> bool {
         self.flavour == other.flavour && self.encode() == other.encode()
     }
@@ -466,5 +465,7 @@ fn malformed(what: impl Into<String>) -> BadDocument {
     BadDocument::Malformed { what: what.into() }
 }
 
+#[cfg(test)]
+mod property_tests;
 #[cfg(test)]
 mod tests;

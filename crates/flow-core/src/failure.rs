@@ -1,40 +1,40 @@
-//! What is said of a request that did not succeed.
+//! Failures of requests: a [`Code`] from a closed set, and a message for the caller.
 //!
-//! One closed [`Code`] and a message for the caller. How a failure looks on the wire is decided by who
-//! answers: a reply's header ([`Failure::to_status`]), or a gRPC status (`flow_net::status`).
+//! A failure is sent in the header of a reply ([`Failure::to_status`]), or as a gRPC status (`flow_net::status`).
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use flow_proto::jina::{StatusProto, status_proto};
 
-/// Why a request did not succeed, as far as its caller needs to tell cases apart.
+/// The kinds of failures that callers need to distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// The request itself is wrong; sending it again will not help.
+    /// The request is invalid; sending it again does not help.
     BadRequest,
     /// The executor's own code failed or panicked.
     ExecutorFailed,
-    /// Nobody could be reached who would do the work; it certainly did not run.
+    /// No executor could be reached; the request certainly did not run.
     Unavailable,
-    /// The connection broke while the work was under way; it may have run.
+    /// The connection broke while the request was in progress; it may have run.
     Lost,
-    /// The deadline passed; the work may have run.
+    /// The deadline passed; the request may have run.
     DeadlineExceeded,
-    /// The caller went away.
+    /// The caller cancelled the request, or disconnected.
     Cancelled,
-    /// Every queue is full.
+    /// The server is busy and accepts no more requests.
     Overloaded,
     /// The message is larger than the limit.
     TooLarge,
-    /// The other side does not offer this.
+    /// The server does not offer this.
     Unimplemented,
-    /// Something that should not happen; the message says what.
+    /// A bug; the message says what happened.
     Internal,
 }
 
 impl Code {
-    /// Each of them.
+    /// All codes.
     pub const ALL: &[Self] = &[
         Self::BadRequest,
         Self::ExecutorFailed,
@@ -82,13 +82,14 @@ impl Code {
     }
 }
 
-/// A request that did not succeed: what kind, what happened, and at which node.
+/// A failed request: what kind of failure, what happened, and at which node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     code: Code,
     message: String,
     executor: Option<String>,
     stacks: Vec<String>,
+    retry_after: Option<Duration>,
 }
 
 impl Failure {
@@ -100,27 +101,41 @@ impl Failure {
             message: message.into(),
             executor: None,
             stacks: Vec::new(),
+            retry_after: None,
         }
     }
 
-    /// A failure that an error led to; the message holds the error and all its causes.
+    /// A failure that an error caused; the message contains the error and all its causes.
     #[must_use]
     pub fn from_error(code: Code, error: &(dyn Error + 'static)) -> Self {
         Self::new(code, Chain(error).to_string())
     }
 
-    /// Says at which executor it happened.
+    /// Sets the executor at which it happened.
     #[must_use]
     pub fn at(mut self, executor: impl Into<String>) -> Self {
         self.executor = Some(executor.into());
         self
     }
 
-    /// Adds where in the code it happened, outermost call first.
+    /// Sets where in the code it happened, the outermost call first.
     #[must_use]
     pub fn with_stacks(mut self, stacks: Vec<String>) -> Self {
         self.stacks = stacks;
         self
+    }
+
+    /// Sets the time after which the caller may try again.
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// The time after which the caller may try again, if the failure has one.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// What kind of failure it is.
@@ -135,7 +150,7 @@ impl Failure {
         &self.message
     }
 
-    /// The status of a reply that tells of this failure.
+    /// The status of a reply that reports this failure.
     #[must_use]
     pub fn to_status(&self) -> StatusProto {
         StatusProto {
@@ -193,7 +208,7 @@ mod tests {
     struct Outer(#[source] std::num::ParseIntError);
 
     #[test]
-    fn the_cause_is_never_lost() {
+    fn the_message_contains_the_cause() {
         let cause = "x".parse::<u8>().unwrap_err();
         let failure = Failure::from_error(Code::Internal, &Outer(cause));
         assert_eq!(failure.message(), "outer: invalid digit found in string");

@@ -1,9 +1,9 @@
-//! The words that every part of flow shares.
+//! The types that every part of flow shares.
 //!
-//! Documents and arrays as executors see them, the names of things, how long a request may still take,
-//! and what is said of one that did not succeed. Nothing in here does anything: no task, no socket, no
-//! clock but the one a [`Deadline`] is compared with.
+//! Documents and arrays, names, deadlines and priorities of requests, and failures. This crate is pure data: it starts
+//! no task, opens no socket and reads no clock.
 
+mod call_options;
 mod deadline;
 pub mod discovery;
 mod document;
@@ -15,6 +15,7 @@ mod suggest;
 mod tensor;
 mod workers;
 
+pub use call_options::{CallOptions, Priority};
 pub use deadline::Deadline;
 pub use document::{
     AccessPaths, BadAccessPath, BadDocument, Document, DocumentArray, Flavour, from_struct,

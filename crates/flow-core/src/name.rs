@@ -1,15 +1,15 @@
-//! Names that must not be swapped by mistake, each with its rule in its constructor.
+//! Types of names, which cannot be confused with each other. The constructor of each checks its rule.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Longest name of a node: what fits into a DNS label, because Compose uses it as a host name.
+/// Maximum length of a node's name: that of a DNS label, because Compose uses it as a host name.
 const NODE_NAME_LEN_MAX: usize = 63;
 
 /// A node's name in the flow file: a letter or `_`, then letters, digits, `_` and `-`.
 ///
-/// Jina asks for a Python identifier; `-` is allowed besides, because host names use it.
+/// Jina requires a Python identifier; `-` is allowed in addition, because host names use it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(Arc<str>);
 
@@ -64,9 +64,9 @@ impl<'de> serde::Deserialize<'de> for NodeName {
     }
 }
 
-/// What a request asks an executor to do, such as `/encode`.
+/// The endpoint of a request, such as `/encode`: it selects the method of an executor.
 ///
-/// Starts with `/`, except `_jina_dry_run_`, which is Jina's own.
+/// Starts with `/`, except `_jina_dry_run_`, which is reserved by Jina.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Endpoint(Arc<str>);
 
@@ -76,9 +76,9 @@ pub struct Endpoint(Arc<str>);
 pub struct BadEndpoint(pub String);
 
 impl Endpoint {
-    /// Where requests go whose own endpoint an executor does not offer.
+    /// The endpoint for requests whose own endpoint an executor does not offer.
     pub const DEFAULT: &'static str = "/default";
-    /// Every executor has it and does nothing there: readiness checks walk the graph with it.
+    /// An endpoint of every executor that does nothing; readiness checks use it.
     pub const DRY_RUN: &'static str = "_jina_dry_run_";
 
     /// The endpoint as text.
@@ -106,7 +106,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// What ties a reply to its request: 32 hex digits where we make it, anything where a client did.
+/// Identifies a request and its reply: 32 hexadecimal digits if made here, any text if made by a client.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(String);
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_host_names_and_python_identifiers() {
+    fn names_are_host_names_or_python_identifiers() {
         for good in ["encoder", "executor0", "_a", "my-encoder", "A1"] {
             assert!(good.parse::<NodeName>().is_ok(), "{good}");
         }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_start_with_a_slash_but_for_the_dry_run() {
+    fn endpoints_other_than_the_dry_run_start_with_a_slash() {
         assert!("/encode".parse::<Endpoint>().is_ok());
         assert!("_jina_dry_run_".parse::<Endpoint>().is_ok());
         assert!("encode".parse::<Endpoint>().is_err());

@@ -1,7 +1,7 @@
-//! A request's parameters as they travel: the bytes of a protobuf `Struct`.
+//! The parameters of a request, encoded as a protobuf `Struct`.
 //!
-//! Nearly every request of a stock client carries the same ones, an empty place for results. They are
-//! recognised by their bytes, so nobody decodes them.
+//! Nearly every request of a stock client has the same ones, an empty map for results. They are recognised by
+//! their bytes, without being decoded.
 
 mod accepted;
 
@@ -15,16 +15,16 @@ use crate::document::{BadDocument, from_struct, to_struct};
 
 pub use accepted::{Accepted, Accepts, UnknownParameter, check};
 
-/// Where executors put what they return besides documents; not a parameter.
+/// The key under which executors return results besides documents; not a parameter.
 pub const RESULTS: &str = "__results__";
 
 /// `{"__results__": {}}`, which stock clients send where the user gives no parameters.
 const NONE: &[u8] = b"\x0a\x11\x0a\x0b__results__\x12\x02\x2a\x00";
 
-/// Stands between a node's name and its own parameter: `enc__top_k`.
+/// Separates a node's name from its own parameter: `enc__top_k`.
 const SEPARATOR: &str = "__";
 
-/// Whether there is nothing in the parameters that anybody has to read.
+/// Whether the parameters are empty, or contain only an empty map for results.
 #[must_use]
 pub fn are_trivial(parameters: &Bytes) -> bool {
     parameters.is_empty() || parameters == NONE
@@ -34,25 +34,25 @@ pub fn are_trivial(parameters: &Bytes) -> bool {
 ///
 /// # Errors
 ///
-/// If the bytes are no `Struct`.
+/// If the bytes are not a `Struct`.
 pub fn decode(parameters: &Bytes) -> Result<Struct, BadDocument> {
     Struct::decode(parameters.clone()).map_err(|_| BadDocument::Malformed {
         what: "the request's `parameters`".to_owned(),
     })
 }
 
-/// Whether a node might see other parameters than the rest; where not, nobody need decode and encode them.
+/// Whether node `name` may get different parameters than other nodes. If not, they are forwarded as they are.
 #[must_use]
 pub fn concern_one_node(all: &Struct, name: &str) -> bool {
     let concerns = |key: &String| key != RESULTS && (key == name || key.contains(SEPARATOR));
     all.fields.keys().any(concerns)
 }
 
-/// What the node `name` sees of a request's parameters.
+/// The parameters of a request as node `name` gets them.
 ///
-/// `enc__top_k: 5` and `enc: {top_k: 5}` set `top_k` for the node `enc` alone, and win over a plain `top_k`. The
-/// others do not see the first form. Doing it twice changes nothing: the gateway does it by the name in the
-/// flow, and an executor by its own, for behind a stock gateway only it knows that.
+/// `enc__top_k: 5` and `enc: {top_k: 5}` set `top_k` for the node `enc` only, and override a plain `top_k`. Other nodes
+/// do not get the first form. Applying this twice changes nothing: the gateway does it with the name in the flow, and
+/// an executor with its own name, because a stock gateway does not do it.
 #[must_use]
 pub fn specialised(all: Struct, name: &str) -> Struct {
     let mut seen = Struct::default();
@@ -73,7 +73,7 @@ pub fn specialised(all: Struct, name: &str) -> Struct {
     seen
 }
 
-/// Parameters as JSON; none where the bytes are no `Struct`.
+/// Parameters as JSON; empty if the bytes are not a `Struct`.
 #[must_use]
 pub fn to_json(parameters: Option<&Bytes>) -> Map<String, Value> {
     let parameters = parameters.and_then(|bytes| decode(bytes).ok());
@@ -86,23 +86,23 @@ pub fn from_json(parameters: &Map<String, Value>) -> Bytes {
     to_struct(parameters).encode_to_vec().into()
 }
 
-/// An option is no mapping.
+/// The value of an option is not a mapping.
 #[derive(Debug, thiserror::Error)]
 pub enum BadOption {
-    /// It begins like JSON, and is none.
+    /// It begins like JSON and is not valid.
     #[error("`{text}` is not JSON")]
     Json {
-        /// What was given.
+        /// The value.
         text: String,
-        /// Where it ceases to be.
+        /// The cause.
         source: serde_json::Error,
     },
-    /// It is nothing of the kind.
+    /// It is something else.
     #[error("`{0}` is neither JSON nor `key:value`")]
     Neither(String),
 }
 
-/// One mapping of what is given on a command line: JSON objects and `key:value` pairs; later ones win.
+/// One mapping from the values of a command line option: JSON objects and `key:value` pairs; later ones win.
 ///
 /// # Errors
 ///
@@ -121,7 +121,7 @@ pub fn from_options(given: &[String]) -> Result<Map<String, Value>, BadOption> {
         }
         let pair = text.split_once(':').filter(|(key, _)| !key.is_empty());
         let (key, value) = pair.ok_or_else(|| BadOption::Neither(text.clone()))?;
-        // What is no number, truth value or list is a text; `a:b` needs no quotes.
+        // A value that is not JSON is a text, so texts need no quotes.
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         all.insert(key.to_owned(), value);
     }
@@ -142,11 +142,11 @@ mod tests {
     fn check(sent: &Value, seen_by_enc: &Value) {
         let seen = specialised(to_struct(sent.as_object().unwrap()), "enc");
         assert_eq!(&Value::Object(from_struct(seen.clone())), seen_by_enc);
-        assert_eq!(specialised(seen.clone(), "enc"), seen, "a second time");
+        assert_eq!(specialised(seen.clone(), "enc"), seen, "applied twice");
     }
 
     #[test]
-    fn a_node_sees_its_own_parameters_and_the_common_ones() {
+    fn a_node_gets_its_own_parameters_and_the_common_ones() {
         check(&json!({"a": 1}), &json!({"a": 1}));
         check(&json!({"enc__top_k": 5}), &json!({"top_k": 5}));
         check(&json!({"top_k": 1, "enc__top_k": 5}), &json!({"top_k": 5}));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn options_are_json_or_pairs_and_later_ones_win() {
+    fn option_values_are_json_or_pairs_and_later_ones_win() {
         check_options(&[], &json!({}));
         check_options(
             &["top_k:5", "device:cuda:1", "a:"],
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_is_neither_is_named() {
+    fn an_error_shows_the_invalid_option_value() {
         let error = |given: &str| from_options(&[given.to_owned()]).unwrap_err().to_string();
         assert_eq!(error("top_k"), "`top_k` is neither JSON nor `key:value`");
         assert_eq!(error(":5"), "`:5` is neither JSON nor `key:value`");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_place_for_results_is_nothing_to_read() {
+    fn an_empty_map_for_results_is_trivial() {
         assert!(are_trivial(&bytes(&json!({"__results__": {}}))));
         assert!(are_trivial(&bytes(&json!({}))));
         assert!(!are_trivial(&bytes(&json!({"__results__": {"a": 1}}))));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_struct_is_told() {
+    fn bytes_that_are_not_a_struct_are_an_error() {
         let error = decode(&Bytes::from_static(b"\xff"))
             .unwrap_err()
             .to_string();

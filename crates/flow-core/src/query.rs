@@ -1,18 +1,17 @@
-//! Conditions on documents: DocArray's query language, which `when` of a flow file is written in.
+//! Conditions on documents, in DocArray's query language: the language of `when` in flow files.
 //!
 //! ```text
 //! {"tags__lang": {"$eq": "de"}, "$or": [{"text": {"$regex": "^q:"}}, {"chunks": {"$size": 0}}]}
 //! ```
 //!
 //! `$eq $neq $gt $gte $lt $lte $in $nin $regex $size $exists` compare a field; `$and $or $not` combine.
-//! A path such as `tags__a__0__b` leads into maps and lists. Operands may be fields themselves:
-//! `{"text": {"$eq": "{tags__title}"}}`. `parse` reads it, `evaluate` applies it.
+//! A path such as `tags__a__0__b` leads into maps and lists. Operands may be fields as well:
+//! `{"text": {"$eq": "{tags__title}"}}`. `parse` reads a query, `evaluate` applies it.
 //!
-//! Both flavours of documents are asked as their own DocArray asks them: in the first one each document
-//! has every field, if only with its default value; in the second, nothing is true of a field that a
-//! document does not have, but that it does not exist. Where DocArray fails on a comparison without
-//! sense (a text that is greater than 1), the document does not match. Several conditions side by side
-//! all have to be true, also beside an `$or`, where DocArray takes them as further alternatives.
+//! Each version of documents is evaluated as its own DocArray does it: in the first version a document has every
+//! field, at least with its default value; in the second, a missing field matches nothing but `$exists: false`. Where
+//! DocArray fails with an error on a comparison (a text that is greater than 1), the document does not match.
+//! Conditions side by side must all be true, also beside an `$or`, where DocArray takes them as further alternatives.
 
 mod evaluate;
 mod parse;
@@ -25,33 +24,33 @@ use serde_json::Value;
 
 use crate::Document;
 
-/// A condition that a document fulfils or not.
+/// A condition on documents.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// As it was written.
+    /// The query as it was written.
     json: Value,
     test: Test,
-    /// The documents' own fields that it asks about, each once.
+    /// The fields of documents that the query uses, each once.
     fields: Vec<String>,
 }
 
-/// Why something is not a query.
+/// The JSON is not a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadQuery {
-    /// Where in the query, such as `$or[1].tags__a`; empty: the query itself.
+    /// Where in the query, such as `$or[1].tags__a`; empty for the query itself.
     pub path: String,
-    /// What was expected, and what came.
+    /// What was expected, and what was found.
     pub message: String,
-    /// What was meant, if it can be guessed.
+    /// The closest valid word, if there is one.
     pub suggestion: Option<String>,
 }
 
 impl Query {
-    /// Reads a query.
+    /// Parses a query.
     ///
     /// # Errors
     ///
-    /// If it is not one, with the place inside it.
+    /// If the JSON is not a query; the error says where.
     pub fn parse(json: &Value) -> Result<Self, BadQuery> {
         let test = parse::query(json)?;
         let mut fields = Vec::new();
@@ -63,7 +62,7 @@ impl Query {
         })
     }
 
-    /// Whether a document fulfils the condition.
+    /// Whether a document matches.
     #[must_use]
     pub fn matches(&self, document: &Document) -> bool {
         evaluate::matches(&self.test, &self.fields, document)
@@ -75,7 +74,7 @@ impl Query {
         &self.json
     }
 
-    /// The documents' own fields that it asks about, each once.
+    /// The fields of documents that the query uses, each once.
     #[must_use]
     pub fn fields(&self) -> &[String] {
         &self.fields
@@ -124,12 +123,12 @@ impl fmt::Display for BadQuery {
 
 impl std::error::Error for BadQuery {}
 
-/// What is asked of a document.
+/// A condition on a document.
 #[derive(Debug, Clone)]
 enum Test {
-    /// Each of them; also true if there are none.
+    /// All of these; true if there are none.
     All(Vec<Test>),
-    /// One of them at least.
+    /// At least one of these.
     Any(Vec<Test>),
     Not(Box<Test>),
     Field(Path, Compare),
@@ -148,7 +147,7 @@ enum Compare {
     Exists(bool),
 }
 
-/// What a field's value has to be, seen from the operand.
+/// The relation of a field's value to the operand.
 #[derive(Debug, Clone, Copy)]
 enum Order {
     Greater,
@@ -157,7 +156,7 @@ enum Order {
     LessOrEqual,
 }
 
-/// What a field is compared with.
+/// The operand of a comparison.
 #[derive(Debug, Clone)]
 enum Operand {
     Value(Value),
@@ -165,7 +164,7 @@ enum Operand {
     Field(Path),
 }
 
-/// The way to a value: a field of the document, then keys of maps and places in lists. Never empty.
+/// The path to a value: a field of the document, then keys of maps and indices of lists. Never empty.
 #[derive(Debug, Clone)]
 struct Path(Vec<String>);
 

@@ -1,23 +1,23 @@
-//! "Did you mean …?": the known word closest to one that is not known.
+//! "Did you mean …?": finds the known word that is closest to an unknown one.
 
-/// The word closest to `written`, if any is close enough to be what was meant.
+/// The known word that is closest to `written`, if one is close enough to be a likely correction.
 #[must_use]
 pub fn closest<'w>(written: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let written = folded(written);
-    // One slip in three letters: `uess` is `uses`, `cat` is not `dog`.
+    // One edit in three letters: `uess` may be `uses`, `cat` is not `dog`.
     let slips_max = (written.len() / 3).clamp(1, 3);
     known
         .into_iter()
         .map(|word| (distance(&written, &folded(word)), word))
         .filter(|(slips, _)| *slips <= slips_max)
-        // The first of several equally close words, so that the answer does not depend on hashing.
+        // The first of several equally close words, so that the result is deterministic.
         .min()
         .map(|(_, word)| word)
 }
 
-/// Case and the choice between `-` and `_` are not what a slip is about.
+/// The letters without differences of case, and with `_` for `-`.
 fn folded(word: &str) -> Vec<char> {
-    // Longer words are no names; the comparison takes time as the square of the length.
+    // Longer words are not names, and the comparison takes quadratic time.
     const LEN_MAX: usize = 64;
     word.chars()
         .take(LEN_MAX)
@@ -31,7 +31,7 @@ fn folded(word: &str) -> Vec<char> {
         .collect()
 }
 
-/// Slips between two words: letters missing, added, changed, or two neighbours swapped.
+/// The edit distance of two words: letters deleted, inserted, replaced, or two neighbours swapped.
 fn distance(a: &[char], b: &[char]) -> usize {
     let width = b.len() + 1;
     let mut rows: Vec<Vec<usize>> = vec![(0..width).collect()];
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slip_finds_the_word() {
+    fn a_word_with_one_edit_is_found() {
         check("encodr", &["encoder", "ranker"], Some("encoder"));
         check("uess", &["uses", "needs"], Some("uses"));
         check("replica", &["replicas"], Some("replicas"));
@@ -75,19 +75,19 @@ mod tests {
     }
 
     #[test]
-    fn case_and_dashes_are_no_slips() {
+    fn case_and_dashes_are_not_edits() {
         check("Uses-With", &["uses_with", "uses"], Some("uses_with"));
     }
 
     #[test]
-    fn another_word_is_not_suggested() {
+    fn a_different_word_is_not_suggested() {
         check("cat", &["dog", "bird"], None);
         check("", &["uses"], None);
         check("x", &["when"], None);
     }
 
     #[test]
-    fn of_equally_close_words_the_first_in_the_alphabet_is_taken() {
+    fn the_first_of_equally_close_words_in_the_alphabet_is_suggested() {
         check("b2", &["c2", "a2"], Some("a2"));
     }
 }

@@ -1,4 +1,4 @@
-//! Dense arrays as documents carry them: little-endian values, row-major, with a numpy type string.
+//! Dense arrays in documents: little-endian values in row-major order, with a numpy type string.
 
 use bytes::Bytes;
 
@@ -25,11 +25,11 @@ impl From<&str> for DataType {
     }
 }
 
-/// Most values that a shape without values stands for: 256 MiB of them. A few bytes from a stranger must
-/// not make us allocate what they like.
+/// Maximum number of values of an array without a buffer, which reads as zeros: 256 MiB. A message of a few bytes must
+/// not cause larger allocations.
 const ZEROS_MAX: usize = 64 << 20;
 
-/// Most dimensions that are read, as in numpy: whoever goes through them recursively must come to an end.
+/// Maximum number of dimensions, as in numpy. It limits the depth of recursive functions.
 const DIMENSIONS_MAX: usize = 64;
 
 /// A dense array of any shape.
@@ -78,14 +78,14 @@ impl Tensor {
         &self.data_type
     }
 
-    /// The values' bytes.
+    /// The encoded values.
     #[must_use]
     pub fn buffer(&self) -> &Bytes {
         &self.buffer
     }
 
-    /// The values as 32-bit floats in row-major order; `None` if they are no floats of 4 or 8 bytes, or not
-    /// as many as the shape says.
+    /// The values as 32-bit floats in row-major order; `None` if they are not floats of 4 or 8 bytes, or if their
+    /// number does not fit the shape.
     #[must_use]
     pub fn to_f32(&self) -> Option<Vec<f32>> {
         let len = self.len();
@@ -99,7 +99,7 @@ impl Tensor {
             DataType::F32 => self.values(f32::from_le_bytes),
             #[allow(
                 clippy::cast_possible_truncation,
-                reason = "asked for as 32-bit floats"
+                reason = "the result is 32-bit floats"
             )]
             DataType::F64 => self.values(|bytes| f64::from_le_bytes(bytes) as f32),
             _ => return None,
@@ -107,13 +107,13 @@ impl Tensor {
         (values.len() == len).then_some(values)
     }
 
-    /// How many values there are by the shape; a shape beyond all memory is `usize::MAX`.
+    /// The number of values according to the shape; `usize::MAX` if it is larger than that.
     #[must_use]
     pub fn len(&self) -> usize {
         len_of(&self.shape)
     }
 
-    /// Whether there are no values at all.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -129,7 +129,7 @@ impl Tensor {
     }
 }
 
-/// Values of an array of this shape.
+/// The number of values of an array with this shape.
 pub(crate) fn len_of(shape: &[u32]) -> usize {
     let lengths = shape.iter().map(|&length| length as usize);
     if lengths.clone().any(|length| length == 0) {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_that_its_values_do_not_fill_has_none() {
+    fn values_that_do_not_fit_the_shape_are_not_read() {
         let ones = Bytes::from_static(&[0, 0, 128, 63]);
         let read = |shape: &[u32], buffer: &Bytes| {
             Tensor::from_parts(shape.to_vec(), DataType::F32.into(), buffer.clone()).to_f32()

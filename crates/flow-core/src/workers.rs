@@ -1,4 +1,4 @@
-//! How many threads of one process run its executor: a word of flow files, and of executors' own options.
+//! The number of worker threads of an executor, as flow files and command lines state it.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How many threads of one process run its executor side by side.
+/// How many threads of a process run its executor concurrently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Workers {
-    /// So many.
+    /// This number.
     Number(NonZeroU16),
-    /// One for each core that the process may use; one if the executor cannot be forked.
+    /// One per core that the process may use; one if the executor cannot be forked.
     Auto,
 }
 
@@ -22,7 +22,7 @@ impl Default for Workers {
     }
 }
 
-/// The text names no number of workers.
+/// The text is not a number of workers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no number of workers: a number from 1 on, or `auto`")]
 pub struct BadWorkers(String);

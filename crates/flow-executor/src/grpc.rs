@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use flow_core::parameters::{self, RESULTS};
 use flow_core::{Code, Document, DocumentArray, Endpoint, Failure, Flavour, to_struct};
+use flow_net::grpc::jina_data_request_rpc_server::JinaDataRequestRpc;
+use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
+use flow_net::grpc::jina_info_rpc_server::JinaInfoRpc;
+use flow_net::grpc::jina_rpc_server::JinaRpc;
+use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
+use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
 use flow_proto::Envelope;
-use flow_proto::jina::jina_data_request_rpc_server::JinaDataRequestRpc;
-use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
-use flow_proto::jina::jina_info_rpc_server::JinaInfoRpc;
-use flow_proto::jina::jina_rpc_server::JinaRpc;
-use flow_proto::jina::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
-use flow_proto::jina::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, RouteProto,
     SingleDocumentRequestProto,

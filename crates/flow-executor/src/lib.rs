@@ -88,7 +88,7 @@ pub use batch::{Batching, Fit, Metric};
 pub use endpoints::{Emit, Endpoints, IntoResults};
 pub use error::{CallError, LoadError};
 pub use executor::{Executor, Facts, LoadContext};
-pub use flow_metrics::{BadName, Stopwatch};
+pub use flow_metrics::{BadMetricName, Stopwatch};
 pub use matrix::DocsMatrix;
 pub use monitor::{Monitor, Timer};
 pub use parameters::{BadParameter, Parameters};

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use flow_metrics::{Counter, Handle, Labels, Lengths, Metrics, Seconds, Stopwatch, Title};
+use flow_metrics::{
+    Counter, Description, DurationSummary, Labels, Metric, Registry, SizeSummary, Stopwatch,
+};
 use flow_proto::Envelope;
 use prost::Message;
 
@@ -17,7 +19,7 @@ pub(crate) struct Meter(Arc<Numbers>);
 
 #[derive(Debug, Default)]
 struct Numbers {
-    receiving: Seconds,
+    receiving: DurationSummary,
     successful: Counter,
     failed: Counter,
     /// By [`EndpointIdx`].
@@ -26,10 +28,10 @@ struct Numbers {
 
 #[derive(Debug, Default)]
 struct OfEndpoint {
-    calls: Seconds,
+    calls: DurationSummary,
     documents: Counter,
-    received: Lengths,
-    sent: Lengths,
+    received: SizeSummary,
+    sent: SizeSummary,
 }
 
 /// Whose numbers they are.
@@ -43,7 +45,7 @@ pub(crate) struct Whose<'a> {
 
 impl Meter {
     /// Counts, and shows it there.
-    pub(crate) fn new(metrics: &Metrics, whose: Whose<'_>, directory: &Directory) -> Self {
+    pub(crate) fn new(metrics: &Registry, whose: Whose<'_>, directory: &Directory) -> Self {
         let mut numbers = Numbers::default();
         let runtime = ("runtime_name", whose.runtime);
         show(metrics, &[runtime], numbers.titled());
@@ -116,11 +118,11 @@ impl Drop for UnderWay {
     }
 }
 
-type Titled = (&'static str, &'static str, Handle);
+type Titled = (&'static str, &'static str, Metric);
 
-fn show<const N: usize>(metrics: &Metrics, labels: Labels<'_>, titled: [Titled; N]) {
+fn show<const N: usize>(metrics: &Registry, labels: Labels<'_>, titled: [Titled; N]) {
     for (name, help, handle) in titled {
-        metrics.show(Title { name, help }, labels, handle);
+        metrics.register(Description { name, help }, labels, handle);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow_metrics::{BadName, Metrics, Seconds, Stopwatch, Title};
+use flow_metrics::{BadMetricName, Description, DurationSummary, Registry, Stopwatch};
 
 /// Where an executor shows numbers of its own: Jina's `@monitor` and `self.monitor`.
 ///
@@ -44,16 +44,16 @@ pub struct Monitor(Option<Shown>);
 
 #[derive(Debug, Clone)]
 struct Shown {
-    metrics: Metrics,
+    metrics: Registry,
     runtime_name: String,
 }
 
 /// Takes times, and shows how many and how long. Clones count together.
 #[derive(Debug, Clone, Default)]
-pub struct Timer(Option<Seconds>);
+pub struct Timer(Option<DurationSummary>);
 
 impl Monitor {
-    pub(crate) fn new(metrics: &Metrics, runtime_name: &str) -> Self {
+    pub(crate) fn new(metrics: &Registry, runtime_name: &str) -> Self {
         Self(Some(Shown {
             metrics: metrics.clone(),
             runtime_name: runtime_name.to_owned(),
@@ -67,14 +67,14 @@ impl Monitor {
     ///
     /// If Prometheus would not read the name, or every executor counts something under it. A flow that is not
     /// monitored accepts every name.
-    pub fn timer(&self, name: &str, help: &str) -> Result<Timer, BadName> {
+    pub fn timer(&self, name: &str, help: &str) -> Result<Timer, BadMetricName> {
         let Some(shown) = &self.0 else {
             return Ok(Timer::default());
         };
         let name = format!("jina_{name}");
-        let title = Title { name: &name, help };
+        let title = Description { name: &name, help };
         let labels = &[("runtime_name", shown.runtime_name.as_str())];
-        let seconds = shown.metrics.shared_seconds(title, labels)?;
+        let seconds = shown.metrics.shared_duration_summary(title, labels)?;
         Ok(Timer(Some(seconds)))
     }
 }
@@ -91,7 +91,7 @@ impl Timer {
     /// Takes the time until what this returns is dropped.
     #[must_use]
     pub fn start(&self) -> Option<Stopwatch> {
-        self.0.as_ref().map(Seconds::start)
+        self.0.as_ref().map(DurationSummary::start)
     }
 
     /// A time that was taken elsewhere.
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_timer_is_shown_under_jinas_name_with_the_process_beside_it() {
-        let metrics = Metrics::new();
+        let metrics = Registry::new();
         let monitor = Monitor::new(&metrics, "enc/rep-1");
         let timer = || monitor.timer("tokenize_seconds", "Time.").unwrap();
         assert_eq!(timer().time(|| 7), 7);

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use flow_metrics::Metrics;
+use flow_metrics::Registry;
+use flow_net::grpc::jina_data_request_rpc_server::JinaDataRequestRpcServer;
+use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpcServer;
+use flow_net::grpc::jina_info_rpc_server::JinaInfoRpcServer;
+use flow_net::grpc::jina_rpc_server::JinaRpcServer;
+use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpcServer;
+use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpcServer;
 use flow_net::{
     BindError, Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError,
     Server, Stopped,
 };
-use flow_proto::jina::jina_data_request_rpc_server::JinaDataRequestRpcServer;
-use flow_proto::jina::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpcServer;
-use flow_proto::jina::jina_info_rpc_server::JinaInfoRpcServer;
-use flow_proto::jina::jina_rpc_server::JinaRpcServer;
-use flow_proto::jina::jina_single_data_request_rpc_server::JinaSingleDataRequestRpcServer;
-use flow_proto::jina::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpcServer;
 use serde_json::{Map, Value};
 use tonic::codec::CompressionEncoding;
 use tonic::service::Routes;
@@ -218,7 +218,7 @@ pub(crate) async fn serve_prepared(
     let routes = routes(&wire, settings.limits).add_service(health_service);
 
     let server = Server::new(listener, GrpcService::new(routes));
-    let mut serving = std::pin::pin!(server.serve(drain, health.say(false)));
+    let mut serving = std::pin::pin!(server.serve(drain, health.set_serving(false)));
     let mut showing = std::pin::pin!(serve_metrics(counting.take().map(|it| it.server)));
     tokio::select! {
         stopped = &mut serving => return Ok(stopped),
@@ -227,7 +227,7 @@ pub(crate) async fn serve_prepared(
             let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
             let facts = facts
                 .map_err(|error| ServeError::Load { name: name.clone(), reason: error.to_string() })?;
-            health.say(true).await;
+            health.set_serving(true).await;
             ready(&addresses, &facts);
         }
     }
@@ -260,7 +260,7 @@ impl Counting {
         monitoring: &Monitoring,
         (class, directory): (&'static str, &Directory),
     ) -> Result<Self, MetricsServerError> {
-        let metrics = Metrics::new();
+        let metrics = Registry::new();
         let whose = Whose {
             runtime: &monitoring.runtime_name,
             executor: class,

@@ -1,36 +1,46 @@
-//! Which documents a node gets: those that its `when` is true of. Pure.
+//! Which documents a node gets: those that match its `when`. Pure.
 
 use bytes::Bytes;
 use flow_core::query::Query;
-use flow_core::{BadDocument, DocumentArray};
+use flow_core::{BadDocument, Document, DocumentArray, Flavour};
 
-/// What a condition leaves of some documents.
+/// The documents that match a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Left {
-    /// All of them, or none were there.
+pub(crate) enum Matching {
+    /// All of them, or there were no documents.
     All,
     Some(Bytes),
-    /// Nothing of what was there.
+    /// There were documents, and none matches.
     Nothing(Bytes),
 }
 
-pub(crate) fn apply(when: &Query, data: Option<&Bytes>) -> Result<Left, BadDocument> {
+/// The documents of an encoded array that match.
+pub(crate) fn apply(when: &Query, data: Option<&Bytes>) -> Result<Matching, BadDocument> {
     let Some(data) = data else {
-        return Ok(Left::All);
+        return Ok(Matching::All);
     };
     let mut documents = DocumentArray::decode(data)?;
     let before = documents.len();
     documents.retain(|document| when.matches(document));
     Ok(match documents.len() {
-        after if after == before => Left::All,
-        0 => Left::Nothing(documents.encode()),
-        _ => Left::Some(documents.encode()),
+        after if after == before => Matching::All,
+        0 => Matching::Nothing(documents.encode()),
+        _ => Matching::Some(documents.encode()),
     })
+}
+
+/// Whether a single encoded document matches; no document passes every condition.
+pub(crate) fn matches(when: &Query, document: Option<&Bytes>) -> Result<bool, BadDocument> {
+    let Some(raw) = document else {
+        return Ok(true);
+    };
+    let version = Flavour::of(raw).unwrap_or_default();
+    let document = Document::decode(version, raw.clone())?;
+    Ok(when.matches(&document))
 }
 
 #[cfg(test)]
 mod tests {
-    use flow_core::Document;
     use serde_json::json;
 
     use super::*;
@@ -48,27 +58,27 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(texts: &[&str], expected: &Left) {
+    fn check(texts: &[&str], expected: &Matching) {
         let when = Query::parse(&json!({"text": {"$regex": "^q"}})).unwrap();
         assert_eq!(&apply(&when, Some(&data(texts))).unwrap(), expected);
     }
 
     #[test]
-    fn only_what_matches_is_left_in_its_order() {
-        check(&["q1", "q2"], &Left::All);
-        check(&["q1", "x", "q2"], &Left::Some(data(&["q1", "q2"])));
-        check(&["x", "y"], &Left::Nothing(data(&[])));
-        check(&[], &Left::All);
+    fn matching_documents_keep_their_order() {
+        check(&["q1", "q2"], &Matching::All);
+        check(&["q1", "x", "q2"], &Matching::Some(data(&["q1", "q2"])));
+        check(&["x", "y"], &Matching::Nothing(data(&[])));
+        check(&[], &Matching::All);
     }
 
     #[test]
-    fn a_request_without_documents_is_not_held_back() {
+    fn a_request_without_documents_passes() {
         let when = Query::parse(&json!({"text": {"$exists": true}})).unwrap();
-        assert_eq!(apply(&when, None).unwrap(), Left::All);
+        assert_eq!(apply(&when, None).unwrap(), Matching::All);
     }
 
     #[test]
-    fn bytes_that_are_no_documents_are_told() {
+    fn invalid_documents_are_an_error() {
         let when = Query::parse(&json!({})).unwrap();
         assert!(apply(&when, Some(&Bytes::from_static(b"\xff"))).is_err());
     }

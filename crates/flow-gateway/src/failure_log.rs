@@ -1,5 +1,5 @@
-//! A line in the log for each request that fails, within a limit: a flood of failing requests must neither
-//! fill the disk nor slow down those that succeed. How many more failed is counted, and written later.
+//! Logs requests that fail, one line each, within a limit: a flood of failing requests must neither fill the disk nor
+//! slow down successful ones. Lines beyond the limit are counted, and the count is logged later.
 
 use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,43 +10,43 @@ use flow_proto::jina::{HeaderProto, RouteProto, StatusProto};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::reply::refusal;
+use crate::reply::error_status;
 
-/// Lines written within one [`PERIOD`]: enough to see what fails, a few kilobytes a second at most.
+/// Maximum number of lines per [`PERIOD`]: enough to see what fails, and at most a few kilobytes a second.
 const LINES_MAX: u32 = 50;
 
-/// How long a budget of lines lasts, and how soon after a flood its size is told.
+/// Time that a budget of lines lasts, and after which the number of suppressed lines is logged.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Bytes of a cause that are written; a client gets all of it.
+/// Maximum length of a logged cause, in bytes; the client gets the whole cause.
 const CAUSE_LEN_MAX: usize = 1_000;
 
-/// Writes lines about failed requests.
+/// Logs failed requests.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     budget: Mutex<Budget>,
-    /// Told when a line was not written.
+    /// Notified when a line was suppressed.
     suppressed: Notify,
 }
 
-/// What is written of one failed request.
-struct Failed<'r> {
+/// What is logged of one failed request.
+struct FailedRequest<'r> {
     header: &'r HeaderProto,
     executor: &'r str,
-    /// The request itself was wrong, or its client went away.
+    /// The request was invalid, or its client disconnected.
     is_clients: bool,
     cause: &'r str,
 }
 
 impl FailureLog {
-    /// To be told of every reply; writes only of those that tell of a failure.
+    /// Logs a reply if it reports a failure.
     pub(crate) fn reply(&self, header: Option<&HeaderProto>) {
-        let (Some(header), Some(status)) = (header, refusal(header)) else {
+        let (Some(header), Some(status)) = (header, error_status(header)) else {
             return;
         };
         let exception = status.exception.as_ref();
         let name = exception.map_or("", |it| it.name.as_str());
-        self.write(&Failed {
+        self.log(&FailedRequest {
             header,
             executor: exception.map_or("", |it| it.executor.as_str()),
             is_clients: is_clients(name),
@@ -54,9 +54,9 @@ impl FailureLog {
         });
     }
 
-    /// A request that gets no reply, but fails the call that carried it.
+    /// Logs a call that fails without a reply.
     pub(crate) fn call(&self, header: Option<&HeaderProto>, failure: &Failure) {
-        self.write(&Failed {
+        self.log(&FailedRequest {
             header: header.unwrap_or(&HeaderProto::default()),
             executor: "",
             is_clients: is_clients(failure.code().exception()),
@@ -64,14 +64,14 @@ impl FailureLog {
         });
     }
 
-    /// A node that failed a request which does not wait for it.
+    /// Logs the failure of a floating node.
     pub(crate) fn floating(
         &self,
         header: Option<&HeaderProto>,
         route: &RouteProto,
         status: &StatusProto,
     ) {
-        if self.may_write() {
+        if self.may_log() {
             let request_id = header.map(|it| it.request_id.as_str());
             let endpoint = header.and_then(|it| it.exec_endpoint.as_deref());
             let (executor, cause) = (route.executor.as_str(), shortened(&status.description));
@@ -85,29 +85,29 @@ impl FailureLog {
         }
     }
 
-    /// A stream that ended because no more requests could be read from it.
+    /// Logs the failure that ended the reading of a stream.
     pub(crate) fn stream(&self, failure: &Failure) {
         match failure.code() {
-            // The client went away, or we do: neither is a failure of a request.
+            // The client disconnected, or the gateway shuts down: no request failed.
             Code::Cancelled | Code::Lost | Code::Unavailable => {
                 tracing::debug!(cause = %failure, "stream ended");
             }
-            _ if self.may_write() => {
+            _ if self.may_log() => {
                 tracing::warn!(cause = shortened(failure.message()), "stream failed");
             }
             _ => {}
         }
     }
 
-    fn write(&self, failed: &Failed<'_>) {
+    fn log(&self, failed: &FailedRequest<'_>) {
         let request_id = failed.header.request_id.as_str();
         let endpoint = failed.header.exec_endpoint.as_deref().unwrap_or_default();
         let executor = Some(failed.executor).filter(|name| !name.is_empty());
         let cause = shortened(failed.cause);
         if endpoint == Endpoint::DRY_RUN {
-            // Whoever asks whether the flow is ready gets the answer, and asks again.
+            // The client wants to know whether the flow is ready, gets the answer, and asks again.
             tracing::debug!(request_id, cause, "not ready");
-        } else if self.may_write() {
+        } else if self.may_log() {
             match failed.is_clients {
                 true => tracing::info!(request_id, endpoint, executor, cause, "request failed"),
                 false => tracing::warn!(request_id, endpoint, executor, cause, "request failed"),
@@ -115,7 +115,7 @@ impl FailureLog {
         }
     }
 
-    fn may_write(&self) -> bool {
+    fn may_log(&self) -> bool {
         let may = self.budget().take(Instant::now());
         if !may {
             self.suppressed.notify_one();
@@ -123,7 +123,7 @@ impl FailureLog {
         may
     }
 
-    /// Tells from time to time how many lines were not written. Never ends.
+    /// Logs the number of suppressed lines from time to time.
     pub(crate) async fn report(&self) -> Infallible {
         loop {
             self.suppressed.notified().await;
@@ -132,7 +132,7 @@ impl FailureLog {
         }
     }
 
-    /// Tells how many lines were not written, if any.
+    /// Logs the number of suppressed lines, if there are any.
     pub(crate) fn flush(&self) {
         let requests = std::mem::take(&mut self.budget().suppressed);
         if requests > 0 {
@@ -149,43 +149,43 @@ impl FailureLog {
     }
 }
 
-/// How many lines may still be written. Pure: the time is an argument.
+/// The number of lines that may still be logged. Pure: the time is an argument.
 #[derive(Debug, Default)]
 struct Budget {
-    /// When the present period began.
+    /// The start of the current period.
     since: Option<Instant>,
-    /// Lines written in it.
-    written: u32,
-    /// Lines not written, and not told of yet.
+    /// Lines logged in this period.
+    logged: u32,
+    /// Suppressed lines that have not been reported yet.
     suppressed: u64,
 }
 
 impl Budget {
-    /// Whether one more line may be written; counts it either way.
+    /// Whether one more line may be logged; counts it in either case.
     fn take(&mut self, now: Instant) -> bool {
         let is_over = |since: Instant| now.saturating_duration_since(since) >= PERIOD;
         if self.since.is_none_or(is_over) {
             self.since = Some(now);
-            self.written = 0;
+            self.logged = 0;
         }
-        let may = self.written < LINES_MAX;
+        let may = self.logged < LINES_MAX;
         match may {
-            true => self.written += 1,
+            true => self.logged += 1,
             false => self.suppressed += 1,
         }
         may
     }
 }
 
-/// Whether a failure of this name is for the client to mend. Stock executors name Python's exceptions, which
-/// are none of these.
+/// Whether the client caused a failure of this name. Stock executors name exceptions of Python, which are not among
+/// these.
 fn is_clients(exception: &str) -> bool {
     [Code::BadRequest, Code::Cancelled, Code::TooLarge]
         .iter()
         .any(|code| code.exception() == exception)
 }
 
-/// A text that is not too long for a line.
+/// The beginning of a text, not too long for a line.
 fn shortened(text: &str) -> &str {
     let ends = (0..=CAUSE_LEN_MAX.min(text.len())).rev();
     let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_of_lines_lasts_for_a_period_and_the_rest_is_counted() {
+    fn a_budget_of_lines_lasts_for_a_period_and_further_lines_are_counted() {
         let (mut budget, start) = (Budget::default(), Instant::now());
         for _ in 0..LINES_MAX {
             assert!(budget.take(start));
@@ -206,26 +206,26 @@ mod tests {
         assert!(!budget.take(start + PERIOD - Duration::from_millis(1)));
         assert_eq!(budget.suppressed, 2);
         assert!(budget.take(start + PERIOD));
-        assert_eq!((budget.written, budget.suppressed), (1, 2));
+        assert_eq!((budget.logged, budget.suppressed), (1, 2));
     }
 
     #[test]
-    fn a_clock_that_stands_still_or_goes_back_does_no_harm() {
+    fn a_clock_that_stops_or_goes_back_does_no_harm() {
         let (mut budget, start) = (Budget::default(), Instant::now());
         assert!(budget.take(start + PERIOD));
         assert!(budget.take(start));
-        assert_eq!(budget.written, 2);
+        assert_eq!(budget.logged, 2);
     }
 
     #[test]
-    fn a_cause_is_cut_between_letters() {
+    fn a_cause_is_cut_at_a_character_boundary() {
         assert_eq!(shortened("short"), "short");
         let text = format!("x{}", "é".repeat(CAUSE_LEN_MAX));
         assert_eq!(shortened(&text).len(), CAUSE_LEN_MAX - 1);
     }
 
     #[test]
-    fn what_a_client_has_to_mend_is_no_warning() {
+    fn failures_that_the_client_caused_are_not_warnings() {
         assert!(is_clients("BadRequest"));
         assert!(!is_clients("ExecutorError"));
         assert!(!is_clients("ValueError"));

@@ -1,11 +1,10 @@
-//! The gateway's process: binds, answers, tells its health, drains.
+//! The gateway's process: binds its ports, serves, reports its health, drains.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow_core::NodeName;
-use flow_metrics::Metrics;
+use flow_metrics::Registry;
 use flow_net::{
     Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError, Server,
     Stopped,
@@ -13,119 +12,116 @@ use flow_net::{
 use flow_spec::Placement;
 use tokio::time::timeout;
 
-use crate::attend::attend;
-use crate::core::Lasting;
-use crate::current::{Current, Placed};
-use crate::grpc::{SERVICES, Wire};
-use crate::meter::Meter;
+use crate::background;
+use crate::grpc::{JinaService, SERVICES, routes};
+use crate::metrics::GatewayMetrics;
+use crate::pools::{PlacementError, Shared};
+use crate::service::Service;
+use crate::snapshot_store::{Placed, SnapshotStore};
 
-/// Where a gateway listens and what it accepts.
+/// Where a gateway listens, and what it accepts.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Address to listen at.
     pub host: String,
-    /// Port to listen at; 0 for any that is free.
+    /// Port to listen at; 0 for any free port.
     pub port: u16,
-    /// What a connection accepts.
+    /// Limits on messages.
     pub limits: Limits,
-    /// Port at which it shows what it has counted, 0 for any that is free; none: it counts nothing.
+    /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
     pub monitoring: Option<u16>,
 }
 
-/// Why there is no gateway.
+/// The gateway could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The address could not be listened on.
+    /// Its port could not be bound.
     #[error(transparent)]
     Listen(#[from] flow_net::BindError),
     /// The port for its metrics could not be bound.
     #[error(transparent)]
     Metrics(#[from] MetricsServerError),
     /// A node cannot be called as the flow says.
-    #[error("executor `{node}`: {reason}")]
-    Node {
-        /// Which one.
-        node: NodeName,
-        /// Why not.
-        reason: String,
-    },
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
 }
 
 /// A gateway that listens.
 #[derive(Debug)]
 pub struct Gateway {
     listener: Listener,
-    current: Arc<Current>,
+    snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
 }
 
-/// Gives a gateway that runs other placements.
+/// Changes the placement of a running gateway.
 #[derive(Debug, Clone)]
-pub struct Placements(Arc<Current>);
+pub struct Placements(Arc<SnapshotStore>);
 
 impl Gateway {
-    /// Listens, and makes ready to call the nodes; no connection is made yet.
+    /// Binds the ports and prepares the nodes. Connections to the nodes are made later.
     ///
     /// # Errors
     ///
     /// If a port is taken, or a node's address or metadata cannot be used.
     pub async fn bind(config: &Config, placement: Placement) -> Result<Self, BindError> {
-        let metrics = config.monitoring.map(|port| (port, Metrics::new()));
-        let lasting = Lasting {
+        let registry = config.monitoring.map(|port| (port, Registry::new()));
+        let shared = Shared {
             limits: config.limits,
-            meter: metrics.as_ref().map(|(_, metrics)| Meter::new(metrics)),
+            metrics: registry
+                .as_ref()
+                .map(|(_, registry)| GatewayMetrics::new(registry)),
             failures: Arc::default(),
         };
-        let current = Arc::new(Current::new(placement, lasting)?);
+        let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
         let listener = Listener::bind(&config.host, config.port).await?;
-        let metrics = match metrics {
-            Some((port, metrics)) => Some(MetricsServer::bind(&config.host, port, metrics).await?),
+        let metrics = match registry {
+            Some((port, registry)) => {
+                Some(MetricsServer::bind(&config.host, port, registry).await?)
+            }
             None => None,
         };
         Ok(Self {
             listener,
-            current,
+            snapshots,
             metrics,
         })
     }
 
-    /// The address with the port that was really taken.
+    /// The address, with the port that was taken.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
     }
 
-    /// Where it shows what it has counted, if it does.
+    /// The address of its metrics, if it is monitored.
     #[must_use]
     pub fn metrics_addr(&self) -> Option<SocketAddr> {
         self.metrics.as_ref().map(MetricsServer::local_addr)
     }
 
-    /// The way to other placements while the gateway runs.
+    /// Changes the placement while the gateway runs.
     #[must_use]
     pub fn placements(&self) -> Placements {
-        Placements(self.current.clone())
+        Placements(self.snapshots.clone())
     }
 
-    /// Answers until `drain` begins, and then finishes what is under way. Health says "serving" once
-    /// every node of the newest placement has once had a replica that does.
+    /// Serves until `drain` begins, and then finishes the requests in progress. The gateway is healthy once each
+    /// node of the newest placement has had a replica that serves.
     pub async fn serve(self, drain: &Drain) -> Stopped {
         let (health, health_service) = Health::new(SERVICES).await;
-        let wire = Wire {
-            current: self.current.clone(),
-            draining: drain.watch(),
-        };
-        let Lasting {
+        let service = Service::new(self.snapshots.clone(), drain.watch());
+        let Shared {
             limits, failures, ..
-        } = self.current.core().lasting.clone();
-        let routes = wire.routes(limits).add_service(health_service);
-
+        } = self.snapshots.newest().shared.clone();
+        let routes = routes(&JinaService(service), limits).add_service(health_service);
         let server = Server::new(self.listener, GrpcService::new(routes));
-        let serving = server.serve(drain, health.say(false));
+        let serving = server.serve(drain, health.set_serving(false));
+
         let draining = drain.watch();
-        let attending = async {
+        let background = async {
             tokio::select! {
-                () = attend(self.current.watch(), &health) => {}
+                () = background::run(self.snapshots.watch(), &health) => {}
                 // From then on the server decides what health says.
                 () = draining.begun() => {}
             }
@@ -134,9 +130,9 @@ impl Gateway {
         let serving = async {
             let stopped = tokio::select! {
                 stopped = serving => stopped,
-                stopped = attending => stopped,
+                stopped = background => stopped,
             };
-            finish_floating(&self.current, drain, stopped).await
+            finish_floating(&self.snapshots, drain, stopped).await
         };
         let stopped = tokio::select! {
             stopped = serving => stopped,
@@ -149,17 +145,17 @@ impl Gateway {
 }
 
 impl Placements {
-    /// Requests that begin from now on follow this placement; those under way go on as they began.
+    /// Requests that begin from now on use this placement. Those in progress keep theirs.
     ///
     /// # Errors
     ///
     /// If a node's address or metadata cannot be used. Then nothing changes.
-    pub fn place(&self, placement: Placement) -> Result<Placed, BindError> {
+    pub fn place(&self, placement: Placement) -> Result<Placed, PlacementError> {
         self.0.place(placement)
     }
 }
 
-/// Serves the metrics, if the flow wants them.
+/// Serves the metrics of a gateway that is monitored.
 async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
     match server {
         Some(server) => server.serve().await,
@@ -167,9 +163,9 @@ async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
     }
 }
 
-/// Requests that were answered may still be in floating nodes.
-async fn finish_floating(current: &Current, drain: &Drain, stopped: Stopped) -> Stopped {
-    let floating = current.core().floating.clone();
+/// Waits for the floating nodes of requests that have been answered.
+async fn finish_floating(snapshots: &SnapshotStore, drain: &Drain, stopped: Stopped) -> Stopped {
+    let floating = snapshots.newest().floating.clone();
     floating.tasks.close();
     match timeout(drain.grace(), floating.tasks.wait()).await {
         Ok(()) => stopped,

@@ -1,40 +1,48 @@
-//! One client stream in, the plan walked, replies out.
+//! The gateway: one client stream in, the flow's plan executed, replies out.
 //!
-//! A request walks through these files in this order: `grpc.rs` (bytes → envelope; decides nothing) →
-//! `stream.rs` (a place in the stream's window) → `request.rs` (one request, one reply) → `accepts.rs`
-//! (does some executor accept each parameter?) → `schedule.rs` (which nodes are ready? send; collect;
-//! next) → `call.rs` (what a node gets: `merge.rs`, `condition.rs`, `order.rs`, `specialise.rs`) →
-//! `visit.rs` (shards, and what goes before and after them) → `flow_net::Pool`. The reply is put together
-//! in `reply.rs` and goes up the same stairs.
+//! A request passes these files in this order: `grpc.rs` translates it for `service.rs`, which admits it
+//! (`admission.rs`, `limit.rs`). On a stream, `stream.rs` keeps the window and the order. `request.rs` runs one
+//! request, whose parameters `parameter_check.rs` checks, and `execution.rs` its plan: which nodes are ready, what each gets (`node_input.rs`), and the call of each
+//! (`node_call.rs`, which does the work of Jina's heads) through a [`flow_net::Pool`]. `reply.rs` builds the reply.
 //!
-//! Beside the requests, `attend.rs` watches over the nodes, and `current.rs` puts another placement in the
-//! place of the one before; `meter.rs` counts them where somebody wants to know, and `failure_log.rs` writes of
-//! those that fail.
+//! Besides requests, `background.rs` watches the nodes, `snapshot_store.rs` replaces one placement by the next, and
+//! `metrics.rs` counts, and `failure_log.rs` logs requests that fail.
 
 #![warn(missing_docs)]
 
-mod accepts;
-mod attend;
-mod call;
+mod admission;
+mod backend;
+mod background;
 mod condition;
-mod core;
-mod current;
-mod discover;
+mod discovery;
+mod document_order;
+mod execution;
 mod failure_log;
 mod gateway;
+mod generate;
 mod grpc;
+mod known_endpoints;
+mod limit;
 mod merge;
-mod meter;
-mod offered;
-mod order;
+mod metrics;
+mod node;
+mod node_call;
+mod node_input;
+mod node_parameters;
+mod parameter_check;
 mod parts;
+mod pools;
 mod reply;
 mod request;
-mod schedule;
-mod specialise;
+mod service;
+mod shard_replies;
+mod snapshot;
+mod snapshot_store;
 mod stream;
 mod target;
-mod visit;
+#[cfg(test)]
+mod tests;
 
-pub use current::Placed;
 pub use gateway::{BindError, Config, Gateway, Placements};
+pub use pools::{NodeError, PlacementError};
+pub use snapshot_store::Placed;

@@ -1,18 +1,18 @@
-//! Several branches become one: the only place of the gateway that decodes documents.
+//! Merges the documents of several branches or shards.
 //!
-//! Pure: bytes in, bytes out. Branches are taken in the order in which `needs` names them, whatever the
-//! order they arrived in, so the result is always the same.
+//! Pure: bytes in, bytes out. Branches are merged in the order in which `needs` names them, whichever was first,
+//! so the result is always the same.
 
 use bytes::Bytes;
 use flow_core::{DocumentArray, Failure};
 
-/// The documents of all branches as one array; see [`DocumentArray::merge`] for who wins.
+/// The documents of all branches as one array; [`DocumentArray::merge`] says which value of a field wins.
 pub(crate) fn merge(branches: &[Option<Bytes>]) -> Result<Option<Bytes>, Failure> {
     let mut with_data = branches.iter().flatten();
     let Some(first) = with_data.next() else {
         return Ok(None);
     };
-    // Branches that changed nothing are common, and equal bytes are equal documents.
+    // Branches that change nothing are common, and equal bytes are equal documents.
     let others: Vec<&Bytes> = with_data.filter(|other| *other != first).collect();
     if others.is_empty() {
         return Ok(Some(first.clone()));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_follow_one_another_with_all_their_documents() {
+    fn concatenated_parts_keep_all_their_documents() {
         let (a, b) = (
             data(&json!([{"id": "x", "text": "a"}])),
             data(&json!([{"id": "x", "text": "b"}])),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_is_no_documents_is_a_bad_request() {
+    fn invalid_documents_are_a_bad_request() {
         let branches = [
             data(&json!([{"id": "x"}])),
             Some(Bytes::from_static(b"\xff")),

@@ -1,20 +1,20 @@
-//! Documents on their way between nodes: one array mostly, several where nobody merged them.
+//! Documents on their way between nodes: mostly one array, several if they are not merged.
 
 use bytes::Bytes;
 use flow_spec::Source;
 
-/// Documents, and whose they are.
+/// Documents, and the node that made them.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) data: Option<Bytes>,
     pub(crate) from: Source,
 }
 
-/// What a node gets or makes; never nothing.
+/// What a node gets or makes: at least one part.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     first: Part,
-    /// Empty on linear flows, and then it takes no memory of its own.
+    /// Empty on linear flows, where it allocates nothing.
     more: Vec<Part>,
 }
 
@@ -26,7 +26,7 @@ impl Parts {
         }
     }
 
-    /// All parts of all of them, in order; none if there is nothing to join.
+    /// The parts of all of them, in order; `None` if there are none.
     pub(crate) fn joined(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         let mut all = all.into_iter();
         let mut joined = all.next()?;
@@ -45,7 +45,7 @@ impl Parts {
         self.more.is_empty()
     }
 
-    /// The documents of a single part, or of each of several.
+    /// The documents of each part.
     pub(crate) fn data(&self) -> Vec<Option<Bytes>> {
         self.iter().map(|part| part.data.clone()).collect()
     }

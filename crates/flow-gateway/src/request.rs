@@ -1,35 +1,26 @@
-//! A request from its first byte to its last: there is always exactly one reply.
+//! Runs one request from its first byte to its last. There is always exactly one reply.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::SystemTime;
 
-use flow_core::Failure;
-use flow_net::{Shards, Terms};
+use flow_core::{CallOptions, Code, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
-use flow_spec::Source;
 use tokio::sync::oneshot;
 
-use crate::accepts;
-use crate::call::Call;
-use crate::core::Core;
-use crate::parts::Parts;
-use crate::reply::{End, Reply, failed, refusal};
-use crate::schedule::Walk;
+use crate::execution::Execution;
+use crate::node_input::RequestContext;
+use crate::parameter_check;
+use crate::reply::{Finished, Outcome, ReplyBuilder, error_status, if_error};
+use crate::snapshot::Snapshot;
 use crate::target::Target;
 
-/// Sends a request through the graph; there is always a reply.
-pub(crate) async fn run(core: &Arc<Core>, request: Envelope, terms: Terms) -> Finished {
-    let under_way = core.lasting.meter.as_ref().map(|it| it.begin(&request));
-    let finished = walk(core, request, terms).await;
-    core.lasting.failures.reply(finished.reply.header.as_ref());
-    if let Some(under_way) = under_way {
-        under_way.end(&finished.reply);
-    }
-    finished
-}
-
-async fn walk(core: &Arc<Core>, request: Envelope, terms: Terms) -> Finished {
+/// Runs a request through the plan.
+pub(crate) async fn run(
+    snapshot: &Arc<Snapshot>,
+    request: Envelope,
+    options: CallOptions,
+) -> Finished {
     let started = SystemTime::now();
     let Envelope {
         header,
@@ -38,98 +29,78 @@ async fn walk(core: &Arc<Core>, request: Envelope, terms: Terms) -> Finished {
         ..
     } = request;
     let header = header.unwrap_or_default();
-    let bad = refusal(Some(&header)).cloned();
+    // A message that could not be decoded is replaced by one whose header says so; see `flow_net::grpc`.
+    let invalid = error_status(Some(&header)).cloned();
     let target = Target::parse(header.target_executor.as_deref());
-    let reply = Reply::new(header, parameters, started);
-    match (bad, target) {
-        // The message could not even be decoded; see `flow_proto::codec`.
-        (Some(status), _) => Finished::of(reply, End::Refused(Box::new(status), None)),
-        (None, Err(failure)) => Finished::of(reply, End::Failed(failure)),
+    let reply = ReplyBuilder::new(header, parameters, started);
+    let outcome = match (invalid, target) {
+        (Some(status), _) => Outcome::ExecutorError(Box::new(status), None),
+        (None, Err(failure)) => Outcome::Failed(failure),
         (None, Ok(target)) => {
-            if let Some(parameters) = accepts::to_check(&reply) {
-                // Apart, so that requests without parameters do not keep room for this.
-                let check = Box::pin(accepts::check(core, &parameters, &reply, &target));
-                if let Err(failure) = check.await {
-                    return Finished::of(reply, End::Failed(failure));
-                }
+            if let Err(failure) = check_parameters(snapshot, &reply, &target).await {
+                return reply.finish(Outcome::Failed(failure), SystemTime::now());
             }
-            let call = Call {
-                terms,
-                started,
-                target,
-                sent: Parts::one(data, Source::Gateway),
-                order: OnceLock::new(),
-            };
-            let walk = Walk::new(core.clone(), call, reply);
-            if core.has_floating {
-                run_detached(walk).await
+            let has_conditions = snapshot.has_conditions;
+            let context = RequestContext::new(options, started, target, data, has_conditions);
+            let execution = Execution::new(snapshot.clone(), context, reply);
+            return if snapshot.has_floating {
+                run_detached(execution).await
             } else {
-                walk.run_to_exit().await.0
-            }
+                execution.run_to_reply().await.0
+            };
         }
+    };
+    reply.finish(outcome, SystemTime::now())
+}
+
+async fn check_parameters(
+    snapshot: &Snapshot,
+    reply: &ReplyBuilder,
+    target: &Target,
+) -> Result<(), Failure> {
+    let (header, parameters) = (&reply.header, reply.parameters.as_ref());
+    match parameter_check::to_check(header, parameters) {
+        None => Ok(()),
+        // In a box, so that requests without parameters do not reserve space for it.
+        Some(sent) => Box::pin(parameter_check::check(snapshot, &sent, header, target)).await,
     }
 }
 
-/// Floating nodes go on after the reply: their request belongs to the gateway, not to its caller.
-async fn run_detached(walk: Walk) -> Finished {
-    let core = walk.core.clone();
-    let floating = core.floating.clone();
-    let Ok(room) = floating.room.clone().acquire_owned().await else {
+/// Floating nodes continue after the reply: the request belongs to the gateway, not to its caller.
+async fn run_detached(execution: Execution) -> Finished {
+    let snapshot = execution.snapshot.clone();
+    let floating = snapshot.floating.clone();
+    let Ok(permit) = floating.permits.clone().acquire_owned().await else {
         unreachable!("the semaphore is never closed");
     };
-    let (tell, told) = oneshot::channel();
+    let (sender, finished) = oneshot::channel();
     floating.tasks.spawn(async move {
-        let (finished, rest) = walk.run_to_exit().await;
-        log_floating(&core, &finished.reply);
-        // A caller who has gone does not want the reply; the floating nodes run all the same.
-        drop(tell.send(finished));
-        log_floating(&core, &rest.run_to_end().await);
-        drop(room);
+        let (finished, rest) = execution.run_to_reply().await;
+        log_floating(&snapshot, &finished.reply);
+        // The floating nodes run even if the caller has gone and does not take the reply.
+        drop(sender.send(finished));
+        log_floating(&snapshot, &rest.run_to_end().await);
+        drop(permit);
     });
-    told.await.unwrap_or_else(|_| {
-        let lost = Failure::new(
-            flow_core::Code::Internal,
-            "the request's task ended without a reply",
-        );
-        let reply = Reply::new(HeaderProto::default(), None, SystemTime::now());
-        Finished::of(reply, End::Failed(lost))
+    finished.await.unwrap_or_else(|_| {
+        let message = "the request's task ended without a reply";
+        let failure = Failure::new(Code::Internal, message);
+        let now = SystemTime::now();
+        let reply = ReplyBuilder::new(HeaderProto::default(), None, now);
+        reply.finish(Outcome::Failed(failure), now)
     })
 }
 
-/// Writes of nodes that nobody waits for and that failed: the request does not fail with them.
-fn log_floating(core: &Core, reply: &Envelope) {
+/// Logs the failures of floating nodes, which do not fail the request.
+fn log_floating(snapshot: &Snapshot, reply: &Envelope) {
     for route in &reply.routes {
-        let is_floating = core.nodes().any(|(plan, _)| {
-            let is_it = plan.name.as_str() == route.executor;
-            is_it && !plan.awaited
+        let is_floating = snapshot.nodes().any(|(plan, _)| {
+            let is_same = plan.name.as_str() == route.executor;
+            is_same && !plan.awaited
         });
-        if let (true, Some(status)) = (is_floating, failed(route.status.as_ref())) {
-            let failures = &core.lasting.failures;
+        if let (true, Some(status)) = (is_floating, if_error(route.status.as_ref())) {
+            let failures = &snapshot.shared.failures;
             failures.floating(reply.header.as_ref(), route, status);
-        }
-    }
-}
-
-/// A reply, and why it is none where there was no answer from an executor.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) reply: Envelope,
-    /// For a call that carries one request alone: it fails as a whole.
-    pub(crate) failure: Option<Failure>,
-    /// How all shards did that were asked.
-    pub(crate) shards: Option<Shards>,
-}
-
-impl Finished {
-    pub(crate) fn of(reply: Reply, end: End) -> Self {
-        let failure = match &end {
-            End::Failed(failure) => Some(failure.clone()),
-            End::Done(_) | End::Refused(..) => None,
-        };
-        Self {
-            failure,
-            shards: reply.shards(),
-            reply: reply.end(end, SystemTime::now()),
         }
     }
 }

@@ -1,21 +1,20 @@
-//! One client's stream: a window of requests under way, and the order of the replies.
+//! One client's stream: a window of requests in progress, and the order of the replies.
 //!
-//! The window is the back-pressure: while it is full nothing more is read, and HTTP/2 holds the client
-//! back. A request that was read waits for a seat among those of the whole gateway, and until it has one
-//! nothing more is read either. In order, a reply that is done keeps its place in the window until those
-//! before it are out, so memory stays bounded too. Whatever ends the reading (the client, an error, a
-//! drain), the requests that were read get their replies first.
+//! The window is the back-pressure: while it is full nothing more is read, and HTTP/2 slows the client. A request
+//! that was read waits until it is admitted, and meanwhile nothing more is read either. With ordered replies, a
+//! reply that is done counts in the window until those before it are out, so memory stays bounded. Whatever ends the
+//! reading (the client, an error, a drain), the requests that were read get their replies first.
 //!
-//! A stream is a task of its own: a client that does not read its replies fills its window and no more.
-//! Its requests still come to their end, and give their seats and their replicas back.
+//! A stream is a task of its own: a client that does not read its replies fills its window and no more. Its
+//! requests still come to their end, and give back their permits and their replicas.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use flow_core::{Code, Failure};
-use flow_net::{Draining, Terms};
+use flow_core::{CallOptions, Code, Failure};
+use flow_net::Draining;
 use flow_proto::Envelope;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use futures_util::{Stream, StreamExt};
@@ -23,48 +22,49 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::core::{Core, Seat};
-use crate::current::Current;
-use crate::request::{self, Finished};
+use crate::admission::Admitted;
+use crate::reply::Finished;
+use crate::snapshot_store::SnapshotStore;
 
-/// Replies handed over and not yet written. They count as out, so they come on top of the window; with
-/// fewer, stream and connection would take turns.
+/// Replies handed to the connection and not yet written. They have left the window and are added to it. With fewer,
+/// stream and connection would take turns.
 const HANDED_OVER_MAX: usize = 16;
 
-/// How the requests of a stream are treated.
+/// How the requests of a stream are run.
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
-    /// Requests that may be under way.
+pub(crate) struct StreamOptions {
+    /// Requests in progress.
     pub(crate) window: NonZeroUsize,
-    /// Replies leave in the order of the requests.
+    /// Whether replies leave in the order of the requests.
     pub(crate) in_order: bool,
-    pub(crate) terms: Terms,
+    /// The options of each request.
+    pub(crate) call: CallOptions,
 }
 
-type Outcome = Result<Envelope, Failure>;
+type StreamItem = Result<Envelope, Failure>;
 
-/// The replies to `requests`, each once. Dropping them ends the requests that are under way.
+/// The replies to `requests`, one for each. Dropping them cancels the requests in progress.
 pub(crate) fn replies<R>(
-    current: &Arc<Current>,
+    snapshots: &Arc<SnapshotStore>,
     requests: R,
-    options: Options,
+    options: StreamOptions,
     draining: Draining,
-) -> impl Stream<Item = Outcome> + Send + use<R>
+) -> impl Stream<Item = StreamItem> + Send + use<R>
 where
-    R: Stream<Item = Outcome> + Send + Unpin + 'static,
+    R: Stream<Item = StreamItem> + Send + Unpin + 'static,
 {
     let (out, replies) = mpsc::channel(HANDED_OVER_MAX);
     let session = Session {
-        current: current.clone(),
+        snapshots: snapshots.clone(),
         requests,
-        under_way: UnderWay::new(options.in_order),
+        running: Running::new(options.in_order),
         done: VecDeque::new(),
         waiting: None,
         options,
         draining,
         end: None,
     };
-    let task = AbortOnDropHandle::new(current.streams.spawn(session.run(out)));
+    let task = AbortOnDropHandle::new(snapshots.streams.spawn(session.run(out)));
     ReceiverStream::new(replies).map(move |reply| {
         let _task = &task;
         reply
@@ -72,69 +72,72 @@ where
 }
 
 struct Session<R> {
-    current: Arc<Current>,
+    snapshots: Arc<SnapshotStore>,
     requests: R,
-    under_way: UnderWay,
+    running: Running,
     /// Replies that the client has not taken.
     done: VecDeque<Envelope>,
-    /// A request that was read and has no seat.
+    /// A request that was read and is not admitted yet.
     waiting: Option<Waiting>,
-    options: Options,
+    options: StreamOptions,
     draining: Draining,
-    /// Nothing more is read; with what the stream ends once all replies are out.
+    /// Set when nothing more is read: how the stream ends after all replies are out.
     end: Option<Result<(), Failure>>,
 }
 
 struct Waiting {
     request: Envelope,
-    core: Arc<Core>,
-    /// Kept from turn to turn, for seats are given in the order in which they were asked for.
-    seat: Pin<Box<dyn Future<Output = Seat> + Send>>,
+    /// Kept between polls, because permits are given in the order in which they were requested.
+    admission: Pin<Box<dyn Future<Output = Admitted> + Send>>,
 }
 
 /// What happened next on a stream.
 #[allow(
     clippy::large_enum_variant,
-    reason = "made and taken apart at once; a box would cost an allocation for each request"
+    reason = "created and destructured at once; a box would cost an allocation per request"
 )]
 enum Event {
     Done(Finished),
     HandedOver,
-    /// Nobody takes replies any more.
-    Gone,
-    Seat(Seat),
+    /// Replies are not taken any more.
+    Closed,
+    Admitted(Admitted),
     Request(Envelope),
     End(Result<(), Failure>),
 }
 
-impl<R: Stream<Item = Outcome> + Send + Unpin> Session<R> {
-    async fn run(mut self, out: mpsc::Sender<Outcome>) {
+impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
+    async fn run(mut self, out: mpsc::Sender<StreamItem>) {
         while !self.is_over() {
             match self.event(&out).await {
                 Event::Done(finished) => self.done.push_back(finished.reply),
                 Event::HandedOver => {}
-                Event::Gone => return,
-                Event::Seat(seat) => self.sit_down(seat),
-                Event::Request(request) => self.begin(request),
+                Event::Closed => return,
+                Event::Admitted(admitted) => {
+                    if let Some(Waiting { request, .. }) = self.waiting.take() {
+                        self.start(admitted, request);
+                    }
+                }
+                Event::Request(request) => self.admit(request),
                 Event::End(end) => self.end = Some(end),
             }
         }
         if let Some(Err(failure)) = self.end.take() {
-            self.current.core().lasting.failures.stream(&failure);
-            // Whoever has gone does not want to know.
+            self.snapshots.newest().shared.failures.stream(&failure);
+            // A client that has gone does not take the failure.
             drop(out.send(Err(failure)).await);
         }
     }
 
     fn is_over(&self) -> bool {
-        let all_out = self.done.is_empty() && self.under_way.is_empty() && self.waiting.is_none();
+        let all_out = self.done.is_empty() && self.running.is_empty() && self.waiting.is_none();
         self.end.is_some() && all_out
     }
 
-    async fn event(&mut self, out: &mpsc::Sender<Outcome>) -> Event {
+    async fn event(&mut self, out: &mpsc::Sender<StreamItem>) -> Event {
         let reading = self.end.is_none();
-        let taken = self.under_way.len() + self.done.len() + usize::from(self.waiting.is_some());
-        let room = self.waiting.is_none() && taken < self.options.window.get();
+        let in_window = self.running.len() + self.done.len() + usize::from(self.waiting.is_some());
+        let has_room = self.waiting.is_none() && in_window < self.options.window.get();
         tokio::select! {
             biased;
             permit = out.reserve(), if !self.done.is_empty() => match (permit, self.done.pop_front()) {
@@ -142,14 +145,16 @@ impl<R: Stream<Item = Outcome> + Send + Unpin> Session<R> {
                     permit.send(Ok(reply));
                     Event::HandedOver
                 }
-                _ => Event::Gone,
+                _ => Event::Closed,
             },
-            Some(finished) = self.under_way.next(), if !self.under_way.is_empty() => {
+            Some(finished) = self.running.next(), if !self.running.is_empty() => {
                 Event::Done(finished)
             }
             () = self.draining.begun(), if reading => Event::End(Err(closing())),
-            seat = seat(&mut self.waiting), if self.waiting.is_some() => Event::Seat(seat),
-            request = self.requests.next(), if reading && room => match request {
+            admitted = admission(&mut self.waiting), if self.waiting.is_some() => {
+                Event::Admitted(admitted)
+            }
+            request = self.requests.next(), if reading && has_room => match request {
                 Some(Ok(request)) => Event::Request(request),
                 Some(Err(failure)) => Event::End(Err(failure)),
                 None => Event::End(Ok(())),
@@ -157,42 +162,27 @@ impl<R: Stream<Item = Outcome> + Send + Unpin> Session<R> {
         }
     }
 
-    /// A request that was read: it walks at once if there is a seat.
-    fn begin(&mut self, request: Envelope) {
-        let core = self.current.core();
-        match core.room.seat_now() {
-            Ok(seat) => self.start(core, request, seat),
-            Err(_full) => {
-                let seat = Box::pin(core.room.clone().seat());
-                self.waiting = Some(Waiting {
-                    request,
-                    core,
-                    seat,
-                });
+    /// Starts a request if it is admitted at once, and otherwise waits for that.
+    fn admit(&mut self, request: Envelope) {
+        match Admitted::now(self.snapshots.newest()) {
+            Ok(admitted) => self.start(admitted, request),
+            Err(snapshot) => {
+                let admission = Box::pin(Admitted::later(snapshot));
+                self.waiting = Some(Waiting { request, admission });
             }
         }
     }
 
-    fn sit_down(&mut self, seat: Seat) {
-        if let Some(Waiting { request, core, .. }) = self.waiting.take() {
-            self.start(core, request, seat);
-        }
-    }
-
-    fn start(&mut self, core: Arc<Core>, request: Envelope, seat: Seat) {
-        let terms = self.options.terms.clone();
-        self.under_way.push(Box::pin(async move {
-            let finished = request::run(&core, request, terms).await;
-            drop(seat);
-            finished
-        }));
+    fn start(&mut self, admitted: Admitted, request: Envelope) {
+        let options = self.options.call.clone();
+        self.running.push(Box::pin(admitted.run(request, options)));
     }
 }
 
-/// Comes only while a request is waiting.
-async fn seat(waiting: &mut Option<Waiting>) -> Seat {
+/// Called only while a request is waiting.
+async fn admission(waiting: &mut Option<Waiting>) -> Admitted {
     match waiting {
-        Some(waiting) => waiting.seat.as_mut().await,
+        Some(waiting) => waiting.admission.as_mut().await,
         None => std::future::pending().await,
     }
 }
@@ -202,15 +192,15 @@ fn closing() -> Failure {
     Failure::new(Code::Unavailable, message)
 }
 
-type Walk = Pin<Box<dyn Future<Output = Finished> + Send>>;
+type RunningRequest = Pin<Box<dyn Future<Output = Finished> + Send>>;
 
-/// Requests under way, whose replies leave as they come or in order.
-enum UnderWay {
-    AsDone(FuturesUnordered<Walk>),
-    InOrder(FuturesOrdered<Walk>),
+/// Requests in progress, whose replies leave as they are done or in order.
+enum Running {
+    AsDone(FuturesUnordered<RunningRequest>),
+    InOrder(FuturesOrdered<RunningRequest>),
 }
 
-impl UnderWay {
+impl Running {
     fn new(in_order: bool) -> Self {
         if in_order {
             Self::InOrder(FuturesOrdered::new())
@@ -221,8 +211,8 @@ impl UnderWay {
 
     fn len(&self) -> usize {
         match self {
-            Self::AsDone(walks) => walks.len(),
-            Self::InOrder(walks) => walks.len(),
+            Self::AsDone(requests) => requests.len(),
+            Self::InOrder(requests) => requests.len(),
         }
     }
 
@@ -230,17 +220,20 @@ impl UnderWay {
         self.len() == 0
     }
 
-    fn push(&mut self, walk: Walk) {
+    fn push(&mut self, request: RunningRequest) {
         match self {
-            Self::AsDone(walks) => walks.push(walk),
-            Self::InOrder(walks) => walks.push_back(walk),
+            Self::AsDone(requests) => requests.push(request),
+            Self::InOrder(requests) => requests.push_back(request),
         }
     }
 
     async fn next(&mut self) -> Option<Finished> {
         match self {
-            Self::AsDone(walks) => walks.next().await,
-            Self::InOrder(walks) => walks.next().await,
+            Self::AsDone(requests) => requests.next().await,
+            Self::InOrder(requests) => requests.next().await,
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,13 @@
-//! Which nodes a request is for: `target_executor` is a regular expression matched from the start of a
-//! node's name, and nodes it does not match pass the documents on as they are.
+//! The nodes that a request addresses: `target_executor` is a regular expression that matches from the start of a
+//! node's name. Nodes that do not match pass their documents on unchanged.
 
 use flow_core::{Code, Failure};
 use regex::{Regex, RegexBuilder};
 
-/// Memory that a compiled expression may take; it comes from outside.
+/// Memory that a compiled expression may take; clients choose the expression.
 const REGEX_SIZE_MAX: usize = 64 << 10;
 
-/// The nodes a request is for.
+/// The nodes that a request addresses.
 #[derive(Debug)]
 pub(crate) enum Target {
     All,
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_a_bad_request() {
+    fn an_invalid_expression_is_a_bad_request() {
         assert_eq!(
             Target::parse(Some("(")).unwrap_err().code(),
             Code::BadRequest

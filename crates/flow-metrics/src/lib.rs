@@ -1,114 +1,124 @@
-//! Numbers that a process counts while it works, and the text in which Prometheus reads them.
+//! Metrics of a process, and the text in which Prometheus reads them.
 //!
-//! Whoever counts holds a handle ([`Counter`], [`Gauge`], [`Seconds`], [`Lengths`]), made once when it
-//! starts: counting is an addition to an atomic, and nobody looks a label up. [`Metrics`] knows the handles by
-//! their names, and is asked for all of them at once, by `flow_net`'s `Exposed`.
+//! Code that counts owns its metrics ([`Counter`], [`Gauge`], [`DurationSummary`], [`SizeSummary`]), created once at
+//! the start: counting is an addition to an atomic, without a look-up of labels. The [`Registry`] knows the metrics
+//! by their names, and `flow_net`'s `MetricsServer` reads all of them at once.
 //!
-//! The names are Jina's, and most of them are summaries without quantiles. Of the crates that were weighed,
-//! Prometheus' own for Rust (`prometheus-client`) and `prometheus` have no summaries, and that of `metrics`
-//! keeps samples for quantiles behind a lock. So the handles are our own, and `text.rs` writes them down.
+//! The names are Jina's, and most of them are summaries without quantiles. The crates `prometheus-client` and
+//! `prometheus` have no summaries, and the crate `metrics` keeps samples for quantiles behind a lock. Therefore the
+//! metrics are implemented here, and `text.rs` formats them.
 
 #![warn(missing_docs)]
 
-mod handles;
+mod metric;
 mod text;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-pub use handles::{Counter, Gauge, Lengths, Seconds, Stopwatch};
+pub use metric::{Counter, DurationSummary, Gauge, SizeSummary, Stopwatch};
 
-/// The numbers of one process. Clones are the same numbers.
+/// The metrics of one process. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Metrics(Arc<Mutex<Vec<Family>>>);
+pub struct Registry(Arc<Mutex<Vec<Family>>>);
 
-/// What a number is called, and what it says.
+/// The name and the description of a metric.
 #[derive(Debug, Clone, Copy)]
-pub struct Title<'a> {
-    /// Its name, such as `jina_successful_requests_total`.
+pub struct Description<'a> {
+    /// The name, such as `jina_successful_requests_total`.
     pub name: &'a str,
-    /// For people who find it.
+    /// A sentence for people who read it.
     pub help: &'a str,
 }
 
-/// What tells numbers of one name apart.
+/// Distinguish the metrics of one name.
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// A handle that numbers are read from.
+/// A metric of any kind.
 #[derive(Debug, Clone)]
-pub enum Handle {
+pub enum Metric {
     /// How often something happened.
     Counter(Counter),
     /// How many there are now.
     Gauge(Gauge),
     /// How long things took.
-    Seconds(Seconds),
-    /// How long messages are, in bytes.
-    Lengths(Lengths),
+    Durations(DurationSummary),
+    /// Sizes of messages, in bytes.
+    Sizes(SizeSummary),
 }
 
-/// Why there is no number of this name.
+/// A metric could not be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadName {
-    /// Prometheus would not read it.
-    #[error("`{0}` is no metric's name: letters, digits and `_`, no digit first")]
-    Letters(String),
-    /// Somebody else counts under this name.
-    #[error("`{0}` is a metric that there is already")]
+pub enum BadMetricName {
+    /// The name is not valid in Prometheus.
+    #[error("`{0}` is not a valid metric name: letters, digits and `_`, no digit first")]
+    Invalid(String),
+    /// There is a metric of this name already.
+    #[error("there is already a metric `{0}`")]
     Taken(String),
 }
 
-/// All numbers of one name.
+/// All metrics of one name.
 #[derive(Debug)]
 struct Family {
     name: String,
     help: String,
-    /// Labels as they are written, and what is read.
-    members: Vec<(String, Handle)>,
-    /// An executor's own: whoever asks for it again gets the same.
+    /// Each with its formatted labels.
+    members: Vec<(String, Metric)>,
+    /// Registered by an executor's author, who gets the same metric for the same name.
     is_shared: bool,
 }
 
-impl Metrics {
-    /// No numbers yet.
+impl Registry {
+    /// An empty registry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shows a handle under a name of our own choice.
-    pub fn show(&self, title: Title<'_>, labels: Labels<'_>, handle: impl Into<Handle>) {
-        let member = (text::labels(labels), handle.into());
+    /// Registers a metric. Metrics of the same name differ in their labels.
+    pub fn register(
+        &self,
+        description: Description<'_>,
+        labels: Labels<'_>,
+        metric: impl Into<Metric>,
+    ) {
+        let member = (text::labels(labels), metric.into());
         let mut families = self.lock();
-        match families.iter_mut().find(|it| it.name == title.name) {
+        match families.iter_mut().find(|it| it.name == description.name) {
             Some(family) => family.members.push(member),
-            None => families.push(Family::new(title, member, false)),
+            None => families.push(Family::new(description, member, false)),
         }
     }
 
-    /// Times under a name of somebody else's choice; the same handle for whoever asks for it again.
+    /// A summary under a name that an executor's author chose; the same summary for the same name.
     ///
     /// # Errors
-    /// If Prometheus would not read the name, or a process of flow counts under it itself.
-    pub fn shared_seconds(&self, title: Title<'_>, labels: Labels<'_>) -> Result<Seconds, BadName> {
-        if !is_name(title.name) {
-            return Err(BadName::Letters(title.name.to_owned()));
+    ///
+    /// If the name is not valid, or is the name of one of flow's own metrics.
+    pub fn shared_duration_summary(
+        &self,
+        description: Description<'_>,
+        labels: Labels<'_>,
+    ) -> Result<DurationSummary, BadMetricName> {
+        if !is_name(description.name) {
+            return Err(BadMetricName::Invalid(description.name.to_owned()));
         }
         let mut families = self.lock();
-        let known = families.iter().find(|it| it.name == title.name);
+        let known = families.iter().find(|it| it.name == description.name);
         let known = known.map(|it| (it.is_shared, it.members.first()));
         match known {
-            Some((true, Some((_, Handle::Seconds(same))))) => Ok(same.clone()),
-            Some(_) => Err(BadName::Taken(title.name.to_owned())),
+            Some((true, Some((_, Metric::Durations(same))))) => Ok(same.clone()),
+            Some(_) => Err(BadMetricName::Taken(description.name.to_owned())),
             None => {
-                let seconds = Seconds::default();
-                let member = (text::labels(labels), Handle::from(seconds.clone()));
-                families.push(Family::new(title, member, true));
-                Ok(seconds)
+                let durations = DurationSummary::default();
+                let member = (text::labels(labels), Metric::from(durations.clone()));
+                families.push(Family::new(description, member, true));
+                Ok(durations)
             }
         }
     }
 
-    /// All numbers as they are now, in Prometheus' text format.
+    /// The current values, in Prometheus' text format.
     #[must_use]
     pub fn text(&self) -> String {
         text::all(&self.lock())
@@ -120,10 +130,10 @@ impl Metrics {
 }
 
 impl Family {
-    fn new(title: Title<'_>, member: (String, Handle), is_shared: bool) -> Self {
+    fn new(description: Description<'_>, member: (String, Metric), is_shared: bool) -> Self {
         Self {
-            name: title.name.to_owned(),
-            help: title.help.to_owned(),
+            name: description.name.to_owned(),
+            help: description.help.to_owned(),
             members: vec![member],
             is_shared,
         }
@@ -137,27 +147,27 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(is_fine)
 }
 
-impl From<Counter> for Handle {
+impl From<Counter> for Metric {
     fn from(counter: Counter) -> Self {
         Self::Counter(counter)
     }
 }
 
-impl From<Gauge> for Handle {
+impl From<Gauge> for Metric {
     fn from(gauge: Gauge) -> Self {
         Self::Gauge(gauge)
     }
 }
 
-impl From<Seconds> for Handle {
-    fn from(seconds: Seconds) -> Self {
-        Self::Seconds(seconds)
+impl From<DurationSummary> for Metric {
+    fn from(durations: DurationSummary) -> Self {
+        Self::Durations(durations)
     }
 }
 
-impl From<Lengths> for Handle {
-    fn from(lengths: Lengths) -> Self {
-        Self::Lengths(lengths)
+impl From<SizeSummary> for Metric {
+    fn from(sizes: SizeSummary) -> Self {
+        Self::Sizes(sizes)
     }
 }
 
@@ -167,29 +177,33 @@ mod tests {
 
     use super::*;
 
-    fn title(name: &str) -> Title<'_> {
-        Title { name, help: "h" }
+    fn named(name: &str) -> Description<'_> {
+        Description { name, help: "h" }
     }
 
     #[test]
-    fn who_asks_for_a_name_again_gets_the_same_numbers() {
-        let metrics = Metrics::new();
-        let ask = || metrics.shared_seconds(title("jina_x"), &[("a", "b")]);
+    fn the_same_name_gives_the_same_summary() {
+        let registry = Registry::new();
+        let ask = || registry.shared_duration_summary(named("jina_x"), &[("a", "b")]);
         ask().unwrap().observe(Duration::from_secs(1));
         ask().unwrap().observe(Duration::from_secs(2));
-        let text = metrics.text();
+        let text = registry.text();
         assert!(text.contains("jina_x_count{a=\"b\"} 2\n"), "{text}");
         assert!(text.contains("jina_x_sum{a=\"b\"} 3\n"), "{text}");
     }
 
     #[test]
-    fn names_that_are_taken_or_none_are_refused() {
-        let metrics = Metrics::new();
-        metrics.show(title("jina_y"), &[], Counter::default());
-        let refused = |name| metrics.shared_seconds(title(name), &[]).unwrap_err();
-        assert_eq!(refused("jina_y"), BadName::Taken("jina_y".to_owned()));
+    fn taken_and_invalid_names_are_refused() {
+        let registry = Registry::new();
+        registry.register(named("jina_y"), &[], Counter::default());
+        let refused = |name| {
+            registry
+                .shared_duration_summary(named(name), &[])
+                .unwrap_err()
+        };
+        assert_eq!(refused("jina_y"), BadMetricName::Taken("jina_y".to_owned()));
         for bad in ["", "1x", "a-b", "a b", "ä"] {
-            assert_eq!(refused(bad), BadName::Letters(bad.to_owned()));
+            assert_eq!(refused(bad), BadMetricName::Invalid(bad.to_owned()));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Numbers in Prometheus' text format, version 0.0.4: what stock Jina speaks, and every reader reads.
+//! Formats metrics in Prometheus' text format, version 0.0.4, which stock Jina uses and every reader knows.
 
 use std::fmt::{self, Write};
 
-use crate::{Family, Handle, Labels};
+use crate::{Family, Labels, Metric};
 
-/// `{a="b",c="d"}`, or nothing.
+/// `{a="b",c="d"}`, or an empty text if there are no labels.
 pub(crate) fn labels(labels: Labels<'_>) -> String {
     if labels.is_empty() {
         return String::new();
@@ -14,10 +14,13 @@ pub(crate) fn labels(labels: Labels<'_>) -> String {
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }
 
+/// All metrics.
 pub(crate) fn all(families: &[Family]) -> String {
     let mut text = String::new();
     for family in families {
-        family.write(&mut text).expect("a string takes every text");
+        family
+            .write(&mut text)
+            .expect("writing to a string cannot fail");
     }
     text
 }
@@ -30,19 +33,19 @@ impl Family {
         let name = &self.name;
         writeln!(text, "# HELP {name} {}", escaped(&self.help, false))?;
         writeln!(text, "# TYPE {name} {}", first.kind())?;
-        for (labels, handle) in &self.members {
-            handle.write(text, name, labels)?;
+        for (labels, metric) in &self.members {
+            metric.write(text, name, labels)?;
         }
         Ok(())
     }
 }
 
-impl Handle {
+impl Metric {
     fn kind(&self) -> &'static str {
         match self {
             Self::Counter(_) => "counter",
             Self::Gauge(_) => "gauge",
-            Self::Seconds(_) | Self::Lengths(_) => "summary",
+            Self::Durations(_) | Self::Sizes(_) => "summary",
         }
     }
 
@@ -50,13 +53,13 @@ impl Handle {
         match self {
             Self::Counter(counter) => writeln!(text, "{name}{labels} {}", counter.get()),
             Self::Gauge(gauge) => writeln!(text, "{name}{labels} {}", gauge.get()),
-            Self::Seconds(seconds) => {
-                let (count, sum) = seconds.get();
+            Self::Durations(durations) => {
+                let (count, sum) = durations.get();
                 writeln!(text, "{name}_count{labels} {count}")?;
                 writeln!(text, "{name}_sum{labels} {}", sum.as_secs_f64())
             }
-            Self::Lengths(lengths) => {
-                let (count, sum) = lengths.get();
+            Self::Sizes(sizes) => {
+                let (count, sum) = sizes.get();
                 writeln!(text, "{name}_count{labels} {count}")?;
                 writeln!(text, "{name}_sum{labels} {sum}")
             }
@@ -76,28 +79,29 @@ fn escaped(text: &str, is_value: bool) -> String {
 mod tests {
     use std::time::Duration;
 
-    use crate::{Counter, Gauge, Lengths, Metrics, Seconds, Title};
+    use crate::{Counter, Description, DurationSummary, Gauge, Registry, SizeSummary};
 
     #[test]
-    fn each_kind_is_written_as_prometheus_reads_it() {
-        let metrics = Metrics::new();
-        let title = |name| Title {
+    fn each_kind_is_formatted_as_prometheus_reads_it() {
+        let registry = Registry::new();
+        let described = |name| Description {
             name,
             help: "What it is.",
         };
-        let (done, waiting, took, bytes) = <(Counter, Gauge, Seconds, Lengths)>::default();
+        let (done, waiting, took, bytes) =
+            <(Counter, Gauge, DurationSummary, SizeSummary)>::default();
         let labels: &[_] = &[("runtime_name", "a/rep-0")];
-        metrics.show(title("done_total"), labels, done.clone());
-        metrics.show(title("waiting"), labels, waiting.clone());
-        metrics.show(title("took_seconds"), labels, took.clone());
-        metrics.show(title("sent_bytes"), labels, bytes.clone());
-        metrics.show(title("sent_bytes"), &[], bytes.clone());
+        registry.register(described("done_total"), labels, done.clone());
+        registry.register(described("waiting"), labels, waiting.clone());
+        registry.register(described("took_seconds"), labels, took.clone());
+        registry.register(described("sent_bytes"), labels, bytes.clone());
+        registry.register(described("sent_bytes"), &[], bytes.clone());
         done.add(3);
-        waiting.up();
+        waiting.increment();
         took.observe(Duration::from_micros(1_500));
         bytes.observe(70_000);
         assert_eq!(
-            metrics.text(),
+            registry.text(),
             r#"# HELP done_total What it is.
 # TYPE done_total counter
 done_total{runtime_name="a/rep-0"} 3
@@ -119,15 +123,15 @@ sent_bytes_sum 70000
     }
 
     #[test]
-    fn what_would_end_a_label_or_a_line_is_escaped() {
-        let metrics = Metrics::new();
-        let title = Title {
+    fn labels_and_help_texts_are_escaped() {
+        let registry = Registry::new();
+        let title = Description {
             name: "x",
             help: "one\\two\nthree \"four\"",
         };
-        metrics.show(title, &[("l", "a\"b\\c\nd")], Counter::default());
+        registry.register(title, &[("l", "a\"b\\c\nd")], Counter::default());
         let expected =
             "# HELP x one\\\\two\\nthree \"four\"\n# TYPE x counter\nx{l=\"a\\\"b\\\\c\\nd\"} 0\n";
-        assert_eq!(metrics.text(), expected);
+        assert_eq!(registry.text(), expected);
     }
 }

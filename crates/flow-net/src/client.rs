@@ -1,14 +1,10 @@
-//! The other side of a gateway: streams requests to it and gives the replies back.
+//! A client of gateways and executors: sends requests and returns the replies.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use flow_core::{Deadline, Failure};
 use flow_proto::Envelope;
-use flow_proto::jina::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
-use flow_proto::jina::jina_gateway_dry_run_rpc_client::JinaGatewayDryRunRpcClient;
-use flow_proto::jina::jina_rpc_client::JinaRpcClient;
-use flow_proto::jina::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
 use flow_proto::jina::{EndpointsProto, StatusProto};
 use futures_util::{Stream, StreamExt};
 use tonic::codec::CompressionEncoding;
@@ -16,64 +12,68 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
+use crate::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
+use crate::grpc::jina_gateway_dry_run_rpc_client::JinaGatewayDryRunRpcClient;
+use crate::grpc::jina_rpc_client::JinaRpcClient;
+use crate::grpc::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
 use crate::limits::Limits;
 use crate::replica::{endpoint, within};
 use crate::status::to_failure;
 
-/// A connection to a gateway or an executor. Clones share it.
+/// A connection to a gateway or an executor. Clones share the connection.
 #[derive(Debug, Clone)]
 pub struct Client {
     channel: Channel,
     limits: Limits,
 }
 
-/// No connection could be made.
+/// The connection could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The text is not a URL that we can use.
+    /// The text is not a usable URL.
     #[error("`{url}` is not an address: write `grpc://host:port`")]
     Url {
-        /// What was given.
+        /// The text.
         url: String,
     },
-    /// An encrypted connection was asked for.
+    /// The URL asks for an encrypted connection.
     #[error("`{url}` asks for TLS, which flow does not support yet; use `grpc://`")]
     Tls {
-        /// What was given.
+        /// The text.
         url: String,
     },
-    /// Nobody answers there.
+    /// Nothing answers at that address.
     #[error("cannot connect to `{url}`; is the flow up?")]
     Connect {
-        /// What was given.
+        /// The text.
         url: String,
-        /// Why.
+        /// The cause.
         source: tonic::transport::Error,
     },
 }
 
-/// Replies as they come.
+/// Replies as they arrive.
 pub type Replies = Pin<Box<dyn Stream<Item = Result<Envelope, Failure>> + Send>>;
 
-/// How a stream of requests is to be answered.
+/// Options of a stream of requests.
 #[derive(Debug, Clone, Default)]
 pub struct PostOptions {
-    /// Requests that may be under way; none: as the gateway says.
+    /// Requests in progress; `None` for the gateway's default.
     pub prefetch: Option<usize>,
-    /// Replies come in the order of the requests, rather than as they are done.
+    /// Whether replies arrive in the order of the requests, rather than as they are done.
     pub results_in_order: bool,
-    /// How long the whole stream may take.
+    /// Time-out of the whole stream.
     pub timeout: Option<Duration>,
-    /// How messages to the gateway are compressed.
+    /// Compression of requests.
     pub compression: Option<Compression>,
 }
 
-/// How messages are made smaller.
+/// A compression algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// gzip.
     Gzip,
-    /// zlib's deflate.
+    /// deflate, in zlib's format.
     Deflate,
 }
 
@@ -82,7 +82,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// If the URL is not one, or nobody answers.
+    /// If the text is not a URL, or nothing answers there.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         let endpoint = endpoint(&http_uri(url)?).map_err(|_| ConnectError::Url {
             url: url.to_owned(),
@@ -100,12 +100,12 @@ impl Client {
         })
     }
 
-    /// Streams requests and gives their replies, each once. `requests` is asked for the next one only
-    /// when the gateway has room for it.
+    /// Sends a stream of requests and returns one reply for each. `requests` is polled only when the gateway can take
+    /// the next one.
     ///
     /// # Errors
     ///
-    /// If the stream cannot be opened; an item is an error if the stream ends before all replies came.
+    /// If the stream cannot be opened. An item is an error if the stream ends before the last reply.
     pub async fn post(
         &self,
         options: &PostOptions,
@@ -128,11 +128,11 @@ impl Client {
         })))
     }
 
-    /// One request, one reply.
+    /// Sends one request and returns its reply.
     ///
     /// # Errors
     ///
-    /// If there is no reply. A reply that tells of a failure is a reply.
+    /// If there is no reply. A reply that reports a failure is a reply.
     pub async fn single(&self, request: Envelope, deadline: Deadline) -> Result<Envelope, Failure> {
         let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
@@ -143,11 +143,11 @@ impl Client {
             .into_inner())
     }
 
-    /// Sends an empty request through the gateway's whole graph.
+    /// Sends an empty request through the gateway's whole flow.
     ///
     /// # Errors
     ///
-    /// If the gateway cannot be reached. A graph that does not work is a status that says so.
+    /// If the gateway cannot be reached or is busy. A flow that does not work is a status that says so.
     pub async fn dry_run(&self, deadline: Deadline) -> Result<StatusProto, Failure> {
         let mut client = JinaGatewayDryRunRpcClient::new(self.channel.clone());
         let request = with_deadline(Request::new(()), deadline);
@@ -156,11 +156,11 @@ impl Client {
             .into_inner())
     }
 
-    /// The endpoints that the gateway's executors offer, or the executor.
+    /// The endpoints of the executor, or of all executors of the gateway.
     ///
     /// # Errors
     ///
-    /// If it cannot be reached, or does not tell, as stock gateways of the first flavour.
+    /// If it cannot be reached, or has no discovery, as stock gateways with the first version of DocArray.
     pub async fn endpoints(&self, deadline: Deadline) -> Result<EndpointsProto, Failure> {
         let mut client = JinaDiscoverEndpointsRpcClient::new(self.channel.clone());
         let request = with_deadline(Request::new(()), deadline);
@@ -169,7 +169,7 @@ impl Client {
             .into_inner())
     }
 
-    /// Whether the process says that it is serving.
+    /// Whether the process reports that it serves.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_written_in_several_ways() {
+    fn addresses_have_several_forms() {
         for url in ["grpc://127.0.0.1:5", "127.0.0.1:5", "http://127.0.0.1:5/"] {
             assert_eq!(http_uri(url).unwrap(), "http://127.0.0.1:5");
         }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_how_to_write_one() {
+    fn an_invalid_address_is_an_error_that_shows_a_valid_one() {
         let check = |url: &str, expected: &str| {
             assert_eq!(http_uri(url).unwrap_err().to_string(), expected);
         };

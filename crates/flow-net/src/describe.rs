@@ -1,17 +1,17 @@
-//! What every process of flow tells about itself: its services, its version.
+//! What each process of flow reports about itself: its services and its version.
 
 use flow_proto::DESCRIPTORS;
 use flow_proto::jina::JinaInfoProto;
 use tonic::service::Routes;
 
-/// The version of Jina whose wire this is; stock clients look for it.
+/// The version of Jina whose protocol this is; stock clients read it.
 const JINA_VERSION: &str = "3.34.0";
 
-/// Adds reflection in both versions: stock gateways ask v1alpha of every new address before all else.
+/// Adds reflection in both versions: the first request of stock gateways to a new address is one for v1alpha.
 ///
 /// # Panics
 ///
-/// Never: the descriptors are made with the program, and a test reads them.
+/// Never: the descriptors are part of the program, and a test reads them.
 #[must_use]
 pub fn with_reflection(routes: Routes) -> Routes {
     let builder = || {
@@ -26,7 +26,7 @@ pub fn with_reflection(routes: Routes) -> Routes {
     routes.add_service(v1).add_service(v1alpha)
 }
 
-/// Versions of this program and the machine it runs on.
+/// The versions of this program and its platform.
 #[must_use]
 pub fn info() -> JinaInfoProto {
     let facts = [
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_descriptors_can_be_reflected() {
+    fn the_descriptors_are_valid_for_reflection() {
         drop(with_reflection(Routes::default()));
     }
 }

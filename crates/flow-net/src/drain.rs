@@ -1,23 +1,23 @@
-//! An orderly end: begun once, seen by everybody, limited in time.
+//! Graceful shutdown: begins once, is seen by every part of the process, and has a time limit.
 
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// Who may begin an orderly end, and how long it may take.
+/// Begins the graceful shutdown of a process, and limits its time.
 #[derive(Debug, Clone)]
 pub struct Drain {
     begun: CancellationToken,
     grace: Duration,
 }
 
-/// What everybody else holds: tells when the end has begun.
+/// Reports when the graceful shutdown has begun.
 #[derive(Debug, Clone)]
 pub struct Draining(CancellationToken);
 
 impl Drain {
-    /// A drain that nobody has begun. What is under way gets at most `grace`.
+    /// A drain that has not begun. Requests in progress get at most `grace` to finish.
     #[must_use]
     pub fn new(grace: Duration) -> Self {
         Self {
@@ -26,18 +26,18 @@ impl Drain {
         }
     }
 
-    /// Begins it. Later calls change nothing.
+    /// Begins the drain. Later calls have no effect.
     pub fn begin(&self) {
         self.begun.cancel();
     }
 
-    /// How long what is under way may take.
+    /// The time for requests in progress to finish.
     #[must_use]
     pub fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// For those who only watch.
+    /// A handle that only watches.
     #[must_use]
     pub fn watch(&self) -> Draining {
         Draining(self.begun.clone())
@@ -45,8 +45,8 @@ impl Drain {
 
     /// Begins the drain at the first SIGTERM or SIGINT, and returns at the second.
     ///
-    /// Signals are watched from the call on, not from the first poll: one that comes between would end
-    /// the process at once. So call this before anybody can know that the process is there.
+    /// Signals are handled from the call on, not from the first poll: an earlier signal ends the process at once. So
+    /// call this before other processes can know of this one.
     pub fn follow_signals(self) -> impl Future<Output = ()> + Send + use<> {
         let signals = (
             signal(SignalKind::terminate()),
@@ -54,7 +54,7 @@ impl Drain {
         );
         async move {
             let (Ok(mut term), Ok(mut int)) = signals else {
-                tracing::warn!("signals cannot be watched; only SIGKILL will end this process");
+                tracing::warn!("cannot handle signals; only SIGKILL ends this process");
                 return std::future::pending().await;
             };
             next(&mut term, &mut int).await;

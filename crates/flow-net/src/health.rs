@@ -1,10 +1,10 @@
-//! What `grpc.health.v1` says of a process.
+//! The health of a process, as `grpc.health.v1` reports it.
 
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::{Health as HealthRpc, HealthServer};
 use tonic_health::server::{HealthReporter, health_reporter};
 
-/// Whether a process serves; asked by the names of its services, or by none for the whole of it.
+/// Whether a process serves. Clients ask for one of its services by name, or for the whole process.
 #[derive(Debug)]
 pub struct Health {
     reporter: HealthReporter,
@@ -12,16 +12,16 @@ pub struct Health {
 }
 
 impl Health {
-    /// A process with these services, which does not serve yet, and the service that says so.
+    /// The health of a process with these services, which does not serve yet, and the gRPC service that reports it.
     pub async fn new(services: &'static [&'static str]) -> (Self, HealthServer<impl HealthRpc>) {
         let (reporter, service) = health_reporter();
         let health = Self { reporter, services };
-        health.say(false).await;
+        health.set_serving(false).await;
         (health, service)
     }
 
-    /// Says whether the process serves.
-    pub async fn say(&self, serving: bool) {
+    /// Sets whether the process serves.
+    pub async fn set_serving(&self, serving: bool) {
         let status = if serving {
             ServingStatus::Serving
         } else {

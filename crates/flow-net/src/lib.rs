@@ -8,12 +8,11 @@
 #![warn(missing_docs)]
 
 mod accept_errors;
-mod budget;
 mod client;
 mod connection;
 mod describe;
 mod drain;
-mod grpc;
+pub mod grpc;
 mod health;
 mod limits;
 mod listener;
@@ -21,6 +20,7 @@ mod metrics_server;
 mod pool;
 mod replica;
 pub mod retry;
+mod retry_budget;
 mod server;
 pub mod status;
 
@@ -28,11 +28,11 @@ pub use client::{Client, Compression, ConnectError, PostOptions, Replies};
 pub use connection::{BoxError, HttpService};
 pub use describe::{info, with_reflection};
 pub use drain::{Drain, Draining};
-pub use grpc::{GrpcService, timeout};
+pub use grpc::{BadMetadata, GrpcService, Metadata};
 pub use health::Health;
 pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};
 pub use listener::{Accept, BindError, Listener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
-pub use pool::{Lease, Name, NoReplica, Pool, Traffic};
-pub use replica::{BadUri, Metadata, Priority, Replica, Reply, Shards, Terms};
+pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
+pub use replica::{BadUri, Replica, Reply, Shards};
 pub use server::{Server, Stopped};

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flow_metrics::Metrics;
+use flow_metrics::Registry;
 use http::header::{ALLOW, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -34,7 +34,7 @@ pub struct MetricsServerError(#[source] BindError);
 #[derive(Debug)]
 pub struct MetricsServer {
     listener: Listener,
-    metrics: Metrics,
+    metrics: Registry,
 }
 
 impl MetricsServer {
@@ -43,7 +43,11 @@ impl MetricsServer {
     /// # Errors
     ///
     /// If the host has no address on this machine, or the port is taken.
-    pub async fn bind(host: &str, port: u16, metrics: Metrics) -> Result<Self, MetricsServerError> {
+    pub async fn bind(
+        host: &str,
+        port: u16,
+        metrics: Registry,
+    ) -> Result<Self, MetricsServerError> {
         let listener = Listener::bind(host, port).await;
         Ok(Self {
             listener: listener.map_err(MetricsServerError)?,
@@ -72,7 +76,7 @@ impl MetricsServer {
 }
 
 #[derive(Clone)]
-struct MetricsService(Metrics);
+struct MetricsService(Registry);
 
 impl HttpService for MetricsService {
     type Body = Full<Bytes>;
@@ -83,7 +87,7 @@ impl HttpService for MetricsService {
     }
 }
 
-fn respond(method: &Method, path: &str, metrics: &Metrics) -> Response<Full<Bytes>> {
+fn respond(method: &Method, path: &str, metrics: &Registry) -> Response<Full<Bytes>> {
     match (method, path) {
         // Stock Jina shows them at every path, `/` among them.
         (&Method::GET | &Method::HEAD, "/metrics" | "/") => {
@@ -109,14 +113,14 @@ fn refuse(status: StatusCode, reason: &'static str) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 mod tests {
-    use flow_metrics::{Counter, Title};
+    use flow_metrics::{Counter, Description};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
     use tokio::task::JoinSet;
 
     use super::*;
 
-    async fn start(metrics: Metrics) -> (SocketAddr, JoinSet<Infallible>) {
+    async fn start(metrics: Registry) -> (SocketAddr, JoinSet<Infallible>) {
         let server = MetricsServer::bind("127.0.0.1", 0, metrics).await.unwrap();
         let address = server.local_addr();
         let mut tasks = JoinSet::new();
@@ -135,13 +139,13 @@ mod tests {
 
     #[tokio::test]
     async fn each_request_is_answered_with_the_current_values() {
-        let metrics = Metrics::new();
+        let metrics = Registry::new();
         let counter = Counter::default();
-        let title = Title {
+        let title = Description {
             name: "jina_x_total",
             help: "X.",
         };
-        metrics.show(title, &[], counter.clone());
+        metrics.register(title, &[], counter.clone());
         let (address, _server) = start(metrics).await;
         for count in 1..=2 {
             counter.add(1);
@@ -158,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     async fn other_paths_and_methods_are_refused() {
-        let (address, _server) = start(Metrics::new()).await;
+        let (address, _server) = start(Registry::new()).await;
         let status = async |line| get(address, line).await[9..12].to_owned();
         assert_eq!(status("GET /").await, "200");
         assert_eq!(status("HEAD /metrics").await, "200");
@@ -168,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn silent_connections_do_not_keep_others_out() {
-        let (address, _server) = start(Metrics::new()).await;
+        let (address, _server) = start(Registry::new()).await;
         let mut silent = Vec::new();
         for _ in 1..CONNECTIONS_MAX.get() {
             silent.push(TcpStream::connect(address).await.unwrap());
@@ -181,7 +185,7 @@ mod tests {
     async fn a_taken_port_is_reported_with_the_key_that_chose_it() {
         let taken = Listener::bind("127.0.0.1", 0).await.unwrap();
         let port = taken.local_addr().port();
-        let error = MetricsServer::bind("127.0.0.1", port, Metrics::new()).await;
+        let error = MetricsServer::bind("127.0.0.1", port, Registry::new()).await;
         let message = flow_core::Chain(&error.unwrap_err()).to_string();
         let expected = format!(
             "the metrics cannot be shown (`port_monitoring`): cannot listen on `127.0.0.1:{port}` (another \

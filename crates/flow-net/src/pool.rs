@@ -1,46 +1,55 @@
-//! The replicas of a node: gives away the least busy one, and tries again where that is allowed.
+//! The replicas of a node: leases the least busy one, and tries again on others where that is allowed.
 
-mod names;
-mod traffic;
+mod host_name;
+mod metrics;
+mod resolve;
 
 use std::num::NonZeroUsize;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use flow_core::{Code, Failure};
+use flow_core::{CallOptions, Code, Failure};
 use flow_proto::Envelope;
+use flow_proto::jina::SingleDocumentRequestProto;
+use futures_util::{Stream, stream};
 
 use crate::Limits;
-use crate::budget::Budget;
-use crate::replica::{Metadata, Replica, Reply, Terms};
-use crate::retry::{self, Attempt, Policy, Verdict};
-use crate::status::Miss;
+use crate::grpc::Metadata;
+use crate::replica::{OpenedStream, Replica, Reply};
+use crate::retry::{self, Attempt, Policy, RetryDecision};
+use crate::retry_budget::RetryBudget;
+use crate::status::CallError;
 
-pub use names::Name;
-pub use traffic::Traffic;
+pub use host_name::HostName;
+pub use metrics::CallMetrics;
 
 /// The replicas of one node.
 #[derive(Debug)]
 pub struct Pool {
-    /// Changes as names lead to other addresses.
+    /// Changes with the addresses of the host names.
     replicas: RwLock<Vec<Arc<Replica>>>,
-    names: Vec<Name>,
-    /// How often names led elsewhere.
-    moves: AtomicU64,
+    names: Vec<HostName>,
+    /// How often the addresses of a name changed.
+    address_changes: AtomicU64,
     limits: Limits,
-    /// Where the search begins, so that equals are asked in turn.
+    /// Where the search for a replica begins, so that equally busy ones take turns.
     turn: AtomicUsize,
     policy: Policy,
-    budget: Mutex<Budget>,
+    budget: Mutex<RetryBudget>,
     metadata: Metadata,
-    /// None: nobody wants to know.
-    traffic: Option<Traffic>,
+    /// `None` if the process is not monitored.
+    metrics: Option<CallMetrics>,
 }
 
 /// The right to use a replica for one request; given back when dropped.
 #[derive(Debug)]
 pub struct Lease(Arc<Replica>);
+
+/// Documents as a replica makes them.
+pub type DocumentStream =
+    Pin<Box<dyn Stream<Item = Result<SingleDocumentRequestProto, Failure>> + Send>>;
 
 /// The node has no replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -54,28 +63,28 @@ impl Pool {
         Self {
             replicas: RwLock::new(replicas),
             names: Vec::new(),
-            moves: AtomicU64::new(0),
+            address_changes: AtomicU64::new(0),
             limits: Limits::default(),
             turn: AtomicUsize::new(0),
             policy,
-            budget: Mutex::new(Budget::new(Instant::now())),
+            budget: Mutex::new(RetryBudget::new(Instant::now())),
             metadata,
-            traffic: None,
+            metrics: None,
         }
     }
 
-    /// The same with replicas behind names, which [`look_up`](Self::look_up) finds.
+    /// The same pool with replicas behind host names, which [`resolve`](Self::resolve) finds.
     #[must_use]
-    pub fn with_names(mut self, names: Vec<Name>, limits: Limits) -> Self {
+    pub fn with_names(mut self, names: Vec<HostName>, limits: Limits) -> Self {
         self.names = names;
         self.limits = limits;
         self
     }
 
-    /// The same, counting what goes to the replicas and comes back.
+    /// The same pool, which counts its calls.
     #[must_use]
-    pub fn with_traffic(mut self, traffic: Option<Traffic>) -> Self {
-        self.traffic = traffic;
+    pub fn with_metrics(mut self, metrics: Option<CallMetrics>) -> Self {
+        self.metrics = metrics;
         self
     }
 
@@ -85,15 +94,15 @@ impl Pool {
         self.read(<[_]>::to_vec)
     }
 
-    /// Another number for each time that a replica came back or was replaced: it may be another program.
+    /// A different number each time that a replica came back or was replaced: it may be a different program.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        let returns: u64 = self.read(|replicas| replicas.iter().map(|it| it.returns()).sum());
-        returns.wrapping_add(self.moves.load(Ordering::Relaxed) << 32)
+        let recoveries: u64 = self.read(|replicas| replicas.iter().map(|it| it.recoveries()).sum());
+        recoveries.wrapping_add(self.address_changes.load(Ordering::Relaxed) << 32)
     }
 
-    /// The replica with the fewest requests under way. One that could not be reached is taken only if
-    /// all the others could not either.
+    /// The replica with the fewest requests in progress. A replica that recently could not be reached is taken only
+    /// if no other could be reached either.
     ///
     /// # Errors
     ///
@@ -101,24 +110,24 @@ impl Pool {
     pub fn lease(&self, now: Instant) -> Result<Lease, NoReplica> {
         self.read(|replicas| {
             if let [only] = replicas {
-                return Ok(Lease::of(only));
+                return Ok(Lease::new(only));
             }
             let start = self.turn.fetch_add(1, Ordering::Relaxed) % replicas.len().max(1);
             let (before, from) = replicas.split_at(start);
             let in_turn = from.iter().chain(before);
             let chosen =
-                in_turn.min_by_key(|replica| (replica.is_resting(now), replica.in_flight()));
-            chosen.map(Lease::of).ok_or(NoReplica)
+                in_turn.min_by_key(|replica| (replica.is_backing_off(now), replica.in_flight()));
+            chosen.map(Lease::new).ok_or(NoReplica)
         })
     }
 
-    /// One request, or several parts of one, and one reply; tried again on other replicas as the pool's
-    /// policy allows.
+    /// One request, or several parts of one, and one reply; tried again on other replicas as the pool's policy
+    /// allows.
     ///
     /// # Errors
     ///
     /// If no replica replied before the deadline.
-    pub async fn call(&self, parts: &[Envelope], terms: &Terms) -> Result<Reply, Failure> {
+    pub async fn call(&self, parts: &[Envelope], options: &CallOptions) -> Result<Reply, Failure> {
         self.budget().earn();
         let mut tries = 0;
         loop {
@@ -126,47 +135,96 @@ impl Pool {
             let lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
-            let time = self.traffic.as_ref().map(|it| it.begin(parts));
-            let outcome = lease.0.call(parts, &self.metadata, terms).await;
-            drop(time);
+            let timer = self.metrics.as_ref().map(|it| it.begin(parts));
+            let outcome = lease.0.call(parts, &self.metadata, options).await;
+            drop(timer);
             let now = Instant::now();
-            let failed = outcome.as_ref().err().map(|miss| miss.failure.code());
-            lease.0.note(failed, now);
-            let miss = match outcome {
+            let failed = outcome.as_ref().err().map(|error| error.failure.code());
+            lease.0.record(failed, now);
+            match outcome {
                 Ok(reply) => {
-                    self.traffic.iter().for_each(|it| it.end(&reply));
+                    self.metrics.iter().for_each(|it| it.end(&reply));
                     return Ok(reply);
                 }
-                Err(miss) => miss,
-            };
-            match self.decide(&miss, tries, terms, now) {
-                Verdict::Retry(wait) => {
-                    tracing::debug!(failure = %miss.failure, replica = lease.0.uri(), tries, "trying again");
+                Err(error) => {
+                    let wait = self.retry_after(&error, &lease, tries, (options, now))?;
                     drop(lease);
                     tokio::time::sleep(wait).await;
                 }
-                Verdict::GiveUp => return Err(told(&miss.failure, lease.0.uri(), tries)),
             }
         }
     }
 
-    /// The metadata that goes with each call.
-    #[must_use]
-    pub fn metadata(&self) -> &Metadata {
-        &self.metadata
+    /// One document in, a stream of documents out; tried again on other replicas, as the pool's policy allows,
+    /// until the first document.
+    ///
+    /// # Errors
+    ///
+    /// If no replica opened the stream before the deadline.
+    pub async fn stream(
+        &self,
+        request: &SingleDocumentRequestProto,
+        options: &CallOptions,
+    ) -> Result<DocumentStream, Failure> {
+        self.budget().earn();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let lease = self
+                .lease(Instant::now())
+                .map_err(|none| unavailable(&none))?;
+            let outcome = lease.0.stream(request, &self.metadata, options).await;
+            let now = Instant::now();
+            let failed = outcome.as_ref().err().map(|error| error.failure.code());
+            lease.0.record(failed, now);
+            match outcome {
+                Ok(opened) => return Ok(documents(opened, lease)),
+                Err(error) => {
+                    let wait = self.retry_after(&error, &lease, tries, (options, now))?;
+                    drop(lease);
+                    tokio::time::sleep(wait).await;
+                }
+            }
+        }
     }
 
-    fn decide(&self, miss: &Miss, tries: u32, terms: &Terms, now: Instant) -> Verdict {
+    /// When a failed call may be tried again; its failure, if not at all.
+    fn retry_after(
+        &self,
+        error: &CallError,
+        lease: &Lease,
+        tries: u32,
+        (options, now): (&CallOptions, Instant),
+    ) -> Result<Duration, Failure> {
+        let uri = lease.0.uri();
+        match self.decide(error, tries, options, now) {
+            RetryDecision::Retry(wait) => {
+                tracing::debug!(failure = %error.failure, replica = uri, tries, "trying again");
+                Ok(wait)
+            }
+            RetryDecision::GiveUp => Err(with_address(&error.failure, uri, tries)),
+        }
+    }
+
+    fn decide(
+        &self,
+        error: &CallError,
+        tries: u32,
+        options: &CallOptions,
+        now: Instant,
+    ) -> RetryDecision {
         let replicas = self.read(<[_]>::len);
         let attempt = Attempt {
-            code: miss.failure.code(),
+            code: error.failure.code(),
             tries,
             replicas: NonZeroUsize::new(replicas).unwrap_or(NonZeroUsize::MIN),
-            remaining: terms.deadline.remaining(now),
-            pushback: miss.pushback,
+            remaining: options.deadline.remaining(now),
+            pushback: error.pushback,
         };
         match retry::decide(self.policy, attempt) {
-            Verdict::Retry(_) if miss.answered && !self.budget().take(now) => Verdict::GiveUp,
+            RetryDecision::Retry(_) if error.answered && !self.budget().take(now) => {
+                RetryDecision::GiveUp
+            }
             verdict => verdict,
         }
     }
@@ -175,8 +233,28 @@ impl Pool {
         look(&self.replicas.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn budget(&self) -> std::sync::MutexGuard<'_, Budget> {
+    fn budget(&self) -> std::sync::MutexGuard<'_, RetryBudget> {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The documents of an open stream, up to its end or its first failure.
+fn documents(opened: OpenedStream, lease: Lease) -> DocumentStream {
+    Box::pin(stream::unfold(Some((opened, lease)), next_document))
+}
+
+type Open = Option<(OpenedStream, Lease)>;
+
+async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto, Failure>, Open)> {
+    let (mut opened, lease) = open?;
+    match opened.next().await {
+        Ok(None) => None,
+        Ok(Some(document)) => Some((Ok(document), Some((opened, lease)))),
+        Err(error) => {
+            lease.0.record(Some(error.failure.code()), Instant::now());
+            let failure = with_address(&error.failure, lease.0.uri(), 1);
+            Some((Err(failure), None))
+        }
     }
 }
 
@@ -184,8 +262,8 @@ fn unavailable(none: &NoReplica) -> Failure {
     Failure::new(Code::Unavailable, none.to_string())
 }
 
-/// The failure with the address it happened at, which its own text never names.
-fn told(failure: &Failure, uri: &str, tries: u32) -> Failure {
+/// The failure with the address where it happened, which the failure itself does not contain.
+fn with_address(failure: &Failure, uri: &str, tries: u32) -> Failure {
     let tried = if tries == 1 {
         String::new()
     } else {
@@ -198,12 +276,12 @@ fn told(failure: &Failure, uri: &str, tries: u32) -> Failure {
 }
 
 impl Lease {
-    fn of(replica: &Arc<Replica>) -> Self {
+    fn new(replica: &Arc<Replica>) -> Self {
         replica.begin();
         Self(replica.clone())
     }
 
-    /// The replica that is leased.
+    /// The leased replica.
     #[must_use]
     pub fn replica(&self) -> &Replica {
         &self.0

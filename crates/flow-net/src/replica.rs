@@ -1,4 +1,4 @@
-//! One running process of a node: its channel, how busy it is, and whether it is worth asking.
+//! One running process of a node: its connection, how busy it is, and whether it can be reached.
 
 mod call;
 
@@ -8,27 +8,25 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flow_core::Code;
-use tonic::metadata::{Ascii, MetadataKey, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 
+use crate::grpc::Metadata;
 use crate::limits::{CONNECTION_WINDOW, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
 
+pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
-pub use call::{Priority, Reply, Shards, Terms};
+pub use call::{Reply, Shards};
 
-/// How long a connection may take to be made: any longer, and another replica is the better choice.
+/// Time for connecting; after that another replica is the better choice.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// How long a replica is left alone after it could not be reached; doubled each time.
-const REST_FIRST: Duration = Duration::from_millis(50);
+/// Time that a replica is avoided after it could not be reached; doubled each time.
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 
-/// Longest time a replica is left alone: also how late one that came back may be noticed.
-const REST_MAX: Duration = Duration::from_secs(2);
+/// Longest time that a replica is avoided: also how late its return is noticed.
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// Metadata that goes with each call of a node.
-pub type Metadata = Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>;
-
-/// The text is not an address.
+/// The text is not the address of a replica.
 #[derive(Debug, thiserror::Error)]
 #[error("`{uri}` is not an address: write `grpc://host:port`")]
 pub struct BadUri {
@@ -40,25 +38,25 @@ pub struct BadUri {
 #[derive(Debug)]
 pub struct Replica {
     uri: String,
-    /// The URI with the name that it was found behind.
-    found_behind: Option<String>,
+    /// The URI with the host name that was resolved to this replica.
+    host_name: Option<String>,
     channel: Channel,
     limits: Limits,
     in_flight: AtomicUsize,
-    returns: AtomicU64,
-    rest: Mutex<Rest>,
+    recoveries: AtomicU64,
+    backoff: Mutex<Backoff>,
 }
 
-/// When a replica may be asked again after it could not be reached.
+/// When a replica that could not be reached is tried again.
 #[derive(Debug, Default)]
-struct Rest {
+struct Backoff {
     failures: u32,
     until: Option<Instant>,
 }
 
 impl Replica {
-    /// A replica at `http://host:port`. The connection is made at the first call, and again after it
-    /// breaks.
+    /// A replica at `http://host:port`. It is connected by the first call, and again after the connection
+    /// broke.
     ///
     /// # Errors
     ///
@@ -68,17 +66,17 @@ impl Replica {
         Ok(Self::connecting(uri.to_owned(), &endpoint, limits))
     }
 
-    /// A replica at one of the addresses behind a name. The name is what it is asked for.
+    /// A replica at one of the addresses of a host name. Requests name the host, not the address.
     ///
     /// # Errors
     ///
-    /// If the name's URI is none.
-    pub(crate) fn behind(name: &str, at: SocketAddr, limits: Limits) -> Result<Self, BadUri> {
-        let uri = uri_at(at);
+    /// If the name's URI is not valid.
+    pub(crate) fn resolved(name: &str, at: SocketAddr, limits: Limits) -> Result<Self, BadUri> {
+        let uri = uri_of(at);
         let named = endpoint(name)?;
         let endpoint = endpoint(&uri)?.origin(named.uri().clone());
         Ok(Self {
-            found_behind: Some(name.to_owned()),
+            host_name: Some(name.to_owned()),
             ..Self::connecting(uri, &endpoint, limits)
         })
     }
@@ -86,31 +84,31 @@ impl Replica {
     fn connecting(uri: String, endpoint: &Endpoint, limits: Limits) -> Self {
         Self {
             uri,
-            found_behind: None,
+            host_name: None,
             channel: endpoint.connect_lazy(),
             limits,
             in_flight: AtomicUsize::new(0),
-            returns: AtomicU64::new(0),
-            rest: Mutex::default(),
+            recoveries: AtomicU64::new(0),
+            backoff: Mutex::default(),
         }
     }
 
-    /// Where it is.
+    /// Its address, as a URI.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The URI with the name that it was found behind, if it was.
+    /// The URI with the host name that was resolved to this replica, if there is one.
     #[must_use]
-    pub fn found_behind(&self) -> Option<&str> {
-        self.found_behind.as_deref()
+    pub fn host_name(&self) -> Option<&str> {
+        self.host_name.as_deref()
     }
 
-    /// How often it came back after it could not be reached; it may be another one since.
+    /// How often it came back after it could not be reached; it may be a different program since.
     #[must_use]
-    pub fn returns(&self) -> u64 {
-        self.returns.load(Ordering::Relaxed)
+    pub fn recoveries(&self) -> u64 {
+        self.recoveries.load(Ordering::Relaxed)
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -125,40 +123,40 @@ impl Replica {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_resting(&self, now: Instant) -> bool {
-        self.rest().until.is_some_and(|until| now < until)
+    pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
+        self.backoff().until.is_some_and(|until| now < until)
     }
 
-    /// Notes how a call went: one that could not be reached is left alone for a while.
-    pub(crate) fn note(&self, failed: Option<Code>, now: Instant) {
+    /// Records the outcome of a call: a replica that could not be reached is avoided for a while.
+    pub(crate) fn record(&self, failed: Option<Code>, now: Instant) {
         let unreachable = failed.is_some_and(|code| matches!(code, Code::Unavailable | Code::Lost));
-        let mut rest = self.rest();
+        let mut backoff = self.backoff();
         if !unreachable {
-            if rest.failures > 0 {
+            if backoff.failures > 0 {
                 tracing::info!(replica = self.uri, "replica is back");
-                self.returns.fetch_add(1, Ordering::Relaxed);
-                *rest = Rest::default();
+                self.recoveries.fetch_add(1, Ordering::Relaxed);
+                *backoff = Backoff::default();
             }
             return;
         }
-        if rest.failures == 0 {
+        if backoff.failures == 0 {
             tracing::warn!(replica = self.uri, "replica cannot be reached");
         }
-        let pause = REST_FIRST
-            .saturating_mul(1 << rest.failures.min(10))
-            .min(REST_MAX);
-        rest.failures += 1;
-        rest.until = Some(now + pause);
+        let wait = BACKOFF_FIRST
+            .saturating_mul(1 << backoff.failures.min(10))
+            .min(BACKOFF_MAX);
+        backoff.failures += 1;
+        backoff.until = Some(now + wait);
     }
 
-    fn rest(&self) -> std::sync::MutexGuard<'_, Rest> {
-        self.rest
+    fn backoff(&self) -> std::sync::MutexGuard<'_, Backoff> {
+        self.backoff
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// The settings of every connection that we open.
+/// The settings of every connection to a replica or a gateway.
 pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
     let endpoint = Endpoint::from_shared(uri.to_owned()).map_err(|source| BadUri {
         uri: uri.to_owned(),
@@ -167,13 +165,13 @@ pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
     Ok(endpoint
         .connect_timeout(CONNECT_MAX)
         .tcp_nodelay(true)
-        // No HTTP/2 pings: stock servers close a connection that sends more than one in five minutes.
+        // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
         .tcp_keepalive(Some(TCP_KEEPALIVE))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW))
 }
 
 /// `http://address:port`.
-pub(crate) fn uri_at(at: SocketAddr) -> String {
+pub(crate) fn uri_of(at: SocketAddr) -> String {
     format!("http://{at}")
 }

@@ -1,53 +1,53 @@
-//! Decides whether a call that failed may be tried again. Pure: no clock, no randomness of its own.
+//! Decides whether a failed call is retried. Pure: no clock, no randomness.
 //!
-//! By default only what certainly did not run is tried again: the connection could not be made, or the
-//! other side said that it is unavailable. What may have run (a connection that broke, a replica that
-//! died) is tried again only where the flow says that running twice does no harm. A failure of the
-//! executor's own code is an answer and never tried again, and neither is anything past the deadline.
+//! By default a call is retried only if it certainly did not run: the connection could not be made, or the server
+//! said that it is unavailable. A call that may have run (the connection broke, the replica died) is retried only if
+//! the flow says that it is idempotent. A failure of the executor's own code is an answer and never retried, and
+//! neither is a call past its deadline.
 //!
-//! The other side has a say: it may ask for a time to pass, or for no further try. One that is too busy
-//! and names a time is taken at its word.
+//! A server may ask for a wait before the next try, or for no further try (push-back). A call that a busy server
+//! refused is retried if the server names a time.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use flow_core::Code;
 
-/// Wait before the second try when there is nobody else to ask; doubled for each further one.
+/// Wait before the first retry on the same replica; doubled for each further one.
 const WAIT_FIRST: Duration = Duration::from_millis(50);
 
 /// Longest wait between two tries.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Tries again by default, or once for each replica if these are more. With the waits above a lone
-/// executor has 2.5 s to come back: restarts take 0.2 s to 0.7 s here, and longer on a busy machine.
+/// Default number of retries, or one for each replica if there are more replicas. With the waits above, a single
+/// replica has 2.5 s to come back: restarts take 0.2 s to 0.7 s, and longer on a busy machine.
 const RETRIES_DEFAULT: u32 = 6;
 
-/// How often, and what, may be tried again.
+/// How often calls are retried, and which ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// Most tries after the first; none: the default for the number of replicas.
+    /// Most retries of a call; `None` for the default, which depends on the number of replicas.
     pub retries: Option<u32>,
-    /// Running a request twice does no harm.
+    /// Whether running a request twice does no harm.
     pub idempotent: bool,
 }
 
-/// What is known when a try has failed.
+/// A failed try.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
     /// How it failed.
     pub code: Code,
-    /// Tries made so far, this one included.
+    /// Tries so far, including this one.
     pub tries: u32,
-    /// Replicas there are.
+    /// Number of replicas.
     pub replicas: NonZeroUsize,
-    /// What is left until the deadline, if there is one.
+    /// Time until the deadline, if there is one.
     pub remaining: Option<Duration>,
-    /// What the other side said.
+    /// What the server said of further tries.
     pub pushback: Option<Pushback>,
 }
 
-/// What a replica that did not do the work says of trying again.
+/// What a server says of retries when it did not do the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushback {
     /// Not before this time has passed.
@@ -56,22 +56,22 @@ pub enum Pushback {
     Never,
 }
 
-/// What to do about it.
+/// What follows a failed try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Try again after this time.
+pub enum RetryDecision {
+    /// Another try, after this time.
     Retry(Duration),
-    /// The failure stands.
+    /// The call fails.
     GiveUp,
 }
 
-/// Whether a failed try is followed by another.
+/// Decides what follows a failed try.
 #[must_use]
-pub fn decide(policy: Policy, attempt: Attempt) -> Verdict {
+pub fn decide(policy: Policy, attempt: Attempt) -> RetryDecision {
     let retryable = match attempt.code {
         Code::Unavailable => true,
         Code::Lost => policy.idempotent,
-        // Refused before it ran; whoever says no time does not expect us back.
+        // Refused before it ran. A server that names no time does not want a retry.
         Code::Overloaded => matches!(attempt.pushback, Some(Pushback::After(_))),
         _ => false,
     };
@@ -80,22 +80,22 @@ pub fn decide(policy: Policy, attempt: Attempt) -> Verdict {
         .retries
         .unwrap_or_else(|| replicas.max(RETRIES_DEFAULT));
     if !retryable || attempt.tries > allowed {
-        return Verdict::GiveUp;
+        return RetryDecision::GiveUp;
     }
     let wait = match attempt.pushback {
         None => wait(attempt.tries, replicas),
         Some(Pushback::After(wait)) => wait,
-        Some(Pushback::Never) => return Verdict::GiveUp,
+        Some(Pushback::Never) => return RetryDecision::GiveUp,
     };
     let too_late = attempt.remaining.is_some_and(|left| left <= wait);
     if too_late {
-        Verdict::GiveUp
+        RetryDecision::GiveUp
     } else {
-        Verdict::Retry(wait)
+        RetryDecision::Retry(wait)
     }
 }
 
-/// No wait while there are replicas that were not asked yet.
+/// The wait before the next try: none while there are replicas that were not tried yet.
 fn wait(tries: u32, replicas: u32) -> Duration {
     match tries.checked_sub(replicas) {
         None => Duration::ZERO,
@@ -123,27 +123,27 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(policy: Policy, attempt: Attempt, expected: Verdict) {
+    fn check(policy: Policy, attempt: Attempt, expected: RetryDecision) {
         assert_eq!(decide(policy, attempt), expected);
     }
 
     #[test]
-    fn what_certainly_did_not_run_is_tried_again() {
+    fn a_call_that_did_not_run_is_retried() {
         let policy = Policy::default();
         check(
             policy,
             attempt(Code::Unavailable, 1, 2),
-            Verdict::Retry(Duration::ZERO),
+            RetryDecision::Retry(Duration::ZERO),
         );
         check(
             policy,
             attempt(Code::Unavailable, 1, 1),
-            Verdict::Retry(ms(50)),
+            RetryDecision::Retry(ms(50)),
         );
     }
 
     #[test]
-    fn what_may_have_run_is_tried_again_only_where_that_does_no_harm() {
+    fn a_call_that_may_have_run_is_retried_only_if_it_is_idempotent() {
         let idempotent = Policy {
             idempotent: true,
             ..Policy::default()
@@ -151,17 +151,17 @@ mod tests {
         check(
             Policy::default(),
             attempt(Code::Lost, 1, 2),
-            Verdict::GiveUp,
+            RetryDecision::GiveUp,
         );
         check(
             idempotent,
             attempt(Code::Lost, 1, 2),
-            Verdict::Retry(Duration::ZERO),
+            RetryDecision::Retry(Duration::ZERO),
         );
     }
 
     #[test]
-    fn an_answer_is_never_asked_for_again() {
+    fn answers_are_never_retried() {
         let idempotent = Policy {
             idempotent: true,
             ..Policy::default()
@@ -176,7 +176,7 @@ mod tests {
             Code::Unimplemented,
             Code::Internal,
         ] {
-            check(idempotent, attempt(code, 1, 2), Verdict::GiveUp);
+            check(idempotent, attempt(code, 1, 2), RetryDecision::GiveUp);
         }
     }
 
@@ -189,58 +189,66 @@ mod tests {
         check(
             policy,
             attempt(Code::Unavailable, 2, 9),
-            Verdict::Retry(Duration::ZERO),
+            RetryDecision::Retry(Duration::ZERO),
         );
-        check(policy, attempt(Code::Unavailable, 3, 9), Verdict::GiveUp);
+        check(
+            policy,
+            attempt(Code::Unavailable, 3, 9),
+            RetryDecision::GiveUp,
+        );
         let never = Policy {
             retries: Some(0),
             ..Policy::default()
         };
-        check(never, attempt(Code::Unavailable, 1, 9), Verdict::GiveUp);
+        check(
+            never,
+            attempt(Code::Unavailable, 1, 9),
+            RetryDecision::GiveUp,
+        );
     }
 
     #[test]
-    fn by_default_every_replica_is_asked_once() {
+    fn by_default_each_replica_is_tried_once() {
         check(
             Policy::default(),
             attempt(Code::Unavailable, 9, 9),
-            Verdict::Retry(ms(50)),
+            RetryDecision::Retry(ms(50)),
         );
         check(
             Policy::default(),
             attempt(Code::Unavailable, 10, 9),
-            Verdict::GiveUp,
+            RetryDecision::GiveUp,
         );
     }
 
     #[test]
-    fn waits_double_once_nobody_else_is_left() {
+    fn waits_double_when_all_replicas_have_been_tried() {
         let waits = [(1, 50), (2, 100), (3, 200), (4, 400), (5, 800), (6, 1000)];
         for (tries, wait) in waits {
             check(
                 Policy::default(),
                 attempt(Code::Unavailable, tries, 1),
-                Verdict::Retry(ms(wait)),
+                RetryDecision::Retry(ms(wait)),
             );
         }
     }
 
     #[test]
-    fn nobody_waits_past_the_deadline() {
+    fn no_retry_begins_after_the_deadline() {
         let late = Attempt {
             remaining: Some(ms(50)),
             ..attempt(Code::Unavailable, 1, 1)
         };
-        check(Policy::default(), late, Verdict::GiveUp);
+        check(Policy::default(), late, RetryDecision::GiveUp);
         let early = Attempt {
             remaining: Some(ms(51)),
             ..late
         };
-        check(Policy::default(), early, Verdict::Retry(ms(50)));
+        check(Policy::default(), early, RetryDecision::Retry(ms(50)));
     }
 
     #[test]
-    fn the_other_side_says_when_and_whether() {
+    fn a_server_decides_when_and_whether_a_call_is_retried() {
         let asked = |code, pushback| Attempt {
             pushback: Some(pushback),
             ..attempt(code, 1, 2)
@@ -250,15 +258,27 @@ mod tests {
         check(
             policy,
             asked(Code::Unavailable, after),
-            Verdict::Retry(ms(70)),
+            RetryDecision::Retry(ms(70)),
         );
         check(
             policy,
             asked(Code::Overloaded, after),
-            Verdict::Retry(ms(70)),
+            RetryDecision::Retry(ms(70)),
         );
-        check(policy, asked(Code::Unavailable, never), Verdict::GiveUp);
-        check(policy, asked(Code::Overloaded, never), Verdict::GiveUp);
-        check(policy, asked(Code::ExecutorFailed, after), Verdict::GiveUp);
+        check(
+            policy,
+            asked(Code::Unavailable, never),
+            RetryDecision::GiveUp,
+        );
+        check(
+            policy,
+            asked(Code::Overloaded, never),
+            RetryDecision::GiveUp,
+        );
+        check(
+            policy,
+            asked(Code::ExecutorFailed, after),
+            RetryDecision::GiveUp,
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The one table between our failures and gRPC's statuses.
+//! Translates failures to gRPC statuses and back.
 
 use std::time::Duration;
 
@@ -7,20 +7,24 @@ use tonic::Status;
 
 use crate::retry::Pushback;
 
-/// How a failure is told where a whole call failed, rather than one request's reply.
+/// The status of a call that failed as a whole.
 ///
 /// Stock clients raise `ConnectionError` for UNAVAILABLE, NOT_FOUND and DEADLINE_EXCEEDED, and show the
-/// text of the others; INTERNAL, UNKNOWN and CANCELLED hide the cause behind stock gateways.
+/// text of the others; stock gateways hide the cause of INTERNAL, UNKNOWN and CANCELLED.
 #[must_use]
 pub fn from_failure(failure: &Failure) -> Status {
-    Status::new(to_grpc(failure.code()), failure.to_string())
+    let mut status = Status::new(to_grpc(failure.code()), failure.to_string());
+    if let Some(after) = failure.retry_after() {
+        let ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        status.metadata_mut().insert(PUSHBACK, ms.into());
+    }
+    status
 }
 
-/// What a call's status means for the request.
+/// The failure that a call's status reports.
 ///
-/// A status that our own side made because the connection broke has a cause: the other side may have
-/// begun the work. A connection that could not be made at all is UNAVAILABLE, and so is a stream that
-/// the other side refused.
+/// A status that this side made because the connection broke has a cause: the server may have begun the
+/// work. A connection that could not be made at all is UNAVAILABLE, and so is a stream that the server refused.
 #[must_use]
 pub fn to_failure(status: &Status) -> Failure {
     let message = match status.message() {
@@ -41,17 +45,17 @@ pub fn to_failure(status: &Status) -> Failure {
     Failure::new(code, with_causes(message, cause))
 }
 
-/// A call without a reply, and what else is known of it.
+/// A call without a reply.
 #[derive(Debug)]
-pub(crate) struct Miss {
+pub(crate) struct CallError {
     pub(crate) failure: Failure,
-    /// The other side is alive and said so; otherwise the connection broke, or never was.
+    /// Whether the server sent the failure. Otherwise the connection broke, or could not be made.
     pub(crate) answered: bool,
-    /// What the other side wants to happen next.
+    /// What the server says of further tries.
     pub(crate) pushback: Option<Pushback>,
 }
 
-impl Miss {
+impl CallError {
     pub(crate) fn unanswered(failure: Failure) -> Self {
         Self {
             failure,
@@ -59,24 +63,27 @@ impl Miss {
             pushback: None,
         }
     }
+}
 
-    pub(crate) fn of(status: &Status) -> Self {
+impl From<&Status> for CallError {
+    fn from(status: &Status) -> Self {
         Self {
             failure: to_failure(status),
-            // A status that our own side made has the error that led to it.
+            // A status that this side made has the error that led to it.
             answered: std::error::Error::source(status).is_none(),
             pushback: pushback(status),
         }
     }
 }
 
-impl From<Miss> for Failure {
-    fn from(miss: Miss) -> Self {
-        miss.failure
+impl From<CallError> for Failure {
+    fn from(error: CallError) -> Self {
+        error.failure
     }
 }
 
-/// In which a server says when a call may be tried again, in milliseconds; never, if that is no number.
+/// Metadata by which a server says after how many milliseconds a call may be tried again; any other text means
+/// never.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 fn pushback(status: &Status) -> Option<Pushback> {
@@ -87,35 +94,27 @@ fn pushback(status: &Status) -> Option<Pushback> {
     }))
 }
 
-/// Tells the caller of a failed call when to try again.
-#[must_use]
-pub fn with_pushback(mut status: Status, after: Duration) -> Status {
-    let ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-    status.metadata_mut().insert(PUSHBACK, ms.into());
-    status
-}
-
-/// The connection closed under a request that was still waiting to be sent: it certainly did not run.
+/// Whether the connection closed while the request was waiting to be sent: then it certainly did not run.
 fn was_never_sent(cause: &(dyn std::error::Error + 'static)) -> bool {
     std::iter::successors(Some(cause), |error| error.source())
         .filter_map(|error| error.downcast_ref::<hyper::Error>())
         .any(hyper::Error::is_canceled)
 }
 
-/// The deadline passed before there was a reply.
+/// The failure of a call whose deadline passed.
 pub(crate) fn too_late() -> Failure {
     let message = "the deadline passed before there was a reply";
     Failure::new(Code::DeadlineExceeded, message)
 }
 
-/// tonic ends calls at their deadline too, here or at the other side, and calls it CANCELLED: taken at
-/// its word, a replica that is slow would look like one that broke.
+/// Whether tonic ended the call at its deadline, here or at the server. It reports that as CANCELLED, which would
+/// make a slow replica look like a broken one.
 fn is_timeout(status: &Status) -> bool {
     status.code() == tonic::Code::Cancelled
         && status.message() == tonic::TimeoutExpired(()).to_string()
 }
 
-/// The message and its causes, but for those that only repeat the one before.
+/// The message and its causes, without those that repeat the message.
 fn with_causes(mut message: String, cause: &(dyn std::error::Error + 'static)) -> String {
     let mut next = Some(cause);
     while let Some(error) = next {
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_comes_back_as_itself() {
+    fn every_code_survives_the_translation_and_back() {
         let codes = [
             Code::BadRequest,
             Code::ExecutorFailed,
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_tonic_saw_first_is_a_deadline_too() {
+    fn a_deadline_that_tonic_noticed_is_a_deadline() {
         let theirs = Status::cancelled("Timeout expired");
         let ours = Status::from_error(Box::new(tonic::TimeoutExpired(())));
         for status in [theirs, ours] {
@@ -197,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_says_when_to_try_again() {
+    fn a_server_says_when_a_call_may_be_tried_again() {
         let check = |text: Option<&'static str>, expected: Option<Pushback>| {
             let mut status = Status::resource_exhausted("full");
             if let Some(text) = text {
                 let value = tonic::metadata::MetadataValue::from_static(text);
                 status.metadata_mut().insert(PUSHBACK, value);
             }
-            assert_eq!(Miss::of(&status).pushback, expected);
+            assert_eq!(CallError::from(&status).pushback, expected);
         };
         check(None, None);
         check(
@@ -213,13 +212,15 @@ mod tests {
         );
         check(Some("-1"), Some(Pushback::Never));
         check(Some("soon"), Some(Pushback::Never));
-        let told = with_pushback(Status::resource_exhausted("full"), Duration::from_secs(1));
+        let failure = Failure::new(Code::Overloaded, "full");
+        let failure = failure.with_retry_after(Duration::from_secs(1));
         let after = Pushback::After(Duration::from_secs(1));
-        assert_eq!(Miss::of(&told).pushback, Some(after));
+        let status = from_failure(&failure);
+        assert_eq!(CallError::from(&status).pushback, Some(after));
     }
 
     #[test]
-    fn a_status_without_words_still_says_something() {
+    fn a_status_without_a_message_names_its_code() {
         let failure = to_failure(&Status::new(tonic::Code::Unknown, ""));
         assert_eq!(failure.message(), "gRPC status Unknown");
     }

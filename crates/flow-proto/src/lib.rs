@@ -1,13 +1,11 @@
-//! The wire contract: Jina 3's messages and services, generated from `proto/` and committed.
+//! Jina 3's messages, generated from `proto/` and committed. The services are in `flow-net`.
 //!
-//! `cargo xtask codegen` remakes `generated/`. Two things differ from a plain translation: every
-//! `bytes` field is a [`bytes::Bytes`], a slice of the message it came in; and where a request carries
-//! documents or parameters, its struct carries their encoded bytes ([`Envelope::data`],
-//! [`Envelope::parameters`]). So a gateway reads and writes the rest, and copies no documents.
+//! `cargo xtask codegen` makes `generated/`. Two things differ from a plain translation: each `bytes` field
+//! is a [`bytes::Bytes`], a slice of the message it arrived in; and where a request contains documents or
+//! parameters, its struct contains their encoded bytes ([`Envelope::data`], [`Envelope::parameters`]). So a
+//! gateway decodes and encodes everything else, and copies no documents.
 
-pub mod codec;
-
-/// Services and messages of package `jina`.
+/// Messages of package `jina`.
 pub mod jina {
     #![allow(
         clippy::all,
@@ -23,7 +21,7 @@ pub mod jina {
     include!("generated/jina.rs");
 }
 
-/// Documents as DocArray writes them; [`docarray::v2`](v2) holds the second flavour.
+/// Documents as DocArray up to 0.21 encodes them; [`v2`] holds the later version.
 pub mod docarray {
     #![allow(
         clippy::all,
@@ -35,15 +33,15 @@ pub mod docarray {
     )]
     include!("generated/docarray.rs");
 
-    /// Documents as DocArray writes them from 0.30 on.
+    /// Documents as DocArray from 0.30 on encodes them.
     pub mod v2 {
         include!("generated/docarray.v2.rs");
     }
 }
 
-/// A request or a reply whose documents are still bytes.
+/// A request or a reply with its documents still encoded.
 ///
-/// The bytes in `data` are those of a `jina.DataRequestProto.DataContentProto`.
+/// The bytes in `data` are an encoded `jina.DataRequestProto.DataContentProto`.
 pub type Envelope = jina::DataRequestProto;
 
 /// The descriptors of every message and service in `proto/`, for reflection.
@@ -51,5 +49,5 @@ pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");
 
 /// Field of `DataContentProto` that holds the array of documents.
 pub const DATA_DOCS: u32 = 1;
-/// Field of `DataContentProto` that holds documents in the sender's own serialisation.
+/// Field of `DataContentProto` that holds documents in a serialisation of the sender's choice.
 pub const DATA_DOCS_BYTES: u32 = 2;

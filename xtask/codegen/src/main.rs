@@ -1,9 +1,10 @@
-//! `cargo xtask codegen`: makes `crates/flow-proto/src/generated/` from `proto/`, without a system `protoc`.
+//! `cargo xtask codegen`: generates Rust from `proto/`, without a system `protoc`: the messages into
+//! `crates/flow-proto`, the clients and servers of the services into `crates/flow-net`.
 //!
-//! A package of its own, because the compilers of protobuf take longer to build than the rest of xtask.
+//! This is a package of its own, because the compilers of protobuf take longer to build than the rest of xtask.
 //!
-//! One change is made on the way: where a message carries documents or parameters, the generated struct
-//! carries their bytes. On the wire both are a length-delimited field, so whoever only forwards them
+//! One change is made on the way: where a message contains documents or parameters, the generated struct
+//! contains their bytes. On the wire both are a length-delimited field, so a process that only forwards them
 //! never decodes them; see `flow_proto::Envelope`. The descriptors that reflection serves keep the
 //! real types.
 
@@ -13,12 +14,18 @@ use anyhow::{Context, bail};
 use prost::Message;
 use prost_types::{FieldDescriptorProto, FileDescriptorSet, field_descriptor_proto::Type};
 
-/// Fields that are handed on unread, as (message, field).
+/// Fields that are forwarded without being decoded, as (message, field).
 const OPAQUE: &[(&str, &str)] = &[
     ("DataRequestProto", "parameters"),
     ("DataRequestProto", "data"),
     ("SingleDocumentRequestProto", "parameters"),
     ("SingleDocumentRequestProto", "document"),
+];
+
+/// What is generated, below `target/codegen`, and where it is committed.
+const OUTPUTS: &[(&str, &str)] = &[
+    ("messages", "crates/flow-proto/src/generated"),
+    ("services", "crates/flow-net/src/generated"),
 ];
 
 fn main() -> anyhow::Result<()> {
@@ -28,32 +35,47 @@ fn main() -> anyhow::Result<()> {
         Some(other) => bail!("unknown option `{other}`; the only one is `--check`"),
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let committed = root.join("crates/flow-proto/src/generated");
     let fresh = root.join("target/codegen");
     if fresh.exists() {
         std::fs::remove_dir_all(&fresh)?;
     }
-    std::fs::create_dir_all(&fresh)?;
     generate(&root.join("proto"), &fresh)?;
-    if check {
-        compare(&fresh, &committed)
-    } else {
-        install(&fresh, &committed)
+    for (name, committed) in OUTPUTS {
+        let (fresh, committed) = (fresh.join(name), root.join(committed));
+        if check {
+            compare(&fresh, &committed)?;
+        } else {
+            install(&fresh, &committed)?;
+        }
     }
+    Ok(())
 }
 
 fn generate(proto: &Path, out: &Path) -> anyhow::Result<()> {
+    let (messages, services) = (out.join("messages"), out.join("services"));
+    std::fs::create_dir_all(&messages)?;
+    std::fs::create_dir_all(&services)?;
     let described = protox::compile(["jina.proto", "docarray_v2.proto"], [proto])
         .context("the files in proto/ do not compile")?;
-    std::fs::write(out.join("descriptors.bin"), described.encode_to_vec())?;
+    std::fs::write(messages.join("descriptors.bin"), described.encode_to_vec())?;
+    let described = with_opaque_documents(described);
     tonic_prost_build::configure()
         .bytes(".")
         .emit_package(true)
-        .out_dir(out)
+        .out_dir(&messages)
+        .build_client(false)
+        .build_server(false)
+        .compile_fds(described.clone())
+        .context("the messages could not be generated")?;
+    tonic_prost_build::configure()
+        .extern_path(".jina", "::flow_proto::jina")
+        .extern_path(".docarray", "::flow_proto::docarray")
+        .emit_package(true)
+        .out_dir(&services)
         .build_transport(false)
-        .codec_path("crate::codec::EnvelopeCodec")
-        .compile_fds(with_opaque_documents(described))
-        .context("code generation failed")
+        .codec_path("crate::grpc::EnvelopeCodec")
+        .compile_fds(described)
+        .context("the services could not be generated")
 }
 
 fn with_opaque_documents(mut set: FileDescriptorSet) -> FileDescriptorSet {

@@ -4,8 +4,11 @@
 //! holds the rules of one subject; a rule takes the tree and gives back what breaks it. All findings
 //! are told at once. Rules read [`tree::Tree`], never the disk, so they are tested on made-up files.
 
+mod cycles;
 mod documents;
 mod edges;
+mod imports;
+mod links;
 mod logs;
 mod places;
 mod size;
@@ -17,6 +20,7 @@ use std::fmt;
 
 use anyhow::bail;
 
+use crate::tidy::links::Packages;
 use crate::tidy::tree::Tree;
 
 /// One place that breaks one rule.
@@ -35,6 +39,7 @@ impl fmt::Display for Finding {
 
 const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     edges::check,
+    cycles::check,
     places::check,
     unsafety::check,
     logs::check,
@@ -45,7 +50,8 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let tree = Tree::read(crate::root())?;
-    let findings = findings(&tree);
+    let mut findings = findings(&tree);
+    findings.extend(Packages::read()?.check());
     for finding in &findings {
         eprintln!("{finding}");
     }
@@ -81,6 +87,14 @@ mod tests {
         let findings = findings(&tree);
         let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert!(findings.is_empty(), "\n{}", told.join("\n"));
+    }
+
+    #[test]
+    fn pure_crates_link_no_runtime() {
+        let found = Packages::read()
+            .expect("cargo describes the workspace")
+            .check();
+        assert_eq!(found, []);
     }
 
     #[test]

@@ -42,7 +42,6 @@ const RULES: &[Rule] = &[
         rows: &["tonic", "tonic_health", "tonic_reflection", "tonic_prost"],
         place: Place::OnlyIn(&[
             "crates/flow-net/",
-            "crates/flow-proto/",
             "crates/flow-gateway/src/grpc",
             "crates/flow-executor/src/grpc",
             "crates/flow-executor/src/service.rs",

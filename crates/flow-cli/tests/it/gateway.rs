@@ -1,16 +1,17 @@
 //! `flow gateway` as a launcher meets it: placements on its standard input, lines on its standard output.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use flow_core::{Document, DocumentArray, RequestId};
+use flow_net::grpc::jina_single_data_request_rpc_server::{
+    JinaSingleDataRequestRpc, JinaSingleDataRequestRpcServer,
+};
 use flow_net::{Client, PostOptions};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
-use flow_proto::jina::jina_single_data_request_rpc_server::{
-    JinaSingleDataRequestRpc, JinaSingleDataRequestRpcServer,
-};
 use flow_spec::{Address, Placement, Places, Plan, TextFile, Variables};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
@@ -29,13 +30,21 @@ struct Gateway {
 
 impl Gateway {
     fn start() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_flow")).stderr(Stdio::null()))
+    }
+
+    /// A gateway that may have only this many files open, and whose log can be read.
+    fn start_with_open_files(max: u32) -> Self {
+        let limited = format!("ulimit -n {max} && exec \"$0\" \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &limited, env!("CARGO_BIN_EXE_flow")]);
+        Self::spawn(shell.stderr(Stdio::piped()))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
         command.args(["gateway", "--placement", "-", "--host", "127.0.0.1"]);
         command.args(["--port", "0", "--child-of", &std::process::id().to_string()]);
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let stdin = process.stdin.take();
         let out = BufReader::new(process.stdout.take().unwrap());
@@ -106,8 +115,40 @@ fn a_gateway_lives_on_when_no_more_placements_can_come() {
         .to_owned();
     assert_eq!(gateway.line(), json!({"placed": 1}));
     gateway.stdin = None;
-    assert!(std::net::TcpStream::connect(address).is_ok());
+    assert!(TcpStream::connect(address).is_ok());
     assert_eq!(gateway.process.try_wait().unwrap(), None);
+}
+
+#[test]
+fn a_gateway_without_free_file_descriptors_warns_once_and_recovers() {
+    let mut gateway = Gateway::start_with_open_files(64);
+    gateway.place(9);
+    let address = gateway.line()["ready"]["address"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let mut log = BufReader::new(gateway.process.stderr.take().unwrap());
+    let connect = |_| TcpStream::connect(&address).unwrap();
+    let silent: Vec<TcpStream> = (0..100).map(connect).collect();
+    let mut line = String::new();
+    while !line.contains("cannot accept connections") {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "the log ended");
+    }
+    drop(silent);
+
+    let mut client = TcpStream::connect(&address).unwrap();
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    let mut response = String::new();
+    client.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
+
+    drop(gateway);
+    let mut rest = String::new();
+    log.read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("cannot accept connections"), "{rest}");
 }
 
 /// An executor that holds all calls until it is told to let them go.

@@ -1,40 +1,40 @@
-//! Which documents are meant: the roots, their chunks, their matches, and so on down.
+//! Access paths: select documents of a request, their chunks, their matches, and so on.
 //!
-//! The notation is DocArray's: `@r` the documents of the request, `@c` their chunks, `@m` their
-//! matches, `@cc` the chunks of their chunks, `@r,c` both. Jina 2 wrote the same without `@`, as a list.
+//! The notation is DocArray's: `@r` selects the documents of the request, `@c` their chunks, `@m` their matches, `@cc`
+//! the chunks of their chunks, `@r,c` both. Jina 2 has the same without `@`, as a list.
 //!
-//! `@leaf` is ours: the smallest parts of a document, which is the document itself where it was not cut. So
-//! one node serves documents that are indexed in parts and queries that are whole.
+//! `@leaf` is an extension: it selects the smallest parts of a document, which is the document itself if it has no
+//! chunks. So one node can serve documents that are indexed in parts and queries that are whole.
 
 use serde::Deserialize;
 
 use super::{BadDocument, Document};
 
-/// Ways from the documents of a request to those that are meant.
+/// Selects documents of a request, or documents nested in them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct AccessPaths(Vec<Vec<Step>>);
 
-/// One step down.
+/// One step of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Chunks,
     Matches,
-    /// All the way down; the last step of its path.
+    /// The smallest parts; always the last step.
     Leaves,
 }
 
 /// The path to the smallest parts.
 const LEAF: &str = "leaf";
 
-/// The text is no access path.
+/// The text is not an access path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no access path: `@r` means the documents, `@c` their chunks, `@m` their matches, `@cc` chunks of chunks, `@r,c` both, `@leaf` the smallest parts; slices and selectors are not built"
 )]
 pub struct BadAccessPath(String);
 
-/// As DocArray writes it, or as Jina 2 did.
+/// In the notation of DocArray, or in that of Jina 2.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -71,14 +71,14 @@ impl std::str::FromStr for AccessPaths {
 }
 
 impl Default for AccessPaths {
-    /// The documents themselves.
+    /// The documents of the request.
     fn default() -> Self {
         Self(vec![Vec::new()])
     }
 }
 
 impl AccessPaths {
-    /// Calls `visit` with each document that is meant, always in the same order.
+    /// Calls `visit` with each selected document, always in the same order.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ fn parse(steps: &str) -> Option<Vec<Step>> {
     if steps == LEAF {
         return Some(vec![Step::Leaves]);
     }
-    // `r` stands for where one is, so it can only come first.
+    // `r` means the documents themselves, so only the first step can be one.
     let below = steps.strip_prefix('r').unwrap_or(steps);
     let step = |letter| match letter {
         'c' => Some(Step::Chunks),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_where_docarray_leads() {
+    fn paths_select_the_documents_that_docarray_selects() {
         for (paths, wanted) in [
             ("@r", &["root"][..]),
             ("r", &["root"]),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_was_not_cut_is_its_own_smallest_part() {
+    fn a_document_without_chunks_is_its_own_smallest_part() {
         let mut whole = [Document::from_text("whole")];
         let before = whole.clone();
         let mut texts = Vec::new();
@@ -188,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn an_invalid_path_is_an_error() {
         for bad in ["", "@", "@x", "@cr", "@r[0]", "@r,,c", "text", "@cleaf"] {
             assert!(bad.parse::<AccessPaths>().is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn jina_2_wrote_a_list() {
+    fn the_notation_of_jina_2_is_a_list() {
         let paths: AccessPaths = serde_json::from_str(r#"["r", "c"]"#).unwrap();
         assert_eq!(paths, "@r,c".parse().unwrap());
     }

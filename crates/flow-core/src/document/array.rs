@@ -1,4 +1,4 @@
-//! Documents in a row: what a request carries and an executor works on.
+//! An array of documents: the content of a request.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -12,7 +12,7 @@ use super::{BadDocument, Document, Flavour, malformed};
 /// The only field of an array's message.
 const DOCS: u32 = 1;
 
-/// Documents of one flavour, in order. Derefs to a slice.
+/// Documents of one version, in order. Derefs to a slice.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DocumentArray {
     pub(super) documents: Vec<Document>,
@@ -25,11 +25,11 @@ impl DocumentArray {
         Self::default()
     }
 
-    /// The documents of a request, from the bytes of its `data` field.
+    /// Decodes the `data` field of a request.
     ///
     /// # Errors
     ///
-    /// If the bytes are no array of documents, or a Python pickle.
+    /// If the bytes are not an array of documents, or contain a Python pickle.
     pub fn decode(data: &Bytes) -> Result<Self, BadDocument> {
         let raws = split(data)?;
         let flavour = raws.iter().find_map(Flavour::of).unwrap_or_default();
@@ -47,7 +47,7 @@ impl DocumentArray {
         Ok(Self { documents })
     }
 
-    /// The bytes of a request's `data` field with these documents.
+    /// Encodes the documents as the `data` field of a request.
     #[must_use]
     pub fn encode(&self) -> Bytes {
         let messages: Vec<Cow<'_, [u8]>> = self.documents.iter().map(Document::message).collect();
@@ -63,7 +63,7 @@ impl DocumentArray {
         out.freeze()
     }
 
-    /// Which format the documents are written in; the first where there are none.
+    /// The version of the documents' format; the first if there are no documents.
     #[must_use]
     pub fn flavour(&self) -> Flavour {
         self.documents

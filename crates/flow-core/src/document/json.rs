@@ -1,6 +1,6 @@
 //! Documents as JSON and back: DocArray's field names, arrays as lists, bytes as base64.
 //!
-//! Only what a document has is written. What both flavours share stands here.
+//! Only fields that a document has are written. This file has what both versions share.
 
 mod v1;
 mod v2;
@@ -17,7 +17,7 @@ use super::{BadDocument, Document, Flavour};
 use crate::Tensor;
 use crate::tensor::len_of;
 
-/// Integers up to here are exact in a double, which is all that a protobuf `Struct` holds.
+/// Largest integer that a double represents exactly; numbers of a protobuf `Struct` are doubles.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
@@ -48,7 +48,7 @@ pub(super) fn from_field(flavour: Flavour, name: &str, fields: Bytes) -> Option<
     }
 }
 
-/// Field `name` as it stands in a message.
+/// Field `name` of a decoded message.
 pub(super) fn to_field(flavour: Flavour, name: &str, value: &Value) -> Result<Bytes, BadDocument> {
     match flavour {
         Flavour::V1 => v1::to_field(name, value),
@@ -64,7 +64,7 @@ pub(super) fn to_dict(map: &Map<String, Value>) -> DictOfAnyProto {
     v2::to_dict(map)
 }
 
-/// JSON from a protobuf `Struct`, which is how parameters travel.
+/// JSON from a protobuf `Struct`, the encoding of parameters.
 #[must_use]
 pub fn from_struct(map: Struct) -> Map<String, Value> {
     map.fields
@@ -109,23 +109,23 @@ fn to_value(value: &Value) -> prost_types::Value {
     prost_types::Value { kind: Some(kind) }
 }
 
-/// A whole number is written without a point.
+/// A number; an integer is written without a decimal point.
 fn number_to_json(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < EXACT_MAX {
         #[allow(
             clippy::cast_possible_truncation,
-            reason = "whole and in range, as just tested"
+            reason = "an integer in range, as tested above"
         )]
         return Value::from(number as i64);
     }
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
-/// An array's values as lists nested as deep as it has dimensions.
+/// The values of an array as nested lists, one level per dimension.
 fn from_tensor(tensor: &Tensor) -> Value {
     match tensor.to_f32() {
         Some(values) => nested(&values, tensor.shape()),
-        // Other types are shown as what they are rather than guessed at.
+        // Values of other types are not interpreted: type, shape and bytes are written.
         None => serde_json::json!({
             "dtype": tensor.data_type().as_str(),
             "shape": tensor.shape(),
@@ -147,7 +147,7 @@ fn nested(values: &[f32], shape: &[u32]) -> Value {
     }
 }
 
-/// The shortest decimal that reads back as the same float.
+/// The shortest decimal that parses to the same float.
 fn float(value: f32) -> Value {
     let shortest = value.to_string().parse().unwrap_or(f64::NAN);
     Number::from_f64(shortest).map_or(Value::Null, Value::Number)

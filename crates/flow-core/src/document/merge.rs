@@ -1,8 +1,8 @@
-//! Several versions of the same documents become one: what a join does.
+//! Merges documents that several branches changed, as a join does.
 //!
-//! Documents are the same if their ids are. A field that is set keeps its value, one that is not takes
-//! the other's; chunks and matches are merged in the same way. So the first array wins, and which one is
-//! first is the caller's decision.
+//! Documents with equal ids are the same document. A field that is set keeps its value; a field that is not set gets
+//! that of the other document. Chunks and matches are merged in the same way. So the first array wins, and the caller
+//! decides which one is first.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use super::wire::Fields;
 use super::{BadDocument, Document, DocumentArray, Flavour, v1, v2};
 
 impl DocumentArray {
-    /// Adds what `other` knows and this array does not: fields of documents that both have, and
-    /// documents that only `other` has, at the end.
+    /// Adds what `other` has and this array has not: fields of the documents in both, and, at the end, the
+    /// documents that only `other` has.
     ///
     /// # Errors
     ///
-    /// If chunks or matches are no documents.
+    /// If chunks or matches cannot be decoded.
     pub fn merge(&mut self, other: Self) -> Result<(), BadDocument> {
         merge(&mut self.documents, other.documents)
     }
@@ -39,7 +39,7 @@ fn merge(own: &mut Vec<Document>, others: Vec<Document>) -> Result<(), BadDocume
 }
 
 impl Document {
-    /// Takes the fields that this document does not have, and merges what is inside both.
+    /// Adds the fields that this document does not have, and merges the documents nested in both.
     fn complete(&mut self, mut other: Self) -> Result<(), BadDocument> {
         // Most branches change few documents, or only fields that an earlier branch has set.
         if self.message() == other.message() {
@@ -73,7 +73,7 @@ impl Document {
         })
     }
 
-    /// Encoded fields of this document that `other` does not have, but for documents inside.
+    /// The encoded fields that this document has and `other` has not, without nested documents.
     fn fields_missing_in(&self, other: &Self) -> Vec<Vec<u8>> {
         let (own, others) = (self.encode(), other.encode());
         let key = |field: &super::wire::Field<'_>| match self.flavour {
@@ -103,7 +103,7 @@ mod tests {
             .collect()
     }
 
-    /// The same in both flavours.
+    /// The same in both versions.
     #[track_caller]
     fn check(own: &Value, other: &Value, expected: &Value) {
         for flavour in [Flavour::V1, Flavour::V2] {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_both_branches_come_together() {
+    fn fields_of_both_branches_are_combined() {
         check(
             &json!([{"id": "a", "text": "t"}, {"id": "b"}]),
             &json!([{"id": "b", "text": "u"}, {"id": "a", "tags": {"k": 1}}]),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn of_text_blob_and_tensor_there_is_only_one() {
+    fn only_one_of_text_blob_and_tensor_is_kept() {
         let mut merged = array(Flavour::V1, &json!([{"id": "a", "text": "t"}]));
         merged
             .merge(array(Flavour::V1, &json!([{"id": "a", "blob": "AAAA"}])))

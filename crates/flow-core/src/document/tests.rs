@@ -22,7 +22,7 @@ fn sample() -> DocumentProto {
     }
 }
 
-/// `documents` as the `data` field of a request.
+/// `documents`, encoded as the `data` field of a request.
 fn data(documents: &[Bytes]) -> Bytes {
     let mut array = BytesMut::new();
     for document in documents {
@@ -55,7 +55,7 @@ fn an_untouched_document_keeps_its_bytes() {
 }
 
 #[test]
-fn a_field_nobody_knows_survives_an_edit() {
+fn an_unknown_field_survives_an_edit() {
     let mut raw = BytesMut::from(sample().encode_to_vec().as_slice());
     wire::put(&mut raw, 77, b"future");
     let mut document = Document::decode(Flavour::V1, raw.freeze()).unwrap();
@@ -79,7 +79,7 @@ fn an_edit_changes_its_field_and_no_other() {
 }
 
 #[test]
-fn the_last_value_set_is_the_one_read_and_written() {
+fn the_last_value_that_was_set_is_read_and_encoded() {
     let mut document = v1(&sample());
     document.set_text("one");
     document.set_text("two");
@@ -91,7 +91,7 @@ fn the_last_value_set_is_the_one_read_and_written() {
 }
 
 #[test]
-fn a_text_takes_the_place_of_a_blob() {
+fn a_text_replaces_a_blob() {
     let blob = DocumentProto {
         content: Some(Content::Blob("b".into())),
         ..sample()
@@ -118,7 +118,7 @@ fn chunks_are_changed_in_place() {
 }
 
 #[test]
-fn looking_at_chunks_changes_nothing() {
+fn reading_chunks_changes_nothing() {
     let mut document = v1(&sample());
     assert_eq!(document.chunks_mut().unwrap().len(), 1);
     assert!(document.matches_mut().unwrap().is_empty());
@@ -126,7 +126,7 @@ fn looking_at_chunks_changes_nothing() {
 }
 
 #[test]
-fn flavours_are_told_apart_by_their_first_field() {
+fn versions_are_recognised_by_their_first_field() {
     let first: Bytes = sample().encode_to_vec().into();
     let second = v2_raw(&[("id", "a"), ("text", "hello")]);
     assert_eq!(
@@ -144,7 +144,7 @@ fn flavours_are_told_apart_by_their_first_field() {
 }
 
 #[test]
-fn the_second_flavour_is_edited_by_name() {
+fn documents_of_the_second_version_are_edited_by_name() {
     let raw = v2_raw(&[("id", "a"), ("text", "hello"), ("own", "kept")]);
     let mut document = Document::decode(Flavour::V2, raw).unwrap();
     assert_eq!(
@@ -169,7 +169,7 @@ fn the_second_flavour_is_edited_by_name() {
 }
 
 #[test]
-fn chunks_of_the_second_flavour_are_changed_in_place() {
+fn chunks_of_the_second_version_are_changed_in_place() {
     let mut document = Document::of_flavour(Flavour::V2);
     document
         .chunks_mut()
@@ -202,7 +202,7 @@ fn no_data_is_an_empty_array() {
 }
 
 #[test]
-fn bad_bytes_are_named() {
+fn an_error_names_the_invalid_bytes() {
     let check = |data: Bytes, expected: &str| {
         assert_eq!(
             DocumentArray::decode(&data).unwrap_err().to_string(),
@@ -227,7 +227,7 @@ fn bad_bytes_are_named() {
 }
 
 #[test]
-fn json_goes_there_and_back_in_both_flavours() {
+fn json_round_trips_in_both_versions() {
     let value = json!({
         "id": "a",
         "text": "hello",
@@ -243,7 +243,7 @@ fn json_goes_there_and_back_in_both_flavours() {
 }
 
 #[test]
-fn json_that_is_no_document_is_told_why() {
+fn invalid_json_is_an_error_with_its_reason() {
     let check = |value: Value, expected: &str| {
         let error = Document::from_json(Flavour::V1, &value).unwrap_err();
         assert_eq!(error.to_string(), expected);
@@ -256,7 +256,7 @@ fn json_that_is_no_document_is_told_why() {
 }
 
 #[test]
-fn floats_are_written_as_short_as_they_can_be() {
+fn floats_are_written_as_short_as_possible() {
     let document = Document::from_json(Flavour::V1, &json!({"id": "a", "embedding": [0.1]}));
     assert_eq!(
         document.unwrap().to_json().unwrap().to_string(),

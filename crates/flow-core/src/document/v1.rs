@@ -1,4 +1,4 @@
-//! The first flavour: fields are found by their number in `docarray.DocumentProto`.
+//! The first version: fields are found by their number in `docarray.DocumentProto`.
 
 use bytes::{Bytes, BytesMut};
 use flow_proto::docarray::{DenseNdArrayProto, NdArrayProto, nd_array_proto::Content};
@@ -9,7 +9,7 @@ use super::wire::{self, Field, Fields, NotAMessage};
 use super::{BadDocument, Document, malformed};
 use crate::{Tensor, document::json};
 
-/// Fields that hold texts, with their numbers.
+/// Text fields and their numbers.
 const STRINGS: &[(&str, u32)] = &[
     ("id", 1),
     ("text", 4),
@@ -19,7 +19,7 @@ const STRINGS: &[(&str, u32)] = &[
     ("mime_type", 11),
 ];
 
-/// Of these only one can be there: they are one `oneof`.
+/// The members of the `oneof`, of which a document has at most one.
 const CONTENT: &[&str] = &["blob", "tensor", "text"];
 
 fn number(name: &str) -> u32 {
@@ -44,7 +44,7 @@ fn number(name: &str) -> u32 {
     }
 }
 
-/// The bytes are a message, and its texts are UTF-8.
+/// Checks that the bytes are a message, and that its texts are UTF-8.
 pub(super) fn check(raw: &Bytes) -> Result<(), BadDocument> {
     for field in Fields::of(raw) {
         let field = field.map_err(|NotAMessage| malformed("a document"))?;
@@ -112,7 +112,7 @@ pub(super) fn set_tensor(name: &str, tensor: &Tensor) -> Bytes {
             shape: tensor.shape().to_vec(),
             dtype: tensor.data_type().as_str().to_owned(),
         })),
-        // Without it stock readers see no array at all.
+        // Stock readers ignore an array without it.
         cls_name: "numpy".to_owned(),
         parameters: None,
     };
@@ -134,7 +134,7 @@ pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: &[Document
     }
 }
 
-/// What two fields share that cannot both be in a document; none for documents inside.
+/// The same for two fields of which a document has only one; `None` for nested documents.
 pub(super) fn merge_key(field: &Field<'_>) -> Option<Bytes> {
     let of_content = |name: &&&str| number(name) == field.number;
     let number = match CONTENT.iter().find(of_content) {

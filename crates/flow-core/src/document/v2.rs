@@ -1,4 +1,4 @@
-//! The second flavour: a document is a map from names to nodes (`docarray.v2.DocProto`).
+//! The second version: a document is a map from names to nodes (`docarray.v2.DocProto`).
 
 use bytes::{Bytes, BytesMut};
 use flow_proto::docarray::v2::{
@@ -12,14 +12,14 @@ use super::wire::{self, Field, Fields, NotAMessage};
 use super::{BadDocument, Document, json, malformed};
 use crate::Tensor;
 
-/// Fields of a map's entry, as protobuf lays them out.
+/// The fields of a map entry in protobuf.
 const ENTRY_KEY: u32 = 1;
 const ENTRY_VALUE: u32 = 2;
 
 /// The only field of a document: its map.
 const DATA: u32 = 1;
 
-/// Fields of a node that hold a text: its content and the name of its class.
+/// The text fields of a node: its content and the name of its class.
 const NODE_TEXT: u32 = 1;
 const NODE_BLOB: u32 = 5;
 const NODE_NDARRAY: u32 = 6;
@@ -30,7 +30,7 @@ const NODE_TYPE: u32 = 13;
 /// The only field of an array of documents.
 const DOCS: u32 = 1;
 
-/// The bytes are a map of nodes, and its keys and texts are UTF-8.
+/// Checks that the bytes are a map of nodes, and that its keys and texts are UTF-8.
 pub(super) fn check(raw: &Bytes) -> Result<(), BadDocument> {
     for field in Fields::of(raw) {
         let field = field.map_err(|NotAMessage| malformed("a document"))?;
@@ -71,7 +71,7 @@ fn utf8<'a>(bytes: &'a [u8], field: &str) -> Result<&'a str, BadDocument> {
     })
 }
 
-/// What node `name` holds: a text, a blob, an array, a dict or an array of documents.
+/// The content of node `name`: a text, a blob, an array, a dict or an array of documents.
 pub(super) fn content(raw: &Bytes, name: &str) -> Option<Bytes> {
     let node = node(raw, name)?;
     let kinds = [
@@ -101,7 +101,7 @@ fn is_named(entry: &[u8], name: &str) -> bool {
     wire::last(entry, ENTRY_KEY).is_some_and(|key| key == name.as_bytes())
 }
 
-/// The name of a document's field; none for documents inside.
+/// The name of a field; `None` for nested documents.
 pub(super) fn merge_key(field: &Field<'_>) -> Option<Bytes> {
     let key = wire::last(field.content, ENTRY_KEY).unwrap_or_default();
     let inside = key == b"chunks" || key == b"matches";

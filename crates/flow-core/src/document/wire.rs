@@ -1,8 +1,7 @@
 //! Reads protobuf messages field by field, without decoding them.
 //!
-//! [`Fields`] gives each field's number, its content and the bytes it takes in all. So a document can be
-//! checked, searched and copied, but for the fields that change, and what this program has never heard
-//! of is kept.
+//! [`Fields`] yields each field's number, its content, and all of its bytes. So a document can be checked, searched,
+//! and copied without the fields that change, and unknown fields are kept.
 
 use bytes::{BufMut, BytesMut};
 use prost::encoding::{WireType, decode_varint, encode_varint, encoded_len_varint};
@@ -11,14 +10,14 @@ use prost::encoding::{WireType, decode_varint, encode_varint, encoded_len_varint
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Field<'a> {
     pub(super) number: u32,
-    /// What a length-delimited field holds; empty for numbers.
+    /// The content of a length-delimited field; empty for numbers.
     pub(super) content: &'a [u8],
     pub(super) is_message: bool,
     /// Tag, length and content.
     pub(super) whole: &'a [u8],
 }
 
-/// The fields of one message, in the order they were written.
+/// The fields of a message, in their order.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
 }
@@ -50,7 +49,7 @@ impl<'a> Fields<'a> {
             WireType::SixtyFourBit => return self.take(8).map(|_| &[][..]),
             WireType::ThirtyTwoBit => return self.take(4).map(|_| &[][..]),
             WireType::LengthDelimited => decode_varint(&mut self.rest).ok()?,
-            // Groups were never part of these messages.
+            // These messages have no groups.
             WireType::StartGroup | WireType::EndGroup => return None,
         };
         self.take(usize::try_from(length).ok()?)
@@ -64,7 +63,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    /// `Err` once, where the bytes stop being a message.
+    /// Yields one `Err` where the bytes are not valid, and then ends.
     type Item = Result<Field<'a>, NotAMessage>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -83,7 +82,7 @@ impl<'a> Iterator for Fields<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotAMessage;
 
-/// Content of the last length-delimited field `number`, as protobuf wants it for repeated scalars.
+/// The content of the last length-delimited field `number`; protobuf defines that the last one counts.
 pub(super) fn last(message: &[u8], number: u32) -> Option<&[u8]> {
     Fields::of(message)
         .filter_map(Result::ok)
@@ -104,7 +103,7 @@ pub(super) fn put_header(out: &mut BytesMut, number: u32, length: usize) {
     encode_varint(length as u64, out);
 }
 
-/// Bytes that a length-delimited field takes in all.
+/// The encoded size of a length-delimited field.
 pub(super) fn field_len(number: u32, length: usize) -> usize {
     encoded_len_varint(u64::from(number) << 3) + encoded_len_varint(length as u64) + length
 }

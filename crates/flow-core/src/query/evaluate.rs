@@ -1,4 +1,4 @@
-//! What a query says of one document.
+//! Evaluates a query on one document.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 use super::{Compare, Operand, Order, Path, Test};
 use crate::{Document, Flavour};
 
-/// A document as the query's fields show it.
+/// The fields of a document that the query uses.
 struct Seen<'d> {
     document: &'d Document,
     fields: Map<String, Value>,
@@ -48,7 +48,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What stands at the path. In the first flavour there is always something.
+    /// The value at the path. In the first version there always is one.
     fn value(&self, path: &Path) -> Option<Value> {
         let found = self.find(path).cloned();
         match self.document.flavour() {
@@ -115,10 +115,10 @@ impl Seen<'_> {
         }
     }
 
-    /// How long something is; none: it has no length.
+    /// The length of a value; `None` if it has no length.
     fn size(&self, path: &Path, value: &Value) -> Option<u64> {
         let size = match value {
-            // JSON shows bytes as a longer text.
+            // Bytes are a longer text in JSON.
             Value::String(_) if path.0 == ["blob"] => self.document.blob()?.len(),
             Value::String(text) => text.chars().count(),
             Value::Array(items) => items.len(),
@@ -129,7 +129,7 @@ impl Seen<'_> {
     }
 }
 
-/// What the first flavour holds in a field that nobody set.
+/// The default value of a field in the first version.
 fn default(field: &str) -> Value {
     match field {
         "id" | "parent_id" | "text" | "blob" | "uri" | "mime_type" | "modality" => "".into(),
@@ -140,7 +140,7 @@ fn default(field: &str) -> Value {
     }
 }
 
-/// A key of a map, or a place in a list, from its end if negative.
+/// The value at a key of a map, or at an index of a list, which counts from the end if it is negative.
 fn inside<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
     match value {
         Value::Object(map) => map.get(step),
@@ -158,14 +158,14 @@ fn inside<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
     }
 }
 
-/// Arrays whose values JSON does not show are shown as type, shape and bytes.
+/// Whether the JSON is an array as type, shape and bytes, the form of arrays whose values JSON does not show.
 fn tensor_len(map: &Map<String, Value>) -> Option<u64> {
     let is_tensor = map.len() == 3 && map.contains_key("dtype") && map.contains_key("buffer");
     let shape = map.get("shape").filter(|_| is_tensor)?;
     shape.get(0)?.as_u64()
 }
 
-/// As Python compares: truth values are the numbers 0 and 1, and all numbers are of one kind.
+/// Equality as in Python: truth values equal the numbers 0 and 1, and integers equal floats.
 fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Array(one), Value::Array(other)) => {

@@ -1,4 +1,4 @@
-//! From JSON to a query; every error knows its place.
+//! Parses queries from JSON. Each error has its position in the query.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{BadQuery, Compare, Operand, Order, Path, Test};
 use crate::closest;
 
-/// Conditions inside conditions; each takes stack when it is read and when it is asked.
+/// Maximum nesting of conditions; each level takes stack when it is parsed and when it is evaluated.
 const DEPTH_MAX: usize = 64;
 
 /// Memory that a compiled expression may take.
@@ -17,7 +17,7 @@ const COMPARE: [&str; 11] = [
     "$eq", "$neq", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$regex", "$size", "$exists",
 ];
 
-/// Where in the query the reader is.
+/// A position in the query.
 #[derive(Clone, Copy)]
 struct At<'a> {
     outer: Option<&'a At<'a>>,
@@ -65,7 +65,7 @@ impl<'a> At<'a> {
     }
 }
 
-/// What the entries of a map are about: documents, or one field of theirs.
+/// What the entries of a map apply to: documents, or one of their fields.
 type Entry<'e> = &'e dyn Fn(&At<'_>, &str, &Value) -> Result<Test, BadQuery>;
 
 pub(super) fn query(json: &Value) -> Result<Test, BadQuery> {
@@ -77,7 +77,7 @@ pub(super) fn query(json: &Value) -> Result<Test, BadQuery> {
     all(&at, json, &condition)
 }
 
-/// A map of conditions, or a list of such maps, all of which have to be true.
+/// A map of conditions, or a list of such maps, which must all be true.
 fn all(at: &At<'_>, json: &Value, entry: Entry<'_>) -> Result<Test, BadQuery> {
     let mut tests = each(at, json, entry)?;
     Ok(match tests.pop() {
@@ -143,7 +143,7 @@ fn path(at: &At<'_>, text: &str) -> Result<Path, BadQuery> {
             "`{text}` is no path: names joined by `__`, such as `tags__lang`"
         )));
     }
-    // No document has a field with a dot in its name; tags may.
+    // Names of tags may contain a dot, names of fields do not.
     if steps[0].contains('.') {
         return Err(BadQuery {
             suggestion: Some(text.replace('.', "__")),
@@ -173,7 +173,7 @@ fn compare(at: &At<'_>, operator: &str, value: &Value) -> Result<Compare, BadQue
 fn unknown(at: &At<'_>, word: &str, likely: &[&str]) -> BadQuery {
     let known = likely.iter().chain(&COMPARE).chain(&COMBINE).copied();
     let suggestion = match word {
-        // What databases call it, and closer to `$in` by its letters.
+        // The name in databases, which would otherwise be taken for a misspelt `$in`.
         "$ne" => Some("$neq"),
         _ => closest(&format!("${}", word.trim_start_matches('$')), known),
     };
@@ -223,7 +223,7 @@ fn regex(at: &At<'_>, value: &Value) -> Result<Regex, BadQuery> {
     };
     let built = RegexBuilder::new(text).size_limit(REGEX_SIZE_MAX).build();
     built.map_err(|error| {
-        // The library draws the expression with a mark below; its last line says what is wrong.
+        // The library prints the expression and marks the position; its last line is the reason.
         let error = error.to_string();
         let reason = error.lines().last().unwrap_or_default();
         let reason = reason.trim_start_matches("error: ").to_lowercase();

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Flavour;
 
-/// A document with a bit of everything; DocArray's own answers about it are the expected ones.
+/// A document with fields of every kind. The expected results are those of DocArray.
 fn document(flavour: Flavour) -> Document {
     let json = json!({
         "id": "a",
@@ -24,7 +24,7 @@ fn check_flavour(flavour: Flavour, query: &Value, expected: bool) {
     assert_eq!(found, expected, "{query} of {flavour:?}");
 }
 
-/// The same in both flavours.
+/// The same in both versions.
 #[track_caller]
 fn check(query: &Value, expected: bool) {
     check_flavour(Flavour::V1, query, expected);
@@ -32,7 +32,7 @@ fn check(query: &Value, expected: bool) {
 }
 
 #[test]
-fn values_are_equal_as_python_has_it() {
+fn values_are_equal_as_in_python() {
     check(&json!({"tags__a": {"$eq": 1}}), true);
     check(&json!({"tags__a": {"$eq": 1.0}}), true);
     check(&json!({"tags__a": {"$eq": "1"}}), false);
@@ -60,7 +60,7 @@ fn numbers_and_texts_have_an_order() {
 }
 
 #[test]
-fn what_cannot_be_compared_does_not_match() {
+fn values_that_cannot_be_compared_do_not_match() {
     check(&json!({"tags__s": {"$gt": 1}}), false);
     check(&json!({"tags__a": {"$regex": "1"}}), false);
     check(&json!({"tags__a": {"$size": 1}}), false);
@@ -70,7 +70,7 @@ fn what_cannot_be_compared_does_not_match() {
 }
 
 #[test]
-fn membership_is_of_lists_texts_and_maps() {
+fn membership_works_in_lists_texts_and_maps() {
     check(&json!({"tags__a": {"$in": [1, 2]}}), true);
     check(&json!({"tags__a": {"$in": [true]}}), true);
     check(&json!({"tags__a": {"$in": [2]}}), false);
@@ -80,7 +80,7 @@ fn membership_is_of_lists_texts_and_maps() {
 }
 
 #[test]
-fn expressions_are_found_anywhere_in_a_text() {
+fn regular_expressions_match_anywhere_in_a_text() {
     check(&json!({"tags__s": {"$regex": "^t.t$"}}), true);
     check(&json!({"text": {"$regex": "ell"}}), true);
     check(&json!({"text": {"$regex": "^ell"}}), false);
@@ -88,7 +88,7 @@ fn expressions_are_found_anywhere_in_a_text() {
 }
 
 #[test]
-fn sizes_are_of_texts_lists_maps_arrays_and_documents() {
+fn texts_lists_maps_arrays_and_documents_have_sizes() {
     check(&json!({"text": {"$size": 5}}), true);
     check(&json!({"tags__b__c": {"$size": 3}}), true);
     check(&json!({"tags": {"$size": 7}}), true);
@@ -114,7 +114,7 @@ fn operands_may_be_fields() {
 }
 
 #[test]
-fn a_field_exists_if_it_holds_something() {
+fn a_field_exists_if_it_is_not_empty() {
     check(&json!({"text": {"$exists": true}}), true);
     check(&json!({"blob": {"$exists": true}}), false);
     check(&json!({"uri": {"$exists": false}}), true);
@@ -126,7 +126,7 @@ fn a_field_exists_if_it_holds_something() {
 }
 
 #[test]
-fn the_first_flavour_has_every_field_and_the_second_only_its_own() {
+fn missing_fields_have_defaults_in_the_first_version_only() {
     let differs = |query: Value| {
         check_flavour(Flavour::V1, &query, true);
         check_flavour(Flavour::V2, &query, false);
@@ -140,7 +140,7 @@ fn the_first_flavour_has_every_field_and_the_second_only_its_own() {
 }
 
 #[test]
-fn conditions_side_by_side_all_have_to_be_true() {
+fn conditions_side_by_side_must_all_be_true() {
     check(&json!({}), true);
     check(&json!({"tags__a": {"$gte": 1, "$lt": 1}}), false);
     check(&json!({"tags__a": {"$gte": 1, "$lt": 2}}), true);
@@ -184,7 +184,7 @@ fn conditions_are_combined() {
 }
 
 #[test]
-fn bytes_are_as_long_as_they_are() {
+fn the_size_of_bytes_is_their_number() {
     let document = Document::from_json(Flavour::V1, &json!({"id": "a", "blob": "AAAA"})).unwrap();
     assert!(
         Query::parse(&json!({"blob": {"$size": 3}}))
@@ -194,7 +194,7 @@ fn bytes_are_as_long_as_they_are() {
 }
 
 #[test]
-fn a_query_is_its_json() {
+fn a_query_serialises_as_its_json() {
     let json = json!({"$or": [{"text": {"$eq": "x"}}, {"tags__a__b": {"$gt": "{weight}"}}]});
     let query: Query = serde_json::from_value(json.clone()).unwrap();
     assert_eq!(serde_json::to_value(&query).unwrap(), json);
@@ -209,7 +209,7 @@ fn check_bad(query: &Value, expected: &str) {
 }
 
 #[test]
-fn an_error_tells_its_place_and_what_was_meant() {
+fn an_error_has_its_position_and_a_suggestion() {
     check_bad(
         &json!(1),
         "expected conditions, a map or a list of maps, found `1`",
@@ -257,7 +257,7 @@ fn an_error_tells_its_place_and_what_was_meant() {
 }
 
 #[test]
-fn an_error_tells_which_operand_was_expected() {
+fn an_error_says_which_operand_was_expected() {
     let check = |operators: Value, expected: &str| {
         let error = Query::parse(&json!({ "f": operators })).unwrap_err();
         assert_eq!(error.message, expected);
@@ -290,7 +290,7 @@ fn an_error_tells_which_operand_was_expected() {
 }
 
 #[test]
-fn conditions_are_not_nested_without_end() {
+fn the_nesting_of_conditions_is_limited() {
     let nest = |depth: usize| {
         (0..depth).fold(
             json!({"a": {"$eq": 1}}),

@@ -2,15 +2,15 @@
 
 #![allow(
     clippy::unwrap_used,
-    reason = "a test that cannot go on fails, in its helpers too"
+    reason = "a test that cannot continue fails, in its helpers too"
 )]
 
-mod accepts;
-mod fake;
-mod house;
+mod fake_executor;
 mod monitoring;
 mod overload;
 mod placements;
 mod retries;
 mod shards;
+mod test_gateway;
 mod topology;
+mod unknown_parameters;

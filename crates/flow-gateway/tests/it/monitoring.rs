@@ -1,4 +1,4 @@
-//! What a gateway counts, read as Prometheus reads it.
+//! The metrics of a gateway, read as Prometheus reads them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,18 +14,18 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
-use crate::fake::Fake;
-use crate::house::{House, at, placed, placed_at, plan, request, wrong};
+use crate::fake_executor::FakeExecutor;
+use crate::test_gateway::{TestGateway, address, error, placement, placement_at, plan, request};
 use crate::topology::tonic_client;
 
-/// The numbers of `gateway/rep-0`, by their names without `jina_`.
-async fn scrape(at: SocketAddr) -> BTreeMap<String, f64> {
-    let mut stream = TcpStream::connect(at).await.unwrap();
-    let asked = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-    stream.write_all(asked).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+/// The metrics of `gateway/rep-0`, by their names without `jina_`.
+async fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await.unwrap();
+    let (head, text) = response.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let sample = |line: &str| {
@@ -41,7 +41,7 @@ async fn scrape(at: SocketAddr) -> BTreeMap<String, f64> {
 #[track_caller]
 fn check(numbers: &BTreeMap<String, f64>, expected: &[(&str, usize)]) {
     for (name, expected) in expected {
-        #[expect(clippy::cast_precision_loss, reason = "a test's numbers are small")]
+        #[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
         let expected = *expected as f64;
         assert_eq!(numbers[*name], expected, "{name}: {numbers:#?}");
     }
@@ -52,14 +52,14 @@ fn total_len(messages: &[Envelope]) -> usize {
 }
 
 #[tokio::test]
-async fn requests_are_counted_and_their_bytes_are_those_of_the_wire() {
-    let echo = Fake::echo().await;
-    let house = House::open(placed(plan(&["node"]), &[&echo])).await;
+async fn requests_are_counted_with_their_encoded_sizes() {
+    let echo = FakeExecutor::echo().await;
+    let gateway = TestGateway::start(placement(plan(&["node"]), &[&echo])).await;
     let ids: Vec<String> = (0..7).map(|id| id.to_string()).collect();
     let requests: Vec<Envelope> = ids.iter().map(|id| request("/x", &[id, "y"])).collect();
-    let replies = house.post(requests.clone()).await;
-    let calls: Vec<Envelope> = echo.asked().iter().map(|it| it.parts[0].clone()).collect();
-    let numbers = scrape(house.metrics).await;
+    let replies = gateway.post(requests.clone()).await;
+    let calls: Vec<Envelope> = echo.calls().iter().map(|it| it.parts[0].clone()).collect();
+    let numbers = scrape(gateway.metrics).await;
     check(
         &numbers,
         &[
@@ -74,7 +74,7 @@ async fn requests_are_counted_and_their_bytes_are_those_of_the_wire() {
             ("sent_response_bytes_sum", total_len(&replies)),
             ("sending_request_seconds_count", 7),
             ("sent_request_bytes_sum", total_len(&calls)),
-            // What the node was sent is what it gives back.
+            // The node returns what it got.
             ("received_response_bytes_sum", total_len(&calls)),
         ],
     );
@@ -84,14 +84,14 @@ async fn requests_are_counted_and_their_bytes_are_those_of_the_wire() {
 
 #[tokio::test]
 async fn failures_are_counted_and_each_try_is_a_call() {
-    let sick = Fake::failing(Status::unavailable("not today")).await;
-    let places = [Places::replicas(vec![at(&sick), at(&sick)])];
-    let house = House::open(placed_at(plan(&["sick"]), &places)).await;
-    let replies = house.post(vec![request("/x", &["1"])]).await;
-    assert_ne!(wrong(&replies[0]), "");
-    let tries = sick.asked().len();
+    let sick = FakeExecutor::failing(Status::unavailable("not today")).await;
+    let places = [Places::replicas(vec![address(&sick), address(&sick)])];
+    let gateway = TestGateway::start(placement_at(plan(&["sick"]), &places)).await;
+    let replies = gateway.post(vec![request("/x", &["1"])]).await;
+    assert_ne!(error(&replies[0]), "");
+    let tries = sick.calls().len();
     assert!(tries > 1, "{tries}");
-    let numbers = scrape(house.metrics).await;
+    let numbers = scrape(gateway.metrics).await;
     check(
         &numbers,
         &[
@@ -109,64 +109,64 @@ async fn failures_are_counted_and_each_try_is_a_call() {
 }
 
 #[tokio::test]
-async fn a_request_is_pending_until_its_reply_or_until_its_client_has_gone() {
+async fn a_request_is_pending_until_its_reply_or_until_its_client_disconnects() {
     let gate = Arc::new(Semaphore::new(0));
-    let held = Fake::held(gate.clone()).await;
+    let node = FakeExecutor::gated(gate.clone()).await;
     let mut flow = plan(&["node"]);
     flow.gateway.in_flight_max = 1.try_into().unwrap();
-    let house = House::open(placed(flow, &[&held])).await;
-    let pending = async || scrape(house.metrics).await["number_of_pending_requests"];
+    let gateway = TestGateway::start(placement(flow, &[&node])).await;
+    let pending = async || scrape(gateway.metrics).await["number_of_pending_requests"];
 
-    let first = house.single(request("/x", &["1"]));
+    let first = gateway.single(request("/x", &["1"]));
     let meanwhile = async {
-        held.was_asked(1).await;
+        node.was_called(1).await;
         assert!((pending().await - 1.0).abs() < f64::EPSILON);
-        let mut client = tonic_client(&house).await;
+        let mut client = tonic_client(&gateway).await;
         let refused = client.process_single_data(request("/x", &["2"])).await;
         assert_eq!(refused.unwrap_err().code(), Code::ResourceExhausted);
         gate.add_permits(1);
     };
     let (reply, ()) = tokio::join!(first, meanwhile);
-    assert_eq!(wrong(&reply.unwrap()), "");
+    assert_eq!(error(&reply.unwrap()), "");
     let counted = [
         ("successful_requests_total", 1),
         ("failed_requests_total", 1),
     ];
-    check(&scrape(house.metrics).await, &counted);
+    check(&scrape(gateway.metrics).await, &counted);
 
-    let mut client = tonic_client(&house).await;
+    let mut client = tonic_client(&gateway).await;
     let abandoned = client.process_single_data(request("/x", &["3"]));
     tokio::select! {
-        _ = abandoned => panic!("nobody has let it through"),
-        () = held.was_asked(2) => {}
+        _ = abandoned => panic!("the node has no permit for it"),
+        () = node.was_called(2) => {}
     }
     drop(client);
-    while scrape(house.metrics).await["number_of_pending_requests"] > 0.0 {
+    while scrape(gateway.metrics).await["number_of_pending_requests"] > 0.0 {
         tokio::task::yield_now().await;
     }
     let counted = [
         ("successful_requests_total", 1),
         ("failed_requests_total", 2),
     ];
-    check(&scrape(house.metrics).await, &counted);
+    check(&scrape(gateway.metrics).await, &counted);
 }
 
 #[tokio::test]
-async fn a_head_s_work_is_the_gateways_and_its_numbers_outlive_a_placement() {
-    let fakes = [Fake::echo().await, Fake::echo().await];
+async fn calls_of_shards_are_counted_and_counts_survive_a_new_placement() {
+    let fakes = [FakeExecutor::echo().await, FakeExecutor::echo().await];
     let shards = || {
-        let shards = fakes.iter().map(|it| vec![at(it)]).collect();
+        let shards = fakes.iter().map(|it| vec![address(it)]).collect();
         let places = Places {
             shards,
             ..Places::default()
         };
-        placed_at(plan(&["node, shards: 2, polling: ALL"]), &[places])
+        placement_at(plan(&["node, shards: 2, polling: ALL"]), &[places])
     };
-    let house = House::open(shards()).await;
-    house.post(vec![request("/x", &["1"])]).await;
-    drop(house.placements.place(shards()).unwrap());
-    house.post(vec![request("/x", &["2"])]).await;
-    let numbers = scrape(house.metrics).await;
+    let gateway = TestGateway::start(shards()).await;
+    gateway.post(vec![request("/x", &["1"])]).await;
+    drop(gateway.placements.place(shards()).unwrap());
+    gateway.post(vec![request("/x", &["2"])]).await;
+    let numbers = scrape(gateway.metrics).await;
     check(
         &numbers,
         &[
@@ -178,8 +178,8 @@ async fn a_head_s_work_is_the_gateways_and_its_numbers_outlive_a_placement() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_is_not_monitored_has_no_such_port_and_a_taken_one_is_told() {
-    let echo = Fake::echo().await;
+async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error() {
+    let echo = FakeExecutor::echo().await;
     let config = |monitoring| Config {
         host: "127.0.0.1".to_owned(),
         port: 0,
@@ -187,14 +187,14 @@ async fn a_gateway_that_is_not_monitored_has_no_such_port_and_a_taken_one_is_tol
         monitoring,
     };
     let bind = async |monitoring| {
-        let placement = placed(plan(&["node"]), &[&echo]);
+        let placement = placement(plan(&["node"]), &[&echo]);
         Gateway::bind(&config(monitoring), placement).await
     };
     assert_eq!(bind(None).await.unwrap().metrics_addr(), None);
     let taken = echo.address.port();
     let error = bind(Some(taken)).await.unwrap_err();
     assert!(matches!(error, BindError::Metrics(_)), "{error}");
-    let told = flow_core::Chain(&error).to_string();
+    let message = flow_core::Chain(&error).to_string();
     let part = format!("(`port_monitoring`): cannot listen on `127.0.0.1:{taken}`");
-    assert!(told.contains(&part), "{told}");
+    assert!(message.contains(&part), "{message}");
 }

@@ -1,28 +1,28 @@
-//! Nodes that are cut into shards: polling, merging, and what is said of those that do not answer.
+//! Nodes with shards: polling, merging, and shards that do not answer.
 
 use flow_core::Code;
 use flow_proto::Envelope;
 use flow_spec::{Places, Plan, Poll};
 use tonic::{Response, Status};
 
-use crate::fake::{Fake, documents, ids, with_ids};
-use crate::house::{House, at, placed_at, plan, request, routes, wrong};
+use crate::fake_executor::{FakeExecutor, documents, ids, with_ids};
+use crate::test_gateway::{TestGateway, address, error, placement_at, plan, request, routes};
 use crate::topology::tonic_client;
 
-/// A node with these shards.
-fn cut(plan: Plan, shards: &[&Fake]) -> flow_spec::Placement {
-    let shards = shards.iter().map(|it| vec![at(it)]).collect();
+/// A placement of a node with these shards.
+fn sharded(plan: Plan, shards: &[&FakeExecutor]) -> flow_spec::Placement {
+    let shards = shards.iter().map(|it| vec![address(it)]).collect();
     let places = Places {
         shards,
         ..Places::default()
     };
-    placed_at(plan, &[places])
+    placement_at(plan, &[places])
 }
 
-/// A shard that finds these documents.
-async fn finding(found: &'static [&'static str]) -> Fake {
-    Fake::start(move |asked| async move {
-        let mut reply = asked.parts[0].clone();
+/// A shard that returns these documents.
+async fn returning(found: &'static [&'static str]) -> FakeExecutor {
+    FakeExecutor::start(move |call| async move {
+        let mut reply = call.parts[0].clone();
         reply.data = Some(with_ids(found).encode());
         Ok(Response::new(reply))
     })
@@ -37,54 +37,64 @@ fn polled(poll: Poll, reduce: bool) -> Plan {
 }
 
 #[tokio::test]
-async fn any_asks_the_shards_in_turn() {
-    let shards = [Fake::echo().await, Fake::echo().await, Fake::echo().await];
-    let placement = cut(polled(Poll::Any, true), &shards.each_ref());
-    let house = House::open(placement).await;
+async fn with_polling_any_the_shards_take_turns() {
+    let shards = [
+        FakeExecutor::echo().await,
+        FakeExecutor::echo().await,
+        FakeExecutor::echo().await,
+    ];
+    let placement = sharded(polled(Poll::Any, true), &shards.each_ref());
+    let gateway = TestGateway::start(placement).await;
     for _ in 0..6 {
-        house.single(request("/x", &["1"])).await.unwrap();
+        gateway.single(request("/x", &["1"])).await.unwrap();
     }
-    assert_eq!(shards.map(|it| it.asked().len()), [2, 2, 2]);
+    assert_eq!(shards.map(|it| it.calls().len()), [2, 2, 2]);
 }
 
 #[tokio::test]
-async fn all_asks_every_shard_and_merges_in_their_order() {
-    let shards = [finding(&["a", "b"]).await, finding(&["b", "c"]).await];
-    let house = House::open(cut(polled(Poll::All, true), &shards.each_ref())).await;
-    let reply = house.single(request("/x", &["1"])).await.unwrap();
+async fn with_polling_all_replies_are_merged_in_the_order_of_the_shards() {
+    let shards = [returning(&["a", "b"]).await, returning(&["b", "c"]).await];
+    let gateway = TestGateway::start(sharded(polled(Poll::All, true), &shards.each_ref())).await;
+    let reply = gateway.single(request("/x", &["1"])).await.unwrap();
     assert_eq!(ids(&reply), ["a", "b", "c"]);
-    let house = House::open(cut(polled(Poll::All, false), &shards.each_ref())).await;
-    let reply = house.single(request("/x", &["1"])).await.unwrap();
+    let gateway = TestGateway::start(sharded(polled(Poll::All, false), &shards.each_ref())).await;
+    let reply = gateway.single(request("/x", &["1"])).await.unwrap();
     assert_eq!(ids(&reply), ["a", "b", "b", "c"]);
 }
 
 #[tokio::test]
-async fn search_asks_all_and_index_one_unless_the_file_says_otherwise() {
-    let shards = [Fake::echo().await, Fake::echo().await];
+async fn search_goes_to_all_shards_and_index_to_one_by_default() {
+    let shards = [FakeExecutor::echo().await, FakeExecutor::echo().await];
     let mut plan = polled(Poll::Any, true);
     plan.nodes[0]
         .calls
         .polling
         .by_endpoint
         .insert("/both".to_owned(), Poll::All);
-    let house = House::open(cut(plan, &shards.each_ref())).await;
+    let gateway = TestGateway::start(sharded(plan, &shards.each_ref())).await;
     for (endpoint, calls) in [("/index", 1), ("/search", 2), ("/both", 2), ("/other", 1)] {
-        let before: usize = shards.iter().map(|it| it.asked().len()).sum();
-        house.single(request(endpoint, &["1"])).await.unwrap();
-        let after: usize = shards.iter().map(|it| it.asked().len()).sum();
+        let before: usize = shards.iter().map(|it| it.calls().len()).sum();
+        gateway.single(request(endpoint, &["1"])).await.unwrap();
+        let after: usize = shards.iter().map(|it| it.calls().len()).sum();
         assert_eq!(after - before, calls, "{endpoint}");
     }
 }
 
 #[tokio::test]
-async fn what_comes_before_and_after_the_shards_sees_what_a_head_would_send() {
-    let (before, after) = (Fake::tag("before").await, Fake::echo().await);
-    let shards = [Fake::tag("one").await, Fake::tag("two").await];
-    let mut placement = cut(polled(Poll::All, true), &shards.each_ref());
-    placement.places[0].before = Some(at(&before));
-    placement.places[0].after = Some(at(&after));
-    let house = House::open(placement).await;
-    house.single(request("/x", &["1"])).await.unwrap();
+async fn uses_before_and_uses_after_get_what_a_head_would_send() {
+    let (before, after) = (
+        FakeExecutor::tag("before").await,
+        FakeExecutor::echo().await,
+    );
+    let shards = [
+        FakeExecutor::tag("one").await,
+        FakeExecutor::tag("two").await,
+    ];
+    let mut placement = sharded(polled(Poll::All, true), &shards.each_ref());
+    placement.places[0].before = Some(address(&before));
+    placement.places[0].after = Some(address(&after));
+    let gateway = TestGateway::start(placement).await;
+    gateway.single(request("/x", &["1"])).await.unwrap();
     let tags = |part: &Envelope| {
         documents(part)[0]
             .tags()
@@ -92,20 +102,20 @@ async fn what_comes_before_and_after_the_shards_sees_what_a_head_would_send() {
             .cloned()
             .collect::<Vec<_>>()
     };
-    assert_eq!(tags(&shards[0].asked()[0].parts[0]), ["before"]);
-    let parts: Vec<_> = after.asked()[0].parts.iter().map(tags).collect();
+    assert_eq!(tags(&shards[0].calls()[0].parts[0]), ["before"]);
+    let parts: Vec<_> = after.calls()[0].parts.iter().map(tags).collect();
     let mut parts: Vec<Vec<String>> = parts;
     parts.iter_mut().for_each(|it| it.sort());
     assert_eq!(parts, [["before", "one"], ["before", "two"]]);
 }
 
 #[tokio::test]
-async fn a_shard_that_does_not_answer_is_named_and_the_others_count() {
-    let dead = Fake::failing(Status::aborted("no memory")).await;
-    let shards = [finding(&["a"]).await, finding(&["b"]).await];
-    let placement = cut(polled(Poll::All, true), &[&shards[0], &dead, &shards[1]]);
-    let house = House::open(placement).await;
-    let reply = tonic_client(&house).await;
+async fn a_shard_that_does_not_answer_is_named_and_the_others_are_used() {
+    let dead = FakeExecutor::failing(Status::aborted("no memory")).await;
+    let shards = [returning(&["a"]).await, returning(&["b"]).await];
+    let placement = sharded(polled(Poll::All, true), &[&shards[0], &dead, &shards[1]]);
+    let gateway = TestGateway::start(placement).await;
+    let reply = tonic_client(&gateway).await;
     let reply = { reply }
         .process_single_data(request("/x", &["1"]))
         .await
@@ -115,7 +125,7 @@ async fn a_shard_that_does_not_answer_is_named_and_the_others_count() {
     }
     let reply = reply.into_inner();
     assert_eq!(
-        (ids(&reply), wrong(&reply)),
+        (ids(&reply), error(&reply)),
         (vec!["a".to_owned(), "b".to_owned()], String::new())
     );
     let (name, note) = &routes(&reply)[0];
@@ -127,10 +137,10 @@ async fn a_shard_that_does_not_answer_is_named_and_the_others_count() {
 }
 
 #[tokio::test]
-async fn if_no_shard_answers_the_node_has_failed() {
-    let dead = Fake::failing(Status::aborted("no memory")).await;
-    let house = House::open(cut(polled(Poll::All, true), &[&dead, &dead])).await;
-    let failure = house.single(request("/x", &["1"])).await.unwrap_err();
+async fn a_node_fails_if_no_shard_answers() {
+    let dead = FakeExecutor::failing(Status::aborted("no memory")).await;
+    let gateway = TestGateway::start(sharded(polled(Poll::All, true), &[&dead, &dead])).await;
+    let failure = gateway.single(request("/x", &["1"])).await.unwrap_err();
     assert_eq!(failure.code(), Code::ExecutorFailed);
     let text = failure.message();
     assert!(
@@ -140,17 +150,18 @@ async fn if_no_shard_answers_the_node_has_failed() {
 }
 
 #[tokio::test]
-async fn a_stock_head_says_how_its_shards_did() {
-    let head = Fake::start(|asked| async move {
-        let mut reply = Response::new(asked.parts[0].clone());
+async fn the_shards_of_a_stock_head_are_reported() {
+    let head = FakeExecutor::start(|call| async move {
+        let mut reply = Response::new(call.parts[0].clone());
         for (key, value) in [("total_shards", "2"), ("failed_shards", "1")] {
             reply.metadata_mut().insert(key, value.parse().unwrap());
         }
         Ok(reply)
     })
     .await;
-    let house = House::open(crate::house::placed(plan(&["head"]), &[&head])).await;
-    let reply = house.single(request("/x", &["1"])).await.unwrap();
+    let gateway =
+        TestGateway::start(crate::test_gateway::placement(plan(&["head"]), &[&head])).await;
+    let reply = gateway.single(request("/x", &["1"])).await.unwrap();
     let note = "1 of 2 shards did not answer".to_owned();
     assert_eq!(routes(&reply), [("head".to_owned(), note)]);
 }

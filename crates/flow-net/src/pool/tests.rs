@@ -10,7 +10,7 @@ fn pool(count: u16) -> Pool {
 }
 
 #[tokio::test]
-async fn the_least_busy_replica_is_given_away() {
+async fn the_least_busy_replica_is_leased() {
     let pool = pool(3);
     let leases: Vec<Lease> = (0..6)
         .map(|_| pool.lease(Instant::now()).unwrap())
@@ -27,26 +27,26 @@ async fn the_least_busy_replica_is_given_away() {
 }
 
 #[tokio::test]
-async fn a_replica_that_cannot_be_reached_rests_and_comes_back() {
+async fn a_replica_that_cannot_be_reached_is_avoided_for_a_while() {
     let pool = pool(2);
     let now = Instant::now();
     let replicas = pool.replicas();
-    replicas[0].note(Some(Code::Unavailable), now);
+    replicas[0].record(Some(Code::Unavailable), now);
     for _ in 0..4 {
         assert_eq!(pool.lease(now).unwrap().replica().uri(), replicas[1].uri());
     }
-    assert!(!replicas[0].is_resting(now + std::time::Duration::from_millis(50)));
-    replicas[0].note(Some(Code::Unavailable), now);
-    replicas[0].note(None, now);
-    assert!(!replicas[0].is_resting(now));
+    assert!(!replicas[0].is_backing_off(now + Duration::from_millis(50)));
+    replicas[0].record(Some(Code::Unavailable), now);
+    replicas[0].record(None, now);
+    assert!(!replicas[0].is_backing_off(now));
 }
 
 #[tokio::test]
-async fn if_all_rest_one_is_asked_all_the_same() {
+async fn if_no_replica_can_be_reached_one_is_leased_nevertheless() {
     let pool = pool(2);
     let now = Instant::now();
     for replica in pool.replicas().iter() {
-        replica.note(Some(Code::Unavailable), now);
+        replica.record(Some(Code::Unavailable), now);
     }
     assert!(pool.lease(now).is_ok());
     assert_eq!(self::pool(0).lease(now).unwrap_err(), NoReplica);

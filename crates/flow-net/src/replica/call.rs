@@ -1,72 +1,57 @@
-//! The calls to a replica: a request and what goes with it on the wire, the reply and what came with it.
+//! Calls of a replica: the request with its metadata, the reply with its metadata.
 
 use std::pin::pin;
 use std::time::Instant;
 
-use flow_core::{Deadline, Failure};
+use flow_core::{CallOptions, Deadline, Failure};
 use flow_proto::Envelope;
-use flow_proto::jina::jina_data_request_rpc_client::JinaDataRequestRpcClient;
-use flow_proto::jina::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
-use flow_proto::jina::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
-use flow_proto::jina::jina_single_document_request_rpc_client::JinaSingleDocumentRequestRpcClient;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, SingleDocumentRequestProto, StatusProto, status_proto,
 };
-use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Streaming};
 
 use super::{Metadata, Replica};
-use crate::status::{Miss, too_late};
+use crate::grpc::jina_data_request_rpc_client::JinaDataRequestRpcClient;
+use crate::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
+use crate::grpc::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
+use crate::grpc::jina_single_document_request_rpc_client::JinaSingleDocumentRequestRpcClient;
+use crate::grpc::metadata::write_priority;
+use crate::status::{CallError, too_late};
 
-/// By which stock heads choose how shards are polled.
+/// By this, stock heads choose how shards are polled.
 const ENDPOINT: &str = "endpoint";
 
-/// Says which requests overtake which in an executor's queue.
-const PRIORITY: &str = "priority";
-
-/// With these a stock executor marks a reply that tells of a failure, and a stock head says how many of
-/// its shards answered.
+/// With these, a stock executor marks a reply that reports a failure, and a stock head says how many of its shards
+/// answered.
 const IS_ERROR: &str = "is-error";
 const TOTAL_SHARDS: &str = "total_shards";
 const FAILED_SHARDS: &str = "failed_shards";
 
-/// What a caller wants besides the reply.
-#[derive(Debug, Clone, Default)]
-pub struct Terms {
-    /// When nobody waits for the reply any more.
-    pub deadline: Deadline,
-    /// Which requests overtake this one; passed on as it came.
-    pub priority: Option<Priority>,
-}
-
-/// What a caller said of a request's priority: `interactive` or `bulk`. Executors give it its meaning.
-#[derive(Debug, Clone)]
-pub struct Priority(MetadataValue<Ascii>);
-
-/// What a replica replied.
+/// The reply of a replica.
 #[derive(Debug)]
 pub struct Reply {
-    /// The reply; one that was marked as a failure says so in its header, too.
+    /// The reply. If its metadata marked it as a failure, its header says so too.
     pub envelope: Envelope,
-    /// How the shards behind a stock head did.
+    /// How many shards answered, if the replica is a stock head.
     pub shards: Option<Shards>,
 }
 
-/// How many shards there are, and how many of them have not answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shards {
-    /// All that were asked.
-    pub total: u32,
-    /// Those that did not answer.
-    pub failed: u32,
+/// A stream of documents that a replica has begun.
+#[derive(Debug)]
+pub(crate) struct OpenedStream {
+    first: Option<SingleDocumentRequestProto>,
+    rest: Streaming<SingleDocumentRequestProto>,
+    deadline: Deadline,
 }
 
-impl Priority {
-    /// The priority in a call's metadata.
-    #[must_use]
-    pub fn of(metadata: &MetadataMap) -> Option<Self> {
-        metadata.get(PRIORITY).cloned().map(Self)
-    }
+/// How many shards were called, and how many of them did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shards {
+    /// Shards that were called.
+    pub total: u32,
+    /// Shards that did not answer.
+    pub failed: u32,
 }
 
 impl Replica {
@@ -74,16 +59,16 @@ impl Replica {
     ///
     /// # Errors
     ///
-    /// If there is no reply. A reply that tells of a failure is a reply.
+    /// If there is no reply. A reply that reports a failure is a reply.
     pub(crate) async fn call(
         &self,
         parts: &[Envelope],
         metadata: &Metadata,
-        terms: &Terms,
-    ) -> Result<Reply, Miss> {
+        options: &CallOptions,
+    ) -> Result<Reply, CallError> {
         let response = match parts {
-            [only] => self.single(only, metadata, terms).await?,
-            parts => self.list(parts, metadata, terms).await?,
+            [only] => self.single(only, metadata, options).await?,
+            parts => self.list(parts, metadata, options).await?,
         };
         Ok(Reply::of(response))
     }
@@ -92,62 +77,70 @@ impl Replica {
         &self,
         request: &Envelope,
         metadata: &Metadata,
-        terms: &Terms,
-    ) -> Result<Response<Envelope>, Miss> {
+        options: &CallOptions,
+    ) -> Result<Response<Envelope>, CallError> {
         let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
-        let mut message = prepare(request.clone(), metadata, terms.deadline);
-        add_terms(message.metadata_mut(), request, terms);
-        // Pinned here, for it is large: moved on, it would take its room twice in every request under way.
+        let mut message = prepare(request.clone(), metadata, options.deadline);
+        add_call_metadata(message.metadata_mut(), request, options);
+        // Pinned here because it is large: if it were moved, each request in progress would contain it twice.
         let call = pin!(client.process_single_data(message));
-        within(terms.deadline, call).await
+        within(options.deadline, call).await
     }
 
     async fn list(
         &self,
         parts: &[Envelope],
         metadata: &Metadata,
-        terms: &Terms,
-    ) -> Result<Response<Envelope>, Miss> {
+        options: &CallOptions,
+    ) -> Result<Response<Envelope>, CallError> {
         let mut client = JinaDataRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
         let requests = parts.to_vec();
         let list = DataRequestListProto { requests };
-        let mut message = prepare(list, metadata, terms.deadline);
+        let mut message = prepare(list, metadata, options.deadline);
         if let Some(first) = parts.first() {
-            add_terms(message.metadata_mut(), first, terms);
+            add_call_metadata(message.metadata_mut(), first, options);
         }
         let call = pin!(client.process_data(message));
-        within(terms.deadline, call).await
+        within(options.deadline, call).await
     }
 
-    /// One document in, a stream of documents out.
+    /// One document in, a stream of documents out. Returns when the first document is there.
     ///
     /// # Errors
     ///
-    /// If the stream cannot be opened.
-    pub async fn stream(
+    /// If the stream ends with a failure before its first document.
+    pub(crate) async fn stream(
         &self,
-        request: SingleDocumentRequestProto,
+        request: &SingleDocumentRequestProto,
         metadata: &Metadata,
-        terms: &Terms,
-    ) -> Result<Streaming<SingleDocumentRequestProto>, Failure> {
+        options: &CallOptions,
+    ) -> Result<OpenedStream, CallError> {
         let mut client = JinaSingleDocumentRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
-        let mut message = prepare(request, metadata, terms.deadline);
-        add_priority(message.metadata_mut(), terms);
-        let call = client.stream_doc(message);
-        Ok(within(terms.deadline, call).await?.into_inner())
+        let mut message = prepare(request.clone(), metadata, options.deadline);
+        write_priority(message.metadata_mut(), options.priority.as_ref());
+        let deadline = options.deadline;
+        let mut rest = within(deadline, client.stream_doc(message))
+            .await?
+            .into_inner();
+        let first = within(deadline, rest.message()).await?;
+        Ok(OpenedStream {
+            first,
+            rest,
+            deadline,
+        })
     }
 
-    /// What the executor offers.
+    /// The endpoints that the executor offers.
     ///
     /// # Errors
     ///
-    /// If it cannot be reached, or does not tell.
+    /// If it cannot be reached, or has no discovery.
     pub async fn endpoints(&self, deadline: Deadline) -> Result<EndpointsProto, Failure> {
         let mut client = JinaDiscoverEndpointsRpcClient::new(self.channel.clone());
         let call = client.endpoint_discovery(prepare((), &Metadata::new(), deadline));
@@ -167,6 +160,16 @@ impl Replica {
         let request = prepare(HealthCheckRequest::default(), &Metadata::new(), deadline);
         let reply = within(deadline, client.check(request)).await?;
         Ok(reply.into_inner().status() == ServingStatus::Serving)
+    }
+}
+
+impl OpenedStream {
+    /// The next document; `None` at the end.
+    pub(crate) async fn next(&mut self) -> Result<Option<SingleDocumentRequestProto>, CallError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => within(self.deadline, self.rest.message()).await,
+        }
     }
 }
 
@@ -195,7 +198,7 @@ fn text<'m>(metadata: &'m MetadataMap, key: &str) -> Option<&'m str> {
     metadata.get(key)?.to_str().ok()
 }
 
-/// A reply that is marked as a failure tells of one, whatever its header says.
+/// Makes the header of a reply report a failure, if it does not yet.
 fn mark(envelope: &mut Envelope) {
     let error: i32 = status_proto::StatusCode::Error.into();
     let status = &mut envelope.header.get_or_insert_default().status;
@@ -210,53 +213,47 @@ fn mark(envelope: &mut Envelope) {
 
 fn prepare<T>(message: T, metadata: &Metadata, deadline: Deadline) -> Request<T> {
     let mut request = Request::new(message);
-    for (key, value) in metadata {
-        request.metadata_mut().insert(key.clone(), value.clone());
-    }
+    metadata.write(request.metadata_mut());
     if let Some(left) = deadline.remaining(Instant::now()) {
-        // The other side learns how long anybody will wait.
+        // The server learns how long the caller waits.
         request.set_timeout(left);
     }
     request
 }
 
-fn add_terms(metadata: &mut MetadataMap, request: &Envelope, terms: &Terms) {
+fn add_call_metadata(metadata: &mut MetadataMap, request: &Envelope, options: &CallOptions) {
     let header = request.header.as_ref();
     let endpoint = header.and_then(|header| header.exec_endpoint.as_deref());
-    // One that is not ASCII stands in the request itself all the same.
+    // One that is not ASCII is in the request nevertheless.
     if let Some(Ok(endpoint)) = endpoint.map(str::parse) {
         metadata.insert(ENDPOINT, endpoint);
     }
-    add_priority(metadata, terms);
+    write_priority(metadata, options.priority.as_ref());
 }
 
-fn add_priority(metadata: &mut MetadataMap, terms: &Terms) {
-    if let Some(Priority(priority)) = &terms.priority {
-        metadata.insert(PRIORITY, priority.clone());
-    }
-}
-
-/// The call's outcome, or that the deadline passed first.
+/// The outcome of a call, or a failure if the deadline passes first.
 pub(crate) async fn within<T>(
     deadline: Deadline,
     call: impl Future<Output = Result<T, tonic::Status>>,
-) -> Result<T, Miss> {
+) -> Result<T, CallError> {
     let outcome = match deadline.instant() {
         None => call.await,
         Some(end) => match tokio::time::timeout_at(end.into(), call).await {
             Ok(outcome) => outcome,
-            Err(_elapsed) => return Err(Miss::unanswered(too_late())),
+            Err(_elapsed) => return Err(CallError::unanswered(too_late())),
         },
     };
-    outcome.map_err(|status| Miss::of(&status))
+    outcome.map_err(|status| CallError::from(&status))
 }
 
 #[cfg(test)]
 mod tests {
+    use tonic::metadata::MetadataValue;
+
     use super::*;
 
     #[test]
-    fn a_reply_that_is_marked_as_a_failure_is_one() {
+    fn the_header_of_a_reply_that_is_marked_as_a_failure_says_so() {
         let check = |code: Option<i32>, description: &str| {
             let status = code.map(|code| StatusProto {
                 code,
@@ -283,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stock_head_tells_of_its_shards() {
+    fn a_stock_head_reports_its_shards() {
         let mut response = Response::new(Envelope::default());
         for (key, value) in [(TOTAL_SHARDS, "3"), (FAILED_SHARDS, "1")] {
             let value = MetadataValue::from_static(value);

@@ -21,7 +21,7 @@ pub struct SparseNdArrayProto {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NdArrayProto {
-    /// numpy, torch, paddle, tensorflow, list or scipy. Without it stock readers see no array.
+    /// numpy, torch, paddle, tensorflow, list or scipy. Stock readers ignore an array without it.
     #[prost(string, tag = "3")]
     pub cls_name: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "4")]

@@ -69,7 +69,7 @@ pub mod node_proto {
     }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum DocarrayType {
-        /// `id`, `ndarray`, `image_url`, …: the class the stock reader makes of the content.
+        /// `id`, `ndarray`, `image_url`, …: the class that stock readers create from the content.
         #[prost(string, tag = "13")]
         Type(::prost::alloc::string::String),
     }

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use flow_core::{Code, Document, DocumentArray, Failure, Flavour, to_struct};
-use flow_proto::Envelope;
-use flow_proto::jina::EndpointsProto;
-use flow_proto::jina::jina_discover_endpoints_rpc_server::{
+use flow_net::grpc::jina_discover_endpoints_rpc_server::{
     JinaDiscoverEndpointsRpc, JinaDiscoverEndpointsRpcServer,
 };
-use flow_proto::jina::jina_rpc_server::{JinaRpc, JinaRpcServer};
+use flow_net::grpc::jina_rpc_server::{JinaRpc, JinaRpcServer};
+use flow_proto::Envelope;
+use flow_proto::jina::EndpointsProto;
 use futures_util::{Stream, StreamExt, stream};
 use serde_json::json;
 use tokio::net::TcpListener;

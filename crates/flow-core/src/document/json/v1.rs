@@ -1,4 +1,4 @@
-//! The first flavour as JSON.
+//! JSON of documents of the first version.
 
 use std::collections::HashMap;
 
@@ -100,7 +100,7 @@ fn put_scores(out: &mut Map<String, Value>, name: &str, scores: HashMap<String, 
     if scores.is_empty() {
         return;
     }
-    // A map has no order on the wire; by name, the same document reads the same each time.
+    // Maps have no order in protobuf. Sorted by name, the same document always has the same JSON.
     let mut scores: Vec<_> = scores.into_iter().collect();
     scores.sort_by(|a, b| a.0.cmp(&b.0));
     let scores = scores
@@ -152,7 +152,7 @@ pub(super) fn to_document(fields: &Map<String, Value>) -> Result<Document, BadDo
     Ok(document)
 }
 
-/// Sets what is not itself made of documents or arrays; false if `name` is none of these.
+/// Sets a field that contains neither documents nor arrays; false if `name` is not such a field.
 fn set_plain(proto: &mut DocumentProto, name: &str, value: &Value) -> Result<bool, BadDocument> {
     match name {
         "id" => text(name, value)?.clone_into(&mut proto.id),
@@ -220,7 +220,7 @@ fn count(name: &str, value: &Value) -> Result<u32, BadDocument> {
 fn number(name: &str, value: &Value) -> Result<f32, BadDocument> {
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "the wire holds 32-bit floats here"
+        reason = "the field is encoded as a 32-bit float"
     )]
     let number = value.as_f64().map(|number| number as f32);
     number.ok_or_else(|| bad(format!("`{name}` must be a number, not {}", kind_of(value))))

@@ -1,4 +1,4 @@
-//! The second flavour as JSON.
+//! JSON of documents of the second version.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub(super) fn to_field_alone(name: &str, value: &Value) -> Bytes {
 }
 
 pub(super) fn from_nodes(nodes: HashMap<String, NodeProto>) -> Map<String, Value> {
-    // A map has no order on the wire; by name, the same document reads the same each time.
+    // Maps have no order in protobuf. Sorted by name, the same document always has the same JSON.
     let mut nodes: Vec<_> = nodes.into_iter().collect();
     nodes.sort_by(|a, b| a.0.cmp(&b.0));
     nodes
@@ -71,7 +71,7 @@ pub(super) fn to_document(fields: &Map<String, Value>) -> Result<Document, BadDo
     Document::decode(Flavour::V2, DocProto { data }.encode_to_vec().into())
 }
 
-/// A document's own field: a few names have a meaning that their JSON does not show.
+/// A field of a document. Some names have types that their JSON does not show.
 fn to_field(name: &str, value: &Value) -> Result<NodeProto, BadDocument> {
     match (name, value) {
         (_, Value::Null) => Ok(NodeProto::default()),
@@ -104,7 +104,7 @@ fn to_node(value: &Value) -> NodeProto {
     }
 }
 
-/// Whole numbers of more than 32 bits do not fit the wire's integer.
+/// A number; integers of more than 32 bits do not fit the integer of the message.
 fn to_number(number: &Number) -> Content {
     match number
         .as_i64()

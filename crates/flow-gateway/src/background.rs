@@ -1,0 +1,124 @@
+//! What a gateway does besides requests, for the newest snapshot: it waits until the nodes are ready and then reports
+//! itself healthy, asks executors for their endpoints, and resolves host names.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flow_core::Code;
+use flow_net::{Health, Pool};
+use flow_spec::NodePlan;
+use futures_util::future::join_all;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use crate::discovery::{node_endpoints, soon};
+use crate::node::Node;
+use crate::snapshot::Snapshot;
+
+/// Interval between two health checks of a node that is not ready.
+const HEALTH_CHECK_EVERY: Duration = Duration::from_millis(250);
+
+/// Interval at which a replica that came back is noticed; it may offer other endpoints.
+const RECOVERY_CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// Age at which endpoints are asked for again, although no replica was seen to go away.
+const ENDPOINTS_AGE_MAX: Duration = Duration::from_secs(30);
+
+/// Interval at which host names are resolved. The name servers of clusters cache answers for as long.
+const RESOLVE_EVERY: Duration = Duration::from_secs(5);
+
+/// Works for the newest snapshot, until the future is dropped.
+pub(crate) async fn run(mut snapshots: watch::Receiver<Arc<Snapshot>>, health: &Health) {
+    loop {
+        let snapshot = snapshots.borrow_and_update().clone();
+        tokio::select! {
+            () = run_for(&snapshot, health) => {}
+            changed = snapshots.changed() => if changed.is_err() {
+                return std::future::pending().await;
+            },
+        }
+    }
+}
+
+async fn run_for(snapshot: &Snapshot, health: &Health) {
+    let ready = async {
+        if !snapshot.nodes().all(|(_, node)| node.was_ready()) {
+            health.set_serving(false).await;
+            wait_until_ready(snapshot).await;
+        }
+        health.set_serving(true).await;
+    };
+    let endpoints = join_all(
+        snapshot
+            .nodes()
+            .map(|(plan, node)| follow_endpoints(plan, node)),
+    );
+    let pools = snapshot.nodes().flat_map(|(_, node)| node.pools());
+    let names = join_all(pools.filter(|pool| pool.has_names()).map(keep_resolving));
+    tokio::join!(ready, endpoints, names);
+    // A flow without nodes needs nothing until it changes.
+    std::future::pending().await
+}
+
+async fn wait_until_ready(snapshot: &Snapshot) {
+    for (plan, node) in snapshot.nodes().filter(|(_, node)| !node.was_ready()) {
+        let mut logged = false;
+        while !is_ready(node).await {
+            if !logged {
+                tracing::info!(executor = %plan.name, "waiting for executor");
+                logged = true;
+            }
+            sleep(HEALTH_CHECK_EVERY).await;
+        }
+        node.set_ready();
+    }
+}
+
+/// Whether each pool of the node has a replica that serves.
+async fn is_ready(node: &Node) -> bool {
+    for pool in node.pools() {
+        if !has_ready_replica(pool).await {
+            return false;
+        }
+    }
+    true
+}
+
+async fn has_ready_replica(pool: &Pool) -> bool {
+    for replica in pool.replicas() {
+        let serving = replica.is_serving(soon()).await;
+        // A replica without a health service answered all the same.
+        let answered = serving
+            .as_ref()
+            .is_err_and(|failure| failure.code() == Code::Unimplemented);
+        if answered || serving.is_ok_and(|serving| serving) {
+            return true;
+        }
+    }
+    false
+}
+
+async fn follow_endpoints(plan: &NodePlan, node: &Node) {
+    loop {
+        let generation = node.generation();
+        let wait = match node_endpoints(plan, node, soon()).await {
+            Ok(offered) => {
+                node.endpoints.set(&offered, generation);
+                ENDPOINTS_AGE_MAX
+            }
+            // Not started yet, or without discovery: its endpoints stay unknown.
+            Err(_) => RECOVERY_CHECK_EVERY,
+        };
+        let again = Instant::now() + wait;
+        while Instant::now() < again && node.generation() == generation {
+            sleep(RECOVERY_CHECK_EVERY).await;
+        }
+    }
+}
+
+async fn keep_resolving(pool: &Pool) {
+    loop {
+        pool.resolve().await;
+        sleep(RESOLVE_EVERY).await;
+    }
+}

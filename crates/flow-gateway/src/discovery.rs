@@ -1,0 +1,194 @@
+//! Asks executors which endpoints they offer, and combines the answers of all executors of a flow.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use flow_core::discovery::{self, accepted, has_default, offers, takes_any_document};
+use flow_core::parameters::Accepted;
+use flow_core::{Code, Deadline, Endpoint, Failure};
+use flow_proto::jina::EndpointsProto;
+use flow_spec::NodePlan;
+use futures_util::future::try_join_all;
+use prost_types::value::Kind;
+use prost_types::{ListValue, Struct, Value};
+
+use crate::node::Node;
+use crate::snapshot::Snapshot;
+
+/// Time-out of a question that the gateway asks on its own account.
+const QUESTION_MAX: Duration = Duration::from_secs(2);
+
+/// The endpoints of all executors together: one replica of each node is asked.
+pub(crate) async fn endpoints(
+    snapshot: &Snapshot,
+    deadline: Deadline,
+) -> Result<EndpointsProto, Failure> {
+    let offered = snapshot
+        .nodes()
+        .map(|(plan, node)| node_endpoints(plan, node, deadline));
+    Ok(combined(&try_join_all(offered).await?))
+}
+
+/// The endpoints of one node, as one of its replicas says.
+pub(crate) async fn node_endpoints(
+    plan: &NodePlan,
+    node: &Node,
+    deadline: Deadline,
+) -> Result<EndpointsProto, Failure> {
+    let name = plan.name.as_str();
+    let none = || Failure::new(Code::Unavailable, "no replica is running").at(name);
+    let pool = node.shards.first().and_then(|shard| shard.pool());
+    let lease = pool
+        .and_then(|pool| pool.lease(Instant::now()).ok())
+        .ok_or_else(none)?;
+    let offered = lease.replica().endpoints(deadline).await;
+    offered.map_err(|failure| failure.at(name))
+}
+
+/// The deadline of a question that the gateway asks on its own account.
+pub(crate) fn soon() -> Deadline {
+    Deadline::after(Instant::now(), Some(QUESTION_MAX))
+}
+
+/// The endpoints of all nodes, as if they were one executor.
+fn combined(nodes: &[EndpointsProto]) -> EndpointsProto {
+    let (mut endpoints, mut write_endpoints) = (BTreeSet::new(), BTreeSet::new());
+    let mut schemas = Struct::default();
+    for offered in nodes {
+        endpoints.extend(offered.endpoints.iter().cloned());
+        write_endpoints.extend(offered.write_endpoints.iter().cloned());
+        for (endpoint, schema) in offered.schemas.iter().flat_map(|it| &it.fields) {
+            // A class of documents says more than the class of any document.
+            if !schemas.fields.contains_key(endpoint) || !takes_any_document(offered, endpoint) {
+                schemas.fields.insert(endpoint.clone(), schema.clone());
+            }
+        }
+    }
+    for endpoint in &endpoints {
+        combine_parameters(&mut schemas, nodes, endpoint);
+    }
+    EndpointsProto {
+        endpoints: endpoints.into_iter().collect(),
+        write_endpoints: write_endpoints.into_iter().collect(),
+        schemas: (!schemas.fields.is_empty()).then_some(schemas),
+    }
+}
+
+/// Gives an endpoint that several nodes work on the parameters of all of them.
+fn combine_parameters(schemas: &mut Struct, nodes: &[EndpointsProto], endpoint: &str) {
+    let called: Vec<_> = nodes
+        .iter()
+        .filter_map(|offered| Some((offered, bound(offered, endpoint)?)))
+        .collect();
+    let schema = schemas.fields.get_mut(endpoint);
+    let (Some(Kind::StructValue(schema)), true) =
+        (schema.and_then(|it| it.kind.as_mut()), called.len() > 1)
+    else {
+        return;
+    };
+    let each = called
+        .into_iter()
+        .map(|(offered, bound)| accepted(offered, bound));
+    let all: Option<Vec<Accepted>> = each.collect();
+    let null = || value(Kind::NullValue(0));
+    let mut parameters = Struct::default();
+    parameters.fields.insert("name".to_owned(), null());
+    parameters.fields.insert("model".to_owned(), null());
+    if let Some(all) = all {
+        let names: Accepted = all.iter().flat_map(Accepted::names).collect();
+        let names = names
+            .names()
+            .map(|it| value(Kind::StringValue(it.to_owned())));
+        let names = ListValue {
+            values: names.collect(),
+        };
+        let names = value(Kind::ListValue(names));
+        parameters
+            .fields
+            .insert(discovery::ACCEPTS.to_owned(), names);
+    }
+    let parameters = value(Kind::StructValue(parameters));
+    schema.fields.insert("parameters".to_owned(), parameters);
+}
+
+fn value(kind: Kind) -> Value {
+    Value { kind: Some(kind) }
+}
+
+/// The endpoint by which an executor answers another: the same one, or the default; `None` if it does not answer it.
+fn bound<'e>(offered: &EndpointsProto, endpoint: &'e str) -> Option<&'e str> {
+    if offers(offered, endpoint) {
+        Some(endpoint)
+    } else {
+        has_default(offered).then_some(Endpoint::DEFAULT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::to_struct;
+    use serde_json::json;
+
+    use super::*;
+
+    /// The answer of an executor whose endpoints have these classes of documents and these parameters.
+    fn offering(endpoints: &[(&str, &str, Option<&[&str]>)]) -> EndpointsProto {
+        let schema = |class: &str, names: Option<&[&str]>| {
+            let mut parameters = json!({ "name": null, "model": null });
+            if let Some(names) = names {
+                parameters["accepts"] = json!(names);
+            }
+            json!({ "input": { "name": class }, "parameters": parameters })
+        };
+        let schemas = endpoints
+            .iter()
+            .map(|(endpoint, class, names)| ((*endpoint).to_owned(), schema(class, *names)));
+        EndpointsProto {
+            endpoints: endpoints.iter().map(|(it, ..)| (*it).to_owned()).collect(),
+            schemas: Some(to_struct(&schemas.collect())),
+            ..EndpointsProto::default()
+        }
+    }
+
+    fn names(all: &EndpointsProto, endpoint: &str) -> Option<Vec<String>> {
+        accepted(all, endpoint).map(|it| it.names().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn an_endpoint_has_the_parameters_of_all_executors_that_work_on_it() {
+        let encoder = [
+            ("/encode", "FlowDoc", Some(&["batch_size"][..])),
+            ("/default", "FlowDoc", Some(&["batch_size"][..])),
+        ];
+        let index = [
+            ("/search", "FlowDoc", Some(&["top_k"][..])),
+            ("/status", "FlowDoc", Some(&[][..])),
+        ];
+        let all = combined(&[offering(&encoder), offering(&index)]);
+        let endpoints = ["/default", "/encode", "/search", "/status"];
+        assert_eq!(all.endpoints, endpoints);
+        assert_eq!(names(&all, "/search").unwrap(), ["batch_size", "top_k"]);
+        assert_eq!(names(&all, "/status").unwrap(), ["batch_size"]);
+        assert_eq!(names(&all, "/encode").unwrap(), ["batch_size"]);
+    }
+
+    #[test]
+    fn an_endpoint_accepts_anything_if_one_of_its_executors_does_not_name_its_parameters() {
+        let index = [("/search", "FlowDoc", Some(&["top_k"][..]))];
+        let own = [("/default", "FlowDoc", None)];
+        let all = combined(&[offering(&index), offering(&own)]);
+        assert_eq!(names(&all, "/search"), None);
+    }
+
+    #[test]
+    fn a_class_of_documents_replaces_that_of_any_document() {
+        let ours = [("/encode", "FlowDoc", None)];
+        let stock = [("/encode", "MyDoc", None)];
+        for nodes in [
+            [offering(&ours), offering(&stock)],
+            [offering(&stock), offering(&ours)],
+        ] {
+            assert!(!takes_any_document(&combined(&nodes), "/encode"));
+        }
+    }
+}

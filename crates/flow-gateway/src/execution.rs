@@ -1,0 +1,290 @@
+//! Runs the plan for one request: calls the nodes that are ready, records their replies, and continues with the
+//! nodes that waited for them.
+//!
+//! The plan never changes and is shared by all requests. The state of a request is its [`Execution`]: one
+//! outcome per node. Nodes whose parents are done run concurrently. A node whose parents failed does not run, and
+//! fails like the first of them. A node that the request does not address, or that does not offer its endpoint,
+//! is skipped: it passes on what it would have got.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use flow_core::{CallOptions, Deadline, Failure};
+use flow_proto::Envelope;
+use flow_proto::jina::StatusProto;
+use flow_spec::{NodeIdx, NodePlan, Source};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use crate::node_call::NodeCall;
+use crate::node_input::{RequestContext, Selected};
+use crate::parts::Parts;
+use crate::reply::{Finished, Outcome, ReplyBuilder, RouteEntry, error_status};
+use crate::shard_replies::NodeReply;
+use crate::snapshot::Snapshot;
+
+/// How a node ended, or the whole plan.
+type NodeOutcome = Outcome<Parts>;
+
+/// One request that runs through the plan.
+pub(crate) struct Execution {
+    pub(crate) snapshot: Arc<Snapshot>,
+    context: RequestContext,
+    reply: ReplyBuilder,
+    /// By node; empty until the node is done.
+    outcomes: Vec<Option<NodeOutcome>>,
+    /// Calls that can begin.
+    ready: Vec<ReadyCall>,
+    running: RunningCalls,
+}
+
+/// A node and its request, which has several parts if the node's inputs are not merged.
+struct ReadyCall {
+    node: NodeIdx,
+    parts: Vec<Envelope>,
+    options: CallOptions,
+}
+
+type RunningCalls = FuturesUnordered<Pin<Box<dyn Future<Output = EndedCall> + Send>>>;
+
+/// A call that has ended.
+struct EndedCall {
+    node: NodeIdx,
+    started: SystemTime,
+    result: Result<NodeReply, Failure>,
+}
+
+impl Execution {
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        context: RequestContext,
+        reply: ReplyBuilder,
+    ) -> Self {
+        let outcomes = vec![None; snapshot.plan.nodes.len()];
+        let mut execution = Self {
+            snapshot,
+            context,
+            reply,
+            outcomes,
+            ready: Vec::new(),
+            running: FuturesUnordered::new(),
+        };
+        execution.continue_after(Source::Gateway);
+        execution
+    }
+
+    /// Runs until the reply is complete. The execution that is returned has the nodes that the reply does not
+    /// depend on.
+    pub(crate) async fn run_to_reply(mut self) -> (Finished, Self) {
+        while !self.are_done(&self.snapshot.plan.exit) {
+            if !self.advance().await {
+                break;
+            }
+        }
+        let outcome = match self.join(&self.snapshot.plan.exit) {
+            Outcome::Done(parts) => match self.context.merge(&parts) {
+                Ok(data) => Outcome::Done(data),
+                Err(failure) => Outcome::Failed(failure),
+            },
+            Outcome::ExecutorError(status, data) => Outcome::ExecutorError(status, data),
+            Outcome::Failed(failure) => Outcome::Failed(failure),
+        };
+        let started = self.context.started;
+        let rest = self.reply.after_reply(self.snapshot.has_floating, started);
+        let reply = std::mem::replace(&mut self.reply, rest);
+        (reply.finish(outcome, SystemTime::now()), self)
+    }
+
+    /// Runs the remaining nodes. The reply that is returned has only their routes.
+    pub(crate) async fn run_to_end(mut self) -> Envelope {
+        while self.advance().await {}
+        let now = SystemTime::now();
+        self.reply.finish(Outcome::Done(None), now).reply
+    }
+
+    /// Waits for one call to end and records it; false if there is none.
+    async fn advance(&mut self) -> bool {
+        let Some(ended) = self.next_ended().await else {
+            return false;
+        };
+        let EndedCall {
+            node,
+            started,
+            result,
+        } = ended;
+        let snapshot = self.snapshot.clone();
+        let name = snapshot.plan.node(node).name.as_str();
+        let now = SystemTime::now();
+        let (outcome, status) = match result {
+            Ok(reply) => self.record_reply(node, reply),
+            Err(failure) => {
+                let failure = failure.at(name);
+                let status = failure.to_status();
+                (Outcome::Failed(failure), Some(status))
+            }
+        };
+        self.reply.add_route(RouteEntry {
+            node: name,
+            started,
+            ended: now,
+            status,
+        });
+        self.record_outcome(node, outcome);
+        true
+    }
+
+    /// The outcome of a node that replied, and the status of its route.
+    fn record_reply(
+        &mut self,
+        node: NodeIdx,
+        reply: NodeReply,
+    ) -> (NodeOutcome, Option<StatusProto>) {
+        let NodeReply {
+            reply,
+            parameters,
+            shards,
+            note,
+        } = reply;
+        self.reply.add_shards(shards);
+        let note = note.map(|description| StatusProto {
+            description,
+            ..StatusProto::default()
+        });
+        if let Some(status) = error_status(reply.header.as_ref()) {
+            let status = status.clone();
+            return (
+                Outcome::ExecutorError(Box::new(status.clone()), reply.data),
+                Some(note.unwrap_or(status)),
+            );
+        }
+        let parameters = parameters.iter().chain(&reply.parameters);
+        parameters.for_each(|it| self.reply.add_results(Some(it)));
+        let parts = Parts::one(reply.data, Source::Node(node));
+        (Outcome::Done(parts), note)
+    }
+
+    /// Starts the calls that are ready, and waits for the first to end. A single call, as on every linear flow,
+    /// runs right here: a future of its own would cost more than the rest of the execution.
+    async fn next_ended(&mut self) -> Option<EndedCall> {
+        if self.running.is_empty() && self.ready.len() == 1 {
+            let call = self.ready.pop()?;
+            return Some(run(&self.snapshot, call).await);
+        }
+        for call in self.ready.drain(..) {
+            let snapshot = self.snapshot.clone();
+            let call = async move { run(&snapshot, call).await };
+            self.running.push(Box::pin(call));
+        }
+        self.running.next().await
+    }
+
+    fn record_outcome(&mut self, node: NodeIdx, outcome: NodeOutcome) {
+        self.outcomes[node.index()] = Some(outcome);
+        self.continue_after(Source::Node(node));
+    }
+
+    /// Continues with the nodes that waited for `source` and for nothing else.
+    fn continue_after(&mut self, source: Source) {
+        let snapshot = self.snapshot.clone();
+        for &node in snapshot.plan.children_of(source) {
+            let plan = snapshot.plan.node(node);
+            if self.are_done(&plan.parents) {
+                match self.join(&plan.parents) {
+                    Outcome::Done(parts) => self.prepare(node, plan, parts),
+                    failed => self.record_outcome(node, failed),
+                }
+            }
+        }
+    }
+
+    fn are_done(&self, sources: &[Source]) -> bool {
+        sources.iter().all(|source| match source {
+            Source::Gateway => true,
+            Source::Node(node) => self.outcomes[node.index()].is_some(),
+        })
+    }
+
+    /// All that these made, or the failure of the first that failed.
+    fn join(&self, sources: &[Source]) -> NodeOutcome {
+        let mut parts = Vec::with_capacity(sources.len());
+        for source in sources {
+            match source {
+                Source::Gateway => parts.push(self.context.sent.clone()),
+                Source::Node(node) => match &self.outcomes[node.index()] {
+                    Some(Outcome::Done(made)) => parts.push(made.clone()),
+                    Some(failed) => return failed.clone(),
+                    None => {}
+                },
+            }
+        }
+        Outcome::Done(Parts::joined(parts).unwrap_or(Parts::one(None, Source::Gateway)))
+    }
+
+    /// Prepares the call of a node whose parents are done, or skips the node.
+    fn prepare(&mut self, node: NodeIdx, plan: &NodePlan, parts: Parts) {
+        if self.is_skipped(node, plan) {
+            return self.skip(node, plan, parts);
+        }
+        let flow = &self.snapshot.plan;
+        match self.context.select(plan, parts) {
+            Ok(Selected::Some(parts)) => {
+                let limit = Deadline::after(Instant::now(), plan.calls.timeout);
+                let options = CallOptions {
+                    deadline: self.context.options.deadline.or_earlier(limit),
+                    ..self.context.options.clone()
+                };
+                let parts = self.context.requests(flow, plan, &self.reply, &parts);
+                self.ready.push(ReadyCall {
+                    node,
+                    parts,
+                    options,
+                });
+            }
+            Ok(Selected::Nothing(parts)) => self.skip(node, plan, parts),
+            Err(failure) => self.record_outcome(node, Outcome::Failed(failure)),
+        }
+    }
+
+    /// Passes the documents on without a call. The route has an end, at which it began: the `profiling()` of
+    /// Jina's client fails on a route without one.
+    fn skip(&mut self, node: NodeIdx, plan: &NodePlan, parts: Parts) {
+        let now = SystemTime::now();
+        self.reply.add_route(RouteEntry {
+            node: plan.name.as_str(),
+            started: now,
+            ended: now,
+            status: None,
+        });
+        self.record_outcome(node, Outcome::Done(parts));
+    }
+
+    fn is_skipped(&self, node: NodeIdx, plan: &NodePlan) -> bool {
+        let endpoint = self.reply.header.exec_endpoint.as_deref();
+        !self.context.target.includes(plan.name.as_str())
+            || self.snapshot.node(node).lacks(endpoint.unwrap_or_default())
+    }
+}
+
+async fn run(snapshot: &Snapshot, call: ReadyCall) -> EndedCall {
+    let ReadyCall {
+        node,
+        parts,
+        options,
+    } = call;
+    let started = SystemTime::now();
+    let call = NodeCall {
+        node: snapshot.node(node),
+        plan: snapshot.plan.node(node),
+        options: &options,
+    };
+    let result = call.run(parts).await;
+    EndedCall {
+        node,
+        started,
+        result,
+    }
+}
+
+#[cfg(test)]
+mod tests;

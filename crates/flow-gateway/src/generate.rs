@@ -1,0 +1,181 @@
+//! Streams the documents that an executor makes of one document (`stream_doc`).
+//!
+//! A flow with several nodes cannot do that: it is undefined which node would get which of the documents. The one
+//! node gets the request as it would get any other: only if `target_executor` and `when` select it, with its own
+//! parameters, within its time-out, and again on another replica if the first fails before its first document.
+
+use std::time::{Instant, SystemTime};
+
+use flow_core::{CallOptions, Code, Deadline, Failure};
+use flow_net::DocumentStream;
+use flow_proto::jina::{HeaderProto, RouteProto, SingleDocumentRequestProto};
+use flow_spec::NodePlan;
+use futures_util::future::Either;
+use futures_util::{Stream, StreamExt, stream};
+
+use crate::admission::Admitted;
+use crate::backend::Backend;
+use crate::condition;
+use crate::metrics::RequestTimer;
+use crate::node_input::node_header;
+use crate::node_parameters::node_parameters;
+use crate::parameter_check;
+use crate::reply::{GATEWAY, RouteEntry, error_status, route};
+use crate::snapshot::Snapshot;
+use crate::target::Target;
+
+/// A document of the stream, or the failure that ends it.
+type Item = Result<SingleDocumentRequestProto, Failure>;
+
+/// The documents that the flow's node makes.
+pub(crate) async fn documents(
+    admitted: Admitted,
+    request: SingleDocumentRequestProto,
+    options: CallOptions,
+) -> Result<impl Stream<Item = Item> + Send + use<>, Failure> {
+    let snapshot = admitted.snapshot.clone();
+    let metrics = snapshot.shared.metrics.as_ref();
+    let timer = metrics.map(|metrics| metrics.begin(&request));
+    let (plan, backend) = only_node(&snapshot)?;
+    let reply = ReplyHead {
+        header: request.header.clone(),
+        node: plan.name.as_str().to_owned(),
+        gateway: route(GATEWAY, SystemTime::now()),
+        started: SystemTime::now(),
+    };
+    let documents = if is_selected(&snapshot, plan, &request).await? {
+        let request = node_request(plan, request, reply.gateway.clone());
+        let limit = Deadline::after(Instant::now(), plan.calls.timeout);
+        let options = CallOptions {
+            deadline: options.deadline.or_earlier(limit),
+            ..options
+        };
+        let opened = backend.stream(&request, &options).await;
+        let documents: DocumentStream = opened.map_err(|failure| failure.at(&reply.node))?;
+        Either::Left(documents)
+    } else {
+        Either::Right(stream::iter([Ok(request)]))
+    };
+    let mut progress = Progress {
+        admitted,
+        header: reply.header.clone(),
+        timer,
+        failed: false,
+    };
+    Ok(documents.map(move |document| {
+        let document = reply.complete(document);
+        progress.note(&document);
+        document
+    }))
+}
+
+/// The node of a flow that has exactly one, and its only shard.
+fn only_node(snapshot: &Snapshot) -> Result<(&NodePlan, &Backend), Failure> {
+    let unimplemented = |message: &str| Err(Failure::new(Code::Unimplemented, message));
+    let mut nodes = snapshot.nodes();
+    let (Some((plan, node)), None) = (nodes.next(), nodes.next()) else {
+        return unimplemented("`stream_doc` needs a flow with exactly one executor");
+    };
+    match (&node.before, node.shards.as_slice(), &node.after) {
+        (None, [only], None) => Ok((plan, only)),
+        (_, [_], _) => {
+            unimplemented("`stream_doc` needs an executor without `uses_before` and `uses_after`")
+        }
+        _ => unimplemented("`stream_doc` needs an executor without shards"),
+    }
+}
+
+/// Whether the request is for the node. If not, the document passes through unchanged.
+async fn is_selected(
+    snapshot: &Snapshot,
+    plan: &NodePlan,
+    request: &SingleDocumentRequestProto,
+) -> Result<bool, Failure> {
+    let header = request.header.clone().unwrap_or_default();
+    let target = Target::parse(header.target_executor.as_deref())?;
+    if let Some(sent) = parameter_check::to_check(&header, request.parameters.as_ref()) {
+        parameter_check::check(snapshot, &sent, &header, &target).await?;
+    }
+    if !target.includes(plan.name.as_str()) {
+        return Ok(false);
+    }
+    match &plan.calls.when {
+        None => Ok(true),
+        Some(when) => Ok(condition::matches(when, request.document.as_ref())?),
+    }
+}
+
+/// The request as the node gets it.
+fn node_request(
+    plan: &NodePlan,
+    request: SingleDocumentRequestProto,
+    gateway: RouteProto,
+) -> SingleDocumentRequestProto {
+    SingleDocumentRequestProto {
+        header: request.header.as_ref().map(node_header),
+        parameters: node_parameters(request.parameters.as_ref(), plan.name.as_str()),
+        routes: vec![gateway],
+        document: request.document,
+    }
+}
+
+/// What each document of the stream has in common.
+struct ReplyHead {
+    /// The client's own.
+    header: Option<HeaderProto>,
+    node: String,
+    gateway: RouteProto,
+    started: SystemTime,
+}
+
+impl ReplyHead {
+    /// A document of the node as the client gets it.
+    fn complete(&self, document: Item) -> Item {
+        let mut document = document.map_err(|failure| failure.at(&self.node))?;
+        let status = document.header.and_then(|header| header.status);
+        let header = HeaderProto {
+            status: status.clone(),
+            ..self.header.clone().unwrap_or_default()
+        };
+        document.header = Some(header);
+        let node = RouteEntry {
+            node: &self.node,
+            started: self.started,
+            ended: SystemTime::now(),
+            status: status.filter(|status| status.code != 0),
+        };
+        document.routes = vec![self.gateway.clone(), node.into_route()];
+        Ok(document)
+    }
+}
+
+/// A stream in progress. It holds its permit and its replicas until it is dropped.
+struct Progress {
+    admitted: Admitted,
+    /// The client's own.
+    header: Option<HeaderProto>,
+    timer: Option<RequestTimer>,
+    failed: bool,
+}
+
+impl Progress {
+    fn note(&mut self, document: &Item) {
+        let failures = &self.admitted.snapshot.shared.failures;
+        if !self.failed {
+            match document {
+                Ok(document) => failures.reply(document.header.as_ref()),
+                Err(failure) => failures.call(self.header.as_ref(), failure),
+            }
+        }
+        self.failed |= match document {
+            Ok(document) => error_status(document.header.as_ref()).is_some(),
+            Err(_) => true,
+        };
+        if let Some(timer) = &mut self.timer {
+            timer.streamed(self.failed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! The gRPC routes of a gateway.
+
+use flow_net::Limits;
+use flow_net::grpc::jina_discover_endpoints_rpc_server::{
+    JinaDiscoverEndpointsRpc, JinaDiscoverEndpointsRpcServer,
+};
+use flow_net::grpc::jina_gateway_dry_run_rpc_server::{
+    JinaGatewayDryRunRpc, JinaGatewayDryRunRpcServer,
+};
+use flow_net::grpc::jina_info_rpc_server::{JinaInfoRpc, JinaInfoRpcServer};
+use flow_net::grpc::jina_rpc_server::{JinaRpc, JinaRpcServer};
+use flow_net::grpc::jina_single_data_request_rpc_server::{
+    JinaSingleDataRequestRpc, JinaSingleDataRequestRpcServer,
+};
+use flow_net::grpc::jina_single_document_request_rpc_server::{
+    JinaSingleDocumentRequestRpc, JinaSingleDocumentRequestRpcServer,
+};
+use tonic::codec::CompressionEncoding;
+use tonic::service::Routes;
+
+/// The names of the services, by which clients ask for their health.
+pub(crate) const SERVICES: &[&str] = &[
+    "jina.JinaRPC",
+    "jina.JinaSingleDataRequestRPC",
+    "jina.JinaSingleDocumentRequestRPC",
+    "jina.JinaDiscoverEndpointsRPC",
+    "jina.JinaGatewayDryRunRPC",
+    "jina.JinaInfoRPC",
+];
+
+/// Routes to the service, and to reflection.
+pub(crate) fn routes<S>(service: &S, limits: Limits) -> Routes
+where
+    S: JinaRpc
+        + JinaSingleDataRequestRpc
+        + JinaSingleDocumentRequestRpc
+        + JinaDiscoverEndpointsRpc
+        + JinaGatewayDryRunRpc
+        + JinaInfoRpc
+        + Clone,
+{
+    macro_rules! configured {
+        ($server:ident) => {
+            $server::new(service.clone())
+                .accept_compressed(CompressionEncoding::Gzip)
+                .accept_compressed(CompressionEncoding::Deflate)
+                .max_decoding_message_size(limits.message_len_max)
+                .max_encoding_message_size(limits.message_len_max)
+        };
+    }
+    let routes = Routes::new(configured!(JinaRpcServer))
+        .add_service(configured!(JinaSingleDataRequestRpcServer))
+        .add_service(configured!(JinaSingleDocumentRequestRpcServer))
+        .add_service(configured!(JinaDiscoverEndpointsRpcServer))
+        .add_service(configured!(JinaGatewayDryRunRpcServer))
+        .add_service(configured!(JinaInfoRpcServer));
+    flow_net::with_reflection(routes)
+}

@@ -1,0 +1,72 @@
+//! A node: where its calls go, and what is known of it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use flow_net::Pool;
+
+use crate::backend::Backend;
+use crate::known_endpoints::KnownEndpoints;
+
+/// A node of the running flow.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Never empty.
+    pub(crate) shards: Vec<Backend>,
+    /// `uses_before`.
+    pub(crate) before: Option<Backend>,
+    /// `uses_after`.
+    pub(crate) after: Option<Backend>,
+    pub(crate) endpoints: KnownEndpoints,
+    /// Counts calls that go to one shard, which the shards take in turn.
+    turn: AtomicUsize,
+    was_ready: AtomicBool,
+}
+
+impl Node {
+    pub(crate) fn new(
+        shards: Vec<Backend>,
+        before: Option<Backend>,
+        after: Option<Backend>,
+    ) -> Self {
+        Self {
+            shards,
+            before,
+            after,
+            endpoints: KnownEndpoints::default(),
+            turn: AtomicUsize::new(0),
+            was_ready: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the node was ready at some time, in this snapshot or in an earlier one.
+    pub(crate) fn was_ready(&self) -> bool {
+        self.was_ready.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_ready(&self) {
+        self.was_ready.store(true, Ordering::Relaxed);
+    }
+
+    /// The shard whose turn it is.
+    pub(crate) fn next_shard(&self) -> Option<&Backend> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        self.shards.get(turn % self.shards.len().max(1))
+    }
+
+    /// Every pool of the node, the shards' first.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = &Pool> {
+        let around = self.before.iter().chain(&self.after);
+        self.shards.iter().chain(around).filter_map(Backend::pool)
+    }
+
+    /// A different number each time that a replica was replaced, which may offer other endpoints.
+    pub(crate) fn generation(&self) -> u64 {
+        let pools = self.shards.iter().filter_map(Backend::pool);
+        pools.map(Pool::generation).sum()
+    }
+
+    /// Whether the node is known not to offer this endpoint.
+    pub(crate) fn lacks(&self, endpoint: &str) -> bool {
+        self.endpoints.lacks(endpoint, || self.generation())
+    }
+}

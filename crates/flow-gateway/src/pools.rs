@@ -1,0 +1,127 @@
+//! Makes the nodes of a placement. Replicas that the placement before has as well keep their connections.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use flow_core::NodeName;
+use flow_net::retry::Policy;
+use flow_net::{BadMetadata, BadUri, HostName, Limits, Metadata, Pool, Replica};
+use flow_spec::{Address, Calls, NodePlan, Places, Retries};
+
+use crate::backend::Backend;
+use crate::failure_log::FailureLog;
+use crate::metrics::GatewayMetrics;
+use crate::node::Node;
+
+/// A node of a placement cannot be called as the flow says.
+#[derive(Debug, thiserror::Error)]
+#[error("executor `{node}`: {reason}")]
+pub struct PlacementError {
+    /// Which node.
+    pub node: NodeName,
+    /// Why not.
+    pub reason: NodeError,
+}
+
+/// What is wrong with a node.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// It has an address that cannot be used.
+    #[error(transparent)]
+    Address(#[from] BadUri),
+    /// It has metadata that cannot be sent.
+    #[error(transparent)]
+    Metadata(#[from] BadMetadata),
+}
+
+/// What no placement changes.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    /// `None` if the gateway is not monitored.
+    pub(crate) metrics: Option<GatewayMetrics>,
+    pub(crate) failures: Arc<FailureLog>,
+}
+
+/// The replicas of the placement before, by their URIs.
+pub(crate) struct KnownReplicas(HashMap<String, Vec<Arc<Replica>>>);
+
+impl KnownReplicas {
+    pub(crate) fn of<'n>(nodes: impl Iterator<Item = &'n Node>) -> Self {
+        let mut by_uri: HashMap<String, Vec<Arc<Replica>>> = HashMap::new();
+        for replica in nodes.flat_map(Node::pools).flat_map(Pool::replicas) {
+            let uri = replica.host_name().unwrap_or(replica.uri()).to_owned();
+            let same = by_uri.entry(uri).or_default();
+            if !same.iter().any(|it| Arc::ptr_eq(it, &replica)) {
+                same.push(replica);
+            }
+        }
+        Self(by_uri)
+    }
+
+    /// A node at these addresses.
+    pub(crate) fn node(
+        &self,
+        plan: &NodePlan,
+        places: &Places,
+        shared: &Shared,
+    ) -> Result<Node, PlacementError> {
+        let backend = |addresses: &[Address]| {
+            let pool = self.pool(&plan.calls, addresses, shared);
+            pool.map(Backend::Replicas)
+                .map_err(|reason| PlacementError {
+                    node: plan.name.clone(),
+                    reason,
+                })
+        };
+        let single = |address: &Option<Address>| {
+            let address = address.as_ref().map(std::slice::from_ref);
+            address.map(backend).transpose()
+        };
+        let shards = places.shards.iter().map(|it| backend(it));
+        Ok(Node::new(
+            shards.collect::<Result<_, _>>()?,
+            single(&places.before)?,
+            single(&places.after)?,
+        ))
+    }
+
+    fn pool(
+        &self,
+        calls: &Calls,
+        addresses: &[Address],
+        shared: &Shared,
+    ) -> Result<Pool, NodeError> {
+        let limits = shared.limits;
+        let mut replicas = Vec::new();
+        let mut names = Vec::new();
+        for address in addresses {
+            let uri = address.to_string();
+            let is_name = address.host.parse::<IpAddr>().is_err() && !address.tls;
+            let name = is_name.then(|| HostName::new(&address.host, address.port, limits));
+            let name = name.transpose()?;
+            match (self.0.get(&uri), &name) {
+                (Some(known), _) => replicas.extend(known.iter().cloned()),
+                (None, Some(name)) => replicas.push(name.unresolved().clone()),
+                (None, None) => replicas.push(Arc::new(Replica::new(&uri, limits)?)),
+            }
+            names.extend(name);
+        }
+        let metadata = Metadata::parse(&calls.metadata)?;
+        let pool = Pool::new(replicas, retry_policy(calls), metadata);
+        let metrics = shared.metrics.as_ref().map(|it| it.calls().clone());
+        Ok(pool.with_names(names, limits).with_metrics(metrics))
+    }
+}
+
+fn retry_policy(calls: &Calls) -> Policy {
+    let retries = match calls.retries {
+        Retries::Default => None,
+        Retries::Times(times) => Some(times),
+    };
+    Policy {
+        retries,
+        idempotent: calls.idempotent,
+    }
+}

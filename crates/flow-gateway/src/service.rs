@@ -1,0 +1,179 @@
+//! What a gateway does for its clients, whatever protocol they speak.
+//!
+//! The service alone admits or refuses requests, counts them, logs their failures, and decides which failures are
+//! replies and which end the call. Protocol adapters, such as `grpc.rs`, translate between their messages and these
+//! functions, and do nothing else.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use flow_core::{CallOptions, Code, Endpoint, Failure, RequestId};
+use flow_net::{Draining, Shards};
+use flow_proto::Envelope;
+use flow_proto::jina::{
+    EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto,
+};
+use futures_util::Stream;
+
+use crate::admission::Admitted;
+use crate::metrics::GatewayMetrics;
+use crate::snapshot_store::SnapshotStore;
+use crate::stream::{self, StreamOptions};
+use crate::{discovery, generate};
+
+/// Largest window that a client may ask for: the window decides how much memory a stream takes.
+const PREFETCH_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("10,000 is not zero");
+
+/// A gateway's service. Clones are the same service.
+#[derive(Debug, Clone)]
+pub(crate) struct Service {
+    snapshots: Arc<SnapshotStore>,
+    draining: Draining,
+}
+
+/// The reply to a single request.
+#[derive(Debug)]
+pub(crate) struct UnaryReply {
+    /// The reply; its header may report a failure of an executor, or a bad request.
+    pub(crate) envelope: Envelope,
+    /// How many of the shards answered that were called; `None` if no node has shards.
+    pub(crate) shards: Option<Shards>,
+}
+
+/// What a client asks of a stream.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StreamRequest {
+    /// Requests in progress; `None` for the flow's own `prefetch`.
+    pub(crate) prefetch: Option<NonZeroUsize>,
+    /// Whether replies leave in the order of the requests.
+    pub(crate) in_order: bool,
+    /// The options of each request.
+    pub(crate) call: CallOptions,
+}
+
+impl Service {
+    pub(crate) fn new(snapshots: Arc<SnapshotStore>, draining: Draining) -> Self {
+        Self {
+            snapshots,
+            draining,
+        }
+    }
+
+    /// One request, one reply.
+    ///
+    /// # Errors
+    ///
+    /// If the gateway is busy, or no executor answered. What an executor answered is a reply.
+    pub(crate) async fn unary(
+        &self,
+        request: Envelope,
+        options: CallOptions,
+    ) -> Result<UnaryReply, Failure> {
+        let admitted = self.admit(request.header.as_ref(), |metrics| metrics.refuse(&request))?;
+        let finished = admitted.run(request, options).await;
+        match finished.failure {
+            Some(failure) if failure.code() != Code::BadRequest => Err(failure),
+            _ => Ok(UnaryReply {
+                envelope: finished.reply,
+                shards: finished.shards,
+            }),
+        }
+    }
+
+    /// A stream of requests, and one reply for each. A request waits if the gateway is busy.
+    pub(crate) fn stream<R>(
+        &self,
+        requests: R,
+        request: StreamRequest,
+    ) -> impl Stream<Item = Result<Envelope, Failure>> + Send + use<R>
+    where
+        R: Stream<Item = Result<Envelope, Failure>> + Send + Unpin + 'static,
+    {
+        let default = self.snapshots.newest().plan.gateway.prefetch;
+        let options = StreamOptions {
+            window: request.prefetch.unwrap_or(default).min(PREFETCH_MAX),
+            in_order: request.in_order,
+            call: request.call,
+        };
+        stream::replies(&self.snapshots, requests, options, self.draining.clone())
+    }
+
+    /// One document, and the documents that the flow makes of it, as they are made.
+    ///
+    /// # Errors
+    ///
+    /// If the gateway is busy, the flow cannot stream, or no executor answered.
+    pub(crate) async fn generate(
+        &self,
+        request: SingleDocumentRequestProto,
+        options: CallOptions,
+    ) -> Result<
+        impl Stream<Item = Result<SingleDocumentRequestProto, Failure>> + Send + use<>,
+        Failure,
+    > {
+        let header = request.header.clone();
+        let admitted = self.admit(header.as_ref(), |metrics| metrics.refuse(&request))?;
+        let snapshot = admitted.snapshot.clone();
+        let documents = generate::documents(admitted, request, options).await;
+        documents.inspect_err(|failure| snapshot.shared.failures.call(header.as_ref(), failure))
+    }
+
+    /// Sends an empty request through the whole flow.
+    ///
+    /// # Errors
+    ///
+    /// If the gateway is busy. A flow that does not work is a status that says so.
+    pub(crate) async fn dry_run(&self, options: CallOptions) -> Result<StatusProto, Failure> {
+        let header = HeaderProto {
+            request_id: RequestId::random().into(),
+            exec_endpoint: Some(Endpoint::DRY_RUN.to_owned()),
+            ..HeaderProto::default()
+        };
+        let request = Envelope {
+            header: Some(header),
+            ..Envelope::default()
+        };
+        let admitted = self.admit(request.header.as_ref(), |metrics| metrics.refuse(&request))?;
+        let finished = admitted.run(request, options).await;
+        let status = finished.reply.header.and_then(|header| header.status);
+        Ok(status.unwrap_or_default())
+    }
+
+    /// The endpoints of all executors.
+    ///
+    /// # Errors
+    ///
+    /// If the gateway is busy, or an executor cannot be reached.
+    pub(crate) async fn endpoints(&self, options: &CallOptions) -> Result<EndpointsProto, Failure> {
+        let admitted = self.admit(None, |_metrics| ())?;
+        discovery::endpoints(&admitted.snapshot, options.deadline).await
+    }
+
+    /// The versions of this program and its machine.
+    #[allow(
+        clippy::unused_self,
+        reason = "an operation of the service like the others"
+    )]
+    pub(crate) fn status(&self) -> JinaInfoProto {
+        flow_net::info()
+    }
+
+    /// Admits a request at once, or refuses it, and logs and counts the refusal.
+    fn admit(
+        &self,
+        header: Option<&HeaderProto>,
+        count: impl FnOnce(&GatewayMetrics),
+    ) -> Result<Admitted, Failure> {
+        Admitted::now(self.snapshots.newest()).map_err(|snapshot| {
+            let refusal = snapshot.limit.refusal();
+            if let Some(metrics) = &snapshot.shared.metrics {
+                count(metrics);
+            }
+            snapshot.shared.failures.call(header, &refusal);
+            refusal
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! What all requests of one placement share, and none of them changes.
+//!
+//! While a gateway runs, other placements may follow; see `snapshot_store.rs`. A request keeps the snapshot that it
+//! began with, and so the replicas of that placement, until it ends.
+
+use std::sync::Arc;
+
+use flow_core::NodeName;
+use flow_spec::{NodeIdx, NodePlan, Placement, Plan};
+use tokio::sync::Semaphore;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::limit::ConcurrencyLimit;
+use crate::node::Node;
+use crate::pools::{KnownReplicas, PlacementError, Shared};
+
+/// Requests that may have floating nodes in progress. Nobody waits for these nodes, so nothing else would slow a
+/// client that is faster than they are.
+const FLOATING_MAX: usize = 1024;
+
+/// The plan, and where its nodes are.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) plan: Plan,
+    /// By [`NodeIdx`].
+    nodes: Vec<Node>,
+    pub(crate) floating: Arc<FloatingRequests>,
+    /// The result of some node is dropped: requests outlive their replies.
+    pub(crate) has_floating: bool,
+    /// Some node gets only some of the documents.
+    pub(crate) has_conditions: bool,
+    pub(crate) limit: ConcurrencyLimit,
+    pub(crate) shared: Shared,
+    /// Cancelled when the last request of this snapshot has ended.
+    _ended: DropGuard,
+}
+
+/// Requests that have been answered and whose floating nodes still run.
+#[derive(Debug)]
+pub(crate) struct FloatingRequests {
+    pub(crate) tasks: TaskTracker,
+    pub(crate) permits: Arc<Semaphore>,
+}
+
+impl Snapshot {
+    /// A snapshot of this placement. Replicas of `before` keep their connections, and `ended` is cancelled when
+    /// the last request of the snapshot has ended.
+    pub(crate) fn new(
+        placement: Placement,
+        shared: Shared,
+        before: Option<&Self>,
+        ended: CancellationToken,
+    ) -> Result<Self, PlacementError> {
+        let known = KnownReplicas::of(before.into_iter().flat_map(|it| &it.nodes));
+        let mut nodes = Vec::new();
+        for (at, plan) in placement.plan.nodes() {
+            let node = known.node(plan, placement.places(at), &shared)?;
+            if before.is_some_and(|before| before.was_ready(&plan.name)) {
+                node.set_ready();
+            }
+            nodes.push(node);
+        }
+        let mut snapshot = Self::with_nodes(placement.plan, nodes, shared, ended);
+        if let Some(before) = before {
+            snapshot.floating = before.floating.clone();
+            if before.limit.max() == snapshot.limit.max() {
+                snapshot.limit = before.limit.clone();
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// A snapshot of this plan with these nodes.
+    pub(crate) fn with_nodes(
+        plan: Plan,
+        nodes: Vec<Node>,
+        shared: Shared,
+        ended: CancellationToken,
+    ) -> Self {
+        Self {
+            nodes,
+            floating: FloatingRequests::new(),
+            has_floating: plan.nodes.iter().any(|node| !node.awaited),
+            has_conditions: plan.nodes.iter().any(|node| node.calls.when.is_some()),
+            limit: ConcurrencyLimit::new(plan.gateway.in_flight_max),
+            plan,
+            shared,
+            _ended: ended.drop_guard(),
+        }
+    }
+
+    fn was_ready(&self, name: &NodeName) -> bool {
+        self.nodes()
+            .any(|(plan, node)| plan.name == *name && node.was_ready())
+    }
+
+    pub(crate) fn node(&self, node: NodeIdx) -> &Node {
+        &self.nodes[node.index()]
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&NodePlan, &Node)> {
+        self.plan.nodes.iter().zip(&self.nodes)
+    }
+}
+
+impl FloatingRequests {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            tasks: TaskTracker::new(),
+            permits: Arc::new(Semaphore::new(FLOATING_MAX)),
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! A gateway in the test's own process, and a client of it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use flow_core::{Deadline, Failure};
+use flow_gateway::{Config, Gateway, Placements};
+use flow_net::{Client, Drain, Limits, PostOptions};
+use flow_proto::Envelope;
+use flow_proto::jina::HeaderProto;
+use flow_spec::{Address, Placement, Places, Plan, TextFile, Variables};
+use futures_util::{StreamExt, stream};
+use tokio::task::JoinSet;
+
+use crate::fake_executor::{FakeExecutor, with_ids};
+
+/// A running gateway.
+#[derive(Debug)]
+pub(crate) struct TestGateway {
+    pub(crate) placements: Placements,
+    pub(crate) client: Client,
+    pub(crate) url: String,
+    /// The address of its metrics.
+    pub(crate) metrics: SocketAddr,
+    _server: JoinSet<()>,
+}
+
+/// The plan of a flow with these executors: `a, needs: gateway`.
+pub(crate) fn plan(executors: &[&str]) -> Plan {
+    let lines = executors
+        .iter()
+        .map(|it| format!("- {{uses: echo, name: {it}}}\n"));
+    let text = format!("jtype: Flow\nexecutors:\n{}", lines.collect::<String>());
+    let file = TextFile {
+        path: "test.yml".as_ref(),
+        text: &text,
+    };
+    flow_spec::load(file, &Variables::default())
+        .unwrap()
+        .flow
+        .into()
+}
+
+pub(crate) fn address(fake: &FakeExecutor) -> Address {
+    fake.address.into()
+}
+
+/// A plan with one replica for each node.
+pub(crate) fn placement(plan: Plan, fakes: &[&FakeExecutor]) -> Placement {
+    let places = |fake: &&FakeExecutor| Places::replicas(vec![address(fake)]);
+    placement_at(plan, &fakes.iter().map(places).collect::<Vec<_>>())
+}
+
+pub(crate) fn placement_at(plan: Plan, places: &[Places]) -> Placement {
+    Placement::new(plan, |at| places[at.index()].clone())
+}
+
+impl TestGateway {
+    pub(crate) async fn start(placement: Placement) -> Self {
+        let config = Config {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            limits: Limits::default(),
+            monitoring: Some(0),
+        };
+        let gateway = Gateway::bind(&config, placement).await.unwrap();
+        let url = format!("grpc://{}", gateway.local_addr());
+        let placements = gateway.placements();
+        let metrics = gateway.metrics_addr().unwrap();
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let drain = Drain::new(Duration::from_secs(1));
+            gateway.serve(&drain).await;
+        });
+        let client = Client::connect(&url).await.unwrap();
+        Self {
+            placements,
+            client,
+            url,
+            metrics,
+            _server: server,
+        }
+    }
+
+    /// The same gateway with another connection.
+    pub(crate) async fn reconnect(self) -> Self {
+        Self {
+            client: Client::connect(&self.url).await.unwrap(),
+            ..self
+        }
+    }
+
+    /// Sends a single request.
+    pub(crate) async fn single(&self, request: Envelope) -> Result<Envelope, Failure> {
+        self.client.single(request, Deadline::NEVER).await
+    }
+
+    /// Sends requests on a stream, and returns the replies in the order of the requests.
+    pub(crate) async fn post(&self, requests: Vec<Envelope>) -> Vec<Envelope> {
+        let options = PostOptions {
+            results_in_order: true,
+            ..PostOptions::default()
+        };
+        let requests = stream::iter(requests);
+        let replies = self.client.post(&options, requests).await.unwrap();
+        replies.map(Result::unwrap).collect().await
+    }
+}
+
+/// A request with documents that have these ids and texts.
+pub(crate) fn request(endpoint: &str, ids: &[&str]) -> Envelope {
+    Envelope {
+        header: Some(HeaderProto {
+            request_id: flow_core::RequestId::random().into(),
+            exec_endpoint: Some(endpoint.to_owned()),
+            ..HeaderProto::default()
+        }),
+        data: Some(with_ids(ids).encode()),
+        ..Envelope::default()
+    }
+}
+
+/// The failure that a reply's header reports; empty if it reports none.
+pub(crate) fn error(reply: &Envelope) -> String {
+    let status = reply.header.as_ref().and_then(|it| it.status.as_ref());
+    status.map(|it| it.description.clone()).unwrap_or_default()
+}
+
+/// The nodes of a reply's routes, each with its note.
+pub(crate) fn routes(reply: &Envelope) -> Vec<(String, String)> {
+    let routes = reply.routes.iter().skip(1);
+    let note = |it: &flow_proto::jina::RouteProto| {
+        it.status
+            .as_ref()
+            .map(|it| it.description.clone())
+            .unwrap_or_default()
+    };
+    routes.map(|it| (it.executor.clone(), note(it))).collect()
+}

@@ -1,0 +1,161 @@
+//! The kinds of metrics: atomics that many threads change, and that are read now and then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How often something happened. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub struct Counter(Arc<AtomicU64>);
+
+/// How many there are now. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub struct Gauge(Arc<AtomicI64>);
+
+/// How often something happened, and the sum of its durations. Clones share both.
+#[derive(Debug, Clone, Default)]
+pub struct DurationSummary(Arc<Summary>);
+
+/// How many messages there were, and the sum of their sizes in bytes. Clones share both.
+#[derive(Debug, Clone, Default)]
+pub struct SizeSummary(Arc<Summary>);
+
+/// A count and a sum of whole numbers: nanoseconds, bytes. The sum wraps around after centuries of work, which
+/// Prometheus takes for a restart.
+#[derive(Debug, Default)]
+struct Summary {
+    count: AtomicU64,
+    sum: AtomicU64,
+}
+
+impl Summary {
+    fn add(&self, value: u64) {
+        self.sum.fetch_add(value, Relaxed);
+        self.count.fetch_add(1, Relaxed);
+    }
+
+    fn read(&self) -> (u64, u64) {
+        (self.count.load(Relaxed), self.sum.load(Relaxed))
+    }
+}
+
+impl Counter {
+    /// Adds to the count.
+    pub fn add(&self, times: usize) {
+        self.0.fetch_add(times as u64, Relaxed);
+    }
+
+    /// The count.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl Gauge {
+    /// Adds one.
+    pub fn increment(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+
+    /// Subtracts one.
+    pub fn decrement(&self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+
+    /// The current number.
+    #[must_use]
+    pub fn get(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+impl DurationSummary {
+    /// Adds a duration.
+    pub fn observe(&self, took: Duration) {
+        // Nothing takes centuries, so this never saturates.
+        self.0
+            .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Measures until the stopwatch is dropped, and then adds the duration, whatever the outcome was.
+    pub fn start(&self) -> Stopwatch {
+        Stopwatch {
+            durations: self.clone(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The count and the sum.
+    #[must_use]
+    pub fn get(&self) -> (u64, Duration) {
+        let (count, sum) = self.0.read();
+        (count, Duration::from_nanos(sum))
+    }
+}
+
+impl SizeSummary {
+    /// Adds a message of this size.
+    pub fn observe(&self, bytes: usize) {
+        self.0.add(bytes as u64);
+    }
+
+    /// The count and the sum.
+    #[must_use]
+    pub fn get(&self) -> (u64, u64) {
+        self.0.read()
+    }
+}
+
+/// A running measurement of a duration.
+#[derive(Debug)]
+#[must_use = "the measurement ends when this is dropped"]
+pub struct Stopwatch {
+    durations: DurationSummary,
+    started: Instant,
+}
+
+impl Drop for Stopwatch {
+    fn drop(&mut self) {
+        self.durations.observe(self.started.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_count_of_concurrent_threads_is_lost() {
+        let (counter, gauge, sizes) = <(Counter, Gauge, SizeSummary)>::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1_000 {
+                        counter.add(2);
+                        gauge.increment();
+                        sizes.observe(3);
+                        gauge.decrement();
+                    }
+                });
+            }
+        });
+        assert_eq!((counter.get(), gauge.get()), (8_000, 0));
+        assert_eq!(sizes.get(), (4_000, 12_000));
+    }
+
+    #[test]
+    fn a_stopwatch_counts_when_it_is_dropped_even_in_a_panic() {
+        let durations = DurationSummary::default();
+        drop(durations.start());
+        let watched = durations.clone();
+        let panicked = std::thread::spawn(move || {
+            let _stopwatch = watched.start();
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(panicked.join().is_err());
+        let (count, sum) = durations.get();
+        assert_eq!(count, 2);
+        assert!(sum > Duration::ZERO);
+    }
+}
