@@ -5,8 +5,8 @@
 //! requests are to be answered, it runs the kernels by the emulator.
 
 #[allow(dead_code, reason = "the encoder's own tests use the rest of it")]
-#[path = "../../executors/sentence-encoder/tests/it/made_up.rs"]
-mod made_up;
+#[path = "../../crates/flow-models/tests/it/tiny_model.rs"]
+mod tiny_model;
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use std::process::Command;
 use flow_tests::{Program, TestFlow, flow_command, post, skipped, texts};
 use serde_json::{Value, json};
 
-use self::made_up::MadeUp;
+use self::tiny_model::TinyModel;
 
 const FLOW_CUDA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/flow-cuda");
 
@@ -206,7 +206,7 @@ fn the_program_is_linked_to_no_library_of_cudas() {
 }
 
 /// A flow of an encoder with this device, and a driver found in `folder`.
-fn encoding(folder: &Path, model: &MadeUp, device: &str) -> TestFlow {
+fn encoding(folder: &Path, model: &TinyModel, device: &str) -> TestFlow {
     let with = json!({"model": model.path(), "device": device, "precision": "f32"});
     let environment = json!({"LD_LIBRARY_PATH": folder});
     TestFlow::up(&format!(
@@ -239,7 +239,7 @@ fn a_request_goes_through_the_drivers_functions_and_comes_back_as_the_processor_
     if emulated_driver(folder.path(), &[]).is_none() {
         return;
     }
-    let model = MadeUp::bert();
+    let model = TinyModel::bert();
     let wanted = vectors(&encoding(folder.path(), &model, "cpu"));
     for device in ["cuda", "cuda:1", "cuda:all"] {
         let flow = encoding(folder.path(), &model, device);
@@ -264,7 +264,7 @@ async fn an_encoder_whose_gpu_is_lost_says_so_and_is_started_again() {
     if with_driver(folder.path(), &["KERNELS_END_IN=700"]).is_none() {
         return;
     }
-    let model = MadeUp::bert();
+    let model = TinyModel::bert();
     let flow = encoding(folder.path(), &model, "cuda");
     flow.expect("replica cannot be reached").expect("encoder");
     flow.program().line("encoder@");

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The reference that the encoder's own tests use, so that the two cannot differ.
 fn reference(file: &str) -> String {
-    let folder = flow_file("../executors/sentence-encoder/tests/fidelity");
+    let folder = flow_file("../crates/flow-models/tests/fidelity");
     folder.join(file).to_str().unwrap().to_owned()
 }
 

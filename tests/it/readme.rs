@@ -428,7 +428,7 @@ fn what_the_page_on_gpus_says_of_errors_is_what_programs_say() {
         .skip(2)
         .take_while(|line| line.starts_with('|'));
     let mut sources = String::new();
-    for folder in ["crates/flow-cuda/src", "executors/sentence-encoder/src"] {
+    for folder in ["crates/flow-cuda/src", "crates/flow-models/src"] {
         read_all(&root().join(folder), &mut sources);
     }
     let mut count = 0;

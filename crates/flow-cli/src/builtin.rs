@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use flow_executor::{ExecutorArgs, run_with};
 use flow_launch::render::Needs;
-use sentence_encoder::source::Environment;
+use flow_models::source::Environment;
 use serde_json::{Map, Value};
 
 use crate::shell::Shell;

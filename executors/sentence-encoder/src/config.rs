@@ -1,16 +1,13 @@
 //! What stands under `uses_with:`, and which of it makes no sense.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 
 use flow_core::AccessPaths;
 use flow_kernels::InstructionSet;
+use flow_models::source::DEFAULT_MODEL;
+use flow_models::{Device, EncoderOptions, EngineName, PoolingMode, Precision};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-
-use crate::device::Device;
-use crate::pooling::PoolingMode;
-use crate::source::DEFAULT_MODEL;
 
 /// The options of the sentence encoder. Names of Jina's TransformerTorchEncoder are understood too.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -123,67 +120,6 @@ impl Default for With {
 /// The name under which Python calls a model itself.
 const CALL: &str = "__call__";
 
-/// The numbers that are computed with. Sums are 32-bit floats in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum Precision {
-    /// 32-bit floats.
-    F32,
-    /// 32-bit floats, of which products see the upper 19 bits. Only GPUs know it.
-    Tf32,
-    /// Half precision. Only GPUs know it.
-    F16,
-    /// bf16.
-    Bf16,
-    /// Half precision on a GPU; bf16 where the processor multiplies them faster, else 32-bit floats.
-    Auto,
-}
-
-/// What computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EngineName {
-    /// Our own kernels.
-    #[default]
-    Flow,
-    /// candle, the plain way.
-    Candle,
-}
-
-const PRECISIONS: &str = "`f32`, `bf16` and `auto`, and on a GPU `f16` and `tf32`";
-
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::Tf32 => "tf32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::Auto => "auto",
-        })
-    }
-}
-
-impl TryFrom<String> for Precision {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        match text.as_str() {
-            "f32" | "float32" | "fp32" => Ok(Self::F32),
-            "tf32" => Ok(Self::Tf32),
-            "f16" | "float16" | "fp16" => Ok(Self::F16),
-            "bf16" | "bfloat16" => Ok(Self::Bf16),
-            "auto" => Ok(Self::Auto),
-            "int8" => Err(format!(
-                "precision `{text}` is not built yet; there are {PRECISIONS}"
-            )),
-            _ => Err(format!(
-                "`{text}` is not a precision; there are {PRECISIONS}"
-            )),
-        }
-    }
-}
-
 fn back_end<'de, D: Deserializer<'de>>(text: D) -> Result<Option<InstructionSet>, D::Error> {
     let text = Option::<String>::deserialize(text)?;
     let parse = |text: String| text.parse().map_err(D::Error::custom);
@@ -236,6 +172,26 @@ impl With {
                 model: self.model.clone(),
             }),
             _ => Ok(()),
+        }
+    }
+
+    /// The options of the text encoder among them.
+    #[must_use]
+    pub fn encoder_options(&self) -> EncoderOptions {
+        EncoderOptions {
+            device: self.device,
+            pooling: self.pooling,
+            normalize: self.normalize,
+            max_length: self.max_length,
+            dimensions: self.dimensions,
+            prompt: self.prompt.clone(),
+            prompt_name: self.prompt_name.clone(),
+            engine: self.engine,
+            precision: self.precision,
+            back_end: self.back_end,
+            threads: self.threads,
+            batch_tokens: self.batch_tokens,
+            batch_size: self.batch_size,
         }
     }
 }

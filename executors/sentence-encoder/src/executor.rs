@@ -9,11 +9,10 @@ use flow_executor::{
     BadParameter, CallError, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     Parameters,
 };
+use flow_models::source::{self, Environment, LogProgress};
+use flow_models::{EncodeError, Encoder, Opened};
 
 use crate::config::With;
-use crate::device::Opened;
-use crate::encoder::{EncodeError, Encoder};
-use crate::source::{self, Environment, LogProgress};
 
 /// Names the best instructions that may be used, where the options do not: for tests, and for finding out
 /// what another machine would do.
@@ -59,7 +58,7 @@ impl Executor for SentenceEncoder {
             &mut LogProgress::default(),
         )?;
         let started = Instant::now();
-        let encoder = Encoder::load(&folder, &with, device)?;
+        let encoder = Encoder::load(&folder, &with.encoder_options(), device)?;
         tracing::info!(
             model = with.model,
             folder = %folder.display(),

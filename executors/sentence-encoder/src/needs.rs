@@ -3,10 +3,11 @@
 //! Nothing is downloaded for the answer. The size of a model is known if the model is on this machine, or is the
 //! default one.
 
+use flow_models::Device;
+use flow_models::model::Weights;
+use flow_models::source::{self, Environment, ModelName, WEIGHTS_FILE};
+
 use crate::config::With;
-use crate::device::Device;
-use crate::model::Weights;
-use crate::source::{self, Environment, ModelName, WEIGHTS_FILE};
 
 /// Numbers in the weights of the default model.
 const DEFAULT_MODEL_PARAMETERS: u64 = 22_713_216;

@@ -80,7 +80,7 @@ fn encoder_alone(docs: &Path) -> anyhow::Result<f64> {
         "--quiet",
         "--release",
         "--package",
-        "sentence-encoder",
+        "flow-models",
     ]);
     command.env("RAYON_NUM_THREADS", "1");
     command.args(["--example", ALONE_EXAMPLE, "--"]).arg(docs);

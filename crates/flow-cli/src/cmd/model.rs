@@ -1,12 +1,11 @@
-//! `flow model`: fetches, lists and finds models. Where they may lie and come from is decided by
-//! `sentence-encoder`.
+//! `flow model`: fetches, lists and finds models. `flow-models` decides where they may lie and come from.
 
 use std::fmt::Write;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use indicatif::{HumanBytes, HumanDuration};
-use sentence_encoder::source::{self, DEFAULT_MODEL, Environment, Progress, Stored};
+use flow_models::source::{self, DEFAULT_MODEL, Environment, Progress, Stored};
 
 use crate::exit::Exit;
 use crate::output;

@@ -5,10 +5,9 @@ use flow_executor::testing::{Loaded, load};
 use sentence_encoder::SentenceEncoder;
 use serde_json::{Map, Value, json};
 
-use crate::largest_difference;
-use crate::made_up::MadeUp;
+use crate::tiny_model::TinyModel;
 
-fn loaded(made: &MadeUp, mut with: Value) -> Loaded {
+fn loaded(made: &TinyModel, mut with: Value) -> Loaded {
     with["model"] = json!(made.path());
     load::<SentenceEncoder>(&with).unwrap()
 }
@@ -25,6 +24,12 @@ fn encode(loaded: &Loaded, docs: Vec<Document>, parameters: Value) -> Vec<Docume
         .collect()
 }
 
+fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, f32::max)
+}
+
 fn vector(document: &Document) -> Vec<f32> {
     document
         .embedding()
@@ -35,7 +40,7 @@ fn vector(document: &Document) -> Vec<f32> {
 
 #[test]
 fn documents_of_both_flavours_get_vectors_and_keep_the_rest() {
-    let encoder = loaded(&MadeUp::bert(), json!({}));
+    let encoder = loaded(&TinyModel::bert(), json!({}));
     for flavour in [Flavour::V1, Flavour::V2] {
         let mut document = Document::of_flavour(flavour);
         document.set_text("a b c");
@@ -52,7 +57,7 @@ fn documents_of_both_flavours_get_vectors_and_keep_the_rest() {
 
 #[test]
 fn documents_without_a_text_pass_as_they_are() {
-    let encoder = loaded(&MadeUp::bert(), json!({}));
+    let encoder = loaded(&TinyModel::bert(), json!({}));
     let empty = Document::new();
     let docs = vec![empty.clone(), Document::from_text("a"), empty.clone()];
     let after = encode(&encoder, docs, json!({}));
@@ -68,7 +73,7 @@ fn access_paths_choose_the_documents_and_a_request_may_choose_others() {
         root.chunks_mut().unwrap().push(Document::from_text("b"));
         root
     };
-    let encoder = loaded(&MadeUp::bert(), json!({"access_paths": "@c"}));
+    let encoder = loaded(&TinyModel::bert(), json!({"access_paths": "@c"}));
     for (parameters, root, chunk) in [
         (json!({}), false, true),
         (json!({"access_paths": "@r,c"}), true, true),
@@ -87,7 +92,7 @@ fn access_paths_choose_the_documents_and_a_request_may_choose_others() {
 
 #[test]
 fn a_parameter_that_makes_no_sense_is_the_callers_fault() {
-    let encoder = loaded(&MadeUp::bert(), json!({}));
+    let encoder = loaded(&TinyModel::bert(), json!({}));
     for (name, value) in [("access_paths", json!("@x")), ("batch_size", json!(0))] {
         let parameters = Map::from_iter([(name.to_owned(), value)]);
         let docs = DocumentArray::from_iter([Document::from_text("a")]);
@@ -111,7 +116,7 @@ fn a_misspelt_parameter_is_refused_at_every_endpoint() {
 
 #[test]
 fn dimensions_cut_the_vector_and_normalise_what_is_left() {
-    let made = MadeUp::bert();
+    let made = TinyModel::bert();
     let whole = vector(
         &encode(
             &loaded(&made, json!({})),
@@ -132,7 +137,7 @@ fn dimensions_cut_the_vector_and_normalise_what_is_left() {
 
 #[test]
 fn a_prompt_stands_before_each_text() {
-    let made = MadeUp::bert();
+    let made = TinyModel::bert();
     made.write(
         "config_sentence_transformers.json",
         &json!({"prompts": {"query": "c d "}}),
@@ -148,7 +153,7 @@ fn a_prompt_stands_before_each_text() {
 
 #[test]
 fn max_length_cuts_a_text_and_keeps_its_last_special_token() {
-    let made = MadeUp::bert();
+    let made = TinyModel::bert();
     let short = loaded(&made, json!({"max_length": 4}));
     let got = vector(&encode(&short, vec![Document::from_text("a b c d")], json!({}))[0]);
     let whole = loaded(&made, json!({}));
@@ -158,7 +163,7 @@ fn max_length_cuts_a_text_and_keeps_its_last_special_token() {
 
 #[test]
 fn the_model_says_how_to_pool_unless_the_user_does() {
-    let made = MadeUp::bert();
+    let made = TinyModel::bert();
     let steps = json!([{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]);
     made.write("modules.json", &steps);
     made.write(
@@ -180,7 +185,7 @@ fn the_model_says_how_to_pool_unless_the_user_does() {
 
 #[test]
 fn a_device_that_is_not_there_ends_the_start() {
-    let made = MadeUp::bert();
+    let made = TinyModel::bert();
     let with = json!({"model": made.path(), "device": "cuda:0"});
     let error = load::<SentenceEncoder>(&with)
         .err()
@@ -194,7 +199,7 @@ fn a_device_that_is_not_there_ends_the_start() {
 
 #[test]
 fn it_tells_its_device_and_its_model() {
-    let encoder = loaded(&MadeUp::bert(), json!({"device": "auto"}));
+    let encoder = loaded(&TinyModel::bert(), json!({"device": "auto"}));
     assert_eq!(encoder.facts()["device"], "cpu");
     assert_eq!(encoder.facts()["dimensions"], "8");
 }

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use flow_models::source::{self, DEFAULT_MODEL, Environment};
 use sentence_encoder::With;
-use sentence_encoder::source::{self, DEFAULT_MODEL, Environment};
 use serde_json::{Value, json};
 
 use super::corpus::Corpus;
@@ -143,7 +143,7 @@ impl Encoder {
     fn cosines(
         &self,
         folder: &Path,
-        encoder: &sentence_encoder::Encoder,
+        encoder: &flow_models::Encoder,
         texts: &[String],
     ) -> anyhow::Result<Cosines> {
         let candle = json!({"engine": "candle", "threads": self.threads});
@@ -167,12 +167,12 @@ fn text(line: &str) -> anyhow::Result<String> {
     text.map(str::to_owned).context("a document has no text")
 }
 
-fn load(folder: &Path, options: &Value) -> anyhow::Result<sentence_encoder::Encoder> {
+fn load(folder: &Path, options: &Value) -> anyhow::Result<flow_models::Encoder> {
     let with: With = serde_json::from_value(options.clone())?;
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    Ok(sentence_encoder::Encoder::load(
+    Ok(flow_models::Encoder::load(
         folder,
-        &with,
+        &with.encoder_options(),
         with.device.open(cores)?,
     )?)
 }
@@ -190,7 +190,7 @@ fn median<E>(rounds: NonZeroUsize, work: impl Fn() -> Result<(), E>) -> Result<f
 }
 
 /// Milliseconds that each of some texts takes alone.
-fn alone(encoder: &sentence_encoder::Encoder, texts: &[String]) -> anyhow::Result<Vec<f64>> {
+fn alone(encoder: &flow_models::Encoder, texts: &[String]) -> anyhow::Result<Vec<f64>> {
     let step = texts.len().div_ceil(ALONE);
     let one = |text: &String| {
         let started = Instant::now();
