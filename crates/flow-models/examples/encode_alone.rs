@@ -1,7 +1,7 @@
 //! Seconds that a file of documents takes without a flow around the encoder.
 //!
 //! ```text
-//! RAYON_NUM_THREADS=1 cargo run --release -p flow-models --example encode_alone -- docs.jsonl
+//! cargo run --release -p flow-models --example encode_alone -- docs.jsonl
 //! ```
 //!
 //! 32 documents at a time, as the tutorial's requests bring them; loading and a warm-up lie outside the

@@ -257,7 +257,8 @@ impl Encoder {
     /// How many threads compute.
     #[must_use]
     pub fn threads(&self) -> usize {
-        self.lanes.count()
+        let candle_threads = self.model.candle_threads();
+        candle_threads.unwrap_or_else(|| self.lanes.count())
     }
 
     /// How many tokens of a text are read at most.

@@ -12,7 +12,6 @@ use crate::device::Opened;
 use crate::encoder::EncoderError;
 use crate::engine::{Compute, Gpus, Model};
 use crate::options::{EncoderOptions, EngineName, Precision};
-use crate::worker_pool;
 
 /// Texts that are sorted by length together: enough to find company of their own length.
 const WINDOW_TEXTS: usize = 1024;
@@ -39,10 +38,8 @@ impl Sharing {
         match model {
             Model::Gpu(gpus) => Self::on_gpus(with, gpus, cores),
             Model::Flow(_) => Self::here(with, with.threads.unwrap_or(cores), false),
-            Model::Candle(_) => {
-                let lanes = with.threads.unwrap_or_else(|| worker_pool::count(cores));
-                Self::here(with, lanes, true)
-            }
+            // candle spreads each operation over threads of its own, so it gets one batch at a time.
+            Model::Candle(_) => Self::here(with, NonZeroUsize::MIN, true),
         }
     }
 
@@ -85,7 +82,9 @@ impl Sharing {
 pub(crate) fn choose(with: &EncoderOptions, device: Opened) -> Result<Compute, EncoderError> {
     match (with.engine, device.gpus.is_empty()) {
         (EngineName::Candle, true) => match with.precision {
-            None | Some(Precision::F32 | Precision::Auto) => Ok(Compute::Candle),
+            None | Some(Precision::F32 | Precision::Auto) => {
+                Ok(Compute::Candle(with.threads.unwrap_or(device.cores)))
+            }
             Some(_) => Err(EncoderError::CandlePrecision),
         },
         (EngineName::Candle, false) => Err(EncoderError::CandleDevice),

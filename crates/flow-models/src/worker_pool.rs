@@ -3,31 +3,12 @@
 //! Nothing is shared between lanes but the weights: cutting the work by texts scales better than
 //! cutting each matrix product, whose pieces would have to wait for each other a hundred times a text. Where GPUs compute,
 //! some lanes wait for them and the others do what is left to the processor.
-//!
-//! That holds if what runs in a lane keeps to its thread. candle's matrix products do, because they ask
-//! the pool that they run in; its other operations share one set of threads in the whole process, and
-//! lanes would queue for it, unless the process was started with `RAYON_NUM_THREADS=1`. So the number of
-//! lanes depends on that: see [`count`].
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
-
-/// How many lanes to open on so many cores.
-///
-/// Measured with MiniLM on two cores that others used as well, 32 texts of 14 tokens at once: 200 to 230
-/// texts a second in one lane with all of candle's threads, 170 to 190 in two lanes that share them, 310 to
-/// 340 in two lanes of a process started with `RAYON_NUM_THREADS=1`, where candle has none.
-pub(crate) fn count(cores: NonZeroUsize) -> NonZeroUsize {
-    let candle_has_threads = candle_core::utils::barrier_pool().n_workers() > 0;
-    if candle_has_threads {
-        NonZeroUsize::MIN
-    } else {
-        cores
-    }
-}
 
 /// One thread for each lane. They sleep while there is nothing to do.
 #[derive(Debug)]

@@ -73,7 +73,6 @@ fn post(flow: &ours::Flow, docs: &Path, report: &Report) -> anyhow::Result<f64> 
 
 /// Seconds of the encoder without a flow.
 fn encoder_alone(docs: &Path) -> anyhow::Result<f64> {
-    // As `flow executor` starts it: one lane of the encoder for each core.
     let mut command = test::cargo();
     command.args([
         "run",
@@ -82,7 +81,6 @@ fn encoder_alone(docs: &Path) -> anyhow::Result<f64> {
         "--package",
         "flow-models",
     ]);
-    command.env("RAYON_NUM_THREADS", "1");
     command.args(["--example", ALONE_EXAMPLE, "--"]).arg(docs);
     seconds(&shell::output(&mut command)?)
 }

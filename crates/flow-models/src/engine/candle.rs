@@ -3,11 +3,20 @@
 //! Texts of one length go through without a mask and without padding; the caller sorts by length, so
 //! that this is the common case. Otherwise short texts are padded, and the mask keeps the padding out
 //! of the attention.
+//!
+//! candle spreads an operation over threads in two ways. Matrix products, soft-max and layer norms use the rayon pool
+//! that they are called in, which is one of this model's own: the process's global pool stays untouched. Element-wise
+//! operations on large tensors use one barrier pool for the whole process, which candle sizes by the variables
+//! `CANDLE_NUM_THREADS` and `RAYON_NUM_THREADS` at its first use, and which no code can configure. Callers would wait
+//! for each other there, so batches are computed one at a time.
+
+use std::num::NonZeroUsize;
 
 use candle_core::{DType, Device, Shape, Tensor};
 use candle_nn::var_builder::SimpleBackend;
 use candle_nn::{Init, VarBuilder};
 use candle_transformers::models::bert::{BertModel, Config};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::{ForwardError, Size, States, TokenBatch};
 use crate::weights::Weights;
@@ -17,6 +26,7 @@ pub struct Bert {
     model: BertModel,
     size: Size,
     positions: usize,
+    threads: ThreadPool,
 }
 
 impl Bert {
@@ -24,8 +34,16 @@ impl Bert {
     ///
     /// # Errors
     ///
-    /// If candle refuses them.
-    pub fn load(config: &Config, weights: Weights) -> Result<Self, BertError> {
+    /// If candle refuses them, or the threads cannot be started.
+    pub fn load(
+        config: &Config,
+        weights: Weights,
+        threads: NonZeroUsize,
+    ) -> Result<Self, BertError> {
+        let threads = ThreadPoolBuilder::new()
+            .num_threads(threads.get())
+            .thread_name(|number| format!("candle-{number}"))
+            .build()?;
         let prefix = prefix(&weights);
         let reader = VarBuilder::from_backend(Box::new(Reader(weights)), DType::F32, Device::Cpu);
         let reader = if prefix.is_empty() {
@@ -43,6 +61,7 @@ impl Bert {
                 layers: config.num_hidden_layers,
             },
             positions: config.max_position_embeddings,
+            threads,
         })
     }
 
@@ -61,12 +80,21 @@ impl Bert {
         self.positions
     }
 
+    /// How many threads compute.
+    pub fn threads(&self) -> usize {
+        self.threads.current_num_threads()
+    }
+
     /// The states of all tokens after the last layer.
     ///
     /// # Errors
     ///
     /// If candle cannot compute them.
     pub fn forward(&self, batch: &TokenBatch) -> Result<States, ForwardError> {
+        self.threads.install(|| self.forward_here(batch))
+    }
+
+    fn forward_here(&self, batch: &TokenBatch) -> Result<States, ForwardError> {
         let (texts, stride) = (batch.lengths.len(), batch.longest());
         let ids = Tensor::from_vec(batch.padded_ids(), (texts, stride), &Device::Cpu)?;
         // One text at a time has one segment, whose number is 0.
@@ -88,8 +116,14 @@ impl Bert {
 
 /// candle could not make a model of the weights.
 #[derive(Debug, thiserror::Error)]
-#[error("candle cannot build the model")]
-pub struct BertError(#[from] candle_core::Error);
+pub enum BertError {
+    /// candle refuses the weights.
+    #[error("candle cannot build the model")]
+    Build(#[from] candle_core::Error),
+    /// Its threads cannot be started.
+    #[error("cannot start candle's threads")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+}
 
 fn mask(batch: &TokenBatch, stride: usize) -> candle_core::Result<Tensor> {
     let row = |length: usize| (0..stride).map(move |at| u32::from(at < length));

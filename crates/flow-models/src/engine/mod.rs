@@ -12,6 +12,7 @@ mod gpu;
 
 use std::fs;
 use std::io;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,8 +80,8 @@ pub enum Compute {
     Flow(Kernels),
     /// At least one GPU.
     Gpu(Vec<Arc<dyn Gpu>>, flow_cuda::Format),
-    /// candle.
-    Candle,
+    /// candle, on so many threads.
+    Candle(NonZeroUsize),
 }
 
 impl Model {
@@ -99,7 +100,7 @@ impl Model {
         let model_type = model_type.as_deref().unwrap_or("");
         let known = match compute {
             Compute::Flow(_) | Compute::Gpu(..) => FAMILIES,
-            Compute::Candle => CANDLE_FAMILIES,
+            Compute::Candle(_) => CANDLE_FAMILIES,
         };
         let family = Family::of(model_type).filter(|_| known.contains(&model_type));
         let family = family.ok_or_else(|| ModelError::Family {
@@ -119,8 +120,8 @@ impl Model {
                 let tensors = Tensors::of(&layout, &weights);
                 Self::Gpu(Box::new(Gpus::load(&tensors, gpus, *format)?))
             }
-            Compute::Candle => {
-                let bert = Bert::load(&parse(&path, &text)?, weights)?;
+            Compute::Candle(threads) => {
+                let bert = Bert::load(&parse(&path, &text)?, weights, *threads)?;
                 Self::Candle(Box::new(bert))
             }
         })
@@ -184,6 +185,15 @@ impl Model {
             engine,
             back_end,
             precision,
+        }
+    }
+
+    /// How many threads candle computes with, if it does.
+    #[must_use]
+    pub fn candle_threads(&self) -> Option<usize> {
+        match self {
+            Self::Candle(bert) => Some(bert.threads()),
+            Self::Flow(_) | Self::Gpu(_) => None,
         }
     }
 
