@@ -48,6 +48,8 @@ fn a_product_comes_out_and_registers_stay_as_they_were() {
             c = in(reg) &raw mut sums,
             stride = in(reg) 64_usize,
             witness = inout(reg) witness,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             options(nostack),
         );
     }
@@ -65,7 +67,7 @@ fn ends_by_an_instruction_that_is_forbidden() {
     }
     flow_amx_emulator::install().unwrap();
     // SAFETY: without a configuration the instruction only fails.
-    unsafe { asm!("tilezero tmm0", options(nostack)) };
+    unsafe { asm!("tilezero tmm0", out("tmm0") _, options(nostack)) };
 }
 
 #[test]
