@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::activations::{Rows, RowsMut};
 use crate::elementwise::Shape;
 use crate::kernels::Kernels;
-use crate::product::pieces;
+use crate::linear::pieces;
 use crate::tile::{NO_BIAS, PANEL, ROWS_MAX, Tile};
 
 /// Attention heads beside each other.

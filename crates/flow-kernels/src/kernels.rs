@@ -3,11 +3,11 @@
 //! All calls of a back end's functions stand here; the pieces of work are made elsewhere.
 
 use crate::activations::{Rows, RowsMut};
-use crate::back_end::{BackEnd, Format};
+use crate::select::{BackEnd, Format};
 use crate::elementwise::{Norm, Shape};
 use crate::packed::Packed;
-use crate::product::Activation;
-use crate::table::Table;
+use crate::linear::Activation;
+use crate::dispatch::Table;
 use crate::tile::Tile;
 
 /// The operations of one back end.

@@ -2,12 +2,12 @@
 //!
 //! A model's weights are packed once ([`Packed`]); token states lie in [`Activations`]; [`Kernels`] are
 //! the operations on them, in the best version that the machine has. Each version is a row of one table
-//! (`table.rs`), chosen at run time ([`BackEnd`]).
+//! (`dispatch.rs`), chosen at run time ([`BackEnd`]).
 //!
 //! What the rows differ in is small: the *tile*, a few rows of states times one panel of
 //! [`PANEL`] columns of weights (`x86/*`, `neon.rs`, `portable.rs`), and the instructions that the compiler
 //! may use for what works on single values (`elementwise.rs`, written once). Everything around them is
-//! shared: which tiles a product is cut into (`product.rs`), and how attention is made of them
+//! shared: which tiles a product is cut into (`linear.rs`), and how attention is made of them
 //! (`attention.rs`).
 //!
 //! Two kinds of numbers go into products, chosen by [`Format`]: 32-bit floats, or bf16 pairs. Sums,
@@ -50,7 +50,7 @@
 
 mod activations;
 mod attention;
-mod back_end;
+mod select;
 mod bf16;
 mod elementwise;
 mod kernels;
@@ -58,19 +58,19 @@ mod kernels;
 mod neon;
 mod packed;
 mod portable;
-mod product;
+mod linear;
 mod self_check;
-mod table;
+mod dispatch;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 pub use activations::{Activations, Keeps, Rows, RowsMut};
 pub use attention::{Attention, AttentionScratch, Distances};
-pub use back_end::{BackEnd, BadBackEnd, Format, InstructionSet, NoBackEnd};
+pub use select::{BackEnd, BadBackEnd, Format, InstructionSet, NoBackEnd};
 pub use kernels::Kernels;
 pub use packed::Packed;
-pub use product::{Activation, Product};
+pub use linear::{Activation, Product};
 pub use tile::PANEL;
 #[cfg(target_arch = "x86_64")]
 pub use x86::amx::assume_amx;

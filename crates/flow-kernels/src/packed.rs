@@ -1,6 +1,6 @@
 //! A weight matrix as products read it: panel after panel.
 
-use crate::back_end::Format;
+use crate::select::Format;
 use crate::bf16;
 use crate::tile::PANEL;
 

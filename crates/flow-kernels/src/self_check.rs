@@ -5,7 +5,7 @@
 
 use crate::activations::{Activations, Keeps};
 use crate::kernels::Kernels;
-use crate::product::{Activation, Product};
+use crate::linear::{Activation, Product};
 
 /// More than a tile of everything, and whole tiles of nothing.
 const ROWS: usize = 35;

@@ -1,8 +1,8 @@
 //! Each function in each set of instructions that the machine has, against 64-bit floats.
 
 use super::*;
-use crate::back_end::BackEnd;
-use crate::product::Activation;
+use crate::select::BackEnd;
+use crate::linear::Activation;
 
 const LENGTHS: [usize; 9] = [1, 2, 15, 16, 17, 31, 33, 384, 1000];
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::activations::{Rows, RowsMut};
-use crate::back_end::Format;
+use crate::select::Format;
 use crate::elementwise::Shape;
 use crate::kernels::Kernels;
 use crate::packed::Packed;

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::kernels::Kernels;
 use crate::self_check;
-use crate::table::{self, Table};
+use crate::dispatch::{self as table, Table};
 
 /// The numbers that go into products; sums are 32-bit floats in either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
