@@ -72,7 +72,7 @@ pub fn install() -> io::Result<()> {
     if let Some(code) = code {
         return Err(io::Error::from_raw_os_error(*code));
     }
-    if InstructionSet::here().all(|set| set != InstructionSet::Amx) {
+    if InstructionSet::available().all(|set| set != InstructionSet::Amx) {
         // SAFETY: the handler is in place.
         unsafe { flow_kernels::assume_amx() };
     }

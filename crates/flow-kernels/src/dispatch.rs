@@ -1,100 +1,95 @@
-//! The table of back ends: what each brings.
+//! The dispatch tables: the functions of each instruction set.
 
 use crate::elementwise::{self, Elementwise};
 use crate::portable;
 use crate::tile::{PANEL, TileFn};
+#[cfg(target_arch = "x86_64")]
+use crate::x86::{amx, avx2, avx2_bf16, avx512, avx512_bf16};
 
-/// A back end's functions.
+/// The functions of an instruction set.
 ///
-/// A row of the table may be used where its instructions are: see [`crate::BackEnd::choose`], the only way
-/// to one.
-pub(crate) struct Table {
-    /// Tiles of 32-bit floats.
-    pub(crate) exact: TileFn<f32>,
-    /// How many rows such a tile can have.
-    pub(crate) exact_rows: usize,
-    /// How many columns of their weights it reads side by side.
-    pub(crate) exact_columns: usize,
-    /// Tiles of bf16.
-    pub(crate) rounded: TileFn<u16>,
-    /// How many rows such a tile can have.
-    pub(crate) rounded_rows: usize,
-    /// How many columns of their weights it reads side by side.
-    pub(crate) rounded_columns: usize,
-    /// Called by each thread after its last tile of a product.
-    pub(crate) done: fn(),
+/// They may be called only on a machine that has the instructions. [`crate::Kernels::select`] checks that.
+pub(crate) struct DispatchTable {
+    /// Computes a tile of 32-bit floats.
+    pub(crate) tile_f32: TileFn<f32>,
+    /// Maximum rows of such a tile.
+    pub(crate) rows_f32: usize,
+    /// Columns of weights that such a tile reads side by side.
+    pub(crate) columns_f32: usize,
+    /// Computes a tile of bf16.
+    pub(crate) tile_bf16: TileFn<u16>,
+    /// Maximum rows of such a tile.
+    pub(crate) rows_bf16: usize,
+    /// Columns of weights that such a tile reads side by side.
+    pub(crate) columns_bf16: usize,
+    /// Called by each thread after the last tile of a product.
+    pub(crate) finish: fn(),
     pub(crate) elementwise: Elementwise,
 }
 
-pub(crate) static PORTABLE: Table = Table {
-    exact: portable::exact,
-    exact_rows: portable::ROWS,
-    exact_columns: PANEL,
-    rounded: portable::rounded,
-    rounded_rows: portable::ROWS,
-    rounded_columns: PANEL,
-    done: nothing,
+pub(crate) static PORTABLE: DispatchTable = DispatchTable {
+    tile_f32: portable::tile_f32,
+    rows_f32: portable::ROWS,
+    columns_f32: PANEL,
+    tile_bf16: portable::tile_bf16,
+    rows_bf16: portable::ROWS,
+    columns_bf16: PANEL,
+    finish: no_op,
     elementwise: elementwise::portable::TABLE,
 };
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{AMX, AVX2, AVX512, AVX512_BF16};
+pub(crate) static AVX2: DispatchTable = DispatchTable {
+    tile_f32: avx2::tile_f32,
+    rows_f32: avx2::ROWS,
+    columns_f32: avx2::COLUMNS,
+    tile_bf16: avx2_bf16::tile_bf16,
+    rows_bf16: avx2::ROWS,
+    columns_bf16: avx2::COLUMNS,
+    finish: no_op,
+    elementwise: elementwise::avx2::TABLE,
+};
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::{PANEL, Table, nothing};
-    use crate::elementwise::{self, Elementwise};
-    use crate::x86::{amx, avx2, avx2_bf16, avx512, avx512_bf16};
+pub(crate) static AVX512: DispatchTable = DispatchTable {
+    tile_f32: avx512::tile_f32,
+    rows_f32: avx512::ROWS,
+    columns_f32: PANEL,
+    elementwise: elementwise::avx512::TABLE,
+    ..AVX2
+};
 
-    pub(crate) static AVX2: Table = Table {
-        exact: avx2::exact,
-        exact_rows: avx2::ROWS,
-        exact_columns: avx2::COLUMNS,
-        rounded: avx2_bf16::rounded,
-        rounded_rows: avx2::ROWS,
-        rounded_columns: avx2::COLUMNS,
-        done: nothing,
-        elementwise: elementwise::avx2::TABLE,
-    };
+#[cfg(target_arch = "x86_64")]
+pub(crate) static AVX512_BF16: DispatchTable = DispatchTable {
+    tile_bf16: avx512_bf16::tile_bf16,
+    rows_bf16: avx512_bf16::ROWS,
+    columns_bf16: PANEL,
+    elementwise: Elementwise {
+        round: avx512_bf16::round,
+        ..elementwise::avx512::TABLE
+    },
+    ..AVX512
+};
 
-    pub(crate) static AVX512: Table = Table {
-        exact: avx512::exact,
-        exact_rows: avx512::ROWS,
-        exact_columns: PANEL,
-        elementwise: elementwise::avx512::TABLE,
-        ..AVX2
-    };
-
-    pub(crate) static AVX512_BF16: Table = Table {
-        rounded: avx512_bf16::rounded,
-        rounded_rows: avx512_bf16::ROWS,
-        rounded_columns: PANEL,
-        elementwise: Elementwise {
-            round: avx512_bf16::round,
-            ..elementwise::avx512::TABLE
-        },
-        ..AVX512
-    };
-
-    pub(crate) static AMX: Table = Table {
-        rounded: amx::rounded,
-        rounded_rows: amx::ROWS,
-        rounded_columns: PANEL,
-        done: amx::release,
-        ..AVX512_BF16
-    };
-}
+#[cfg(target_arch = "x86_64")]
+pub(crate) static AMX: DispatchTable = DispatchTable {
+    tile_bf16: amx::tile_bf16,
+    rows_bf16: amx::ROWS,
+    columns_bf16: PANEL,
+    finish: amx::release,
+    ..AVX512_BF16
+};
 
 #[cfg(target_arch = "aarch64")]
-pub(crate) static NEON: Table = Table {
-    exact: crate::neon::exact,
-    exact_rows: crate::neon::ROWS,
-    exact_columns: PANEL,
-    rounded: portable::rounded,
-    rounded_rows: portable::ROWS,
-    rounded_columns: PANEL,
-    done: nothing,
+pub(crate) static NEON: DispatchTable = DispatchTable {
+    tile_f32: crate::neon::tile_f32,
+    rows_f32: crate::neon::ROWS,
+    columns_f32: PANEL,
+    tile_bf16: portable::tile_bf16,
+    rows_bf16: portable::ROWS,
+    columns_bf16: PANEL,
+    finish: no_op,
     elementwise: elementwise::neon::TABLE,
 };
 
-fn nothing() {}
+fn no_op() {}

@@ -1,50 +1,38 @@
-//! Cuts a product into tiles, and finishes each tile while it lies in the first cache.
+//! Linear layers: cuts a matrix product into tiles, and finishes each tile while it is in the L1 cache.
 
 use std::ops::Range;
 
+use crate::activation::Activation;
 use crate::activations::{Rows, RowsMut};
-use crate::select::Format;
-use crate::elementwise::Shape;
 use crate::kernels::Kernels;
-use crate::packed::Packed;
+use crate::packed::PackedWeights;
+use crate::precision::CpuPrecision;
+use crate::row_layout::RowLayout;
+use crate::split::split_evenly;
 use crate::tile::{PANEL, ROWS_MAX, Tile};
 
-/// Bytes of states that are multiplied by one panel after another, so that they stay in the second cache,
-/// which has a megabyte or two.
+/// Bytes of states that are multiplied by one panel after another. They stay in the L2 cache, which has one or two
+/// megabytes.
 const BLOCK_BYTES: usize = 384 * 1024;
 
-/// What becomes of each sum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Activation {
-    /// It stays as it is.
-    #[default]
-    None,
-    /// GELU by the error function.
-    Gelu,
-    /// GELU by the hyperbolic tangent.
-    GeluTanh,
-    /// What is below zero becomes zero.
-    Relu,
-}
-
-/// A linear layer with what follows it: activation of (states · weights + bias).
+/// A linear layer with a fused activation: `activation(states · weightsᵀ + bias)`.
 #[derive(Debug, Clone)]
-pub struct Product {
-    weights: Packed,
-    /// Whole panels.
+pub struct Linear {
+    weights: PackedWeights,
+    /// The bias, padded with zeros to whole panels.
     bias: Vec<[f32; PANEL]>,
     activation: Activation,
 }
 
-impl Product {
-    /// A layer of these weights, with a bias for each output.
+impl Linear {
+    /// Creates a layer from packed weights of `outputs × inputs` and a bias of `outputs` values.
     ///
     /// # Panics
     ///
-    /// If there are not as many biases as outputs.
+    /// If the bias has another length.
     #[must_use]
-    pub fn new(weights: Packed, bias: &[f32], activation: Activation) -> Self {
-        assert_eq!(bias.len(), weights.outputs(), "a bias for each output");
+    pub fn new(weights: PackedWeights, bias: &[f32], activation: Activation) -> Self {
+        assert_eq!(bias.len(), weights.outputs(), "one bias per output");
         let mut panels = vec![[0.0; PANEL]; weights.panels()];
         panels.as_flattened_mut()[..bias.len()].copy_from_slice(bias);
         Self {
@@ -54,91 +42,102 @@ impl Product {
         }
     }
 
-    /// Its weights.
+    /// The packed weights.
     #[must_use]
-    pub fn weights(&self) -> &Packed {
+    pub fn weights(&self) -> &PackedWeights {
         &self.weights
     }
 }
 
+/// Where the sums of a tile go: `rows` rows, `stride` values apart.
+struct Sums<'a> {
+    rows: Range<usize>,
+    values: &'a mut [f32],
+    stride: usize,
+}
+
 impl Kernels {
-    /// Computes the columns of `panels`, and puts them into `out` from its first column on.
+    /// Applies the columns of `panels` of a layer to each row of `states`, and writes them to `out` from its first
+    /// column on.
+    ///
+    /// `states` has shape `rows × inputs`, `out` has `rows` rows of at least [`PANEL`] values per panel. It is filled in
+    /// every format that it stores.
     ///
     /// # Panics
     ///
-    /// If states, weights and room do not go together.
-    pub fn product(
+    /// If the shapes do not fit, or the weights were packed for other kernels.
+    pub fn linear(
         &self,
-        product: &Product,
+        layer: &Linear,
         panels: Range<usize>,
         states: Rows<'_>,
         out: &mut RowsMut<'_>,
     ) {
-        let weights = &product.weights;
+        let weights = &layer.weights;
         assert_eq!(states.width, weights.inputs(), "values of a state");
         assert_eq!(
             weights.columns(),
             self.columns(),
-            "packed for another back end"
+            "packed for other kernels"
         );
-        assert_eq!(states.count, out.count, "rows");
+        assert_eq!(states.count, out.count, "number of rows");
         assert!(panels.end <= weights.panels(), "panels");
         assert!(panels.len() <= out.width.div_ceil(PANEL), "columns");
-        let (value_bytes, tile_rows) = match weights.format() {
-            Format::F32 => (4, self.table().exact_rows),
-            Format::Bf16 => (2, self.table().rounded_rows),
+        let (value_bytes, tile_rows) = match weights.precision() {
+            CpuPrecision::F32 => (4, self.table().rows_f32),
+            CpuPrecision::Bf16 => (2, self.table().rows_bf16),
         };
         let block = (BLOCK_BYTES / (value_bytes * states.stride)).max(tile_rows);
         let mut scratch = [0.0; ROWS_MAX * PANEL];
-        for block in pieces(0..states.count, block) {
+        for block in split_evenly(0..states.count, block) {
             for (column, panel) in panels.clone().enumerate() {
-                for rows in pieces(block.clone(), tile_rows) {
-                    let at = rows.start * out.stride + column * PANEL;
-                    // Whoever keeps 32-bit floats gets them without a detour.
-                    let (c, c_stride) = if out.exact.is_empty() {
+                for rows in split_evenly(block.clone(), tile_rows) {
+                    let start = rows.start * out.stride + column * PANEL;
+                    // Where 32-bit floats are stored, tiles write them in place.
+                    let (values, stride) = if out.f32s.is_empty() {
                         (&mut scratch[..], PANEL)
                     } else {
-                        (&mut out.exact[at..], out.stride)
+                        (&mut out.f32s[start..], out.stride)
                     };
-                    self.multiply(product, panel, &states, (&rows, c, c_stride));
-                    let keeps = !out.rounded.is_empty();
-                    let rounded = keeps.then(|| (&mut out.rounded[at..], out.stride));
-                    self.finish(product.activation, (rows.len(), c, c_stride), rounded);
+                    let mut sums = Sums {
+                        rows,
+                        values,
+                        stride,
+                    };
+                    self.multiply(layer, panel, &states, &mut sums);
+                    let stores_bf16 = !out.bf16s.is_empty();
+                    let bf16s = stores_bf16.then(|| (&mut out.bf16s[start..], out.stride));
+                    self.activate_tile(layer.activation, &mut sums, bf16s);
                 }
             }
         }
-        (self.table().done)();
+        (self.table().finish)();
     }
 
-    /// What follows the sums of a tile.
-    fn finish(
+    /// Applies the activation to a tile, and rounds it to bf16 if `bf16s` is given.
+    fn activate_tile(
         &self,
         activation: Activation,
-        (rows, c, c_stride): (usize, &mut [f32], usize),
-        rounded: Option<(&mut [u16], usize)>,
+        sums: &mut Sums<'_>,
+        bf16s: Option<(&mut [u16], usize)>,
     ) {
-        let shape = Shape {
-            rows,
+        let layout = RowLayout {
+            rows: sums.rows.len(),
             width: PANEL,
-            stride: c_stride,
+            stride: sums.stride,
         };
-        self.activate(activation, c, shape);
-        if let Some((rounded, stride)) = rounded {
-            self.round(c, shape, rounded, stride);
+        self.activate(activation, sums.values, layout);
+        if let Some((bf16s, stride)) = bf16s {
+            self.round(sums.values, layout, bf16s, stride);
         }
     }
 
-    fn multiply(
-        &self,
-        product: &Product,
-        panel: usize,
-        states: &Rows<'_>,
-        (rows, c, c_stride): (&Range<usize>, &mut [f32], usize),
-    ) {
-        let start = rows.start * states.stride;
-        let bias = &product.bias[panel];
-        let columns = product.weights.columns();
-        // Where the second half of a panel begins: in the same row, or behind those of the first.
+    /// Multiplies the rows of one tile by one panel, and adds the bias.
+    fn multiply(&self, layer: &Linear, panel: usize, states: &Rows<'_>, sums: &mut Sums<'_>) {
+        let start = sums.rows.start * states.stride;
+        let bias = &layer.bias[panel];
+        let columns = layer.weights.columns();
+        // The second half of a panel is in the same row, or behind the first halves of all rows.
         let half = |k| {
             if columns == PANEL {
                 PANEL / 2
@@ -146,57 +145,34 @@ impl Kernels {
                 k * columns
             }
         };
-        if let Some(b) = product.weights.exact(panel) {
-            self.exact(Tile {
-                rows: rows.len(),
-                k: product.weights.inputs(),
-                a: &states.exact[start..],
+        if let Some(b) = layer.weights.panel_f32(panel) {
+            let k = layer.weights.inputs();
+            self.tile_f32(Tile {
+                rows: sums.rows.len(),
+                k,
+                a: &states.f32s[start..],
                 a_stride: states.stride,
                 b,
                 b_stride: columns,
-                b_half: half(product.weights.inputs()),
-                c,
-                c_stride,
+                b_half: half(k),
+                c: sums.values,
+                c_stride: sums.stride,
                 bias,
             });
-        } else if let Some(b) = product.weights.rounded(panel) {
-            let k = product.weights.inputs().div_ceil(2);
-            self.rounded(Tile {
-                rows: rows.len(),
+        } else if let Some(b) = layer.weights.panel_bf16(panel) {
+            let k = layer.weights.inputs().div_ceil(2);
+            self.tile_bf16(Tile {
+                rows: sums.rows.len(),
                 k,
-                a: &states.rounded[start..],
+                a: &states.bf16s[start..],
                 a_stride: states.stride,
                 b,
                 b_stride: 2 * columns,
                 b_half: 2 * half(k),
-                c,
-                c_stride,
+                c: sums.values,
+                c_stride: sums.stride,
                 bias,
             });
         }
-    }
-}
-
-/// Cuts `rows` into as few pieces of at most `most` as there can be, all about as long.
-pub(crate) fn pieces(rows: Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> {
-    let count = rows.len().div_ceil(most);
-    let edge = move |piece: usize| rows.start + rows.len() * piece / count;
-    (0..count).map(move |piece| edge(piece)..edge(piece + 1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_few_and_about_as_long() {
-        let lengths =
-            |rows, most| -> Vec<usize> { pieces(rows, most).map(|it| it.len()).collect() };
-        assert_eq!(lengths(0..28, 14), [14, 14]);
-        assert_eq!(lengths(3..18, 14), [7, 8]);
-        assert_eq!(lengths(0..1, 14), [1]);
-        assert!(lengths(5..5, 14).is_empty());
-        let all: Vec<usize> = pieces(2..99, 6).flatten().collect();
-        assert_eq!(all, (2..99).collect::<Vec<_>>());
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use flow_core::Chain;
 use flow_cuda::GpuError;
-use flow_kernels::NoBackEnd;
+use flow_kernels::InstructionSetUnavailable;
 
 use crate::batch_plan::{Limits, plan};
 use crate::device::{Device, NoDevice, Opened};
@@ -112,7 +112,7 @@ pub enum EncoderError {
     },
     /// The machine lacks the instructions that were asked for.
     #[error(transparent)]
-    BackEnd(#[from] NoBackEnd),
+    BackEnd(#[from] InstructionSetUnavailable),
     /// candle computes in 32-bit floats only.
     #[error("`engine` is `candle`, which computes with `precision: f32` only")]
     CandlePrecision,

@@ -5,7 +5,7 @@
 
 use std::num::NonZeroUsize;
 
-use flow_kernels::{BackEnd, Format, InstructionSet};
+use flow_kernels::{CpuPrecision, InstructionSet, Kernels};
 
 use crate::batch_plan::Limits;
 use crate::device::Opened;
@@ -90,22 +90,22 @@ pub(crate) fn choose(with: &EncoderOptions, device: Opened) -> Result<Compute, E
         (EngineName::Candle, false) => Err(EncoderError::CandleDevice),
         (EngineName::Flow, true) => {
             let format = format_here(with)?;
-            Ok(Compute::Flow(BackEnd::choose(format, with.back_end)?))
+            Ok(Compute::Flow(Kernels::select(format, with.back_end)?))
         }
         (EngineName::Flow, false) => Ok(Compute::Gpu(device.gpus, format_on_gpu(with))),
     }
 }
 
-fn format_here(with: &EncoderOptions) -> Result<Format, EncoderError> {
+fn format_here(with: &EncoderOptions) -> Result<CpuPrecision, EncoderError> {
     let most = with.back_end;
     let is_quick = |set: InstructionSet| most.is_none_or(|most| set <= most) && set.has_bf16();
     match with.precision {
         Some(precision @ (Precision::F16 | Precision::Tf32)) => {
             Err(EncoderError::GpuPrecision(precision))
         }
-        Some(Precision::Bf16) => Ok(Format::Bf16),
-        Some(Precision::Auto) if InstructionSet::here().any(is_quick) => Ok(Format::Bf16),
-        None | Some(Precision::F32 | Precision::Auto) => Ok(Format::F32),
+        Some(Precision::Bf16) => Ok(CpuPrecision::Bf16),
+        Some(Precision::Auto) if InstructionSet::available().any(is_quick) => Ok(CpuPrecision::Bf16),
+        None | Some(Precision::F32 | Precision::Auto) => Ok(CpuPrecision::F32),
     }
 }
 

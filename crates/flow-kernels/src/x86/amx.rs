@@ -2,7 +2,7 @@
 //! two tiles of states and two of weights, and multiplies them in four instructions.
 //!
 //! The instructions are inline assembly because Rust's intrinsics for AMX are unstable. The panels of
-//! [`crate::Packed`] are laid out as `tdpbf16ps` reads them: a row of a tile of weights is one step of sixteen
+//! [`crate::PackedWeights`] are laid out as `tdpbf16ps` reads them: a row of a tile of weights is one step of sixteen
 //! outputs.
 //!
 //! # Which state lives where
@@ -108,7 +108,7 @@ fn request_permission() -> bool {
 /// # Safety
 ///
 /// [`is_allowed`] must have returned true, and [`Tile::check`] must have passed.
-pub(crate) unsafe fn rounded(tile: &mut Tile<'_, u16>) {
+pub(crate) unsafe fn tile_bf16(tile: &mut Tile<'_, u16>) {
     let whole = tile.k / TILE_PAIRS * TILE_PAIRS;
     copy_bias(tile);
     // SAFETY: the caller guarantees that AMX is available and that the tile was checked. Both ranges of steps lie

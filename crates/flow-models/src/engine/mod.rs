@@ -172,8 +172,8 @@ impl Model {
         let (engine, back_end, precision) = match self {
             Self::Flow(engine) => {
                 let kernels = engine.kernels();
-                let back_end = kernels.back_end().to_string();
-                ("flow", back_end, kernels.format().to_string())
+                let back_end = kernels.instruction_set().to_string();
+                ("flow", back_end, kernels.precision().to_string())
             }
             Self::Gpu(gpus) => {
                 let back_end = format!("cuda {}", gpus.capability());

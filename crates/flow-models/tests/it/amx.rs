@@ -43,7 +43,7 @@ fn compared_in_a_process_of_its_own() {
 
 fn compare() {
     flow_amx_emulator::install().unwrap();
-    if InstructionSet::here().all(|set| set != InstructionSet::Amx) {
+    if InstructionSet::available().all(|set| set != InstructionSet::Amx) {
         eprintln!(
             "SKIPPED on AMX: this machine lacks AVX-512 with bf16, with which the rest is computed"
         );

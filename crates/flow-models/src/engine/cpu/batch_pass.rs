@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use flow_kernels::{Activations, AttentionScratch, Format, Keeps};
+use flow_kernels::{Activations, AttentionScratch, CpuPrecision, Storage};
 
 use super::{Engine, Layer};
 use crate::engine::{States, TokenBatch};
@@ -26,30 +26,30 @@ pub(super) struct Piece {
 }
 
 /// What is kept of states that go into products.
-pub(super) fn operand(format: Format) -> Keeps {
+pub(super) fn operand(format: CpuPrecision) -> Storage {
     match format {
-        Format::F32 => Keeps::F32,
-        Format::Bf16 => Keeps::Bf16,
+        CpuPrecision::F32 => Storage::F32,
+        CpuPrecision::Bf16 => Storage::Bf16,
     }
 }
 
 /// What is kept of states that are added to as well.
-pub(super) fn residual(format: Format) -> Keeps {
+pub(super) fn residual(format: CpuPrecision) -> Storage {
     match format {
-        Format::F32 => Keeps::F32,
-        Format::Bf16 => Keeps::Both,
+        CpuPrecision::F32 => Storage::F32,
+        CpuPrecision::Bf16 => Storage::Both,
     }
 }
 
 impl Piece {
     pub(super) fn new(engine: &Engine) -> Self {
-        let format = engine.kernels.format();
+        let format = engine.kernels.precision();
         let hidden = engine.size.hidden;
         Self {
             states: Activations::new(hidden, residual(format)),
-            heads: Activations::new(3 * hidden, Keeps::F32),
+            heads: Activations::new(3 * hidden, Storage::F32),
             context: Activations::new(hidden, operand(format)),
-            sums: Activations::new(hidden, Keeps::F32),
+            sums: Activations::new(hidden, Storage::F32),
             inner: Activations::new(engine.size.inner, operand(format)),
             scratch: AttentionScratch::default(),
         }
@@ -91,7 +91,7 @@ impl Piece {
         self.sums.grow(count);
         let panels = 0..layer.heads.weights().panels();
         let mut heads = self.heads.rows_mut(0..count);
-        kernels.product(
+        kernels.linear(
             &layer.heads,
             panels,
             self.states.rows(all.clone()),
@@ -110,7 +110,7 @@ impl Piece {
         }
         let panels = 0..layer.out.weights().panels();
         let mut sums = self.sums.rows_mut(0..count);
-        kernels.product(&layer.out, panels, self.context.rows(0..count), &mut sums);
+        kernels.linear(&layer.out, panels, self.context.rows(0..count), &mut sums);
         let mut states = self.states.rows_mut(all);
         layer
             .out_norm
@@ -124,7 +124,7 @@ impl Piece {
         self.sums.grow(count);
         let panels = 0..layer.up.weights().panels();
         let mut inner = self.inner.rows_mut(0..count);
-        kernels.product(
+        kernels.linear(
             &layer.up,
             panels,
             self.states.rows(rows.clone()),
@@ -132,7 +132,7 @@ impl Piece {
         );
         let panels = 0..layer.down.weights().panels();
         let mut sums = self.sums.rows_mut(0..count);
-        kernels.product(&layer.down, panels, self.inner.rows(0..count), &mut sums);
+        kernels.linear(&layer.down, panels, self.inner.rows(0..count), &mut sums);
         let mut states = self.states.rows_mut(rows);
         layer
             .down_norm

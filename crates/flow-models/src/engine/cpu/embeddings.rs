@@ -1,6 +1,6 @@
 //! From ids to the states that the first layer sees.
 
-use flow_kernels::{Activations, Format, Keeps, Kernels, RowsMut};
+use flow_kernels::{Activations, CpuPrecision, Kernels, RowsMut, Storage};
 
 use super::{Norm, f16};
 
@@ -23,13 +23,13 @@ enum Words {
 }
 
 impl Embeddings {
-    pub(super) fn new(format: Format, words: Vec<f32>, positions: &[Vec<f32>], norm: Norm) -> Self {
+    pub(super) fn new(format: CpuPrecision, words: Vec<f32>, positions: &[Vec<f32>], norm: Norm) -> Self {
         let width = norm.scale.len();
         let words = match format {
-            Format::F32 => Words::F32(words),
-            Format::Bf16 => Words::Half(words.into_iter().map(f16::round).collect()),
+            CpuPrecision::F32 => Words::F32(words),
+            CpuPrecision::Bf16 => Words::Half(words.into_iter().map(f16::round).collect()),
         };
-        let mut rows = Activations::new(width, Keeps::F32);
+        let mut rows = Activations::new(width, Storage::F32);
         rows.grow(positions.len());
         let mut all = rows.rows_mut(0..positions.len());
         for (number, position) in positions.iter().enumerate() {

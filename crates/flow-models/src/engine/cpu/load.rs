@@ -1,6 +1,6 @@
 //! From a file of weights to an [`Engine`]: each tensor is read, packed and dropped.
 
-use flow_kernels::{Activation, Kernels, Product};
+use flow_kernels::{self as kernels, Activation, Kernels};
 
 use super::embeddings::Embeddings;
 use super::{Alone, Engine, Heads, Layer, Norm};
@@ -46,7 +46,7 @@ impl Reader<'_> {
         let rows: Vec<Vec<f32>> = rows.map(<[f32]>::to_vec).collect();
         let norm = self.norm(self.tensors.embeddings_norm()?);
         let words = self.tensors.words()?;
-        Ok(Embeddings::new(self.kernels.format(), words, &rows, norm))
+        Ok(Embeddings::new(self.kernels.precision(), words, &rows, norm))
     }
 
     fn heads(&self) -> Result<Heads, WeightsError> {
@@ -76,7 +76,7 @@ impl Reader<'_> {
     }
 
     /// Three layers as one, head after head.
-    fn attention(&self, layer: usize) -> Result<Product, WeightsError> {
+    fn attention(&self, layer: usize) -> Result<kernels::Linear, WeightsError> {
         let hidden = self.tensors.layout.hidden;
         let width = hidden / self.tensors.layout.heads;
         let parts = self.tensors.heads(layer)?;
@@ -89,10 +89,10 @@ impl Reader<'_> {
         Ok(self.product(&linear, Activation::None))
     }
 
-    fn product(&self, linear: &Linear, activation: Activation) -> Product {
+    fn product(&self, linear: &Linear, activation: Activation) -> kernels::Linear {
         let Linear { weights, bias } = linear;
         let weights = self.kernels.pack(weights, weights.len() / bias.len());
-        Product::new(weights, bias, activation)
+        kernels::Linear::new(weights, bias, activation)
     }
 
     fn norm(&self, norm: family::Norm) -> Norm {

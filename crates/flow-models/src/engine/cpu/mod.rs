@@ -12,7 +12,7 @@ mod single_text;
 
 use std::sync::{Mutex, PoisonError};
 
-use flow_kernels::{Attention, Distances, Kernels, Product, Rows, RowsMut};
+use flow_kernels::{AttentionConfig, Kernels, Linear, PositionBias, Rows, RowsMut};
 
 use self::batch_pass::Piece;
 use self::embeddings::Embeddings;
@@ -38,7 +38,7 @@ pub struct Engine {
 struct Heads {
     count: usize,
     width: usize,
-    /// By head and distance; see [`Distances`].
+    /// By head and distance; see [`PositionBias`].
     distances: Option<Vec<f32>>,
     span: usize,
 }
@@ -46,11 +46,11 @@ struct Heads {
 #[derive(Debug)]
 struct Layer {
     /// Head after head: query, key, value.
-    heads: Product,
-    out: Product,
+    heads: Linear,
+    out: Linear,
     out_norm: Norm,
-    up: Product,
-    down: Product,
+    up: Linear,
+    down: Linear,
     down_norm: Norm,
 }
 
@@ -113,20 +113,20 @@ impl Layer {
 
 impl Heads {
     /// The attention of the heads with these numbers.
-    fn attention(&self, heads: &std::ops::Range<usize>) -> Attention<'_> {
+    fn attention(&self, heads: &std::ops::Range<usize>) -> AttentionConfig<'_> {
         let distances = self.distances.as_ref().map(|values| {
             let each = 2 * self.span - 1;
             let values = &values[heads.start * each..heads.end * each];
-            Distances {
+            PositionBias {
                 values,
-                span: self.span,
+                max_tokens: self.span,
             }
         });
-        Attention {
+        AttentionConfig {
             heads: heads.len(),
-            width: self.width,
+            head_size: self.width,
             scale: 1.0 / (self.width as f32).sqrt(),
-            distances,
+            position_bias: distances,
         }
     }
 }
@@ -134,6 +134,6 @@ impl Heads {
 impl Norm {
     /// Adds, then normalises.
     fn add(&self, kernels: &Kernels, added: Rows<'_>, values: &mut RowsMut<'_>) {
-        kernels.add_norm(added, (&self.scale, &self.shift, self.epsilon), values);
+        kernels.add_layer_norm(added, (&self.scale, &self.shift, self.epsilon), values);
     }
 }

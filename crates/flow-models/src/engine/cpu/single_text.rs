@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use flow_kernels::{Activations, AttentionScratch, Keeps, PANEL, Product};
+use flow_kernels::{Activations, AttentionScratch, Linear, PANEL, Storage};
 
 use super::batch_pass::{operand, residual};
 use super::{Engine, Layer};
@@ -124,7 +124,7 @@ impl Team {
 
 impl Shelf {
     fn new(engine: &Engine, lane: usize, lanes: usize) -> Self {
-        let format = engine.kernels.format();
+        let format = engine.kernels.precision();
         let columns = |width: usize| {
             let panels = share(width.div_ceil(PANEL), lane, lanes);
             (panels.end * PANEL).min(width) - panels.start * PANEL
@@ -133,23 +133,23 @@ impl Shelf {
         let heads = engine.heads_of(lane, lanes).len();
         Self {
             context: shelf(heads * engine.heads.width, operand(format)),
-            out: shelf(columns(engine.size.hidden), Keeps::F32),
+            out: shelf(columns(engine.size.hidden), Storage::F32),
             inner: shelf(columns(engine.size.inner), operand(format)),
-            down: shelf(columns(engine.size.hidden), Keeps::F32),
+            down: shelf(columns(engine.size.hidden), Storage::F32),
         }
     }
 }
 
 impl Desk {
     fn new(engine: &Engine, lane: usize, lanes: usize) -> Self {
-        let format = engine.kernels.format();
+        let format = engine.kernels.precision();
         let heads = engine.heads_of(lane, lanes).len();
         Self {
             states: Activations::new(engine.size.hidden, residual(format)),
-            heads: Activations::new(3 * heads * engine.heads.width, Keeps::F32),
+            heads: Activations::new(3 * heads * engine.heads.width, Storage::F32),
             context: Activations::new(engine.size.hidden, operand(format)),
             inner: Activations::new(engine.size.inner, operand(format)),
-            sums: Activations::new(engine.size.hidden, Keeps::F32),
+            sums: Activations::new(engine.size.hidden, Storage::F32),
             scratch: AttentionScratch::default(),
         }
     }
@@ -193,7 +193,7 @@ impl Share<'_> {
         let columns = |head: usize| 3 * head * self.engine.heads.width;
         let panels = columns(heads.start) / PANEL..columns(heads.end).div_ceil(PANEL);
         let states = desk.states.rows(all.clone());
-        kernels.product(
+        kernels.linear(
             &layer.heads,
             panels,
             states,
@@ -242,7 +242,7 @@ impl Share<'_> {
     }
 
     /// This lane's columns of a product.
-    fn product(&self, product: &Product, states: &Activations, out: &mut Activations) {
+    fn product(&self, product: &Linear, states: &Activations, out: &mut Activations) {
         let all = 0..self.tokens;
         let panels = share(
             product.weights().panels(),
@@ -252,7 +252,7 @@ impl Share<'_> {
         let mut out = out.rows_mut(all.clone());
         self.engine
             .kernels
-            .product(product, panels, states.rows(all), &mut out);
+            .linear(product, panels, states.rows(all), &mut out);
     }
 
     /// Writes to this lane's shelf, and waits until all have done so.
