@@ -332,3 +332,72 @@ unsafe fn multiply_upper(operands: Operands) {
         );
     }
 }
+
+// The emulator runs AMX on any x86-64 machine with Linux, so these tests need neither AMX nor AVX-512.
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::{bf16, portable};
+
+    const A_STRIDE: usize = 96;
+    const C_STRIDE: usize = PANEL + 3;
+
+    /// Pseudo-random bf16 values between -1 and 1.
+    fn values(count: usize, seed: usize) -> Vec<u16> {
+        let value = |n: usize| ((n * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0;
+        (0..count).map(|n| bf16::from_f32(value(n))).collect()
+    }
+
+    /// Runs a kernel on a tile of `rows` rows and `k` steps, and returns its sums.
+    fn sums(rows: usize, k: usize, kernel: impl FnOnce(&mut Tile<'_, u16>)) -> Vec<f32> {
+        let (a, b) = (values(rows * A_STRIDE, 1), values(k * 2 * PANEL, 2));
+        let bias = std::array::from_fn(|column| column as f32 / 8.0);
+        let mut c = vec![f32::NAN; rows * C_STRIDE];
+        let mut tile = Tile {
+            rows,
+            k,
+            a: &a,
+            a_stride: A_STRIDE,
+            b: &b,
+            b_stride: 2 * PANEL,
+            b_half: PANEL,
+            c: &mut c,
+            c_stride: C_STRIDE,
+            bias: &bias,
+        };
+        tile.check(2, ROWS);
+        kernel(&mut tile);
+        c
+    }
+
+    #[test]
+    fn emulated_tiles_equal_portable_ones_and_write_nothing_else() {
+        flow_amx_emulator::install().expect("the process may install signal handlers");
+        for rows in [1, 2, 15, 16, 17, 31, 32] {
+            for k in [1, 3, 15, 16, 17, 31, 32, 48] {
+                // SAFETY: the emulator runs AMX's instructions, and `sums` has checked the tile.
+                let actual = sums(rows, k, |tile| unsafe { tile_bf16(tile) });
+                let expected = sums(rows, k, |tile| {
+                    for row in 0..tile.rows {
+                        portable::tile_bf16(&mut Tile {
+                            rows: 1,
+                            a: &tile.a[row * A_STRIDE..],
+                            c: &mut tile.c[row * C_STRIDE..],
+                            ..*tile
+                        });
+                    }
+                });
+                for (index, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+                    let is_padding = index % C_STRIDE >= PANEL;
+                    let is_close = (actual - expected).abs() < 1e-4;
+                    assert!(
+                        if is_padding { actual.is_nan() } else { is_close },
+                        "{rows} rows, {k} steps, value {index}: {actual}, expected {expected}"
+                    );
+                }
+            }
+        }
+        release();
+        assert_eq!(CONFIGURED.get(), None);
+    }
+}
