@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use flow_executor::{ExecutorArgs, run_with};
 use flow_launch::render::Needs;
-use flow_models::source::Environment;
+use flow_models::source::SourceEnvironment;
 use serde_json::{Map, Value};
 
 use crate::shell::Shell;
@@ -65,8 +65,8 @@ fn encoder(with: &Map<String, Value>, shell: &Shell) -> Needs {
     let Ok(with) = serde_json::from_value(Value::Object(with.clone())) else {
         return Needs::default();
     };
-    let environment = Environment::from_variables(|name| shell.variable(name));
-    let needs = sentence_encoder::needs(&with, &environment);
+    let environment = SourceEnvironment::from_variables(|name| shell.variable(name));
+    let needs = sentence_encoder::estimate_resources(&with, &environment);
     Needs {
         memory: needs.memory,
         downloads_models: needs.downloads_model,

@@ -1,14 +1,13 @@
-//! Texts per second of the encoder alone, and what the process needs for it.
+//! Measures the encoder alone: texts per second, and the memory of the process.
 //!
 //! ```text
 //! cargo bench -p flow-models -- [FILE.jsonl …]
 //! ```
 //!
-//! Each file has a `{"text": …}` a line. Without a file: 2,048 times the tutorial's sentence of 14 tokens.
-//! One JSON line a file; loading and a warm-up lie outside the clock, and the figure is the median of
-//! three runs.
+//! Each file has one `{"text": …}` per line. Without a file, the tutorial's sentence of 14 tokens is encoded 2,048 times. The
+//! output is one JSON line per file. Loading and a warm-up are not measured, and the figure is the median of three runs.
 
-#![allow(clippy::print_stdout, reason = "the figures are what it is for")]
+#![allow(clippy::print_stdout, reason = "the figures are its output")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,8 +15,8 @@ use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use flow_models::source::{self, DEFAULT_MODEL, Environment};
-use flow_models::{Device, Encoder, EncoderOptions};
+use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
+use flow_models::{DeviceSpec, TextEncoder, EncoderOptions};
 use serde_json::{Value, json};
 
 const SENTENCE: &str = "Using a GPU allows you to significantly speed up encoding.";
@@ -26,13 +25,13 @@ const RUNS: usize = 3;
 
 fn main() {
     let variables: BTreeMap<String, String> = std::env::vars().collect();
-    let environment = Environment::from_variables(|name| variables.get(name).cloned());
+    let environment = SourceEnvironment::from_variables(|name| variables.get(name).cloned());
     let folder = source::pull(DEFAULT_MODEL, None, &environment, &mut ()).expect("a model");
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let device = Device::Cpu.open(cores).expect("the CPU is always there");
+    let devices = DeviceSpec::Cpu.open(cores).expect("the CPU is always available");
 
     let started = Instant::now();
-    let encoder = Encoder::load(&folder, &EncoderOptions::default(), device).expect("a whole model");
+    let encoder = TextEncoder::load(&folder, &EncoderOptions::default(), devices).expect("a complete model");
     let (load_ms, loaded_mb) = (started.elapsed().as_millis(), resident_mb());
     println!("{}", json!({"load_ms": load_ms, "resident_mb": loaded_mb}));
 
@@ -52,7 +51,7 @@ fn main() {
     }
 }
 
-fn report(encoder: &Encoder, corpus: &str, texts: &[String]) {
+fn report(encoder: &TextEncoder, corpus: &str, texts: &[String]) {
     let encode = |texts: &[String]| encoder.encode(texts, None).expect("fixed input");
     encode(&texts[..texts.len().min(256)]);
     let mut rates: Vec<f64> = (0..RUNS)

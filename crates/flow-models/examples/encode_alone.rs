@@ -1,13 +1,13 @@
-//! Seconds that a file of documents takes without a flow around the encoder.
+//! Measures the seconds that the encoder takes for a file of documents, without a flow around it.
 //!
 //! ```text
 //! cargo run --release -p flow-models --example encode_alone -- docs.jsonl
 //! ```
 //!
-//! 32 documents at a time, as the tutorial's requests bring them; loading and a warm-up lie outside the
-//! clock. The seconds are the last line.
+//! It encodes 32 documents at a time, as the tutorial's requests do. Loading and a warm-up are not measured. The last line of
+//! the output is the number of seconds.
 
-#![allow(clippy::print_stdout, reason = "the figure is what it is for")]
+#![allow(clippy::print_stdout, reason = "the figure is its output")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,11 +15,11 @@ use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 use std::time::Instant;
 
-use flow_models::source::{self, DEFAULT_MODEL, Environment};
-use flow_models::{Device, Encoder, EncoderOptions};
+use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
+use flow_models::{DeviceSpec, TextEncoder, EncoderOptions};
 use serde_json::Value;
 
-/// Documents in one call.
+/// Documents of one call.
 const REQUEST_SIZE: usize = 32;
 
 fn main() {
@@ -28,11 +28,11 @@ fn main() {
         .expect("the file of documents is the argument");
     let texts = read(&file);
     let variables: BTreeMap<String, String> = std::env::vars().collect();
-    let environment = Environment::from_variables(|name| variables.get(name).cloned());
+    let environment = SourceEnvironment::from_variables(|name| variables.get(name).cloned());
     let folder = source::pull(DEFAULT_MODEL, None, &environment, &mut ()).expect("a model");
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let device = Device::Cpu.open(cores).expect("the CPU is always there");
-    let encoder = Encoder::load(&folder, &EncoderOptions::default(), device).expect("a whole model");
+    let devices = DeviceSpec::Cpu.open(cores).expect("the CPU is always available");
+    let encoder = TextEncoder::load(&folder, &EncoderOptions::default(), devices).expect("a complete model");
 
     let encode = |texts: &[String]| drop(encoder.encode(texts, None).expect("fixed input"));
     encode(&texts[..texts.len().min(256)]);

@@ -1,89 +1,92 @@
 //! Decides which texts go through the model together.
 //!
-//! Only decides: lengths in, chunks out. Texts are taken by length, longest first, so that the last chunks to
-//! run are short ones, and all lanes finish at about the same time. Where an engine pads, texts of a chunk
-//! are about as long as each other: then next to nothing is computed for padding.
+//! This module only decides: lengths in, batches out. Texts are ordered by length, longest first, so that the last
+//! batches are short and all workers finish at about the same time. Where an engine pads, the texts of a batch are of
+//! similar length, so that little is computed for padding.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-/// How large a chunk may be.
+/// Limits on the size of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
-    /// Tokens, with padding where the engine pads.
-    pub tokens_max: NonZeroUsize,
-    /// Texts.
-    pub texts_max: NonZeroUsize,
-    /// How many chunks can run at once. There are at least so many, if there are so many texts.
-    pub lanes: NonZeroUsize,
-    /// Tokens below which a chunk is not cut only to have one for each lane.
-    pub tokens_min: usize,
-    /// Whether each text of a chunk costs as much as the longest.
+pub(crate) struct BatchLimits {
+    /// Maximum tokens, including padding where the engine pads.
+    pub max_tokens: NonZeroUsize,
+    /// Maximum texts.
+    pub max_texts: NonZeroUsize,
+    /// Batches that can run at once. There are at least as many batches, if there are as many texts.
+    pub workers: NonZeroUsize,
+    /// Minimum tokens of a batch that is made smaller only to give each worker one.
+    pub min_tokens: usize,
+    /// Whether the engine pads: then each text of a batch costs as much as the longest.
     pub pads: bool,
 }
 
-/// Texts in the order in which they run, cut into chunks.
+/// Texts in the order in which they run, cut into batches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
-    /// Numbers of the texts, longest first.
+pub(crate) struct BatchPlan {
+    /// Indices of the texts, longest first.
     pub order: Vec<usize>,
-    /// Ranges of `order`.
-    pub chunks: Vec<Range<usize>>,
+    /// The batches, as ranges of `order`.
+    pub batches: Vec<Range<usize>>,
 }
 
-/// Cuts texts of these lengths into chunks.
+/// Cuts texts of these lengths, in tokens, into batches.
 #[must_use]
-pub(crate) fn plan(lengths: &[usize], limits: Limits) -> Plan {
+pub(crate) fn plan_batches(lengths: &[usize], limits: BatchLimits) -> BatchPlan {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
-    // Stable: texts of one length stay in the order they came in.
+    // The sort is stable: texts of equal length keep their order.
     order.sort_by_key(|&text| std::cmp::Reverse(lengths[text]));
-    let share = lengths.iter().sum::<usize>().div_ceil(limits.lanes.get());
-    let share = share.max(limits.tokens_min);
-    let mut chunks = Vec::new();
-    let mut open: Option<Chunk> = None;
-    for (at, &text) in order.iter().enumerate() {
+    let fair_share = lengths.iter().sum::<usize>().div_ceil(limits.workers.get());
+    let fair_share = fair_share.max(limits.min_tokens);
+    let mut batches = Vec::new();
+    let mut open: Option<OpenBatch> = None;
+    for (position, &text) in order.iter().enumerate() {
         let length = lengths[text];
         match &mut open {
-            Some(chunk) if chunk.has_room(length, limits, share) => chunk.add(length),
-            _ => chunks.extend(open.replace(Chunk::of(at, length)).map(Chunk::range)),
+            Some(batch) if batch.fits(length, limits, fair_share) => batch.add(length),
+            _ => {
+                let closed = open.replace(OpenBatch::new(position, length));
+                batches.extend(closed.map(OpenBatch::range));
+            }
         }
     }
-    chunks.extend(open.map(Chunk::range));
-    Plan { order, chunks }
+    batches.extend(open.map(OpenBatch::range));
+    BatchPlan { order, batches }
 }
 
-/// A chunk that may still grow.
-struct Chunk {
+/// A batch that may still grow.
+struct OpenBatch {
     start: usize,
     texts: usize,
-    longest: usize,
-    /// Without padding.
+    max_length: usize,
+    /// Sum of the lengths, without padding.
     tokens: usize,
 }
 
-impl Chunk {
-    fn of(start: usize, length: usize) -> Self {
+impl OpenBatch {
+    fn new(start: usize, length: usize) -> Self {
         Self {
             start,
             texts: 1,
-            longest: length,
+            max_length: length,
             tokens: length,
         }
     }
 
-    /// Whether a text of this length belongs here; none is longer than those before.
-    fn has_room(&self, length: usize, limits: Limits, share: usize) -> bool {
+    /// Whether the batch can take a text that is not longer than those in it.
+    fn fits(&self, length: usize, limits: BatchLimits, fair_share: usize) -> bool {
         let (texts, tokens) = (self.texts + 1, self.tokens + length);
-        let (is_alike, cost) = if limits.pads {
-            // Up to an eighth of padding costs less than another pass through the layers.
-            (length * 8 >= self.longest * 7, texts * self.longest)
+        let (is_similar, cost) = if limits.pads {
+            // Padding of up to an eighth costs less than another pass through the layers.
+            (length * 8 >= self.max_length * 7, texts * self.max_length)
         } else {
             (true, tokens)
         };
-        is_alike
-            && texts <= limits.texts_max.get()
-            && cost <= limits.tokens_max.get()
-            && tokens <= share
+        is_similar
+            && texts <= limits.max_texts.get()
+            && cost <= limits.max_tokens.get()
+            && tokens <= fair_share
     }
 
     fn add(&mut self, length: usize) {
@@ -100,74 +103,70 @@ impl Chunk {
 mod tests {
     use super::*;
 
-    fn limits(tokens_max: usize, lanes: usize) -> Limits {
+    fn limits(max_tokens: usize, workers: usize) -> BatchLimits {
         let number = |n| NonZeroUsize::new(n).unwrap();
-        Limits {
-            tokens_max: number(tokens_max),
-            texts_max: number(64),
-            lanes: number(lanes),
-            tokens_min: 0,
+        BatchLimits {
+            max_tokens: number(max_tokens),
+            max_texts: number(64),
+            workers: number(workers),
+            min_tokens: 0,
             pads: true,
         }
     }
 
-    fn without_padding(limits: Limits) -> Limits {
-        Limits {
+    fn without_padding(limits: BatchLimits) -> BatchLimits {
+        BatchLimits {
             pads: false,
             ..limits
         }
     }
 
-    fn check(lengths: &[usize], limits: Limits, wanted: &[&[usize]]) {
-        let plan = plan(lengths, limits);
-        let chunks: Vec<Vec<usize>> = plan
-            .chunks
-            .iter()
-            .map(|chunk| {
-                plan.order[chunk.clone()]
-                    .iter()
-                    .map(|&text| lengths[text])
-                    .collect()
-            })
-            .collect();
-        assert_eq!(chunks, wanted, "{lengths:?}");
+    #[track_caller]
+    fn check(lengths: &[usize], limits: BatchLimits, expected: &[&[usize]]) {
+        let plan = plan_batches(lengths, limits);
+        let lengths_of = |batch: &Range<usize>| -> Vec<usize> {
+            let texts = &plan.order[batch.clone()];
+            texts.iter().map(|&text| lengths[text]).collect()
+        };
+        let batches: Vec<Vec<usize>> = plan.batches.iter().map(lengths_of).collect();
+        assert_eq!(batches, expected, "{lengths:?}");
     }
 
     #[test]
-    fn a_chunk_closes_at_exactly_its_tokens() {
+    fn a_batch_closes_at_exactly_max_tokens() {
         check(&[10, 10], limits(20, 1), &[&[10, 10]]);
         check(&[10, 10], limits(19, 1), &[&[10], &[10]]);
         check(&[10, 9, 9], limits(30, 1), &[&[10, 9, 9]]);
     }
 
     #[test]
-    fn a_text_longer_than_a_chunk_goes_alone() {
+    fn a_text_longer_than_a_batch_is_a_batch_of_its_own() {
         check(&[50, 3], limits(20, 1), &[&[50], &[3]]);
     }
 
     #[test]
-    fn lengths_that_differ_much_do_not_share_a_chunk() {
+    fn texts_of_very_different_lengths_do_not_share_a_padded_batch() {
         check(&[80, 70, 69], limits(1000, 1), &[&[80, 70], &[69]]);
     }
 
     #[test]
-    fn where_nothing_is_padded_any_lengths_share_a_chunk() {
+    fn texts_of_any_lengths_share_a_batch_without_padding() {
         let limits = without_padding(limits(1000, 1));
         check(&[80, 70, 69, 3], limits, &[&[80, 70, 69, 3]]);
         check(&[800, 150, 50, 1], limits, &[&[800, 150, 50], &[1]]);
     }
 
     #[test]
-    fn there_is_work_for_each_lane() {
+    fn there_is_a_batch_for_each_worker() {
         check(&[10; 4], limits(1000, 2), &[&[10, 10], &[10, 10]]);
         check(&[10; 3], limits(1000, 2), &[&[10], &[10], &[10]]);
         check(&[10], limits(1000, 2), &[&[10]]);
     }
 
     #[test]
-    fn where_small_chunks_do_not_pay_lanes_go_without() {
-        let limits = |tokens_min| Limits {
-            tokens_min,
+    fn batches_are_not_cut_below_min_tokens_to_occupy_workers() {
+        let limits = |min_tokens| BatchLimits {
+            min_tokens,
             ..without_padding(limits(1000, 2))
         };
         check(&[10; 4], limits(40), &[&[10; 4]]);
@@ -176,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn each_text_runs_once_and_no_text_none() {
+    fn each_text_is_in_exactly_one_batch() {
         let lengths: Vec<usize> = (0..200).map(|n| n * 7 % 31 + 2).collect();
-        let plan = plan(&lengths, limits(128, 2));
+        let plan = plan_batches(&lengths, limits(128, 2));
         let mut order = plan.order.clone();
         order.sort_unstable();
         assert_eq!(order, (0..200).collect::<Vec<_>>());
-        let covered: Vec<usize> = plan.chunks.iter().cloned().flatten().collect();
+        let covered: Vec<usize> = plan.batches.iter().cloned().flatten().collect();
         assert_eq!(covered, (0..200).collect::<Vec<_>>());
-        assert_eq!(super::plan(&[], limits(1, 1)), Plan::default());
+        assert_eq!(plan_batches(&[], limits(1, 1)), BatchPlan::default());
     }
 }

@@ -1,8 +1,7 @@
-//! Which device computes, and what to say when it is not there.
+//! Chooses and opens the device that computes.
 //!
-//! A GPU needs NVIDIA's driver, which is looked for when somebody asks for one and not before. A flow file that asks
-//! for a GPU is told what is missing and never runs slowly without a word; one that leaves the choice is told why it
-//! runs without.
+//! A GPU needs NVIDIA's driver, whose library is opened only when a GPU is requested. A GPU that is requested by name and
+//! cannot be used is an error; with `auto`, the CPU computes instead and the reason is logged.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -13,71 +12,71 @@ use flow_core::Chain;
 use flow_cuda::{Cuda, Gpu, NoGpu};
 use serde::Deserialize;
 
-/// Bytes of a GPU's memory below which no model fits with the batches that it works on.
+/// Minimum free bytes of a GPU's memory. With less, no model fits together with its batches.
 const MEMORY_MIN: usize = 256 << 20;
 
-/// What was asked for.
+/// A requested device, named as in PyTorch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "String")]
-pub enum Device {
-    /// The processor.
+pub enum DeviceSpec {
+    /// The CPU.
     #[default]
     Cpu,
-    /// A GPU of NVIDIA's, by number; the first that works if there is none.
+    /// One NVIDIA GPU, by number, or the first usable one.
     Cuda(Option<u32>),
-    /// All GPUs that work, each with a share of the work.
+    /// All usable NVIDIA GPUs, which share the work.
     AllCuda,
-    /// A GPU if there is one, else the processor.
+    /// The first usable GPU if there is one, else the CPU.
     Auto,
 }
 
-/// What will compute.
+/// The opened devices of an encoder.
 #[derive(Debug, Clone)]
-pub struct Opened {
-    /// How many cores the processor lends us.
+pub struct OpenDevices {
+    /// Number of CPU cores that may be used.
     pub cores: NonZeroUsize,
-    /// The GPUs that compute; none: the processor does.
+    /// The GPUs that compute. If there are none, the CPU computes.
     pub gpus: Vec<Arc<dyn Gpu>>,
-    /// Why it is not what `auto` would rather have.
-    pub fallback: Option<String>,
+    /// Why `auto` has fallen back to the CPU, if it has.
+    pub fallback_reason: Option<String>,
 }
 
-/// The text names no device.
+/// The text does not name a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a device: give `cpu`, `cuda`, `cuda:0`, `cuda:all`, `gpu` or `auto`")]
-pub struct BadDevice(String);
+pub struct UnknownDevice(String);
 
-/// The device is not there.
+/// The requested device cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "device `{wanted}` is not there: {why}; there is `cpu` with {cores} cores; say `device: cpu`, or `device: auto` for the best there is"
+    "device `{requested}` is not available: {reason}; available is `cpu` with {cores} cores: set `device: cpu`, or `device: auto` for the best available device"
 )]
-pub struct NoDevice {
-    wanted: Device,
-    why: String,
+pub struct DeviceUnavailable {
+    requested: DeviceSpec,
+    reason: String,
     cores: NonZeroUsize,
 }
 
-/// Why a GPU does not compute.
+/// Why a GPU cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-enum Unusable {
+enum UnusableGpu {
     #[error(transparent)]
     Gpu(#[from] NoGpu),
     #[error(
-        "`{name}` has {} MiB of memory free, and {} MiB are the least",
+        "`{name}` has {} MiB of free memory, but at least {} MiB are needed",
         free >> 20,
         MEMORY_MIN >> 20
     )]
-    Full { name: String, free: usize },
+    LowMemory { name: String, free: usize },
 }
 
-impl Device {
-    /// Opens the device on a machine with so many cores.
+impl DeviceSpec {
+    /// Opens the device. `cores` is the number of CPU cores that may be used.
     ///
     /// # Errors
     ///
-    /// If it is not there.
-    pub fn open(self, cores: NonZeroUsize) -> Result<Opened, NoDevice> {
+    /// If it cannot be used.
+    pub fn open(self, cores: NonZeroUsize) -> Result<OpenDevices, DeviceUnavailable> {
         self.open_with(cores, Cuda::open)
     }
 
@@ -85,91 +84,94 @@ impl Device {
         self,
         cores: NonZeroUsize,
         driver: impl FnOnce() -> Result<Cuda, NoGpu>,
-    ) -> Result<Opened, NoDevice> {
-        let found = match self {
-            Self::Cpu => return Ok(Opened::cpu(cores, None)),
+    ) -> Result<OpenDevices, DeviceUnavailable> {
+        let opened = match self {
+            Self::Cpu => return Ok(OpenDevices::cpu(cores, None)),
             Self::Cuda(Some(number)) => driver()
-                .map_err(Unusable::from)
-                .and_then(|cuda| Ok(vec![open(&cuda, number)?])),
+                .map_err(UnusableGpu::from)
+                .and_then(|cuda| Ok(vec![open_gpu(&cuda, number)?])),
             Self::Cuda(None) | Self::Auto => driver()
-                .map_err(Unusable::from)
-                .and_then(|cuda| first(&cuda)),
-            Self::AllCuda => driver().map_err(Unusable::from).and_then(|cuda| all(&cuda)),
+                .map_err(UnusableGpu::from)
+                .and_then(|cuda| open_first(&cuda)),
+            Self::AllCuda => driver()
+                .map_err(UnusableGpu::from)
+                .and_then(|cuda| open_all(&cuda)),
         };
-        let told = |why: Unusable| Chain(&why).to_string();
-        match found {
-            Ok(gpus) => Ok(Opened {
+        match opened {
+            Ok(gpus) => Ok(OpenDevices {
                 cores,
                 gpus,
-                fallback: None,
+                fallback_reason: None,
             }),
-            Err(why) if self == Self::Auto => Ok(Opened::cpu(cores, Some(told(why)))),
-            Err(why) => Err(NoDevice {
-                wanted: self,
-                why: told(why),
+            Err(error) if self == Self::Auto => {
+                Ok(OpenDevices::cpu(cores, Some(Chain(&error).to_string())))
+            }
+            Err(error) => Err(DeviceUnavailable {
+                requested: self,
+                reason: Chain(&error).to_string(),
                 cores,
             }),
         }
     }
 }
 
-impl Opened {
-    /// The processor alone.
+impl OpenDevices {
+    /// The CPU alone.
     #[must_use]
-    pub fn cpu(cores: NonZeroUsize, fallback: Option<String>) -> Self {
+    pub fn cpu(cores: NonZeroUsize, fallback_reason: Option<String>) -> Self {
         Self {
             cores,
             gpus: Vec::new(),
-            fallback,
+            fallback_reason,
         }
     }
 }
 
-fn open(cuda: &Cuda, number: u32) -> Result<Arc<dyn Gpu>, Unusable> {
+fn open_gpu(cuda: &Cuda, number: u32) -> Result<Arc<dyn Gpu>, UnusableGpu> {
     let device = cuda.device(number)?;
     let memory = device.memory().map_err(NoGpu::Driver)?;
     if memory.free < MEMORY_MIN {
         let (name, free) = (device.name(), memory.free);
-        return Err(Unusable::Full { name, free });
+        return Err(UnusableGpu::LowMemory { name, free });
     }
     Ok(Arc::new(device))
 }
 
-/// The first that works; if none does, why the first does not.
-fn first(cuda: &Cuda) -> Result<Vec<Arc<dyn Gpu>>, Unusable> {
-    let mut why = None;
+/// Opens the first usable GPU. If there is none, the error is that of the first GPU.
+fn open_first(cuda: &Cuda) -> Result<Vec<Arc<dyn Gpu>>, UnusableGpu> {
+    let mut first_error = None;
     for found in cuda.list()? {
-        match open(cuda, found.number) {
+        match open_gpu(cuda, found.number) {
             Ok(gpu) => return Ok(vec![gpu]),
-            Err(error) => why = why.or(Some(error)),
+            Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    Err(why.unwrap_or(Unusable::Gpu(NoGpu::NoDevice)))
+    Err(first_error.unwrap_or(UnusableGpu::Gpu(NoGpu::NoDevice)))
 }
 
-/// All that work; if none does, why the first does not.
-fn all(cuda: &Cuda) -> Result<Vec<Arc<dyn Gpu>>, Unusable> {
+/// Opens all usable GPUs. If there is none, the error is that of the first GPU.
+fn open_all(cuda: &Cuda) -> Result<Vec<Arc<dyn Gpu>>, UnusableGpu> {
     let mut opened = Vec::new();
-    let mut first = None;
+    let mut first_error = None;
     for found in cuda.list()? {
-        match open(cuda, found.number) {
+        match open_gpu(cuda, found.number) {
             Ok(gpu) => opened.push(gpu),
             Err(error) => {
-                tracing::warn!(gpu = found.number, %error, "GPU is left out");
-                first = first.or(Some(error));
+                tracing::warn!(gpu = found.number, %error, "GPU skipped");
+                first_error = first_error.or(Some(error));
             }
         }
     }
-    match first {
+    match first_error {
         Some(error) if opened.is_empty() => Err(error),
         _ => Ok(opened),
     }
 }
 
-impl FromStr for Device {
-    type Err = BadDevice;
+impl FromStr for DeviceSpec {
+    type Err = UnknownDevice;
 
-    fn from_str(text: &str) -> Result<Self, BadDevice> {
+    fn from_str(text: &str) -> Result<Self, UnknownDevice> {
         match text {
             "cpu" => Ok(Self::Cpu),
             "auto" => Ok(Self::Auto),
@@ -179,20 +181,20 @@ impl FromStr for Device {
                 .strip_prefix("cuda:")
                 .and_then(|number| number.parse().ok())
                 .map(|number| Self::Cuda(Some(number)))
-                .ok_or_else(|| BadDevice(text.to_owned())),
+                .ok_or_else(|| UnknownDevice(text.to_owned())),
         }
     }
 }
 
-impl TryFrom<String> for Device {
-    type Error = BadDevice;
+impl TryFrom<String> for DeviceSpec {
+    type Error = UnknownDevice;
 
-    fn try_from(text: String) -> Result<Self, BadDevice> {
+    fn try_from(text: String) -> Result<Self, UnknownDevice> {
         text.parse()
     }
 }
 
-impl fmt::Display for Device {
+impl fmt::Display for DeviceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => f.write_str("cpu"),
@@ -210,36 +212,36 @@ mod tests {
 
     const CORES: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
-    fn old() -> Result<Cuda, NoGpu> {
+    fn old_driver() -> Result<Cuda, NoGpu> {
         Err(NoGpu::Old {
             found: "12.4".to_owned(),
         })
     }
 
     #[test]
-    fn devices_are_called_as_in_pytorch() {
-        for (text, wanted) in [
-            ("cpu", Device::Cpu),
-            ("auto", Device::Auto),
-            ("cuda", Device::Cuda(None)),
-            ("gpu", Device::Cuda(None)),
-            ("cuda:3", Device::Cuda(Some(3))),
-            ("cuda:all", Device::AllCuda),
+    fn devices_are_named_as_in_pytorch() {
+        for (text, expected) in [
+            ("cpu", DeviceSpec::Cpu),
+            ("auto", DeviceSpec::Auto),
+            ("cuda", DeviceSpec::Cuda(None)),
+            ("gpu", DeviceSpec::Cuda(None)),
+            ("cuda:3", DeviceSpec::Cuda(Some(3))),
+            ("cuda:all", DeviceSpec::AllCuda),
         ] {
-            assert_eq!(text.parse(), Ok(wanted));
+            assert_eq!(text.parse(), Ok(expected));
         }
         for bad in ["", "CPU", "cuda:", "cuda:x", "tpu", "cuda:-1", "gpu:0"] {
-            assert!(bad.parse::<Device>().is_err(), "{bad:?}");
+            assert!(bad.parse::<DeviceSpec>().is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn a_gpu_that_is_not_there_is_an_error_that_says_why_and_what_is() {
-        for wanted in ["cuda", "cuda:1", "cuda:all"] {
-            let device: Device = wanted.parse().unwrap();
-            let error = device.open_with(CORES, old).unwrap_err().to_string();
+    fn an_unavailable_gpu_is_an_error_with_the_reason_and_the_alternatives() {
+        for requested in ["cuda", "cuda:1", "cuda:all"] {
+            let device: DeviceSpec = requested.parse().unwrap();
+            let error = device.open_with(CORES, old_driver).unwrap_err().to_string();
             for part in [
-                wanted,
+                requested,
                 "serves CUDA 12.4",
                 "`cpu` with 2 cores",
                 "`device: auto`",
@@ -250,18 +252,18 @@ mod tests {
     }
 
     #[test]
-    fn auto_falls_back_and_says_why() {
-        let opened = Device::Auto.open_with(CORES, old).unwrap();
-        let why = opened.fallback.unwrap();
+    fn auto_falls_back_to_the_cpu_with_a_reason() {
+        let opened = DeviceSpec::Auto.open_with(CORES, old_driver).unwrap();
+        let reason = opened.fallback_reason.unwrap();
         assert!(
-            why.contains("13.0 is needed") && opened.gpus.is_empty(),
-            "{why}"
+            reason.contains("13.0 is needed") && opened.gpus.is_empty(),
+            "{reason}"
         );
     }
 
     #[test]
-    fn the_processor_needs_no_driver() {
-        let opened = Device::Cpu.open_with(CORES, || panic!("nobody asked for it"));
-        assert_eq!(opened.unwrap().fallback, None);
+    fn the_cpu_needs_no_driver() {
+        let opened = DeviceSpec::Cpu.open_with(CORES, || panic!("the driver is opened"));
+        assert_eq!(opened.unwrap().fallback_reason, None);
     }
 }

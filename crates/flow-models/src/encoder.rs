@@ -1,8 +1,8 @@
-//! From texts to vectors: tokens, chunks, the model, pooling, and everything back in its place.
+//! Encodes texts: tokens, batches, the engine, pooling, and every vector in the place of its text.
 //!
-//! Many texts are taken in windows. While a window is encoded, the next is tokenized, by the same threads:
-//! small pieces of that work are what a thread does that has no other, so the model never waits for tokens and
-//! no thread is too many. A few texts, which is what a request brings, go through in one window.
+//! Many texts are processed in windows. While a window is encoded, the next one is tokenized by the same workers: a worker
+//! that has no batch tokenizes a few texts at a time. So the engine never waits for tokens, and no worker is idle. A request
+//! with a few texts is a single window.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -10,139 +10,131 @@ use std::path::{Path, PathBuf};
 
 use flow_core::Chain;
 use flow_cuda::GpuError;
-use flow_kernels::InstructionSetUnavailable;
 
-use crate::batch_plan::{Limits, plan};
-use crate::device::{Device, NoDevice, Opened};
-use crate::engine::{Computing, ForwardError, Gpus, Model, ModelError, TokenBatch};
-use crate::options::{EncoderOptions, Precision};
-use crate::parallelism::{self, Sharing};
-use crate::pooling::{Pooling, Rule};
-use crate::sentence_config::{Recipe, RecipeError};
+use crate::batch_plan::{BatchLimits, plan_batches};
+use crate::device::{DeviceSpec, DeviceUnavailable, OpenDevices};
+use crate::engine::{
+    Engine, EngineConfig, EngineConfigError, EngineInfo, ForwardError, GpuEngine, ModelError,
+};
+use crate::options::EncoderOptions;
+use crate::parallelism::Parallelism;
+use crate::pooling::{PoolingConfig, PoolingHead};
+use crate::sentence_config::{SentenceConfig, SentenceConfigError};
 use crate::source::TOKENIZER_FILE;
-use crate::tokenizer::{Reading, TokenizeError, Tokenizer};
-use crate::worker_pool::Lanes;
+use crate::tokenizer::{Tokenizer, TokenizerError, TokenizerOptions};
+use crate::tokens::TokenBatch;
+use crate::worker_pool::WorkerPool;
 
-/// Texts that are tokenized at once: a fraction of a millisecond.
-const PIECE_TEXTS: usize = 16;
+/// Texts that are tokenized at once. They take a fraction of a millisecond.
+const TOKENIZE_TEXTS: usize = 16;
 
-/// A text of so many bytes is tokenized in about the time that lanes take to wake up, some tens of microseconds; they
+/// Maximum bytes of a text that is tokenized while the workers wake up, which takes some tens of microseconds. The workers
 /// would wait for a longer one.
 const SHORT_TEXT_BYTES: usize = 512;
 
-/// A loaded model with all that is needed to use it.
+/// A loaded model that turns texts into vectors.
 #[derive(Debug)]
-pub struct Encoder {
+pub struct TextEncoder {
     tokenizer: Tokenizer,
-    model: Model,
-    lanes: Lanes,
-    /// How many lanes take chunks; the others tokenize.
-    takers: usize,
-    rule: Rule,
-    limits: Limits,
+    engine: Engine,
+    pool: WorkerPool,
+    /// Number of workers that run batches. The others only tokenize.
+    batch_workers: usize,
+    head: PoolingHead,
+    limits: BatchLimits,
     window_texts: usize,
     max_length: usize,
 }
 
-/// Vectors of one length, one after the other.
+/// The vectors of some texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Vectors {
+    /// A row-major matrix of `texts × width`.
     values: Vec<f32>,
     width: usize,
 }
 
-/// What a lane can do.
-enum Work<'a, T> {
-    /// These of a window's texts, longest first.
+/// A unit of work for a worker.
+enum Job<'a, T> {
+    /// Encode a batch of the window's texts: a range of the plan's order.
     Encode(Range<usize>),
-    /// A piece of the next window, and its number.
+    /// Tokenize some texts of the next window, with their index among such jobs.
     Tokenize(usize, &'a [T]),
 }
 
-/// What came of it.
-enum Done {
+/// The result of a [`Job`].
+enum JobResult {
     Vectors(Range<usize>, Vec<f32>),
     Ids(usize, Vec<Vec<u32>>),
 }
 
-/// Why a folder did not become an encoder.
+/// An encoder could not be loaded.
 #[derive(Debug, thiserror::Error)]
-pub enum EncoderError {
-    /// The device is not there.
+pub enum LoadEncoderError {
+    /// The device is not available.
     #[error(transparent)]
-    Device(#[from] NoDevice),
-    /// The model's files ask for what we cannot do.
+    Device(#[from] DeviceUnavailable),
+    /// The engine, device and precision cannot be combined.
     #[error(transparent)]
-    Recipe(#[from] RecipeError),
-    /// The model cannot be loaded.
+    Engine(#[from] EngineConfigError),
+    /// The model's sentence-transformers files are invalid or unsupported.
+    #[error(transparent)]
+    SentenceConfig(#[from] SentenceConfigError),
+    /// The model could not be loaded.
     #[error("cannot load the model in `{folder}`")]
     Model {
-        /// Where it lies.
+        /// The model's folder.
         folder: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: ModelError,
     },
-    /// The tokenizer cannot be used.
+    /// The tokenizer could not be loaded.
     #[error(transparent)]
-    Tokenizer(#[from] TokenizeError),
-    /// Longer texts were asked for than the model can read.
-    #[error("`max_length` is {found}, but the model reads {limit} tokens at most")]
-    Length {
-        /// What was asked for.
-        found: usize,
-        /// What the model can do.
-        limit: usize,
+    Tokenizer(#[from] TokenizerError),
+    /// The requested length exceeds the model's.
+    #[error("`max_length` is {requested}, but the model reads {max} tokens at most")]
+    MaxLength {
+        /// The requested length.
+        requested: usize,
+        /// The model's maximum.
+        max: usize,
     },
-    /// Longer vectors were asked for than the model makes.
-    #[error("`dimensions` is {found}, but the model's vectors have {limit}")]
+    /// The requested dimensions exceed the model's.
+    #[error("`dimensions` is {requested}, but the model's vectors have {max}")]
     Dimensions {
-        /// What was asked for.
-        found: usize,
-        /// What the model makes.
-        limit: usize,
+        /// The requested number.
+        requested: usize,
+        /// The model's number.
+        max: usize,
     },
     /// The model has no prompt of this name.
-    #[error("the model has no prompt `{found}`; {known}")]
+    #[error("the model has no prompt `{requested}`; {available}")]
     Prompt {
-        /// What was asked for.
-        found: String,
-        /// What there is, in words.
-        known: String,
+        /// The requested name.
+        requested: String,
+        /// The model's prompts, as a sentence.
+        available: String,
     },
-    /// The machine lacks the instructions that were asked for.
-    #[error(transparent)]
-    BackEnd(#[from] InstructionSetUnavailable),
-    /// candle computes in 32-bit floats only.
-    #[error("`engine` is `candle`, which computes with `precision: f32` only")]
-    CandlePrecision,
-    /// candle computes on the processor only.
-    #[error("`engine` is `candle`, which computes on the processor only; say `device: cpu`")]
-    CandleDevice,
-    /// Numbers that only GPUs know.
-    #[error(
-        "`precision` is `{0}`, which only GPUs compute with; on the processor there are `f32`, `bf16` and `auto`"
-    )]
-    GpuPrecision(Precision),
-    /// Threads cannot be started.
-    #[error("cannot start the threads that compute")]
+    /// The workers could not be started.
+    #[error("cannot start the worker threads")]
     Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
-/// Why texts did not become vectors.
+/// Texts could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// A text could not be tokenized.
     #[error(transparent)]
-    Tokenize(#[from] TokenizeError),
-    /// The model could not compute.
+    Tokenize(#[from] TokenizerError),
+    /// The engine failed.
     #[error(transparent)]
     Forward(#[from] ForwardError),
 }
 
-impl EncoderError {
+impl LoadEncoderError {
     /// Whether a GPU has too little memory.
-    fn is_no_room(&self) -> bool {
+    fn is_out_of_memory(&self) -> bool {
         let Self::Model { source, .. } = self else {
             return false;
         };
@@ -151,7 +143,7 @@ impl EncoderError {
 }
 
 impl EncodeError {
-    /// Whether a device is lost, so that only a new process can encode again.
+    /// Whether a device is lost to this process, so that only a new process can encode again.
     #[must_use]
     pub fn is_sticky(&self) -> bool {
         matches!(self, Self::Forward(error) if error.is_sticky())
@@ -159,7 +151,7 @@ impl EncodeError {
 }
 
 impl Vectors {
-    /// How many values each has.
+    /// Number of values of a vector.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
@@ -171,103 +163,118 @@ impl Vectors {
     }
 }
 
-impl Encoder {
-    /// Loads the model in `folder` with these options onto `device`. Where that was left to us, and is a GPU without
-    /// room for the model, the processor computes.
+impl TextEncoder {
+    /// Loads the model in `folder`.
+    ///
+    /// If the options leave the choice of the device to the encoder ([`DeviceSpec::Auto`]) and the GPU has too little memory
+    /// for the model, the CPU computes.
     ///
     /// # Errors
     ///
-    /// If something in the folder is not what it should be, or does not go with the options.
-    pub fn load(folder: &Path, with: &EncoderOptions, device: Opened) -> Result<Self, EncoderError> {
-        let cores = device.cores;
-        match Self::load_onto(folder, with, device) {
-            Err(error) if with.device == Device::Auto && error.is_no_room() => {
+    /// If a file of the model is invalid, or the options do not suit the model or the device.
+    pub fn load(
+        folder: &Path,
+        options: &EncoderOptions,
+        devices: OpenDevices,
+    ) -> Result<Self, LoadEncoderError> {
+        let cores = devices.cores;
+        match Self::load_onto(folder, options, devices) {
+            Err(error) if options.device == DeviceSpec::Auto && error.is_out_of_memory() => {
                 tracing::info!(device = "cpu", reason = %Chain(&error), "device chosen");
-                Self::load_onto(folder, with, Opened::cpu(cores, None))
+                Self::load_onto(folder, options, OpenDevices::cpu(cores, None))
             }
             loaded => loaded,
         }
     }
 
-    fn load_onto(folder: &Path, with: &EncoderOptions, device: Opened) -> Result<Self, EncoderError> {
-        let recipe = Recipe::read(folder)?;
-        let cores = device.cores;
-        let compute = parallelism::choose(with, device)?;
-        let model = Model::load(folder, &compute).map_err(|source| EncoderError::Model {
+    fn load_onto(
+        folder: &Path,
+        options: &EncoderOptions,
+        devices: OpenDevices,
+    ) -> Result<Self, LoadEncoderError> {
+        let config = SentenceConfig::read(folder)?;
+        let cores = devices.cores;
+        let engine_config = EngineConfig::choose(options, devices)?;
+        let engine = Engine::load(folder, &engine_config);
+        let engine = engine.map_err(|source| LoadEncoderError::Model {
             folder: folder.to_owned(),
             source,
         })?;
-        let max_length = max_length(with, &recipe, model.positions())?;
-        let reading = Reading {
+        let max_length = max_length(options, &config, engine.max_tokens())?;
+        let tokenizer_options = TokenizerOptions {
             max_length,
-            prompt: prompt(with, &recipe)?,
-            lower_case: recipe.lower_case,
+            prompt: prompt(options, &config)?,
+            lower_case: config.lower_case,
         };
-        let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), reading)?;
-        let pooling = pooling(with, &recipe);
-        let (skipped, modes) = (tokenizer.prompt_length(), pooling.modes);
-        let sharing = Sharing::of(with, &model, cores);
+        let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), tokenizer_options)?;
+        let pooling = pooling(options, &config);
+        let (prompt_length, modes) = (tokenizer.prompt_length(), pooling.modes);
+        let parallelism = Parallelism::new(options, &engine, cores);
         Ok(Self {
             tokenizer,
-            lanes: Lanes::start(sharing.lanes)?,
-            takers: sharing.takers,
-            limits: sharing.limits,
-            window_texts: sharing.window_texts,
-            rule: Rule {
-                width: width(with, model.width() * modes.len())?,
-                skipped: if pooling.includes_prompt { 0 } else { skipped },
+            pool: WorkerPool::start(parallelism.workers)?,
+            batch_workers: parallelism.batch_workers,
+            limits: parallelism.limits,
+            window_texts: parallelism.window_texts,
+            head: PoolingHead {
+                width: width(options, engine.hidden_size() * modes.len())?,
+                skipped_tokens: if pooling.includes_prompt {
+                    0
+                } else {
+                    prompt_length
+                },
                 modes,
-                normalize: with.normalize.unwrap_or(recipe.normalize),
+                normalize: options.normalize.unwrap_or(config.normalize),
             },
-            model,
+            engine,
             max_length,
         })
     }
 
-    /// How many values a vector has.
+    /// Number of values of a vector.
     #[must_use]
     pub fn width(&self) -> usize {
-        self.rule.width
+        self.head.width
     }
 
-    /// What computes.
+    /// Names of the engine, its back end and its precision.
     #[must_use]
-    pub fn computing(&self) -> Computing {
-        self.model.computing()
+    pub fn info(&self) -> EngineInfo {
+        self.engine.info()
     }
 
-    /// GPUs, if they compute.
+    /// The GPU engine, if GPUs compute.
     #[must_use]
-    pub fn gpus(&self) -> Option<&Gpus> {
-        self.model.gpus()
+    pub fn gpu(&self) -> Option<&GpuEngine> {
+        self.engine.gpu()
     }
 
-    /// How many tokens go through the model together at most.
+    /// Maximum tokens of a batch.
     #[must_use]
-    pub fn batch_tokens(&self) -> NonZeroUsize {
-        self.limits.tokens_max
+    pub fn max_batch_tokens(&self) -> NonZeroUsize {
+        self.limits.max_tokens
     }
 
-    /// Bytes of the model's weights, if our own kernels keep them.
+    /// Bytes of the model's weights in memory. `None` if candle stores them.
     #[must_use]
     pub fn weight_bytes(&self) -> Option<usize> {
-        self.model.weight_bytes()
+        self.engine.weight_bytes()
     }
 
-    /// How many threads compute.
+    /// Number of threads that compute or tokenize.
     #[must_use]
     pub fn threads(&self) -> usize {
-        let candle_threads = self.model.candle_threads();
-        candle_threads.unwrap_or_else(|| self.lanes.count())
+        let candle_threads = self.engine.candle_threads();
+        candle_threads.unwrap_or_else(|| self.pool.size())
     }
 
-    /// How many tokens of a text are read at most.
+    /// Maximum tokens of a text. Longer texts are truncated.
     #[must_use]
     pub fn max_length(&self) -> usize {
         self.max_length
     }
 
-    /// How many tokens of each text the model sees.
+    /// Number of tokens of each text, after truncation.
     ///
     /// # Errors
     ///
@@ -280,28 +287,28 @@ impl Encoder {
         Ok(ids.iter().map(Vec::len).collect())
     }
 
-    /// Floating-point operations that a text of so many tokens takes: those of the matrix products.
+    /// Floating-point operations of all matrix products for a text of `tokens` tokens.
     #[must_use]
     pub fn flop(&self, tokens: usize) -> f64 {
-        self.model.flop(tokens)
+        self.engine.flop(tokens)
     }
 
-    /// One vector for each text, in order. `batch_size` says how many texts go through the model
-    /// together if it is not to be as configured; it does not change the vectors.
+    /// Encodes texts, and returns their vectors in the same order. `batch_size` overrides the configured maximum of texts in a
+    /// batch; it does not change the vectors.
     ///
     /// # Errors
     ///
-    /// If the tokenizer or the model fails.
+    /// If the tokenizer or the engine fails.
     pub fn encode<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
         batch_size: Option<NonZeroUsize>,
     ) -> Result<Vectors, EncodeError> {
-        let limits = Limits {
-            texts_max: batch_size.unwrap_or(self.limits.texts_max),
+        let limits = BatchLimits {
+            max_texts: batch_size.unwrap_or(self.limits.max_texts),
             ..self.limits
         };
-        let width = self.rule.width;
+        let width = self.head.width;
         if let [text] = texts {
             let values = self.encode_one(text.as_ref())?;
             return Ok(Vectors { values, width });
@@ -309,66 +316,68 @@ impl Encoder {
         let mut values = vec![0.0; texts.len() * width];
         let mut windows = texts.chunks(self.window_texts);
         let mut ids = self.tokenize(windows.next().unwrap_or_default(), limits)?;
-        for place in values.chunks_mut(self.window_texts * width) {
+        for window in values.chunks_mut(self.window_texts * width) {
             let next = windows.next().unwrap_or_default();
-            ids = self.encode_window(&ids, next, limits, place)?;
+            ids = self.encode_window(&ids, next, limits, window)?;
         }
         Ok(Vectors { values, width })
     }
 
-    /// One text, on all lanes where the model can.
+    /// Encodes a single text, on all workers where the engine can.
     fn encode_one(&self, text: &str) -> Result<Vec<f32>, EncodeError> {
         let is_long = text.len() > SHORT_TEXT_BYTES;
         let early = is_long.then(|| self.tokenizer.ids(text)).transpose()?;
-        let read = || -> Result<_, EncodeError> {
+        let tokenize = || -> Result<_, EncodeError> {
             match &early {
                 Some(ids) => Ok(ids.clone()),
                 None => Ok(self.tokenizer.ids(text)?),
             }
         };
-        self.model.encode_on_all(&read, &self.rule, &self.lanes)
+        self.engine.encode_one(&tokenize, &self.head, &self.pool)
     }
 
-    /// The ids of each text.
+    /// The token ids of each text.
     fn tokenize<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
-        limits: Limits,
+        limits: BatchLimits,
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
-        if texts.len() <= PIECE_TEXTS {
-            // Waking the lanes would take longer.
+        if texts.len() <= TOKENIZE_TEXTS {
+            // Waking the workers would take longer.
             return Ok(self.tokenizer.encode(texts)?);
         }
         self.encode_window(&[], texts, limits, &mut [])
     }
 
-    /// Encodes a window, and tokenizes the next, whose ids it returns.
+    /// Encodes a window into `values`, and tokenizes the next one, whose token ids it returns.
     fn encode_window<T: AsRef<str> + Sync>(
         &self,
         texts: &[Vec<u32>],
         next: &[T],
-        limits: Limits,
+        limits: BatchLimits,
         values: &mut [f32],
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
         let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
-        let plan = plan(&lengths, limits);
-        let chunks = plan.chunks.iter().cloned().map(Work::Encode);
-        let pieces = next.chunks(PIECE_TEXTS).enumerate();
-        let pieces = pieces.map(|(number, texts)| Work::Tokenize(number, texts));
-        let (chunks, pieces): (Vec<Work<'_, T>>, Vec<_>) = (chunks.collect(), pieces.collect());
-        let (mut ids, width) = (vec![Vec::new(); next.len()], self.rule.width);
-        let run = |work: &Work<'_, T>| self.work(work, &plan.order, texts);
-        for done in self.lanes.run((&chunks, &pieces), self.takers, run) {
-            match done? {
-                Done::Vectors(chunk, vectors) => {
+        let plan = plan_batches(&lengths, limits);
+        let batches = plan.batches.iter().cloned().map(Job::Encode);
+        let batches: Vec<Job<'_, T>> = batches.collect();
+        let parts = next.chunks(TOKENIZE_TEXTS).enumerate();
+        let parts: Vec<_> = parts
+            .map(|(index, texts)| Job::Tokenize(index, texts))
+            .collect();
+        let (mut ids, width) = (vec![Vec::new(); next.len()], self.head.width);
+        let run = |job: &Job<'_, T>| self.run(job, &plan.order, texts);
+        for result in self.pool.run((&batches, &parts), self.batch_workers, run) {
+            match result? {
+                JobResult::Vectors(batch, vectors) => {
                     let vectors = vectors.chunks_exact(width);
-                    for (&text, vector) in plan.order[chunk].iter().zip(vectors) {
+                    for (&text, vector) in plan.order[batch].iter().zip(vectors) {
                         values[text * width..][..width].copy_from_slice(vector);
                     }
                 }
-                Done::Ids(number, piece) => {
-                    for (place, text) in ids[number * PIECE_TEXTS..].iter_mut().zip(piece) {
-                        *place = text;
+                JobResult::Ids(index, part) => {
+                    for (to, from) in ids[index * TOKENIZE_TEXTS..].iter_mut().zip(part) {
+                        *to = from;
                     }
                 }
             }
@@ -376,52 +385,59 @@ impl Encoder {
         Ok(ids)
     }
 
-    fn work<T: AsRef<str>>(
+    fn run<T: AsRef<str>>(
         &self,
-        work: &Work<'_, T>,
+        job: &Job<'_, T>,
         order: &[usize],
         texts: &[Vec<u32>],
-    ) -> Result<Done, EncodeError> {
-        match work {
-            Work::Encode(chunk) => {
-                let batch = self.batch(&order[chunk.clone()], texts);
-                let vectors = self.model.encode(&batch, &self.rule)?;
-                Ok(Done::Vectors(chunk.clone(), vectors))
+    ) -> Result<JobResult, EncodeError> {
+        match job {
+            Job::Encode(batch) => {
+                let tokens = self.token_batch(&order[batch.clone()], texts);
+                let vectors = self.engine.encode(&tokens, &self.head)?;
+                Ok(JobResult::Vectors(batch.clone(), vectors))
             }
-            Work::Tokenize(number, texts) => Ok(Done::Ids(*number, self.tokenizer.encode(texts)?)),
+            Job::Tokenize(index, texts) => {
+                Ok(JobResult::Ids(*index, self.tokenizer.encode(texts)?))
+            }
         }
     }
 
-    fn batch(&self, numbers: &[usize], texts: &[Vec<u32>]) -> TokenBatch {
+    fn token_batch(&self, indices: &[usize], texts: &[Vec<u32>]) -> TokenBatch {
         let mut batch = TokenBatch {
-            padding: self.tokenizer.padding(),
+            padding_id: self.tokenizer.padding_id(),
             ..TokenBatch::default()
         };
-        numbers.iter().for_each(|&text| batch.push(&texts[text]));
+        indices.iter().for_each(|&text| batch.push(&texts[text]));
         batch
     }
 }
 
-fn max_length(with: &EncoderOptions, recipe: &Recipe, limit: usize) -> Result<usize, EncoderError> {
-    match with.max_length.map(NonZeroUsize::get) {
-        Some(found) if found > limit => Err(EncoderError::Length { found, limit }),
-        Some(found) => Ok(found),
-        None => Ok(recipe.max_length.unwrap_or(limit).min(limit)),
+/// The requested maximum length, or else that of the model's files, in tokens. `max` is what the architecture allows.
+fn max_length(
+    options: &EncoderOptions,
+    config: &SentenceConfig,
+    max: usize,
+) -> Result<usize, LoadEncoderError> {
+    match options.max_length.map(NonZeroUsize::get) {
+        Some(requested) if requested > max => Err(LoadEncoderError::MaxLength { requested, max }),
+        Some(requested) => Ok(requested),
+        None => Ok(config.max_length.unwrap_or(max).min(max)),
     }
 }
 
-fn width(with: &EncoderOptions, limit: usize) -> Result<usize, EncoderError> {
-    match with.dimensions.map(NonZeroUsize::get) {
-        Some(found) if found > limit => Err(EncoderError::Dimensions { found, limit }),
-        Some(found) => Ok(found),
-        None => Ok(limit),
+fn width(options: &EncoderOptions, max: usize) -> Result<usize, LoadEncoderError> {
+    match options.dimensions.map(NonZeroUsize::get) {
+        Some(requested) if requested > max => Err(LoadEncoderError::Dimensions { requested, max }),
+        Some(requested) => Ok(requested),
+        None => Ok(max),
     }
 }
 
-fn pooling(with: &EncoderOptions, recipe: &Recipe) -> Pooling {
-    let own = recipe.pooling.clone();
-    match with.pooling {
-        Some(mode) => Pooling {
+fn pooling(options: &EncoderOptions, config: &SentenceConfig) -> PoolingConfig {
+    let own = config.pooling.clone();
+    match options.pooling {
+        Some(mode) => PoolingConfig {
             modes: vec![mode],
             ..own
         },
@@ -429,22 +445,23 @@ fn pooling(with: &EncoderOptions, recipe: &Recipe) -> Pooling {
     }
 }
 
-fn prompt(with: &EncoderOptions, recipe: &Recipe) -> Result<String, EncoderError> {
-    if let Some(prompt) = &with.prompt {
+fn prompt(options: &EncoderOptions, config: &SentenceConfig) -> Result<String, LoadEncoderError> {
+    if let Some(prompt) = &options.prompt {
         return Ok(prompt.clone());
     }
-    let Some(name) = with.prompt_name.as_ref().or(recipe.default_prompt.as_ref()) else {
+    let name = options.prompt_name.as_ref();
+    let Some(name) = name.or(config.default_prompt.as_ref()) else {
         return Ok(String::new());
     };
-    let unknown = || EncoderError::Prompt {
-        found: name.clone(),
-        known: known_prompts(recipe),
+    let unknown = || LoadEncoderError::Prompt {
+        requested: name.clone(),
+        available: available_prompts(config),
     };
-    recipe.prompts.get(name).cloned().ok_or_else(unknown)
+    config.prompts.get(name).cloned().ok_or_else(unknown)
 }
 
-fn known_prompts(recipe: &Recipe) -> String {
-    let names: Vec<String> = recipe
+fn available_prompts(config: &SentenceConfig) -> String {
+    let names: Vec<String> = config
         .prompts
         .keys()
         .map(|name| format!("`{name}`"))

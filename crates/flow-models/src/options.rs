@@ -6,14 +6,14 @@ use std::num::NonZeroUsize;
 use flow_kernels::InstructionSet;
 use serde::Deserialize;
 
-use crate::device::Device;
+use crate::device::DeviceSpec;
 use crate::pooling::PoolingMode;
 
-/// Options of an [`Encoder`](crate::Encoder). `None` leaves a choice to the model's files or to the device.
+/// Options of a [`TextEncoder`](crate::TextEncoder). `None` leaves a choice to the model's files or to the device.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct EncoderOptions {
-    /// The requested device. With [`Device::Auto`], loading falls back to the CPU if a GPU has too little memory.
-    pub device: Device,
+    /// The requested device. With [`DeviceSpec::Auto`], loading falls back to the CPU if a GPU has too little memory.
+    pub device: DeviceSpec,
 
     /// How hidden states become one vector. Default: as the model's files say.
     pub pooling: Option<PoolingMode>,
@@ -33,8 +33,8 @@ pub struct EncoderOptions {
     /// Name of one of the model's own prompts. Ignored if `prompt` is set.
     pub prompt_name: Option<String>,
 
-    /// What computes.
-    pub engine: EngineName,
+    /// The engine that computes.
+    pub engine: EngineKind,
 
     /// Numeric precision. Default: 32-bit floats on the CPU, half precision on a GPU.
     pub precision: Option<Precision>,
@@ -52,30 +52,30 @@ pub struct EncoderOptions {
     pub batch_size: Option<NonZeroUsize>,
 }
 
-/// The numbers that are computed with. Sums are 32-bit floats in any case.
+/// The requested numeric precision of matrix products. Sums are 32-bit floats in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Precision {
     /// 32-bit floats.
     F32,
-    /// 32-bit floats, of which products see the upper 19 bits. Only GPUs know it.
+    /// 32-bit floats, of which products read the upper 19 bits. GPUs only.
     Tf32,
-    /// Half precision. Only GPUs know it.
+    /// Half precision. GPUs only.
     F16,
     /// bf16.
     Bf16,
-    /// Half precision on a GPU; bf16 where the processor multiplies them faster, else 32-bit floats.
+    /// Half precision on a GPU. On the CPU, bf16 if it multiplies that faster, else 32-bit floats.
     Auto,
 }
 
-/// What computes.
+/// The software that computes a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum EngineName {
-    /// Our own kernels.
+pub enum EngineKind {
+    /// flow's own kernels, on the CPU or on GPUs.
     #[default]
     Flow,
-    /// candle, the plain way.
+    /// candle, on the CPU: the reference.
     Candle,
 }
 
@@ -104,10 +104,10 @@ impl TryFrom<String> for Precision {
             "bf16" | "bfloat16" => Ok(Self::Bf16),
             "auto" => Ok(Self::Auto),
             "int8" => Err(format!(
-                "precision `{text}` is not built yet; there are {PRECISIONS}"
+                "precision `{text}` is not supported yet; choose among {PRECISIONS}"
             )),
             _ => Err(format!(
-                "`{text}` is not a precision; there are {PRECISIONS}"
+                "`{text}` is not a precision; choose among {PRECISIONS}"
             )),
         }
     }

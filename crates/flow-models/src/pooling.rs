@@ -1,45 +1,46 @@
-//! From one state for each token to one vector for the text, as sentence-transformers does it.
+//! The pooling head: turns the hidden states of a text's tokens into one vector, as sentence-transformers does
+//! (Reimers and Gurevych, 2019).
 
 use serde::Deserialize;
 
-use crate::engine::{States, TokenBatch};
+use crate::tokens::{HiddenStates, TokenBatch};
 
-/// What keeps a division by a vector's length from failing; the same as in PyTorch.
-const LENGTH_MIN: f32 = 1e-12;
+/// Minimum divisor in a normalization, as in PyTorch's `normalize`.
+const NORM_MIN: f32 = 1e-12;
 
-/// A way to make one vector of many.
+/// How the hidden states of a text become one vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolingMode {
-    /// The first token's state.
+    /// The state of the first token.
     Cls,
-    /// The mean of all.
+    /// The mean of all states.
     Mean,
-    /// The largest of each value.
+    /// The maximum of each value.
     Max,
-    /// The smallest of each value.
+    /// The minimum of each value.
     Min,
-    /// Their sum, divided by the square root of their number.
+    /// The sum of all states, divided by the square root of their number.
     #[serde(alias = "mean_sqrt_len_tokens")]
     MeanSqrtLen,
-    /// The mean, where later tokens weigh more.
+    /// The mean, weighted by the position of each token.
     #[serde(rename = "weightedmean")]
     WeightedMean,
-    /// The last token's state.
+    /// The state of the last token.
     #[serde(rename = "lasttoken")]
     LastToken,
 }
 
-/// How the states of a text become its vector.
+/// How a model's authors pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pooling {
-    /// What each way gives is put one after the other.
+pub(crate) struct PoolingConfig {
+    /// Modes whose results are concatenated.
     pub modes: Vec<PoolingMode>,
-    /// Whether the tokens of the prompt count.
+    /// Whether the tokens of the prompt are pooled.
     pub includes_prompt: bool,
 }
 
-impl Default for Pooling {
+impl Default for PoolingConfig {
     fn default() -> Self {
         Self {
             modes: vec![PoolingMode::Mean],
@@ -48,25 +49,26 @@ impl Default for Pooling {
     }
 }
 
-/// All that there is to say about how states become vectors.
+/// Turns hidden states into vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rule {
-    /// What each way gives is put one after the other.
+pub struct PoolingHead {
+    /// Modes whose results are concatenated.
     pub modes: Vec<PoolingMode>,
-    /// Tokens at each text's start that do not count.
-    pub skipped: usize,
-    /// Values that are kept of all.
+    /// Number of leading tokens of each text that are not pooled.
+    pub skipped_tokens: usize,
+    /// Number of leading values to keep of the concatenated result.
     pub width: usize,
-    /// Whether vectors get the length 1.
+    /// Whether vectors are normalized to length 1.
     pub normalize: bool,
 }
 
-impl Rule {
-    /// The vectors of a batch's texts, one after the other.
-    pub(crate) fn vectors(&self, batch: &TokenBatch, states: &States) -> Vec<f32> {
+impl PoolingHead {
+    /// The vectors of a batch's texts: a row-major matrix of `texts × width`.
+    #[must_use]
+    pub fn vectors(&self, batch: &TokenBatch, states: &HiddenStates) -> Vec<f32> {
         let mut vectors = Vec::with_capacity(batch.lengths.len() * self.width);
         for (text, &length) in batch.lengths.iter().enumerate() {
-            vectors.extend(self.vector(&states.of(text, length)));
+            vectors.extend(self.vector(&states.of_text(text, length)));
         }
         vectors
     }
@@ -77,7 +79,7 @@ impl Rule {
     ) -> Vec<f32> {
         let mut vector = Vec::new();
         for &mode in &self.modes {
-            pool(mode, states.clone(), self.skipped, &mut vector);
+            pool(mode, states.clone(), self.skipped_tokens, &mut vector);
         }
         vector.truncate(self.width);
         if self.normalize {
@@ -87,15 +89,15 @@ impl Rule {
     }
 }
 
-/// Adds to `vector` what `mode` makes of `states`, leaving out the first `skipped`.
+/// Pools all but the first `skipped` states, and appends the result to `vector`.
 fn pool<'a>(
     mode: PoolingMode,
     states: impl DoubleEndedIterator<Item = &'a [f32]> + Clone,
     skipped: usize,
     vector: &mut Vec<f32>,
 ) {
-    let counted = states.clone().skip(skipped);
-    let count = counted.clone().count() as f32;
+    let pooled = states.clone().skip(skipped);
+    let count = pooled.clone().count() as f32;
     let width = states.clone().next().map_or(0, <[f32]>::len);
     let start = vector.len();
     let fill = match mode {
@@ -106,40 +108,40 @@ fn pool<'a>(
     vector.resize(start + width, fill);
     let vector = &mut vector[start..];
     match mode {
-        PoolingMode::Cls => vector.copy_from_slice(first(counted).or(first(states)).unwrap_or(&[])),
+        PoolingMode::Cls => vector.copy_from_slice(first(pooled).or(first(states)).unwrap_or(&[])),
         PoolingMode::LastToken => vector.copy_from_slice(first(states.rev()).unwrap_or(&[])),
-        PoolingMode::Max => fold(vector, counted, f32::max),
-        PoolingMode::Min => fold(vector, counted, f32::min),
+        PoolingMode::Max => fold(vector, pooled, f32::max),
+        PoolingMode::Min => fold(vector, pooled, f32::min),
         PoolingMode::Mean => {
-            fold(vector, counted, |sum, value| sum + value);
+            fold(vector, pooled, |sum, value| sum + value);
             divide(vector, count);
         }
         PoolingMode::MeanSqrtLen => {
-            fold(vector, counted, |sum, value| sum + value);
+            fold(vector, pooled, |sum, value| sum + value);
             divide(vector, count.sqrt());
         }
         PoolingMode::WeightedMean => {
-            let mut weights = 0.0;
+            let mut total_weight = 0.0;
             for (position, state) in states.enumerate().skip(skipped) {
                 let weight = (position + 1) as f32;
-                weights += weight;
+                total_weight += weight;
                 fold(vector, std::iter::once(state), |sum, value| {
                     sum + weight * value
                 });
             }
-            divide(vector, weights);
+            divide(vector, total_weight);
         }
     }
 }
 
-/// Gives a vector the length 1, so that a scalar product is a cosine.
+/// Normalizes a vector to length 1, so that a dot product is a cosine.
 fn normalize(vector: &mut [f32]) {
-    // In f64, so that the sum's rounding does not depend on how it is vectorised.
+    // In f64, so that rounding does not depend on how the compiler vectorizes the sum.
     let squares: f64 = vector
         .iter()
         .map(|&value| f64::from(value) * f64::from(value))
         .sum();
-    divide(vector, (squares.sqrt() as f32).max(LENGTH_MIN));
+    divide(vector, (squares.sqrt() as f32).max(NORM_MIN));
 }
 
 fn first<'a>(mut states: impl Iterator<Item = &'a [f32]>) -> Option<&'a [f32]> {
@@ -152,16 +154,16 @@ fn fold<'a>(
     step: impl Fn(f32, f32) -> f32,
 ) {
     for state in states {
-        for (so_far, &value) in vector.iter_mut().zip(state) {
-            *so_far = step(*so_far, value);
+        for (result, &value) in vector.iter_mut().zip(state) {
+            *result = step(*result, value);
         }
     }
 }
 
-/// A text of which nothing counts has nothing to divide.
-fn divide(vector: &mut [f32], by: f32) {
-    if by > 0.0 {
-        vector.iter_mut().for_each(|value| *value /= by);
+/// Divides each value. The divisor is zero for a text without pooled tokens, whose vector stays zero.
+fn divide(vector: &mut [f32], divisor: f32) {
+    if divisor > 0.0 {
+        vector.iter_mut().for_each(|value| *value /= divisor);
     }
 }
 
@@ -171,7 +173,7 @@ mod tests {
 
     const STATES: [[f32; 2]; 3] = [[1.0, -1.0], [2.0, 4.0], [6.0, 0.0]];
 
-    fn check(mode: PoolingMode, skipped: usize, wanted: [f32; 2]) {
+    fn check(mode: PoolingMode, skipped: usize, expected: [f32; 2]) {
         let mut vector = Vec::new();
         pool(
             mode,
@@ -179,16 +181,16 @@ mod tests {
             skipped,
             &mut vector,
         );
-        for (got, wanted) in vector.iter().zip(wanted) {
+        for (actual, expected) in vector.iter().zip(expected) {
             assert!(
-                (got - wanted).abs() < 1e-6,
-                "{mode:?}: {vector:?}, wanted {wanted:?}"
+                (actual - expected).abs() < 1e-6,
+                "{mode:?}: {vector:?}, expected {expected:?}"
             );
         }
     }
 
     #[test]
-    fn each_mode_is_what_sentence_transformers_computes() {
+    fn each_mode_equals_that_of_sentence_transformers() {
         check(PoolingMode::Cls, 0, [1.0, -1.0]);
         check(PoolingMode::LastToken, 0, [6.0, 0.0]);
         check(PoolingMode::Mean, 0, [3.0, 1.0]);
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_that_does_not_count_is_left_out() {
+    fn skipped_tokens_are_not_pooled() {
         check(PoolingMode::Cls, 1, [2.0, 4.0]);
         check(PoolingMode::Mean, 1, [4.0, 2.0]);
         check(PoolingMode::Max, 2, [6.0, 0.0]);
@@ -211,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_are_put_one_after_the_other() {
+    fn results_of_several_modes_are_concatenated() {
         let mut vector = Vec::new();
         for mode in [PoolingMode::Cls, PoolingMode::Max] {
             pool(mode, STATES.iter().map(|state| &state[..]), 0, &mut vector);
@@ -220,12 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn a_normalized_vector_has_length_one_unless_it_is_nothing() {
+    fn a_normalized_vector_has_length_one_unless_it_is_zero() {
         let mut vector = [3.0, 4.0];
         normalize(&mut vector);
         assert_eq!(vector, [0.6, 0.8]);
-        let mut nothing = [0.0, 0.0];
-        normalize(&mut nothing);
-        assert_eq!(nothing, [0.0, 0.0]);
+        let mut zero = [0.0, 0.0];
+        normalize(&mut zero);
+        assert_eq!(zero, [0.0, 0.0]);
     }
 }

@@ -1,9 +1,8 @@
-//! What a model's own files say about how a text becomes its vector.
+//! Reads the files in which sentence-transformers stores how a model turns texts into vectors.
 //!
-//! sentence-transformers keeps that beside the weights: `modules.json` lists the steps, and each step
-//! may have a `config.json`. A folder without these files gets what sentence-transformers would give
-//! it: the mean of all tokens, not normalised. A step that we do not have is an error, because vectors
-//! without it would look right and be wrong.
+//! `modules.json` lists the modules of a model, and each module may have a `config.json`. A folder without these files
+//! gets the defaults of sentence-transformers: the mean of all tokens, not normalized. An unsupported module is an error,
+//! because vectors without it would look plausible and be wrong.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,86 +12,86 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::pooling::{Pooling, PoolingMode};
+use crate::pooling::{PoolingConfig, PoolingMode};
 
-/// How the model's authors mean it to be used.
+/// The settings that a model's authors chose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Recipe {
-    /// How the states of a text become its vector.
-    pub pooling: Pooling,
-    /// Whether vectors get the length 1.
+pub(crate) struct SentenceConfig {
+    /// How hidden states are pooled.
+    pub pooling: PoolingConfig,
+    /// Whether vectors are normalized to length 1.
     pub normalize: bool,
-    /// The most tokens of a text that are read.
+    /// Maximum tokens of a text.
     pub max_length: Option<usize>,
-    /// Whether texts are put in lower case before the tokenizer sees them.
+    /// Whether texts are lower-cased before they are tokenized.
     pub lower_case: bool,
-    /// What can be put before a text, by name.
+    /// Prompts by name. A prompt is put before each text.
     pub prompts: BTreeMap<String, String>,
-    /// The prompt that is used if none is named.
+    /// Name of the prompt that is used by default.
     pub default_prompt: Option<String>,
 }
 
-/// The model's files ask for something that we cannot do.
+/// The model's files are invalid, or ask for something unsupported.
 #[derive(Debug, thiserror::Error)]
-pub enum RecipeError {
+pub enum SentenceConfigError {
     /// A file cannot be read.
     #[error("cannot read `{path}`")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A file says something else than it should.
-    #[error("`{path}` is not what sentence-transformers writes")]
+    /// A file has an unexpected format.
+    #[error("`{path}` does not have the format of sentence-transformers")]
     Syntax {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Where it deviates.
         #[source]
         source: serde_json::Error,
     },
-    /// A step that is not built.
+    /// An unsupported module.
     #[error(
-        "the model has a step of type `{0}`, which is not built yet; there are `Transformer`, `Pooling` and `Normalize`"
+        "the model has a module of type `{0}`, which is not supported yet; supported are `Transformer`, `Pooling` and `Normalize`"
     )]
-    Step(String),
+    Module(String),
 }
 
-/// A line of `modules.json`.
+/// An entry of `modules.json`.
 #[derive(Deserialize)]
-struct Step {
+struct ModuleEntry {
     path: String,
     #[serde(rename = "type")]
     kind: String,
 }
 
-/// `config_sentence_transformers.json`, as far as it concerns us.
+/// The relevant part of `config_sentence_transformers.json`.
 #[derive(Default, Deserialize)]
-struct Prompts {
+struct PromptsFile {
     #[serde(default)]
     prompts: BTreeMap<String, String>,
     #[serde(default)]
     default_prompt_name: Option<String>,
 }
 
-/// `sentence_bert_config.json`, as far as it concerns us.
+/// The relevant part of `sentence_bert_config.json`.
 #[derive(Default, Deserialize)]
-struct Input {
+struct TransformerFile {
     max_seq_length: Option<usize>,
     #[serde(default)]
     do_lower_case: bool,
 }
 
-/// `tokenizer_config.json`, as far as it concerns us.
+/// The relevant part of `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
-struct TokenizerInput {
-    // A float, because "no limit" is written as 1e30.
+struct TokenizerFile {
+    // A float, because "no limit" is stored as 1e30.
     model_max_length: Option<f64>,
 }
 
-/// One name or several.
+/// One mode or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Modes {
@@ -100,7 +99,7 @@ enum Modes {
     Several(Vec<PoolingMode>),
 }
 
-/// `1_Pooling/config.json`: a name since version 5, before that a switch for each mode.
+/// `1_Pooling/config.json`: the name of a mode since version 5, a flag for each mode before that.
 #[derive(Deserialize)]
 #[serde(default)]
 struct PoolingFile {
@@ -130,9 +129,9 @@ impl Default for PoolingFile {
 }
 
 impl PoolingFile {
-    /// Several switches may be on; their order is the one in which sentence-transformers joins them.
-    fn switched_on(&self) -> Vec<PoolingMode> {
-        let switches = [
+    /// The modes whose flags are set, in the order in which sentence-transformers concatenates them.
+    fn flagged_modes(&self) -> Vec<PoolingMode> {
+        let flags = [
             (self.pooling_mode_cls_token, PoolingMode::Cls),
             (self.pooling_mode_max_tokens, PoolingMode::Max),
             (self.pooling_mode_mean_tokens, PoolingMode::Mean),
@@ -146,21 +145,21 @@ impl PoolingFile {
             ),
             (self.pooling_mode_lasttoken, PoolingMode::LastToken),
         ];
-        switches
+        flags
             .into_iter()
-            .filter(|(on, _)| *on)
+            .filter(|(is_set, _)| *is_set)
             .map(|(_, mode)| mode)
             .collect()
     }
 }
 
-impl From<PoolingFile> for Pooling {
+impl From<PoolingFile> for PoolingConfig {
     fn from(file: PoolingFile) -> Self {
         let includes_prompt = file.include_prompt;
         let modes = match file.pooling_mode {
             Some(Modes::One(mode)) => vec![mode],
             Some(Modes::Several(ref modes)) => modes.clone(),
-            None => file.switched_on(),
+            None => file.flagged_modes(),
         };
         let modes = if modes.is_empty() {
             Self::default().modes
@@ -174,41 +173,41 @@ impl From<PoolingFile> for Pooling {
     }
 }
 
-impl Recipe {
+impl SentenceConfig {
     /// Reads the files in `folder`.
     ///
     /// # Errors
     ///
-    /// If a file says what we cannot read or do.
-    pub(crate) fn read(folder: &Path) -> Result<Self, RecipeError> {
-        let mut recipe = Self::default();
-        for step in read::<Vec<Step>>(&folder.join("modules.json"))?.unwrap_or_default() {
-            recipe.add_step(folder, &step)?;
+    /// If a file is invalid or asks for something unsupported.
+    pub(crate) fn read(folder: &Path) -> Result<Self, SentenceConfigError> {
+        let mut config = Self::default();
+        for module in read::<Vec<ModuleEntry>>(&folder.join("modules.json"))?.unwrap_or_default() {
+            config.add_module(folder, &module)?;
         }
-        let input: Input = read(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
-        let tokenizer: TokenizerInput =
+        let transformer: TransformerFile = read(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
+        let tokenizer: TokenizerFile =
             read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
-        recipe.max_length = input
+        config.max_length = transformer
             .max_seq_length
             .or(tokenizer.model_max_length.and_then(finite));
-        recipe.lower_case = input.do_lower_case;
-        let prompts: Prompts =
+        config.lower_case = transformer.do_lower_case;
+        let prompts: PromptsFile =
             read(&folder.join("config_sentence_transformers.json"))?.unwrap_or_default();
-        recipe.default_prompt = prompts.default_prompt_name;
-        recipe.prompts = prompts.prompts;
-        Ok(recipe)
+        config.default_prompt = prompts.default_prompt_name;
+        config.prompts = prompts.prompts;
+        Ok(config)
     }
 
-    fn add_step(&mut self, folder: &Path, step: &Step) -> Result<(), RecipeError> {
-        // The type is a Python path, and the way to the class has changed over time.
-        match step.kind.rsplit('.').next() {
+    fn add_module(&mut self, folder: &Path, module: &ModuleEntry) -> Result<(), SentenceConfigError> {
+        // The type is the path of a Python class, whose module has changed over time.
+        match module.kind.rsplit('.').next() {
             Some("Transformer") => {}
             Some("Normalize") => self.normalize = true,
             Some("Pooling") => {
-                let file = folder.join(&step.path).join("config.json");
+                let file = folder.join(&module.path).join("config.json");
                 self.pooling = read::<PoolingFile>(&file)?.unwrap_or_default().into();
             }
-            _ => return Err(RecipeError::Step(step.kind.clone())),
+            _ => return Err(SentenceConfigError::Module(module.kind.clone())),
         }
         Ok(())
     }
@@ -223,20 +222,20 @@ fn finite(length: f64) -> Option<usize> {
     (1.0..1e9).contains(&length).then_some(length as usize)
 }
 
-/// The content of a file; nothing if there is no such file.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, RecipeError> {
+/// Reads a JSON file. `None` if there is no such file.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, SentenceConfigError> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => {
-            return Err(RecipeError::Read {
+            return Err(SentenceConfigError::Read {
                 path: path.to_owned(),
                 source,
             });
         }
     };
     let parsed = serde_json::from_slice(&text);
-    parsed.map(Some).map_err(|source| RecipeError::Syntax {
+    parsed.map(Some).map_err(|source| SentenceConfigError::Syntax {
         path: path.to_owned(),
         source,
     })
@@ -246,13 +245,13 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, RecipeError> {
 mod tests {
     use super::*;
 
-    fn check_pooling(file: &str, wanted: &[PoolingMode]) {
+    fn check_pooling(file: &str, expected: &[PoolingMode]) {
         let file: PoolingFile = serde_json::from_str(file).unwrap();
-        assert_eq!(Pooling::from(file).modes, wanted);
+        assert_eq!(PoolingConfig::from(file).modes, expected);
     }
 
     #[test]
-    fn pooling_is_read_in_its_old_and_its_new_form() {
+    fn pooling_modes_are_read_in_the_old_and_the_new_format() {
         check_pooling(r#"{"pooling_mode_cls_token": true}"#, &[PoolingMode::Cls]);
         check_pooling(
             r#"{"pooling_mode": "lasttoken"}"#,
@@ -274,17 +273,17 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_files_gets_the_mean_as_it_is() {
+    fn a_folder_without_files_gets_the_defaults() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Recipe::read(folder.path()).unwrap(), Recipe::default());
+        assert_eq!(SentenceConfig::read(folder.path()).unwrap(), SentenceConfig::default());
     }
 
     #[test]
-    fn an_unknown_step_is_refused_by_name() {
+    fn an_unsupported_module_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        let steps = r#"[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]"#;
-        fs::write(folder.path().join("modules.json"), steps).unwrap();
-        let error = Recipe::read(folder.path()).unwrap_err().to_string();
+        let modules = r#"[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]"#;
+        fs::write(folder.path().join("modules.json"), modules).unwrap();
+        let error = SentenceConfig::read(folder.path()).unwrap_err().to_string();
         assert!(
             error.contains("`sentence_transformers.models.Dense`"),
             "{error}"
@@ -292,15 +291,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tokenizer_without_a_limit_says_so_with_a_huge_number() {
+    fn a_huge_tokenizer_limit_means_no_limit() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tokenizer_config.json");
-        for (text, wanted) in [
+        for (text, expected) in [
             ("512", Some(512)),
             ("1000000000000000019884624838656", None),
         ] {
             fs::write(&file, format!(r#"{{"model_max_length": {text}}}"#)).unwrap();
-            assert_eq!(Recipe::read(folder.path()).unwrap().max_length, wanted);
+            assert_eq!(SentenceConfig::read(folder.path()).unwrap().max_length, expected);
         }
     }
 }

@@ -1,134 +1,134 @@
-//! From texts to token ids.
+//! Turns texts into token ids.
 //!
-//! What a text becomes must not depend on what is beside it, so there is no padding here. Truncation
-//! is the tokenizer's own, at the model's length, with the special tokens kept.
+//! The ids of a text must not depend on the other texts, so there is no padding here. Texts are truncated by the tokenizer
+//! itself, which keeps the special tokens.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use tokenizers::{PostProcessor, TruncationParams};
 
-/// Turns texts into ids.
+/// Turns texts into token ids, with the `tokenizers` library of Hugging Face.
 #[derive(Debug)]
-pub(crate) struct Tokenizer {
+pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     prompt: String,
     prompt_length: usize,
     lower_case: bool,
 }
 
-/// How texts are read.
+/// Options of a [`Tokenizer`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Reading {
-    /// The most tokens of a text, special ones included.
+pub struct TokenizerOptions {
+    /// Maximum tokens of a text, including special tokens.
     pub max_length: usize,
-    /// What stands before each text.
+    /// Text put before each input.
     pub prompt: String,
-    /// Whether all is put in lower case first.
+    /// Whether inputs are lower-cased first.
     pub lower_case: bool,
 }
 
-/// Why texts cannot become ids.
+/// A tokenizer could not be loaded, or failed.
 #[derive(Debug, thiserror::Error)]
-pub enum TokenizeError {
-    /// The tokenizer's file is none.
+pub enum TokenizerError {
+    /// The file is not a tokenizer.
     #[error("`{path}` is not a tokenizer")]
     Load {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the library.
         #[source]
         source: tokenizers::Error,
     },
-    /// There is room for special tokens only, or not even for them.
+    /// `max_length` leaves no token for the text.
     #[error(
-        "`max_length` is {found}; it must be more than {special}, the number of special tokens"
+        "`max_length` is {requested}; it must be more than {special}, the number of special tokens"
     )]
-    Length {
-        /// What was asked for.
-        found: usize,
-        /// How many special tokens each text has.
+    MaxLength {
+        /// The requested length.
+        requested: usize,
+        /// Number of special tokens of each text.
         special: usize,
     },
-    /// A text cannot be tokenized.
+    /// A text could not be tokenized.
     #[error("the tokenizer failed")]
-    Failed(#[source] tokenizers::Error),
+    Tokenize(#[source] tokenizers::Error),
 }
 
 impl Tokenizer {
-    /// Loads a tokenizer that reads texts in this way.
+    /// Loads a tokenizer from a `tokenizer.json`.
     ///
     /// # Errors
     ///
-    /// If the file is no tokenizer, or `max_length` leaves no room for a text.
-    pub(crate) fn load(path: &Path, reading: Reading) -> Result<Self, TokenizeError> {
+    /// If the file is not a tokenizer, or `max_length` leaves no token for the text.
+    pub fn load(path: &Path, options: TokenizerOptions) -> Result<Self, TokenizerError> {
         let mut inner =
-            tokenizers::Tokenizer::from_file(path).map_err(|source| TokenizeError::Load {
+            tokenizers::Tokenizer::from_file(path).map_err(|source| TokenizerError::Load {
                 path: path.to_owned(),
                 source,
             })?;
         let special = inner
             .get_post_processor()
-            .map_or(0, |last| last.added_tokens(false));
-        if reading.max_length <= special {
-            return Err(TokenizeError::Length {
-                found: reading.max_length,
+            .map_or(0, |processor| processor.added_tokens(false));
+        if options.max_length <= special {
+            return Err(TokenizerError::MaxLength {
+                requested: options.max_length,
                 special,
             });
         }
         let truncation = TruncationParams {
-            max_length: reading.max_length,
+            max_length: options.max_length,
             ..Default::default()
         };
         inner
             .with_truncation(Some(truncation))
-            .map_err(TokenizeError::Failed)?;
+            .map_err(TokenizerError::Tokenize)?;
         inner.with_padding(None);
-        let Reading {
+        let TokenizerOptions {
             prompt, lower_case, ..
-        } = reading;
+        } = options;
         let mut tokenizer = Self {
             inner,
             prompt,
             prompt_length: 0,
             lower_case,
         };
-        tokenizer.prompt_length = tokenizer.measure_prompt()?;
+        tokenizer.prompt_length = tokenizer.count_prompt_tokens()?;
         Ok(tokenizer)
     }
 
-    /// The ids of each text, one after another on this thread.
+    /// The token ids of each text, computed on this thread.
     ///
     /// # Errors
     ///
-    /// If the tokenizer cannot read a text.
-    pub(crate) fn encode<T: AsRef<str>>(
+    /// If a text cannot be tokenized.
+    pub fn encode<T: AsRef<str>>(
         &self,
         texts: &[T],
-    ) -> Result<Vec<Vec<u32>>, TokenizeError> {
+    ) -> Result<Vec<Vec<u32>>, TokenizerError> {
         texts.iter().map(|text| self.ids(text.as_ref())).collect()
     }
 
-    /// The ids of one text.
+    /// The token ids of one text.
     ///
     /// # Errors
     ///
-    /// If the tokenizer cannot read it.
-    pub(crate) fn ids(&self, text: &str) -> Result<Vec<u32>, TokenizeError> {
+    /// If it cannot be tokenized.
+    pub fn ids(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
         let encoding = self.inner.encode_fast(self.input(text), true);
-        let encoding = encoding.map_err(TokenizeError::Failed)?;
+        let encoding = encoding.map_err(TokenizerError::Tokenize)?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// How many tokens of each text are the prompt's: special ones before it count, those after not.
+    /// Number of leading tokens of each text that belong to the prompt, including special tokens before it.
     #[must_use]
-    pub(crate) fn prompt_length(&self) -> usize {
+    pub fn prompt_length(&self) -> usize {
         self.prompt_length
     }
 
-    /// The id that stands for no token.
+    /// The id of the padding token, or 0 if there is none.
     #[must_use]
-    pub(crate) fn padding(&self) -> u32 {
+    pub fn padding_id(&self) -> u32 {
         ["[PAD]", "<pad>"]
             .iter()
             .find_map(|token| self.inner.token_to_id(token))
@@ -147,13 +147,13 @@ impl Tokenizer {
         }
     }
 
-    fn measure_prompt(&self) -> Result<usize, TokenizeError> {
+    fn count_prompt_tokens(&self) -> Result<usize, TokenizerError> {
         if self.prompt.is_empty() {
             return Ok(0);
         }
         let encoding = self.inner.encode_fast(self.input(""), true);
-        let encoding = encoding.map_err(TokenizeError::Failed)?;
-        let ends_special = encoding.get_special_tokens_mask().last() == Some(&1);
-        Ok(encoding.len() - usize::from(ends_special))
+        let encoding = encoding.map_err(TokenizerError::Tokenize)?;
+        let ends_with_special = encoding.get_special_tokens_mask().last() == Some(&1);
+        Ok(encoding.len() - usize::from(ends_with_special))
     }
 }

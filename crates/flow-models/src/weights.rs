@@ -1,8 +1,7 @@
 //! Reads tensors from a safetensors file, one at a time.
 //!
-//! The file is neither mapped nor read as a whole: each tensor is read straight into the memory that
-//! the model keeps, so that loading never holds two copies of the weights, and no `unsafe` is needed.
-//! Which tensors there must be, and of which shapes, the family says.
+//! The file is neither mapped nor read as a whole: each tensor is read into its final memory, so that loading never holds
+//! two copies of the weights, and no `unsafe` code is needed. The model's family knows the names and shapes of tensors.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,12 +11,12 @@ use std::path::{Path, PathBuf};
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
-/// Longest header that is read: far above any real one, and far below what a damaged length can say.
+/// Maximum length of a header: far more than real ones have, and far less than a corrupt length field can ask for.
 const HEADER_BYTES_MAX: u64 = 100_000_000;
-/// The file begins with its header's length in so many bytes.
+/// Size of the field at the start of the file that holds the header's length.
 const LENGTH_BYTES: u64 = 8;
 
-/// Why weights could not be read.
+/// Weights could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
     /// The file cannot be read.
@@ -25,23 +24,23 @@ pub enum WeightsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// The file ends too early or too late.
+    /// The file is shorter or longer than its header says.
     #[error(
-        "weights `{path}` hold {found} bytes where {wanted} belong: half a download? remove the file and fetch it again"
+        "weights `{path}` have {found} bytes instead of {expected}: perhaps half a download; remove the file and fetch it again"
     )]
     Length {
         /// The file.
         path: PathBuf,
-        /// How many bytes its header promises.
-        wanted: u64,
-        /// How many there are.
+        /// The length that follows from its header, in bytes.
+        expected: u64,
+        /// Its actual length, in bytes.
         found: u64,
     },
-    /// The file's header is not one.
+    /// The file does not begin with a valid header.
     #[error("`{path}` is not a safetensors file: {reason}")]
     Header {
         /// The file.
@@ -49,7 +48,7 @@ pub enum WeightsError {
         /// What is wrong with it.
         reason: String,
     },
-    /// A tensor that the family needs is not there.
+    /// A tensor that the model needs is missing.
     #[error("weights `{path}` have no tensor `{name}`")]
     Missing {
         /// The file.
@@ -57,43 +56,43 @@ pub enum WeightsError {
         /// The tensor.
         name: String,
     },
-    /// A tensor has other dimensions than `config.json` says.
+    /// A tensor does not have the shape that `config.json` implies.
     #[error(
-        "tensor `{name}` has shape {found:?} where `config.json` asks for {wanted:?}: weights and configuration are of different models"
+        "tensor `{name}` has shape {found:?}, but `config.json` implies {expected:?}: weights and configuration belong to different models"
     )]
     Shape {
         /// The tensor.
         name: String,
-        /// Its shape by `config.json`.
-        wanted: Vec<usize>,
-        /// Its shape in the file.
+        /// The shape that `config.json` implies.
+        expected: Vec<usize>,
+        /// The shape in the file.
         found: Vec<usize>,
     },
-    /// A tensor holds numbers of a kind that is not read.
-    #[error("tensor `{name}` holds values of type {found:?}; F32, F16 and BF16 can be read")]
+    /// A tensor has an unsupported data type.
+    #[error("tensor `{name}` has data type {found:?}; supported are F32, F16 and BF16")]
     Type {
         /// The tensor.
         name: String,
-        /// The type of its values.
+        /// Its data type.
         found: Dtype,
     },
 }
 
-/// An open safetensors file whose header has been checked against its length.
+/// An open safetensors file. Its length has been compared with its header.
 #[derive(Debug)]
-pub struct Weights {
+pub struct WeightsFile {
     path: PathBuf,
     file: File,
     header: Metadata,
     data_start: u64,
 }
 
-impl Weights {
+impl WeightsFile {
     /// Opens the file and reads its header.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is no safetensors file, or is not as long as its header says.
+    /// If the file cannot be read, is not a safetensors file, or is not as long as its header says.
     pub fn open(path: &Path) -> Result<Self, WeightsError> {
         let failed = |source| WeightsError::Read {
             path: path.to_owned(),
@@ -110,11 +109,11 @@ impl Weights {
         let header: Metadata =
             serde_json::from_slice(&text).map_err(|error| bad_header(path, error.to_string()))?;
         let data_start = LENGTH_BYTES + header_bytes;
-        let wanted = data_start + header.data_len() as u64;
-        if wanted != file_bytes {
+        let expected = data_start + header.data_len() as u64;
+        if expected != file_bytes {
             return Err(WeightsError::Length {
                 path: path.to_owned(),
-                wanted,
+                expected,
                 found: file_bytes,
             });
         }
@@ -126,32 +125,32 @@ impl Weights {
         })
     }
 
-    /// How many numbers all tensors hold.
+    /// The number of elements in all tensors.
     #[must_use]
     pub fn parameters(&self) -> u64 {
         let tensors = self.header.tensors().into_values();
-        let numbers = |tensor: &TensorInfo| tensor.shape.iter().product::<usize>() as u64;
-        tensors.map(numbers).sum()
+        let elements = |tensor: &TensorInfo| tensor.shape.iter().product::<usize>() as u64;
+        tensors.map(elements).sum()
     }
 
-    /// Whether there is a tensor of this name.
+    /// Whether the file has a tensor of this name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.header.info(name).is_some()
     }
 
-    /// Checks that tensor `name` is there, has this shape, and holds numbers that can be read.
+    /// Checks that a tensor exists and has this shape and a supported data type.
     ///
     /// # Errors
     ///
-    /// If one of these is not so.
-    pub fn check(&self, name: &str, wanted: &[usize]) -> Result<(), WeightsError> {
+    /// If one of these does not hold.
+    pub fn check(&self, name: &str, expected: &[usize]) -> Result<(), WeightsError> {
         let info = self.info(name)?;
-        if info.shape != wanted {
-            let (wanted, found) = (wanted.to_vec(), info.shape.clone());
+        if info.shape != expected {
+            let (expected, found) = (expected.to_vec(), info.shape.clone());
             return Err(WeightsError::Shape {
                 name: name.to_owned(),
-                wanted,
+                expected,
                 found,
             });
         }
@@ -164,19 +163,19 @@ impl Weights {
         }
     }
 
-    /// The values of tensor `name` in row-major order.
+    /// The values of a tensor in row-major order, converted to 32-bit floats.
     ///
     /// # Errors
     ///
-    /// If it is not there or cannot be read.
+    /// If it does not exist or cannot be read.
     pub fn read(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
         let info = self.info(name)?;
         let (start, end) = info.data_offsets;
         let mut reader = self.reader(start as u64);
         match info.dtype {
             Dtype::F32 => read_values(&mut reader, (end - start) / 4, f32::from_le_bytes),
-            Dtype::F16 => read_values(&mut reader, (end - start) / 2, half_to_f32),
-            Dtype::BF16 => read_values(&mut reader, (end - start) / 2, bfloat_to_f32),
+            Dtype::F16 => read_values(&mut reader, (end - start) / 2, f16_to_f32),
+            Dtype::BF16 => read_values(&mut reader, (end - start) / 2, bf16_to_f32),
             found => {
                 return Err(WeightsError::Type {
                     name: name.to_owned(),
@@ -198,21 +197,21 @@ impl Weights {
         self.header.info(name).ok_or_else(missing)
     }
 
-    fn reader(&self, offset: u64) -> At<'_> {
-        At {
+    fn reader(&self, offset: u64) -> OffsetReader<'_> {
+        OffsetReader {
             file: &self.file,
             offset: self.data_start + offset,
         }
     }
 }
 
-/// Reads on from a place in a file without moving the file's own position, which all readers share.
-struct At<'a> {
+/// Reads a file from an offset, without the file's own position, which all readers would share.
+struct OffsetReader<'a> {
     file: &'a File,
     offset: u64,
 }
 
-impl At<'_> {
+impl OffsetReader<'_> {
     fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, self.offset)?;
         self.offset += buffer.len() as u64;
@@ -235,14 +234,14 @@ fn header_length(path: &Path, file: &mut File, file_bytes: u64) -> Result<u64, W
     if length > HEADER_BYTES_MAX {
         return Err(bad_header(
             path,
-            format!("its header would be {length} bytes long"),
+            format!("its header would have {length} bytes"),
         ));
     }
-    let wanted = LENGTH_BYTES + length;
-    if wanted > file_bytes {
+    let expected = LENGTH_BYTES + length;
+    if expected > file_bytes {
         return Err(WeightsError::Length {
             path: path.to_owned(),
-            wanted,
+            expected,
             found: file_bytes,
         });
     }
@@ -256,9 +255,9 @@ fn bad_header(path: &Path, reason: String) -> WeightsError {
     }
 }
 
-/// Reads through a small buffer, so that only the values themselves take up memory.
+/// Reads `count` values through a small buffer, so that only the values themselves take memory.
 fn read_values<const N: usize>(
-    reader: &mut At<'_>,
+    reader: &mut OffsetReader<'_>,
     count: usize,
     value: impl Fn([u8; N]) -> f32,
 ) -> io::Result<Vec<f32>> {
@@ -273,11 +272,11 @@ fn read_values<const N: usize>(
     Ok(values)
 }
 
-fn bfloat_to_f32(bytes: [u8; 2]) -> f32 {
+fn bf16_to_f32(bytes: [u8; 2]) -> f32 {
     f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)
 }
 
-fn half_to_f32(bytes: [u8; 2]) -> f32 {
+fn f16_to_f32(bytes: [u8; 2]) -> f32 {
     let bits = u16::from_le_bytes(bytes);
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let exponent = i32::from(bits >> 10 & 0x1f);
@@ -296,8 +295,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_precision_is_read_exactly() {
-        for (bits, wanted) in [
+    fn half_precision_is_converted_exactly() {
+        for (bits, expected) in [
             (0x3c00_u16, 1.0),
             (0xc000, -2.0),
             (0x0001, 2f32.powi(-24)),
@@ -305,15 +304,15 @@ mod tests {
             (0x3555, 0.333_251_95),
             (0x7c00, f32::INFINITY),
         ] {
-            assert_eq!(half_to_f32(bits.to_le_bytes()), wanted, "{bits:#x}");
+            assert_eq!(f16_to_f32(bits.to_le_bytes()), expected, "{bits:#x}");
         }
-        assert!(half_to_f32(0x7e00_u16.to_le_bytes()).is_nan());
+        assert!(f16_to_f32(0x7e00_u16.to_le_bytes()).is_nan());
     }
 
     #[test]
-    fn bfloat_is_the_upper_half_of_a_float() {
+    fn bf16_is_the_upper_half_of_a_float() {
         let bits = (std::f32::consts::PI.to_bits() >> 16) as u16;
-        let wanted = f32::from_bits(u32::from(bits) << 16);
-        assert_eq!(bfloat_to_f32(bits.to_le_bytes()), wanted);
+        let expected = f32::from_bits(u32::from(bits) << 16);
+        assert_eq!(bf16_to_f32(bits.to_le_bytes()), expected);
     }
 }

@@ -1,15 +1,16 @@
 //! An executor that sets the embedding of documents that have a text.
 //!
-//! `config.rs` is what stands under `uses_with:`, and `executor.rs` holds the endpoints: documents → texts, vectors →
-//! documents. The model itself is [`flow_models`]' business.
+//! `config.rs` is its configuration, the keys under `uses_with:`. `executor.rs` has its endpoints: it takes the texts out of
+//! documents and puts vectors into them. `resources.rs` estimates how much memory a process needs. The model itself runs in
+//! [`flow_models`].
 
 #![warn(missing_docs)]
 
 mod config;
 mod executor;
-mod needs;
+mod resources;
 
-pub use config::{BadOption, With};
+pub use config::{InvalidEncoderConfig, SentenceEncoderConfig};
 pub use executor::SentenceEncoder;
 pub use flow_core::{AccessPaths, BadAccessPath};
-pub use needs::{Needs, needs};
+pub use resources::{ResourceEstimate, estimate_resources};

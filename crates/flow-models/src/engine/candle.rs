@@ -1,14 +1,15 @@
-//! BERT as candle-transformers has it, in 32-bit floats on the CPU.
+//! BERT with candle-transformers, in 32-bit floats on the CPU: the reference for flow's own kernels.
 //!
-//! Texts of one length go through without a mask and without padding; the caller sorts by length, so
-//! that this is the common case. Otherwise short texts are padded, and the mask keeps the padding out
-//! of the attention.
+//! Texts of equal length run without padding and without a mask, which is the common case, because the caller sorts texts by
+//! length. Otherwise short texts are padded, and a mask excludes the padding from attention.
 //!
-//! candle spreads an operation over threads in two ways. Matrix products, soft-max and layer norms use the rayon pool
-//! that they are called in, which is one of this model's own: the process's global pool stays untouched. Element-wise
-//! operations on large tensors use one barrier pool for the whole process, which candle sizes by the variables
-//! `CANDLE_NUM_THREADS` and `RAYON_NUM_THREADS` at its first use, and which no code can configure. Callers would wait
-//! for each other there, so batches are computed one at a time.
+//! # Threads
+//!
+//! candle parallelizes in two ways. Matrix products, softmax and layer norms use the rayon pool that they are called in. That
+//! is a pool of this engine's own, so that the process's global pool stays unused. Element-wise operations on large tensors use
+//! a barrier pool of the whole process, which candle sizes at its first use by the variables `CANDLE_NUM_THREADS` and
+//! `RAYON_NUM_THREADS`; no function configures it. Concurrent batches would wait for each other there, so the caller runs one
+//! batch at a time.
 
 use std::num::NonZeroUsize;
 
@@ -18,95 +19,103 @@ use candle_nn::{Init, VarBuilder};
 use candle_transformers::models::bert::{BertModel, Config};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::{ForwardError, Size, States, TokenBatch};
-use crate::weights::Weights;
+use super::error::ForwardError;
+use super::size::ModelSize;
+use crate::tokens::{HiddenStates, TokenBatch};
+use crate::weights::WeightsFile;
 
-/// A loaded BERT.
-pub struct Bert {
+/// A BERT model that candle computes.
+pub struct CandleEngine {
     model: BertModel,
-    size: Size,
-    positions: usize,
+    size: ModelSize,
+    max_tokens: usize,
     threads: ThreadPool,
 }
 
-impl Bert {
+/// candle could not load a model.
+#[derive(Debug, thiserror::Error)]
+pub enum CandleError {
+    /// candle refused the weights.
+    #[error("candle cannot build the model")]
+    Build(#[from] candle_core::Error),
+    /// The threads could not be started.
+    #[error("cannot start candle's threads")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+impl CandleEngine {
     /// Loads weights whose names and shapes have been checked.
     ///
     /// # Errors
     ///
     /// If candle refuses them, or the threads cannot be started.
-    pub fn load(
+    pub(super) fn load(
         config: &Config,
-        weights: Weights,
+        weights: WeightsFile,
         threads: NonZeroUsize,
-    ) -> Result<Self, BertError> {
+    ) -> Result<Self, CandleError> {
         let threads = ThreadPoolBuilder::new()
             .num_threads(threads.get())
-            .thread_name(|number| format!("candle-{number}"))
+            .thread_name(|thread| format!("candle-{thread}"))
             .build()?;
         let prefix = prefix(&weights);
-        let reader = VarBuilder::from_backend(Box::new(Reader(weights)), DType::F32, Device::Cpu);
-        let reader = if prefix.is_empty() {
-            reader
+        let backend = Box::new(WeightsBackend(weights));
+        let builder = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
+        let builder = if prefix.is_empty() {
+            builder
         } else {
-            reader.pp(prefix.trim_end_matches('.'))
+            builder.pp(prefix.trim_end_matches('.'))
         };
-        // candle looks for the prefix of the family itself, under names that our reader does not list.
-        let model = BertModel::load(reader, config)?;
+        // `BertModel` also looks for the prefix itself, but under names that `WeightsBackend` does not list.
+        let model = BertModel::load(builder, config)?;
         Ok(Self {
             model,
-            size: Size {
+            size: ModelSize {
                 hidden: config.hidden_size,
-                inner: config.intermediate_size,
+                intermediate: config.intermediate_size,
                 layers: config.num_hidden_layers,
             },
-            positions: config.max_position_embeddings,
+            max_tokens: config.max_position_embeddings,
             threads,
         })
     }
 
-    /// How many values a token's state has.
-    pub fn width(&self) -> usize {
-        self.size.hidden
-    }
-
-    /// How large it is.
-    pub(super) fn size(&self) -> Size {
+    pub(super) fn size(&self) -> ModelSize {
         self.size
     }
 
-    /// How many tokens a text can have at most.
-    pub fn positions(&self) -> usize {
-        self.positions
+    /// Maximum tokens of a text.
+    pub(super) fn max_tokens(&self) -> usize {
+        self.max_tokens
     }
 
-    /// How many threads compute.
-    pub fn threads(&self) -> usize {
+    /// Number of threads that compute.
+    pub(super) fn threads(&self) -> usize {
         self.threads.current_num_threads()
     }
 
-    /// The states of all tokens after the last layer.
+    /// The hidden states of all tokens after the last layer.
     ///
     /// # Errors
     ///
-    /// If candle cannot compute them.
-    pub fn forward(&self, batch: &TokenBatch) -> Result<States, ForwardError> {
-        self.threads.install(|| self.forward_here(batch))
+    /// If candle fails.
+    pub(super) fn forward(&self, batch: &TokenBatch) -> Result<HiddenStates, ForwardError> {
+        self.threads.install(|| self.forward_on_thread(batch))
     }
 
-    fn forward_here(&self, batch: &TokenBatch) -> Result<States, ForwardError> {
-        let (texts, stride) = (batch.lengths.len(), batch.longest());
+    fn forward_on_thread(&self, batch: &TokenBatch) -> Result<HiddenStates, ForwardError> {
+        let (texts, stride) = (batch.lengths.len(), batch.max_length());
         let ids = Tensor::from_vec(batch.padded_ids(), (texts, stride), &Device::Cpu)?;
-        // One text at a time has one segment, whose number is 0.
-        let segments = ids.zeros_like()?;
-        let mask = if batch.is_even() {
+        // All tokens of a single text have type 0.
+        let token_types = ids.zeros_like()?;
+        let mask = if batch.has_equal_lengths() {
             None
         } else {
             Some(mask(batch, stride)?)
         };
-        let states = self.model.forward(&ids, &segments, mask.as_ref())?;
+        let states = self.model.forward(&ids, &token_types, mask.as_ref())?;
         let values = states.flatten_all()?.to_vec1()?;
-        Ok(States {
+        Ok(HiddenStates {
             values,
             starts: (0..texts).map(|text| text * stride).collect(),
             width: self.size.hidden,
@@ -114,19 +123,9 @@ impl Bert {
     }
 }
 
-/// candle could not make a model of the weights.
-#[derive(Debug, thiserror::Error)]
-pub enum BertError {
-    /// candle refuses the weights.
-    #[error("candle cannot build the model")]
-    Build(#[from] candle_core::Error),
-    /// Its threads cannot be started.
-    #[error("cannot start candle's threads")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
-}
-
+/// A matrix of `texts × stride` with 1 for each token and 0 for padding.
 fn mask(batch: &TokenBatch, stride: usize) -> candle_core::Result<Tensor> {
-    let row = |length: usize| (0..stride).map(move |at| u32::from(at < length));
+    let row = |length: usize| (0..stride).map(move |column| u32::from(column < length));
     let mask: Vec<u32> = batch
         .lengths
         .iter()
@@ -135,8 +134,8 @@ fn mask(batch: &TokenBatch, stride: usize) -> candle_core::Result<Tensor> {
     Tensor::from_vec(mask, (batch.lengths.len(), stride), &Device::Cpu)
 }
 
-/// What stands before the names: nothing in an encoder's checkpoint, `bert.` in those with a head.
-fn prefix(weights: &Weights) -> &'static str {
+/// Prefix of tensor names: `bert.` in checkpoints of models with a head, nothing in those of plain encoders.
+fn prefix(weights: &WeightsFile) -> &'static str {
     if weights.contains("bert.embeddings.word_embeddings.weight") {
         "bert."
     } else {
@@ -144,10 +143,10 @@ fn prefix(weights: &Weights) -> &'static str {
     }
 }
 
-/// Lets candle ask for tensors by name, and gives each out as it is read.
-struct Reader(Weights);
+/// Gives candle each tensor as it is read from the file.
+struct WeightsBackend(WeightsFile);
 
-impl SimpleBackend for Reader {
+impl SimpleBackend for WeightsBackend {
     fn get(
         &self,
         shape: Shape,
@@ -174,9 +173,9 @@ impl SimpleBackend for Reader {
     }
 }
 
-impl std::fmt::Debug for Bert {
+impl std::fmt::Debug for CandleEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bert")
+        f.debug_struct("CandleEngine")
             .field("size", &self.size)
             .finish_non_exhaustive()
     }

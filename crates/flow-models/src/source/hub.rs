@@ -1,9 +1,8 @@
-//! The Hugging Face hub, through `hf-hub`, into the Hugging Face cache.
+//! Fetches models from the Hugging Face hub into the Hugging Face cache, with `hf-hub`.
 //!
-//! `hf-hub` knows no time limits, and where packets vanish a connection takes minutes to fail. So it
-//! works on a thread of its own that reports what it does, and whoever hears nothing for too long
-//! gives up. An abandoned thread harms nobody: what it writes is `hf-hub`'s own business in a cache
-//! that is made for it.
+//! `hf-hub` has no time-outs, and a connection whose packets are dropped takes minutes to fail. It therefore runs on its own
+//! thread and reports events; if none arrives for too long, the caller gives up. An abandoned thread does no harm: it writes
+//! to the cache in the way that `hf-hub` coordinates between processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,131 +13,132 @@ use std::time::Duration;
 use hf_hub::api::sync::{Api, ApiBuilder, ApiError};
 use hf_hub::{Cache, Repo, RepoType};
 
-use super::environment::Environment;
+use super::environment::SourceEnvironment;
+use super::file::sha256;
 use super::folder::{CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE};
-use super::name::HubName;
-use super::progress::Progress;
-use super::wheel::sha256;
+use super::name::HubModel;
+use super::progress::DownloadProgress;
 
-/// How long the hub may take to its first answer: a slow line needs two seconds, a user waits ten.
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long nothing may come once something has.
-const STALL_MAX: Duration = Duration::from_secs(60);
-/// Events that may wait for a slow listener before the download waits too.
+/// Maximum time until the first event. A slow connection needs two seconds; ten is what a user will wait.
+const FIRST_EVENT_WAIT_MAX: Duration = Duration::from_secs(10);
+/// Maximum time between later events.
+const EVENT_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Maximum events in the queue before the download waits for the receiver.
 const EVENTS_MAX: usize = 64;
-/// How often a file that came damaged is fetched again.
-const TRIES: usize = 2;
+/// Maximum downloads of a file whose checksum is wrong.
+const ATTEMPTS_MAX: usize = 2;
 
-/// Why the hub did not give the model.
+/// A model could not be fetched from the hub.
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    /// The user wants nothing fetched.
-    #[error("HF_HUB_OFFLINE forbids to ask `{0}`")]
+    /// The user has forbidden network access.
+    #[error("HF_HUB_OFFLINE forbids requests to `{0}`")]
     Offline(String),
-    /// The hub said no, or nothing.
-    #[error("`{endpoint}` did not give `{what}`")]
+    /// A request failed.
+    #[error("cannot fetch `{what}` from `{endpoint}`")]
     Request {
-        /// The hub.
+        /// URL of the hub.
         endpoint: String,
-        /// What was asked for.
+        /// The requested repository or file.
         what: String,
-        /// What went wrong.
+        /// The error of `hf-hub`.
         #[source]
         source: Box<ApiError>,
     },
-    /// Nothing came for too long.
-    #[error("`{endpoint}` was silent for {waited:?}")]
-    Silent {
-        /// The hub.
+    /// The hub did not respond in time.
+    #[error("`{endpoint}` did not respond for {waited:?}")]
+    Timeout {
+        /// URL of the hub.
         endpoint: String,
-        /// How long.
+        /// How long the caller waited.
         waited: Duration,
     },
-    /// The repository has no weights that can be read.
-    #[error("the repository has no `{WEIGHTS_FILE}`; weights in other forms are not read")]
+    /// The repository has no weights in a supported format.
+    #[error("the repository has no `{WEIGHTS_FILE}`; weights in other formats are not supported")]
     NoWeights,
-    /// A file came damaged, more than once.
-    #[error("`{file}` came damaged {TRIES} times: its checksum is not `{wanted}`")]
-    Damaged {
+    /// A file was corrupt after every download.
+    #[error("`{file}` was corrupt after {ATTEMPTS_MAX} downloads: its checksum is not `{expected}`")]
+    Corrupt {
         /// The file.
         file: String,
-        /// The checksum that the hub names.
-        wanted: String,
+        /// The checksum that the hub gives.
+        expected: String,
     },
-    /// The cache cannot be written.
+    /// The cache could not be written.
     #[error("cannot write to the cache `{0}`")]
     Cache(PathBuf, #[source] std::io::Error),
-    /// `hf-hub` panicked or its thread could not be started.
-    #[error("the download stopped without a word")]
-    Stopped,
+    /// `hf-hub` panicked, or its thread could not be started.
+    #[error("the download ended without a result")]
+    NoResult,
 }
 
-enum Event {
+/// An event of a download.
+enum DownloadEvent {
     Begin(String, u64),
     Advance(u64),
     End,
     Done(Result<PathBuf, HubError>),
 }
 
-/// Fetches `name` into the Hugging Face cache. The caller holds the model's lock.
+/// Fetches a model into the Hugging Face cache, and returns its folder. The caller must hold the model's lock.
 ///
 /// # Errors
 ///
-/// If the hub cannot be reached or does not have it.
+/// If the hub cannot be reached or does not have the model.
 pub(super) fn fetch(
-    name: &HubName,
-    environment: &Environment,
-    progress: &mut dyn Progress,
+    name: &HubModel,
+    environment: &SourceEnvironment,
+    progress: &mut dyn DownloadProgress,
 ) -> Result<PathBuf, HubError> {
     if environment.offline {
         return Err(HubError::Offline(environment.endpoint.clone()));
     }
-    let (events, heard) = sync_channel(EVENTS_MAX);
-    let fetch = Fetch::new(name, environment, events);
-    let run = move || fetch.run();
+    let (sender, events) = sync_channel(EVENTS_MAX);
+    let download = HubDownload::new(name, environment, sender);
+    let run = move || download.run();
     thread::Builder::new()
-        .name("hub".to_owned())
+        .name("hub-download".to_owned())
         .spawn(run)
-        .map_err(|_| HubError::Stopped)?;
-    relay(&heard, &environment.endpoint, progress)
+        .map_err(|_| HubError::NoResult)?;
+    forward(&events, &environment.endpoint, progress)
 }
 
-/// Passes on what is heard until the end, or until there is nothing to hear for too long.
-fn relay(
-    heard: &Receiver<Event>,
+/// Forwards events to `progress` until the download ends or times out.
+fn forward(
+    events: &Receiver<DownloadEvent>,
     endpoint: &str,
-    progress: &mut dyn Progress,
+    progress: &mut dyn DownloadProgress,
 ) -> Result<PathBuf, HubError> {
-    let mut wait_max = ANSWER_WAIT_MAX;
+    let mut wait_max = FIRST_EVENT_WAIT_MAX;
     loop {
-        match heard.recv_timeout(wait_max) {
-            Ok(Event::Begin(file, bytes)) => progress.begin(&file, Some(bytes)),
-            Ok(Event::Advance(bytes)) => progress.advance(bytes),
-            Ok(Event::End) => progress.end(),
-            Ok(Event::Done(result)) => return result,
-            Err(RecvTimeoutError::Disconnected) => return Err(HubError::Stopped),
+        match events.recv_timeout(wait_max) {
+            Ok(DownloadEvent::Begin(file, bytes)) => progress.begin(&file, Some(bytes)),
+            Ok(DownloadEvent::Advance(bytes)) => progress.advance(bytes),
+            Ok(DownloadEvent::End) => progress.end(),
+            Ok(DownloadEvent::Done(result)) => return result,
+            Err(RecvTimeoutError::Disconnected) => return Err(HubError::NoResult),
             Err(RecvTimeoutError::Timeout) => {
-                return Err(HubError::Silent {
+                return Err(HubError::Timeout {
                     endpoint: endpoint.to_owned(),
                     waited: wait_max,
                 });
             }
         }
-        wait_max = STALL_MAX;
+        wait_max = EVENT_WAIT_MAX;
     }
 }
 
-/// One fetch, on its own thread.
-struct Fetch {
-    name: HubName,
+/// A download of one model, on its own thread.
+struct HubDownload {
+    name: HubModel,
     endpoint: String,
     cache: Cache,
     token: Option<String>,
-    events: SyncSender<Event>,
+    events: SyncSender<DownloadEvent>,
 }
 
-impl Fetch {
-    fn new(name: &HubName, environment: &Environment, events: SyncSender<Event>) -> Self {
+impl HubDownload {
+    fn new(name: &HubModel, environment: &SourceEnvironment, events: SyncSender<DownloadEvent>) -> Self {
         let from_file = || fs::read_to_string(&environment.token_file).ok();
         let token = environment.token.clone().or_else(from_file);
         Self {
@@ -154,8 +154,8 @@ impl Fetch {
 
     fn run(self) {
         let result = self.fetch();
-        // Nobody listens any more if we were given up.
-        self.events.send(Event::Done(result)).ok();
+        // The receiver is gone if the caller has given up.
+        self.events.send(DownloadEvent::Done(result)).ok();
     }
 
     fn fetch(&self) -> Result<PathBuf, HubError> {
@@ -163,13 +163,13 @@ impl Fetch {
             .with_endpoint(self.endpoint.clone())
             .with_token(self.token.clone())
             .build()
-            .map_err(self.refused(&self.name.id))?;
+            .map_err(self.request_error(&self.name.id))?;
         let repository = self.repository(&self.name.revision);
-        let about = api
+        let info = api
             .repo(repository.clone())
             .info()
-            .map_err(self.refused(&self.name.id))?;
-        let files: Vec<&str> = about
+            .map_err(self.request_error(&self.name.id))?;
+        let files: Vec<&str> = info
             .siblings
             .iter()
             .map(|file| file.rfilename.as_str())
@@ -177,33 +177,33 @@ impl Fetch {
         if !files.contains(&WEIGHTS_FILE) {
             return Err(HubError::NoWeights);
         }
-        // All files of one commit, whatever is pushed meanwhile; the branch's name is noted last, so
-        // that it never points to a part.
-        for file in wanted(&files) {
-            self.fetch_file(&api, &about.sha, file)?;
+        // All files are of one commit, whatever is pushed meanwhile. The ref is written last, so that it never points to
+        // an incomplete snapshot.
+        for file in required_files(&files) {
+            self.fetch_file(&api, &info.sha, file)?;
         }
         let cached = self.cache.repo(repository);
-        let noted = cached.create_ref(&about.sha);
-        noted.map_err(|source| HubError::Cache(self.cache.path().clone(), source))?;
-        Ok(cached.pointer_path(&about.sha))
+        let written = cached.create_ref(&info.sha);
+        written.map_err(|source| HubError::Cache(self.cache.path().clone(), source))?;
+        Ok(cached.pointer_path(&info.sha))
     }
 
     fn fetch_file(&self, api: &Api, commit: &str, file: &str) -> Result<(), HubError> {
         let repository = api.repo(self.repository(commit));
-        let mut wanted = String::new();
-        for _ in 0..TRIES {
+        let mut expected = String::new();
+        for _ in 0..ATTEMPTS_MAX {
             let reporter = Reporter(self.events.clone());
             let path = repository
                 .download_with_progress(file, reporter)
-                .map_err(self.refused(file))?;
-            match damage(&path) {
+                .map_err(self.request_error(file))?;
+            match remove_if_corrupt(&path) {
                 None => return Ok(()),
-                Some(checksum) => wanted = checksum,
+                Some(checksum) => expected = checksum,
             }
         }
-        Err(HubError::Damaged {
+        Err(HubError::Corrupt {
             file: file.to_owned(),
-            wanted,
+            expected,
         })
     }
 
@@ -211,7 +211,7 @@ impl Fetch {
         Repo::with_revision(self.name.id.clone(), RepoType::Model, revision.to_owned())
     }
 
-    fn refused(&self, what: &str) -> impl FnOnce(ApiError) -> HubError + use<> {
+    fn request_error(&self, what: &str) -> impl FnOnce(ApiError) -> HubError + use<> {
         let (endpoint, what) = (self.endpoint.clone(), what.to_owned());
         move |source| HubError::Request {
             endpoint,
@@ -221,10 +221,10 @@ impl Fetch {
     }
 }
 
-/// The files that are needed, small ones first: a model that we cannot use costs no long download.
-fn wanted<'a>(files: &[&'a str]) -> Vec<&'a str> {
-    let is_needed = |file: &str| match file.split_once('/') {
-        // Modules such as `1_Pooling`.
+/// The files to fetch. The weights come last, so that an unusable model does not cost a long download.
+fn required_files<'a>(files: &[&'a str]) -> Vec<&'a str> {
+    let is_required = |file: &str| match file.split_once('/') {
+        // The configuration of a module such as `1_Pooling`.
         Some((folder, "config.json")) => folder.starts_with(|c: char| c.is_ascii_digit()),
         Some(_) => false,
         None => {
@@ -238,47 +238,47 @@ fn wanted<'a>(files: &[&'a str]) -> Vec<&'a str> {
                 || file.starts_with("sentence_") && file.ends_with("_config.json")
         }
     };
-    let small = files.iter().copied().filter(|file| is_needed(file));
+    let small = files.iter().copied().filter(|file| is_required(file));
     small.chain([WEIGHTS_FILE]).collect()
 }
 
-/// The checksum that a file should have and has not; the file is gone then. Only large files tell
-/// theirs: the cache names their blobs after it.
-fn damage(path: &Path) -> Option<String> {
+/// Removes a file whose checksum is wrong, and returns the checksum that it should have. Only large files are checked: the
+/// cache names their blobs after their SHA-256.
+fn remove_if_corrupt(path: &Path) -> Option<String> {
     let blob = fs::canonicalize(path).ok()?;
-    let wanted = blob.file_name()?.to_str()?.to_owned();
-    let is_checksum = wanted.len() == 64 && wanted.bytes().all(|b| b.is_ascii_hexdigit());
-    if !is_checksum || sha256(&blob).is_ok_and(|found| found == wanted) {
+    let expected = blob.file_name()?.to_str()?.to_owned();
+    let is_checksum = expected.len() == 64 && expected.bytes().all(|b| b.is_ascii_hexdigit());
+    if !is_checksum || sha256(&blob).is_ok_and(|found| found == expected) {
         return None;
     }
-    for damaged in [path, &blob] {
-        if let Err(error) = fs::remove_file(damaged) {
-            tracing::debug!(file = %damaged.display(), %error, "cannot remove a damaged file");
+    for corrupt in [path, &blob] {
+        if let Err(error) = fs::remove_file(corrupt) {
+            tracing::debug!(file = %corrupt.display(), %error, "cannot remove a corrupt file");
         }
     }
-    Some(wanted)
+    Some(expected)
 }
 
-/// Turns `hf-hub`'s reports into events.
-struct Reporter(SyncSender<Event>);
+/// Sends `hf-hub`'s progress as events.
+struct Reporter(SyncSender<DownloadEvent>);
 
 impl Reporter {
-    fn tell(&self, event: Event) {
+    fn send(&self, event: DownloadEvent) {
         self.0.send(event).ok();
     }
 }
 
 impl hf_hub::api::Progress for Reporter {
     fn init(&mut self, size: usize, filename: &str) {
-        self.tell(Event::Begin(filename.to_owned(), size as u64));
+        self.send(DownloadEvent::Begin(filename.to_owned(), size as u64));
     }
 
     fn update(&mut self, size: usize) {
-        self.tell(Event::Advance(size as u64));
+        self.send(DownloadEvent::Advance(size as u64));
     }
 
     fn finish(&mut self) {
-        self.tell(Event::End);
+        self.send(DownloadEvent::End);
     }
 }
 
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_needed_is_fetched_and_the_weights_come_last() {
+    fn only_required_files_are_fetched_and_the_weights_come_last() {
         let files = [
             "model.safetensors",
             "README.md",
@@ -305,6 +305,6 @@ mod tests {
             "tokenizer.json",
             "model.safetensors",
         ];
-        assert_eq!(wanted(&files), expected);
+        assert_eq!(required_files(&files), expected);
     }
 }

@@ -1,7 +1,7 @@
-//! The Hugging Face cache, as the Python tools and `hf-hub` keep it.
+//! Finds models in the Hugging Face cache, which the Python tools and `hf-hub` share.
 //!
 //! ```text
-//! models--OWNER--NAME/refs/REVISION          the commit that a branch or tag stood at
+//! models--OWNER--NAME/refs/REVISION          the commit of a branch or tag
 //! models--OWNER--NAME/snapshots/COMMIT/…     its files, as links to blobs
 //! ```
 
@@ -9,33 +9,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::folder::{FolderError, check_folder};
-use super::name::HubName;
+use super::name::HubModel;
 
-/// Why the cache does not give the model.
+/// The cache does not have the model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CacheError {
-    /// Nothing of this model at this revision.
-    #[error("`{0}` does not hold it")]
+    /// The model is not there at this revision.
+    #[error("`{0}` does not contain it")]
     Absent(PathBuf),
-    /// It is there in part.
-    #[error("what it holds is not whole")]
+    /// Only a part of the model is there.
+    #[error("its copy is incomplete")]
     Incomplete(#[source] FolderError),
 }
 
-/// The folder of `name`'s files, if they are all there.
+/// Finds the folder of a model.
 ///
 /// # Errors
 ///
-/// If they are not.
-pub(super) fn find(cache: &Path, name: &HubName) -> Result<PathBuf, CacheError> {
+/// If the model is missing or incomplete.
+pub(super) fn find(cache: &Path, name: &HubModel) -> Result<PathBuf, CacheError> {
     let folder = snapshot(cache, name).ok_or_else(|| CacheError::Absent(cache.to_owned()))?;
     check_folder(&folder).map_err(CacheError::Incomplete)?;
     Ok(folder)
 }
 
-/// The folder that `name` points to, whole or not. A commit is its own revision.
-fn snapshot(cache: &Path, name: &HubName) -> Option<PathBuf> {
-    let repository = cache.join(name.folder());
+/// The folder of a revision, complete or not. The revision may be a commit itself.
+fn snapshot(cache: &Path, name: &HubModel) -> Option<PathBuf> {
+    let repository = cache.join(name.folder_name());
     let reference = fs::read_to_string(repository.join("refs").join(&name.revision));
     let commit = reference.map_or_else(|_| name.revision.clone(), |text| text.trim().to_owned());
     let folder = repository.join("snapshots").join(commit);

@@ -1,32 +1,33 @@
-//! Which models there are on this machine.
+//! Lists the models on this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::environment::Environment;
+use super::environment::SourceEnvironment;
+use super::file::folder_bytes;
 use super::folder::{CONFIG_FILE, check_folder};
 use super::name::{DEFAULT_MODEL, DEFAULT_REVISION};
 use super::wheel;
 
 /// A model on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredModel {
     /// Its name on the hub.
     pub id: String,
-    /// The branches and tags that point to it, or its commit.
+    /// The branches and tags that point to it, or its commit if there are none.
     pub revision: String,
-    /// Where it lies.
+    /// The folder of its files.
     pub folder: PathBuf,
-    /// How much room it takes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// Whether all of it is there.
-    pub is_whole: bool,
+    /// Whether all of its files are complete.
+    pub is_complete: bool,
 }
 
-/// All models in both caches, by name. Only what can be a model: folders with a `config.json`.
+/// Lists all models in both caches, by name. Only folders with a `config.json` count as models.
 #[must_use]
-pub fn list(environment: &Environment) -> Vec<Stored> {
-    let mut stored: Vec<Stored> = folders(&environment.hub_cache)
+pub fn list(environment: &SourceEnvironment) -> Vec<StoredModel> {
+    let mut stored: Vec<StoredModel> = folders(&environment.hub_cache)
         .into_iter()
         .flat_map(|repository| snapshots(&repository))
         .collect();
@@ -42,7 +43,7 @@ pub fn list(environment: &Environment) -> Vec<Stored> {
     stored
 }
 
-fn snapshots(repository: &Path) -> Vec<Stored> {
+fn snapshots(repository: &Path) -> Vec<StoredModel> {
     let Some(id) = repository_id(repository) else {
         return Vec::new();
     };
@@ -53,13 +54,13 @@ fn snapshots(repository: &Path) -> Vec<Stored> {
         .collect()
 }
 
-/// `models--owner--name` is `owner/name`.
+/// The hub name of a repository: `models--owner--name` is `owner/name`.
 fn repository_id(repository: &Path) -> Option<String> {
     let name = repository.file_name()?.to_str()?.strip_prefix("models--")?;
     Some(name.replacen("--", "/", 1))
 }
 
-/// The names that point to a snapshot; its commit if none does.
+/// The branches and tags that point to a snapshot, or its commit if there are none.
 fn revision(repository: &Path, snapshot: &Path) -> String {
     let commit = name_of(snapshot);
     let references = fs::read_dir(repository.join("refs"))
@@ -79,14 +80,14 @@ fn revision(repository: &Path, snapshot: &Path) -> String {
     }
 }
 
-fn describe(id: String, revision: String, folder: PathBuf) -> Stored {
-    let (bytes, is_whole) = (wheel::size(&folder), check_folder(&folder).is_ok());
-    Stored {
+fn describe(id: String, revision: String, folder: PathBuf) -> StoredModel {
+    let (bytes, is_complete) = (folder_bytes(&folder), check_folder(&folder).is_ok());
+    StoredModel {
         id,
         revision,
         folder,
         bytes,
-        is_whole,
+        is_complete,
     }
 }
 

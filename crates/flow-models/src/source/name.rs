@@ -1,52 +1,52 @@
-//! What a user calls a model: a folder, or a name on the hub.
+//! Names of models: a folder, or a repository on the Hugging Face hub.
 
 use std::path::{Path, PathBuf};
 
-/// The model that is used if none is named, and the only one that does not need the hub.
+/// The default model, and the only one that can be fetched without the hub.
 pub const DEFAULT_MODEL: &str = "sentence-transformers/all-MiniLM-L6-v2";
-/// The revision that is used if none is named.
+/// The default revision.
 pub const DEFAULT_REVISION: &str = "main";
-/// Who a bare name belongs to, as in sentence-transformers.
+/// The owner of a name without owner, as in sentence-transformers.
 const DEFAULT_OWNER: &str = "sentence-transformers";
 
-/// A model as it was asked for.
+/// A requested model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelName {
     /// A folder on this machine.
     Folder(PathBuf),
     /// A repository on the hub.
-    Hub(HubName),
+    Hub(HubModel),
 }
 
 /// A repository on the hub at a revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HubName {
+pub struct HubModel {
     /// `owner/name`.
     pub id: String,
-    /// A branch, a tag or a commit.
+    /// Branch, tag or commit.
     pub revision: String,
 }
 
-/// The text names no model.
+/// A model's name or revision is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadModelName {
-    /// Neither a path nor a name on the hub.
-    #[error("`{0}` names no model: give a folder, or a name on the hub such as `{DEFAULT_MODEL}`")]
+pub enum InvalidModelName {
+    /// The name is neither a path nor a name on the hub.
+    #[error("`{0}` is not the name of a model: give a folder, or a name on the hub such as `{DEFAULT_MODEL}`")]
     Form(String),
-    /// The revision would lead out of the cache.
+    /// The revision is not a valid path within the cache.
     #[error("`{0}` is not a revision: give a branch, a tag or a commit")]
     Revision(String),
 }
 
 impl ModelName {
-    /// Takes a user's words for a model apart.
+    /// Parses a model's name.
     ///
-    /// What begins like a path is a folder, and so is what is one; all else is a name on the hub.
+    /// A text that begins like a path, or that is the path of a folder, is a folder. Anything else is a name on the hub.
     ///
     /// # Errors
     ///
-    /// If the text is neither.
-    pub fn parse(text: &str, revision: Option<&str>) -> Result<Self, BadModelName> {
+    /// If the text is neither, or the revision is invalid.
+    pub fn parse(text: &str, revision: Option<&str>) -> Result<Self, InvalidModelName> {
         let starts_like_path = ["/", "./", "../"]
             .iter()
             .any(|start| text.starts_with(start));
@@ -55,27 +55,27 @@ impl ModelName {
         }
         let revision = revision.unwrap_or(DEFAULT_REVISION);
         if !is_revision(revision) {
-            return Err(BadModelName::Revision(revision.to_owned()));
+            return Err(InvalidModelName::Revision(revision.to_owned()));
         }
-        let id = hub_id(text).ok_or_else(|| BadModelName::Form(text.to_owned()))?;
-        Ok(Self::Hub(HubName {
+        let id = hub_id(text).ok_or_else(|| InvalidModelName::Form(text.to_owned()))?;
+        Ok(Self::Hub(HubModel {
             id,
             revision: revision.to_owned(),
         }))
     }
 }
 
-impl HubName {
-    /// The name as one part of a path, as the Hugging Face cache writes it.
+impl HubModel {
+    /// The name of its folder in the Hugging Face cache.
     #[must_use]
-    pub fn folder(&self) -> String {
+    pub fn folder_name(&self) -> String {
         format!("models--{}", self.id.replace('/', "--"))
     }
 }
 
 fn hub_id(text: &str) -> Option<String> {
     let parts: Vec<&str> = text.split('/').collect();
-    if !parts.iter().all(|part| is_word(part)) {
+    if !parts.iter().all(|part| is_component(part)) {
         return None;
     }
     match parts[..] {
@@ -86,25 +86,25 @@ fn hub_id(text: &str) -> Option<String> {
 }
 
 fn is_revision(text: &str) -> bool {
-    text.split('/').all(is_word)
+    text.split('/').all(is_component)
 }
 
-/// Letters, digits, `.`, `_` and `-`, but nothing that means another folder.
-fn is_word(text: &str) -> bool {
-    let known = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    !text.is_empty() && !text.starts_with('.') && text.bytes().all(known)
+/// Whether the text is a path component of letters, digits, `.`, `_` and `-` that stays within its folder.
+fn is_component(text: &str) -> bool {
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    !text.is_empty() && !text.starts_with('.') && text.bytes().all(is_allowed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(text: &str, wanted: &str) {
+    fn check(text: &str, expected: &str) {
         let name = ModelName::parse(text, None).unwrap();
-        let id = wanted.to_owned();
+        let id = expected.to_owned();
         assert_eq!(
             name,
-            ModelName::Hub(HubName {
+            ModelName::Hub(HubModel {
                 id,
                 revision: "main".to_owned()
             })
@@ -112,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_belongs_to_sentence_transformers() {
+    fn a_name_without_owner_belongs_to_sentence_transformers() {
         check("all-MiniLM-L6-v2", DEFAULT_MODEL);
         check("BAAI/bge-small-en-v1.5", "BAAI/bge-small-en-v1.5");
     }
 
     #[test]
-    fn what_begins_like_a_path_is_a_folder_even_if_it_is_not_there() {
+    fn a_text_that_begins_like_a_path_is_a_folder_even_if_it_does_not_exist() {
         for text in ["/no/such", "./model", "../model"] {
             assert_eq!(
                 ModelName::parse(text, None),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_lead_out_of_the_cache() {
+    fn names_cannot_escape_the_cache() {
         for text in ["", "a/b/c", "a b", "a/..", "...", "a//b", "http://x/y"] {
             assert!(ModelName::parse(text, None).is_err(), "{text:?}");
         }

@@ -1,48 +1,48 @@
-//! How a fetch tells what it is doing: a library does not print, so somebody else draws the bar.
+//! Progress of downloads. Libraries do not print, so the caller decides how to show it.
 
-/// Hears how a fetch gets on.
-pub trait Progress {
-    /// Something begins that will be `bytes` long, if that is known.
+/// Receives the progress of downloads.
+pub trait DownloadProgress {
+    /// A download of `bytes` bytes begins. `None` means that its size is unknown.
     fn begin(&mut self, what: &str, bytes: Option<u64>);
-    /// So many more bytes have come.
+    /// Another `bytes` bytes have arrived.
     fn advance(&mut self, bytes: u64);
-    /// What began last is done.
+    /// The current download is complete.
     fn end(&mut self);
-    /// Something a user would like to know while waiting.
+    /// A message for a user who waits.
     fn note(&mut self, text: &str);
 }
 
-/// Nobody listens.
-impl Progress for () {
+/// Ignores all progress.
+impl DownloadProgress for () {
     fn begin(&mut self, _: &str, _: Option<u64>) {}
     fn advance(&mut self, _: u64) {}
     fn end(&mut self) {}
     fn note(&mut self, _: &str) {}
 }
 
-/// Files below this length come in a moment: nobody waits for them, and nobody needs to hear of them.
+/// Files shorter than this arrive within moments, so they are neither logged nor shown.
 const SMALL_BYTES: u64 = 1 << 20;
 
-/// Whether a file of this length, as far as it is known, is not worth a line of its own.
+/// Whether a file of this length is too small to report its download. A file of unknown length is not.
 #[must_use]
 pub fn is_small(bytes: Option<u64>) -> bool {
     bytes.is_some_and(|bytes| bytes < SMALL_BYTES)
 }
 
-/// Tells the log: one line when a large file begins, and one for each tenth of it.
+/// Logs the start of each large download and each tenth of it.
 #[derive(Debug, Default)]
 pub struct LogProgress {
     what: String,
-    bytes: Option<u64>,
-    done: u64,
+    total_bytes: Option<u64>,
+    received_bytes: u64,
     tenths: u64,
 }
 
-impl Progress for LogProgress {
+impl DownloadProgress for LogProgress {
     fn begin(&mut self, what: &str, bytes: Option<u64>) {
         *self = Self {
             what: what.to_owned(),
-            bytes,
+            total_bytes: bytes,
             ..Self::default()
         };
         match is_small(bytes) {
@@ -52,11 +52,11 @@ impl Progress for LogProgress {
     }
 
     fn advance(&mut self, bytes: u64) {
-        self.done += bytes;
-        let Some(all) = self.bytes.filter(|_| !is_small(self.bytes)) else {
+        self.received_bytes += bytes;
+        let Some(total) = self.total_bytes.filter(|_| !is_small(self.total_bytes)) else {
             return;
         };
-        let tenths = (self.done * 10 / all).min(10);
+        let tenths = (self.received_bytes * 10 / total).min(10);
         if tenths > self.tenths {
             self.tenths = tenths;
             tracing::info!(file = self.what, percent = tenths * 10, "downloading");
@@ -64,7 +64,7 @@ impl Progress for LogProgress {
     }
 
     fn end(&mut self) {
-        tracing::debug!(file = self.what, bytes = self.done, "downloaded");
+        tracing::debug!(file = self.what, bytes = self.received_bytes, "downloaded");
     }
 
     fn note(&mut self, text: &str) {

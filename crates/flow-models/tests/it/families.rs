@@ -1,16 +1,16 @@
-//! Each family, in each back end that the machine has and on GPUs, against plain loops in 64-bit floats.
+//! Compares each family, with each instruction set that the machine has and on GPUs, with plain loops in 64-bit floats.
 
 use std::collections::BTreeMap;
 
 use flow_kernels::InstructionSet;
 use flow_models::engine::FAMILIES;
-use flow_models::{Encoder, EncoderOptions, Opened, Precision};
+use flow_models::{TextEncoder, EncoderOptions, OpenDevices, Precision};
 
 use crate::tiny_model::{
-    EPSILON, HEADS, HIDDEN, INNER, LAYERS, TinyModel, first_position, names, segments, values,
+    EPSILON, HEADS, HIDDEN, INNER, LAYERS, TinyModel, first_position, names, token_types, values,
 };
 
-/// Ids of the made-up tokenizer: `[CLS]` and `[SEP]` stand around each text.
+/// Texts with their token ids, which include `[CLS]` and `[SEP]`.
 const TEXTS: [(&str, &[usize]); 4] = [
     ("a", &[2, 4, 3]),
     ("a b c d d c b a", &[2, 4, 5, 6, 7, 7, 6, 5, 4, 3]),
@@ -18,15 +18,15 @@ const TEXTS: [(&str, &[usize]); 4] = [
     ("c c b", &[2, 6, 6, 5, 3]),
 ];
 
-/// A model as its formulas say.
-struct Naive {
+/// A plain implementation of a model.
+struct ReferenceModel {
     model_type: &'static str,
     tensors: BTreeMap<String, Vec<f64>>,
 }
 
 type Row = Vec<f64>;
 
-impl Naive {
+impl ReferenceModel {
     fn of(model_type: &'static str) -> Self {
         let wide = |values: Vec<f32>| values.into_iter().map(f64::from).collect();
         let tensors = values(model_type);
@@ -39,7 +39,7 @@ impl Naive {
         }
     }
 
-    /// The mean of a text's states.
+    /// The mean of a text's hidden states.
     fn vector(&self, ids: &[usize]) -> Row {
         let mut states: Vec<Row> = ids
             .iter()
@@ -49,7 +49,7 @@ impl Naive {
         for layer in 0..LAYERS {
             states = self.layer(&names(self.model_type, layer), &states);
         }
-        let mean = |at: usize| states.iter().map(|state| state[at]).sum::<f64>() / ids.len() as f64;
+        let mean = |column: usize| states.iter().map(|state| state[column]).sum::<f64>() / ids.len() as f64;
         (0..HIDDEN).map(mean).collect()
     }
 
@@ -60,7 +60,7 @@ impl Naive {
         };
         let position = row("position_embeddings", at + first_position(self.model_type));
         let mut sum = add(&row("word_embeddings", id), &position);
-        if segments(self.model_type) > 0 {
+        if token_types(self.model_type) > 0 {
             sum = add(&sum, &row("token_type_embeddings", 0));
         }
         self.norm("embeddings.LayerNorm", &sum)
@@ -101,7 +101,7 @@ impl Naive {
         context
     }
 
-    /// MPNet's bias; texts here are too short for distances to share buckets but from eight on.
+    /// MPNet's relative position bias. In these short texts, only distances of eight and more share a bucket.
     fn distance(&self, head: usize, query: usize, key: usize) -> f64 {
         if self.model_type != "mpnet" {
             return 0.0;
@@ -145,7 +145,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// By the error function's series, which converges quickly for the small values here.
+/// GELU, with the power series of the error function, which converges quickly for small values.
 fn gelu(x: f64) -> f64 {
     let x_erf = x * std::f64::consts::FRAC_1_SQRT_2;
     let (mut term, mut sum) = (x_erf, x_erf);
@@ -156,60 +156,60 @@ fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + sum * 2.0 / std::f64::consts::PI.sqrt())
 }
 
-/// The largest difference that a precision may make to values around 1.
+/// Compares a family on the CPU. `difference_max` applies to values around 1.
 fn check(
     model_type: &'static str,
     precision: Precision,
     set: InstructionSet,
     difference_max: f64,
 ) {
-    let made = TinyModel::of(model_type);
+    let model = TinyModel::of(model_type);
     let options = EncoderOptions {
         precision: Some(precision),
         back_end: Some(set),
         ..EncoderOptions::default()
     };
-    let encoder = crate::load(made.path(), &options);
+    let encoder = crate::load(model.path(), &options);
     let what = format!("{model_type} {precision} {set}");
     check_encoder(&encoder, model_type, &what, difference_max);
 }
 
-/// The same on a device.
+/// Compares a family on a device.
 pub(crate) fn check_on(
-    device: Opened,
+    device: OpenDevices,
     model_type: &'static str,
     precision: Precision,
     difference_max: f64,
 ) {
-    let made = TinyModel::of(model_type);
+    let model = TinyModel::of(model_type);
     let options = EncoderOptions {
         precision: Some(precision),
         ..EncoderOptions::default()
     };
-    let encoder = crate::load_on(device, made.path(), &options);
+    let encoder = crate::load_on(device, model.path(), &options);
     let what = format!("{model_type} {precision} on a GPU");
     check_encoder(&encoder, model_type, &what, difference_max);
 }
 
-fn check_encoder(encoder: &Encoder, model_type: &'static str, what: &str, difference_max: f64) {
-    let naive = Naive::of(model_type);
+fn check_encoder(encoder: &TextEncoder, model_type: &'static str, what: &str, difference_max: f64) {
+    let reference = ReferenceModel::of(model_type);
     let texts = TEXTS.map(|(text, _)| text);
     let together = encoder.encode(&texts, None).unwrap();
-    for ((text, ids), got) in TEXTS.iter().zip(together.rows()) {
+    for ((text, ids), actual) in TEXTS.iter().zip(together.rows()) {
         let alone = encoder.encode(&[text], None).unwrap();
-        assert_eq!(alone.rows().next().unwrap(), got, "{what}: {text:?}");
-        for (got, wanted) in got.iter().zip(naive.vector(ids)) {
-            let difference = (f64::from(*got) - wanted).abs();
+        assert_eq!(alone.rows().next().unwrap(), actual, "{what}: {text:?}");
+        for (actual, expected) in actual.iter().zip(reference.vector(ids)) {
+            let difference = (f64::from(*actual) - expected).abs();
             assert!(
                 difference < difference_max,
-                "{what} {text:?}: {got}, wanted {wanted}"
+                "{what} {text:?}: {actual}, expected {expected}"
             );
         }
     }
 }
 
 #[test]
-fn every_family_is_what_its_formulas_say_in_every_back_end() {
+fn every_family_equals_the_reference_with_every_instruction_set() {
     for model_type in FAMILIES {
         for set in InstructionSet::available() {
             check(model_type, Precision::F32, set, 5e-6);

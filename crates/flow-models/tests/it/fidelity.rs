@@ -1,8 +1,8 @@
-//! Vectors are those of sentence-transformers, whatever the text and whatever is beside it.
+//! Vectors equal those of sentence-transformers, for any text and in any batch.
 
 use std::sync::OnceLock;
 
-use flow_models::{Encoder, EncoderOptions};
+use flow_models::{TextEncoder, EncoderOptions};
 use serde::Deserialize;
 
 use crate::{cosine, largest_difference, load, minilm};
@@ -21,7 +21,7 @@ pub(crate) fn texts() -> Vec<String> {
         .collect()
 }
 
-/// What sentence-transformers makes of each text; `fidelity/make.py` says how.
+/// The vectors of sentence-transformers, made by `fidelity/make.py`.
 pub(crate) fn reference() -> Vec<Vec<f32>> {
     let bytes = include_bytes!("../fidelity/vectors.f32");
     let values: Vec<f32> = bytes
@@ -33,8 +33,8 @@ pub(crate) fn reference() -> Vec<Vec<f32>> {
     values.chunks(WIDTH).map(<[f32]>::to_vec).collect()
 }
 
-fn encoder() -> &'static Encoder {
-    static ENCODER: OnceLock<Encoder> = OnceLock::new();
+fn encoder() -> &'static TextEncoder {
+    static ENCODER: OnceLock<TextEncoder> = OnceLock::new();
     ENCODER.get_or_init(|| load(minilm(), &EncoderOptions::default()))
 }
 
@@ -48,13 +48,13 @@ fn encode(texts: &[String]) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn every_vector_is_that_of_sentence_transformers() {
+fn every_vector_equals_that_of_sentence_transformers() {
     let (texts, reference) = (texts(), reference());
     assert!(texts.len() >= 60 && texts.len() == reference.len());
     let (mut cosine_min, mut difference_max) = (1.0_f64, 0.0_f32);
-    for ((text, got), wanted) in texts.iter().zip(encode(&texts)).zip(&reference) {
+    for ((text, actual), expected) in texts.iter().zip(encode(&texts)).zip(&reference) {
         let start: String = text.chars().take(40).collect();
-        let (cosine, difference) = (cosine(&got, wanted), largest_difference(&got, wanted));
+        let (cosine, difference) = (cosine(&actual, expected), largest_difference(&actual, expected));
         assert!(cosine >= 0.999_999, "{start:?}: cosine {cosine}");
         assert!(difference <= 1e-5, "{start:?}: difference {difference}");
         cosine_min = cosine_min.min(cosine);
@@ -74,7 +74,7 @@ fn a_vector_is_the_same_alone_and_in_any_batch() {
     let mut difference_max = 0.0_f32;
     for (number, text) in texts.iter().enumerate() {
         let alone = encode(std::slice::from_ref(text));
-        // A neighbour that is a little longer, so that the text is padded and masked.
+        // Next to a text that is a little longer, so that an engine that pads would pad and mask.
         let beside_another = encode(&[format!("{text} and"), text.clone()]);
         for other in [&together[number], &backwards[number], &beside_another[1]] {
             difference_max = difference_max.max(largest_difference(&alone[0], other));

@@ -1,4 +1,4 @@
-//! The encoder on GPUs: on an emulated one everywhere, and on a real one where there is one.
+//! The encoder on GPUs: on an emulated GPU everywhere, and on a real GPU where there is one.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use flow_core::Chain;
 use flow_cuda::Gpu;
 use flow_cuda_emulator::{Emulator, Settings};
 use flow_models::engine::FAMILIES;
-use flow_models::{Device, Encoder, EncoderOptions, EngineName, Opened, Precision};
+use flow_models::{DeviceSpec, TextEncoder, EncoderOptions, EngineKind, OpenDevices, Precision};
 use serde_json::json;
 
 use crate::tiny_model::TinyModel;
 use crate::{CORES, cosine, families, fidelity, load, load_on, minilm, real_gpu};
 
-/// Precisions, and how far values around 1 may be off in them.
+/// Precisions, with the maximum error of values around 1.
 const PRECISIONS: [(Precision, f64); 4] = [
     (Precision::F32, 5e-6),
     (Precision::Tf32, 1e-2),
@@ -21,8 +21,8 @@ const PRECISIONS: [(Precision, f64); 4] = [
     (Precision::Bf16, 8e-2),
 ];
 
-/// So many emulated devices; none on a machine without a compiler.
-fn emulated(count: usize, settings: Settings) -> Option<Opened> {
+/// Emulated GPUs. `None` on a machine without a C++ compiler.
+fn emulated(count: usize, settings: Settings) -> Option<OpenDevices> {
     let open = |_| match Emulator::new(settings) {
         Ok(emulator) => {
             let gpu: Arc<dyn Gpu> = emulator;
@@ -34,15 +34,15 @@ fn emulated(count: usize, settings: Settings) -> Option<Opened> {
         }
         Err(error) => panic!("{error}"),
     };
-    Some(Opened {
+    Some(OpenDevices {
         cores: CORES,
         gpus: (0..count).map(open).collect::<Option<_>>()?,
-        fallback: None,
+        fallback_reason: None,
     })
 }
 
-/// All GPUs there are to test on.
-fn devices() -> impl Iterator<Item = Opened> {
+/// All GPUs to test on.
+fn devices() -> impl Iterator<Item = OpenDevices> {
     let emulated = emulated(1, Settings::default());
     emulated.into_iter().chain(real_gpu())
 }
@@ -54,13 +54,13 @@ fn with_precision(precision: Precision) -> EncoderOptions {
     }
 }
 
-fn rows(encoder: &Encoder, texts: &[impl AsRef<str> + Sync]) -> Vec<Vec<f32>> {
+fn rows(encoder: &TextEncoder, texts: &[impl AsRef<str> + Sync]) -> Vec<Vec<f32>> {
     let vectors = encoder.encode(texts, None).unwrap();
     vectors.rows().map(<[f32]>::to_vec).collect()
 }
 
 #[test]
-fn every_family_is_what_its_formulas_say() {
+fn every_family_equals_the_reference() {
     for device in devices() {
         for model_type in FAMILIES {
             for (precision, difference_max) in PRECISIONS {
@@ -70,7 +70,7 @@ fn every_family_is_what_its_formulas_say() {
     }
 }
 
-/// The lowest cosine that a precision may have with 32-bit floats.
+/// The minimum cosine of a precision with 32-bit floats.
 fn cosine_min(precision: Precision) -> f64 {
     if precision == Precision::F32 {
         0.999_999
@@ -80,16 +80,16 @@ fn cosine_min(precision: Precision) -> f64 {
 }
 
 #[test]
-fn every_family_is_what_the_processor_computes() {
+fn every_family_equals_the_cpu() {
     let texts = ["a", "a b c d d c b a", "d", "c c b", "b a d", ""];
     for device in devices() {
         for model_type in FAMILIES {
-            let made = TinyModel::of(model_type);
-            let wanted = rows(&load(made.path(), &EncoderOptions::default()), &texts);
+            let model = TinyModel::of(model_type);
+            let expected = rows(&load(model.path(), &EncoderOptions::default()), &texts);
             for (precision, _) in PRECISIONS {
-                let encoder = load_on(device.clone(), made.path(), &with_precision(precision));
-                for (got, wanted) in rows(&encoder, &texts).iter().zip(&wanted) {
-                    let cosine = cosine(got, wanted);
+                let encoder = load_on(device.clone(), model.path(), &with_precision(precision));
+                for (actual, expected) in rows(&encoder, &texts).iter().zip(&expected) {
+                    let cosine = cosine(actual, expected);
                     let what = format!("{model_type} {precision}: {cosine}");
                     assert!(cosine >= cosine_min(precision), "{what}");
                 }
@@ -98,8 +98,8 @@ fn every_family_is_what_the_processor_computes() {
     }
 }
 
-/// Against sentence-transformers, the texts with at most so many bytes.
-fn check_minilm(device: &Opened, precision: Precision, bytes_max: usize) {
+/// Compares texts of at most `bytes_max` bytes with sentence-transformers.
+fn check_minilm(device: &OpenDevices, precision: Precision, bytes_max: usize) {
     let encoder = load_on(
         device.clone(),
         minilm(),
@@ -109,8 +109,8 @@ fn check_minilm(device: &Opened, precision: Precision, bytes_max: usize) {
     let (texts, reference): (Vec<_>, Vec<_>) =
         texts.filter(|(text, _)| text.len() <= bytes_max).unzip();
     assert!(texts.len() > 5, "{} texts", texts.len());
-    let got = rows(&encoder, &texts);
-    let cosines = got.iter().zip(&reference).map(|(a, b)| cosine(a, b));
+    let actual = rows(&encoder, &texts);
+    let cosines = actual.iter().zip(&reference).map(|(a, b)| cosine(a, b));
     let least = cosines.fold(1.0, f64::min);
     println!(
         "{precision}: lowest cosine {least:.7} of {} texts",
@@ -120,7 +120,7 @@ fn check_minilm(device: &Opened, precision: Precision, bytes_max: usize) {
 }
 
 #[test]
-fn short_texts_have_the_vectors_of_sentence_transformers_on_an_emulated_gpu() {
+fn short_texts_on_an_emulated_gpu_equal_sentence_transformers() {
     let Some(device) = emulated(1, Settings::default()) else {
         return;
     };
@@ -130,7 +130,7 @@ fn short_texts_have_the_vectors_of_sentence_transformers_on_an_emulated_gpu() {
 }
 
 #[test]
-fn every_text_has_the_vector_of_sentence_transformers_on_a_real_gpu() {
+fn every_text_on_a_real_gpu_equals_sentence_transformers() {
     let Some(device) = real_gpu() else { return };
     for (precision, _) in PRECISIONS {
         check_minilm(&device, precision, usize::MAX);
@@ -144,7 +144,7 @@ fn many_texts(count: usize) -> Vec<String> {
 
 #[test]
 fn many_texts_come_back_in_their_order_from_several_gpus() {
-    let made = TinyModel::bert();
+    let model = TinyModel::bert();
     let texts = many_texts(300);
     let Some(one) = emulated(1, Settings::default()) else {
         return;
@@ -152,14 +152,14 @@ fn many_texts_come_back_in_their_order_from_several_gpus() {
     let Some(two) = emulated(2, Settings::default()) else {
         return;
     };
-    let one = load_on(one, made.path(), &EncoderOptions::default());
-    // Small chunks, so that there are more than streams.
+    let one = load_on(one, model.path(), &EncoderOptions::default());
+    // Small batches, so that there are more batches than streams.
     let options = EncoderOptions {
         batch_tokens: NonZeroUsize::new(100),
         batch_size: NonZeroUsize::new(9),
         ..EncoderOptions::default()
     };
-    let two = load_on(two, made.path(), &options);
+    let two = load_on(two, model.path(), &options);
     let together = rows(&two, &texts);
     assert_eq!(together, rows(&one, &texts));
     for number in [0, 1, 150, 299] {
@@ -169,42 +169,42 @@ fn many_texts_come_back_in_their_order_from_several_gpus() {
 }
 
 #[test]
-fn half_precision_is_the_default_and_chunks_are_sized_by_memory() {
-    let made = TinyModel::bert();
+fn half_precision_is_the_default_and_batches_are_sized_by_memory() {
+    let model = TinyModel::bert();
     let Some(device) = emulated(1, Settings::default()) else {
         return;
     };
-    let encoder = load_on(device.clone(), made.path(), &EncoderOptions::default());
-    let computing = encoder.computing();
+    let encoder = load_on(device.clone(), model.path(), &EncoderOptions::default());
+    let computing = encoder.info();
     assert_eq!(
         (computing.engine, &computing.precision[..]),
         ("flow", "f16")
     );
     assert_eq!(computing.back_end, "cuda 9.0");
-    assert_eq!(encoder.batch_tokens().get(), 32 * 1024);
-    // Two cores tokenize, two streams compute.
+    assert_eq!(encoder.max_batch_tokens().get(), 32 * 1024);
+    // Two workers tokenize, and one waits for each of two streams.
     assert_eq!(encoder.threads(), 4);
     let options = EncoderOptions {
         batch_tokens: NonZeroUsize::new(77),
         ..EncoderOptions::default()
     };
-    let encoder = load_on(device, made.path(), &options);
-    assert_eq!(encoder.batch_tokens(), NonZeroUsize::new(77).unwrap());
+    let encoder = load_on(device, model.path(), &options);
+    assert_eq!(encoder.max_batch_tokens(), NonZeroUsize::new(77).unwrap());
 }
 
 #[test]
-fn a_prompt_that_does_not_count_is_left_out_and_vectors_are_cut_short() {
-    let made = TinyModel::bert();
-    made.write(
+fn an_excluded_prompt_is_not_pooled_and_vectors_are_truncated() {
+    let model = TinyModel::bert();
+    model.write(
         "1_Pooling/config.json",
         &json!({"word_embedding_dimension": 8, "pooling_mode": "max", "include_prompt": false}),
     );
-    let steps = json!([
+    let modules = json!([
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
         {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}
     ]);
-    made.write("modules.json", &steps);
+    model.write("modules.json", &modules);
     let options = EncoderOptions {
         prompt: Some("a b ".to_owned()),
         dimensions: NonZeroUsize::new(5),
@@ -214,37 +214,37 @@ fn a_prompt_that_does_not_count_is_left_out_and_vectors_are_cut_short() {
         return;
     };
     let texts = ["c", "d d c"];
-    let wanted = rows(&load(made.path(), &options), &texts);
-    let got = rows(&load_on(device, made.path(), &options), &texts);
-    for (got, wanted) in got.iter().zip(&wanted) {
-        assert_eq!(got.len(), 5);
+    let expected = rows(&load(model.path(), &options), &texts);
+    let actual = rows(&load_on(device, model.path(), &options), &texts);
+    for (actual, expected) in actual.iter().zip(&expected) {
+        assert_eq!(actual.len(), 5);
         assert!(
-            crate::largest_difference(got, wanted) < 1e-5,
-            "{got:?}, {wanted:?}"
+            crate::largest_difference(actual, expected) < 1e-5,
+            "{actual:?}, {expected:?}"
         );
     }
 }
 
-/// Loading fails and says all `parts`.
+/// Loading must fail with an error that contains all `parts`.
 #[track_caller]
-fn check_refused(device: Opened, options: &EncoderOptions, parts: &[&str]) {
-    let made = TinyModel::bert();
-    let error = Encoder::load(made.path(), options, device).unwrap_err();
+fn check_refused(device: OpenDevices, options: &EncoderOptions, parts: &[&str]) {
+    let model = TinyModel::bert();
+    let error = TextEncoder::load(model.path(), options, device).unwrap_err();
     let error = Chain(&error).to_string();
     for part in parts {
-        assert!(error.contains(part), "{error:?} does not say {part:?}");
+        assert!(error.contains(part), "{error:?} does not contain {part:?}");
     }
 }
 
 #[test]
-fn what_a_device_cannot_do_is_refused_by_name() {
-    let cpu = || Device::Cpu.open(CORES).unwrap();
+fn unsupported_combinations_are_refused_by_name() {
+    let cpu = || DeviceSpec::Cpu.open(CORES).unwrap();
     for precision in [Precision::F16, Precision::Tf32] {
-        let wanted = [&format!("`{precision}`")[..], "only GPUs", "`bf16`"];
-        check_refused(cpu(), &with_precision(precision), &wanted);
+        let expected = [&format!("`{precision}`")[..], "only GPUs", "`bf16`"];
+        check_refused(cpu(), &with_precision(precision), &expected);
     }
     let candle = EncoderOptions {
-        engine: EngineName::Candle,
+        engine: EngineKind::Candle,
         ..EncoderOptions::default()
     };
     let candle_in_half = EncoderOptions {
@@ -269,14 +269,14 @@ fn what_a_device_cannot_do_is_refused_by_name() {
     };
     let Some(gpu) = emulated(1, full) else { return };
     let cuda = EncoderOptions {
-        device: Device::Cuda(None),
+        device: DeviceSpec::Cuda(None),
         ..EncoderOptions::default()
     };
     check_refused(gpu, &cuda, &["cannot load the model", "no room"]);
 }
 
 #[test]
-fn auto_falls_back_to_the_processor_where_a_gpu_has_no_room_for_the_model() {
+fn auto_falls_back_to_the_cpu_if_a_gpu_has_too_little_memory() {
     let full = Settings {
         memory: 1000,
         ..Settings::default()
@@ -284,21 +284,21 @@ fn auto_falls_back_to_the_processor_where_a_gpu_has_no_room_for_the_model() {
     let Some(device) = emulated(1, full) else {
         return;
     };
-    let made = TinyModel::bert();
+    let model = TinyModel::bert();
     let auto = EncoderOptions {
-        device: Device::Auto,
+        device: DeviceSpec::Auto,
         ..EncoderOptions::default()
     };
-    let encoder = load_on(device, made.path(), &auto);
-    assert!(encoder.gpus().is_none());
-    let wanted = load(made.path(), &EncoderOptions::default());
-    assert_eq!(rows(&encoder, &["a b"]), rows(&wanted, &["a b"]));
+    let encoder = load_on(device, model.path(), &auto);
+    assert!(encoder.gpu().is_none());
+    let expected = load(model.path(), &EncoderOptions::default());
+    assert_eq!(rows(&encoder, &["a b"]), rows(&expected, &["a b"]));
 }
 
 #[test]
-fn a_lost_gpu_is_told_apart_from_other_failures() {
-    let made = TinyModel::bert();
-    // Some wait after those of loading.
+fn a_lost_gpu_is_a_sticky_error() {
+    let model = TinyModel::bert();
+    // A wait after those of loading the model.
     let lost = Settings {
         lost_at: Some(60),
         ..Settings::default()
@@ -306,7 +306,7 @@ fn a_lost_gpu_is_told_apart_from_other_failures() {
     let Some(device) = emulated(1, lost) else {
         return;
     };
-    let encoder = load_on(device, made.path(), &EncoderOptions::default());
+    let encoder = load_on(device, model.path(), &EncoderOptions::default());
     let error = (0..60).find_map(|_| encoder.encode(&["a"], None).err());
     let error = error.unwrap();
     assert!(error.is_sticky(), "{}", Chain(&error));

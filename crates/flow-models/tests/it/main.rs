@@ -7,7 +7,7 @@
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "what is skipped, and how near vectors are"
+    reason = "tests report what they skip, and how close vectors are"
 )]
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -25,16 +25,16 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use flow_models::source::{self, DEFAULT_MODEL, Environment};
-use flow_models::{Device, Encoder, Opened, EncoderOptions};
+use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
+use flow_models::{DeviceSpec, TextEncoder, OpenDevices, EncoderOptions};
 
-/// The process's environment, where the user's caches are.
-fn environment() -> Environment {
+/// The environment of this process, which points to the user's caches.
+fn environment() -> SourceEnvironment {
     let variables: std::collections::BTreeMap<String, String> = std::env::vars().collect();
-    Environment::from_variables(|name| variables.get(name).cloned())
+    SourceEnvironment::from_variables(|name| variables.get(name).cloned())
 }
 
-/// The folder of all-MiniLM-L6-v2, fetched on first use as any user's would be.
+/// The folder of all-MiniLM-L6-v2, which is fetched on first use.
 fn minilm() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -42,19 +42,19 @@ fn minilm() -> &'static Path {
     })
 }
 
-fn load(folder: &Path, with: &EncoderOptions) -> Encoder {
-    load_on(Device::Cpu.open(CORES).unwrap(), folder, with)
+fn load(folder: &Path, options: &EncoderOptions) -> TextEncoder {
+    load_on(DeviceSpec::Cpu.open(CORES).unwrap(), folder, options)
 }
 
 const CORES: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
-fn load_on(device: Opened, folder: &Path, with: &EncoderOptions) -> Encoder {
-    Encoder::load(folder, with, device).unwrap()
+fn load_on(devices: OpenDevices, folder: &Path, options: &EncoderOptions) -> TextEncoder {
+    TextEncoder::load(folder, options, devices).unwrap()
 }
 
-/// The GPU of this machine; none, if there is none that can be used.
-fn real_gpu() -> Option<Opened> {
-    match Device::Cuda(None).open(CORES) {
+/// The GPU of this machine, if it has a usable one.
+fn real_gpu() -> Option<OpenDevices> {
+    match DeviceSpec::Cuda(None).open(CORES) {
         Ok(opened) => Some(opened),
         Err(error) => {
             eprintln!("SKIPPED on a real GPU: {error}");
@@ -63,7 +63,7 @@ fn real_gpu() -> Option<Opened> {
     }
 }
 
-/// `cosine` of two vectors, in f64 so that it is exact to the digits that are asked for.
+/// The cosine of two vectors, in f64.
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| -> f64 {
         a.iter()

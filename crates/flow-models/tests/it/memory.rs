@@ -1,4 +1,4 @@
-//! What an encoder holds: its weights once, and nothing of the texts that have gone through it.
+//! The memory of an encoder: its weights once, and nothing of the texts that it has encoded.
 
 use std::fs;
 use std::process::Command;
@@ -8,22 +8,22 @@ use flow_models::{EncoderOptions, Precision};
 use crate::tiny_model::TinyModel;
 use crate::{load, minilm};
 
-/// Set for the process that encodes, which must do nothing else; to a number of texts.
+/// Set to a number of texts for the child process that encodes them and does nothing else.
 const CHILD: &str = "FLOW_MEMORY_TEXTS";
 
 const TEXTS: usize = 100_000;
 
-/// Pages that an allocator keeps for later; a byte a text would be less, a vector a text far more.
+/// Maximum growth: pages that the allocator retains. One vector per text would be far more.
 const GROWTH_MAX_KB: usize = 8 * 1024;
 
-const NAME: &str = "memory::texts_that_have_been_encoded_leave_nothing_behind";
+const NAME: &str = "memory::encoded_texts_leave_nothing_behind";
 
 #[test]
-fn texts_that_have_been_encoded_leave_nothing_behind() {
+fn encoded_texts_leave_nothing_behind() {
     if let Some(texts) = std::env::var_os(CHILD) {
         return encode(texts.to_str().unwrap().parse().unwrap());
     }
-    // Alone in a process: other tests need memory too.
+    // In a child process, because other tests allocate memory too.
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", NAME]).env(CHILD, TEXTS.to_string());
     let output = child.output().unwrap();
@@ -31,8 +31,8 @@ fn texts_that_have_been_encoded_leave_nothing_behind() {
 }
 
 fn encode(texts: usize) {
-    let made = TinyModel::bert();
-    let encoder = load(made.path(), &EncoderOptions::default());
+    let model = TinyModel::bert();
+    let encoder = load(model.path(), &EncoderOptions::default());
     let text = |number: usize| ["a", "b c", "d a b c a b"][number % 3].repeat(1 + number % 7);
     let batch: Vec<String> = (0..5000).map(text).collect();
     encoder.encode(&batch, None).unwrap();
@@ -46,7 +46,7 @@ fn encode(texts: usize) {
     assert!(growth <= GROWTH_MAX_KB, "{growth} KB more than {before} KB");
 }
 
-/// Nothing, where the system does not say.
+/// The resident memory of this process, or 0 if the system does not report it.
 fn resident_kb() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

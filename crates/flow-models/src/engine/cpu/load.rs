@@ -1,115 +1,107 @@
-//! From a file of weights to an [`Engine`]: each tensor is read, packed and dropped.
+//! Loads a model: each tensor is read, packed and dropped in turn.
 
-use flow_kernels::{self as kernels, Activation, Kernels};
+use flow_kernels::{Activation, Kernels, Linear};
 
-use super::embeddings::Embeddings;
-use super::{Alone, Engine, Heads, Layer, Norm};
-use crate::engine::Size;
-use crate::family::{self, Linear, Part, Tensors};
+use super::embeddings::EmbeddingTables;
+use super::layer_norm::LayerNorm;
+use super::model::{AttentionHeads, CpuLayer, CpuModel};
+use crate::engine::size::ModelSize;
+use crate::family::{LayerNormTensors, LayerPart, LinearTensors, ModelTensors};
 use crate::weights::WeightsError;
 
-impl Engine {
-    /// Loads a model's tensors.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be read.
-    pub(in crate::engine) fn load(
-        tensors: &Tensors<'_>,
-        kernels: Kernels,
-    ) -> Result<Self, WeightsError> {
-        let layout = tensors.layout;
-        let reader = Reader { tensors, kernels };
-        let layers = (0..layout.layers).map(|layer| reader.layer(layer));
-        Ok(Self {
-            kernels,
-            heads: reader.heads()?,
-            size: Size::of(layout),
-            positions: layout.positions(),
-            embeddings: reader.embeddings()?,
-            layers: layers.collect::<Result<_, _>>()?,
-            pieces: std::sync::Mutex::default(),
-            alone: Alone::default(),
-        })
-    }
+/// Loads a model's tensors for some kernels.
+///
+/// # Errors
+///
+/// If they cannot be read.
+pub(super) fn load(tensors: &ModelTensors<'_>, kernels: Kernels) -> Result<CpuModel, WeightsError> {
+    let architecture = tensors.architecture;
+    let loader = ModelLoader { tensors, kernels };
+    let layers = (0..architecture.layers).map(|index| loader.layer(index));
+    Ok(CpuModel {
+        kernels,
+        size: ModelSize::new(architecture),
+        max_tokens: architecture.max_tokens(),
+        heads: loader.heads()?,
+        embeddings: loader.embeddings()?,
+        layers: layers.collect::<Result<_, _>>()?,
+    })
 }
 
-struct Reader<'a> {
-    tensors: &'a Tensors<'a>,
+struct ModelLoader<'a> {
+    tensors: &'a ModelTensors<'a>,
     kernels: Kernels,
 }
 
-impl Reader<'_> {
-    fn embeddings(&self) -> Result<Embeddings, WeightsError> {
-        let positions = self.tensors.positions()?;
-        let rows = positions.chunks_exact(self.tensors.layout.hidden);
-        let rows: Vec<Vec<f32>> = rows.map(<[f32]>::to_vec).collect();
-        let norm = self.norm(self.tensors.embeddings_norm()?);
-        let words = self.tensors.words()?;
-        Ok(Embeddings::new(self.kernels.precision(), words, &rows, norm))
+impl ModelLoader<'_> {
+    fn embeddings(&self) -> Result<EmbeddingTables, WeightsError> {
+        let positions = self.tensors.position_embeddings()?;
+        let norm = self.layer_norm(self.tensors.embeddings_norm()?);
+        let words = self.tensors.word_embeddings()?;
+        let precision = self.kernels.precision();
+        Ok(EmbeddingTables::new(precision, words, &positions, norm))
     }
 
-    fn heads(&self) -> Result<Heads, WeightsError> {
-        let layout = self.tensors.layout;
-        Ok(Heads {
-            count: layout.heads,
-            width: layout.hidden / layout.heads,
-            distances: self.tensors.distances()?,
-            span: layout.positions(),
+    fn heads(&self) -> Result<AttentionHeads, WeightsError> {
+        let architecture = self.tensors.architecture;
+        Ok(AttentionHeads {
+            count: architecture.heads,
+            size: architecture.hidden_size / architecture.heads,
+            position_bias: self.tensors.position_bias()?,
+            max_tokens: architecture.max_tokens(),
         })
     }
 
-    fn layer(&self, layer: usize) -> Result<Layer, WeightsError> {
-        let product = |part, activation| {
-            let linear = self.tensors.linear(layer, part)?;
-            Ok(self.product(&linear, activation))
+    fn layer(&self, index: usize) -> Result<CpuLayer, WeightsError> {
+        let linear = |part, activation| {
+            let tensors = self.tensors.linear(index, part)?;
+            Ok(self.linear(&tensors, activation))
         };
-        let norm = |part| Ok(self.norm(self.tensors.layer_norm(layer, part)?));
-        Ok(Layer {
-            heads: self.attention(layer)?,
-            out: product(Part::Out, Activation::None)?,
-            out_norm: norm(Part::OutNorm)?,
-            up: product(Part::Up, self.tensors.layout.activation)?,
-            down: product(Part::Down, Activation::None)?,
-            down_norm: norm(Part::DownNorm)?,
+        let norm = |part| Ok(self.layer_norm(self.tensors.layer_norm(index, part)?));
+        Ok(CpuLayer {
+            qkv: self.qkv(index)?,
+            attention_output: linear(LayerPart::AttentionOutput, Activation::None)?,
+            attention_norm: norm(LayerPart::AttentionNorm)?,
+            mlp_up: linear(LayerPart::MlpUp, self.tensors.architecture.activation)?,
+            mlp_down: linear(LayerPart::MlpDown, Activation::None)?,
+            mlp_norm: norm(LayerPart::MlpNorm)?,
         })
     }
 
-    /// Three layers as one, head after head.
-    fn attention(&self, layer: usize) -> Result<kernels::Linear, WeightsError> {
-        let hidden = self.tensors.layout.hidden;
-        let width = hidden / self.tensors.layout.heads;
-        let parts = self.tensors.heads(layer)?;
+    /// Joins the layers of queries, keys and values into one, head after head.
+    fn qkv(&self, index: usize) -> Result<Linear, WeightsError> {
+        let architecture = self.tensors.architecture;
+        let head_size = architecture.hidden_size / architecture.heads;
+        let parts = self.tensors.qkv(index)?;
         let weights = parts.each_ref().map(|part| &part.weights[..]);
         let bias = parts.each_ref().map(|part| &part.bias[..]);
-        let linear = Linear {
-            weights: by_head(&weights, width * hidden),
-            bias: by_head(&bias, width),
+        let tensors = LinearTensors {
+            weights: interleave_heads(&weights, head_size * architecture.hidden_size),
+            bias: interleave_heads(&bias, head_size),
         };
-        Ok(self.product(&linear, Activation::None))
+        Ok(self.linear(&tensors, Activation::None))
     }
 
-    fn product(&self, linear: &Linear, activation: Activation) -> kernels::Linear {
-        let Linear { weights, bias } = linear;
+    fn linear(&self, tensors: &LinearTensors, activation: Activation) -> Linear {
+        let LinearTensors { weights, bias } = tensors;
         let weights = self.kernels.pack(weights, weights.len() / bias.len());
-        kernels::Linear::new(weights, bias, activation)
+        Linear::new(weights, bias, activation)
     }
 
-    fn norm(&self, norm: family::Norm) -> Norm {
-        Norm {
-            scale: norm.scale,
-            shift: norm.shift,
-            epsilon: self.tensors.layout.epsilon,
-        }
+    fn layer_norm(&self, tensors: LayerNormTensors) -> LayerNorm {
+        LayerNorm::new(tensors, self.tensors.architecture.epsilon)
     }
 }
 
-/// Query, key and value of the first head, then those of the second, and so on; `each` values are one
-/// head's part of one of the three.
-fn by_head(parts: &[&[f32]; 3], each: usize) -> Vec<f32> {
-    let heads = parts[0].len() / each;
-    let of = |head: usize| parts.iter().map(move |part| &part[head * each..][..each]);
-    (0..heads).flat_map(of).flatten().copied().collect()
+/// Puts the query, key and value of the first head first, then those of the second head, and so on. `length` is the number
+/// of values of one head in each part.
+fn interleave_heads(parts: &[&[f32]; 3], length: usize) -> Vec<f32> {
+    let heads = parts[0].len() / length;
+    let of_head = |head: usize| {
+        let parts = parts.iter();
+        parts.map(move |part| &part[head * length..][..length])
+    };
+    (0..heads).flat_map(of_head).flatten().copied().collect()
 }
 
 #[cfg(test)]
@@ -119,6 +111,9 @@ mod tests {
     #[test]
     fn heads_follow_each_other_with_all_their_parts() {
         let parts: [&[f32]; 3] = [&[1.0, 2.0], &[3.0, 4.0], &[5.0, 6.0]];
-        assert_eq!(by_head(&parts, 1), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
+        assert_eq!(
+            interleave_heads(&parts, 1),
+            [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]
+        );
     }
 }

@@ -1,139 +1,94 @@
-//! BERT and its relatives on `flow-kernels`: no padding, weights packed once, one pass through memory.
+//! BERT and its relatives on `flow-kernels`: no padding, and weights that are packed once.
 //!
-//! `load.rs` makes an [`Engine`] of a file of weights; `piece.rs` takes some texts through all layers on one
-//! thread, which is how many texts are computed: one piece for each core, with nothing shared but the
-//! weights. `alone.rs` takes one text through all layers on several threads at once.
+//! `load.rs` turns a file of weights into a [`CpuModel`]. `batch_pass.rs` takes a batch through all layers on one thread;
+//! with many texts, each core runs a batch of its own and shares nothing but the weights. `single_text.rs` takes one text
+//! through all layers on several threads at once.
 
 mod batch_pass;
 mod embeddings;
 mod f16;
+mod layer_norm;
 mod load;
+mod model;
 mod single_text;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flow_kernels::{AttentionConfig, Kernels, Linear, PositionBias, Rows, RowsMut};
+use flow_kernels::Kernels;
 
-use self::batch_pass::Piece;
-use self::embeddings::Embeddings;
-pub(super) use self::single_text::Alone;
-use super::{Size, States, TokenBatch};
+use self::batch_pass::BatchPass;
+use self::model::CpuModel;
+use self::single_text::SingleTextPass;
+use super::size::ModelSize;
+use crate::family::ModelTensors;
+use crate::tokens::{HiddenStates, TokenBatch};
+use crate::weights::WeightsError;
+use crate::worker_pool::WorkerPool;
 
-/// A model on our own kernels.
+/// A model on flow's CPU kernels.
 #[derive(Debug)]
-pub struct Engine {
-    kernels: Kernels,
-    heads: Heads,
-    size: Size,
-    positions: usize,
-    embeddings: Embeddings,
-    layers: Vec<Layer>,
-    /// Memory of pieces that are not computed just now: as many as there were at once.
-    pieces: Mutex<Vec<Piece>>,
-    alone: Alone,
+pub struct CpuEngine {
+    model: CpuModel,
+    /// Buffers of passes that are not running: as many as have ever run at once.
+    idle_passes: Mutex<Vec<BatchPass>>,
+    single_text: SingleTextPass,
 }
 
-/// What all layers' attention has in common.
-#[derive(Debug)]
-struct Heads {
-    count: usize,
-    width: usize,
-    /// By head and distance; see [`PositionBias`].
-    distances: Option<Vec<f32>>,
-    span: usize,
-}
-
-#[derive(Debug)]
-struct Layer {
-    /// Head after head: query, key, value.
-    heads: Linear,
-    out: Linear,
-    out_norm: Norm,
-    up: Linear,
-    down: Linear,
-    down_norm: Norm,
-}
-
-#[derive(Debug)]
-struct Norm {
-    scale: Vec<f32>,
-    shift: Vec<f32>,
-    epsilon: f32,
-}
-
-impl Engine {
-    /// How many values a token's state has.
-    pub(super) fn width(&self) -> usize {
-        self.size.hidden
+impl CpuEngine {
+    /// Loads a model's tensors for some kernels.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read.
+    pub(super) fn load(tensors: &ModelTensors<'_>, kernels: Kernels) -> Result<Self, WeightsError> {
+        Ok(Self {
+            model: load::load(tensors, kernels)?,
+            idle_passes: Mutex::default(),
+            single_text: SingleTextPass::default(),
+        })
     }
 
-    /// How large it is.
-    pub(super) fn size(&self) -> Size {
-        self.size
+    pub(super) fn size(&self) -> ModelSize {
+        self.model.size
     }
 
-    /// How many tokens a text can have at most.
-    pub(super) fn positions(&self) -> usize {
-        self.positions
+    /// Maximum tokens of a text.
+    pub(super) fn max_tokens(&self) -> usize {
+        self.model.max_tokens
     }
 
-    /// What computes.
     pub(super) fn kernels(&self) -> Kernels {
-        self.kernels
+        self.model.kernels
     }
 
-    /// Bytes of all weights, as they are kept.
+    /// Size of all weights in bytes.
     pub(super) fn weight_bytes(&self) -> usize {
-        let layers = self.layers.iter().map(Layer::weight_bytes);
-        self.embeddings.bytes() + layers.sum::<usize>()
+        self.model.weight_bytes()
     }
 
-    /// The states of all tokens after the last layer, computed on this thread.
-    pub(super) fn forward(&self, batch: &TokenBatch) -> States {
-        let spare = self.spare().pop();
-        let mut piece = spare.unwrap_or_else(|| Piece::new(self));
-        let states = piece.forward(self, batch);
-        self.spare().push(piece);
+    /// The hidden states of all tokens after the last layer, computed on this thread.
+    pub(super) fn forward(&self, batch: &TokenBatch) -> HiddenStates {
+        let idle = self.idle_passes().pop();
+        let mut pass = idle.unwrap_or_else(|| BatchPass::new(&self.model));
+        let states = pass.forward(&self.model, batch);
+        self.idle_passes().push(pass);
         states
     }
 
-    fn spare(&self) -> std::sync::MutexGuard<'_, Vec<Piece>> {
-        // What is in it is whole, whoever panicked.
-        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The token ids and hidden states of a single text, computed on all workers. One worker calls `tokenize` while the
+    /// others wake up.
+    pub(super) fn forward_one<E: Send + Sync>(
+        &self,
+        tokenize: &(dyn Fn() -> Result<Vec<u32>, E> + Sync),
+        pool: &WorkerPool,
+    ) -> Result<(Vec<u32>, HiddenStates), E> {
+        self.single_text.forward(&self.model, tokenize, pool)
     }
-}
 
-impl Layer {
-    /// Those of its matrices; the others are a thousandth of them.
-    fn weight_bytes(&self) -> usize {
-        let products = [&self.heads, &self.out, &self.up, &self.down];
-        products.iter().map(|it| it.weights().bytes()).sum()
-    }
-}
-
-impl Heads {
-    /// The attention of the heads with these numbers.
-    fn attention(&self, heads: &std::ops::Range<usize>) -> AttentionConfig<'_> {
-        let distances = self.distances.as_ref().map(|values| {
-            let each = 2 * self.span - 1;
-            let values = &values[heads.start * each..heads.end * each];
-            PositionBias {
-                values,
-                max_tokens: self.span,
-            }
-        });
-        AttentionConfig {
-            heads: heads.len(),
-            head_size: self.width,
-            scale: 1.0 / (self.width as f32).sqrt(),
-            position_bias: distances,
-        }
-    }
-}
-
-impl Norm {
-    /// Adds, then normalises.
-    fn add(&self, kernels: &Kernels, added: Rows<'_>, values: &mut RowsMut<'_>) {
-        kernels.add_layer_norm(added, (&self.scale, &self.shift, self.epsilon), values);
+    fn idle_passes(&self) -> MutexGuard<'_, Vec<BatchPass>> {
+        // A panic cannot interrupt a push or pop, so the list is intact.
+        self.idle_passes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

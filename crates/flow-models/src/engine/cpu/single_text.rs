@@ -1,377 +1,302 @@
-//! One text through all layers on several threads.
+//! Takes a single text through all layers on several threads.
 //!
-//! Each thread computes some heads and some columns of each product, and meets the others when the text is tokenized and
-//! four times a layer, where it takes what they have computed. Threads share nothing that is written while it is read:
-//! each has a shelf that only it fills, before a meeting, and all read, after it. A sum is never shared
-//! out, so the vector is, bit for bit, the one that the text has among others.
+//! Each worker computes some heads and some columns of each linear layer. Workers wait for each other when the text has been
+//! tokenized, and four times per layer, to read what the others have computed. No memory is written while another worker
+//! reads it: each worker has output buffers that it alone writes, before a barrier, and all workers read, after it. Sums
+//! are never split, so the vector equals, bit for bit, that of the same text in a batch.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use flow_kernels::{Activations, AttentionScratch, Linear, PANEL, Storage};
 
-use super::batch_pass::{operand, residual};
-use super::{Engine, Layer};
-use crate::engine::States;
-use crate::worker_pool::Lanes;
+use super::model::{CpuLayer, CpuModel};
+use crate::spin_barrier::{PoisonOnPanic, SpinBarrier};
+use crate::tokens::HiddenStates;
+use crate::worker_pool::WorkerPool;
 
-/// How often a thread looks before it lets others run at each further look: some tens of microseconds, in
-/// which the others arrive if they have a core each.
-const LOOKS: u32 = 2_000;
-
-/// The threads' memory; whoever holds the lock has all lanes.
+/// Reusable buffers of a pass. The lock is held while a text is computed, because it takes all workers.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Alone {
-    team: Mutex<Option<Team>>,
+pub(super) struct SingleTextPass {
+    buffers: Mutex<Option<PassBuffers>>,
 }
 
-/// What the threads share while they compute one text.
+/// The buffers of all workers.
 #[derive(Debug)]
-struct Team {
-    shelves: Vec<Shelf>,
-    desks: Vec<Mutex<Desk>>,
+struct PassBuffers {
+    outputs: Vec<OutputBuffers>,
+    private: Vec<Mutex<PrivateBuffers>>,
 }
 
-/// What one thread has computed for all.
+/// What one worker computes for all workers: its columns of each operation.
 #[derive(Debug)]
-struct Shelf {
+struct OutputBuffers {
     context: RwLock<Activations>,
-    out: RwLock<Activations>,
-    inner: RwLock<Activations>,
-    down: RwLock<Activations>,
+    attention_output: RwLock<Activations>,
+    intermediate: RwLock<Activations>,
+    mlp_output: RwLock<Activations>,
 }
 
-/// What a thread works with and nobody else sees.
+/// What only one worker reads and writes.
 #[derive(Debug)]
-struct Desk {
+struct PrivateBuffers {
     states: Activations,
-    heads: Activations,
+    qkv: Activations,
     context: Activations,
-    inner: Activations,
+    intermediate: Activations,
     sums: Activations,
     scratch: AttentionScratch,
 }
 
-/// A thread's part of the work.
-struct Share<'a> {
-    engine: &'a Engine,
-    team: &'a Team,
-    meeting: &'a Meeting,
+/// One worker's part of a pass.
+struct WorkerPass<'a> {
+    model: &'a CpuModel,
+    buffers: &'a PassBuffers,
+    barrier: &'a SpinBarrier,
     tokens: usize,
-    lane: usize,
+    worker: usize,
 }
 
-impl Engine {
-    /// The states of one text's tokens, computed on all lanes. `read` gives the tokens: one lane calls it while the
-    /// others wake up.
-    pub(in crate::engine) fn forward_alone<E: Send + Sync>(
+impl SingleTextPass {
+    /// The token ids and hidden states of a text. Worker 0 calls `tokenize` while the others wake up.
+    pub(super) fn forward<E: Send + Sync>(
         &self,
-        read: &(dyn Fn() -> Result<Vec<u32>, E> + Sync),
-        lanes: &Lanes,
-    ) -> Result<(Vec<u32>, States), E> {
-        let mut team = lock(&self.alone.team);
-        let team = &*team.get_or_insert_with(|| Team::new(self, lanes.count()));
-        let meeting = Meeting::of(lanes.count());
-        let text = OnceLock::new();
-        lanes.run_together(&|lane| {
-            let broken = Broken(&meeting);
-            if lane == 0 {
-                text.get_or_init(read);
+        model: &CpuModel,
+        tokenize: &(dyn Fn() -> Result<Vec<u32>, E> + Sync),
+        pool: &WorkerPool,
+    ) -> Result<(Vec<u32>, HiddenStates), E> {
+        let mut buffers = lock(&self.buffers);
+        let buffers = &*buffers.get_or_insert_with(|| PassBuffers::new(model, pool.size()));
+        let barrier = SpinBarrier::new(pool.size());
+        let tokenized = OnceLock::new();
+        pool.run_on_all(&|worker| {
+            let _poison = PoisonOnPanic(&barrier);
+            if worker == 0 {
+                tokenized.get_or_init(tokenize);
             }
-            meeting.wait();
-            if let Some(Ok(ids)) = text.get() {
-                let share = Share {
-                    engine: self,
-                    team,
-                    meeting: &meeting,
+            barrier.wait();
+            if let Some(Ok(ids)) = tokenized.get() {
+                let pass = WorkerPass {
+                    model,
+                    buffers,
+                    barrier: &barrier,
                     tokens: ids.len(),
-                    lane,
+                    worker,
                 };
-                share.run(ids);
+                pass.run(ids);
             }
-            std::mem::forget(broken);
         });
-        let ids = text.into_inner().expect("the first lane has read it")?;
-        let desk = lock(&team.desks[0]);
-        let all = std::iter::once(0..ids.len()).collect::<Vec<_>>();
-        let states = States::gather(desk.states.rows(0..ids.len()), self.size.hidden, &all);
+        let ids = tokenized.into_inner().expect("worker 0 has set it")?;
+        let private = lock(&buffers.private[0]);
+        let text = std::iter::once(0..ids.len()).collect::<Vec<_>>();
+        let states = private.states.rows(0..ids.len());
+        let states = HiddenStates::copy_from(states, model.size.hidden, &text);
         Ok((ids, states))
     }
-
-    /// The heads of one lane: so many that their columns are whole panels.
-    fn heads_of(&self, lane: usize, lanes: usize) -> Range<usize> {
-        let columns = 3 * self.heads.width;
-        let unit = PANEL / gcd(columns, PANEL);
-        let units = share(self.heads.count.div_ceil(unit), lane, lanes);
-        let end = |edge: usize| (edge * unit).min(self.heads.count);
-        end(units.start)..end(units.end)
-    }
 }
 
-impl Team {
-    fn new(engine: &Engine, lanes: usize) -> Self {
+impl PassBuffers {
+    fn new(model: &CpuModel, workers: usize) -> Self {
         Self {
-            shelves: (0..lanes)
-                .map(|lane| Shelf::new(engine, lane, lanes))
+            outputs: (0..workers)
+                .map(|worker| OutputBuffers::new(model, worker, workers))
                 .collect(),
-            desks: (0..lanes)
-                .map(|lane| Mutex::new(Desk::new(engine, lane, lanes)))
+            private: (0..workers)
+                .map(|worker| Mutex::new(PrivateBuffers::new(model, worker, workers)))
                 .collect(),
         }
     }
 }
 
-impl Shelf {
-    fn new(engine: &Engine, lane: usize, lanes: usize) -> Self {
-        let format = engine.kernels.precision();
+impl OutputBuffers {
+    fn new(model: &CpuModel, worker: usize, workers: usize) -> Self {
         let columns = |width: usize| {
-            let panels = share(width.div_ceil(PANEL), lane, lanes);
+            let panels = part_of(width.div_ceil(PANEL), worker, workers);
             (panels.end * PANEL).min(width) - panels.start * PANEL
         };
-        let shelf = |width, keeps| RwLock::new(Activations::new(width, keeps));
-        let heads = engine.heads_of(lane, lanes).len();
+        let buffer = |width, storage| RwLock::new(Activations::new(width, storage));
+        let heads = heads_of(model, worker, workers).len();
+        let (operand, size) = (model.operand_storage(), model.size);
         Self {
-            context: shelf(heads * engine.heads.width, operand(format)),
-            out: shelf(columns(engine.size.hidden), Storage::F32),
-            inner: shelf(columns(engine.size.inner), operand(format)),
-            down: shelf(columns(engine.size.hidden), Storage::F32),
+            context: buffer(heads * model.heads.size, operand),
+            attention_output: buffer(columns(size.hidden), Storage::F32),
+            intermediate: buffer(columns(size.intermediate), operand),
+            mlp_output: buffer(columns(size.hidden), Storage::F32),
         }
     }
 }
 
-impl Desk {
-    fn new(engine: &Engine, lane: usize, lanes: usize) -> Self {
-        let format = engine.kernels.precision();
-        let heads = engine.heads_of(lane, lanes).len();
+impl PrivateBuffers {
+    fn new(model: &CpuModel, worker: usize, workers: usize) -> Self {
+        let heads = heads_of(model, worker, workers).len();
+        let (operand, size) = (model.operand_storage(), model.size);
         Self {
-            states: Activations::new(engine.size.hidden, residual(format)),
-            heads: Activations::new(3 * heads * engine.heads.width, Storage::F32),
-            context: Activations::new(engine.size.hidden, operand(format)),
-            inner: Activations::new(engine.size.inner, operand(format)),
-            sums: Activations::new(engine.size.hidden, Storage::F32),
+            states: Activations::new(size.hidden, model.residual_storage()),
+            qkv: Activations::new(3 * heads * model.heads.size, Storage::F32),
+            context: Activations::new(size.hidden, operand),
+            intermediate: Activations::new(size.intermediate, operand),
+            sums: Activations::new(size.hidden, Storage::F32),
             scratch: AttentionScratch::default(),
         }
     }
 
     fn grow(&mut self, tokens: usize) {
-        for rows in [
+        for buffer in [
             &mut self.states,
-            &mut self.heads,
+            &mut self.qkv,
             &mut self.context,
-            &mut self.inner,
+            &mut self.intermediate,
             &mut self.sums,
         ] {
-            rows.grow(tokens);
+            buffer.grow(tokens);
         }
     }
 }
 
-impl Share<'_> {
+impl WorkerPass<'_> {
     fn run(&self, ids: &[u32]) {
-        let mut desk = lock(&self.team.desks[self.lane]);
-        let desk = &mut *desk;
-        desk.grow(self.tokens);
-        let mut states = desk.states.rows_mut(0..self.tokens);
-        self.engine
+        let mut private = lock(&self.buffers.private[self.worker]);
+        let private = &mut *private;
+        private.grow(self.tokens);
+        let mut states = private.states.rows_mut(0..self.tokens);
+        self.model
             .embeddings
-            .embed(&self.engine.kernels, ids, &mut states);
-        let count = self.engine.layers.len();
-        for (number, layer) in self.engine.layers.iter().enumerate() {
-            self.attend(layer, desk);
-            self.feed(layer, desk);
-            // The states are read from the first lane's desk. It finds the others done, and need not sleep.
-            if number + 1 < count || self.lane == 0 {
-                self.leave(layer, desk);
+            .embed(&self.model.kernels, ids, &mut states);
+        let layers = self.model.layers.len();
+        for (index, layer) in self.model.layers.iter().enumerate() {
+            self.attention(layer, private);
+            self.mlp(layer, private);
+            // The result is read from worker 0, so the others can skip the last layer norm. Worker 0 is the caller's thread
+            // and finds them done.
+            if index + 1 < layers || self.worker == 0 {
+                self.mlp_norm(layer, private);
             }
         }
     }
 
-    fn attend(&self, layer: &Layer, desk: &mut Desk) {
-        let (kernels, all) = (&self.engine.kernels, 0..self.tokens);
-        let heads = self.engine.heads_of(self.lane, self.team.shelves.len());
-        let columns = |head: usize| 3 * head * self.engine.heads.width;
+    /// The attention sublayer.
+    fn attention(&self, layer: &CpuLayer, private: &mut PrivateBuffers) {
+        let (kernels, all) = (&self.model.kernels, 0..self.tokens);
+        let heads = heads_of(self.model, self.worker, self.buffers.outputs.len());
+        let columns = |head: usize| 3 * head * self.model.heads.size;
         let panels = columns(heads.start) / PANEL..columns(heads.end).div_ceil(PANEL);
-        let states = desk.states.rows(all.clone());
+        let states = private.states.rows(all.clone());
         kernels.linear(
-            &layer.heads,
+            &layer.qkv,
             panels,
             states,
-            &mut desk.heads.rows_mut(all.clone()),
+            &mut private.qkv.rows_mut(all.clone()),
         );
-        self.fill(
-            |shelf| &shelf.context,
+        self.publish(
+            |outputs| &outputs.context,
             |context| {
-                let attention = self.engine.heads.attention(&heads);
-                let (heads, mut out) =
-                    (desk.heads.rows(all.clone()), context.rows_mut(all.clone()));
-                kernels.attention(&attention, heads, &mut desk.scratch, &mut out);
+                let attention = self.model.heads.attention(&heads);
+                let qkv = private.qkv.rows(all.clone());
+                let mut out = context.rows_mut(all.clone());
+                kernels.attention(&attention, qkv, &mut private.scratch, &mut out);
             },
         );
-        self.take(|shelf| &shelf.context, &mut desk.context);
-        self.fill(
-            |shelf| &shelf.out,
-            |out| self.product(&layer.out, &desk.context, out),
+        self.collect(|outputs| &outputs.context, &mut private.context);
+        self.publish(
+            |outputs| &outputs.attention_output,
+            |out| self.linear(&layer.attention_output, &private.context, out),
         );
-        self.take(|shelf| &shelf.out, &mut desk.sums);
-        let mut states = desk.states.rows_mut(all.clone());
+        self.collect(|outputs| &outputs.attention_output, &mut private.sums);
+        let mut states = private.states.rows_mut(all.clone());
         layer
-            .out_norm
-            .add(kernels, desk.sums.rows(all), &mut states);
+            .attention_norm
+            .add(kernels, private.sums.rows(all), &mut states);
     }
 
-    fn feed(&self, layer: &Layer, desk: &mut Desk) {
-        self.fill(
-            |shelf| &shelf.inner,
-            |out| self.product(&layer.up, &desk.states, out),
+    /// The MLP sublayer, up to its layer norm.
+    fn mlp(&self, layer: &CpuLayer, private: &mut PrivateBuffers) {
+        self.publish(
+            |outputs| &outputs.intermediate,
+            |out| self.linear(&layer.mlp_up, &private.states, out),
         );
-        self.take(|shelf| &shelf.inner, &mut desk.inner);
-        self.fill(
-            |shelf| &shelf.down,
-            |out| self.product(&layer.down, &desk.inner, out),
+        self.collect(|outputs| &outputs.intermediate, &mut private.intermediate);
+        self.publish(
+            |outputs| &outputs.mlp_output,
+            |out| self.linear(&layer.mlp_down, &private.intermediate, out),
         );
     }
 
-    fn leave(&self, layer: &Layer, desk: &mut Desk) {
+    /// The layer norm of the MLP sublayer.
+    fn mlp_norm(&self, layer: &CpuLayer, private: &mut PrivateBuffers) {
         let all = 0..self.tokens;
-        self.take(|shelf| &shelf.down, &mut desk.sums);
-        let mut states = desk.states.rows_mut(all.clone());
+        self.collect(|outputs| &outputs.mlp_output, &mut private.sums);
+        let mut states = private.states.rows_mut(all.clone());
         layer
-            .down_norm
-            .add(&self.engine.kernels, desk.sums.rows(all), &mut states);
+            .mlp_norm
+            .add(&self.model.kernels, private.sums.rows(all), &mut states);
     }
 
-    /// This lane's columns of a product.
-    fn product(&self, product: &Linear, states: &Activations, out: &mut Activations) {
+    /// Computes this worker's columns of a linear layer.
+    fn linear(&self, layer: &Linear, states: &Activations, out: &mut Activations) {
         let all = 0..self.tokens;
-        let panels = share(
-            product.weights().panels(),
-            self.lane,
-            self.team.shelves.len(),
-        );
+        let workers = self.buffers.outputs.len();
+        let panels = part_of(layer.weights().panels(), self.worker, workers);
         let mut out = out.rows_mut(all.clone());
-        self.engine
+        self.model
             .kernels
-            .linear(product, panels, states.rows(all), &mut out);
+            .linear(layer, panels, states.rows(all), &mut out);
     }
 
-    /// Writes to this lane's shelf, and waits until all have done so.
-    fn fill(
+    /// Writes one of this worker's outputs, and waits until all workers have written theirs.
+    fn publish(
         &self,
-        place: impl Fn(&Shelf) -> &RwLock<Activations>,
+        buffer: impl Fn(&OutputBuffers) -> &RwLock<Activations>,
         write: impl FnOnce(&mut Activations),
     ) {
-        let shelf = place(&self.team.shelves[self.lane]);
+        let buffer = buffer(&self.buffers.outputs[self.worker]);
         {
-            let mut rows = shelf.write().unwrap_or_else(PoisonError::into_inner);
+            let mut rows = buffer.write().unwrap_or_else(PoisonError::into_inner);
             rows.grow(self.tokens);
             write(&mut rows);
         }
-        self.meeting.wait();
+        self.barrier.wait();
     }
 
-    /// Puts what lies on all shelves beside each other.
-    fn take(&self, place: impl Fn(&Shelf) -> &RwLock<Activations>, into: &mut Activations) {
+    /// Joins the columns that all workers have published.
+    fn collect(
+        &self,
+        buffer: impl Fn(&OutputBuffers) -> &RwLock<Activations>,
+        into: &mut Activations,
+    ) {
         let mut into = into.rows_mut(0..self.tokens);
         let mut column = 0;
-        for shelf in &self.team.shelves {
-            let rows = read(place(shelf));
+        for outputs in &self.buffers.outputs {
+            let rows = read(buffer(outputs));
             into.copy_columns(column, rows.rows(0..self.tokens));
             column += rows.width();
         }
     }
 }
 
-/// Where threads wait for each other. They look instead of sleeping, because they meet every few
-/// microseconds, and only while a text is computed.
-struct Meeting {
-    members: usize,
-    arrived: AtomicUsize,
-    is_broken: AtomicBool,
+/// The heads of one worker. Their columns in the QKV layer are whole panels.
+fn heads_of(model: &CpuModel, worker: usize, workers: usize) -> Range<usize> {
+    let columns = 3 * model.heads.size;
+    let unit = PANEL / gcd(columns, PANEL);
+    let units = part_of(model.heads.count.div_ceil(unit), worker, workers);
+    let head = |unit_index: usize| (unit_index * unit).min(model.heads.count);
+    head(units.start)..head(units.end)
 }
 
-/// Dropped when a thread panics: the others must not wait for it.
-struct Broken<'a>(&'a Meeting);
-
-impl Meeting {
-    fn of(members: usize) -> Self {
-        Self {
-            members,
-            arrived: AtomicUsize::new(0),
-            is_broken: AtomicBool::new(false),
-        }
-    }
-
-    fn wait(&self) {
-        let number = self.arrived.fetch_add(1, Ordering::AcqRel);
-        let wanted = (number / self.members + 1) * self.members;
-        let mut looks = 0_u32;
-        while self.arrived.load(Ordering::Acquire) < wanted {
-            assert!(
-                !self.is_broken.load(Ordering::Relaxed),
-                "another thread failed"
-            );
-            looks = looks.saturating_add(1);
-            if looks < LOOKS {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-        }
-    }
-}
-
-impl Drop for Broken<'_> {
-    fn drop(&mut self) {
-        self.0.is_broken.store(true, Ordering::Relaxed);
-    }
-}
-
-/// A lane's part of so many things.
-fn share(count: usize, lane: usize, lanes: usize) -> Range<usize> {
-    count * lane / lanes..count * (lane + 1) / lanes
+/// One worker's part of `count` things.
+fn part_of(count: usize, worker: usize, workers: usize) -> Range<usize> {
+    count * worker / workers..count * (worker + 1) / workers
 }
 
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-// What a panic left behind is written anew before it is read.
+// Buffers are written before they are read in each pass, so what a panic has left in them does not matter.
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::num::NonZeroUsize;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    use super::*;
-
-    #[test]
-    fn whoever_waits_for_a_lane_that_fails_fails_too_and_lanes_go_on() {
-        let lanes = Lanes::start(NonZeroUsize::new(3).unwrap()).unwrap();
-        for failing in 0..3 {
-            let meeting = Meeting::of(3);
-            let met = AtomicUsize::new(0);
-            let run = || {
-                lanes.run_together(&|lane| {
-                    let broken = Broken(&meeting);
-                    assert_ne!(lane, failing, "this lane fails");
-                    meeting.wait();
-                    met.fetch_add(1, Ordering::Relaxed);
-                    std::mem::forget(broken);
-                });
-            };
-            assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
-            assert_eq!(met.into_inner(), 0, "lane {failing}");
-        }
-        let meeting = Meeting::of(3);
-        lanes.run_together(&|_| (0..100).for_each(|_| meeting.wait()));
-        assert_eq!(meeting.arrived.into_inner(), 300);
-    }
 }
