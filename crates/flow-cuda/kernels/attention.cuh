@@ -9,7 +9,7 @@
 // heads' queries, then all keys, then all values.
 #pragma once
 
-#include "machine.cuh"
+#include "device.cuh"
 
 /// Queries of one text that are answered together.
 struct Tile {

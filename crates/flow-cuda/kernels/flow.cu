@@ -1,9 +1,9 @@
 // All kernels, by the names that src/kernel.rs has for them. Each takes one structure, which src/launch.rs has too.
 
-#include "attention_any.cuh"
-#include "pool.cuh"
-#include "product_exact.cuh"
-#include "rows.cuh"
+#include "attention_generic.cuh"
+#include "pooling.cuh"
+#include "matmul_f32.cuh"
+#include "layer_norm.cuh"
 
 // Tiles of 128 × 128 for eight warps, and of 64 × 64 for four, where the larger would leave processors without work.
 #define PRODUCTS(suffix, Number)                                                                       \

@@ -1,6 +1,6 @@
 //! What kernels are told about a batch of texts, as one piece of memory: one copy brings it to the device.
 
-use crate::operations::TILE_QUERIES;
+use crate::launcher::TILE_QUERIES;
 
 /// Parts begin at a multiple of so many words, 16 bytes.
 const ALIGN: usize = 4;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::gpu::{Gpu, GpuError};
 use crate::kernel::Format;
 use crate::memory::{Buffer, Staging, Stream};
-use crate::numbers::{from_bf16, from_f16};
-use crate::operations::{Activation, NOWHERE, Operations, Product};
+use crate::convert::{from_bf16, from_f16};
+use crate::launcher::{Activation, NOWHERE, Operations, Product};
 use crate::upload::{Upload, stride};
 
 /// A matrix in a device's memory, row after row. Dropping it waits for its multiplier.

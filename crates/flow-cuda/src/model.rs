@@ -6,7 +6,7 @@ use crate::driver::OLDEST;
 use crate::gpu::{Capability, Gpu, GpuError};
 use crate::kernel::Format;
 use crate::memory::{Buffer, Staging, Stream};
-use crate::operations::{Activation, HEAD_WIDTH_MAX};
+use crate::launcher::{Activation, HEAD_WIDTH_MAX};
 use crate::upload::Upload;
 
 /// The first whose tensor cores know bf16 and TF32.

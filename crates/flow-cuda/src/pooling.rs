@@ -1,6 +1,6 @@
 //! How the states of a text's tokens become its vector.
 
-use crate::operations::MODES_MAX;
+use crate::launcher::MODES_MAX;
 
 /// A way to make one vector of many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use crate::gpu::GpuError;
 use crate::kernel::Format;
 use crate::memory::{Buffer, Staging, Stream};
-use crate::numbers::{to_bf16, to_f16};
+use crate::convert::{to_bf16, to_f16};
 
 /// Numbers of a row are filled up to a multiple of so many, so that each row begins at 16 bytes.
 pub(crate) const STRIDE: usize = 8;

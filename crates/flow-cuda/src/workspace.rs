@@ -9,7 +9,7 @@ use crate::batch::Batch;
 use crate::gpu::{Address, Gpu, GpuError};
 use crate::memory::{Buffer, Pinned, Staging, Stream, with_reserve};
 use crate::model::{Layer, Linear, Model, Norm};
-use crate::operations::{self, Activation, Attention, Embed, NOWHERE, Operations, Pool, Product};
+use crate::launcher::{self as operations, Activation, Attention, Embed, NOWHERE, Operations, Pool, Product};
 use crate::pooling::Pooling;
 use crate::upload::stride;
 

@@ -1,6 +1,6 @@
 // Turns 64 numbers over, with the barrier that this needs and without it; and more that only tests of the emulator
 // need.
-#include "machine.cuh"
+#include "device.cuh"
 
 struct ReverseParameters {
     const float *from;

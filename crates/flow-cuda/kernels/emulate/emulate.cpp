@@ -15,7 +15,7 @@
 #include <ucontext.h>
 #include <vector>
 
-#include "machine.h"
+#include "device.h"
 
 namespace emulate {
 namespace {

@@ -7,7 +7,7 @@ use flow_cuda_emulator::{Emulator, Settings};
 
 use crate::emulator;
 use crate::models::{load, mean, shape, text};
-use crate::naive::Naive;
+use crate::reference::Naive;
 
 const LENGTHS: [usize; 6] = [3, 40, 1, 17, 16, 90];
 

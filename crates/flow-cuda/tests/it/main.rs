@@ -8,9 +8,9 @@
 
 mod engine;
 mod models;
-mod naive;
+mod reference;
 mod products;
-mod seeded;
+mod random;
 
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flow_cuda::{Activation, Engine, Format, Gpu, Loader, Pooling, PoolingMode, STREAMS, Shape};
 use flow_cuda_emulator::Settings;
 
-use crate::naive::Naive;
+use crate::reference::Naive;
 use crate::{cosine, emulator};
 
 pub(crate) const MODES: [PoolingMode; 7] = [

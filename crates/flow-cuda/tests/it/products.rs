@@ -6,7 +6,7 @@ use flow_cuda::{Activation, Epilogue, Format, Gpu, Multiplier};
 use flow_cuda_emulator::Settings;
 
 use crate::emulator;
-use crate::seeded::{Seeded, gelu, half_unit, rounded};
+use crate::random::{Seeded, gelu, half_unit, rounded};
 
 /// Rows, columns, and what is summed over.
 const SHAPES: &[[usize; 3]] = &[

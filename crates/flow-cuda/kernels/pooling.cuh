@@ -2,7 +2,7 @@
 // threads some of the vector's values.
 #pragma once
 
-#include "machine.cuh"
+#include "device.cuh"
 
 enum Pooling : uint32_t { CLS, MEAN, MAX, MIN, MEAN_SQRT_LENGTH, WEIGHTED_MEAN, LAST_TOKEN };
 

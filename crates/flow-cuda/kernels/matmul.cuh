@@ -9,7 +9,7 @@
 // Each value of C is one sum in one order, whatever tile it is in: a row gets the same values alone and beside others.
 #pragma once
 
-#include "machine.cuh"
+#include "device.cuh"
 
 enum Activation : int32_t { NONE = 0, GELU = 1, GELU_TANH = 2, RELU = 3 };
 

@@ -14,10 +14,10 @@
 #pragma once
 
 #ifdef EMULATE
-#include "emulate/machine.h"
+#include "emulate/device.h"
 #else
 
-#include "numbers.cuh"
+#include "formats.cuh"
 
 /// Begins a kernel that takes one structure, for blocks of so many threads, of which so many should find room
 /// on a multiprocessor.

@@ -2,7 +2,7 @@
 // the second and third find it in the first cache; so a row may be of any length.
 #pragma once
 
-#include "machine.cuh"
+#include "device.cuh"
 
 constexpr int ROWS_PER_BLOCK = 4;
 

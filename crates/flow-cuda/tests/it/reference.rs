@@ -5,7 +5,7 @@ use flow_cuda::{
     Shape,
 };
 
-use crate::seeded::{Seeded, gelu};
+use crate::random::{Seeded, gelu};
 
 pub(crate) type Row = Vec<f64>;
 

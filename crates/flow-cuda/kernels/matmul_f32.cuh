@@ -5,7 +5,7 @@
 // a thread reads four rows at once.
 #pragma once
 
-#include "product.cuh"
+#include "matmul.cuh"
 
 constexpr int EXACT_STEP = 16;
 constexpr int EXACT_THREADS = 256;

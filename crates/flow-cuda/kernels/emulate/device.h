@@ -16,7 +16,7 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "../numbers.cuh"
+#include "../formats.cuh"
 
 namespace emulate {
 
