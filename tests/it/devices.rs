@@ -115,14 +115,14 @@ fn listing(mut command: Command) -> Value {
 
 #[test]
 fn a_gpu_that_cannot_be_used_ends_the_start_with_what_to_do() {
-    let cpu = "there is `cpu` with";
+    let cpu = "available is `cpu` with";
     check(
         &["VERSION=12040"],
         "cuda",
-        &["serves CUDA 12.4, and 13.0 is needed", "580", cpu],
+        &["supports CUDA 12.4, and 13.0 is needed", "580", cpu],
     );
     check(
-        &["WITHOUT_THE_REST"],
+        &["WITHOUT_FUNCTIONS"],
         "cuda",
         &["has no `cuDeviceGetCount`", cpu],
     );
@@ -135,7 +135,7 @@ fn a_gpu_that_cannot_be_used_ends_the_start_with_what_to_do() {
     check(
         &["MAJOR=6", "MINOR=1"],
         "cuda:all",
-        &["compute capability 6.1, and 7.5 is the least"],
+        &["compute capability 6.1, and at least 7.5 is needed"],
     );
     check(&[], "cuda:x", &["`cuda:x` is not a device", "`cuda:all`"]);
 }
@@ -179,7 +179,7 @@ fn devices_are_listed_with_what_keeps_them_from_being_used() {
     assert_eq!(gpus[1]["compute_capability"], "7.0");
     assert_eq!(gpus[1]["usable"], false);
     let why = gpus[1]["why_not"].as_str().unwrap();
-    assert!(why.contains("7.5 is the least"), "{why}");
+    assert!(why.contains("at least 7.5 is needed"), "{why}");
 }
 
 #[test]
@@ -261,7 +261,7 @@ async fn an_encoder_whose_gpu_is_lost_says_so_and_is_started_again() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    if with_driver(folder.path(), &["KERNELS_END_IN=700"]).is_none() {
+    if with_driver(folder.path(), &["KERNEL_RESULT=700"]).is_none() {
         return;
     }
     let model = TinyModel::bert();

@@ -75,7 +75,9 @@ async fn vector_by(set: InstructionSet) -> Vec<f32> {
         "executors: [{{name: encoder, uses: sentence-encoder, env: {{FLOW_CPU_BACKEND: {set}}}}}]"
     ));
     let said = flow.program().line("encoder@");
-    let used = Kernels::select(CpuPrecision::F32, Some(set)).unwrap().instruction_set();
+    let used = Kernels::select(CpuPrecision::F32, Some(set))
+        .unwrap()
+        .instruction_set();
     for fact in [format!("back_end {used}"), "precision f32".to_owned()] {
         assert!(said.contains(&fact), "no `{fact}` in `{said}`");
     }

@@ -1,16 +1,16 @@
-// What the kernels ask of the machine beyond C++: who a thread is, barriers, shuffles, copies to shared memory,
-// tensor cores. Everything with inline PTX stands here and nowhere else; each function has a twin of the same
-// name in emulate/machine.h, with which the same kernels run on any machine.
+// The features of the device that the kernels use beyond C++: thread indices, barriers, shuffles, copies to shared memory and
+// tensor cores. All inline PTX is in this file. Each function has a counterpart of the same name in emulate/device.h, so that
+// the same kernels run on any machine.
 //
-// Layouts of fragments are those of the PTX ISA, "Matrix fragments for mma.m16n8k16" and its neighbours. With
+// The layouts of fragments are those of the PTX ISA, "Matrix fragments for mma.m16n8k16" and the sections around it. With
 // g = lane / 4 and t = lane % 4:
 //
-//   A (16 × 16 numbers of 2 bytes, rows)   a[0]: row g,     columns 2t, 2t+1     a[2]: the same, 8 columns on
-//                                          a[1]: row g + 8, columns 2t, 2t+1     a[3]: the same, 8 columns on
-//   B (16 × 8, columns)                    b[0]: rows 2t, 2t+1 of column g       b[1]: the same, 8 rows on
+//   A (16 × 16 numbers of 2 bytes, rows)   a[0]: row g,     columns 2t, 2t+1     a[2]: the same, 8 columns further
+//                                          a[1]: row g + 8, columns 2t, 2t+1     a[3]: the same, 8 columns further
+//   B (16 × 8, columns)                    b[0]: rows 2t, 2t+1 of column g       b[1]: the same, 8 rows further
 //   C (16 × 8 floats)                      c[0], c[1]: row g, columns 2t, 2t+1   c[2], c[3]: row g + 8
 //
-// TF32 (16 × 8 times 8 × 8) is the same in bytes: a number of 4 bytes stands where two of 2 bytes stood.
+// TF32 (16 × 8 times 8 × 8) has the same layout in bytes: one number of 4 bytes takes the place of two numbers of 2 bytes.
 #pragma once
 
 #ifdef EMULATE
@@ -19,12 +19,12 @@
 
 #include "formats.cuh"
 
-/// Begins a kernel that takes one structure, for blocks of so many threads, of which so many should find room
-/// on a multiprocessor.
+/// Defines a kernel that takes one structure, with `threads` threads per block. `blocks` blocks should fit on a
+/// multiprocessor.
 #define KERNEL(name, Parameters, threads, blocks) \
     extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Parameters p)
 
-/// The memory that a block shares, as one structure.
+/// Declares the shared memory of a block, as one structure.
 #define SHARED(Type, name)                                          \
     __shared__ __align__(16) unsigned char name##_bytes[sizeof(Type)]; \
     Type &name = *reinterpret_cast<Type *>(name##_bytes)
@@ -34,9 +34,9 @@
 #define UNROLL _Pragma("unroll")
 #define UNROLL_4 _Pragma("unroll 4")
 
-DEVICE int thread_number() { return threadIdx.x; }
-DEVICE int lane_number() { return threadIdx.x & 31; }
-DEVICE int warp_number() { return threadIdx.x >> 5; }
+DEVICE int thread_index() { return threadIdx.x; }
+DEVICE int lane_index() { return threadIdx.x & 31; }
+DEVICE int warp_index() { return threadIdx.x >> 5; }
 DEVICE int block_x() { return blockIdx.x; }
 DEVICE int block_y() { return blockIdx.y; }
 
@@ -44,29 +44,29 @@ DEVICE void block_sync() { __syncthreads(); }
 DEVICE void warp_sync() { __syncwarp(); }
 DEVICE float shuffle_xor(float value, int mask) { return __shfl_xor_sync(0xffffffffu, value, mask); }
 
-// --- Numbers ---
+// --- Number formats ---
 
-DEVICE float widen(float value) { return value; }
+DEVICE float to_float(float value) { return value; }
 
-DEVICE float widen(bf16 value) { return __uint_as_float(uint32_t(value.bits) << 16); }
+DEVICE float to_float(bf16 value) { return __uint_as_float(uint32_t(value.bits) << 16); }
 
-DEVICE float widen(f16 value) {
+DEVICE float to_float(f16 value) {
     float wide;
     asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
     return wide;
 }
 
 template <typename T>
-DEVICE T narrow(float value);
+DEVICE T from_float(float value);
 
 template <>
-__device__ __forceinline__ float narrow<float>(float value) {
+__device__ __forceinline__ float from_float<float>(float value) {
     return value;
 }
 
 template <>
-__device__ __forceinline__ f16 narrow<f16>(float value) {
-    // What is larger than any half becomes the largest; what is no number stays none.
+__device__ __forceinline__ f16 from_float<f16>(float value) {
+    // Larger numbers become the largest one, and NaN stays NaN.
     value = value > 65504.0f ? 65504.0f : value;
     value = value < -65504.0f ? -65504.0f : value;
     f16 half;
@@ -75,7 +75,7 @@ __device__ __forceinline__ f16 narrow<f16>(float value) {
 }
 
 template <>
-__device__ __forceinline__ bf16 narrow<bf16>(float value) {
+__device__ __forceinline__ bf16 from_float<bf16>(float value) {
 #if __CUDA_ARCH__ >= 800
     bf16 half;
     asm("{ .reg .b16 low, high; .reg .b32 both;\n"
@@ -91,21 +91,21 @@ __device__ __forceinline__ bf16 narrow<bf16>(float value) {
 #endif
 }
 
-DEVICE float exp2_quick(float value) {
+DEVICE float exp2_approx(float value) {
     float power;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(value));
     return power;
 }
 
-DEVICE float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+DEVICE float fma_f32(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
-// --- Copies to shared memory that go on beside the computation ---
+// --- Asynchronous copies to shared memory ---
 
 DEVICE uint32_t shared_address(const void *shared) {
     return uint32_t(__cvta_generic_to_shared(shared));
 }
 
-/// Begins to copy 16 bytes, of which the first `valid` come from `from`, and the others are 0.
+/// Starts a copy of 16 bytes: the first `valid` bytes come from `from`, the others are 0.
 DEVICE void copy_async(void *to, const void *from, int valid) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -128,14 +128,14 @@ DEVICE void copy_async(void *to, const void *from, int valid) {
 #endif
 }
 
-/// Ends a group of copies.
+/// Ends the current group of copies.
 DEVICE void copy_commit() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-/// Waits until all but the last `groups` groups of this thread's copies are done.
+/// Waits until all but the last `groups` groups of this thread's copies are complete.
 template <int groups>
 DEVICE void copy_wait() {
 #if __CUDA_ARCH__ >= 800
@@ -145,8 +145,8 @@ DEVICE void copy_wait() {
 
 // --- Tensor cores ---
 
-/// Loads four matrices of 8 rows of 16 bytes. Lane 8i + r names row r of matrix i; of each matrix it gets
-/// bytes 4t to 4t+3 of row g.
+/// Loads four matrices of 8 rows of 16 bytes. Lane 8i + r passes the address of row r of matrix i, and receives bytes 4t to
+/// 4t+3 of row g of each matrix.
 DEVICE void load_matrices(uint32_t (&to)[4], const void *row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -154,15 +154,15 @@ DEVICE void load_matrices(uint32_t (&to)[4], const void *row) {
                  : "memory");
 }
 
-/// The same for matrices of numbers of 2 bytes, each turned over: a lane gets rows 2t and 2t+1 of column g.
-DEVICE void load_matrices_turned(uint32_t (&to)[4], const void *row) {
+/// The same for matrices of 2-byte numbers, transposed: a lane receives rows 2t and 2t+1 of column g.
+DEVICE void load_matrices_transposed(uint32_t (&to)[4], const void *row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "r"(shared_address(row))
                  : "memory");
 }
 
-/// c += a × b, for 32 bytes of each row of A and each column of B.
+/// c += a × b, over 32 bytes of each row of A and each column of B.
 template <typename Number>
 DEVICE void multiply(float (&c)[4], const uint32_t (&a)[4], const uint32_t *b);
 
@@ -192,11 +192,11 @@ __device__ __forceinline__ void multiply<bf16>(float (&c)[4], const uint32_t (&a
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    __trap(); // The engine refuses bf16 below 8.0 before it comes to this.
+    __trap(); // The host refuses bf16 below compute capability 8.0.
 #endif
 }
 
-/// The nearest number that TF32 has.
+/// Rounds to TF32.
 DEVICE uint32_t to_tf32(uint32_t bits) {
 #if __CUDA_ARCH__ >= 800
     uint32_t rounded;
@@ -222,25 +222,25 @@ __device__ __forceinline__ void multiply<tf32>(float (&c)[4], const uint32_t (&a
 
 #endif
 
-/// Two numbers of 2 bytes in one word, the first in its lower half.
+/// Packs two 2-byte numbers into a word, the first into its lower half.
 template <typename T>
-DEVICE uint32_t narrow_pair(float first, float second) {
-    return uint32_t(narrow<T>(first).bits) | uint32_t(narrow<T>(second).bits) << 16;
+DEVICE uint32_t pack_pair(float first, float second) {
+    return uint32_t(from_float<T>(first).bits) | uint32_t(from_float<T>(second).bits) << 16;
 }
 
-/// Where chunk `chunk` of row `row` lies in shared memory, so that eight rows' chunks of one number lie in
-/// different banks, and so do one row's. Rows are `row_bytes` long, 64 or 128.
+/// The offset of a chunk of 16 bytes in shared memory. Chunks of one index in eight rows lie in different banks, and so do the
+/// chunks of one row. Rows have 64 or 128 bytes.
 template <int row_bytes>
 DEVICE int swizzled(int row, int chunk) {
-    int turn = row_bytes == 64 ? (row >> 1) & 3 : row & 7;
-    return row * row_bytes + ((chunk ^ turn) << 4);
+    int pattern = row_bytes == 64 ? (row >> 1) & 3 : row & 7;
+    return row * row_bytes + ((chunk ^ pattern) << 4);
 }
 
-DEVICE int at_most(int value, int high) { return value < high ? value : high; }
-DEVICE int between(int value, int low, int high) { return value < low ? low : at_most(value, high); }
-DEVICE float larger(float a, float b) { return a > b ? a : b; }
+DEVICE int min_int(int value, int high) { return value < high ? value : high; }
+DEVICE int clamp_int(int value, int low, int high) { return value < low ? low : min_int(value, high); }
+DEVICE float max_float(float a, float b) { return a > b ? a : b; }
 
-/// The sum over all lanes of a warp, in one order.
+/// The sum over all lanes of a warp, always in the same order.
 DEVICE float warp_sum(float value) {
     UNROLL for (int mask = 16; mask > 0; mask /= 2) {
         value += shuffle_xor(value, mask);
@@ -248,9 +248,10 @@ DEVICE float warp_sum(float value) {
     return value;
 }
 
+/// The maximum over all lanes of a warp.
 DEVICE float warp_max(float value) {
     UNROLL for (int mask = 16; mask > 0; mask /= 2) {
-        value = larger(value, shuffle_xor(value, mask));
+        value = max_float(value, shuffle_xor(value, mask));
     }
     return value;
 }

@@ -1,37 +1,36 @@
-// The numbers that lie in memory. All arithmetic on them is in 32-bit floats, so they can do nothing but be
-// widened and narrowed, which machine.cuh knows how to do.
+// Number formats in memory. All arithmetic is in 32-bit floats, so these types can only be converted (device.cuh).
 #pragma once
 
 #include <cstdint>
 
-/// Half precision: 5 bits of exponent, 10 of fraction.
+/// Half precision: 5 exponent bits, 10 fraction bits.
 struct f16 {
     uint16_t bits;
 };
 
-/// The upper half of a 32-bit float.
+/// bf16: the upper half of a 32-bit float.
 struct bf16 {
     uint16_t bits;
 };
 
-/// 16 bytes, which is what a thread reads and writes at once where it can.
+/// 16 bytes: the most that a thread reads or writes in one access.
 struct alignas(16) Chunk {
     uint32_t words[4];
 };
 
-/// Numbers beside each other, read and written at once.
+/// Adjacent numbers that are read and written in one access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Group {
     T values[count];
 };
 
-/// What products see of a number in memory. 32-bit floats become TF32 on their way into tensor cores.
+/// The format in memory of a format of tensor cores. TF32 numbers are 32-bit floats in memory.
 template <typename T>
-struct Lies {
-    using In = T;
+struct Storage {
+    using Type = T;
 };
 struct tf32 {};
 template <>
-struct Lies<tf32> {
-    using In = float;
+struct Storage<tf32> {
+    using Type = float;
 };

@@ -1,59 +1,59 @@
-// What is done to each row by itself: embeddings and layer norms. A warp takes a row and reads it three times, of which
-// the second and third find it in the first cache; so a row may be of any length.
+// Embeddings and layer norms (Ba, Kiros and Hinton, 2016). A warp processes a row, and reads it three times; after the first time
+// it is in the L1 cache. A row may have any length.
 #pragma once
 
 #include "device.cuh"
 
 constexpr int ROWS_PER_BLOCK = 4;
 
-struct NormParameters {
+struct LayerNormParams {
     const void *sums;
     void *states;
     const float *scale;
     const float *shift;
     int32_t rows, width;
-    // Numbers from one row to the next, in both: a multiple of 8.
+    // Values from one row to the next, in sums and in states. A multiple of 8.
     int32_t stride;
     float epsilon;
 };
 
-struct EmbedParameters {
+struct EmbedParams {
     const uint32_t *ids;
-    // The place of each token in its text.
-    const uint32_t *places;
-    const void *words;
-    // By place; what all tokens have in common is part of it.
-    const float *positions;
+    // The position of each token in its text.
+    const uint32_t *token_positions;
+    const void *word_embeddings;
+    // Includes the token type embedding.
+    const float *position_embeddings;
     void *states;
     const float *scale;
     const float *shift;
-    int32_t rows, width, vocabulary;
-    // Of words and of states; rows of positions have `width` numbers.
+    int32_t rows, width, vocab_size;
+    // Of word embeddings and of states. Rows of position embeddings have `width` values.
     int32_t words_stride, stride;
     float epsilon;
 };
 
-/// Eight numbers of a row.
+/// Eight values of a row.
 template <typename T>
-using Eight = Group<T, 8>;
+using Vec8 = Group<T, 8>;
 
-/// A row that is read.
+/// A row in memory.
 template <typename T>
-struct PlainRow {
+struct StoredRow {
     const T *values;
 
     DEVICE_MEMBER void read(int column, int, float (&eight)[8]) const {
-        const auto group = *reinterpret_cast<const Eight<T> *>(values + column);
+        const auto group = *reinterpret_cast<const Vec8<T> *>(values + column);
         UNROLL for (int i = 0; i < 8; i++) {
-            eight[i] = widen(group.values[i]);
+            eight[i] = to_float(group.values[i]);
         }
     }
 };
 
-/// A row that is the sum of two.
+/// A row that is the sum of a word embedding and a position embedding.
 template <typename T>
-struct EmbeddedRow {
-    PlainRow<T> word;
+struct EmbeddingRow {
+    StoredRow<T> word;
     const float *position;
 
     DEVICE_MEMBER void read(int column, int width, float (&eight)[8]) const {
@@ -64,10 +64,10 @@ struct EmbeddedRow {
     }
 };
 
-/// Gives a row the mean 0 and the variance 1, then scale and shift. The row is filled up to whole groups of eight.
+/// Applies a layer norm to a row, and writes it, padded to whole groups of eight values.
 template <typename T, typename Row>
-DEVICE void normalise(const Row &row, T *out, int width, const float *scale, const float *shift, float epsilon) {
-    const int start = lane_number() * 8;
+DEVICE void normalize_row(const Row &row, T *out, int width, const float *scale, const float *shift, float epsilon) {
+    const int start = lane_index() * 8;
     float eight[8], sum = 0.0f, squares = 0.0f;
     for (int column = start; column < width; column += 256) {
         row.read(column, width, eight);
@@ -79,43 +79,44 @@ DEVICE void normalise(const Row &row, T *out, int width, const float *scale, con
     for (int column = start; column < width; column += 256) {
         row.read(column, width, eight);
         UNROLL for (int i = 0; i < 8; i++) {
-            const float off = column + i < width ? eight[i] - mean : 0.0f;
-            squares = fused(off, off, squares);
+            const float deviation = column + i < width ? eight[i] - mean : 0.0f;
+            squares = fma_f32(deviation, deviation, squares);
         }
     }
-    const float by = 1.0f / sqrtf(warp_sum(squares) / width + epsilon);
+    const float factor = 1.0f / sqrtf(warp_sum(squares) / width + epsilon);
     for (int column = start; column < width; column += 256) {
         row.read(column, width, eight);
-        Eight<T> group;
+        Vec8<T> group;
         UNROLL for (int i = 0; i < 8; i++) {
-            const int at = at_most(column + i, width - 1);
-            group.values[i] = narrow<T>(fused((eight[i] - mean) * by, scale[at], shift[at]));
+            const int index = min_int(column + i, width - 1);
+            group.values[i] = from_float<T>(fma_f32((eight[i] - mean) * factor, scale[index], shift[index]));
         }
-        *reinterpret_cast<Eight<T> *>(out + column) = group;
+        *reinterpret_cast<Vec8<T> *>(out + column) = group;
     }
 }
 
-DEVICE int own_row() { return block_x() * ROWS_PER_BLOCK + warp_number(); }
+/// The row of this warp.
+DEVICE int row_index() { return block_x() * ROWS_PER_BLOCK + warp_index(); }
 
 template <typename T>
-DEVICE void norm(const NormParameters &p) {
-    const int row = own_row();
+DEVICE void layer_norm(const LayerNormParams &p) {
+    const int row = row_index();
     if (row < p.rows) {
         const size_t start = size_t(row) * p.stride;
-        const PlainRow<T> from{static_cast<const T *>(p.sums) + start};
-        normalise<T>(from, static_cast<T *>(p.states) + start, p.width, p.scale, p.shift, p.epsilon);
+        const StoredRow<T> from{static_cast<const T *>(p.sums) + start};
+        normalize_row<T>(from, static_cast<T *>(p.states) + start, p.width, p.scale, p.shift, p.epsilon);
     }
 }
 
-/// An id beyond the table is that of the last word.
+/// An id beyond the vocabulary counts as the last one.
 template <typename T>
-DEVICE void embed(const EmbedParameters &p) {
-    const int row = own_row();
+DEVICE void embed(const EmbedParams &p) {
+    const int row = row_index();
     if (row < p.rows) {
-        const uint32_t last = p.vocabulary - 1, id = p.ids[row] < last ? p.ids[row] : last;
-        const PlainRow<T> word{static_cast<const T *>(p.words) + size_t(id) * p.words_stride};
-        const EmbeddedRow<T> from{word, p.positions + size_t(p.places[row]) * p.width};
+        const uint32_t last = p.vocab_size - 1, id = p.ids[row] < last ? p.ids[row] : last;
+        const StoredRow<T> word{static_cast<const T *>(p.word_embeddings) + size_t(id) * p.words_stride};
+        const EmbeddingRow<T> from{word, p.position_embeddings + size_t(p.token_positions[row]) * p.width};
         T *to = static_cast<T *>(p.states) + size_t(row) * p.stride;
-        normalise<T>(from, to, p.width, p.scale, p.shift, p.epsilon);
+        normalize_row<T>(from, to, p.width, p.scale, p.shift, p.epsilon);
     }
 }

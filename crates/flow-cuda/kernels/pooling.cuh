@@ -1,92 +1,92 @@
-// From the states of a text's tokens to its vector, as sentence-transformers does it. A block takes a text, each of its
-// threads some of the vector's values.
+// Pooling: turns the hidden states of a text into its vector, as sentence-transformers does. A block processes a text, and each
+// of its threads some of the vector's values.
 #pragma once
 
 #include "device.cuh"
 
-enum Pooling : uint32_t { CLS, MEAN, MAX, MIN, MEAN_SQRT_LENGTH, WEIGHTED_MEAN, LAST_TOKEN };
+/// The modes of sentence-transformers, with the numbers of `PoolingMode` in src/pooling.rs.
+enum PoolingMode : uint32_t { CLS, MEAN, MAX, MIN, MEAN_SQRT_LENGTH, WEIGHTED_MEAN, LAST_TOKEN };
 
-/// A text, as its first token and how many there are.
+/// A text: the index of its first token, and its number of tokens.
 struct Text {
     int32_t first, tokens;
 };
 
-struct PoolParameters {
+struct PoolParams {
     const void *states;
     const Text *texts;
     float *vectors;
-    // Ways to pool, four bits each, the first lowest; what each gives is put one after the other.
-    uint32_t modes;
+    // Modes whose results are concatenated: four bits each, the first mode in the lowest bits.
+    uint32_t mode_bits;
     int32_t width, stride;
-    // Values that are kept of what all ways give.
+    // Leading values of the concatenated results that are kept.
     int32_t vector_width;
-    // Tokens at each text's start that do not count.
-    int32_t skipped;
+    // Leading tokens of each text that are not pooled.
+    int32_t skipped_tokens;
     int32_t normalize;
 };
 
 constexpr int POOL_THREADS = 128;
-/// What keeps a division by a vector's length from failing; the same as in PyTorch.
-constexpr float LENGTH_MIN = 1e-12f;
+/// Minimum divisor of a normalization, as in PyTorch.
+constexpr float NORM_MIN = 1e-12f;
 
 struct PoolShared {
     float squares[POOL_THREADS / 32];
 };
 
-/// One value of one way to pool. A text of which nothing counts has nothing to divide, and one without tokens has
-/// nothing at all.
+/// One value of the result of one mode. It is zero if no token is pooled.
 template <typename T>
-DEVICE float pool_value(uint32_t mode, const T *column, int stride, int tokens, int skipped) {
+DEVICE float pool_value(uint32_t mode, const T *column, int stride, int tokens, int skipped_tokens) {
     if (tokens == 0) {
         return 0.0f;
     }
     if (mode == CLS || mode == LAST_TOKEN) {
-        const int token = mode == LAST_TOKEN ? tokens - 1 : skipped < tokens ? skipped : 0;
-        return widen(column[size_t(token) * stride]);
+        const int token = mode == LAST_TOKEN ? tokens - 1 : skipped_tokens < tokens ? skipped_tokens : 0;
+        return to_float(column[size_t(token) * stride]);
     }
-    float value = mode == MAX ? -INFINITY : mode == MIN ? INFINITY : 0.0f, weights = 0.0f;
-    UNROLL_4 for (int token = skipped; token < tokens; token++) {
-        const float state = widen(column[size_t(token) * stride]);
+    float value = mode == MAX ? -INFINITY : mode == MIN ? INFINITY : 0.0f, total_weight = 0.0f;
+    UNROLL_4 for (int token = skipped_tokens; token < tokens; token++) {
+        const float state = to_float(column[size_t(token) * stride]);
         const float weight = mode == WEIGHTED_MEAN ? float(token + 1) : 1.0f;
         if (mode == MAX) {
-            value = larger(value, state);
+            value = max_float(value, state);
         } else if (mode == MIN) {
             value = state < value ? state : value;
         } else {
-            value = fused(weight, state, value);
-            weights += weight;
+            value = fma_f32(weight, state, value);
+            total_weight += weight;
         }
     }
-    const float by = mode == MEAN_SQRT_LENGTH ? sqrtf(weights) : weights;
-    return by > 0.0f ? value / by : value;
+    const float divisor = mode == MEAN_SQRT_LENGTH ? sqrtf(total_weight) : total_weight;
+    return divisor > 0.0f ? value / divisor : value;
 }
 
 template <typename T>
-DEVICE void pool(const PoolParameters &p, PoolShared &shared) {
+DEVICE void pool(const PoolParams &p, PoolShared &shared) {
     const Text text = p.texts[block_x()];
     const T *states = static_cast<const T *>(p.states) + size_t(text.first) * p.stride;
     float *vector = p.vectors + size_t(block_x()) * p.vector_width;
     float squares = 0.0f;
-    for (int at = thread_number(); at < p.vector_width; at += POOL_THREADS) {
-        const uint32_t mode = p.modes >> (at / p.width * 4) & 15;
-        const float value = pool_value(mode, states + at % p.width, p.stride, text.tokens, p.skipped);
-        squares = fused(value, value, squares);
-        vector[at] = value;
+    for (int index = thread_index(); index < p.vector_width; index += POOL_THREADS) {
+        const uint32_t mode = p.mode_bits >> (index / p.width * 4) & 15;
+        const float value = pool_value(mode, states + index % p.width, p.stride, text.tokens, p.skipped_tokens);
+        squares = fma_f32(value, value, squares);
+        vector[index] = value;
     }
     if (p.normalize == 0) {
         return;
     }
     squares = warp_sum(squares);
-    if (lane_number() == 0) {
-        shared.squares[warp_number()] = squares;
+    if (lane_index() == 0) {
+        shared.squares[warp_index()] = squares;
     }
     block_sync();
     float sum = 0.0f;
     UNROLL for (int warp = 0; warp < POOL_THREADS / 32; warp++) {
         sum += shared.squares[warp];
     }
-    const float length = larger(sqrtf(sum), LENGTH_MIN);
-    for (int at = thread_number(); at < p.vector_width; at += POOL_THREADS) {
-        vector[at] /= length; // Each thread what it has written itself.
+    const float norm = max_float(sqrtf(sum), NORM_MIN);
+    for (int index = thread_index(); index < p.vector_width; index += POOL_THREADS) {
+        vector[index] /= norm; // Each thread normalizes the values that it has written.
     }
 }

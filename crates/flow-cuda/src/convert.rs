@@ -1,39 +1,39 @@
-//! Half-precision numbers of both kinds, for what goes to a device and comes back.
+//! Conversion between 32-bit floats and the 2-byte formats of devices.
 
-/// The nearest half; what is larger than any becomes the largest.
+/// Rounds to the nearest half-precision number, ties to even. Larger numbers become the largest one.
 pub(crate) fn to_f16(value: f32) -> u16 {
     const MAX: f32 = 65504.0;
-    // Moves the exponent, so that numbers too small to be normal need no branch.
-    const DOWN: f32 = f32::from_bits((127 - 112) << 23);
-    let bits = (value.clamp(-MAX, MAX) * DOWN).to_bits();
+    // Multiplying moves the exponent, so that subnormal numbers need no branch.
+    const EXPONENT_DOWN: f32 = f32::from_bits((127 - 112) << 23);
+    let bits = (value.clamp(-MAX, MAX) * EXPONENT_DOWN).to_bits();
     let magnitude = bits & 0x7fff_ffff;
     let half = 0x0fff + (magnitude >> 13 & 1);
     ((bits >> 16) & 0x8000) as u16 | ((magnitude + half) >> 13) as u16
 }
 
-/// The nearest bf16, ties to even.
+/// Rounds to the nearest bf16, ties to even.
 pub(crate) fn to_bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     let half = 0x7fff + (bits >> 16 & 1);
     (bits.wrapping_add(half) >> 16) as u16
 }
 
-/// The same number, exactly.
-pub(crate) fn from_f16(half: u16) -> f32 {
-    const UP: f32 = f32::from_bits((127 + 112) << 23);
-    let bits = u32::from(half);
+/// Converts half precision to a 32-bit float, exactly.
+pub(crate) fn from_f16(value: u16) -> f32 {
+    const EXPONENT_UP: f32 = f32::from_bits((127 + 112) << 23);
+    let bits = u32::from(value);
     let magnitude = bits & 0x7fff;
     let wide = if magnitude >= 0x7c00 {
         f32::from_bits(0x7f80_0000 | (magnitude & 0x3ff) << 13)
     } else {
-        f32::from_bits(magnitude << 13) * UP
+        f32::from_bits(magnitude << 13) * EXPONENT_UP
     };
     f32::from_bits(wide.to_bits() | (bits & 0x8000) << 16)
 }
 
-/// The same number, exactly.
-pub(crate) fn from_bf16(half: u16) -> f32 {
-    f32::from_bits(u32::from(half) << 16)
+/// Converts bf16 to a 32-bit float, exactly.
+pub(crate) fn from_bf16(value: u16) -> f32 {
+    f32::from_bits(u32::from(value) << 16)
 }
 
 #[cfg(test)]
@@ -41,10 +41,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_half_is_itself_again() {
-        for half in 0..0x7c00_u16 {
-            for half in [half, half | 0x8000] {
-                assert_eq!(to_f16(from_f16(half)), half);
+    fn every_number_survives_a_round_trip() {
+        for magnitude in 0..0x7c00_u16 {
+            for value in [magnitude, magnitude | 0x8000] {
+                assert_eq!(to_f16(from_f16(value)), value);
             }
         }
         assert_eq!(from_f16(0x3c00), 1.0);

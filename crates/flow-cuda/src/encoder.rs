@@ -1,61 +1,61 @@
-//! A model on a device: whoever has texts gets their vectors, from any number of threads.
+//! A model on a device, which any number of threads may use.
 
 use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::batch::{Batch, half};
+use crate::batch::{PackedBatch, split_point};
 use crate::gpu::{Gpu, GpuError};
-use crate::kernel::Format;
-use crate::model::{Loader, Model, Shape};
-use crate::pooling::Pooling;
+use crate::kernel::GpuPrecision;
+use crate::model::{DeviceModel, ModelLoader, ModelShape};
+use crate::pooling::PoolingSpec;
 use crate::workspace::{Workspace, bytes_per_token};
 
-/// Batches that are on their way at once: while one is computed, the next is copied and queued.
-pub const STREAMS: NonZeroUsize = NonZeroUsize::new(2).expect("it is not zero");
+/// Default number of batches in flight: while one is computed, the next is copied and queued.
+pub const STREAMS: NonZeroUsize = NonZeroUsize::new(2).expect("not zero");
 
-/// Tokens of a batch, where memory sets no other limit: products of so many rows have several tiles for each
+/// Maximum tokens of a batch if memory sets no lower limit. Products of this many rows have several tiles for each
 /// multiprocessor of the largest devices, and more would only take memory.
-const BATCH_TOKENS_MAX: usize = 32 * 1024;
+const MAX_BATCH_TOKENS: usize = 32 * 1024;
 
-/// The most that is tried at all: a grid of blocks reaches over four times as many rows and no further.
-const TOKENS_MAX: usize = 1024 * 1024;
+/// Maximum tokens of a batch in any case. A grid of blocks covers at most four times as many rows.
+const MAX_GRID_TOKENS: usize = 1024 * 1024;
 
-/// Of the memory that is free when the weights are there, the part that batches may take: others use the device too.
-const MEMORY_SHARE: usize = 2;
+/// The part of the free memory that batches may take, as a divisor. Other processes use the device as well.
+const MEMORY_DIVISOR: usize = 2;
 
-/// A model on a device.
+/// A model on a device, with workspaces for several batches.
 #[derive(Debug)]
-pub struct Engine {
-    // Before the model, whose weights their streams may still be using when an engine is dropped.
-    spare: Mutex<Vec<Workspace>>,
+pub struct CudaEncoder {
+    // Before the model, whose weights their streams may still be using when the encoder is dropped.
+    idle: Mutex<Vec<Workspace>>,
     returned: Condvar,
-    model: Model,
+    model: DeviceModel,
     streams: NonZeroUsize,
-    batch_tokens: NonZeroUsize,
+    max_batch_tokens: NonZeroUsize,
 }
 
-/// A workspace that goes back when it is dropped.
-struct Lent<'a> {
-    engine: &'a Engine,
+/// A workspace in use. Dropping it returns the workspace to its encoder.
+struct WorkspaceGuard<'a> {
+    encoder: &'a CudaEncoder,
     workspace: Option<Workspace>,
 }
 
-impl Engine {
-    /// Takes over a model whose layers are all there, for so many batches at once.
+impl CudaEncoder {
+    /// Creates an encoder for a completely loaded model, with `streams` batches in flight.
     ///
     /// # Errors
     ///
     /// If the device fails.
-    pub fn new(loader: Loader, streams: NonZeroUsize) -> Result<Self, GpuError> {
+    pub fn new(loader: ModelLoader, streams: NonZeroUsize) -> Result<Self, GpuError> {
         let model = loader.finish();
-        let spare = (0..streams.get()).map(|_| Workspace::new(&model.gpu));
-        let spare = spare.collect::<Result<_, _>>()?;
+        let idle = (0..streams.get()).map(|_| Workspace::new(&model.gpu));
+        let idle = idle.collect::<Result<_, _>>()?;
         let free = model.gpu.memory()?.free;
         Ok(Self {
-            spare: Mutex::new(spare),
+            idle: Mutex::new(idle),
             returned: Condvar::new(),
-            batch_tokens: batch_tokens(&model, free / MEMORY_SHARE / streams),
+            max_batch_tokens: max_batch_tokens(&model, free / MEMORY_DIVISOR / streams),
             model,
             streams,
         })
@@ -69,90 +69,99 @@ impl Engine {
 
     /// The model's dimensions.
     #[must_use]
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> ModelShape {
         self.model.shape
     }
 
-    /// How many layers it has.
+    /// Number of layers.
     #[must_use]
     pub fn layers(&self) -> usize {
         self.model.layers.len()
     }
 
-    /// The numbers that are computed with.
+    /// The precision of the model.
     #[must_use]
-    pub fn format(&self) -> Format {
-        self.model.format
+    pub fn precision(&self) -> GpuPrecision {
+        self.model.precision
     }
 
-    /// Bytes of all weights, as they are kept.
+    /// Size of all weights in bytes.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.model.weight_bytes()
     }
 
-    /// How many batches are on their way at most; other callers wait.
+    /// Maximum number of batches in flight. Further callers wait.
     #[must_use]
     pub fn streams(&self) -> NonZeroUsize {
         self.streams
     }
 
-    /// How many tokens a batch should have at most, by the memory that was free when the model was loaded.
+    /// Recommended maximum tokens of a batch, by the memory that was free when the model was loaded.
     #[must_use]
-    pub fn batch_tokens(&self) -> NonZeroUsize {
-        self.batch_tokens
+    pub fn max_batch_tokens(&self) -> NonZeroUsize {
+        self.max_batch_tokens
     }
 
-    /// Bytes that batches of so many tokens take beside the weights, all streams together.
+    /// Bytes that batches of this size take on all streams together, in addition to the weights.
     #[must_use]
     pub fn batch_bytes(&self, tokens: NonZeroUsize) -> usize {
         self.streams.get() * tokens.get() * bytes_per_token(&self.model)
     }
 
-    /// The vectors of texts whose tokens follow each other in `ids`, one vector after the other. Waits for the device,
-    /// and before that for a stream. A batch for which there is no room is cut in two, as often as need be.
+    /// Encodes texts whose token ids follow each other in `ids`. Returns a row-major matrix of `texts × pooling.width`.
+    ///
+    /// The thread sleeps until a stream is free and the device is done. A batch that does not fit into memory is split in
+    /// two, repeatedly if necessary.
     ///
     /// # Errors
     ///
-    /// If there is no room for a single text, or the device fails.
+    /// If there is too little memory for a single text, or the device fails.
     ///
     /// # Panics
     ///
-    /// If ids and lengths do not go together, a text is longer than the model's positions, or `pooling` asks for more
-    /// than states have.
+    /// If the number of ids is not the sum of the lengths, a text is longer than the model allows, or `pooling` does not
+    /// suit the model.
     pub fn encode(
         &self,
         ids: &[u32],
         lengths: &[usize],
-        pooling: &Pooling,
+        pooling: &PoolingSpec,
     ) -> Result<Vec<f32>, GpuError> {
-        let longest = lengths.iter().copied().max().unwrap_or(0);
-        assert!(longest <= self.model.shape.positions, "positions");
+        let max_length = lengths.iter().copied().max().unwrap_or(0);
+        assert!(
+            max_length <= self.model.shape.max_tokens,
+            "length of a text"
+        );
         if ids.is_empty() {
             return Ok(vec![0.0; lengths.len() * pooling.width]);
         }
-        let half = half(lengths);
-        if let Some(texts) = half.filter(|_| ids.len() > TOKENS_MAX) {
+        let split = split_point(lengths);
+        if let Some(texts) = split.filter(|_| ids.len() > MAX_GRID_TOKENS) {
             return self.encode_halves(ids, lengths, texts, pooling);
         }
-        let batch = Batch::of(ids, lengths);
-        let encoded = self.lend().encode(&self.model, &batch, pooling);
-        match (encoded, half) {
+        let batch = PackedBatch::new(ids, lengths);
+        let encoded = self.workspace().encode(&self.model, &batch, pooling);
+        match (encoded, split) {
             (Err(GpuError::OutOfMemory { bytes }), Some(texts)) => {
-                tracing::warn!(tokens = ids.len(), bytes, "no room for a batch; cut in two");
+                tracing::warn!(
+                    tokens = ids.len(),
+                    bytes,
+                    "batch does not fit into GPU memory and is split in two"
+                );
                 self.encode_halves(ids, lengths, texts, pooling)
             }
             (encoded, _) => encoded,
         }
     }
 
-    /// The first so many texts, then the others.
+    /// Encodes the first `texts` texts, then the others.
     fn encode_halves(
         &self,
         ids: &[u32],
         lengths: &[usize],
         texts: usize,
-        pooling: &Pooling,
+        pooling: &PoolingSpec,
     ) -> Result<Vec<f32>, GpuError> {
         let (first, second) = lengths.split_at(texts);
         let (first_ids, second_ids) = ids.split_at(first.iter().sum());
@@ -161,51 +170,53 @@ impl Engine {
         Ok(vectors)
     }
 
-    fn lend(&self) -> Lent<'_> {
-        let mut spare = self.spare();
+    /// Takes an idle workspace, and waits for one if there is none.
+    fn workspace(&self) -> WorkspaceGuard<'_> {
+        let mut idle = self.idle();
         loop {
-            if let Some(workspace) = spare.pop() {
-                return Lent {
-                    engine: self,
+            if let Some(workspace) = idle.pop() {
+                return WorkspaceGuard {
+                    encoder: self,
                     workspace: Some(workspace),
                 };
             }
-            spare = self
+            idle = self
                 .returned
-                .wait(spare)
+                .wait(idle)
                 .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn spare(&self) -> MutexGuard<'_, Vec<Workspace>> {
-        // What is in it is whole, whoever panicked.
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    fn idle(&self) -> MutexGuard<'_, Vec<Workspace>> {
+        // A panic cannot interrupt a push or pop, so the list is intact.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Deref for Lent<'_> {
+impl Deref for WorkspaceGuard<'_> {
     type Target = Workspace;
 
     fn deref(&self) -> &Workspace {
-        self.workspace.as_ref().expect("it is there until the end")
+        self.workspace.as_ref().expect("present until dropped")
     }
 }
 
-impl DerefMut for Lent<'_> {
+impl DerefMut for WorkspaceGuard<'_> {
     fn deref_mut(&mut self) -> &mut Workspace {
-        self.workspace.as_mut().expect("it is there until the end")
+        self.workspace.as_mut().expect("present until dropped")
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for WorkspaceGuard<'_> {
     fn drop(&mut self) {
-        self.engine.spare().extend(self.workspace.take());
-        self.engine.returned.notify_one();
+        self.encoder.idle().extend(self.workspace.take());
+        self.encoder.returned.notify_one();
     }
 }
 
-fn batch_tokens(model: &Model, bytes: usize) -> NonZeroUsize {
-    let tokens = (bytes / bytes_per_token(model)).min(BATCH_TOKENS_MAX);
-    // Less than the longest text would be no limit at all.
-    NonZeroUsize::new(tokens.max(model.shape.positions)).unwrap_or(NonZeroUsize::MIN)
+/// Maximum tokens of a batch that takes at most `bytes` bytes.
+fn max_batch_tokens(model: &DeviceModel, bytes: usize) -> NonZeroUsize {
+    let tokens = (bytes / bytes_per_token(model)).min(MAX_BATCH_TOKENS);
+    // A batch has at least one text, however long.
+    NonZeroUsize::new(tokens.max(model.shape.max_tokens)).unwrap_or(NonZeroUsize::MIN)
 }

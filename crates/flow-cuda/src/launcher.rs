@@ -1,47 +1,53 @@
-//! Each kernel's parameters, grid and block: the other half of the structures in `kernels/`.
+//! Launches kernels: the Rust side of the parameter structures in `kernels/`, with grids and blocks.
 //!
-//! Numbers of 32 bits lie two in a word, the first in its lower half, as in memory of NVIDIA's devices and of all
-//! machines that these are found in.
+//! Two 32-bit numbers share a word, the first in its lower half, as in the memory of little-endian machines and of NVIDIA's
+//! devices.
 
-use crate::gpu::{Address, GpuError, Launch};
-use crate::kernel::{Format, Kernel, Operation};
+use crate::gpu::{DeviceAddress, GpuError, KernelLaunch};
+use crate::kernel::{GpuPrecision, Kernel, Operation};
 use crate::memory::Stream;
 
-/// Queries of one text that attention answers together.
+/// Queries of a text that attention processes together.
 pub(crate) const TILE_QUERIES: usize = 16;
-/// The widest head there can be.
-pub(crate) const HEAD_WIDTH_MAX: usize = 256;
-/// Ways to pool that can be put one after the other.
+/// Maximum size of an attention head.
+pub(crate) const HEAD_SIZE_MAX: usize = 256;
+/// Maximum number of pooling modes.
 pub(crate) const MODES_MAX: usize = 8;
 
+/// Rows of a block in layer norms and embeddings.
 const ROWS_PER_BLOCK: usize = 4;
-/// What stands for memory that there is none of.
-pub(crate) const NOWHERE: Address = Address(0);
+/// Stands for an optional operand that is absent.
+pub(crate) const NULL: DeviceAddress = DeviceAddress(0);
 
-/// What is done to the sums of a product.
+/// An activation function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Activation {
-    /// Nothing.
+    /// The identity.
     #[default]
     None = 0,
-    /// x · Φ(x), exactly.
+    /// GELU, computed with the error function: `x · Φ(x)`.
     Gelu = 1,
-    /// The same, by a hyperbolic tangent.
+    /// GELU, approximated with the hyperbolic tangent.
     GeluTanh = 2,
-    /// Nothing below 0.
+    /// `max(x, 0)`.
     Relu = 3,
 }
 
-/// C = f(A × Bᵀ + bias) + residual. Strides are multiples of 16 bytes.
+/// Parameters of `C = activation(A × Bᵀ + bias) + residual`. Strides are multiples of 16 bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Product {
-    pub(crate) a: Address,
-    pub(crate) b: Address,
-    pub(crate) bias: Address,
-    pub(crate) residual: Address,
-    pub(crate) c: Address,
+pub(crate) struct MatmulParams {
+    pub(crate) a: DeviceAddress,
+    pub(crate) b: DeviceAddress,
+    /// May be [`NULL`].
+    pub(crate) bias: DeviceAddress,
+    /// May be [`NULL`].
+    pub(crate) residual: DeviceAddress,
+    pub(crate) c: DeviceAddress,
+    /// Rows of A and C.
     pub(crate) rows: usize,
+    /// Rows of B, columns of C.
     pub(crate) columns: usize,
+    /// Columns of A and B.
     pub(crate) depth: usize,
     pub(crate) a_stride: usize,
     pub(crate) b_stride: usize,
@@ -49,84 +55,92 @@ pub(crate) struct Product {
     pub(crate) activation: Activation,
 }
 
+/// Parameters of attention.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Attention {
-    pub(crate) states: Address,
-    pub(crate) context: Address,
-    pub(crate) tiles: Address,
-    pub(crate) distances: Address,
+pub(crate) struct AttentionParams {
+    /// Queries, keys and values.
+    pub(crate) states: DeviceAddress,
+    pub(crate) context: DeviceAddress,
+    pub(crate) tiles: DeviceAddress,
+    /// May be [`NULL`].
+    pub(crate) position_bias: DeviceAddress,
     pub(crate) tile_count: usize,
     pub(crate) heads: usize,
-    pub(crate) width: usize,
-    pub(crate) span: usize,
+    pub(crate) head_size: usize,
+    pub(crate) max_tokens: usize,
     pub(crate) states_stride: usize,
     pub(crate) context_stride: usize,
 }
 
-/// A layer norm of each row of `sums`.
+/// Parameters of a layer norm of each row of `sums`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Norm {
-    pub(crate) sums: Address,
-    pub(crate) states: Address,
-    pub(crate) scale: Address,
-    pub(crate) shift: Address,
+pub(crate) struct LayerNormParams {
+    pub(crate) sums: DeviceAddress,
+    pub(crate) states: DeviceAddress,
+    pub(crate) scale: DeviceAddress,
+    pub(crate) shift: DeviceAddress,
     pub(crate) rows: usize,
     pub(crate) width: usize,
     pub(crate) stride: usize,
     pub(crate) epsilon: f32,
 }
 
+/// Parameters of embeddings.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Embed {
-    pub(crate) ids: Address,
-    pub(crate) places: Address,
-    pub(crate) words: Address,
-    pub(crate) positions: Address,
-    pub(crate) states: Address,
-    pub(crate) scale: Address,
-    pub(crate) shift: Address,
+pub(crate) struct EmbedParams {
+    pub(crate) ids: DeviceAddress,
+    /// The position of each token within its text.
+    pub(crate) token_positions: DeviceAddress,
+    pub(crate) word_embeddings: DeviceAddress,
+    pub(crate) position_embeddings: DeviceAddress,
+    pub(crate) states: DeviceAddress,
+    pub(crate) scale: DeviceAddress,
+    pub(crate) shift: DeviceAddress,
     pub(crate) rows: usize,
     pub(crate) width: usize,
-    pub(crate) vocabulary: usize,
+    pub(crate) vocab_size: usize,
     pub(crate) stride: usize,
     pub(crate) epsilon: f32,
 }
 
+/// Parameters of pooling.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pool {
-    pub(crate) states: Address,
-    pub(crate) texts: Address,
-    pub(crate) vectors: Address,
+pub(crate) struct PoolParams {
+    pub(crate) states: DeviceAddress,
+    pub(crate) texts: DeviceAddress,
+    pub(crate) vectors: DeviceAddress,
     pub(crate) text_count: usize,
-    pub(crate) modes: u32,
+    pub(crate) mode_bits: u32,
     pub(crate) width: usize,
     pub(crate) stride: usize,
     pub(crate) vector_width: usize,
-    pub(crate) skipped: usize,
+    pub(crate) skipped_tokens: usize,
     pub(crate) normalize: bool,
 }
 
-/// Queues operations on numbers of one format.
+/// Queues kernels of one precision on a stream.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Operations<'a> {
+pub(crate) struct KernelLauncher<'a> {
     pub(crate) stream: &'a Stream,
-    pub(crate) format: Format,
+    pub(crate) precision: GpuPrecision,
 }
 
-impl Operations<'_> {
+impl KernelLauncher<'_> {
+    /// Queues a matrix product.
+    ///
     /// # Safety
     ///
-    /// The memory is as long as the parameters say, and is not dropped before the stream is finished.
-    pub(crate) unsafe fn product(&self, p: &Product) -> Result<(), GpuError> {
+    /// The memory must be as long as the parameters say, and must not be dropped before the stream is synchronized.
+    pub(crate) unsafe fn matmul(&self, p: &MatmulParams) -> Result<(), GpuError> {
         let tiles = |side: usize| [p.columns.div_ceil(side), p.rows.div_ceil(side)];
         let [across, down] = tiles(128);
-        let fills = across * down >= self.stream.gpu().multiprocessors() as usize;
-        let (operation, grid, block) = if fills {
-            (Operation::Product, tiles(128), 256)
-        } else if self.format == Format::F32 {
-            (Operation::ProductSmall, tiles(64), 256)
+        let is_large = across * down >= self.stream.gpu().multiprocessors() as usize;
+        let (operation, grid, block) = if is_large {
+            (Operation::Matmul, tiles(128), 256)
+        } else if self.precision == GpuPrecision::F32 {
+            (Operation::MatmulSmall, tiles(64), 256)
         } else {
-            (Operation::ProductSmall, tiles(64), 128)
+            (Operation::MatmulSmall, tiles(64), 128)
         };
         let words = [
             p.a.0,
@@ -134,92 +148,100 @@ impl Operations<'_> {
             p.bias.0,
             p.residual.0,
             p.c.0,
-            two(p.rows, p.columns),
-            two(p.depth, p.a_stride),
-            two(p.b_stride, p.c_stride),
+            pair(p.rows, p.columns),
+            pair(p.depth, p.a_stride),
+            pair(p.b_stride, p.c_stride),
             p.activation as u64,
         ];
-        // SAFETY: these are the parameters of `ProductParameters`; the caller answers for the memory.
+        // SAFETY: the words are a `MatmulParams` of the kernel. The caller guarantees the memory.
         unsafe { self.launch(operation, grid, block, &words) }
     }
 
+    /// Queues attention.
+    ///
     /// # Safety
     ///
-    /// As for [`Self::product`].
-    pub(crate) unsafe fn attention(&self, p: &Attention) -> Result<(), GpuError> {
-        let is_half = self.format.bytes() == 2;
-        let (operation, work_per_block, block) = match p.width {
+    /// As for [`Self::matmul`].
+    pub(crate) unsafe fn attention(&self, p: &AttentionParams) -> Result<(), GpuError> {
+        let is_half = self.precision.bytes() == 2;
+        let (operation, tiles_per_block, block) = match p.head_size {
             32 if is_half => (Operation::Attention32, 4, 128),
             64 if is_half => (Operation::Attention64, 2, 64),
-            _ => (Operation::AttentionAny, 1, 128),
+            _ => (Operation::AttentionGeneric, 1, 128),
         };
-        let grid = [(p.tile_count * p.heads).div_ceil(work_per_block), 1];
-        let scale = 1.0 / (p.width as f32).sqrt();
+        let grid = [(p.tile_count * p.heads).div_ceil(tiles_per_block), 1];
+        let scale = 1.0 / (p.head_size as f32).sqrt();
         let words = [
             p.states.0,
             p.context.0,
             p.tiles.0,
-            p.distances.0,
-            two(p.tile_count, p.heads),
-            two(p.width, p.span),
-            two(p.states_stride, p.context_stride),
+            p.position_bias.0,
+            pair(p.tile_count, p.heads),
+            pair(p.head_size, p.max_tokens),
+            pair(p.states_stride, p.context_stride),
             u64::from(scale.to_bits()),
         ];
-        // SAFETY: these are the parameters of `AttentionParameters`; the caller answers for the memory.
+        // SAFETY: the words are an `AttentionParams` of the kernel. The caller guarantees the memory.
         unsafe { self.launch(operation, grid, block, &words) }
     }
 
+    /// Queues a layer norm.
+    ///
     /// # Safety
     ///
-    /// As for [`Self::product`].
-    pub(crate) unsafe fn norm(&self, p: &Norm) -> Result<(), GpuError> {
+    /// As for [`Self::matmul`].
+    pub(crate) unsafe fn layer_norm(&self, p: &LayerNormParams) -> Result<(), GpuError> {
         let words = [
             p.sums.0,
             p.states.0,
             p.scale.0,
             p.shift.0,
-            two(p.rows, p.width),
-            with_float(p.stride, p.epsilon),
+            pair(p.rows, p.width),
+            pair_with_float(p.stride, p.epsilon),
         ];
         let grid = [p.rows.div_ceil(ROWS_PER_BLOCK), 1];
-        // SAFETY: these are the parameters of `NormParameters`; the caller answers for the memory.
-        unsafe { self.launch(Operation::Norm, grid, 128, &words) }
+        // SAFETY: the words are a `LayerNormParams` of the kernel. The caller guarantees the memory.
+        unsafe { self.launch(Operation::LayerNorm, grid, 128, &words) }
     }
 
+    /// Queues embeddings.
+    ///
     /// # Safety
     ///
-    /// As for [`Self::product`].
-    pub(crate) unsafe fn embed(&self, p: &Embed) -> Result<(), GpuError> {
+    /// As for [`Self::matmul`].
+    pub(crate) unsafe fn embed(&self, p: &EmbedParams) -> Result<(), GpuError> {
         let words = [
             p.ids.0,
-            p.places.0,
-            p.words.0,
-            p.positions.0,
+            p.token_positions.0,
+            p.word_embeddings.0,
+            p.position_embeddings.0,
             p.states.0,
             p.scale.0,
             p.shift.0,
-            two(p.rows, p.width),
-            two(p.vocabulary, p.stride),
-            with_float(p.stride, p.epsilon),
+            pair(p.rows, p.width),
+            pair(p.vocab_size, p.stride),
+            pair_with_float(p.stride, p.epsilon),
         ];
         let grid = [p.rows.div_ceil(ROWS_PER_BLOCK), 1];
-        // SAFETY: these are the parameters of `EmbedParameters`; the caller answers for the memory.
+        // SAFETY: the words are an `EmbedParams` of the kernel. The caller guarantees the memory.
         unsafe { self.launch(Operation::Embed, grid, 128, &words) }
     }
 
+    /// Queues pooling.
+    ///
     /// # Safety
     ///
-    /// As for [`Self::product`].
-    pub(crate) unsafe fn pool(&self, p: &Pool) -> Result<(), GpuError> {
+    /// As for [`Self::matmul`].
+    pub(crate) unsafe fn pool(&self, p: &PoolParams) -> Result<(), GpuError> {
         let words = [
             p.states.0,
             p.texts.0,
             p.vectors.0,
-            two(p.modes as usize, p.width),
-            two(p.stride, p.vector_width),
-            two(p.skipped, usize::from(p.normalize)),
+            pair(p.mode_bits as usize, p.width),
+            pair(p.stride, p.vector_width),
+            pair(p.skipped_tokens, usize::from(p.normalize)),
         ];
-        // SAFETY: these are the parameters of `PoolParameters`; the caller answers for the memory.
+        // SAFETY: the words are a `PoolParams` of the kernel. The caller guarantees the memory.
         unsafe { self.launch(Operation::Pool, [p.text_count, 1], 128, &words) }
     }
 
@@ -233,34 +255,36 @@ impl Operations<'_> {
         block: u32,
         parameters: &[u64],
     ) -> Result<(), GpuError> {
-        let kernel = Kernel::of(operation, self.format).ok_or_else(|| GpuError::Failed {
+        let kernel = Kernel::find(operation, self.precision).ok_or_else(|| GpuError::Failed {
             call: "launch",
-            reason: format!("there is no {operation:?} for {}", self.format),
+            reason: format!("there is no {operation:?} kernel for {}", self.precision),
         })?;
-        let launch = Launch {
+        let launch = KernelLaunch {
             kernel,
             grid: grid.map(|count| low(count) as u32),
             block,
             parameters,
         };
-        // SAFETY: what the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.stream.launch(&launch) }
     }
 }
 
-/// Numbers of things that lie in a device's memory have 31 bits: more of them do not fit there.
+/// Checks that a count fits into the 31 bits that kernels use. More things do not fit into a device's memory.
 fn low(number: usize) -> u64 {
     assert!(
         i32::try_from(number).is_ok(),
-        "{number} is more than kernels count to"
+        "{number} exceeds the counters of kernels"
     );
     number as u64
 }
 
-fn two(first: usize, second: usize) -> u64 {
+/// Two numbers in a word.
+fn pair(first: usize, second: usize) -> u64 {
     low(first) | low(second) << 32
 }
 
-fn with_float(first: usize, second: f32) -> u64 {
+/// A number and a float in a word.
+fn pair_with_float(first: usize, second: f32) -> u64 {
     low(first) | u64::from(second.to_bits()) << 32
 }

@@ -47,11 +47,7 @@ fn main() {
         }
         let rows = ROWS[0];
         let seconds = all_linears_s(&kernels, rows);
-        figures.push((
-            format!("all products, {rows} rows"),
-            seconds * 1e3,
-            "ms",
-        ));
+        figures.push((format!("all products, {rows} rows"), seconds * 1e3, "ms"));
         let rows = ROWS[1];
         let each = layer_norm_s(&kernels, rows) / rows as f64;
         figures.push(("layer norm per token".to_owned(), each * 1e6, "µs"));
@@ -76,7 +72,11 @@ fn main() {
 fn layers(kernels: &Kernels, inputs: usize, outputs: usize, activation: Activation) -> Vec<Linear> {
     let layer = |layer| {
         let weights = values(layer, inputs * outputs);
-        Linear::new(kernels.pack(&weights, inputs), &vec![0.1; outputs], activation)
+        Linear::new(
+            kernels.pack(&weights, inputs),
+            &vec![0.1; outputs],
+            activation,
+        )
     };
     (0..LAYERS).map(layer).collect()
 }

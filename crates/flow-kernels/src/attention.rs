@@ -169,13 +169,7 @@ impl Head<'_> {
     }
 
     /// Writes the sum of all values, weighted by each row of scores.
-    fn context(
-        &self,
-        rows: &Range<usize>,
-        scores: &[f32],
-        factors: &[f32],
-        out: &mut RowsMut<'_>,
-    ) {
+    fn context(&self, rows: &Range<usize>, scores: &[f32], factors: &[f32], out: &mut RowsMut<'_>) {
         let head_size = self.config.head_size;
         for panel in 0..head_size.div_ceil(PANEL) {
             let mut sums = [0.0; ROWS_MAX * PANEL];

@@ -62,7 +62,8 @@ pub(crate) struct LayerNormWeights<'a> {
 macro_rules! elementwise {
     ($name:ident, $fused:literal $(, $features:literal)?) => {
         pub(crate) mod $name {
-            use super::*;
+            use crate::elementwise::{self, Elementwise, LayerNormWeights, map, max};
+            use crate::row_layout::RowLayout;
 
             pub(crate) const TABLE: Elementwise = Elementwise {
                 softmax,
@@ -78,7 +79,7 @@ macro_rules! elementwise {
             fn softmax(values: &mut [f32], layout: RowLayout, scale: f32, factors: &mut [f32]) {
                 let rows = values.chunks_mut(layout.stride);
                 for (row, factor) in rows.zip(&mut factors[..layout.rows]) {
-                    *factor = super::softmax::<$fused>(row, layout.width, scale);
+                    *factor = elementwise::softmax::<$fused>(row, layout.width, scale);
                 }
             }
 
@@ -92,12 +93,12 @@ macro_rules! elementwise {
 
             $(#[target_feature(enable = $features)])?
             fn gelu(values: &mut [f32], layout: RowLayout) {
-                map(values, layout, super::gelu::<$fused>);
+                map(values, layout, elementwise::gelu::<$fused>);
             }
 
             $(#[target_feature(enable = $features)])?
             fn gelu_tanh(values: &mut [f32], layout: RowLayout) {
-                map(values, layout, super::gelu_tanh::<$fused>);
+                map(values, layout, elementwise::gelu_tanh::<$fused>);
             }
 
             $(#[target_feature(enable = $features)])?
@@ -107,12 +108,12 @@ macro_rules! elementwise {
 
             $(#[target_feature(enable = $features)])?
             fn add_layer_norm(values: &mut [f32], added: &[f32], weights: &LayerNormWeights<'_>) {
-                super::add_layer_norm::<$fused>(values, added, weights);
+                elementwise::add_layer_norm::<$fused>(values, added, weights);
             }
 
             $(#[target_feature(enable = $features)])?
             fn round(values: &[f32], layout: RowLayout, rounded: &mut [u16], stride: usize) {
-                super::round(values, layout, rounded, stride);
+                elementwise::round(values, layout, rounded, stride);
             }
         }
     };

@@ -2,8 +2,8 @@
 //! emulated where the machine has everything else that its kernels need.
 
 use flow_kernels::{
-    Activation, Activations, AttentionConfig, AttentionScratch, CpuPrecision, Kernels, Linear, PANEL,
-    PositionBias, Storage,
+    Activation, Activations, AttentionConfig, AttentionScratch, CpuPrecision, Kernels, Linear,
+    PANEL, PositionBias, Storage,
 };
 
 /// Sizes around those of registers, tiles and panels.
@@ -195,7 +195,8 @@ fn reference(
 ) -> Vec<f64> {
     let head_size = attention.head_size;
     let part = |token: usize, part: usize| {
-        let start = token * attention.heads * head_size * 3 + head * head_size * 3 + part * head_size;
+        let start =
+            token * attention.heads * head_size * 3 + head * head_size * 3 + part * head_size;
         values[start..][..head_size]
             .iter()
             .map(|value| f64::from(*value))

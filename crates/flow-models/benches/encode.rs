@@ -16,7 +16,7 @@ use std::thread::available_parallelism;
 use std::time::Instant;
 
 use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
-use flow_models::{DeviceSpec, TextEncoder, EncoderOptions};
+use flow_models::{DeviceSpec, EncoderOptions, TextEncoder};
 use serde_json::{Value, json};
 
 const SENTENCE: &str = "Using a GPU allows you to significantly speed up encoding.";
@@ -28,10 +28,13 @@ fn main() {
     let environment = SourceEnvironment::from_variables(|name| variables.get(name).cloned());
     let folder = source::pull(DEFAULT_MODEL, None, &environment, &mut ()).expect("a model");
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let devices = DeviceSpec::Cpu.open(cores).expect("the CPU is always available");
+    let devices = DeviceSpec::Cpu
+        .open(cores)
+        .expect("the CPU is always available");
 
     let started = Instant::now();
-    let encoder = TextEncoder::load(&folder, &EncoderOptions::default(), devices).expect("a complete model");
+    let encoder =
+        TextEncoder::load(&folder, &EncoderOptions::default(), devices).expect("a complete model");
     let (load_ms, loaded_mb) = (started.elapsed().as_millis(), resident_mb());
     println!("{}", json!({"load_ms": load_ms, "resident_mb": loaded_mb}));
 

@@ -16,7 +16,7 @@ use std::thread::available_parallelism;
 use std::time::Instant;
 
 use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
-use flow_models::{DeviceSpec, TextEncoder, EncoderOptions};
+use flow_models::{DeviceSpec, EncoderOptions, TextEncoder};
 use serde_json::Value;
 
 /// Documents of one call.
@@ -31,8 +31,11 @@ fn main() {
     let environment = SourceEnvironment::from_variables(|name| variables.get(name).cloned());
     let folder = source::pull(DEFAULT_MODEL, None, &environment, &mut ()).expect("a model");
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let devices = DeviceSpec::Cpu.open(cores).expect("the CPU is always available");
-    let encoder = TextEncoder::load(&folder, &EncoderOptions::default(), devices).expect("a complete model");
+    let devices = DeviceSpec::Cpu
+        .open(cores)
+        .expect("the CPU is always available");
+    let encoder =
+        TextEncoder::load(&folder, &EncoderOptions::default(), devices).expect("a complete model");
 
     let encode = |texts: &[String]| drop(encoder.encode(texts, None).expect("fixed input"));
     encode(&texts[..texts.len().min(256)]);

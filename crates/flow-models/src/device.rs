@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use flow_core::Chain;
-use flow_cuda::{Cuda, Gpu, NoGpu};
+use flow_cuda::{CudaDriver, Gpu, GpuUnavailable};
 use serde::Deserialize;
 
 /// Minimum free bytes of a GPU's memory. With less, no model fits together with its batches.
@@ -61,7 +61,7 @@ pub struct DeviceUnavailable {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum UnusableGpu {
     #[error(transparent)]
-    Gpu(#[from] NoGpu),
+    Gpu(#[from] GpuUnavailable),
     #[error(
         "`{name}` has {} MiB of free memory, but at least {} MiB are needed",
         free >> 20,
@@ -77,13 +77,13 @@ impl DeviceSpec {
     ///
     /// If it cannot be used.
     pub fn open(self, cores: NonZeroUsize) -> Result<OpenDevices, DeviceUnavailable> {
-        self.open_with(cores, Cuda::open)
+        self.open_with(cores, CudaDriver::open)
     }
 
     fn open_with(
         self,
         cores: NonZeroUsize,
-        driver: impl FnOnce() -> Result<Cuda, NoGpu>,
+        driver: impl FnOnce() -> Result<CudaDriver, GpuUnavailable>,
     ) -> Result<OpenDevices, DeviceUnavailable> {
         let opened = match self {
             Self::Cpu => return Ok(OpenDevices::cpu(cores, None)),
@@ -127,9 +127,9 @@ impl OpenDevices {
     }
 }
 
-fn open_gpu(cuda: &Cuda, number: u32) -> Result<Arc<dyn Gpu>, UnusableGpu> {
+fn open_gpu(cuda: &CudaDriver, number: u32) -> Result<Arc<dyn Gpu>, UnusableGpu> {
     let device = cuda.device(number)?;
-    let memory = device.memory().map_err(NoGpu::Driver)?;
+    let memory = device.memory().map_err(GpuUnavailable::Driver)?;
     if memory.free < MEMORY_MIN {
         let (name, free) = (device.name(), memory.free);
         return Err(UnusableGpu::LowMemory { name, free });
@@ -138,26 +138,26 @@ fn open_gpu(cuda: &Cuda, number: u32) -> Result<Arc<dyn Gpu>, UnusableGpu> {
 }
 
 /// Opens the first usable GPU. If there is none, the error is that of the first GPU.
-fn open_first(cuda: &Cuda) -> Result<Vec<Arc<dyn Gpu>>, UnusableGpu> {
+fn open_first(cuda: &CudaDriver) -> Result<Vec<Arc<dyn Gpu>>, UnusableGpu> {
     let mut first_error = None;
-    for found in cuda.list()? {
-        match open_gpu(cuda, found.number) {
+    for info in cuda.list()? {
+        match open_gpu(cuda, info.number) {
             Ok(gpu) => return Ok(vec![gpu]),
             Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    Err(first_error.unwrap_or(UnusableGpu::Gpu(NoGpu::NoDevice)))
+    Err(first_error.unwrap_or(UnusableGpu::Gpu(GpuUnavailable::NoDevice)))
 }
 
 /// Opens all usable GPUs. If there is none, the error is that of the first GPU.
-fn open_all(cuda: &Cuda) -> Result<Vec<Arc<dyn Gpu>>, UnusableGpu> {
+fn open_all(cuda: &CudaDriver) -> Result<Vec<Arc<dyn Gpu>>, UnusableGpu> {
     let mut opened = Vec::new();
     let mut first_error = None;
-    for found in cuda.list()? {
-        match open_gpu(cuda, found.number) {
+    for info in cuda.list()? {
+        match open_gpu(cuda, info.number) {
             Ok(gpu) => opened.push(gpu),
             Err(error) => {
-                tracing::warn!(gpu = found.number, %error, "GPU skipped");
+                tracing::warn!(gpu = info.number, %error, "GPU skipped");
                 first_error = first_error.or(Some(error));
             }
         }
@@ -212,8 +212,8 @@ mod tests {
 
     const CORES: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
-    fn old_driver() -> Result<Cuda, NoGpu> {
-        Err(NoGpu::Old {
+    fn old_driver() -> Result<CudaDriver, GpuUnavailable> {
+        Err(GpuUnavailable::DriverTooOld {
             found: "12.4".to_owned(),
         })
     }
@@ -242,7 +242,7 @@ mod tests {
             let error = device.open_with(CORES, old_driver).unwrap_err().to_string();
             for part in [
                 requested,
-                "serves CUDA 12.4",
+                "supports CUDA 12.4",
                 "`cpu` with 2 cores",
                 "`device: auto`",
             ] {

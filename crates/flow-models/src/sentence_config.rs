@@ -184,7 +184,8 @@ impl SentenceConfig {
         for module in read::<Vec<ModuleEntry>>(&folder.join("modules.json"))?.unwrap_or_default() {
             config.add_module(folder, &module)?;
         }
-        let transformer: TransformerFile = read(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
+        let transformer: TransformerFile =
+            read(&folder.join("sentence_bert_config.json"))?.unwrap_or_default();
         let tokenizer: TokenizerFile =
             read(&folder.join("tokenizer_config.json"))?.unwrap_or_default();
         config.max_length = transformer
@@ -198,7 +199,11 @@ impl SentenceConfig {
         Ok(config)
     }
 
-    fn add_module(&mut self, folder: &Path, module: &ModuleEntry) -> Result<(), SentenceConfigError> {
+    fn add_module(
+        &mut self,
+        folder: &Path,
+        module: &ModuleEntry,
+    ) -> Result<(), SentenceConfigError> {
         // The type is the path of a Python class, whose module has changed over time.
         match module.kind.rsplit('.').next() {
             Some("Transformer") => {}
@@ -235,10 +240,12 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, SentenceConfigErr
         }
     };
     let parsed = serde_json::from_slice(&text);
-    parsed.map(Some).map_err(|source| SentenceConfigError::Syntax {
-        path: path.to_owned(),
-        source,
-    })
+    parsed
+        .map(Some)
+        .map_err(|source| SentenceConfigError::Syntax {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 #[cfg(test)]
@@ -275,7 +282,10 @@ mod tests {
     #[test]
     fn a_folder_without_files_gets_the_defaults() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(SentenceConfig::read(folder.path()).unwrap(), SentenceConfig::default());
+        assert_eq!(
+            SentenceConfig::read(folder.path()).unwrap(),
+            SentenceConfig::default()
+        );
     }
 
     #[test]
@@ -299,7 +309,10 @@ mod tests {
             ("1000000000000000019884624838656", None),
         ] {
             fs::write(&file, format!(r#"{{"model_max_length": {text}}}"#)).unwrap();
-            assert_eq!(SentenceConfig::read(folder.path()).unwrap().max_length, expected);
+            assert_eq!(
+                SentenceConfig::read(folder.path()).unwrap().max_length,
+                expected
+            );
         }
     }
 }

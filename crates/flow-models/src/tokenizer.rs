@@ -102,10 +102,7 @@ impl Tokenizer {
     /// # Errors
     ///
     /// If a text cannot be tokenized.
-    pub fn encode<T: AsRef<str>>(
-        &self,
-        texts: &[T],
-    ) -> Result<Vec<Vec<u32>>, TokenizerError> {
+    pub fn encode<T: AsRef<str>>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>, TokenizerError> {
         texts.iter().map(|text| self.ids(text.as_ref())).collect()
     }
 

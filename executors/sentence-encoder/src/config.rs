@@ -162,7 +162,9 @@ impl SentenceEncoderConfig {
             return Err(InvalidEncoderConfig::Layer(self.layer_index));
         }
         if self.embedding_fn_name != CALL {
-            return Err(InvalidEncoderConfig::Function(self.embedding_fn_name.clone()));
+            return Err(InvalidEncoderConfig::Function(
+                self.embedding_fn_name.clone(),
+            ));
         }
         if self.prompt.is_some() && self.prompt_name.is_some() {
             return Err(InvalidEncoderConfig::Prompts);

@@ -121,7 +121,10 @@ impl SentenceEncoder {
             return;
         }
         if self.without_text == 0 {
-            tracing::warn!(count, "documents without a text get no vector; further ones are logged at debug level only");
+            tracing::warn!(
+                count,
+                "documents without a text get no vector; further ones are logged at debug level only"
+            );
         }
         self.without_text += count;
         tracing::debug!(count, total = self.without_text, "documents without a text");

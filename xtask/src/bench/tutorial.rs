@@ -74,13 +74,7 @@ fn post(flow: &ours::Flow, docs: &Path, report: &Report) -> anyhow::Result<f64> 
 /// Seconds of the encoder without a flow.
 fn encoder_alone(docs: &Path) -> anyhow::Result<f64> {
     let mut command = test::cargo();
-    command.args([
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "flow-models",
-    ]);
+    command.args(["run", "--quiet", "--release", "--package", "flow-models"]);
     command.args(["--example", ALONE_EXAMPLE, "--"]).arg(docs);
     seconds(&shell::output(&mut command)?)
 }

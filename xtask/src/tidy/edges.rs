@@ -15,7 +15,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-amx-emulator", &["flow-kernels"]),
     ("flow-cuda", &[]),
     ("flow-cuda-emulator", &["flow-cuda"]),
-    ("flow-models", &["flow-core", "flow-kernels", "flow-cuda", "flow-proto"]),
+    (
+        "flow-models",
+        &["flow-core", "flow-kernels", "flow-cuda", "flow-proto"],
+    ),
     ("flow-metrics", &[]),
     ("flow-docker", &[]),
     ("flow-hub", &["flow-docker"]),

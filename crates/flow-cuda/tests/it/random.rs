@@ -1,16 +1,16 @@
-//! Numbers that are the same on every machine.
+//! Pseudo-random numbers and reference functions.
 
-use flow_cuda::Format;
+use flow_cuda::GpuPrecision;
 
-/// A linear congruential generator.
-pub(crate) struct Seeded(u32);
+/// A linear congruential generator, whose numbers are the same on every machine.
+pub(crate) struct Random(u32);
 
-impl Seeded {
+impl Random {
     pub(crate) fn new(seed: u32) -> Self {
         Self(seed)
     }
 
-    /// From -1 to 1.
+    /// The next number, between -1 and 1.
     pub(crate) fn next(&mut self) -> f32 {
         self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (self.0 >> 8) as f32 / 8_388_608.0 - 1.0
@@ -21,41 +21,45 @@ impl Seeded {
     }
 }
 
-/// The number that a format has for a value, exactly; by cutting the fraction in halves, not by bits.
-pub(crate) fn rounded(value: f32, format: Format) -> f64 {
+/// Rounds a value to a precision, by arithmetic instead of bit operations.
+pub(crate) fn rounded(value: f32, precision: GpuPrecision) -> f64 {
     let value = f64::from(value);
-    let bits = match format {
-        Format::F32 => return value,
-        Format::Tf32 | Format::F16 => 10,
-        Format::Bf16 => 7,
+    let bits = match precision {
+        GpuPrecision::F32 => return value,
+        GpuPrecision::Tf32 | GpuPrecision::F16 => 10,
+        GpuPrecision::Bf16 => 7,
     };
     let exponent = value.abs().log2().floor() as i32;
-    let least = if format == Format::F16 { -14 } else { -126 };
-    let unit = 2f64.powi(exponent.max(least) - bits);
+    let exponent_min = if precision == GpuPrecision::F16 {
+        -14
+    } else {
+        -126
+    };
+    let unit = 2f64.powi(exponent.max(exponent_min) - bits);
     let steps = value / unit;
-    let steps = match format {
-        // Away from 0 where there are two.
-        Format::Tf32 => steps.round(),
+    let steps = match precision {
+        // Ties go away from zero.
+        GpuPrecision::Tf32 => steps.round(),
         _ => steps.round_ties_even(),
     };
     if value == 0.0 { 0.0 } else { steps * unit }
 }
 
-/// Half of the distance between neighbours, as a part of the number.
-pub(crate) fn half_unit(format: Format) -> f64 {
-    match format {
-        Format::F32 | Format::Tf32 => 2f64.powi(-24),
-        Format::F16 => 2f64.powi(-11),
-        Format::Bf16 => 2f64.powi(-8),
+/// The maximum relative error of rounding to a precision.
+pub(crate) fn half_unit(precision: GpuPrecision) -> f64 {
+    match precision {
+        GpuPrecision::F32 | GpuPrecision::Tf32 => 2f64.powi(-24),
+        GpuPrecision::F16 => 2f64.powi(-11),
+        GpuPrecision::Bf16 => 2f64.powi(-8),
     }
 }
 
-/// The error function's GELU, in 64-bit floats.
+/// GELU with the error function.
 pub(crate) fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2))
 }
 
-/// By its series, which converges everywhere and is exact enough up to 5; from there on it is 1.
+/// The error function as a power series, which is accurate up to 5. Beyond that, it is 1.
 fn erf(x: f64) -> f64 {
     if x.abs() > 5.0 {
         return x.signum();

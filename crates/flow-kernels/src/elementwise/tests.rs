@@ -87,7 +87,10 @@ fn a_softmax_sums_to_one_and_ignores_values_behind_the_row() {
             for (before, actual) in before.iter().zip(&actual_values) {
                 let expected = exact(before) / total;
                 let error = (f64::from(actual * factor[0]) - expected).abs();
-                assert!(error < 1e-6, "{kernels:?} {length}: {actual}, expected {expected}");
+                assert!(
+                    error < 1e-6,
+                    "{kernels:?} {length}: {actual}, expected {expected}"
+                );
             }
         }
     }

@@ -244,9 +244,7 @@ unsafe fn multiply(tile: &mut Tile<'_, u16>, first: usize, steps: usize) {
 ///
 /// As for [`multiply`], with rows beyond the sixteenth.
 unsafe fn multiply_both(operands: Operands) {
-    let Operands {
-        a, b, c, steps, ..
-    } = operands;
+    let Operands { a, b, c, steps, .. } = operands;
     let a_lower = a.wrapping_add(TILE_ROWS * operands.a_stride);
     let c_lower = c.wrapping_add(TILE_ROWS * operands.c_stride);
     // SAFETY: the block reads states and weights and writes sums that the caller has checked, jumps only to its own
@@ -298,9 +296,7 @@ unsafe fn multiply_both(operands: Operands) {
 ///
 /// As for [`multiply`].
 unsafe fn multiply_upper(operands: Operands) {
-    let Operands {
-        a, b, c, steps, ..
-    } = operands;
+    let Operands { a, b, c, steps, .. } = operands;
     // SAFETY: as for `multiply_both`.
     unsafe {
         asm!(
@@ -391,7 +387,11 @@ mod tests {
                     let is_padding = index % C_STRIDE >= PANEL;
                     let is_close = (actual - expected).abs() < 1e-4;
                     assert!(
-                        if is_padding { actual.is_nan() } else { is_close },
+                        if is_padding {
+                            actual.is_nan()
+                        } else {
+                            is_close
+                        },
                         "{rows} rows, {k} steps, value {index}: {actual}, expected {expected}"
                     );
                 }

@@ -19,7 +19,7 @@ use candle_nn::{Init, VarBuilder};
 use candle_transformers::models::bert::{BertModel, Config};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::error::ForwardError;
+use super::error::{CandleError, ForwardError};
 use super::size::ModelSize;
 use crate::tokens::{HiddenStates, TokenBatch};
 use crate::weights::WeightsFile;
@@ -30,17 +30,6 @@ pub struct CandleEngine {
     size: ModelSize,
     max_tokens: usize,
     threads: ThreadPool,
-}
-
-/// candle could not load a model.
-#[derive(Debug, thiserror::Error)]
-pub enum CandleError {
-    /// candle refused the weights.
-    #[error("candle cannot build the model")]
-    Build(#[from] candle_core::Error),
-    /// The threads could not be started.
-    #[error("cannot start candle's threads")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
 impl CandleEngine {

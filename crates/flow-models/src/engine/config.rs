@@ -15,7 +15,7 @@ pub enum EngineConfig {
     /// flow's own kernels on the CPU.
     Cpu(Kernels),
     /// flow's own kernels on at least one GPU.
-    Gpu(Vec<Arc<dyn Gpu>>, flow_cuda::Format),
+    Gpu(Vec<Arc<dyn Gpu>>, flow_cuda::GpuPrecision),
     /// candle on the CPU, with this number of threads.
     Candle(NonZeroUsize),
 }
@@ -79,11 +79,11 @@ fn cpu_precision(options: &EncoderOptions) -> Result<CpuPrecision, EngineConfigE
     }
 }
 
-fn gpu_precision(options: &EncoderOptions) -> flow_cuda::Format {
+fn gpu_precision(options: &EncoderOptions) -> flow_cuda::GpuPrecision {
     match options.precision {
-        None | Some(Precision::F16 | Precision::Auto) => flow_cuda::Format::F16,
-        Some(Precision::F32) => flow_cuda::Format::F32,
-        Some(Precision::Tf32) => flow_cuda::Format::Tf32,
-        Some(Precision::Bf16) => flow_cuda::Format::Bf16,
+        None | Some(Precision::F16 | Precision::Auto) => flow_cuda::GpuPrecision::F16,
+        Some(Precision::F32) => flow_cuda::GpuPrecision::F32,
+        Some(Precision::Tf32) => flow_cuda::GpuPrecision::Tf32,
+        Some(Precision::Bf16) => flow_cuda::GpuPrecision::Bf16,
     }
 }

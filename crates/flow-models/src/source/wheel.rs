@@ -143,7 +143,11 @@ fn remove_leftovers(parent: &Path) {
         return;
     };
     for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(PARTIAL_PREFIX) {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(PARTIAL_PREFIX)
+        {
             remove(&entry.path());
         }
     }

@@ -19,11 +19,7 @@ const CHILD: &str = "FLOW_TEST_AMX";
 fn vectors_on_amx_equal_those_of_sentence_transformers() {
     let itself = std::env::current_exe().unwrap();
     let mut command = Command::new(itself);
-    command.args([
-        "--exact",
-        "amx::child_process_that_compares",
-        "--nocapture",
-    ]);
+    command.args(["--exact", "amx::child_process_that_compares", "--nocapture"]);
     let output = command.env(CHILD, "1").output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -45,9 +41,7 @@ fn child_process_that_compares() {
 fn compare() {
     flow_amx_emulator::install().unwrap();
     if InstructionSet::available().all(|set| set != InstructionSet::Amx) {
-        eprintln!(
-            "SKIPPED on AMX: this machine lacks AVX-512 BF16, which the other kernels need"
-        );
+        eprintln!("SKIPPED on AMX: this machine lacks AVX-512 BF16, which the other kernels need");
         return;
     }
     let options = |set| EncoderOptions {
@@ -82,6 +76,10 @@ fn compare() {
     );
     for number in [0, 7] {
         let alone = amx.encode(&texts[number..=number], None).unwrap();
-        assert_eq!(alone.rows().next(), actual.rows().nth(number), "text {number}");
+        assert_eq!(
+            alone.rows().next(),
+            actual.rows().nth(number),
+            "text {number}"
+        );
     }
 }

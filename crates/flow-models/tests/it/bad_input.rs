@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use flow_core::Chain;
 use flow_models::source::{self, SourceEnvironment};
-use flow_models::{DeviceSpec, TextEncoder, EncoderOptions};
+use flow_models::{DeviceSpec, EncoderOptions, TextEncoder};
 use serde_json::{Value, json};
 
 use crate::tiny_model::TinyModel;
@@ -18,7 +18,8 @@ fn check_with(model: &TinyModel, options: &EncoderOptions, parts: &[&str]) {
     let error = match source::pull(folder, None, &empty_environment(), &mut ()) {
         Err(error) => Chain(&error).to_string(),
         Ok(folder) => {
-            Chain(&TextEncoder::load(&folder, options, opened).expect_err("it should fail")).to_string()
+            Chain(&TextEncoder::load(&folder, options, opened).expect_err("it should fail"))
+                .to_string()
         }
     };
     for part in parts {
@@ -55,10 +56,7 @@ fn tensors_of_another_shape_are_refused_by_name() {
         "[8, 12]",
         "different models",
     ];
-    check(
-        &TinyModel::bert().configured("hidden_size", 12),
-        &expected,
-    );
+    check(&TinyModel::bert().configured("hidden_size", 12), &expected);
     let expected = [
         "`encoder.layer.0.intermediate.dense.weight`",
         "[16, 8]",
@@ -91,10 +89,7 @@ fn heads_that_do_not_divide_the_hidden_size_are_refused() {
 #[test]
 fn a_truncated_download_is_detected_at_any_length() {
     for bytes in [1, 100, 4000] {
-        check(
-            &TinyModel::bert().truncated_by(bytes),
-            &["half a download"],
-        );
+        check(&TinyModel::bert().truncated_by(bytes), &["half a download"]);
     }
     let empty = TinyModel::bert();
     fs::write(empty.file("model.safetensors"), "").unwrap();
@@ -115,10 +110,7 @@ fn a_file_that_is_not_safetensors_is_refused() {
 #[test]
 fn an_unsupported_family_is_refused_with_the_supported_ones() {
     let expected = ["unsupported model family", "`t5`", "`bert`"];
-    check(
-        &TinyModel::bert().configured("model_type", "t5"),
-        &expected,
-    );
+    check(&TinyModel::bert().configured("model_type", "t5"), &expected);
     check(
         &TinyModel::bert().configured("model_type", Value::Null),
         &["unsupported model family"],
@@ -135,10 +127,7 @@ fn a_missing_file_is_named() {
     }
     let model = TinyModel::bert().without("tokenizer.json");
     fs::write(model.file("vocab.txt"), "").unwrap();
-    check(
-        &model,
-        &["has no `tokenizer.json`", "save_pretrained"],
-    );
+    check(&model, &["has no `tokenizer.json`", "save_pretrained"]);
 }
 
 #[test]
@@ -150,7 +139,8 @@ fn invalid_files_are_named() {
         "1_Pooling/config.json",
     ] {
         let model = TinyModel::bert();
-        let modules = json!([{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]);
+        let modules =
+            json!([{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]);
         model.write("modules.json", &modules);
         model.write(file, &json!("nonsense"));
         check(&model, &[file]);
@@ -167,7 +157,11 @@ fn max_length(tokens: usize) -> EncoderOptions {
 #[test]
 fn options_that_do_not_suit_the_model_are_refused() {
     let model = TinyModel::bert();
-    check_with(&model, &max_length(17), &["`max_length` is 17", "16 tokens"]);
+    check_with(
+        &model,
+        &max_length(17),
+        &["`max_length` is 17", "16 tokens"],
+    );
     check_with(
         &model,
         &max_length(2),

@@ -19,6 +19,8 @@ fn candle_computes_on_its_own_threads_and_not_on_the_global_pool() {
     encoder.encode(&["a b", "c", "a b c d"], None).unwrap();
     assert_eq!(encoder.threads(), 3);
     // This fails if any operation has started rayon's global pool.
-    let global = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
+    let global = rayon::ThreadPoolBuilder::new()
+        .num_threads(1)
+        .build_global();
     global.expect("no operation has used the global pool");
 }

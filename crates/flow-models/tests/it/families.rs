@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use flow_kernels::InstructionSet;
 use flow_models::engine::FAMILIES;
-use flow_models::{TextEncoder, EncoderOptions, OpenDevices, Precision};
+use flow_models::{EncoderOptions, OpenDevices, Precision, TextEncoder};
 
 use crate::tiny_model::{
     EPSILON, HEADS, HIDDEN, INNER, LAYERS, TinyModel, first_position, names, token_types, values,
@@ -49,7 +49,9 @@ impl ReferenceModel {
         for layer in 0..LAYERS {
             states = self.layer(&names(self.model_type, layer), &states);
         }
-        let mean = |column: usize| states.iter().map(|state| state[column]).sum::<f64>() / ids.len() as f64;
+        let mean = |column: usize| {
+            states.iter().map(|state| state[column]).sum::<f64>() / ids.len() as f64
+        };
         (0..HIDDEN).map(mean).collect()
     }
 
@@ -157,12 +159,7 @@ fn gelu(x: f64) -> f64 {
 }
 
 /// Compares a family on the CPU. `difference_max` applies to values around 1.
-fn check(
-    model_type: &'static str,
-    precision: Precision,
-    set: InstructionSet,
-    difference_max: f64,
-) {
+fn check(model_type: &'static str, precision: Precision, set: InstructionSet, difference_max: f64) {
     let model = TinyModel::of(model_type);
     let options = EncoderOptions {
         precision: Some(precision),

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use flow_models::{TextEncoder, EncoderOptions};
+use flow_models::{EncoderOptions, TextEncoder};
 use serde::Deserialize;
 
 use crate::{cosine, largest_difference, load, minilm};
@@ -54,7 +54,10 @@ fn every_vector_equals_that_of_sentence_transformers() {
     let (mut cosine_min, mut difference_max) = (1.0_f64, 0.0_f32);
     for ((text, actual), expected) in texts.iter().zip(encode(&texts)).zip(&reference) {
         let start: String = text.chars().take(40).collect();
-        let (cosine, difference) = (cosine(&actual, expected), largest_difference(&actual, expected));
+        let (cosine, difference) = (
+            cosine(&actual, expected),
+            largest_difference(&actual, expected),
+        );
         assert!(cosine >= 0.999_999, "{start:?}: cosine {cosine}");
         assert!(difference <= 1e-5, "{start:?}: difference {difference}");
         cosine_min = cosine_min.min(cosine);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use flow_core::Chain;
 use flow_cuda::Gpu;
-use flow_cuda_emulator::{Emulator, Settings};
+use flow_cuda_emulator::{EmulatedGpu, EmulatorSettings};
 use flow_models::engine::FAMILIES;
-use flow_models::{DeviceSpec, TextEncoder, EncoderOptions, EngineKind, OpenDevices, Precision};
+use flow_models::{DeviceSpec, EncoderOptions, EngineKind, OpenDevices, Precision, TextEncoder};
 use serde_json::json;
 
 use crate::tiny_model::TinyModel;
@@ -22,13 +22,13 @@ const PRECISIONS: [(Precision, f64); 4] = [
 ];
 
 /// Emulated GPUs. `None` on a machine without a C++ compiler.
-fn emulated(count: usize, settings: Settings) -> Option<OpenDevices> {
-    let open = |_| match Emulator::new(settings) {
+fn emulated(count: usize, settings: EmulatorSettings) -> Option<OpenDevices> {
+    let open = |_| match EmulatedGpu::new(settings) {
         Ok(emulator) => {
             let gpu: Arc<dyn Gpu> = emulator;
             Some(gpu)
         }
-        Err(error) if error.is_lack() => {
+        Err(error) if error.is_missing_tool() => {
             eprintln!("SKIPPED: {error}, so no GPU can be emulated");
             None
         }
@@ -43,7 +43,7 @@ fn emulated(count: usize, settings: Settings) -> Option<OpenDevices> {
 
 /// All GPUs to test on.
 fn devices() -> impl Iterator<Item = OpenDevices> {
-    let emulated = emulated(1, Settings::default());
+    let emulated = emulated(1, EmulatorSettings::default());
     emulated.into_iter().chain(real_gpu())
 }
 
@@ -100,11 +100,7 @@ fn every_family_equals_the_cpu() {
 
 /// Compares texts of at most `bytes_max` bytes with sentence-transformers.
 fn check_minilm(device: &OpenDevices, precision: Precision, bytes_max: usize) {
-    let encoder = load_on(
-        device.clone(),
-        minilm(),
-        &with_precision(precision),
-    );
+    let encoder = load_on(device.clone(), minilm(), &with_precision(precision));
     let texts = fidelity::texts().into_iter().zip(fidelity::reference());
     let (texts, reference): (Vec<_>, Vec<_>) =
         texts.filter(|(text, _)| text.len() <= bytes_max).unzip();
@@ -121,7 +117,7 @@ fn check_minilm(device: &OpenDevices, precision: Precision, bytes_max: usize) {
 
 #[test]
 fn short_texts_on_an_emulated_gpu_equal_sentence_transformers() {
-    let Some(device) = emulated(1, Settings::default()) else {
+    let Some(device) = emulated(1, EmulatorSettings::default()) else {
         return;
     };
     for (precision, _) in PRECISIONS {
@@ -146,10 +142,10 @@ fn many_texts(count: usize) -> Vec<String> {
 fn many_texts_come_back_in_their_order_from_several_gpus() {
     let model = TinyModel::bert();
     let texts = many_texts(300);
-    let Some(one) = emulated(1, Settings::default()) else {
+    let Some(one) = emulated(1, EmulatorSettings::default()) else {
         return;
     };
-    let Some(two) = emulated(2, Settings::default()) else {
+    let Some(two) = emulated(2, EmulatorSettings::default()) else {
         return;
     };
     let one = load_on(one, model.path(), &EncoderOptions::default());
@@ -171,7 +167,7 @@ fn many_texts_come_back_in_their_order_from_several_gpus() {
 #[test]
 fn half_precision_is_the_default_and_batches_are_sized_by_memory() {
     let model = TinyModel::bert();
-    let Some(device) = emulated(1, Settings::default()) else {
+    let Some(device) = emulated(1, EmulatorSettings::default()) else {
         return;
     };
     let encoder = load_on(device.clone(), model.path(), &EncoderOptions::default());
@@ -210,7 +206,7 @@ fn an_excluded_prompt_is_not_pooled_and_vectors_are_truncated() {
         dimensions: NonZeroUsize::new(5),
         ..with_precision(Precision::F32)
     };
-    let Some(device) = emulated(1, Settings::default()) else {
+    let Some(device) = emulated(1, EmulatorSettings::default()) else {
         return;
     };
     let texts = ["c", "d d c"];
@@ -252,20 +248,20 @@ fn unsupported_combinations_are_refused_by_name() {
         ..candle.clone()
     };
     check_refused(cpu(), &candle_in_half, &["`candle`", "f32"]);
-    let Some(gpu) = emulated(1, Settings::default()) else {
+    let Some(gpu) = emulated(1, EmulatorSettings::default()) else {
         return;
     };
     check_refused(gpu, &candle, &["`candle`", "`device: cpu`"]);
-    let old = Settings {
+    let old = EmulatorSettings {
         capability: flow_cuda::Capability { major: 7, minor: 5 },
-        ..Settings::default()
+        ..EmulatorSettings::default()
     };
     let Some(gpu) = emulated(1, old) else { return };
     let bf16 = with_precision(Precision::Bf16);
     check_refused(gpu, &bf16, &["7.5", "`bf16`", "8.0"]);
-    let full = Settings {
+    let full = EmulatorSettings {
         memory: 1000,
-        ..Settings::default()
+        ..EmulatorSettings::default()
     };
     let Some(gpu) = emulated(1, full) else { return };
     let cuda = EncoderOptions {
@@ -277,9 +273,9 @@ fn unsupported_combinations_are_refused_by_name() {
 
 #[test]
 fn auto_falls_back_to_the_cpu_if_a_gpu_has_too_little_memory() {
-    let full = Settings {
+    let full = EmulatorSettings {
         memory: 1000,
-        ..Settings::default()
+        ..EmulatorSettings::default()
     };
     let Some(device) = emulated(1, full) else {
         return;
@@ -299,9 +295,9 @@ fn auto_falls_back_to_the_cpu_if_a_gpu_has_too_little_memory() {
 fn a_lost_gpu_is_a_sticky_error() {
     let model = TinyModel::bert();
     // A wait after those of loading the model.
-    let lost = Settings {
+    let lost = EmulatorSettings {
         lost_at: Some(60),
-        ..Settings::default()
+        ..EmulatorSettings::default()
     };
     let Some(device) = emulated(1, lost) else {
         return;

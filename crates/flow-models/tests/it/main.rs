@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
-use flow_models::{DeviceSpec, TextEncoder, OpenDevices, EncoderOptions};
+use flow_models::{DeviceSpec, EncoderOptions, OpenDevices, TextEncoder};
 
 /// The environment of this process, which points to the user's caches.
 fn environment() -> SourceEnvironment {

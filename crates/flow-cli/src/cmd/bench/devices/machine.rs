@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
-use flow_cuda::{Device, Epilogue, Gpu, GpuError};
+use flow_cuda::{CudaDevice, Epilogue, Gpu, GpuError};
 use flow_kernels::{
-    Activation, Activations, CpuPrecision, InstructionSetUnavailable, Kernels, Linear, PackedWeights,
-    Rows, Storage,
+    Activation, Activations, CpuPrecision, InstructionSetUnavailable, Kernels, Linear,
+    PackedWeights, Rows, Storage,
 };
 
 /// Multiplies matrices of 32-bit floats, one product after the other.
@@ -193,7 +193,7 @@ pub(super) struct Cuda {
 }
 
 impl Cuda {
-    pub(super) fn new(device: Device) -> Self {
+    pub(super) fn new(device: CudaDevice) -> Self {
         Self {
             gpu: Arc::new(device),
         }
@@ -209,7 +209,7 @@ impl Machine for Cuda {
 
     fn open(&self, _: Work) -> Result<OnCuda, Failed> {
         let device = self.name();
-        match flow_cuda::Multiplier::new(&self.gpu, flow_cuda::Format::F32) {
+        match flow_cuda::MatrixMultiplier::new(&self.gpu, flow_cuda::GpuPrecision::F32) {
             Ok(multiplier) => Ok(OnCuda { multiplier, device }),
             Err(source) => Err(Failed::Gpu { device, source }),
         }
@@ -218,7 +218,7 @@ impl Machine for Cuda {
 
 /// A queue of a GPU.
 pub(super) struct OnCuda {
-    multiplier: flow_cuda::Multiplier,
+    multiplier: flow_cuda::MatrixMultiplier,
     device: String,
 }
 
@@ -233,23 +233,23 @@ impl OnCuda {
 }
 
 impl Multiply for OnCuda {
-    type States = flow_cuda::Matrix;
-    type Weights = flow_cuda::Matrix;
+    type States = flow_cuda::DeviceMatrix;
+    type Weights = flow_cuda::DeviceMatrix;
 
-    fn states(&self, values: &[f32], width: usize) -> Result<flow_cuda::Matrix, Failed> {
+    fn states(&self, values: &[f32], width: usize) -> Result<flow_cuda::DeviceMatrix, Failed> {
         self.told(self.multiplier.matrix(values, width))
     }
 
-    fn weights(&self, values: &[f32], inputs: usize) -> Result<flow_cuda::Matrix, Failed> {
+    fn weights(&self, values: &[f32], inputs: usize) -> Result<flow_cuda::DeviceMatrix, Failed> {
         self.told(self.multiplier.matrix(values, inputs))
     }
 
     fn multiply(
         &self,
-        states: &flow_cuda::Matrix,
-        weights: &flow_cuda::Matrix,
-        residual: Option<&flow_cuda::Matrix>,
-        out: &mut flow_cuda::Matrix,
+        states: &flow_cuda::DeviceMatrix,
+        weights: &flow_cuda::DeviceMatrix,
+        residual: Option<&flow_cuda::DeviceMatrix>,
+        out: &mut flow_cuda::DeviceMatrix,
     ) -> Result<(), Failed> {
         let epilogue = Epilogue {
             residual,
@@ -259,10 +259,10 @@ impl Multiply for OnCuda {
     }
 
     fn finish(&self) -> Result<(), Failed> {
-        self.told(self.multiplier.finish())
+        self.told(self.multiplier.synchronize())
     }
 
-    fn fetch(&self, states: &flow_cuda::Matrix) -> Result<f64, Failed> {
+    fn fetch(&self, states: &flow_cuda::DeviceMatrix) -> Result<f64, Failed> {
         Ok(sum(&self.told(self.multiplier.read(states))?))
     }
 }
