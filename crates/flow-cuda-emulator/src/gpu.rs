@@ -66,25 +66,25 @@ pub struct EmulatedGpu {
     allocate: Allocate,
     free: Free,
     settings: EmulatorSettings,
-    state: Mutex<State>,
+    state: Mutex<DeviceState>,
     launches: AtomicU64,
     synchronizations: AtomicUsize,
     copies: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DeviceState {
     used: usize,
     /// Sizes of allocations by address.
     sizes: BTreeMap<u64, usize>,
     pinned: BTreeMap<usize, usize>,
-    streams: BTreeMap<u64, Vec<Work>>,
+    streams: BTreeMap<u64, Vec<QueuedWork>>,
     last_stream: u64,
 }
 
 /// Queued work.
 #[derive(Debug)]
-enum Work {
+enum QueuedWork {
     Copy {
         to: usize,
         from: usize,
@@ -166,11 +166,11 @@ impl EmulatedGpu {
         self.state().used
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeviceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue(&self, stream: StreamHandle, work: Work) -> Result<(), GpuError> {
+    fn queue(&self, stream: StreamHandle, work: QueuedWork) -> Result<(), GpuError> {
         match self.state().streams.get_mut(&stream.0) {
             Some(queued) => queued.push(work),
             None => return Err(failed("queue", "there is no such stream")),
@@ -186,16 +186,16 @@ impl EmulatedGpu {
         bytes: usize,
     ) -> Result<(), GpuError> {
         self.copies.fetch_add(1, Ordering::Relaxed);
-        self.queue(stream, Work::Copy { to, from, bytes })
+        self.queue(stream, QueuedWork::Copy { to, from, bytes })
     }
 
-    fn run(&self, work: &Work) -> Result<(), GpuError> {
+    fn run(&self, work: &QueuedWork) -> Result<(), GpuError> {
         match work {
             // SAFETY: the caller that queued it guarantees that both sides have this length and are still allocated.
-            Work::Copy { to, from, bytes } => unsafe {
+            QueuedWork::Copy { to, from, bytes } => unsafe {
                 std::ptr::copy_nonoverlapping(*from as *const u8, *to as *mut u8, *bytes);
             },
-            Work::KernelLaunch {
+            QueuedWork::KernelLaunch {
                 kernel,
                 grid,
                 block,
@@ -246,7 +246,7 @@ impl EmulatedGpu {
         (grid, block): ([u32; 2], u32),
         parameters: &[u64],
     ) -> Result<(), GpuError> {
-        let work = Work::KernelLaunch {
+        let work = QueuedWork::KernelLaunch {
             kernel: CString::new(name).expect("no NUL byte"),
             grid,
             block,
@@ -380,7 +380,7 @@ unsafe impl Gpu for EmulatedGpu {
         stream: StreamHandle,
         launch: &KernelLaunch<'_>,
     ) -> Result<(), GpuError> {
-        let work = Work::KernelLaunch {
+        let work = QueuedWork::KernelLaunch {
             kernel: CString::new(launch.kernel.name()).expect("no NUL byte"),
             grid: launch.grid,
             block: launch.block,

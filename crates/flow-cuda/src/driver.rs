@@ -15,7 +15,7 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use self::library::{DeviceHandle, Driver, Handle, LIBRARY};
+use self::library::{DeviceHandle, Driver, DriverHandle, LIBRARY};
 use crate::embedded;
 use crate::error::{GpuUnavailable, MIN_CAPABILITY, version_text};
 use crate::gpu::{
@@ -61,10 +61,10 @@ pub struct DeviceInfo {
 pub struct CudaDevice {
     driver: Arc<Driver>,
     handle: DeviceHandle,
-    context: Handle,
-    module: Handle,
+    context: DriverHandle,
+    module: DriverHandle,
     /// By the index of a kernel. `None` if the image does not contain it.
-    kernels: Vec<Option<Handle>>,
+    kernels: Vec<Option<DriverHandle>>,
     info: DeviceInfo,
     multiprocessors: u32,
 }
@@ -245,7 +245,7 @@ impl CudaDevice {
         unsafe { (self.driver.set_current)(self.context) }.check("cuCtxSetCurrent")
     }
 
-    fn function(&self, kernel: Kernel) -> Option<Handle> {
+    fn function(&self, kernel: Kernel) -> Option<DriverHandle> {
         let name = CString::new(kernel.name()).ok()?;
         let mut function = ptr::null_mut();
         // SAFETY: the module is loaded, the output is a local variable, and the name is a C string.
@@ -442,7 +442,7 @@ impl fmt::Debug for CudaDriver {
     }
 }
 
-fn raw_stream(stream: StreamHandle) -> Handle {
+fn raw_stream(stream: StreamHandle) -> DriverHandle {
     ptr::with_exposed_provenance_mut(stream.0 as usize)
 }
 

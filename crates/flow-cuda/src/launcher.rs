@@ -5,7 +5,7 @@
 
 use crate::gpu::{DeviceAddress, GpuError, KernelLaunch};
 use crate::kernel::{GpuPrecision, Kernel, Operation};
-use crate::memory::Stream;
+use crate::memory::CudaStream;
 
 /// Queries of a text that attention processes together.
 pub(crate) const TILE_QUERIES: usize = 16;
@@ -121,7 +121,7 @@ pub(crate) struct PoolParams {
 /// Queues kernels of one precision on a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KernelLauncher<'a> {
-    pub(crate) stream: &'a Stream,
+    pub(crate) stream: &'a CudaStream,
     pub(crate) precision: GpuPrecision,
 }
 
@@ -247,7 +247,7 @@ impl KernelLauncher<'_> {
 
     /// # Safety
     ///
-    /// As for [`Stream::launch`].
+    /// As for [`CudaStream::launch`].
     unsafe fn launch(
         &self,
         operation: Operation,

@@ -6,13 +6,13 @@ use crate::convert::{from_bf16, from_f16};
 use crate::gpu::{Gpu, GpuError};
 use crate::kernel::GpuPrecision;
 use crate::launcher::{Activation, KernelLauncher, MatmulParams, NULL};
-use crate::memory::{DeviceBuffer, StagingBuffer, Stream};
+use crate::memory::{CudaStream, DeviceBuffer, StagingBuffer};
 use crate::upload::{Uploader, stride};
 
 /// A row-major matrix in a device's memory. Dropping it waits for its multiplier.
 #[derive(Debug)]
 pub struct DeviceMatrix {
-    stream: Arc<Stream>,
+    stream: Arc<CudaStream>,
     buffer: DeviceBuffer,
     rows: usize,
     columns: usize,
@@ -22,7 +22,7 @@ pub struct DeviceMatrix {
 /// Multiplies matrices of one precision on one stream.
 #[derive(Debug)]
 pub struct MatrixMultiplier {
-    stream: Arc<Stream>,
+    stream: Arc<CudaStream>,
     staging: Mutex<StagingBuffer>,
     precision: GpuPrecision,
 }
@@ -47,7 +47,7 @@ impl MatrixMultiplier {
     pub fn new(gpu: &Arc<dyn Gpu>, precision: GpuPrecision) -> Result<Self, GpuError> {
         crate::model::check_precision(&**gpu, precision)?;
         Ok(Self {
-            stream: Arc::new(Stream::new(gpu)?),
+            stream: Arc::new(CudaStream::new(gpu)?),
             staging: Mutex::default(),
             precision,
         })

@@ -32,7 +32,7 @@ unsafe impl Sync for PinnedBuffer {}
 pub(crate) struct StagingBuffer(Option<PinnedBuffer>);
 
 /// A stream of a device. Dropping it waits for its queued work.
-pub(crate) struct Stream {
+pub(crate) struct CudaStream {
     gpu: Arc<dyn Gpu>,
     handle: StreamHandle,
 }
@@ -72,7 +72,7 @@ impl PinnedBuffer {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `bytes` bytes were allocated and zeroed. Only copies of the device write them, and callers wait for a
-        // copy before they do anything else (see `Stream::copy_from_device`).
+        // copy before they do anything else (see `CudaStream::copy_from_device`).
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.bytes) }
     }
 
@@ -104,7 +104,7 @@ pub(crate) fn with_reserve(bytes: usize) -> usize {
     bytes.next_multiple_of((bytes / 8).next_power_of_two().max(GRANULARITY_MIN))
 }
 
-impl Stream {
+impl CudaStream {
     pub(crate) fn new(gpu: &Arc<dyn Gpu>) -> Result<Self, GpuError> {
         Ok(Self {
             handle: gpu.create_stream()?,
@@ -192,7 +192,7 @@ impl Drop for PinnedBuffer {
     }
 }
 
-impl Drop for Stream {
+impl Drop for CudaStream {
     fn drop(&mut self) {
         // The error was returned to the caller that waited for the work, if there was one.
         if let Err(error) = self.synchronize() {
@@ -215,8 +215,8 @@ impl fmt::Debug for PinnedBuffer {
     }
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for CudaStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stream({:?})", self.handle)
+        write!(f, "CudaStream({:?})", self.handle)
     }
 }

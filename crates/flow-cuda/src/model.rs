@@ -6,7 +6,7 @@ use crate::error::MIN_CAPABILITY;
 use crate::gpu::{Capability, Gpu, GpuError};
 use crate::kernel::GpuPrecision;
 use crate::launcher::{Activation, HEAD_SIZE_MAX};
-use crate::memory::{DeviceBuffer, StagingBuffer, Stream};
+use crate::memory::{CudaStream, DeviceBuffer, StagingBuffer};
 use crate::upload::Uploader;
 
 /// The first generation whose tensor cores support bf16 and TF32.
@@ -121,7 +121,7 @@ pub(crate) struct DeviceLayerNorm {
 #[derive(Debug)]
 pub struct ModelLoader {
     // First, so that it is synchronized before the memory is freed from which it copies.
-    stream: Stream,
+    stream: CudaStream,
     staging: StagingBuffer,
     model: DeviceModel,
 }
@@ -155,7 +155,7 @@ impl ModelLoader {
             shape.max_tokens * hidden,
             "position embeddings"
         );
-        let stream = Stream::new(gpu)?;
+        let stream = CudaStream::new(gpu)?;
         let mut staging = StagingBuffer::default();
         let mut uploader = Uploader {
             stream: &stream,

@@ -3,7 +3,7 @@
 use crate::convert::{to_bf16, to_f16};
 use crate::gpu::GpuError;
 use crate::kernel::GpuPrecision;
-use crate::memory::{DeviceBuffer, StagingBuffer, Stream};
+use crate::memory::{CudaStream, DeviceBuffer, StagingBuffer};
 
 /// Rows are padded to a multiple of this number of values, so that each row is aligned to 16 bytes.
 pub(crate) const ROW_ALIGN: usize = 8;
@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// Copies matrices to a device, on one stream.
 #[derive(Debug)]
 pub(crate) struct Uploader<'a> {
-    pub(crate) stream: &'a Stream,
+    pub(crate) stream: &'a CudaStream,
     pub(crate) staging: &'a mut StagingBuffer,
 }
 

@@ -11,7 +11,7 @@ use crate::launcher::{
     Activation, AttentionParams, EmbedParams, KernelLauncher, LayerNormParams, MatmulParams, NULL,
     PoolParams,
 };
-use crate::memory::{DeviceBuffer, PinnedBuffer, StagingBuffer, Stream, with_reserve};
+use crate::memory::{CudaStream, DeviceBuffer, PinnedBuffer, StagingBuffer, with_reserve};
 use crate::model::{DeviceLayer, DeviceLayerNorm, DeviceLinear, DeviceModel};
 use crate::pooling::PoolingSpec;
 use crate::upload::stride;
@@ -20,7 +20,7 @@ use crate::upload::stride;
 #[derive(Debug)]
 pub(crate) struct Workspace {
     // First, so that it is synchronized before the buffers are freed that its kernels use.
-    stream: Stream,
+    stream: CudaStream,
     input: GrowableBuffer,
     scratch: GrowableBuffer,
     output: GrowableBuffer,
@@ -64,7 +64,7 @@ struct ForwardPass<'a> {
 impl Workspace {
     pub(crate) fn new(gpu: &Arc<dyn Gpu>) -> Result<Self, GpuError> {
         Ok(Self {
-            stream: Stream::new(gpu)?,
+            stream: CudaStream::new(gpu)?,
             input: GrowableBuffer::default(),
             scratch: GrowableBuffer::default(),
             output: GrowableBuffer::default(),

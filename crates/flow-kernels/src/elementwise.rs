@@ -28,7 +28,7 @@ pub(crate) type ScaleRowsFn = unsafe fn(&mut [f32], RowLayout, &[f32]);
 ///
 /// # Safety
 /// As for [`ActivateFn`].
-pub(crate) type AddLayerNormFn = unsafe fn(&mut [f32], &[f32], &LayerNormWeights<'_>);
+pub(crate) type AddLayerNormFn = unsafe fn(&mut [f32], &[f32], &LayerNormArgs<'_>);
 /// Rounds rows to bf16.
 ///
 /// # Safety
@@ -49,7 +49,7 @@ pub(crate) struct Elementwise {
 
 /// The parameters of a layer norm.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LayerNormWeights<'a> {
+pub(crate) struct LayerNormArgs<'a> {
     /// Factor of each normalized value.
     pub(crate) scale: &'a [f32],
     /// Added to each scaled value.
@@ -62,7 +62,7 @@ pub(crate) struct LayerNormWeights<'a> {
 macro_rules! elementwise {
     ($name:ident, $fused:literal $(, $features:literal)?) => {
         pub(crate) mod $name {
-            use crate::elementwise::{self, Elementwise, LayerNormWeights, map, max};
+            use crate::elementwise::{self, Elementwise, LayerNormArgs, map, max};
             use crate::row_layout::RowLayout;
 
             pub(crate) const TABLE: Elementwise = Elementwise {
@@ -107,7 +107,7 @@ macro_rules! elementwise {
             }
 
             $(#[target_feature(enable = $features)])?
-            fn add_layer_norm(values: &mut [f32], added: &[f32], weights: &LayerNormWeights<'_>) {
+            fn add_layer_norm(values: &mut [f32], added: &[f32], weights: &LayerNormArgs<'_>) {
                 elementwise::add_layer_norm::<$fused>(values, added, weights);
             }
 
@@ -286,7 +286,7 @@ fn softmax<const FUSED: bool>(row: &mut [f32], count: usize, scale: f32) -> f32 
 fn add_layer_norm<const FUSED: bool>(
     values: &mut [f32],
     added: &[f32],
-    weights: &LayerNormWeights<'_>,
+    weights: &LayerNormArgs<'_>,
 ) {
     let count = values.len() as f32;
     let sum = |value: &mut f32, added: f32| {

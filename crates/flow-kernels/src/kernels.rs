@@ -5,7 +5,7 @@
 use crate::activation::Activation;
 use crate::activations::{Rows, RowsMut};
 use crate::dispatch::DispatchTable;
-use crate::elementwise::LayerNormWeights;
+use crate::elementwise::LayerNormArgs;
 use crate::instruction_set::InstructionSet;
 use crate::packed::PackedWeights;
 use crate::precision::CpuPrecision;
@@ -81,7 +81,7 @@ impl Kernels {
     ) {
         assert_eq!((added.count, added.width), (values.count, values.width));
         assert_eq!((scale.len(), shift.len()), (values.width, values.width));
-        let weights = LayerNormWeights {
+        let weights = LayerNormArgs {
             scale,
             shift,
             epsilon,

@@ -14,7 +14,7 @@ use flow_cuda::GpuError;
 use crate::batch_plan::{BatchLimits, plan_batches};
 use crate::device::{DeviceSpec, DeviceUnavailable, OpenDevices};
 use crate::engine::{
-    Engine, EngineConfig, EngineConfigError, EngineInfo, ForwardError, GpuEngine, ModelError,
+    EngineConfig, EngineConfigError, EngineInfo, ForwardError, GpuEngine, ModelEngine, ModelError,
 };
 use crate::options::EncoderOptions;
 use crate::parallelism::Parallelism;
@@ -36,7 +36,7 @@ const SHORT_TEXT_BYTES: usize = 512;
 #[derive(Debug)]
 pub struct TextEncoder {
     tokenizer: Tokenizer,
-    engine: Engine,
+    engine: ModelEngine,
     pool: WorkerPool,
     /// Number of workers that run batches. The others only tokenize.
     batch_workers: usize,
@@ -195,7 +195,7 @@ impl TextEncoder {
         let config = SentenceConfig::read(folder)?;
         let cores = devices.cores;
         let engine_config = EngineConfig::choose(options, devices)?;
-        let engine = Engine::load(folder, &engine_config);
+        let engine = ModelEngine::load(folder, &engine_config);
         let engine = engine.map_err(|source| LoadEncoderError::Model {
             folder: folder.to_owned(),
             source,

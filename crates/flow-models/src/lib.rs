@@ -32,7 +32,7 @@
 //! ```
 //!
 //! An executor with another head, such as a reranker, uses the parts directly: [`source::pull`], [`Tokenizer::load`] and
-//! [`engine::Engine::load`].
+//! [`engine::ModelEngine::load`].
 //!
 //! Nothing here prints or reads environment variables; the program passes what it has read.
 

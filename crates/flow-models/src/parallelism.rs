@@ -6,7 +6,7 @@
 use std::num::NonZeroUsize;
 
 use crate::batch_plan::BatchLimits;
-use crate::engine::{Engine, GpuEngine};
+use crate::engine::{GpuEngine, ModelEngine};
 use crate::options::EncoderOptions;
 
 /// Texts that are sorted by length together: enough to find others of similar length.
@@ -32,12 +32,12 @@ pub(crate) struct Parallelism {
 
 impl Parallelism {
     /// `cores` is the default number of threads.
-    pub(crate) fn new(options: &EncoderOptions, engine: &Engine, cores: NonZeroUsize) -> Self {
+    pub(crate) fn new(options: &EncoderOptions, engine: &ModelEngine, cores: NonZeroUsize) -> Self {
         match engine {
-            Engine::Gpu(engine) => Self::on_gpus(options, engine, cores),
-            Engine::Cpu(_) => Self::on_cpu(options, options.threads.unwrap_or(cores), false),
+            ModelEngine::Gpu(engine) => Self::on_gpus(options, engine, cores),
+            ModelEngine::Cpu(_) => Self::on_cpu(options, options.threads.unwrap_or(cores), false),
             // candle distributes each operation over threads of its own, so it gets one batch at a time.
-            Engine::Candle(_) => Self::on_cpu(options, NonZeroUsize::MIN, true),
+            ModelEngine::Candle(_) => Self::on_cpu(options, NonZeroUsize::MIN, true),
         }
     }
 

@@ -16,7 +16,7 @@ pub(crate) const LIBRARY: &str = "libcuda.so.1";
 /// A device.
 pub(super) type DeviceHandle = c_int;
 /// An opaque handle of a context, a module, a function or a stream.
-pub(super) type Handle = *mut c_void;
+pub(super) type DriverHandle = *mut c_void;
 
 // SAFETY: the requirements are stated at the calls.
 type GetVersion = unsafe extern "C" fn(*mut c_int) -> Status;
@@ -58,28 +58,28 @@ table! {
     device_get_attribute = "cuDeviceGetAttribute" (*mut c_int, c_int, DeviceHandle);
     device_total_mem = "cuDeviceTotalMem_v2" (*mut usize, DeviceHandle);
     primary_set_flags = "cuDevicePrimaryCtxSetFlags_v2" (DeviceHandle, c_uint);
-    primary_retain = "cuDevicePrimaryCtxRetain" (*mut Handle, DeviceHandle);
+    primary_retain = "cuDevicePrimaryCtxRetain" (*mut DriverHandle, DeviceHandle);
     primary_release = "cuDevicePrimaryCtxRelease_v2" (DeviceHandle);
-    set_current = "cuCtxSetCurrent" (Handle);
+    set_current = "cuCtxSetCurrent" (DriverHandle);
     mem_get_info = "cuMemGetInfo_v2" (*mut usize, *mut usize);
     mem_alloc = "cuMemAlloc_v2" (*mut u64, usize);
     mem_free = "cuMemFree_v2" (u64);
     mem_host_alloc = "cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
     mem_free_host = "cuMemFreeHost" (*mut c_void);
-    copy_to_device = "cuMemcpyHtoDAsync_v2" (u64, *const c_void, usize, Handle);
-    copy_from_device = "cuMemcpyDtoHAsync_v2" (*mut c_void, u64, usize, Handle);
-    stream_create = "cuStreamCreate" (*mut Handle, c_uint);
-    stream_destroy = "cuStreamDestroy_v2" (Handle);
-    stream_synchronize = "cuStreamSynchronize" (Handle);
-    module_load = "cuModuleLoadData" (*mut Handle, *const c_void);
-    module_unload = "cuModuleUnload" (Handle);
-    module_get_function = "cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
+    copy_to_device = "cuMemcpyHtoDAsync_v2" (u64, *const c_void, usize, DriverHandle);
+    copy_from_device = "cuMemcpyDtoHAsync_v2" (*mut c_void, u64, usize, DriverHandle);
+    stream_create = "cuStreamCreate" (*mut DriverHandle, c_uint);
+    stream_destroy = "cuStreamDestroy_v2" (DriverHandle);
+    stream_synchronize = "cuStreamSynchronize" (DriverHandle);
+    module_load = "cuModuleLoadData" (*mut DriverHandle, *const c_void);
+    module_unload = "cuModuleUnload" (DriverHandle);
+    module_get_function = "cuModuleGetFunction" (*mut DriverHandle, DriverHandle, *const c_char);
     launch_kernel = "cuLaunchKernel" (
-        Handle,
+        DriverHandle,
         c_uint, c_uint, c_uint,
         c_uint, c_uint, c_uint,
         c_uint,
-        Handle,
+        DriverHandle,
         *mut *mut c_void,
         *mut *mut c_void
     );

@@ -103,7 +103,7 @@ fn a_layer_norm_has_the_expected_mean_and_variance() {
             let (before, added) = (values(length, 3.0), values(length, 0.5));
             let (scale, shift) = (vec![2.0; length], vec![0.25; length]);
             let mut out = before.clone();
-            let weights = LayerNormWeights {
+            let weights = LayerNormArgs {
                 scale: &scale,
                 shift: &shift,
                 epsilon: 1e-12,

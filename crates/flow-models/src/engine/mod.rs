@@ -1,6 +1,6 @@
 //! Engines: the software that computes a model.
 //!
-//! [`Engine`] is the choice between three of them: `cpu/` computes every family with `flow-kernels`, `gpu.rs` with
+//! [`ModelEngine`] is the choice between three of them: `cpu/` computes every family with `flow-kernels`, `gpu.rs` with
 //! `flow-cuda`, and `candle.rs` computes BERT with candle, as a reference. All of them take a [`TokenBatch`] and return one
 //! vector per text. The engines on the CPU return hidden states, which a [`PoolingHead`] turns into vectors; GPUs pool by
 //! themselves, so that only vectors are copied back. `config.rs` chooses an engine.
@@ -38,7 +38,7 @@ pub const CANDLE_FAMILIES: &[&str] = &["bert"];
 
 /// A loaded model and the engine that computes it.
 #[derive(Debug)]
-pub enum Engine {
+pub enum ModelEngine {
     /// flow's own kernels on the CPU.
     Cpu(Box<CpuEngine>),
     /// flow's own kernels on GPUs.
@@ -58,7 +58,7 @@ pub struct EngineInfo {
     pub precision: String,
 }
 
-impl Engine {
+impl ModelEngine {
     /// Loads the model in `folder`.
     ///
     /// # Errors

@@ -1,10 +1,10 @@
-"""Makes texts.jsonl and vectors.f32: what sentence-transformers makes of texts that are hard to get right.
+"""Creates texts.jsonl and vectors.f32: texts that are hard to encode correctly, and their vectors from sentence-transformers.
 
     python make.py MODEL_FOLDER          writes both files beside this script
 
 Needs sentence-transformers. The committed files come from sentence-transformers 6.2.0, transformers 5.23.0,
 tokenizers 0.23.3 and torch 2.15.0 in fp32 on a CPU, with the model all-MiniLM-L6-v2. Each text is encoded on
-its own, so that no vector depends on padding. The vectors lie one after the other as little-endian fp32.
+its own, so that no vector depends on padding. The vectors are stored one after the other as little-endian fp32.
 """
 import json
 import pathlib
@@ -21,7 +21,7 @@ room mother area money story fact month lot right study book eye job word busine
 
 
 def words(count: int, seed: int) -> str:
-    """So many words of one token each."""
+    """Returns `count` words of one token each."""
     rng = random.Random(seed)
     return " ".join(rng.choice(WORDS) for _ in range(count))
 
@@ -51,7 +51,7 @@ def texts() -> list[str]:
         "##ing ##ed", "[unused1]", "a" * 99, "a" * 100, "a" * 101, "x" * 1000, "supercalifragilisticexpialidocious",
         "pneumonoultramicroscopicsilicovolcanoconiosis", "." * 300, "- " * 200, "💥" * 50, "ö" * 120, "ab " * 60,
     ]
-    # With the two special ones, so many tokens: the model reads 256.
+    # Lengths in tokens, including the two special ones. The model reads 256.
     lengths = [words(tokens - 2, tokens) for tokens in (3, 8, 16, 64, 127, 128, 129, 254, 255, 256, 257, 258, 300, 512, 513)]
     return plain + scripts + odd + lengths + [words(2000, 1), "문장 " * 400, "mixed 中文 " * 150]
 

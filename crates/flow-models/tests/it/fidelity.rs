@@ -10,14 +10,14 @@ use crate::{cosine, largest_difference, load, minilm};
 const WIDTH: usize = 384;
 
 #[derive(Deserialize)]
-struct Line {
+struct TextLine {
     text: String,
 }
 
 pub(crate) fn texts() -> Vec<String> {
     let lines = include_str!("../fidelity/texts.jsonl").lines();
     lines
-        .map(|line| serde_json::from_str::<Line>(line).unwrap().text)
+        .map(|line| serde_json::from_str::<TextLine>(line).unwrap().text)
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! The sentence encoder as the executor runtime calls it, with small models.
+//! Tests the sentence encoder with tiny models.
 
 #![allow(
     clippy::unwrap_used,

@@ -16,7 +16,7 @@ use crate::weights::WeightsError;
 /// If they cannot be read.
 pub(super) fn load(tensors: &ModelTensors<'_>, kernels: Kernels) -> Result<CpuModel, WeightsError> {
     let architecture = tensors.architecture;
-    let loader = ModelLoader { tensors, kernels };
+    let loader = CpuModelLoader { tensors, kernels };
     let layers = (0..architecture.layers).map(|index| loader.layer(index));
     Ok(CpuModel {
         kernels,
@@ -28,12 +28,12 @@ pub(super) fn load(tensors: &ModelTensors<'_>, kernels: Kernels) -> Result<CpuMo
     })
 }
 
-struct ModelLoader<'a> {
+struct CpuModelLoader<'a> {
     tensors: &'a ModelTensors<'a>,
     kernels: Kernels,
 }
 
-impl ModelLoader<'_> {
+impl CpuModelLoader<'_> {
     fn embeddings(&self) -> Result<EmbeddingTables, WeightsError> {
         let positions = self.tensors.position_embeddings()?;
         let norm = self.layer_norm(self.tensors.embeddings_norm()?);
