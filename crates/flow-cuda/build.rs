@@ -1,49 +1,49 @@
-//! Takes the compiled kernels into the crate, where there are any: `cargo xtask build-cuda` makes them.
+//! Embeds the compiled kernels, if `cargo xtask build-cuda` has compiled any.
 //!
-//! They lie beside the sources that they were made of. If those are not the sources that are here now, the kernels are
-//! left out with a warning: a program with old kernels would compute something else than it says.
+//! A copy of their sources lies beside them. If it differs from the current sources, the kernels are left out with a warning,
+//! because outdated kernels could compute something else.
 #![allow(
     clippy::disallowed_methods,
-    reason = "variables are how cargo tells a build script where it is"
+    reason = "cargo passes paths to build scripts in environment variables"
 )]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Where they are made, below the repository.
+/// The folder of the compiled kernels.
 const EMBED: &str = "../../target/cuda/embed";
 
 const SOURCES: &str = "kernels";
 
-/// What the program takes in: the kernels, what they are called, and for which GPUs they are.
+/// The embedded files: the kernels, their names, and the GPUs that they run on.
 const PARTS: [&str; 3] = ["kernels.fatbin", "kernels.names", "kernels.images"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let embed = here.join(EMBED);
-    // A folder that is not there would make cargo run this each time.
+    // If the folder were missing, cargo would run this script in every build.
     fs::create_dir_all(&embed)?;
     for watched in ["build.rs", SOURCES, EMBED] {
         println!("cargo::rerun-if-changed={watched}");
     }
     let read = |name: &str| fs::read(embed.join(name)).unwrap_or_default();
-    let is_there = embed.join(PARTS[0]).exists();
-    let fits = is_there && read("kernels.sources") == sources(&here.join(SOURCES))?;
-    if is_there && !fits {
+    let exists = embed.join(PARTS[0]).exists();
+    let is_current = exists && read("kernels.sources") == sources(&here.join(SOURCES))?;
+    if exists && !is_current {
         println!(
-            "cargo::warning=the compiled CUDA kernels are of other sources and are left out: run `cargo xtask build-cuda`"
+            "cargo::warning=the compiled CUDA kernels are outdated and are left out: run `cargo xtask build-cuda`"
         );
     }
     for part in PARTS {
-        let bytes = if fits { read(part) } else { Vec::new() };
+        let bytes = if is_current { read(part) } else { Vec::new() };
         fs::write(out.join(part), bytes)?;
     }
     Ok(())
 }
 
-/// The text of every source, each under its name, in the order of names; as `cargo xtask build-cuda` writes it.
+/// The text of all sources, each after its name, in the order of names. `cargo xtask build-cuda` writes the same.
 fn sources(folder: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
     let paths = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let mut paths = paths.collect::<std::io::Result<Vec<_>>>()?;

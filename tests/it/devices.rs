@@ -5,8 +5,8 @@
 //! requests are to be answered, it runs the kernels by the emulator.
 
 #[allow(dead_code, reason = "the encoder's own tests use the rest of it")]
-#[path = "../../executors/sentence-encoder/tests/it/made_up.rs"]
-mod made_up;
+#[path = "../../crates/flow-models/tests/it/tiny_model.rs"]
+mod tiny_model;
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use std::process::Command;
 use flow_tests::{Program, TestFlow, flow_command, post, skipped, texts};
 use serde_json::{Value, json};
 
-use self::made_up::MadeUp;
+use self::tiny_model::TinyModel;
 
 const FLOW_CUDA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/flow-cuda");
 
@@ -115,14 +115,14 @@ fn listing(mut command: Command) -> Value {
 
 #[test]
 fn a_gpu_that_cannot_be_used_ends_the_start_with_what_to_do() {
-    let cpu = "there is `cpu` with";
+    let cpu = "available is `cpu` with";
     check(
         &["VERSION=12040"],
         "cuda",
-        &["serves CUDA 12.4, and 13.0 is needed", "580", cpu],
+        &["supports CUDA 12.4, and 13.0 is needed", "580", cpu],
     );
     check(
-        &["WITHOUT_THE_REST"],
+        &["WITHOUT_FUNCTIONS"],
         "cuda",
         &["has no `cuDeviceGetCount`", cpu],
     );
@@ -135,7 +135,7 @@ fn a_gpu_that_cannot_be_used_ends_the_start_with_what_to_do() {
     check(
         &["MAJOR=6", "MINOR=1"],
         "cuda:all",
-        &["compute capability 6.1, and 7.5 is the least"],
+        &["compute capability 6.1, and at least 7.5 is needed"],
     );
     check(&[], "cuda:x", &["`cuda:x` is not a device", "`cuda:all`"]);
 }
@@ -179,7 +179,7 @@ fn devices_are_listed_with_what_keeps_them_from_being_used() {
     assert_eq!(gpus[1]["compute_capability"], "7.0");
     assert_eq!(gpus[1]["usable"], false);
     let why = gpus[1]["why_not"].as_str().unwrap();
-    assert!(why.contains("7.5 is the least"), "{why}");
+    assert!(why.contains("at least 7.5 is needed"), "{why}");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn the_program_is_linked_to_no_library_of_cudas() {
 }
 
 /// A flow of an encoder with this device, and a driver found in `folder`.
-fn encoding(folder: &Path, model: &MadeUp, device: &str) -> TestFlow {
+fn encoding(folder: &Path, model: &TinyModel, device: &str) -> TestFlow {
     let with = json!({"model": model.path(), "device": device, "precision": "f32"});
     let environment = json!({"LD_LIBRARY_PATH": folder});
     TestFlow::up(&format!(
@@ -239,7 +239,7 @@ fn a_request_goes_through_the_drivers_functions_and_comes_back_as_the_processor_
     if emulated_driver(folder.path(), &[]).is_none() {
         return;
     }
-    let model = MadeUp::bert();
+    let model = TinyModel::bert();
     let wanted = vectors(&encoding(folder.path(), &model, "cpu"));
     for device in ["cuda", "cuda:1", "cuda:all"] {
         let flow = encoding(folder.path(), &model, device);
@@ -261,10 +261,10 @@ async fn an_encoder_whose_gpu_is_lost_says_so_and_is_started_again() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    if with_driver(folder.path(), &["KERNELS_END_IN=700"]).is_none() {
+    if with_driver(folder.path(), &["KERNEL_RESULT=700"]).is_none() {
         return;
     }
-    let model = MadeUp::bert();
+    let model = TinyModel::bert();
     let flow = encoding(folder.path(), &model, "cuda");
     flow.expect("replica cannot be reached").expect("encoder");
     flow.program().line("encoder@");

@@ -1,14 +1,14 @@
 //! The main job: `flow up flows/encode.yml`, and stock clients get vectors.
 
 use flow_core::{Deadline, Document, DocumentArray};
-use flow_kernels::{BackEnd, Format, InstructionSet};
+use flow_kernels::{CpuPrecision, InstructionSet, Kernels};
 use flow_proto::Envelope;
 use flow_tests::{Flavour, Program, TestFlow, client, flow_command, flow_file, python, texts};
 use serde_json::Value;
 
 /// The reference that the encoder's own tests use, so that the two cannot differ.
 fn reference(file: &str) -> String {
-    let folder = flow_file("../executors/sentence-encoder/tests/fidelity");
+    let folder = flow_file("../crates/flow-models/tests/fidelity");
     folder.join(file).to_str().unwrap().to_owned()
 }
 
@@ -75,7 +75,9 @@ async fn vector_by(set: InstructionSet) -> Vec<f32> {
         "executors: [{{name: encoder, uses: sentence-encoder, env: {{FLOW_CPU_BACKEND: {set}}}}}]"
     ));
     let said = flow.program().line("encoder@");
-    let used = BackEnd::choose(Format::F32, Some(set)).unwrap().back_end();
+    let used = Kernels::select(CpuPrecision::F32, Some(set))
+        .unwrap()
+        .instruction_set();
     for fact in [format!("back_end {used}"), "precision f32".to_owned()] {
         assert!(said.contains(&fact), "no `{fact}` in `{said}`");
     }
@@ -88,7 +90,7 @@ async fn vector_by(set: InstructionSet) -> Vec<f32> {
 
 #[tokio::test]
 async fn every_back_end_says_its_name_at_the_start_and_gives_the_same_vectors() {
-    let mut sets = InstructionSet::here();
+    let mut sets = InstructionSet::available();
     let first = vector_by(sets.next().unwrap()).await;
     for set in sets {
         for (got, wanted) in vector_by(set).await.iter().zip(&first) {

@@ -1,25 +1,25 @@
-//! From bytes to an instruction.
+//! Decodes AMX's instructions.
 //!
-//! All of AMX's instructions have a VEX prefix of three bytes, opcodes of the map 0F38, and no width bit.
+//! All of them have a three-byte VEX prefix, an opcode of map 0F38, and VEX.W = 0.
 
-/// What all of them begin with.
-const PREFIX: u8 = 0xc4;
+/// The first byte of a three-byte VEX prefix.
+const VEX3: u8 = 0xc4;
 
-/// One of AMX's instructions that we use, or might.
+/// An emulated instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Instruction {
-    /// `ldtilecfg [place]`
-    Configure(Place),
-    /// `sttilecfg [place]`
-    StoreConfiguration(Place),
+    /// `ldtilecfg [memory]`
+    Configure(MemoryOperand),
+    /// `sttilecfg [memory]`
+    StoreConfiguration(MemoryOperand),
     /// `tilerelease`
     Release,
     /// `tilezero tile`
     Zero(usize),
-    /// `tileloadd tile, [place]`, and its twin that does without the cache.
-    Load(usize, Place),
-    /// `tilestored [place], tile`
-    Store(Place, usize),
+    /// `tileloadd tile, [memory]`, and `tileloaddt1`.
+    Load(usize, MemoryOperand),
+    /// `tilestored [memory], tile`
+    Store(MemoryOperand, usize),
     /// `tdpbf16ps sums, a, b`
     MultiplyBf16 {
         /// The tile of sums.
@@ -31,46 +31,47 @@ pub(crate) enum Instruction {
     },
 }
 
-/// How an address is made: `base + displacement`, and for rows of a tile `+ row * (index << scale)`.
+/// A memory operand. Row `n` of a tile is at `base + displacement + n * (index << scale)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// A register's number; none: the address behind the instruction.
+pub(crate) struct MemoryOperand {
+    /// The number of a register. `None` means the address of the next instruction.
     pub(crate) base: Option<usize>,
+    /// The number of the register that holds the stride of a tile's rows.
     pub(crate) index: Option<usize>,
     pub(crate) scale: u8,
     pub(crate) displacement: i32,
 }
 
-/// The prefixes that tell instructions of one opcode apart.
+/// The prefixes of VEX.pp, which distinguish instructions with the same opcode.
 const NONE: u8 = 0;
 const X66: u8 = 1;
 const XF3: u8 = 2;
 const XF2: u8 = 3;
 
-/// Opcodes: what concerns all tiles or clears one, what moves one, and products of bf16.
+/// Opcodes: configuration and clearing, loads and stores, and products of bf16.
 const CONFIGURATION: u8 = 0x49;
 const MEMORY: u8 = 0x4b;
 const PRODUCT: u8 = 0x5c;
 
-/// What stands for a register where another byte says more.
+/// The register number that means that a SIB byte follows.
 const SIB: usize = 4;
 
-/// Whether these bytes can be the beginning of one.
+/// Whether these bytes can be the beginning of an emulated instruction.
 pub(crate) fn may_begin(bytes: &[u8]) -> bool {
-    let is_ours = |opcode: &u8| [CONFIGURATION, MEMORY, PRODUCT].contains(opcode);
-    bytes.first() == Some(&PREFIX) && bytes.get(3).is_none_or(is_ours)
+    let is_known = |opcode: &u8| [CONFIGURATION, MEMORY, PRODUCT].contains(opcode);
+    bytes.first() == Some(&VEX3) && bytes.get(3).is_none_or(is_known)
 }
 
-/// The instruction that these bytes begin with, and its length; `None` for whatever is not AMX's.
+/// Decodes the instruction at the beginning of `bytes`, and returns it with its length. `None` for any other instruction.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
-    let [PREFIX, first, second, opcode, modrm, rest @ ..] = bytes else {
+    let [VEX3, first, second, opcode, modrm, rest @ ..] = bytes else {
         return None;
     };
     let is_map_0f38 = first & 0x1f == 2;
     let is_narrow = second & 0x84 == 0;
     let is_register = modrm >> 6 == 3;
-    // Bits R, X and B stand inverted, as does the third register in the second byte. They are for registers beyond the
-    // eighth, and there are eight tiles.
+    // Bits R, X and B are inverted, as is the third register in the second byte. They extend register numbers beyond 7,
+    // but there are only eight tiles.
     let extended = |bit: u8| usize::from(!first >> bit & 1) << 3;
     let (r, x, b) = (extended(7), extended(6), extended(5));
     let (prefix, third) = (second & 3, usize::from(!second >> 3 & 0xf));
@@ -79,21 +80,20 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
         return None;
     }
     let (middle, low) = (usize::from(modrm >> 3 & 7), usize::from(modrm & 7));
-    let place = || place(*modrm, rest, (x, b));
-    let with_place = |make: &dyn Fn(Place) -> Instruction| {
-        let (place, length) = place()?;
-        Some((make(place), 5 + length))
+    let with_memory = |make: &dyn Fn(MemoryOperand) -> Instruction| {
+        let (memory, length) = memory_operand(*modrm, rest, (x, b))?;
+        Some((make(memory), 5 + length))
     };
     match (*opcode, prefix, is_register) {
         (CONFIGURATION, NONE, true) if *modrm == 0xc0 => Some((Instruction::Release, 5)),
         (CONFIGURATION, XF2, true) if low == 0 => Some((Instruction::Zero(middle), 5)),
-        (CONFIGURATION, NONE, false) if middle == 0 => with_place(&Instruction::Configure),
-        (CONFIGURATION, X66, false) if middle == 0 => with_place(&Instruction::StoreConfiguration),
+        (CONFIGURATION, NONE, false) if middle == 0 => with_memory(&Instruction::Configure),
+        (CONFIGURATION, X66, false) if middle == 0 => with_memory(&Instruction::StoreConfiguration),
         (MEMORY, XF2 | X66, false) if low == SIB => {
-            with_place(&|place| Instruction::Load(middle, place))
+            with_memory(&|memory| Instruction::Load(middle, memory))
         }
         (MEMORY, XF3, false) if low == SIB => {
-            with_place(&|place| Instruction::Store(place, middle))
+            with_memory(&|memory| Instruction::Store(memory, middle))
         }
         (PRODUCT, XF3, true) => Some((
             Instruction::MultiplyBf16 {
@@ -107,53 +107,57 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Instruction, usize)> {
     }
 }
 
-/// The address behind `modrm`, and how many bytes it takes there.
-fn place(modrm: u8, rest: &[u8], (x, b): (usize, usize)) -> Option<(Place, usize)> {
+/// Decodes the memory operand that follows `modrm`, and returns it with its length.
+fn memory_operand(
+    modrm: u8,
+    rest: &[u8],
+    (x, b): (usize, usize),
+) -> Option<(MemoryOperand, usize)> {
     let (mode, low) = (modrm >> 6, usize::from(modrm & 7));
     let has_sib = low == SIB;
-    let (mut place, rest, mut length) = if has_sib {
+    let (mut memory, rest, mut length) = if has_sib {
         let (sib, rest) = rest.split_first()?;
         let index = usize::from(sib >> 3 & 7) | x;
-        let place = Place {
+        let memory = MemoryOperand {
             base: Some(usize::from(sib & 7) | b),
-            // The stack pointer's number stands for no index.
+            // The number of the stack pointer means no index.
             index: (index != 4).then_some(index),
             scale: sib >> 6,
             displacement: 0,
         };
-        (place, rest, 1)
+        (memory, rest, 1)
     } else {
-        let place = Place {
+        let memory = MemoryOperand {
             base: Some(low | b),
             index: None,
             scale: 0,
             displacement: 0,
         };
-        (place, rest, 0)
+        (memory, rest, 0)
     };
-    let stands_alone = mode == 0 && place.base.is_some_and(|base| base & 7 == 5);
-    if mode == 2 || stands_alone {
-        place.displacement = i32::from_le_bytes(*rest.first_chunk()?);
+    let has_no_base = mode == 0 && memory.base.is_some_and(|base| base & 7 == 5);
+    if mode == 2 || has_no_base {
+        memory.displacement = i32::from_le_bytes(*rest.first_chunk()?);
         length += 4;
     } else if mode == 1 {
-        place.displacement = i32::from(*rest.first()? as i8);
+        memory.displacement = i32::from(*rest.first()? as i8);
         length += 1;
     }
-    if stands_alone {
-        // With an index this is an address without a base, which nobody writes.
+    if has_no_base {
+        // With a SIB byte, this is an address without a base, which compilers do not emit for tiles.
         if has_sib {
             return None;
         }
-        place.base = None;
+        memory.base = None;
     }
-    Some((place, length))
+    Some((memory, length))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const AT_RAX: Place = Place {
+    const AT_RAX: MemoryOperand = MemoryOperand {
         base: Some(0),
         index: None,
         scale: 0,
@@ -161,54 +165,54 @@ mod tests {
     };
 
     #[track_caller]
-    fn expect(bytes: &[u8], wanted: Instruction) {
-        assert_eq!(decode(bytes), Some((wanted, bytes.len())), "{bytes:02x?}");
+    fn check(bytes: &[u8], expected: Instruction) {
+        assert_eq!(decode(bytes), Some((expected, bytes.len())), "{bytes:02x?}");
         let more = [bytes, &[0x90, 0x90]].concat();
-        assert_eq!(decode(&more), Some((wanted, bytes.len())), "{more:02x?}");
+        assert_eq!(decode(&more), Some((expected, bytes.len())), "{more:02x?}");
         for length in 0..bytes.len() {
-            assert_eq!(decode(&bytes[..length]), None, "cut to {length}");
+            assert_eq!(decode(&bytes[..length]), None, "truncated to {length}");
         }
     }
 
-    // Bytes as LLVM's assembler writes them.
+    // The bytes are the output of LLVM's assembler.
 
     #[test]
-    fn instructions_on_registers_are_read() {
-        expect(&[0xc4, 0xe2, 0x78, 0x49, 0xc0], Instruction::Release);
-        expect(&[0xc4, 0xe2, 0x7b, 0x49, 0xd8], Instruction::Zero(3));
+    fn instructions_on_registers_are_decoded() {
+        check(&[0xc4, 0xe2, 0x78, 0x49, 0xc0], Instruction::Release);
+        check(&[0xc4, 0xe2, 0x7b, 0x49, 0xd8], Instruction::Zero(3));
         let (sums, a, b) = (3, 2, 1);
         let multiply = Instruction::MultiplyBf16 { sums, a, b };
-        expect(&[0xc4, 0xe2, 0x72, 0x5c, 0xda], multiply);
+        check(&[0xc4, 0xe2, 0x72, 0x5c, 0xda], multiply);
     }
 
     #[test]
-    fn every_form_of_an_address_is_read() {
-        expect(
+    fn every_form_of_a_memory_operand_is_decoded() {
+        check(
             &[0xc4, 0xe2, 0x78, 0x49, 0x00],
             Instruction::Configure(AT_RAX),
         );
-        expect(
+        check(
             &[0xc4, 0xe2, 0x79, 0x49, 0x40, 0xf0],
-            Instruction::StoreConfiguration(Place {
+            Instruction::StoreConfiguration(MemoryOperand {
                 displacement: -16,
                 ..AT_RAX
             }),
         );
         // ldtilecfg [rip + 256]
-        expect(
+        check(
             &[0xc4, 0xe2, 0x78, 0x49, 0x05, 0x00, 0x01, 0x00, 0x00],
-            Instruction::Configure(Place {
+            Instruction::Configure(MemoryOperand {
                 base: None,
                 displacement: 256,
                 ..AT_RAX
             }),
         );
         // tileloadd tmm6, [rsi + rdx]
-        expect(
+        check(
             &[0xc4, 0xe2, 0x7b, 0x4b, 0x34, 0x16],
             Instruction::Load(
                 6,
-                Place {
+                MemoryOperand {
                     base: Some(6),
                     index: Some(2),
                     ..AT_RAX
@@ -216,11 +220,11 @@ mod tests {
             ),
         );
         // tileloadd tmm7, [r13 + r12*4 + 64]
-        expect(
+        check(
             &[0xc4, 0x82, 0x7b, 0x4b, 0x7c, 0xa5, 0x40],
             Instruction::Load(
                 7,
-                Place {
+                MemoryOperand {
                     base: Some(13),
                     index: Some(12),
                     scale: 2,
@@ -229,10 +233,10 @@ mod tests {
             ),
         );
         // tilestored [rbp + r9 + 1024], tmm1
-        expect(
+        check(
             &[0xc4, 0xa2, 0x7a, 0x4b, 0x8c, 0x0d, 0x00, 0x04, 0x00, 0x00],
             Instruction::Store(
-                Place {
+                MemoryOperand {
                     base: Some(5),
                     index: Some(9),
                     scale: 0,
@@ -242,11 +246,11 @@ mod tests {
             ),
         );
         // tileloadd tmm0, [rsp], without an index
-        expect(
+        check(
             &[0xc4, 0xe2, 0x7b, 0x4b, 0x04, 0x24],
             Instruction::Load(
                 0,
-                Place {
+                MemoryOperand {
                     base: Some(4),
                     ..AT_RAX
                 },
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_on_is_known_by_its_opcode() {
+    fn the_beginning_of_an_instruction_is_recognized() {
         let load = [0xc4, 0xe2, 0x7b, 0x4b, 0x34, 0x16];
         assert!((1..=6).all(|length| may_begin(&load[..length])));
         assert!(!may_begin(&[0xc4, 0xe2, 0x75, 0xb8]));
@@ -263,21 +267,21 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_amx_is_left_alone() {
+    fn other_instructions_are_not_decoded() {
         let others: [&[u8]; 9] = [
             // ud2
             &[0x0f, 0x0b, 0x90, 0x90, 0x90, 0x90],
             // vfmadd231ps ymm0, ymm1, ymm2
             &[0xc4, 0xe2, 0x75, 0xb8, 0xc2, 0x90],
-            // As tdpbf16ps, of 256 bits.
+            // tdpbf16ps with a vector length of 256 bits.
             &[0xc4, 0xe2, 0x76, 0x5c, 0xda, 0x90],
-            // tileloadd without a second byte for its address, and of a ninth tile.
+            // tileloadd without a SIB byte, and of a ninth tile.
             &[0xc4, 0xe2, 0x7b, 0x4b, 0x06, 0x90],
             &[0xc4, 0x62, 0x7b, 0x4b, 0x04, 0x16],
             // tilezero with a third register, and tilerelease with one.
             &[0xc4, 0xe2, 0x73, 0x49, 0xd8, 0x90],
             &[0xc4, 0xe2, 0x78, 0x49, 0xc8, 0x90],
-            // tdpbssd tmm3, tmm2, tmm1: whole numbers, which we do not use.
+            // tdpbssd tmm3, tmm2, tmm1: a product of integers, which is not emulated.
             &[0xc4, 0xe2, 0x73, 0x5e, 0xda, 0x90],
             &[],
         ];

@@ -1,24 +1,24 @@
-//! Runs AMX's instructions on a machine without AMX, so that tests can prove what our tiles compute.
+//! Emulates AMX's instructions on machines without AMX, to test what the AMX kernels compute.
 //!
-//! Such a machine answers each of these instructions with the signal for illegal ones. [`install`] catches it, does
-//! to memory and to the thread's tiles what Intel's manual says, and goes on behind the instruction. So the very
-//! code runs that a machine with AMX would run, only a few hundred times slower.
+//! Such a machine raises SIGILL for each of these instructions. [`install`] installs a signal handler that emulates the
+//! instruction, on memory and on tile registers of the thread, and continues behind it. The kernels therefore run the same
+//! code as on a machine with AMX, a few hundred times slower.
 //!
-//! It is as strict as the manual in what tiles must be: an instruction whose tiles do not go together ends the
-//! process, as does any other illegal one. What it cannot show is speed.
+//! The emulator is as strict as Intel's manual: an instruction whose tiles do not match ends the process, as does any other
+//! illegal instruction. It does not measure speed.
 //!
-//! - `decode.rs`: which instruction stands there, and with which registers.
-//! - `tiles.rs`: what it does; no signals, no addresses.
-//! - `signal.rs`: between the two, what belongs to the system.
+//! - `decode.rs` decodes an instruction and its operands.
+//! - `tiles.rs` executes it; it knows no signals and no addresses.
+//! - `signal.rs` connects them with the operating system.
 //!
-//! Source: Intel, *Architecture Instruction Set Extensions Programming Reference*, chapter 3 (AMX), and volume 2
-//! of the *Software Developer's Manual* for each instruction.
+//! Sources: Intel, *Architecture Instruction Set Extensions Programming Reference*, chapter 3 (AMX), and volume 2 of the
+//! *Software Developer's Manual* for each instruction.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #![warn(missing_docs)]
 #![allow(
     unsafe_code,
-    reason = "a handler of signals that changes registers; each block says why it is sound"
+    reason = "a signal handler that changes registers; each block says why it is sound"
 )]
 
 mod decode;

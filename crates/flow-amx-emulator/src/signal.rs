@@ -1,4 +1,4 @@
-//! Catches the signal for illegal instructions.
+//! Handles SIGILL by emulating AMX's instructions.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -9,24 +9,24 @@ use std::sync::OnceLock;
 use flow_kernels::InstructionSet;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 
-use crate::decode::{Instruction, Place, decode, may_begin};
-use crate::tiles::{CONFIGURATION_BYTES, Fault, Tiles};
+use crate::decode::{Instruction, MemoryOperand, decode, may_begin};
+use crate::tiles::{CONFIGURATION_BYTES, TileFault, Tiles};
 
 thread_local! {
-    // Made at compile time and never dropped, so that a signal handler may touch it.
+    // Initialized at compile time and never dropped, so that a signal handler may access it.
     static TILES: UnsafeCell<Tiles> = const { UnsafeCell::new(Tiles::NEW) };
 }
 
-/// No instruction is longer.
-const LONGEST: usize = 15;
+/// Maximum length of an x86 instruction.
+const INSTRUCTION_BYTES_MAX: usize = 15;
 
-/// None of AMX's is: prefix, opcode, registers, and an address of five bytes.
-const AMX_LONGEST: usize = 10;
+/// Maximum length of an emulated instruction: prefix, opcode, ModRM, and five bytes of address.
+const AMX_INSTRUCTION_BYTES_MAX: usize = 10;
 
-/// What memory is mapped by.
+/// Size of a memory page.
 const PAGE: usize = 4096;
 
-/// The system's numbers of registers, by the processor's.
+/// Indices of registers in the signal context, by the processor's register numbers.
 const REGISTERS: [c_int; 16] = [
     libc::REG_RAX,
     libc::REG_RCX,
@@ -46,17 +46,19 @@ const REGISTERS: [c_int; 16] = [
     libc::REG_R15,
 ];
 
-/// From now on AMX's instructions do what they should, in every thread of this process, and `flow-kernels` counts AMX
-/// as one of the machine's instruction sets, if those below it are there. Where the machine has AMX, it computes.
+/// Installs the emulator in this process.
+///
+/// From then on, AMX's instructions work in every thread, and `flow-kernels` counts AMX as available if the instruction sets
+/// below it are. On a machine with AMX, the processor executes them.
 ///
 /// # Errors
 ///
-/// If the system does not let this process have signals.
+/// If the operating system refuses to install the signal handler.
 pub fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<Option<i32>> = OnceLock::new();
     let code = INSTALLED.get_or_init(|| {
-        // SAFETY: all of the structure is set, zero being the empty mask; the handler has the signature that
-        // SA_SIGINFO asks for, and lives as long as the program.
+        // SAFETY: the structure is fully initialized, and a zeroed mask is empty. The handler has the signature that
+        // SA_SIGINFO requires, and lives as long as the program.
         let result = unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
             action.sa_sigaction = on_illegal_instruction as *const () as usize;
@@ -72,102 +74,105 @@ pub fn install() -> io::Result<()> {
     if let Some(code) = code {
         return Err(io::Error::from_raw_os_error(*code));
     }
-    if InstructionSet::here().all(|set| set != InstructionSet::Amx) {
-        // SAFETY: the handler is in place.
+    if InstructionSet::available().all(|set| set != InstructionSet::Amx) {
+        // SAFETY: the handler is installed.
         unsafe { flow_kernels::assume_amx() };
     }
     Ok(())
 }
 
 extern "C" fn on_illegal_instruction(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the system passes the thread's registers, which nobody else touches while the handler runs.
+    // SAFETY: the operating system passes the thread's registers, which nothing else accesses while the handler runs.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
-    let at = registers[libc::REG_RIP as usize] as *const u8;
-    // SAFETY: the thread has just failed to run the instruction there.
-    let Some((instruction, length)) = (unsafe { read(at) }) else {
-        return give_up("it is not one of AMX's");
+    let address = registers[libc::REG_RIP as usize] as *const u8;
+    // SAFETY: the thread has just tried to execute the instruction at this address.
+    let Some((instruction, length)) = (unsafe { read(address) }) else {
+        return report_and_restore("not an instruction of AMX");
     };
     registers[libc::REG_RIP as usize] += length as i64;
-    let address = |place: Place| {
-        let base = place.base.map_or(libc::REG_RIP, |base| REGISTERS[base]);
-        registers[base as usize].wrapping_add(i64::from(place.displacement))
+    let address = |memory: MemoryOperand| {
+        let base = memory.base.map_or(libc::REG_RIP, |base| REGISTERS[base]);
+        registers[base as usize].wrapping_add(i64::from(memory.displacement))
     };
-    let stride = |place: Place| {
-        let index = place
+    let stride = |memory: MemoryOperand| {
+        let index = memory
             .index
             .map_or(0, |index| registers[REGISTERS[index] as usize]);
-        index << place.scale
+        index << memory.scale
     };
     let run = |tiles: &UnsafeCell<Tiles>| {
-        // SAFETY: only this thread's handler touches this thread's tiles, and it is not interrupted by itself; the
-        // addresses are those of an instruction that the thread was about to run.
+        // SAFETY: only this thread's handler accesses this thread's tiles, and it does not interrupt itself. The addresses
+        // are those of an instruction that the thread was about to execute.
         unsafe {
-            run(&mut *tiles.get(), instruction, |place| {
-                (address(place), stride(place))
+            run(&mut *tiles.get(), instruction, |memory| {
+                (address(memory), stride(memory))
             })
         }
     };
-    let done = TILES.with(run);
-    if let Err(fault) = done {
+    let result = TILES.with(run);
+    if let Err(fault) = result {
         registers[libc::REG_RIP as usize] -= length as i64;
-        give_up(fault.text());
+        report_and_restore(fault.text());
     }
 }
 
-/// The instruction at this place, and its length; `None` for whatever is not AMX's.
+/// Reads the instruction at an address, and returns it with its length. `None` for an instruction that is not emulated.
 ///
 /// # Safety
 ///
-/// There is an instruction.
-unsafe fn read(at: *const u8) -> Option<(Instruction, usize)> {
-    let mut bytes = [0; LONGEST];
-    let mut count = LONGEST.min(PAGE - at.addr() % PAGE);
-    // SAFETY: whatever lies in the page of its first byte can be read.
-    unsafe { ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), count) };
-    while count < AMX_LONGEST && may_begin(&bytes[..count]) && decode(&bytes[..count]).is_none() {
-        // SAFETY: one of AMX's that is not whole goes on in the next page, so that is mapped as well.
-        bytes[count] = unsafe { *at.add(count) };
+/// There must be an instruction at the address.
+unsafe fn read(address: *const u8) -> Option<(Instruction, usize)> {
+    let mut bytes = [0; INSTRUCTION_BYTES_MAX];
+    let mut count = INSTRUCTION_BYTES_MAX.min(PAGE - address.addr() % PAGE);
+    // SAFETY: the rest of the page of the first byte is readable.
+    unsafe { ptr::copy_nonoverlapping(address, bytes.as_mut_ptr(), count) };
+    while count < AMX_INSTRUCTION_BYTES_MAX
+        && may_begin(&bytes[..count])
+        && decode(&bytes[..count]).is_none()
+    {
+        // SAFETY: an incomplete instruction continues in the next page, so that page is mapped as well.
+        bytes[count] = unsafe { *address.add(count) };
         count += 1;
     }
     decode(&bytes[..count])
 }
 
-/// Does what the instruction asks for.
+/// Executes an instruction. `resolve` returns the address and the stride of a memory operand.
 ///
 /// # Safety
 ///
-/// The instruction's addresses are those of a program that may use them as a machine with AMX would.
+/// The program must be allowed to execute the instruction on a machine with AMX, with these addresses.
 unsafe fn run(
     tiles: &mut Tiles,
     instruction: Instruction,
-    of: impl Fn(Place) -> (i64, i64),
-) -> Result<(), Fault> {
-    let rows = |place| {
-        let (start, stride) = of(place);
+    resolve: impl Fn(MemoryOperand) -> (i64, i64),
+) -> Result<(), TileFault> {
+    let rows = |memory| {
+        let (start, stride) = resolve(memory);
         (0..).map(move |row: i64| start.wrapping_add(row.wrapping_mul(stride)))
     };
     match instruction {
-        Instruction::Configure(place) => {
-            let place = of(place).0 as *const [u8; CONFIGURATION_BYTES];
-            // SAFETY: what is asked of the caller.
-            tiles.configure(&unsafe { place.read_unaligned() })?;
+        Instruction::Configure(memory) => {
+            let configuration = resolve(memory).0 as *const [u8; CONFIGURATION_BYTES];
+            // SAFETY: guaranteed by the caller.
+            tiles.configure(&unsafe { configuration.read_unaligned() })?;
         }
-        Instruction::StoreConfiguration(place) => {
+        Instruction::StoreConfiguration(memory) => {
             let bytes = tiles.configuration();
-            // SAFETY: what is asked of the caller.
-            unsafe { (of(place).0 as *mut [u8; CONFIGURATION_BYTES]).write_unaligned(bytes) };
+            // SAFETY: guaranteed by the caller.
+            unsafe { (resolve(memory).0 as *mut [u8; CONFIGURATION_BYTES]).write_unaligned(bytes) };
         }
         Instruction::Release => tiles.release(),
         Instruction::Zero(tile) => tiles.zero(tile)?,
-        Instruction::Load(tile, place) => {
-            for (row, from) in tiles.rows(tile)?.zip(rows(place)) {
-                // SAFETY: what is asked of the caller.
+        Instruction::Load(tile, memory) => {
+            for (row, from) in tiles.rows(tile)?.zip(rows(memory)) {
+                // SAFETY: guaranteed by the caller.
                 unsafe { ptr::copy(from as *const u8, row.as_mut_ptr(), row.len()) };
             }
         }
-        Instruction::Store(place, tile) => {
-            for (row, to) in tiles.rows(tile)?.zip(rows(place)) {
-                // SAFETY: what is asked of the caller.
+        Instruction::Store(memory, tile) => {
+            for (row, to) in tiles.rows(tile)?.zip(rows(memory)) {
+                // SAFETY: guaranteed by the caller.
                 unsafe { ptr::copy(row.as_ptr(), to as *mut u8, row.len()) };
             }
         }
@@ -176,12 +181,12 @@ unsafe fn run(
     Ok(())
 }
 
-/// Says why, and lets the instruction fail again, this time for good.
-fn give_up(why: &str) {
-    for part in ["illegal instruction: ", why, "\n"] {
-        // SAFETY: writing to the standard error is allowed in a handler; what is written lives as long as the call.
+/// Prints the reason, and restores the default action of the signal, so that the instruction ends the process.
+fn report_and_restore(reason: &str) {
+    for part in ["illegal instruction: ", reason, "\n"] {
+        // SAFETY: `write` is allowed in a signal handler, and the text lives as long as the call.
         unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
     }
-    // SAFETY: gives the signal its usual meaning, which is allowed in a handler.
+    // SAFETY: `signal` is allowed in a signal handler.
     unsafe { libc::signal(libc::SIGILL, libc::SIG_DFL) };
 }

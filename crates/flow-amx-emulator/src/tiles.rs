@@ -1,6 +1,6 @@
-//! What the instructions do to a thread's tiles.
+//! Executes instructions on the tile registers of a thread.
 
-/// Tiles of palette 1, the rows of each, and the bytes of a row.
+/// Number of tiles in palette 1, rows of a tile, and bytes of a row.
 const TILES: usize = 8;
 const ROWS: usize = 16;
 const ROW_BYTES: usize = 64;
@@ -8,78 +8,78 @@ const ROW_BYTES: usize = 64;
 /// Pairs of bf16 in a row.
 const PAIRS: usize = ROW_BYTES / 4;
 
-/// The first of each pair, and the second.
-type Row = [[f32; PAIRS]; 2];
+/// The first values of all pairs of a row, and the second values.
+type PairRow = [[f32; PAIRS]; 2];
 
-/// Bytes that configure all tiles.
+/// Size of a tile configuration.
 pub(crate) const CONFIGURATION_BYTES: usize = 64;
 
-/// Where in them the lengths of rows and the numbers of rows stand, of sixteen tiles each.
+/// Offsets of the row lengths and of the row counts in a configuration, of sixteen tiles each.
 const LENGTHS: usize = 16;
 const COUNTS: usize = 48;
 
-/// A thread's tiles; not configured at first.
+/// The tile registers of a thread. They are not configured at first.
 #[derive(Debug, Clone)]
 pub(crate) struct Tiles {
     is_configured: bool,
-    tiles: [Tile; TILES],
+    tiles: [TileRegister; TILES],
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Tile {
+struct TileRegister {
     rows: usize,
     /// Bytes of a row.
     length: usize,
     bytes: [[u8; ROW_BYTES]; ROWS],
 }
 
-/// What Intel's manual forbids.
+/// A violation of the rules of Intel's manual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum TileFault {
     NotConfigured,
     BadConfiguration,
-    /// The tiles of a product are not three, or their rows and columns do not go together.
+    /// The tiles of a product are not distinct, or their shapes do not match.
     Mismatch,
-    /// A tile without rows or columns, which was left out of the configuration.
+    /// The tile has no rows in the configuration.
     NoSuchTile,
 }
 
-impl Fault {
+impl TileFault {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::NotConfigured => "the tiles are not configured",
             Self::BadConfiguration => "the configuration is not one of palette 1",
-            Self::Mismatch => "the tiles of a product do not go together",
+            Self::Mismatch => "the tiles of a product do not match",
             Self::NoSuchTile => "the configuration has no such tile",
         }
     }
 }
 
-impl Tile {
+impl TileRegister {
     const NONE: Self = Self {
         rows: 0,
         length: 0,
         bytes: [[0; ROW_BYTES]; ROWS],
     };
 
-    /// A row of bf16 as 32-bit floats; those too small to be normal count as zero.
-    fn pairs(&self, row: usize) -> Row {
+    /// A row of bf16 as 32-bit floats. Subnormal numbers count as zero.
+    fn pairs(&self, row: usize) -> PairRow {
         let half = |half: usize| {
             std::array::from_fn(|pair| {
                 let bytes = &self.bytes[row][4 * pair + 2 * half..];
-                normal(f32::from_le_bytes([0, 0, bytes[0], bytes[1]]))
+                flush_subnormal(f32::from_le_bytes([0, 0, bytes[0], bytes[1]]))
             })
         };
         [half(0), half(1)]
     }
 
-    fn sum(&mut self, row: usize, column: usize, added: f32) {
-        let sum = normal(f32::from_le_bytes(self.four(row, column))) + added;
-        self.bytes[row][4 * column..][..4].copy_from_slice(&normal(sum).to_le_bytes());
+    fn add(&mut self, row: usize, column: usize, added: f32) {
+        let sum = flush_subnormal(f32::from_le_bytes(self.four_bytes(row, column))) + added;
+        self.bytes[row][4 * column..][..4].copy_from_slice(&flush_subnormal(sum).to_le_bytes());
     }
 
-    fn four(&self, row: usize, place: usize) -> [u8; 4] {
-        let bytes = &self.bytes[row][4 * place..];
+    fn four_bytes(&self, row: usize, column: usize) -> [u8; 4] {
+        let bytes = &self.bytes[row][4 * column..];
         [bytes[0], bytes[1], bytes[2], bytes[3]]
     }
 }
@@ -87,10 +87,10 @@ impl Tile {
 impl Tiles {
     pub(crate) const NEW: Self = Self {
         is_configured: false,
-        tiles: [Tile::NONE; TILES],
+        tiles: [TileRegister::NONE; TILES],
     };
 
-    pub(crate) fn configure(&mut self, bytes: &[u8; CONFIGURATION_BYTES]) -> Result<(), Fault> {
+    pub(crate) fn configure(&mut self, bytes: &[u8; CONFIGURATION_BYTES]) -> Result<(), TileFault> {
         let [palette, start_row, reserved @ ..] = bytes;
         if *palette == 0 {
             self.release();
@@ -105,19 +105,19 @@ impl Tiles {
         };
         let is_reserved_clear = reserved[..LENGTHS - 2].iter().all(|byte| *byte == 0)
             && (TILES..16).all(|tile| of(tile) == (0, 0));
-        let is_sound = |(rows, length): (usize, usize)| {
+        let is_valid = |(rows, length): (usize, usize)| {
             rows <= ROWS && length <= ROW_BYTES && (rows == 0) == (length == 0)
         };
-        let are_sound = (0..TILES).all(|tile| is_sound(of(tile)));
-        if *palette != 1 || *start_row != 0 || !is_reserved_clear || !are_sound {
-            return Err(Fault::BadConfiguration);
+        let are_valid = (0..TILES).all(|tile| is_valid(of(tile)));
+        if *palette != 1 || *start_row != 0 || !is_reserved_clear || !are_valid {
+            return Err(TileFault::BadConfiguration);
         }
         for (number, tile) in self.tiles.iter_mut().enumerate() {
             let (rows, length) = of(number);
-            *tile = Tile {
+            *tile = TileRegister {
                 rows,
                 length,
-                ..Tile::NONE
+                ..TileRegister::NONE
             };
         }
         self.is_configured = true;
@@ -141,14 +141,16 @@ impl Tiles {
         self.is_configured = false;
     }
 
-    pub(crate) fn zero(&mut self, number: usize) -> Result<(), Fault> {
-        self.tile(number)?.bytes = Tile::NONE.bytes;
+    pub(crate) fn zero(&mut self, number: usize) -> Result<(), TileFault> {
+        self.tile(number)?.bytes = TileRegister::NONE.bytes;
         Ok(())
     }
 
-    /// The rows of a tile that are loaded or stored: each with as many bytes as it has. Beyond
-    /// them a tile is zero, as configuring it has left it.
-    pub(crate) fn rows(&mut self, number: usize) -> Result<impl Iterator<Item = &mut [u8]>, Fault> {
+    /// The configured rows of a tile, with their configured length. The rest of a tile is zero.
+    pub(crate) fn rows(
+        &mut self,
+        number: usize,
+    ) -> Result<impl Iterator<Item = &mut [u8]>, TileFault> {
         let tile = self.tile(number)?;
         let (rows, length) = (tile.rows, tile.length);
         Ok(tile.bytes[..rows]
@@ -156,24 +158,29 @@ impl Tiles {
             .map(move |row| &mut row[..length]))
     }
 
-    /// Adds the products of pairs. The first and the second of all pairs are summed apart, and are added to what was
-    /// there at the end. The manual fuses each product with its sum; a product of two bf16 is exact in 32 bits, so
-    /// rounding the sum alone is the same, unless it leaves their range.
-    pub(crate) fn multiply_bf16(&mut self, sums: usize, a: usize, b: usize) -> Result<(), Fault> {
+    /// `tdpbf16ps`: adds the products of pairs. The products of first values and those of second values are summed separately,
+    /// and added to the previous sums at the end. The manual uses fused multiply-adds; the product of two bf16 numbers is
+    /// exact in 32 bits, so separate operations give the same result unless the product overflows or underflows.
+    pub(crate) fn multiply_bf16(
+        &mut self,
+        sums: usize,
+        a: usize,
+        b: usize,
+    ) -> Result<(), TileFault> {
         let (left, right) = (*self.tile(a)?, *self.tile(b)?);
         let out = self.tile(sums)?;
-        let is_whole = [out, &left, &right].iter().all(|tile| tile.length % 4 == 0);
-        let goes_together = left.rows == out.rows
+        let has_whole_words = [out, &left, &right].iter().all(|tile| tile.length % 4 == 0);
+        let shapes_match = left.rows == out.rows
             && left.length == 4 * right.rows
             && right.length == out.length
             && a != b
             && a != sums
             && b != sums;
-        if !is_whole || !goes_together {
-            return Err(Fault::Mismatch);
+        if !has_whole_words || !shapes_match {
+            return Err(TileFault::Mismatch);
         }
         let columns = out.length / 4;
-        // Not on the heap: this runs in a handler of signals.
+        // Not on the heap, because this runs in a signal handler.
         let mut rows = [[[0.0; PAIRS]; 2]; ROWS];
         let rows = &mut rows[..right.rows];
         for (row, pairs) in rows.iter_mut().enumerate() {
@@ -181,37 +188,37 @@ impl Tiles {
         }
         for row in 0..out.rows {
             let left = left.pairs(row);
-            let mut added: Row = [[0.0; PAIRS]; 2];
+            let mut added: PairRow = [[0.0; PAIRS]; 2];
             for (pair, right) in rows.iter().enumerate() {
                 for half in 0..2 {
                     let a = left[half][pair];
                     for (sum, b) in added[half].iter_mut().zip(right[half]) {
-                        *sum = normal(a * b + *sum);
+                        *sum = flush_subnormal(a * b + *sum);
                     }
                 }
             }
             for (column, (first, second)) in added[0].iter().zip(added[1]).enumerate().take(columns)
             {
-                out.sum(row, column, normal(first + second));
+                out.add(row, column, flush_subnormal(first + second));
             }
         }
         Ok(())
     }
 
-    fn tile(&mut self, number: usize) -> Result<&mut Tile, Fault> {
+    fn tile(&mut self, number: usize) -> Result<&mut TileRegister, TileFault> {
         if !self.is_configured {
-            return Err(Fault::NotConfigured);
+            return Err(TileFault::NotConfigured);
         }
-        let tile = self.tiles.get_mut(number).ok_or(Fault::NoSuchTile)?;
+        let tile = self.tiles.get_mut(number).ok_or(TileFault::NoSuchTile)?;
         if tile.rows == 0 {
-            return Err(Fault::NoSuchTile);
+            return Err(TileFault::NoSuchTile);
         }
         Ok(tile)
     }
 }
 
-/// Numbers too small for their format count as zero, before and after.
-fn normal(value: f32) -> f32 {
+/// Replaces subnormal numbers by zero. AMX does so with inputs and results.
+fn flush_subnormal(value: f32) -> f32 {
     if value.abs() < f32::MIN_POSITIVE {
         0.0
     } else {
@@ -223,7 +230,7 @@ fn normal(value: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// Sums of three rows and four columns, of two pairs.
+    /// Sums of three rows and four columns, and steps of two pairs.
     fn configuration() -> [u8; CONFIGURATION_BYTES] {
         let mut bytes = [0; CONFIGURATION_BYTES];
         bytes[0] = 1;
@@ -267,22 +274,26 @@ mod tests {
         let right = |row: usize, column: usize| (row * 8 + column) as f32 - 5.0;
         fill(&mut tiles, 1, |row, column| bf16(left(row, column)));
         fill(&mut tiles, 2, |row, column| bf16(right(row, column)));
-        let wanted = |row: usize, column: usize| -> f32 {
+        let expected = |row: usize, column: usize| -> f32 {
             let product = |k: usize| left(row, k) * right(k / 2, 2 * column + k % 2);
             (0..4).map(product).sum()
         };
         for times in 1..3 {
             tiles.multiply_bf16(0, 1, 2).unwrap();
-            for (row, got) in sums(&mut tiles).iter().enumerate() {
-                for (column, got) in got.iter().enumerate() {
-                    assert_eq!(*got, times as f32 * wanted(row, column), "{row}, {column}");
+            for (row, actual) in sums(&mut tiles).iter().enumerate() {
+                for (column, actual) in actual.iter().enumerate() {
+                    assert_eq!(
+                        *actual,
+                        times as f32 * expected(row, column),
+                        "{row}, {column}"
+                    );
                 }
             }
         }
     }
 
     #[test]
-    fn numbers_that_are_not_normal_count_as_zero() {
+    fn subnormal_numbers_count_as_zero() {
         let mut tiles = configured();
         fill(&mut tiles, 1, |_, _| 0x0001);
         fill(&mut tiles, 2, |_, _| bf16(1e30));
@@ -295,32 +306,32 @@ mod tests {
     }
 
     #[test]
-    fn tiles_that_do_not_go_together_are_refused() {
+    fn tiles_that_do_not_match_are_refused() {
         let mut tiles = configured();
         for (sums, a, b) in [(0, 2, 1), (1, 0, 2), (0, 1, 1), (1, 1, 2)] {
             let refused = tiles.multiply_bf16(sums, a, b);
-            assert_eq!(refused, Err(Fault::Mismatch), "{sums}, {a}, {b}");
+            assert_eq!(refused, Err(TileFault::Mismatch), "{sums}, {a}, {b}");
         }
-        assert_eq!(tiles.multiply_bf16(0, 1, 5), Err(Fault::NoSuchTile));
-        assert_eq!(tiles.zero(7), Err(Fault::NoSuchTile));
+        assert_eq!(tiles.multiply_bf16(0, 1, 5), Err(TileFault::NoSuchTile));
+        assert_eq!(tiles.zero(7), Err(TileFault::NoSuchTile));
         tiles.release();
-        assert_eq!(tiles.multiply_bf16(0, 1, 2), Err(Fault::NotConfigured));
+        assert_eq!(tiles.multiply_bf16(0, 1, 2), Err(TileFault::NotConfigured));
     }
 
     #[test]
-    fn a_configuration_comes_back_and_a_bad_one_is_refused() {
+    fn a_configuration_can_be_stored_and_an_invalid_one_is_refused() {
         assert_eq!(configured().configuration(), configuration());
         assert_eq!(Tiles::NEW.configuration(), [0; CONFIGURATION_BYTES]);
-        for (at, byte) in [(0, 2), (1, 1), (5, 1), (16, 65), (48, 17), (48, 0), (56, 1)] {
+        for (offset, byte) in [(0, 2), (1, 1), (5, 1), (16, 65), (48, 17), (48, 0), (56, 1)] {
             let mut bytes = configuration();
-            bytes[at] = byte;
+            bytes[offset] = byte;
             let refused = Tiles::NEW.clone().configure(&bytes);
-            assert_eq!(refused, Err(Fault::BadConfiguration), "byte {at}");
+            assert_eq!(refused, Err(TileFault::BadConfiguration), "byte {offset}");
         }
     }
 
     #[test]
-    fn configuring_clears_all_tiles() {
+    fn loading_a_configuration_clears_all_tiles() {
         let mut tiles = configured();
         fill(&mut tiles, 2, |_, _| 0xffff);
         tiles.configure(&configuration()).unwrap();

@@ -1,7 +1,7 @@
-//! Real instructions, as the compiler's assembler writes them.
+//! Executes real instructions, as the compiler's assembler emits them.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
-#![allow(unsafe_code, reason = "AMX's instructions have no other names")]
+#![allow(unsafe_code, reason = "AMX's intrinsics are not stable")]
 
 use std::arch::asm;
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::process::Command;
 #[repr(C, align(64))]
 struct Configuration([u8; 64]);
 
-/// Sixteen rows of sixteen sums and of sixteen pairs.
+/// A configuration of three tiles of sixteen rows of 64 bytes: sums, and pairs of bf16.
 fn configuration() -> Configuration {
     let mut bytes = [0; 64];
     bytes[0] = 1;
@@ -21,15 +21,14 @@ fn configuration() -> Configuration {
 }
 
 #[test]
-fn a_product_comes_out_and_registers_stay_as_they_were() {
+fn a_product_is_computed_and_other_registers_are_preserved() {
     flow_amx_emulator::install().unwrap();
     let one = 0x3f80_u16;
     let (a, b) = ([[one; 32]; 16], [[one; 32]; 16]);
     let mut sums = [[0.5_f32; 16]; 20];
     let (configuration, mut stored) = (configuration(), Configuration([9; 64]));
     let mut witness = 0x1234_5678_u64;
-    // SAFETY: tiles are sixteen rows of 64 bytes in all three places, the sums' rows 64 bytes apart; the emulator
-    // is installed where the machine lacks the instructions.
+    // SAFETY: each memory operand has sixteen rows of 64 bytes. The emulator is installed if the machine lacks AMX.
     unsafe {
         asm!(
             "ldtilecfg [{configuration}]",
@@ -48,6 +47,8 @@ fn a_product_comes_out_and_registers_stay_as_they_were() {
             c = in(reg) &raw mut sums,
             stride = in(reg) 64_usize,
             witness = inout(reg) witness,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             options(nostack),
         );
     }
@@ -57,28 +58,28 @@ fn a_product_comes_out_and_registers_stay_as_they_were() {
     assert_eq!(witness, 0x1234_5679);
 }
 
-/// Run as a process of its own by the next test.
+/// Run in a child process by the next test.
 #[test]
-fn ends_by_an_instruction_that_is_forbidden() {
-    if std::env::var_os("FORBIDDEN").is_none() {
+fn child_process_that_violates_a_rule() {
+    if std::env::var_os("FLOW_TEST_AMX_FAULT").is_none() {
         return;
     }
     flow_amx_emulator::install().unwrap();
-    // SAFETY: without a configuration the instruction only fails.
-    unsafe { asm!("tilezero tmm0", options(nostack)) };
+    // SAFETY: without a configuration, the instruction has no effect but the signal.
+    unsafe { asm!("tilezero tmm0", out("tmm0") _, options(nostack)) };
 }
 
 #[test]
-fn what_the_manual_forbids_ends_the_process_with_the_reason() {
+fn a_violation_of_the_manuals_rules_ends_the_process_with_a_reason() {
     let itself = std::env::current_exe().unwrap();
     let mut command = Command::new(itself);
     command.args([
         "--exact",
-        "ends_by_an_instruction_that_is_forbidden",
+        "child_process_that_violates_a_rule",
         "--nocapture",
     ]);
-    let output = command.env("FORBIDDEN", "1").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let output = command.env("FLOW_TEST_AMX_FAULT", "1").output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
-    assert!(told.contains("the tiles are not configured"), "{told}");
+    assert!(stderr.contains("the tiles are not configured"), "{stderr}");
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use flow_executor::{ExecutorArgs, run_with};
 use flow_launch::render::Needs;
-use sentence_encoder::source::Environment;
+use flow_models::source::SourceEnvironment;
 use serde_json::{Map, Value};
 
 use crate::shell::Shell;
@@ -18,9 +18,6 @@ pub(crate) struct Builtin {
     pub(crate) name: &'static str,
     /// What it does, in a line.
     pub(crate) about: &'static str,
-    /// What the environment must say before the process begins: libraries read it once, at their first
-    /// use. A value that the user has set stands.
-    pub(crate) variables: &'static [(&'static str, &'static str)],
     /// What a process of it needs that is built with these options (`uses_with`).
     pub(crate) needs: fn(&Map<String, Value>, &Shell) -> Needs,
     /// Serves it until a signal ends the process.
@@ -32,30 +29,24 @@ pub(crate) const BUILTIN: &[Builtin] = &[
     Builtin {
         name: "echo",
         about: "returns every document unchanged",
-        variables: &[],
         needs: |_, _| little(),
         run: run_with::<echo::Echo>,
     },
     Builtin {
         name: "segmenter",
         about: "splits texts into chunks: sentences, or windows of words",
-        variables: &[],
         needs: |_, _| little(),
         run: run_with::<segmenter::Segmenter>,
     },
     Builtin {
         name: "sentence-encoder",
         about: "encodes texts as vectors with a sentence-transformers model",
-        // One text's matrices are small: candle's threads would wait for each other more than they
-        // compute. With one, the encoder runs a lane of its own on each core, 1.5 times as fast.
-        variables: &[("RAYON_NUM_THREADS", "1")],
         needs: encoder,
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
     Builtin {
         name: "vector-index",
         about: "stores documents on disk and finds those with the nearest vectors",
-        variables: &[],
         // It grows with what is indexed, which is not known here.
         needs: |_, _| Needs::default(),
         run: run_with::<vector_index::VectorIndex>,
@@ -74,8 +65,8 @@ fn encoder(with: &Map<String, Value>, shell: &Shell) -> Needs {
     let Ok(with) = serde_json::from_value(Value::Object(with.clone())) else {
         return Needs::default();
     };
-    let environment = Environment::from_variables(|name| shell.variable(name));
-    let needs = sentence_encoder::needs(&with, &environment);
+    let environment = SourceEnvironment::from_variables(|name| shell.variable(name));
+    let needs = sentence_encoder::estimate_resources(&with, &environment);
     Needs {
         memory: needs.memory,
         downloads_models: needs.downloads_model,

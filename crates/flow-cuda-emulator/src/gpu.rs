@@ -1,4 +1,4 @@
-//! A device that is this machine.
+//! An emulated GPU.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -8,13 +8,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flow_cuda::{Address, Capability, Gpu, GpuError, Launch, Memory, Queue};
+use flow_cuda::{Capability, DeviceAddress, Gpu, GpuError, KernelLaunch, MemoryInfo, StreamHandle};
 use libloading::Library;
 
-use crate::compile::{BadCompile, kernels, library_of};
+use crate::compile::{CompileError, compile_library, kernels_folder};
 
 /// # Safety
-/// The kernel's parameters are so long, and the memory that they name is there.
+/// The parameters must have the given length, and the memory that they refer to must be allocated.
 type RunKernel = unsafe extern "C" fn(
     *const c_char,
     *const u32,
@@ -24,32 +24,32 @@ type RunKernel = unsafe extern "C" fn(
     u64,
 ) -> *const c_char;
 /// # Safety
-/// Any number of bytes may be asked for.
+/// There are no requirements.
 type Allocate = unsafe extern "C" fn(usize) -> *mut c_void;
 /// # Safety
-/// The memory came from [`Allocate`] and was not given back.
+/// The memory must come from [`Allocate`] and must not have been freed.
 type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// What an emulated device pretends to be.
+/// Properties of an emulated GPU.
 #[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// What its processors can do.
+pub struct EmulatorSettings {
+    /// Its compute capability.
     pub capability: Capability,
-    /// How many multiprocessors it has.
+    /// Its number of multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes of memory.
+    /// Its memory in bytes.
     pub memory: usize,
-    /// The order in which threads run follows from it.
+    /// Determines the order in which threads run.
     pub seed: u64,
-    /// The so manieth wait, counted from 0, loses the device, if any does.
+    /// The index of the synchronization at which the device is lost, if any.
     pub lost_at: Option<usize>,
 }
 
-impl Default for Settings {
+impl Default for EmulatorSettings {
     fn default() -> Self {
         Self {
             capability: Capability { major: 9, minor: 0 },
-            // Few, so that small products have enough tiles for large ones.
+            // Few, so that small products use large tiles too.
             multiprocessors: 4,
             memory: 1 << 30,
             seed: 1,
@@ -58,39 +58,39 @@ impl Default for Settings {
     }
 }
 
-/// A device that is this machine.
-pub struct Emulator {
-    // SAFETY of what is called: the functions live as long as the library, which lives as long as this.
+/// An emulated GPU.
+pub struct EmulatedGpu {
+    // Keeps the functions below valid.
     _library: Library,
-    run: RunKernel,
+    run_kernel: RunKernel,
     allocate: Allocate,
     free: Free,
-    settings: Settings,
-    state: Mutex<State>,
+    settings: EmulatorSettings,
+    state: Mutex<DeviceState>,
     launches: AtomicU64,
-    waits: AtomicUsize,
+    synchronizations: AtomicUsize,
     copies: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DeviceState {
     used: usize,
-    /// By address.
+    /// Sizes of allocations by address.
     sizes: BTreeMap<u64, usize>,
     pinned: BTreeMap<usize, usize>,
-    queues: BTreeMap<u64, Vec<Work>>,
-    next_queue: u64,
+    streams: BTreeMap<u64, Vec<QueuedWork>>,
+    last_stream: u64,
 }
 
-/// What is queued.
+/// Queued work.
 #[derive(Debug)]
-enum Work {
+enum QueuedWork {
     Copy {
         to: usize,
         from: usize,
         bytes: usize,
     },
-    Launch {
+    KernelLaunch {
         kernel: CString,
         grid: [u32; 2],
         block: u32,
@@ -98,91 +98,104 @@ enum Work {
     },
 }
 
-impl Emulator {
-    /// A device for the kernels of `flow-cuda`.
+impl EmulatedGpu {
+    /// Creates a GPU with the kernels of `flow-cuda`.
     ///
     /// # Errors
     ///
-    /// If there is no compiler for them.
-    pub fn new(settings: Settings) -> Result<Arc<Self>, BadCompile> {
-        Self::of(&kernels().join("flow.cu"), settings)
+    /// If they cannot be compiled.
+    pub fn new(settings: EmulatorSettings) -> Result<Arc<Self>, CompileError> {
+        Self::with_kernels(&kernels_folder().join("flow.cu"), settings)
     }
 
-    /// A device for the kernels in another file.
+    /// Creates a GPU with the kernels in another file.
     ///
     /// # Errors
     ///
-    /// If there is no compiler, or it refuses the file.
+    /// If they cannot be compiled.
     ///
     /// # Panics
     ///
-    /// If what was compiled cannot be opened: that is a mistake in the emulator.
-    pub fn of(source: &Path, settings: Settings) -> Result<Arc<Self>, BadCompile> {
-        let library = library_of(source)?;
-        // SAFETY: it was compiled from our own sources, whose constructors fill a table and no more.
-        let library = unsafe { Library::new(&library) }.expect("a library just compiled");
+    /// If the compiled library cannot be opened, which is a bug of the emulator.
+    pub fn with_kernels(
+        source: &Path,
+        settings: EmulatorSettings,
+    ) -> Result<Arc<Self>, CompileError> {
+        let library = compile_library(source)?;
+        // SAFETY: the library was compiled from our own sources, whose constructors only fill a table.
+        let library = unsafe { Library::new(&library) }.expect("the library was just compiled");
         // SAFETY: emulate.cpp defines these functions with these types.
-        let (run, allocate, free) = unsafe {
-            let run = library.get::<RunKernel>(b"emulate_launch\0").map(|it| *it);
-            let allocate = library.get::<Allocate>(b"emulate_allocate\0").map(|it| *it);
-            let free = library.get::<Free>(b"emulate_free\0").map(|it| *it);
-            (run, allocate, free)
+        let (run_kernel, allocate, free) = unsafe {
+            let run_kernel = library
+                .get::<RunKernel>(b"emulate_launch\0")
+                .map(|symbol| *symbol);
+            let allocate = library
+                .get::<Allocate>(b"emulate_allocate\0")
+                .map(|symbol| *symbol);
+            let free = library.get::<Free>(b"emulate_free\0").map(|symbol| *symbol);
+            (run_kernel, allocate, free)
         };
         Ok(Arc::new(Self {
-            run: run.expect("emulate.cpp has it"),
-            allocate: allocate.expect("emulate.cpp has it"),
-            free: free.expect("emulate.cpp has it"),
+            run_kernel: run_kernel.expect("defined in emulate.cpp"),
+            allocate: allocate.expect("defined in emulate.cpp"),
+            free: free.expect("defined in emulate.cpp"),
             _library: library,
             settings,
             state: Mutex::default(),
             launches: AtomicU64::new(0),
-            waits: AtomicUsize::new(0),
+            synchronizations: AtomicUsize::new(0),
             copies: AtomicUsize::new(0),
         }))
     }
 
-    /// How many copies there were, in either direction.
+    /// Number of copies so far, in either direction.
     #[must_use]
     pub fn copies(&self) -> usize {
         self.copies.load(Ordering::Relaxed)
     }
 
-    /// How many kernels ran.
+    /// Number of kernels that have run.
     #[must_use]
     pub fn launches(&self) -> u64 {
         self.launches.load(Ordering::Relaxed)
     }
 
-    /// How many bytes of the device's memory are in use.
+    /// Allocated bytes of device memory.
     #[must_use]
-    pub fn used(&self) -> usize {
+    pub fn used_bytes(&self) -> usize {
         self.state().used
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeviceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn queue_work(&self, queue: Queue, work: Work) -> Result<(), GpuError> {
-        match self.state().queues.get_mut(&queue.0) {
-            Some(queue) => queue.push(work),
-            None => return Err(failed("queue", "there is no such queue")),
+    fn queue(&self, stream: StreamHandle, work: QueuedWork) -> Result<(), GpuError> {
+        match self.state().streams.get_mut(&stream.0) {
+            Some(queued) => queued.push(work),
+            None => return Err(failed("queue", "there is no such stream")),
         }
         Ok(())
     }
 
-    fn copy(&self, queue: Queue, to: usize, from: usize, bytes: usize) -> Result<(), GpuError> {
+    fn copy(
+        &self,
+        stream: StreamHandle,
+        to: usize,
+        from: usize,
+        bytes: usize,
+    ) -> Result<(), GpuError> {
         self.copies.fetch_add(1, Ordering::Relaxed);
-        self.queue_work(queue, Work::Copy { to, from, bytes })
+        self.queue(stream, QueuedWork::Copy { to, from, bytes })
     }
 
-    fn work(&self, work: &Work) -> Result<(), GpuError> {
+    fn run(&self, work: &QueuedWork) -> Result<(), GpuError> {
         match work {
-            // SAFETY: whoever queued it promised that both places have so many bytes until it is done.
-            Work::Copy { to, from, bytes } => unsafe {
+            // SAFETY: the caller that queued it guarantees that both sides have this length and are still allocated.
+            QueuedWork::Copy { to, from, bytes } => unsafe {
                 std::ptr::copy_nonoverlapping(*from as *const u8, *to as *mut u8, *bytes);
             },
-            Work::Launch {
+            QueuedWork::KernelLaunch {
                 kernel,
                 grid,
                 block,
@@ -190,10 +203,10 @@ impl Emulator {
             } => {
                 let launch = self.launches.fetch_add(1, Ordering::Relaxed);
                 let seed = self.settings.seed.wrapping_mul(1_000_003) ^ launch;
-                // SAFETY: the parameters are as long as told, which is compared with what the kernel takes; whoever
-                // queued it promised that they name memory that is there. The reason is a string of this thread's.
+                // SAFETY: the length of the parameters is checked against the kernel. The caller that queued it guarantees
+                // the memory that they refer to. The returned string belongs to this thread.
                 let reason = unsafe {
-                    let reason = (self.run)(
+                    let reason = (self.run_kernel)(
                         kernel.as_ptr(),
                         grid.as_ptr(),
                         *block,
@@ -213,7 +226,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Queues a kernel of any name, for tests of the emulator.
+    /// Queues a kernel by its name, for tests of the emulator.
     ///
     /// # Safety
     ///
@@ -221,30 +234,30 @@ impl Emulator {
     ///
     /// # Errors
     ///
-    /// If there is no such queue.
+    /// If there is no such stream.
     ///
     /// # Panics
     ///
-    /// If the name has a zero in it.
+    /// If the name contains a NUL byte.
     pub unsafe fn launch_named(
         &self,
-        queue: Queue,
+        stream: StreamHandle,
         name: &str,
         (grid, block): ([u32; 2], u32),
         parameters: &[u64],
     ) -> Result<(), GpuError> {
-        let work = Work::Launch {
-            kernel: CString::new(name).expect("a name"),
+        let work = QueuedWork::KernelLaunch {
+            kernel: CString::new(name).expect("no NUL byte"),
             grid,
             block,
             parameters: parameters.to_vec(),
         };
-        self.queue_work(queue, work)
+        self.queue(stream, work)
     }
 }
 
-// SAFETY: memory comes from the machine's allocator at multiples of 256 bytes, and is nobody else's.
-unsafe impl Gpu for Emulator {
+// SAFETY: memory comes from the host's allocator, aligned to 256 bytes.
+unsafe impl Gpu for EmulatedGpu {
     fn name(&self) -> String {
         "emulated GPU".to_owned()
     }
@@ -257,42 +270,48 @@ unsafe impl Gpu for Emulator {
         self.settings.multiprocessors
     }
 
-    fn memory(&self) -> Result<Memory, GpuError> {
+    fn memory(&self) -> Result<MemoryInfo, GpuError> {
         let total = self.settings.memory;
-        Ok(Memory {
+        Ok(MemoryInfo {
             free: total - self.state().used,
             total,
         })
     }
 
-    fn allocate(&self, bytes: usize) -> Result<Address, GpuError> {
+    fn allocate(&self, bytes: usize) -> Result<DeviceAddress, GpuError> {
         let mut state = self.state();
         if bytes > self.settings.memory - state.used {
             return Err(GpuError::OutOfMemory { bytes });
         }
-        // SAFETY: any number of bytes may be asked for.
+        // SAFETY: there are no requirements.
         let memory = unsafe { (self.allocate)(bytes) };
         if memory.is_null() {
             return Err(GpuError::OutOfMemory { bytes });
         }
         state.used += bytes;
         state.sizes.insert(memory as u64, bytes);
-        Ok(Address(memory as u64))
+        Ok(DeviceAddress(memory as u64))
     }
 
-    // SAFETY: as the trait says.
-    unsafe fn free(&self, address: Address) {
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn free(&self, address: DeviceAddress) {
         let mut state = self.state();
-        let bytes = state.sizes.remove(&address.0).expect("it was allocated");
+        let bytes = state
+            .sizes
+            .remove(&address.0)
+            .expect("the memory is allocated");
         state.used -= bytes;
         drop(state);
-        // SAFETY: it came from `emulate_allocate`, and is in nobody's list any more.
-        let is_whole = unsafe { (self.free)(address.0 as *mut c_void) } != 0;
-        assert!(is_whole, "somebody wrote beside {bytes} bytes of memory");
+        // SAFETY: the memory came from `emulate_allocate`, and was just removed from the list of allocations.
+        let is_intact = unsafe { (self.free)(address.0 as *mut c_void) } != 0;
+        assert!(
+            is_intact,
+            "a write outside an allocation of {bytes} bytes was detected"
+        );
     }
 
     fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>, GpuError> {
-        // SAFETY: any number of bytes may be asked for; they are there to be filled.
+        // SAFETY: allocating has no requirements, and the allocated bytes may be written.
         let memory = unsafe {
             let memory = (self.allocate)(bytes).cast::<u8>();
             if !memory.is_null() {
@@ -305,83 +324,94 @@ unsafe impl Gpu for Emulator {
         Ok(memory)
     }
 
-    // SAFETY: as the trait says.
+    // SAFETY: the caller's obligations are those of the trait.
     unsafe fn free_pinned(&self, memory: NonNull<u8>) {
         let address = memory.as_ptr() as usize;
         let bytes = self.state().pinned.remove(&address);
-        let bytes = bytes.expect("it was allocated");
-        // SAFETY: as for `free`.
-        let is_whole = unsafe { (self.free)(memory.as_ptr().cast()) } != 0;
-        assert!(is_whole, "somebody wrote beside {bytes} pinned bytes");
+        let bytes = bytes.expect("the memory is allocated");
+        // SAFETY: as in `free`.
+        let is_intact = unsafe { (self.free)(memory.as_ptr().cast()) } != 0;
+        assert!(
+            is_intact,
+            "a write outside an allocation of {bytes} pinned bytes was detected"
+        );
     }
 
-    fn open_queue(&self) -> Result<Queue, GpuError> {
+    fn create_stream(&self) -> Result<StreamHandle, GpuError> {
         let mut state = self.state();
-        state.next_queue += 1;
-        let number = state.next_queue;
-        state.queues.insert(number, Vec::new());
-        Ok(Queue(number))
+        state.last_stream += 1;
+        let stream = state.last_stream;
+        state.streams.insert(stream, Vec::new());
+        Ok(StreamHandle(stream))
     }
 
-    // SAFETY: as the trait says.
-    unsafe fn close_queue(&self, queue: Queue) {
-        let work = self.state().queues.remove(&queue.0);
-        let work = work.expect("it was opened");
-        assert!(work.is_empty(), "nobody waited for {work:?}");
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn destroy_stream(&self, stream: StreamHandle) {
+        let work = self.state().streams.remove(&stream.0);
+        let work = work.expect("the stream exists");
+        assert!(work.is_empty(), "destroyed with queued work: {work:?}");
     }
 
-    // SAFETY: as the trait says.
-    unsafe fn copy_in(
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn copy_to_device(
         &self,
-        queue: Queue,
-        to: Address,
+        stream: StreamHandle,
+        to: DeviceAddress,
         from: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), GpuError> {
-        self.copy(queue, to.0 as usize, from.as_ptr() as usize, bytes)
+        self.copy(stream, to.0 as usize, from.as_ptr() as usize, bytes)
     }
 
-    // SAFETY: as the trait says.
-    unsafe fn copy_out(
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn copy_from_device(
         &self,
-        queue: Queue,
+        stream: StreamHandle,
         to: NonNull<u8>,
-        from: Address,
+        from: DeviceAddress,
         bytes: usize,
     ) -> Result<(), GpuError> {
-        self.copy(queue, to.as_ptr() as usize, from.0 as usize, bytes)
+        self.copy(stream, to.as_ptr() as usize, from.0 as usize, bytes)
     }
 
-    // SAFETY: as the trait says.
-    unsafe fn launch(&self, queue: Queue, launch: &Launch<'_>) -> Result<(), GpuError> {
-        let work = Work::Launch {
-            kernel: CString::new(launch.kernel.name()).expect("a name"),
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn launch(
+        &self,
+        stream: StreamHandle,
+        launch: &KernelLaunch<'_>,
+    ) -> Result<(), GpuError> {
+        let work = QueuedWork::KernelLaunch {
+            kernel: CString::new(launch.kernel.name()).expect("no NUL byte"),
             grid: launch.grid,
             block: launch.block,
             parameters: launch.parameters.to_vec(),
         };
-        self.queue_work(queue, work)
+        self.queue(stream, work)
     }
 
-    fn finish(&self, queue: Queue) -> Result<(), GpuError> {
-        let work = match self.state().queues.get_mut(&queue.0) {
-            Some(queue) => std::mem::take(queue),
-            None => return Err(failed("finish", "there is no such queue")),
+    fn synchronize(&self, stream: StreamHandle) -> Result<(), GpuError> {
+        let work = match self.state().streams.get_mut(&stream.0) {
+            Some(queued) => std::mem::take(queued),
+            None => return Err(failed("synchronize", "there is no such stream")),
         };
-        let wait = self.waits.fetch_add(1, Ordering::Relaxed);
-        if self.settings.lost_at.is_some_and(|lost_at| lost_at <= wait) {
+        let index = self.synchronizations.fetch_add(1, Ordering::Relaxed);
+        if self
+            .settings
+            .lost_at
+            .is_some_and(|lost_at| lost_at <= index)
+        {
             return Err(GpuError::Lost {
-                call: "finish",
+                call: "synchronize",
                 reason: "an illegal address".to_owned(),
             });
         }
-        work.iter().try_for_each(|work| self.work(work))
+        work.iter().try_for_each(|work| self.run(work))
     }
 }
 
-impl fmt::Debug for Emulator {
+impl fmt::Debug for EmulatedGpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Emulator")
+        f.debug_struct("EmulatedGpu")
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }

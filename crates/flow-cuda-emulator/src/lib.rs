@@ -1,12 +1,12 @@
-//! Runs the kernels of `flow-cuda` on a machine without a GPU, so that tests can prove what they compute.
+//! Runs the kernels of `flow-cuda` on machines without a GPU, to test what they compute.
 //!
-//! The same CUDA C++ is compiled by the machine's own compiler, with `kernels/emulate/machine.h` in place of what only
-//! NVIDIA's knows; that file says what is emulated and how. Here its library becomes a [`flow_cuda::Gpu`] whose memory is the
-//! machine's.
+//! The same CUDA C++ is compiled by the machine's C++ compiler. `kernels/emulate/device.h` replaces what only NVIDIA's
+//! compiler provides, and documents what is emulated and how. This crate loads the compiled library as a
+//! [`flow_cuda::Gpu`] whose memory is host memory.
 //!
-//! It is stricter than a GPU. What is queued is done only when somebody waits for it, so reading too early is found.
-//! Memory begins as values that are no numbers, and writing beside it is found when it is given back. Threads run in
-//! an order drawn from a seed.
+//! The emulator is stricter than a GPU. Queued work runs only when a caller synchronizes, so that reading too early is
+//! detected. Memory is initialized with NaN, and writes outside an allocation are detected when it is freed. Threads run in a
+//! pseudo-random order.
 
 #![warn(missing_docs)]
 #![allow(
@@ -17,5 +17,5 @@
 mod compile;
 mod gpu;
 
-pub use compile::{BadCompile, kernels, library_of};
-pub use gpu::{Emulator, Settings};
+pub use compile::{CompileError, compile_library, kernels_folder};
+pub use gpu::{EmulatedGpu, EmulatorSettings};

@@ -1,58 +1,58 @@
-// All kernels, by the names that src/kernel.rs has for them. Each takes one structure, which src/launch.rs has too.
+// All kernels, under the names in src/kernel.rs. Each takes one structure, which src/launcher.rs builds.
 
-#include "attention_any.cuh"
-#include "pool.cuh"
-#include "product_exact.cuh"
-#include "rows.cuh"
+#include "attention_generic.cuh"
+#include "layer_norm.cuh"
+#include "matmul_f32.cuh"
+#include "pooling.cuh"
 
-// Tiles of 128 × 128 for eight warps, and of 64 × 64 for four, where the larger would leave processors without work.
-#define PRODUCTS(suffix, Number)                                                                       \
-    KERNEL(product_##suffix, ProductParameters, 256, 2) {                                               \
-        using Tiles = Product<Number, 128, 128, 64, 32>;                                                \
+// Tiles of 128 × 128 for eight warps, and of 64 × 64 for four, if larger ones would leave multiprocessors idle.
+#define MATMULS(suffix, Number)                                                                         \
+    KERNEL(matmul_##suffix, MatmulParams, 256, 2) {                                                     \
+        using Tiles = Matmul<Number, 128, 128, 64, 32>;                                                 \
         SHARED(Tiles::Shared, shared);                                                                  \
         Tiles{p, shared, block_y() * 128, block_x() * 128}.run();                                       \
     }                                                                                                   \
-    KERNEL(product_small_##suffix, ProductParameters, 128, 4) {                                         \
-        using Tiles = Product<Number, 64, 64, 32, 32>;                                                  \
+    KERNEL(matmul_small_##suffix, MatmulParams, 128, 4) {                                               \
+        using Tiles = Matmul<Number, 64, 64, 32, 32>;                                                   \
         SHARED(Tiles::Shared, shared);                                                                  \
         Tiles{p, shared, block_y() * 64, block_x() * 64}.run();                                         \
     }
 
-#define ATTENTION(suffix, T, width)                                                                     \
-    KERNEL(attention_##width##_##suffix, AttentionParameters, attention_warps<width> * 32, 4) {         \
-        SHARED(AttentionShared<width>, shared);                                                         \
-        attend<T, width>(p, shared);                                                                    \
+#define ATTENTION(suffix, T, head_size)                                                                 \
+    KERNEL(attention_##head_size##_##suffix, AttentionParams, attention_warps<head_size> * 32, 4) {     \
+        SHARED(AttentionShared<head_size>, shared);                                                     \
+        attention_tiles<T, head_size>(p, shared);                                                       \
     }
 
-#define ROWS(suffix, T)                                                                                 \
-    KERNEL(embed_##suffix, EmbedParameters, ROWS_PER_BLOCK * 32, 8) { embed<T>(p); }                    \
-    KERNEL(norm_##suffix, NormParameters, ROWS_PER_BLOCK * 32, 8) { norm<T>(p); }                       \
-    KERNEL(attention_any_##suffix, AttentionParameters, ANY_WARPS * 32, 4) {                            \
-        SHARED(AttentionAnyShared, shared);                                                             \
-        attend_any<T>(p, shared);                                                                       \
+#define ROW_KERNELS(suffix, T)                                                                          \
+    KERNEL(embed_##suffix, EmbedParams, ROWS_PER_BLOCK * 32, 8) { embed<T>(p); }                        \
+    KERNEL(layer_norm_##suffix, LayerNormParams, ROWS_PER_BLOCK * 32, 8) { layer_norm<T>(p); }          \
+    KERNEL(attention_generic_##suffix, AttentionParams, GENERIC_WARPS * 32, 4) {                        \
+        SHARED(AttentionGenericShared, shared);                                                         \
+        attention_generic_tiles<T>(p, shared);                                                          \
     }                                                                                                   \
-    KERNEL(pool_##suffix, PoolParameters, POOL_THREADS, 8) {                                            \
+    KERNEL(pool_##suffix, PoolParams, POOL_THREADS, 8) {                                                \
         SHARED(PoolShared, shared);                                                                     \
         pool<T>(p, shared);                                                                             \
     }
 
-PRODUCTS(f16, f16)
-PRODUCTS(bf16, bf16)
-PRODUCTS(tf32, tf32)
+MATMULS(f16, f16)
+MATMULS(bf16, bf16)
+MATMULS(tf32, tf32)
 ATTENTION(f16, f16, 32)
 ATTENTION(bf16, bf16, 32)
 ATTENTION(f16, f16, 64)
 ATTENTION(bf16, bf16, 64)
-ROWS(f32, float)
-ROWS(f16, f16)
-ROWS(bf16, bf16)
+ROW_KERNELS(f32, float)
+ROW_KERNELS(f16, f16)
+ROW_KERNELS(bf16, bf16)
 
-KERNEL(product_f32, ProductParameters, EXACT_THREADS, 2) {
-    SHARED(ExactShared<2>, shared);
-    ExactProduct<2>{p, shared, block_y() * 128, block_x() * 128}.run();
+KERNEL(matmul_f32, MatmulParams, F32_THREADS, 2) {
+    SHARED(MatmulF32Shared<2>, shared);
+    MatmulF32<2>{p, shared, block_y() * 128, block_x() * 128}.run();
 }
 
-KERNEL(product_small_f32, ProductParameters, EXACT_THREADS, 2) {
-    SHARED(ExactShared<1>, shared);
-    ExactProduct<1>{p, shared, block_y() * 64, block_x() * 64}.run();
+KERNEL(matmul_small_f32, MatmulParams, F32_THREADS, 2) {
+    SHARED(MatmulF32Shared<1>, shared);
+    MatmulF32<1>{p, shared, block_y() * 64, block_x() * 64}.run();
 }

@@ -1,30 +1,32 @@
-//! What kernels are told about a batch of texts, as one piece of memory: one copy brings it to the device.
+//! The description of a batch that kernels read: one block of memory, which takes a single copy to the device.
 
-use crate::operations::TILE_QUERIES;
+use crate::launcher::TILE_QUERIES;
 
-/// Parts begin at a multiple of so many words, 16 bytes.
+/// Parts begin at a multiple of this number of words, which is 16 bytes.
 const ALIGN: usize = 4;
 
-/// The batch in words of 32 bits, and where in them each part begins.
+/// A batch as 32-bit words, and the offsets of its parts, in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Batch {
+pub(crate) struct PackedBatch {
+    /// The token ids, then the parts below.
     pub(crate) words: Vec<u32>,
     pub(crate) tokens: usize,
     pub(crate) texts: usize,
-    /// Groups of queries: the text's first token, its tokens, the first query.
+    /// Number of query tiles.
     pub(crate) tiles: usize,
-    /// The place of each token in its text.
-    pub(crate) places_at: usize,
-    pub(crate) tiles_at: usize,
-    /// Of each text, the first token and the number of tokens.
-    pub(crate) texts_at: usize,
+    /// Offset of the position of each token within its text.
+    pub(crate) positions_offset: usize,
+    /// Offset of the query tiles: for each, the text's first token, its number of tokens, and the tile's first query.
+    pub(crate) tiles_offset: usize,
+    /// Offset of the texts: for each, its first token and its number of tokens.
+    pub(crate) texts_offset: usize,
 }
 
-impl Batch {
+impl PackedBatch {
     /// # Panics
     ///
-    /// If there are not as many ids as the lengths say.
-    pub(crate) fn of(ids: &[u32], lengths: &[usize]) -> Self {
+    /// If the number of ids is not the sum of the lengths.
+    pub(crate) fn new(ids: &[u32], lengths: &[usize]) -> Self {
         assert_eq!(ids.len(), lengths.iter().sum::<usize>(), "ids");
         let mut batch = Self {
             words: ids.to_vec(),
@@ -32,53 +34,55 @@ impl Batch {
             texts: lengths.len(),
             ..Self::default()
         };
-        batch.places_at = batch.begin();
+        batch.positions_offset = batch.begin_part();
         for length in lengths {
             batch.words.extend(0..word(*length));
         }
-        batch.tiles_at = batch.begin();
-        for (first, length) in firsts(lengths) {
+        batch.tiles_offset = batch.begin_part();
+        for (first, length) in spans(lengths) {
             for query in (0..length).step_by(TILE_QUERIES) {
                 batch.words.extend([first, length, query].map(word));
                 batch.tiles += 1;
             }
         }
-        batch.texts_at = batch.begin();
-        for (first, length) in firsts(lengths) {
+        batch.texts_offset = batch.begin_part();
+        for (first, length) in spans(lengths) {
             batch.words.extend([first, length].map(word));
         }
         batch
     }
 
+    /// Size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(&self.words[..])
     }
 
-    /// Where a part begins, in bytes.
-    pub(crate) fn offset(at: usize) -> usize {
-        at * size_of::<u32>()
+    /// Converts an offset in words to bytes.
+    pub(crate) fn byte_offset(words: usize) -> usize {
+        words * size_of::<u32>()
     }
 
-    fn begin(&mut self) -> usize {
-        let at = self.words.len().next_multiple_of(ALIGN);
-        self.words.resize(at, 0);
-        at
+    /// Aligns the end of the words, and returns it as the offset of the next part.
+    fn begin_part(&mut self) -> usize {
+        let offset = self.words.len().next_multiple_of(ALIGN);
+        self.words.resize(offset, 0);
+        offset
     }
 }
 
-/// How many of the texts have about half of the tokens, if there is more than one: at least one, and not all.
-pub(crate) fn half(lengths: &[usize]) -> Option<usize> {
+/// Number of leading texts that have about half of the tokens: at least one text and not all. `None` for a single text.
+pub(crate) fn split_point(lengths: &[usize]) -> Option<usize> {
     let total: usize = lengths.iter().sum();
-    let mut before = 0;
-    let enough = lengths.iter().position(|length| {
-        before += length;
-        2 * before >= total
+    let mut tokens = 0;
+    let middle = lengths.iter().position(|length| {
+        tokens += length;
+        2 * tokens >= total
     });
-    (lengths.len() > 1).then(|| (enough.unwrap_or(0) + 1).min(lengths.len() - 1))
+    (lengths.len() > 1).then(|| (middle.unwrap_or(0) + 1).min(lengths.len() - 1))
 }
 
-/// Each text's first token and length.
-fn firsts(lengths: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
+/// The first token and the length of each text.
+fn spans(lengths: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     lengths.iter().scan(0, |end, &length| {
         let first = *end;
         *end += length;
@@ -95,28 +99,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_says_of_each_token_text_and_tile_where_it_is() {
+    fn a_batch_locates_each_token_tile_and_text() {
         let ids: Vec<u32> = (100..119).collect();
-        let batch = Batch::of(&ids, &[2, 17]);
+        let batch = PackedBatch::new(&ids, &[2, 17]);
         assert_eq!((batch.tokens, batch.texts, batch.tiles), (19, 2, 3));
         assert_eq!(batch.words[..19], ids);
-        let places: Vec<u32> = (0..2).chain(0..17).collect();
-        assert_eq!(batch.words[batch.places_at..][..19], places);
+        let positions: Vec<u32> = (0..2).chain(0..17).collect();
+        assert_eq!(batch.words[batch.positions_offset..][..19], positions);
         let tiles = [0, 2, 0, 2, 17, 0, 2, 17, 16];
-        assert_eq!(batch.words[batch.tiles_at..][..9], tiles);
-        assert_eq!(batch.words[batch.texts_at..], [0, 2, 2, 17]);
-        for at in [batch.places_at, batch.tiles_at, batch.texts_at] {
-            assert!(at.is_multiple_of(ALIGN));
+        assert_eq!(batch.words[batch.tiles_offset..][..9], tiles);
+        assert_eq!(batch.words[batch.texts_offset..], [0, 2, 2, 17]);
+        for offset in [
+            batch.positions_offset,
+            batch.tiles_offset,
+            batch.texts_offset,
+        ] {
+            assert!(offset.is_multiple_of(ALIGN));
         }
     }
 
     #[test]
-    fn a_batch_is_halved_by_tokens_and_one_text_is_not() {
-        assert_eq!(half(&[5, 5, 5, 5]), Some(2));
-        assert_eq!(half(&[20, 1, 1]), Some(1));
-        assert_eq!(half(&[1, 1, 20]), Some(2));
-        assert_eq!(half(&[0, 0]), Some(1));
-        assert_eq!(half(&[9]), None);
-        assert_eq!(half(&[]), None);
+    fn a_batch_is_split_by_tokens_and_a_single_text_is_not() {
+        assert_eq!(split_point(&[5, 5, 5, 5]), Some(2));
+        assert_eq!(split_point(&[20, 1, 1]), Some(1));
+        assert_eq!(split_point(&[1, 1, 20]), Some(2));
+        assert_eq!(split_point(&[0, 0]), Some(1));
+        assert_eq!(split_point(&[9]), None);
+        assert_eq!(split_point(&[]), None);
     }
 }

@@ -1,11 +1,11 @@
-//! GPUs behind NVIDIA's driver.
+//! Uses GPUs through NVIDIA's driver.
 //!
-//! Only the driver's own library is used, and it is opened when somebody asks for a GPU. So one program starts
-//! everywhere, and what a machine must have is the driver; `library.rs` names the functions, `status.rs` says what
-//! their errors mean. Here they become a [`Gpu`].
+//! The only library is that of the driver itself, and it is opened when a GPU is requested. One program therefore starts on
+//! any machine, and a machine with a GPU needs the driver only. `library.rs` has the functions, and `status.rs` maps their
+//! errors. This file turns them into a [`Gpu`].
 //!
-//! A device's context is the primary one, which any other code in this process would share. Calls come from any
-//! thread, so each makes the context current first.
+//! The context of a device is its primary context, which it shares with any other CUDA code of the process. Calls may come
+//! from any thread, so each call makes the context current first.
 
 mod library;
 mod status;
@@ -15,255 +15,189 @@ use std::fmt;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use self::library::{DeviceHandle, Driver, Handle, LIBRARY};
-use crate::{Address, Capability, Gpu, GpuError, Kernel, Launch, Memory, Queue, embedded};
+use self::library::{DeviceHandle, Driver, DriverHandle, LIBRARY};
+use crate::embedded;
+use crate::error::{GpuUnavailable, MIN_CAPABILITY, version_text};
+use crate::gpu::{
+    Capability, DeviceAddress, Gpu, GpuError, KernelLaunch, MemoryInfo, StreamHandle,
+};
+use crate::kernel::Kernel;
 
-/// The oldest driver that loads what nvcc 13.0 makes serves CUDA 13.0, as the driver counts it.
-const NEEDED: c_int = 13_000;
-
-/// The oldest GPUs that nvcc 13 makes instructions for.
-pub const OLDEST: Capability = Capability { major: 7, minor: 5 };
-
-/// Attributes of devices, as the driver counts them.
+/// Attributes of a device, with the driver's numbers.
 const MULTIPROCESSORS: c_int = 16;
 const CAPABILITY_MAJOR: c_int = 75;
 const CAPABILITY_MINOR: c_int = 76;
 
-/// Waiting threads sleep instead of spinning: the cores have texts to tokenize.
+/// A context flag: waiting threads sleep instead of spinning, because other threads tokenize meanwhile.
 const BLOCKING_SYNC: c_uint = 4;
-/// A stream that does not wait for the default one, which nobody uses here.
+/// A stream flag: the stream does not wait for the default stream, which is not used.
 const NON_BLOCKING: c_uint = 1;
-/// Pinned for all contexts.
+/// A flag of pinned memory: it is pinned for all contexts.
 const PORTABLE: c_uint = 1;
 
-/// Bytes of a device's name that are kept.
-const NAME_LEN: usize = 256;
+/// Maximum bytes of a device's name.
+const NAME_BYTES_MAX: usize = 256;
 
-/// NVIDIA's driver, open and started.
+/// NVIDIA's driver, opened and initialized.
 #[derive(Clone)]
-pub struct Cuda(Arc<Driver>);
+pub struct CudaDriver(Arc<Driver>);
 
-/// What the driver tells of a GPU without touching it.
+/// A GPU, as the driver describes it before it is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Its number, as in `cuda:0`; `CUDA_VISIBLE_DEVICES` changes who has which.
+pub struct DeviceInfo {
+    /// Its number, as in `cuda:0`. `CUDA_VISIBLE_DEVICES` affects the numbering.
     pub number: u32,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Its identity whatever its number, such as `GPU-1b2c…`.
+    /// Its UUID, such as `GPU-1b2c…`, which does not depend on the numbering.
     pub uuid: String,
-    /// What its processors can do.
+    /// Its compute capability.
     pub capability: Capability,
-    /// Bytes of memory.
+    /// Total bytes of its memory.
     pub memory: usize,
 }
 
-/// A GPU with all kernels loaded.
-pub struct Device {
+/// An open GPU with all kernels loaded.
+pub struct CudaDevice {
     driver: Arc<Driver>,
     handle: DeviceHandle,
-    context: Handle,
-    module: Handle,
-    /// By a kernel's place in the table; none: the image lacks it.
-    kernels: Vec<Option<Handle>>,
-    found: Found,
+    context: DriverHandle,
+    module: DriverHandle,
+    /// By the index of a kernel. `None` if the image does not contain it.
+    kernels: Vec<Option<DriverHandle>>,
+    info: DeviceInfo,
     multiprocessors: u32,
 }
 
-// SAFETY: the driver's functions may be called from any thread; the handles are names of what the driver keeps,
-// and never change.
-unsafe impl Send for Device {}
+// SAFETY: the driver's functions may be called from any thread. The handles identify objects of the driver and never
+// change.
+unsafe impl Send for CudaDevice {}
 // SAFETY: as above.
-unsafe impl Sync for Device {}
+unsafe impl Sync for CudaDevice {}
 
-/// Why there is no GPU to compute on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoGpu {
-    /// No driver.
-    #[error("NVIDIA's driver is not here ({reason}); install it, version 580 or newer")]
-    NoDriver {
-        /// What the system says.
-        reason: String,
-    },
-    /// A function is missing.
-    #[error("NVIDIA's driver has no `{symbol}`, so it is too old; version 580 or newer is needed")]
-    Incomplete {
-        /// The function.
-        symbol: &'static str,
-    },
-    /// The driver serves an older CUDA than what the kernels were compiled with.
-    #[error(
-        "NVIDIA's driver is too old: it serves CUDA {found}, and {} is needed; install version 580 or newer",
-        version_text(NEEDED)
-    )]
-    Old {
-        /// Such as `12.4`.
-        found: String,
-    },
-    /// Parts of the driver do not fit each other, or the kernels.
-    #[error(
-        "NVIDIA's driver does not fit: {reason}; install version 580 or newer, and restart the machine after that"
-    )]
-    Mismatch {
-        /// What the driver says.
-        reason: String,
-    },
-    /// The driver is there, a GPU is not.
-    #[error("NVIDIA's driver sees no GPU; does `CUDA_VISIBLE_DEVICES` hide it?")]
-    NoDevice,
-    /// No GPU has this number.
-    #[error("there is no GPU {number}, but {}", numbers(*count))]
-    NoSuch {
-        /// What was asked for.
-        number: u32,
-        /// How many there are.
-        count: u32,
-    },
-    /// An old GPU.
-    #[error("`{name}` has compute capability {found}, and {OLDEST} is the least")]
-    Incapable {
-        /// What it is called.
-        name: String,
-        /// What it can do.
-        found: Capability,
-    },
-    /// This program was built for the CPU alone.
-    #[error("this program is built without CUDA kernels; build it with `cargo xtask build-cuda`")]
-    NoKernels,
-    /// The kernels were compiled for other GPUs.
-    #[error(
-        "this program's kernels do not run on this GPU: {reason}; build them for it with `cargo xtask build-cuda --cap`"
-    )]
-    NoImage {
-        /// What the driver says.
-        reason: String,
-    },
-    /// Others use all of its memory.
-    #[error("no memory of the GPU's is free")]
-    Full,
-    /// Something else.
-    #[error("NVIDIA's driver fails")]
-    Driver(#[source] GpuError),
-}
-
-impl Cuda {
+impl CudaDriver {
     /// Opens the driver.
     ///
     /// # Errors
     ///
-    /// If there is none, or not one that can be used.
-    pub fn open() -> Result<Self, NoGpu> {
+    /// If it is missing or too old.
+    pub fn open() -> Result<Self, GpuUnavailable> {
         Self::open_library(LIBRARY)
     }
 
-    fn open_library(library: impl AsRef<OsStr>) -> Result<Self, NoGpu> {
+    fn open_library(library: impl AsRef<OsStr>) -> Result<Self, GpuUnavailable> {
         let library: OsString = library.as_ref().to_owned();
         Driver::open(library).map(|driver| Self(Arc::new(driver)))
     }
 
-    /// The newest CUDA that the driver can serve, such as `13.0`.
+    /// The newest CUDA version that the driver supports, such as `13.0`.
     #[must_use]
     pub fn version(&self) -> String {
         version_text(self.0.version)
     }
 
-    /// Every GPU that this process may see.
+    /// All GPUs that are visible to this process.
     ///
     /// # Errors
     ///
-    /// If there is none, or the driver fails.
-    pub fn list(&self) -> Result<Vec<Found>, NoGpu> {
-        (0..self.count()?).map(|number| self.find(number)).collect()
+    /// If there are none, or the driver fails.
+    pub fn list(&self) -> Result<Vec<DeviceInfo>, GpuUnavailable> {
+        (0..self.count()?).map(|number| self.info(number)).collect()
     }
 
-    /// Opens one GPU and loads the kernels onto it.
+    /// Opens a GPU and loads the kernels.
     ///
     /// # Errors
     ///
-    /// If it is not there or cannot be used.
-    pub fn device(&self, number: u32) -> Result<Device, NoGpu> {
+    /// If it does not exist or cannot be used.
+    pub fn device(&self, number: u32) -> Result<CudaDevice, GpuUnavailable> {
         let count = self.count()?;
         if count <= number {
-            return Err(NoGpu::NoSuch { number, count });
+            return Err(GpuUnavailable::NoSuchDevice { number, count });
         }
-        let found = self.find(number)?;
-        found.usable()?;
-        let image = embedded::fatbin().ok_or(NoGpu::NoKernels)?;
-        self.load(found, image)
+        let info = self.info(number)?;
+        info.check_usable()?;
+        let image = embedded::fatbin().ok_or(GpuUnavailable::NoKernels)?;
+        self.load(info, image)
     }
 
-    fn load(&self, found: Found, image: &[u8]) -> Result<Device, NoGpu> {
-        let handle = self.handle(found.number)?;
+    fn load(&self, info: DeviceInfo, image: &[u8]) -> Result<CudaDevice, GpuUnavailable> {
+        let handle = self.handle(info.number)?;
         let multiprocessors = self.attribute(handle, MULTIPROCESSORS)?;
-        // SAFETY: the device is one of the driver's. Should the context be in use already, it keeps the flags it
-        // has, which changes how threads wait and nothing else.
-        let done = unsafe { (self.0.primary_set_flags)(handle, BLOCKING_SYNC) };
-        drop(done.check("cuDevicePrimaryCtxSetFlags"));
+        // SAFETY: the handle is valid. If the context is in use already, it keeps its flags, which only affects how threads
+        // wait.
+        let status = unsafe { (self.0.primary_set_flags)(handle, BLOCKING_SYNC) };
+        drop(status.check("cuDevicePrimaryCtxSetFlags"));
         let mut context = ptr::null_mut();
-        // SAFETY: the device is one of the driver's, and the place is ours.
+        // SAFETY: the handle is valid, and the output is a local variable.
         unsafe { (self.0.primary_retain)(&raw mut context, handle) }
-            .opening("cuDevicePrimaryCtxRetain")?;
-        // From here on dropping it gives the context back.
-        let mut device = Device {
+            .check_open("cuDevicePrimaryCtxRetain")?;
+        // From here on, dropping the device releases the context.
+        let mut device = CudaDevice {
             driver: Arc::clone(&self.0),
             handle,
             context,
             module: ptr::null_mut(),
             kernels: Vec::new(),
-            found,
+            info,
             multiprocessors,
         };
-        device.enter().map_err(NoGpu::Driver)?;
-        // SAFETY: the image is a whole fatbin, which tells its length itself, and the place is ours.
+        device.make_current().map_err(GpuUnavailable::Driver)?;
+        // SAFETY: the image is a complete fatbin, which contains its own length, and the output is a field of `device`.
         unsafe { (self.0.module_load)(&raw mut device.module, image.as_ptr().cast()) }
-            .opening("cuModuleLoadData")?;
+            .check_open("cuModuleLoadData")?;
         device.kernels = Kernel::all()
             .map(|kernel| device.function(kernel))
             .collect();
         Ok(device)
     }
 
-    fn count(&self) -> Result<u32, NoGpu> {
+    fn count(&self) -> Result<u32, GpuUnavailable> {
         let mut count = 0;
-        // SAFETY: the place is ours.
-        unsafe { (self.0.device_get_count)(&raw mut count) }.opening("cuDeviceGetCount")?;
+        // SAFETY: the output is a local variable.
+        unsafe { (self.0.device_get_count)(&raw mut count) }.check_open("cuDeviceGetCount")?;
         match u32::try_from(count) {
-            Ok(0) | Err(_) => Err(NoGpu::NoDevice),
+            Ok(0) | Err(_) => Err(GpuUnavailable::NoDevice),
             Ok(count) => Ok(count),
         }
     }
 
-    fn handle(&self, number: u32) -> Result<DeviceHandle, NoGpu> {
+    fn handle(&self, number: u32) -> Result<DeviceHandle, GpuUnavailable> {
         let mut handle = 0;
         let number = c_int::try_from(number).unwrap_or(c_int::MAX);
-        // SAFETY: the place is ours; a number without a device is an error.
-        unsafe { (self.0.device_get)(&raw mut handle, number) }.opening("cuDeviceGet")?;
+        // SAFETY: the output is a local variable. An invalid number is an error.
+        unsafe { (self.0.device_get)(&raw mut handle, number) }.check_open("cuDeviceGet")?;
         Ok(handle)
     }
 
-    fn attribute(&self, device: DeviceHandle, attribute: c_int) -> Result<u32, NoGpu> {
+    fn attribute(&self, device: DeviceHandle, attribute: c_int) -> Result<u32, GpuUnavailable> {
         let mut value = 0;
-        // SAFETY: the place is ours.
+        // SAFETY: the output is a local variable.
         unsafe { (self.0.device_get_attribute)(&raw mut value, attribute, device) }
-            .opening("cuDeviceGetAttribute")?;
+            .check_open("cuDeviceGetAttribute")?;
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    fn find(&self, number: u32) -> Result<Found, NoGpu> {
+    fn info(&self, number: u32) -> Result<DeviceInfo, GpuUnavailable> {
         let handle = self.handle(number)?;
-        let mut name = [0_u8; NAME_LEN];
+        let mut name = [0_u8; NAME_BYTES_MAX];
         let mut uuid = [0; 16];
         let mut memory = 0;
-        // SAFETY: the places are ours, and so long as is said.
-        unsafe { (self.0.device_get_name)(name.as_mut_ptr().cast(), NAME_LEN as c_int, handle) }
-            .opening("cuDeviceGetName")?;
+        // SAFETY: the outputs are local variables of the lengths that are passed.
+        unsafe {
+            (self.0.device_get_name)(name.as_mut_ptr().cast(), NAME_BYTES_MAX as c_int, handle)
+        }
+        .check_open("cuDeviceGetName")?;
         // SAFETY: as above.
-        unsafe { (self.0.device_get_uuid)(&raw mut uuid, handle) }.opening("cuDeviceGetUuid")?;
+        unsafe { (self.0.device_get_uuid)(&raw mut uuid, handle) }.check_open("cuDeviceGetUuid")?;
         // SAFETY: as above.
         unsafe { (self.0.device_total_mem)(&raw mut memory, handle) }
-            .opening("cuDeviceTotalMem")?;
-        let end = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_LEN);
-        Ok(Found {
+            .check_open("cuDeviceTotalMem")?;
+        let end = name
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(NAME_BYTES_MAX);
+        Ok(DeviceInfo {
             number,
             name: String::from_utf8_lossy(&name[..end]).into_owned(),
             uuid: uuid_text(&uuid),
@@ -276,20 +210,20 @@ impl Cuda {
     }
 }
 
-impl Found {
-    /// Whether this program can compute on it.
+impl DeviceInfo {
+    /// Checks whether this program can compute on the GPU.
     ///
     /// # Errors
     ///
-    /// Why not.
-    pub fn usable(&self) -> Result<(), NoGpu> {
-        self.check()?;
+    /// If it cannot.
+    pub fn check_usable(&self) -> Result<(), GpuUnavailable> {
+        self.check_capability()?;
         embedded::check(self.capability)
     }
 
-    fn check(&self) -> Result<(), NoGpu> {
-        if self.capability < OLDEST {
-            return Err(NoGpu::Incapable {
+    fn check_capability(&self) -> Result<(), GpuUnavailable> {
+        if self.capability < MIN_CAPABILITY {
+            return Err(GpuUnavailable::CapabilityTooLow {
                 name: self.name.clone(),
                 found: self.capability,
             });
@@ -298,160 +232,166 @@ impl Found {
     }
 }
 
-impl Device {
-    /// What the driver told of it.
+impl CudaDevice {
+    /// Its description.
     #[must_use]
-    pub fn found(&self) -> &Found {
-        &self.found
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
     }
 
-    /// Makes its context this thread's.
-    fn enter(&self) -> Result<(), GpuError> {
+    /// Makes its context current on this thread.
+    fn make_current(&self) -> Result<(), GpuError> {
         // SAFETY: the context lives as long as `self`.
         unsafe { (self.driver.set_current)(self.context) }.check("cuCtxSetCurrent")
     }
 
-    fn function(&self, kernel: Kernel) -> Option<Handle> {
+    fn function(&self, kernel: Kernel) -> Option<DriverHandle> {
         let name = CString::new(kernel.name()).ok()?;
         let mut function = ptr::null_mut();
-        // SAFETY: the module is loaded; the place and the name are ours.
-        let found = unsafe {
+        // SAFETY: the module is loaded, the output is a local variable, and the name is a C string.
+        let status = unsafe {
             (self.driver.module_get_function)(&raw mut function, self.module, name.as_ptr())
         };
-        found.check("cuModuleGetFunction").ok().map(|()| function)
+        status.check("cuModuleGetFunction").ok().map(|()| function)
     }
 }
 
-// SAFETY: cuMemAlloc aligns to 256 bytes and cuMemHostAlloc to a page, and both give what nobody else has.
-unsafe impl Gpu for Device {
+// SAFETY: cuMemAlloc aligns to 256 bytes and cuMemHostAlloc to a page, and both return memory that is not in use.
+unsafe impl Gpu for CudaDevice {
     fn name(&self) -> String {
-        format!("cuda:{} {}", self.found.number, self.found.name)
+        format!("cuda:{} {}", self.info.number, self.info.name)
     }
 
     fn capability(&self) -> Capability {
-        self.found.capability
+        self.info.capability
     }
 
     fn multiprocessors(&self) -> u32 {
         self.multiprocessors
     }
 
-    fn memory(&self) -> Result<Memory, GpuError> {
-        self.enter()?;
+    fn memory(&self) -> Result<MemoryInfo, GpuError> {
+        self.make_current()?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the places are ours.
+        // SAFETY: the outputs are local variables.
         unsafe { (self.driver.mem_get_info)(&raw mut free, &raw mut total) }
             .check("cuMemGetInfo")?;
-        Ok(Memory { free, total })
+        Ok(MemoryInfo { free, total })
     }
 
-    fn allocate(&self, bytes: usize) -> Result<Address, GpuError> {
-        self.enter()?;
+    fn allocate(&self, bytes: usize) -> Result<DeviceAddress, GpuError> {
+        self.make_current()?;
         let mut address = 0;
-        // The driver refuses to allocate nothing.
-        // SAFETY: the place is ours.
+        // The driver refuses to allocate 0 bytes.
+        // SAFETY: the output is a local variable.
         unsafe { (self.driver.mem_alloc)(&raw mut address, bytes.max(1)) }
-            .check_for("cuMemAlloc", bytes)?;
-        Ok(Address(address))
+            .check_allocation("cuMemAlloc", bytes)?;
+        Ok(DeviceAddress(address))
     }
 
-    // SAFETY: what the caller promises stands in the trait.
-    unsafe fn free(&self, address: Address) {
-        if self.enter().is_ok() {
-            // SAFETY: the caller promises that it is one of ours, and unused.
-            let done = unsafe { (self.driver.mem_free)(address.0) };
-            drop(done.check("cuMemFree"));
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn free(&self, address: DeviceAddress) {
+        if self.make_current().is_ok() {
+            // SAFETY: the caller guarantees that the memory is ours and not in use.
+            let status = unsafe { (self.driver.mem_free)(address.0) };
+            drop(status.check("cuMemFree"));
         }
     }
 
     fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>, GpuError> {
-        self.enter()?;
+        self.make_current()?;
         let mut memory = ptr::null_mut();
         let bytes = bytes.max(1);
-        // SAFETY: the place is ours.
+        // SAFETY: the output is a local variable.
         unsafe { (self.driver.mem_host_alloc)(&raw mut memory, bytes, PORTABLE) }
-            .check_for("cuMemHostAlloc", bytes)?;
+            .check_allocation("cuMemHostAlloc", bytes)?;
         let memory = NonNull::new(memory.cast::<u8>()).ok_or(GpuError::OutOfMemory { bytes })?;
-        // SAFETY: the driver gave so many bytes, to us alone.
+        // SAFETY: the driver has just allocated these bytes.
         unsafe { memory.write_bytes(0, bytes) };
         Ok(memory)
     }
 
-    // SAFETY: what the caller promises stands in the trait.
+    // SAFETY: the caller's obligations are those of the trait.
     unsafe fn free_pinned(&self, memory: NonNull<u8>) {
-        if self.enter().is_ok() {
-            // SAFETY: the caller promises that it is one of ours, and unused.
-            let done = unsafe { (self.driver.mem_free_host)(memory.as_ptr().cast()) };
-            drop(done.check("cuMemFreeHost"));
+        if self.make_current().is_ok() {
+            // SAFETY: the caller guarantees that the memory is ours and not in use.
+            let status = unsafe { (self.driver.mem_free_host)(memory.as_ptr().cast()) };
+            drop(status.check("cuMemFreeHost"));
         }
     }
 
-    fn open_queue(&self) -> Result<Queue, GpuError> {
-        self.enter()?;
+    fn create_stream(&self) -> Result<StreamHandle, GpuError> {
+        self.make_current()?;
         let mut stream = ptr::null_mut();
-        // SAFETY: the place is ours.
+        // SAFETY: the output is a local variable.
         unsafe { (self.driver.stream_create)(&raw mut stream, NON_BLOCKING) }
             .check("cuStreamCreate")?;
-        Ok(Queue(stream.expose_provenance() as u64))
+        Ok(StreamHandle(stream.expose_provenance() as u64))
     }
 
-    // SAFETY: what the caller promises stands in the trait.
-    unsafe fn close_queue(&self, queue: Queue) {
-        if self.enter().is_ok() {
-            // SAFETY: the caller promises that it is one of ours, and empty.
-            let done = unsafe { (self.driver.stream_destroy)(stream(queue)) };
-            drop(done.check("cuStreamDestroy"));
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn destroy_stream(&self, stream: StreamHandle) {
+        if self.make_current().is_ok() {
+            // SAFETY: the caller guarantees that the stream is ours and has no queued work.
+            let status = unsafe { (self.driver.stream_destroy)(raw_stream(stream)) };
+            drop(status.check("cuStreamDestroy"));
         }
     }
 
-    // SAFETY: what the caller promises stands in the trait.
-    unsafe fn copy_in(
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn copy_to_device(
         &self,
-        queue: Queue,
-        to: Address,
+        stream: StreamHandle,
+        to: DeviceAddress,
         from: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), GpuError> {
         if bytes == 0 {
             return Ok(());
         }
-        self.enter()?;
+        self.make_current()?;
         let from = from.as_ptr().cast::<c_void>().cast_const();
-        // SAFETY: the caller promises that both places have so many bytes, and stay.
-        unsafe { (self.driver.copy_in)(to.0, from, bytes, stream(queue)) }
+        // SAFETY: the caller guarantees that both sides have this length and stay allocated.
+        unsafe { (self.driver.copy_to_device)(to.0, from, bytes, raw_stream(stream)) }
             .check("cuMemcpyHtoDAsync")
     }
 
-    // SAFETY: what the caller promises stands in the trait.
-    unsafe fn copy_out(
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn copy_from_device(
         &self,
-        queue: Queue,
+        stream: StreamHandle,
         to: NonNull<u8>,
-        from: Address,
+        from: DeviceAddress,
         bytes: usize,
     ) -> Result<(), GpuError> {
         if bytes == 0 {
             return Ok(());
         }
-        self.enter()?;
-        // SAFETY: the caller promises that both places have so many bytes, and stay.
-        unsafe { (self.driver.copy_out)(to.as_ptr().cast(), from.0, bytes, stream(queue)) }
-            .check("cuMemcpyDtoHAsync")
+        self.make_current()?;
+        // SAFETY: the caller guarantees that both sides have this length and stay allocated.
+        unsafe {
+            (self.driver.copy_from_device)(to.as_ptr().cast(), from.0, bytes, raw_stream(stream))
+        }
+        .check("cuMemcpyDtoHAsync")
     }
 
-    // SAFETY: what the caller promises stands in the trait.
-    unsafe fn launch(&self, queue: Queue, launch: &Launch<'_>) -> Result<(), GpuError> {
+    // SAFETY: the caller's obligations are those of the trait.
+    unsafe fn launch(
+        &self,
+        stream: StreamHandle,
+        launch: &KernelLaunch<'_>,
+    ) -> Result<(), GpuError> {
         const CALL: &str = "cuLaunchKernel";
-        self.enter()?;
-        let function = self.kernels[launch.kernel.place()].ok_or_else(|| GpuError::Failed {
+        self.make_current()?;
+        let function = self.kernels[launch.kernel.index()].ok_or_else(|| GpuError::Failed {
             call: CALL,
             reason: format!("this program has no kernel `{}`", launch.kernel.name()),
         })?;
         let [x, y] = launch.grid;
-        // The one parameter: the driver knows from the kernel how long it is.
+        // A pointer to the only parameter. The driver knows its length from the kernel.
         let mut parameters = [launch.parameters.as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: the caller promises that the parameters are what the kernel takes. The driver copies them
-        // before it returns.
+        // SAFETY: the caller guarantees that the parameters are those of the kernel. The driver copies them before it
+        // returns.
         let status = unsafe {
             (self.driver.launch_kernel)(
                 function,
@@ -462,7 +402,7 @@ unsafe impl Gpu for Device {
                 1,
                 1,
                 0,
-                stream(queue),
+                raw_stream(stream),
                 parameters.as_mut_ptr(),
                 ptr::null_mut(),
             )
@@ -470,66 +410,52 @@ unsafe impl Gpu for Device {
         status.check(CALL)
     }
 
-    fn finish(&self, queue: Queue) -> Result<(), GpuError> {
-        self.enter()?;
-        // SAFETY: the queue is one of ours.
-        unsafe { (self.driver.stream_synchronize)(stream(queue)) }.check("cuStreamSynchronize")
+    fn synchronize(&self, stream: StreamHandle) -> Result<(), GpuError> {
+        self.make_current()?;
+        // SAFETY: the stream is one of this device.
+        unsafe { (self.driver.stream_synchronize)(raw_stream(stream)) }.check("cuStreamSynchronize")
     }
 }
 
-impl Drop for Device {
+impl Drop for CudaDevice {
     fn drop(&mut self) {
-        if !self.module.is_null() && self.enter().is_ok() {
-            // SAFETY: it was loaded, and nobody can launch its kernels any more.
-            let done = unsafe { (self.driver.module_unload)(self.module) };
-            drop(done.check("cuModuleUnload"));
+        if !self.module.is_null() && self.make_current().is_ok() {
+            // SAFETY: the module is loaded, and its kernels can no longer be launched.
+            let status = unsafe { (self.driver.module_unload)(self.module) };
+            drop(status.check("cuModuleUnload"));
         }
-        // SAFETY: it was retained once, and nobody uses it after this.
-        let done = unsafe { (self.driver.primary_release)(self.handle) };
-        drop(done.check("cuDevicePrimaryCtxRelease"));
+        // SAFETY: the context was retained once, and is not used after this.
+        let status = unsafe { (self.driver.primary_release)(self.handle) };
+        drop(status.check("cuDevicePrimaryCtxRelease"));
     }
 }
 
-impl fmt::Debug for Device {
+impl fmt::Debug for CudaDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Device").field(&self.found).finish()
+        f.debug_tuple("CudaDevice").field(&self.info).finish()
     }
 }
 
-impl fmt::Debug for Cuda {
+impl fmt::Debug for CudaDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cuda").field(&self.version()).finish()
+        f.debug_tuple("CudaDriver").field(&self.version()).finish()
     }
 }
 
-fn stream(queue: Queue) -> Handle {
-    ptr::with_exposed_provenance_mut(queue.0 as usize)
+fn raw_stream(stream: StreamHandle) -> DriverHandle {
+    ptr::with_exposed_provenance_mut(stream.0 as usize)
 }
 
-/// 13000 is 13.0 and 12040 is 12.4.
-fn version_text(version: c_int) -> String {
-    format!("{}.{}", version / 1000, version % 1000 / 10)
-}
-
-/// As NVIDIA's tools write it.
+/// A UUID in the notation of NVIDIA's tools.
 fn uuid_text(uuid: &[u8; 16]) -> String {
     let mut text = "GPU".to_owned();
-    for (place, byte) in uuid.iter().enumerate() {
-        if [0, 4, 6, 8, 10].contains(&place) {
+    for (index, byte) in uuid.iter().enumerate() {
+        if [0, 4, 6, 8, 10].contains(&index) {
             text.push('-');
         }
         text += &format!("{byte:02x}");
     }
     text
-}
-
-/// The devices that there are, in words.
-fn numbers(count: u32) -> String {
-    match count {
-        1 => "only `cuda:0`".to_owned(),
-        2 => "`cuda:0` and `cuda:1`".to_owned(),
-        _ => format!("`cuda:0` to `cuda:{}`", count - 1),
-    }
 }
 
 #[cfg(test)]

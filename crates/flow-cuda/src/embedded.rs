@@ -1,8 +1,9 @@
-//! The compiled kernels that this program carries, if it was built with any.
+//! The compiled kernels in this program, if it was built with any.
 
-use crate::{Capability, NoGpu};
+use crate::error::GpuUnavailable;
+use crate::gpu::Capability;
 
-/// Bytes that begin where a number of 8 bytes may begin: the driver reads such numbers from them.
+/// Bytes with the alignment that the driver needs to read 8-byte numbers.
 #[repr(align(16))]
 struct Aligned<B: ?Sized>(B);
 
@@ -11,54 +12,54 @@ static FATBIN: &Aligned<[u8]> =
 
 const NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/kernels.names"));
 
-/// A line for each image: instructions (`sass 80`), or text that a driver compiles (`ptx 90`).
+/// A line for each image: machine code (`sass 80`), or PTX, which the driver compiles (`ptx 90`).
 const IMAGES: &str = include_str!(concat!(env!("OUT_DIR"), "/kernels.images"));
 
-/// The kernels for all capabilities; none: the program was built without.
+/// The kernels for all compute capabilities. `None` if the program was built without kernels.
 pub(crate) fn fatbin() -> Option<&'static [u8]> {
     Some(&FATBIN.0).filter(|bytes| !bytes.is_empty())
 }
 
-/// Whether this program carries compiled kernels.
+/// Whether this program contains compiled kernels.
 #[must_use]
 pub fn has_kernels() -> bool {
     fatbin().is_some()
 }
 
-/// The names of the kernels that it carries.
+/// The names of the kernels in this program.
 #[must_use]
 pub fn kernel_names() -> Vec<&'static str> {
     NAMES.lines().collect()
 }
 
-/// Whether one of these images runs on a GPU: instructions do on later ones of the same generation, text on all later
-/// ones.
-fn runs(images: &str, on: Capability) -> bool {
+/// Whether one of these images runs on a GPU. Machine code runs on the same generation from its revision on, PTX on all later
+/// GPUs.
+fn has_compatible_image(images: &str, gpu: Capability) -> bool {
     images.lines().any(|line| {
         let Some((kind, number)) = line.split_once(' ') else {
             return false;
         };
         let number = number.parse().unwrap_or(u32::MAX);
-        let of = Capability {
+        let image = Capability {
             major: number / 10,
             minor: number % 10,
         };
-        of <= on && (kind == "ptx" || of.major == on.major)
+        image <= gpu && (kind == "ptx" || image.major == gpu.major)
     })
 }
 
-/// Whether this program's kernels run on a GPU.
+/// Checks whether this program's kernels run on a GPU.
 ///
 /// # Errors
 ///
-/// Why not.
-pub(crate) fn check(on: Capability) -> Result<(), NoGpu> {
+/// If they do not.
+pub(crate) fn check(gpu: Capability) -> Result<(), GpuUnavailable> {
     match fatbin() {
-        None => Err(NoGpu::NoKernels),
-        Some(_) if runs(IMAGES, on) => Ok(()),
-        Some(_) => Err(NoGpu::NoImage {
+        None => Err(GpuUnavailable::NoKernels),
+        Some(_) if has_compatible_image(IMAGES, gpu) => Ok(()),
+        Some(_) => Err(GpuUnavailable::IncompatibleKernels {
             reason: format!(
-                "it has compute capability {on}, and they are {}",
+                "it has compute capability {gpu}, and they are {}",
                 IMAGES.trim_end().replace('\n', ", ")
             ),
         }),
@@ -68,13 +69,17 @@ pub(crate) fn check(on: Capability) -> Result<(), NoGpu> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kernel;
+    use crate::kernel::Kernel;
 
     #[test]
-    fn instructions_run_on_their_own_generation_and_text_on_all_later_ones() {
-        let check = |images: &str, major: u32, minor: u32, wanted: bool| {
-            let on = Capability { major, minor };
-            assert_eq!(runs(images, on), wanted, "{images:?} on {on}");
+    fn machine_code_runs_on_its_own_generation_and_ptx_on_all_later_ones() {
+        let check = |images: &str, major: u32, minor: u32, expected: bool| {
+            let gpu = Capability { major, minor };
+            assert_eq!(
+                has_compatible_image(images, gpu),
+                expected,
+                "{images:?} on {gpu}"
+            );
         };
         check("sass 75\nsass 80\nptx 90\n", 7, 5, true);
         check("sass 75\nsass 80\nptx 90\n", 8, 9, true);
@@ -87,9 +92,9 @@ mod tests {
     }
 
     #[test]
-    fn each_kernel_of_the_table_is_in_what_was_compiled() {
+    fn each_kernel_of_the_table_was_compiled() {
         let Some(fatbin) = fatbin() else {
-            eprintln!("SKIPPED: built without kernels; `cargo xtask build-cuda` makes them");
+            eprintln!("SKIPPED: built without kernels; `cargo xtask build-cuda` compiles them");
             assert_eq!(kernel_names(), [""; 0]);
             return;
         };

@@ -1,154 +1,152 @@
-//! What the engine needs of a device, and nothing more.
+//! What an encoder needs of a GPU.
 //!
-//! A device has memory that is known by address, and queues: what is put into one is done in order, while
-//! the caller goes on; what is in two may be done at the same time. Everything of a device may be used from any
-//! thread.
+//! A GPU has memory, which is identified by address, and streams. Work that is queued on one stream runs in order, while
+//! the caller continues; work on two streams may run at the same time. All functions may be called from any thread.
 
 use std::fmt;
 use std::ptr::NonNull;
 
 use crate::kernel::Kernel;
 
-/// A place in a device's memory; also the address that kernels see.
+/// An address in a GPU's memory, as kernels see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
-pub struct Address(pub u64);
+pub struct DeviceAddress(pub u64);
 
-/// A queue of one device, by whatever number the device knows it.
+/// The identifier of a stream. Its meaning is up to the implementation of [`Gpu`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Queue(pub u64);
+pub struct StreamHandle(pub u64);
 
-/// What a device's processors can do, as NVIDIA counts it.
+/// NVIDIA's compute capability of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capability {
-    /// 7 for Turing, 8 for Ampere and Ada, 9 for Hopper.
+    /// The generation: 7 for Turing, 8 for Ampere and Ada, 9 for Hopper.
     pub major: u32,
-    /// What came later within that.
+    /// The revision within the generation.
     pub minor: u32,
 }
 
-/// How much memory a device has.
+/// The memory of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
-    /// Bytes that nobody uses.
+pub struct MemoryInfo {
+    /// Free bytes.
     pub free: usize,
-    /// Bytes that there are.
+    /// Total bytes.
     pub total: usize,
 }
 
-/// A kernel to run.
+/// A launch of a kernel.
 #[derive(Debug, Clone, Copy)]
-pub struct Launch<'a> {
-    /// Which.
+pub struct KernelLaunch<'a> {
+    /// The kernel.
     pub kernel: Kernel,
-    /// How many blocks, by x and y.
+    /// Number of blocks, by x and y.
     pub grid: [u32; 2],
-    /// How many threads a block has, all along x.
+    /// Number of threads of a block, all along x.
     pub block: u32,
-    /// The kernel's one parameter, a structure that it takes by value: so many words of 8 bytes as it is
-    /// long.
+    /// The kernel's only parameter, a structure passed by value, as 8-byte words.
     pub parameters: &'a [u64],
 }
 
-/// A device that kernels run on.
+/// A GPU that runs the kernels of this crate.
 ///
-/// An implementation loads each kernel of [`Kernel::all`] that it can before it is used. It may not panic
-/// where a device fails: that is an error.
+/// An implementation loads all kernels of [`Kernel::all`] that it can before it is used. It must not panic if the device
+/// fails, but return an error.
 ///
 /// # Safety
 ///
-/// What is allocated is at least as long as asked for, aligned to 256 bytes (16 for pinned memory), and belongs
-/// to nobody else until it is freed.
+/// Allocated memory must have at least the requested length, must be aligned to 256 bytes (16 for pinned memory), and must
+/// belong to the caller alone until it is freed.
 pub unsafe trait Gpu: fmt::Debug + Send + Sync {
-    /// What the device is called.
+    /// Name of the GPU.
     fn name(&self) -> String;
 
-    /// What its processors can do.
+    /// Its compute capability.
     fn capability(&self) -> Capability;
 
-    /// How many multiprocessors it has.
+    /// Its number of multiprocessors.
     fn multiprocessors(&self) -> u32;
 
-    /// How much memory it has.
+    /// Its free and total memory.
     ///
     /// # Errors
     ///
-    /// If it does not say.
-    fn memory(&self) -> Result<Memory, GpuError>;
+    /// If the device fails.
+    fn memory(&self) -> Result<MemoryInfo, GpuError>;
 
-    /// Memory of the device's.
+    /// Allocates memory of the GPU.
     ///
     /// # Errors
     ///
-    /// [`GpuError::OutOfMemory`] if there is none, and others.
-    fn allocate(&self, bytes: usize) -> Result<Address, GpuError>;
+    /// [`GpuError::OutOfMemory`] if too little is free, or another error if the device fails.
+    fn allocate(&self, bytes: usize) -> Result<DeviceAddress, GpuError>;
 
-    /// Gives memory of the device's back. What goes wrong is nobody's business any more.
+    /// Frees memory of the GPU. Errors are ignored.
     ///
     /// # Safety
     ///
-    /// It came from [`Self::allocate`], was not given back, and nothing that is queued uses it.
-    unsafe fn free(&self, address: Address);
+    /// The address must come from [`Self::allocate`] and must not have been freed, and no queued work may use it.
+    unsafe fn free(&self, address: DeviceAddress);
 
-    /// Memory of the machine's that the device can copy from and to while the caller goes on; all zeros.
+    /// Allocates pinned host memory, which the GPU can copy asynchronously. It is filled with zeros.
     ///
     /// # Errors
     ///
-    /// [`GpuError::OutOfMemory`] if there is none, and others.
+    /// [`GpuError::OutOfMemory`] if there is too little, or another error if the device fails.
     fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>, GpuError>;
 
-    /// Gives such memory back.
+    /// Frees pinned host memory. Errors are ignored.
     ///
     /// # Safety
     ///
-    /// It came from [`Self::allocate_pinned`], was not given back, and nothing that is queued uses it.
+    /// The memory must come from [`Self::allocate_pinned`] and must not have been freed, and no queued work may use it.
     unsafe fn free_pinned(&self, memory: NonNull<u8>);
 
-    /// A new queue.
+    /// Creates a stream.
     ///
     /// # Errors
     ///
-    /// If there can be none.
-    fn open_queue(&self) -> Result<Queue, GpuError>;
+    /// If the device fails.
+    fn create_stream(&self) -> Result<StreamHandle, GpuError>;
 
-    /// Closes a queue.
+    /// Destroys a stream.
     ///
     /// # Safety
     ///
-    /// It came from [`Self::open_queue`], was not closed, and nothing is in it.
-    unsafe fn close_queue(&self, queue: Queue);
+    /// The stream must come from [`Self::create_stream`], must not have been destroyed, and must have no queued work.
+    unsafe fn destroy_stream(&self, stream: StreamHandle);
 
-    /// Queues a copy to the device.
+    /// Queues a copy from pinned host memory to the GPU.
     ///
     /// # Errors
     ///
-    /// If the device fails; it may also say so later.
+    /// If the device fails. Some errors are reported by a later call.
     ///
     /// # Safety
     ///
-    /// Both places have so many bytes, and nobody changes or frees them until the copy is done.
-    unsafe fn copy_in(
+    /// Both sides must have `bytes` bytes, and must not be changed or freed until the copy is done.
+    unsafe fn copy_to_device(
         &self,
-        queue: Queue,
-        to: Address,
+        stream: StreamHandle,
+        to: DeviceAddress,
         from: NonNull<u8>,
         bytes: usize,
     ) -> Result<(), GpuError>;
 
-    /// Queues a copy from the device.
+    /// Queues a copy from the GPU to pinned host memory.
     ///
     /// # Errors
     ///
-    /// If the device fails; it may also say so later.
+    /// If the device fails. Some errors are reported by a later call.
     ///
     /// # Safety
     ///
-    /// Both places have so many bytes, and nobody uses or frees them until the copy is done.
-    unsafe fn copy_out(
+    /// Both sides must have `bytes` bytes, and must not be used or freed until the copy is done.
+    unsafe fn copy_from_device(
         &self,
-        queue: Queue,
+        stream: StreamHandle,
         to: NonNull<u8>,
-        from: Address,
+        from: DeviceAddress,
         bytes: usize,
     ) -> Result<(), GpuError>;
 
@@ -156,48 +154,52 @@ pub unsafe trait Gpu: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// If the device fails; it may also say so later.
+    /// If the device fails. Some errors are reported by a later call.
     ///
     /// # Safety
     ///
-    /// The parameters are the structure that the kernel takes; the memory that they name is as long as
-    /// they say, and stays until the kernel is done.
-    unsafe fn launch(&self, queue: Queue, launch: &Launch<'_>) -> Result<(), GpuError>;
+    /// The parameters must be the structure that the kernel takes. The memory that they refer to must be as long as they
+    /// say, and must not be freed until the kernel is done.
+    unsafe fn launch(
+        &self,
+        stream: StreamHandle,
+        launch: &KernelLaunch<'_>,
+    ) -> Result<(), GpuError>;
 
-    /// Waits until all is done that is in a queue. The thread sleeps meanwhile.
+    /// Waits until all queued work of a stream is done. The thread sleeps meanwhile.
     ///
     /// # Errors
     ///
-    /// What went wrong with any of it.
-    fn finish(&self, queue: Queue) -> Result<(), GpuError>;
+    /// If any of that work failed.
+    fn synchronize(&self, stream: StreamHandle) -> Result<(), GpuError>;
 }
 
-/// Why a device did not do what it was told.
+/// A GPU failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GpuError {
-    /// There is too little memory; less may fit.
+    /// Too little memory is free. A smaller allocation may succeed.
     #[error("the GPU has no room for {bytes} more bytes")]
     OutOfMemory {
-        /// How much was asked for.
+        /// The requested bytes.
         bytes: usize,
     },
-    /// The device, or this program, cannot do what is asked for, now or later.
+    /// The device or this program does not support the request.
     #[error("{0}")]
     Unsupported(String),
-    /// The device can be used by a new process only.
+    /// Only a new process can use the device again.
     #[error("the GPU is lost to this process: `{call}` says {reason}")]
     Lost {
         /// The driver's function.
         call: &'static str,
-        /// What it said.
+        /// Its error.
         reason: String,
     },
-    /// This went wrong; the device can be used on.
+    /// A call failed. The device remains usable.
     #[error("`{call}` says {reason}")]
     Failed {
         /// The driver's function.
         call: &'static str,
-        /// What it said.
+        /// Its error.
         reason: String,
     },
 }

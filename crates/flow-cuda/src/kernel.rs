@@ -1,97 +1,97 @@
-//! Which kernels there are, and what they are called.
+//! The table of kernels.
 
 use std::fmt;
 
-/// What a kernel computes.
+/// The operation of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// From ids to normalised states.
+    /// Embeddings and their layer norm: token ids to hidden states.
     Embed,
     /// A layer norm of each row.
-    Norm,
-    /// A matrix product in tiles of 128 × 128, with what follows it.
-    Product,
+    LayerNorm,
+    /// A matrix product with a fused epilogue, in tiles of 128 × 128.
+    Matmul,
     /// The same in tiles of 64 × 64, for few rows.
-    ProductSmall,
+    MatmulSmall,
     /// Attention with heads of 32 values.
     Attention32,
     /// Attention with heads of 64 values.
     Attention64,
-    /// Attention with heads of any width.
-    AttentionAny,
-    /// From states to vectors.
+    /// Attention with heads of any size.
+    AttentionGeneric,
+    /// Pooling: hidden states to vectors.
     Pool,
 }
 
-/// The numbers that a kernel works on. Sums are 32-bit floats in any case.
+/// The number format of a kernel. Sums are 32-bit floats in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum GpuPrecision {
     /// 32-bit floats.
     F32,
-    /// 32-bit floats, of which products see the upper 19 bits.
+    /// 32-bit floats, of which matrix products read the upper 19 bits.
     Tf32,
     /// Half precision.
     F16,
-    /// The upper half of 32-bit floats.
+    /// bf16, the upper half of a 32-bit float.
     Bf16,
 }
 
-/// A kernel, by its place in the table.
+/// A kernel, as its index in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kernel(usize);
 
-/// Each kernel's name in the compiled module.
+/// The name of each kernel in the compiled module.
 #[rustfmt::skip]
-const TABLE: &[(Operation, Format, &str)] = &[
-    (Operation::Embed, Format::F32, "embed_f32"),
-    (Operation::Embed, Format::F16, "embed_f16"),
-    (Operation::Embed, Format::Bf16, "embed_bf16"),
-    (Operation::Norm, Format::F32, "norm_f32"),
-    (Operation::Norm, Format::F16, "norm_f16"),
-    (Operation::Norm, Format::Bf16, "norm_bf16"),
-    (Operation::Product, Format::F32, "product_f32"),
-    (Operation::Product, Format::Tf32, "product_tf32"),
-    (Operation::Product, Format::F16, "product_f16"),
-    (Operation::Product, Format::Bf16, "product_bf16"),
-    (Operation::ProductSmall, Format::F32, "product_small_f32"),
-    (Operation::ProductSmall, Format::Tf32, "product_small_tf32"),
-    (Operation::ProductSmall, Format::F16, "product_small_f16"),
-    (Operation::ProductSmall, Format::Bf16, "product_small_bf16"),
-    (Operation::Attention32, Format::F16, "attention_32_f16"),
-    (Operation::Attention32, Format::Bf16, "attention_32_bf16"),
-    (Operation::Attention64, Format::F16, "attention_64_f16"),
-    (Operation::Attention64, Format::Bf16, "attention_64_bf16"),
-    (Operation::AttentionAny, Format::F32, "attention_any_f32"),
-    (Operation::AttentionAny, Format::F16, "attention_any_f16"),
-    (Operation::AttentionAny, Format::Bf16, "attention_any_bf16"),
-    (Operation::Pool, Format::F32, "pool_f32"),
-    (Operation::Pool, Format::F16, "pool_f16"),
-    (Operation::Pool, Format::Bf16, "pool_bf16"),
+const TABLE: &[(Operation, GpuPrecision, &str)] = &[
+    (Operation::Embed, GpuPrecision::F32, "embed_f32"),
+    (Operation::Embed, GpuPrecision::F16, "embed_f16"),
+    (Operation::Embed, GpuPrecision::Bf16, "embed_bf16"),
+    (Operation::LayerNorm, GpuPrecision::F32, "layer_norm_f32"),
+    (Operation::LayerNorm, GpuPrecision::F16, "layer_norm_f16"),
+    (Operation::LayerNorm, GpuPrecision::Bf16, "layer_norm_bf16"),
+    (Operation::Matmul, GpuPrecision::F32, "matmul_f32"),
+    (Operation::Matmul, GpuPrecision::Tf32, "matmul_tf32"),
+    (Operation::Matmul, GpuPrecision::F16, "matmul_f16"),
+    (Operation::Matmul, GpuPrecision::Bf16, "matmul_bf16"),
+    (Operation::MatmulSmall, GpuPrecision::F32, "matmul_small_f32"),
+    (Operation::MatmulSmall, GpuPrecision::Tf32, "matmul_small_tf32"),
+    (Operation::MatmulSmall, GpuPrecision::F16, "matmul_small_f16"),
+    (Operation::MatmulSmall, GpuPrecision::Bf16, "matmul_small_bf16"),
+    (Operation::Attention32, GpuPrecision::F16, "attention_32_f16"),
+    (Operation::Attention32, GpuPrecision::Bf16, "attention_32_bf16"),
+    (Operation::Attention64, GpuPrecision::F16, "attention_64_f16"),
+    (Operation::Attention64, GpuPrecision::Bf16, "attention_64_bf16"),
+    (Operation::AttentionGeneric, GpuPrecision::F32, "attention_generic_f32"),
+    (Operation::AttentionGeneric, GpuPrecision::F16, "attention_generic_f16"),
+    (Operation::AttentionGeneric, GpuPrecision::Bf16, "attention_generic_bf16"),
+    (Operation::Pool, GpuPrecision::F32, "pool_f32"),
+    (Operation::Pool, GpuPrecision::F16, "pool_f16"),
+    (Operation::Pool, GpuPrecision::Bf16, "pool_bf16"),
 ];
 
 impl Kernel {
-    /// The kernel for an operation on such numbers. Between products, numbers for TF32 are 32-bit floats.
+    /// Finds the kernel for an operation in a precision. TF32 uses the kernels for 32-bit floats except in matrix products.
     #[must_use]
-    pub fn of(operation: Operation, format: Format) -> Option<Self> {
-        let find = |wanted: Format| {
+    pub fn find(operation: Operation, precision: GpuPrecision) -> Option<Self> {
+        let find = |precision: GpuPrecision| {
             let mut rows = TABLE.iter();
-            rows.position(|(of, format, _)| (*of, *format) == (operation, wanted))
+            rows.position(|(row, format, _)| (*row, *format) == (operation, precision))
         };
-        let place = match format {
-            Format::Tf32 => find(Format::Tf32).or_else(|| find(Format::F32)),
-            _ => find(format),
+        let index = match precision {
+            GpuPrecision::Tf32 => find(GpuPrecision::Tf32).or_else(|| find(GpuPrecision::F32)),
+            _ => find(precision),
         };
-        place.map(Self)
+        index.map(Self)
     }
 
-    /// All there are, in the order of their places.
+    /// All kernels, in the order of their indices.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         (0..TABLE.len()).map(Self)
     }
 
-    /// Its place among all.
+    /// Its index in the table.
     #[must_use]
-    pub fn place(self) -> usize {
+    pub fn index(self) -> usize {
         self.0
     }
 
@@ -102,7 +102,7 @@ impl Kernel {
     }
 }
 
-impl Format {
+impl GpuPrecision {
     /// Bytes of a number in memory.
     #[must_use]
     pub fn bytes(self) -> usize {
@@ -113,7 +113,7 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for GpuPrecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::F32 => "f32",

@@ -1,31 +1,31 @@
-//! The arithmetic of transformer encoders on GPUs of NVIDIA's.
+//! The arithmetic of transformer encoders on NVIDIA GPUs.
 //!
-//! What a device must be able to do is one small trait, [`Gpu`]. NVIDIA's driver implements it, and so does
-//! an emulator that runs the same kernels on any machine (`flow-cuda-emulator`); all else here knows only the
-//! trait. The kernels are CUDA C++ of our own (`kernels/`), and their names stand in one table ([`Kernel`]).
+//! The trait [`Gpu`] has what the crate needs of a device. NVIDIA's driver implements it, and so does an emulator that runs
+//! the same kernels on any machine (`flow-cuda-emulator`); all other code knows only the trait. The kernels are CUDA C++
+//! (`kernels/`), listed in one table ([`Kernel`]).
 //!
-//! An [`Engine`] has a model's weights in a device's memory, once, and some streams with memory of their own. Texts
-//! come as ids without padding and go through all layers on one stream (`workspace.rs`): one copy to the device, seven
-//! kernels for each layer, pooling, and one copy of the vectors back. A text has the same vector, bit for bit,
-//! whatever texts are beside it. CUDA graphs, which would queue those kernels in one call, are not used.
+//! A [`CudaEncoder`] has a model's weights in a device's memory, once, and several streams with buffers of their own. Texts
+//! come as token ids without padding and pass through all layers on one stream (`workspace.rs`): one copy to the device,
+//! seven kernels per layer, pooling, and one copy of the vectors back. The vector of a text is the same, bit for bit,
+//! whatever the other texts are. CUDA graphs, which would queue all kernels in one call, are not used.
 //!
 //! # Kernels
 //!
-//! | file | what | how |
+//! | file | operation | method |
 //! |---|---|---|
-//! | `product.cuh` | products with bias, activation and residual | tensor cores, tiles of 128 × 128 and 64 × 64, three stages of `cp.async`, `ldmatrix` from swizzled shared memory |
-//! | `product_exact.cuh` | the same in 32-bit floats | 8 × 8 sums a thread, two stages |
-//! | `attention.cuh` | heads of 32 and 64 values, in 2-byte formats | a warp for 16 queries, soft-max brought up to date key by key (FlashAttention) |
-//! | `attention_any.cuh` | other heads, and 32-bit floats | a key for each lane |
-//! | `rows.cuh` | embeddings and layer norms | a warp for a row |
-//! | `pool.cuh` | pooling and normalising | a block for a text |
+//! | `matmul.cuh` | matrix products with bias, activation and residual | tensor cores, tiles of 128 × 128 and 64 × 64, three stages of `cp.async`, `ldmatrix` from swizzled shared memory, as in CUTLASS |
+//! | `matmul_f32.cuh` | the same in 32-bit floats | 8 × 8 sums per thread, two stages |
+//! | `attention.cuh` | heads of 32 and 64 values, in 2-byte formats | a warp for 16 queries, online softmax (FlashAttention) |
+//! | `attention_generic.cuh` | other heads, and 32-bit floats | a key for each lane |
+//! | `layer_norm.cuh` | embeddings and layer norms | a warp for a row |
+//! | `pooling.cuh` | pooling and normalization | a block for a text |
 //!
-//! Turing (7.5) multiplies half precision in smaller steps, copies without `cp.async`, and has neither bf16 nor TF32, which
-//! are refused there by name. Soft-max, layer norms, GELU and pooling are in 32-bit floats everywhere.
+//! Turing (7.5) multiplies half precision in smaller steps, copies without `cp.async`, and supports neither bf16 nor TF32;
+//! requesting them there is an error. Softmax, layer norms, GELU and pooling are computed in 32-bit floats everywhere.
 //!
-//! As nvcc 13.0 compiles them, no kernel spills a register, and none needs more than 48 KiB of shared memory. On 9.0 the
-//! large products take 112 to 128 registers (two blocks find room on a multiprocessor), the small ones 71 to 98, attention
-//! on tensor cores 107 to 156. Hopper's own wider instructions (wgmma) are not used. None was measured on a GPU yet.
+//! As nvcc 13.0 compiles them, no kernel spills registers, and none needs more than 48 KiB of shared memory. For 9.0, the
+//! large products take 112 to 128 registers (two blocks fit on a multiprocessor), the small ones 71 to 98, and attention on
+//! tensor cores 107 to 156. Hopper's wider instructions (wgmma) are not used. The kernels have not been measured on a GPU.
 
 #![warn(missing_docs)]
 #![allow(
@@ -34,26 +34,30 @@
 )]
 
 mod batch;
+mod convert;
 mod driver;
 mod embedded;
-mod engine;
+mod encoder;
+mod error;
 mod gpu;
 mod kernel;
+mod launcher;
 mod matrix;
 mod memory;
 mod model;
-mod numbers;
-mod operations;
 mod pooling;
 mod upload;
 mod workspace;
 
-pub use driver::{Cuda, Device, Found, NoGpu, OLDEST};
+pub use driver::{CudaDevice, CudaDriver, DeviceInfo};
 pub use embedded::{has_kernels, kernel_names};
-pub use engine::{Engine, STREAMS};
-pub use gpu::{Address, Capability, Gpu, GpuError, Launch, Memory, Queue};
-pub use kernel::{Format, Kernel, Operation};
-pub use matrix::{Epilogue, Matrix, Multiplier};
-pub use model::{EmbeddingWeights, LayerWeights, LinearWeights, Loader, NormWeights, Shape};
-pub use operations::Activation;
-pub use pooling::{Pooling, PoolingMode};
+pub use encoder::{CudaEncoder, STREAMS};
+pub use error::{GpuUnavailable, MIN_CAPABILITY};
+pub use gpu::{Capability, DeviceAddress, Gpu, GpuError, KernelLaunch, MemoryInfo, StreamHandle};
+pub use kernel::{GpuPrecision, Kernel, Operation};
+pub use launcher::Activation;
+pub use matrix::{DeviceMatrix, Epilogue, MatrixMultiplier};
+pub use model::{
+    EmbeddingWeights, LayerNormWeights, LayerWeights, LinearWeights, ModelLoader, ModelShape,
+};
+pub use pooling::{PoolingMode, PoolingSpec};

@@ -1,101 +1,101 @@
-//! Matrices and their products alone, for measuring devices and for testing kernels.
+//! Matrices and their products on a device, for benchmarks and for tests of the kernels.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::convert::{from_bf16, from_f16};
 use crate::gpu::{Gpu, GpuError};
-use crate::kernel::Format;
-use crate::memory::{Buffer, Staging, Stream};
-use crate::numbers::{from_bf16, from_f16};
-use crate::operations::{Activation, NOWHERE, Operations, Product};
-use crate::upload::{Upload, stride};
+use crate::kernel::GpuPrecision;
+use crate::launcher::{Activation, KernelLauncher, MatmulParams, NULL};
+use crate::memory::{CudaStream, DeviceBuffer, StagingBuffer};
+use crate::upload::{Uploader, stride};
 
-/// A matrix in a device's memory, row after row. Dropping it waits for its multiplier.
+/// A row-major matrix in a device's memory. Dropping it waits for its multiplier.
 #[derive(Debug)]
-pub struct Matrix {
-    stream: Arc<Stream>,
-    buffer: Buffer,
+pub struct DeviceMatrix {
+    stream: Arc<CudaStream>,
+    buffer: DeviceBuffer,
     rows: usize,
     columns: usize,
-    format: Format,
+    precision: GpuPrecision,
 }
 
-/// Multiplies matrices of one format on one queue of a device.
+/// Multiplies matrices of one precision on one stream.
 #[derive(Debug)]
-pub struct Multiplier {
-    stream: Arc<Stream>,
-    staging: Mutex<Staging>,
-    format: Format,
+pub struct MatrixMultiplier {
+    stream: Arc<CudaStream>,
+    staging: Mutex<StagingBuffer>,
+    precision: GpuPrecision,
 }
 
-/// What follows a product.
+/// What is applied to the sums of a matrix product.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Epilogue<'a> {
-    /// A row that is added to each row: 32-bit floats, whatever the format.
-    pub bias: Option<&'a Matrix>,
-    /// What is done then.
+    /// A row that is added to each row, in 32-bit floats.
+    pub bias: Option<&'a DeviceMatrix>,
+    /// Applied after the bias.
     pub activation: Activation,
-    /// What is added after that.
-    pub residual: Option<&'a Matrix>,
+    /// Added after the activation.
+    pub residual: Option<&'a DeviceMatrix>,
 }
 
-impl Multiplier {
-    /// A queue for numbers of this format.
+impl MatrixMultiplier {
+    /// Creates a multiplier with a stream of its own.
     ///
     /// # Errors
     ///
-    /// If the device fails, or does not know the format.
-    pub fn new(gpu: &Arc<dyn Gpu>, format: Format) -> Result<Self, GpuError> {
-        crate::model::check_format(&**gpu, format)?;
+    /// If the device fails, or does not support the precision.
+    pub fn new(gpu: &Arc<dyn Gpu>, precision: GpuPrecision) -> Result<Self, GpuError> {
+        crate::model::check_precision(&**gpu, precision)?;
         Ok(Self {
-            stream: Arc::new(Stream::open(gpu)?),
+            stream: Arc::new(CudaStream::new(gpu)?),
             staging: Mutex::default(),
-            format,
+            precision,
         })
     }
 
-    /// A matrix of these values, row after row.
+    /// Uploads a row-major matrix.
     ///
     /// # Errors
     ///
-    /// If the device fails or has no room.
+    /// If the device fails or has too little memory.
     ///
     /// # Panics
     ///
-    /// If the values are not whole rows.
-    pub fn matrix(&self, values: &[f32], columns: usize) -> Result<Matrix, GpuError> {
-        self.matrix_as(values, columns, self.format)
+    /// If the number of values is not a multiple of `columns`.
+    pub fn matrix(&self, values: &[f32], columns: usize) -> Result<DeviceMatrix, GpuError> {
+        self.upload(values, columns, self.precision)
     }
 
-    /// A row for [`Epilogue::bias`].
+    /// Uploads a row for [`Epilogue::bias`].
     ///
     /// # Errors
     ///
-    /// If the device fails or has no room.
-    pub fn bias(&self, values: &[f32]) -> Result<Matrix, GpuError> {
-        self.matrix_as(values, values.len(), Format::F32)
+    /// If the device fails or has too little memory.
+    pub fn bias(&self, values: &[f32]) -> Result<DeviceMatrix, GpuError> {
+        self.upload(values, values.len(), GpuPrecision::F32)
     }
 
-    fn matrix_as(
+    fn upload(
         &self,
         values: &[f32],
         columns: usize,
-        format: Format,
-    ) -> Result<Matrix, GpuError> {
+        precision: GpuPrecision,
+    ) -> Result<DeviceMatrix, GpuError> {
         assert!(values.len().is_multiple_of(columns), "whole rows");
-        let mut upload = Upload {
+        let mut uploader = Uploader {
             stream: &self.stream,
             staging: &mut self.staging(),
         };
-        Ok(Matrix {
+        Ok(DeviceMatrix {
             stream: Arc::clone(&self.stream),
-            buffer: upload.matrix(values, columns, format)?,
+            buffer: uploader.matrix(values, columns, precision)?,
             rows: values.len() / columns,
             columns,
-            format,
+            precision,
         })
     }
 
-    /// Queues C = f(A × Bᵀ + bias) + residual, and returns at once.
+    /// Queues `C = activation(A × Bᵀ + bias) + residual`, and returns at once.
     ///
     /// # Errors
     ///
@@ -103,29 +103,29 @@ impl Multiplier {
     ///
     /// # Panics
     ///
-    /// If the matrices do not go together, or are another multiplier's.
+    /// If the shapes do not fit, or a matrix belongs to another multiplier.
     pub fn multiply(
         &self,
-        a: &Matrix,
-        b: &Matrix,
+        a: &DeviceMatrix,
+        b: &DeviceMatrix,
         epilogue: Epilogue<'_>,
-        c: &mut Matrix,
+        c: &mut DeviceMatrix,
     ) -> Result<(), GpuError> {
-        assert_eq!(a.columns, b.columns, "what is summed over");
-        assert_eq!((c.rows, c.columns), (a.rows, b.rows), "room");
+        assert_eq!(a.columns, b.columns, "columns of A and B");
+        assert_eq!((c.rows, c.columns), (a.rows, b.rows), "shape of C");
         for matrix in [a, b, c].into_iter().chain(epilogue.residual) {
-            self.check(matrix, self.format);
+            self.check(matrix, self.precision);
         }
-        let bias = epilogue.bias.map_or(NOWHERE, |bias| {
-            self.check(bias, Format::F32);
-            assert_eq!(bias.columns, c.columns, "bias");
+        let bias = epilogue.bias.map_or(NULL, |bias| {
+            self.check(bias, GpuPrecision::F32);
+            assert_eq!(bias.columns, c.columns, "columns of the bias");
             bias.buffer.address()
         });
-        let residual = epilogue.residual.map_or(NOWHERE, |residual| {
+        let residual = epilogue.residual.map_or(NULL, |residual| {
             assert_eq!((residual.rows, residual.columns), (c.rows, c.columns));
             residual.buffer.address()
         });
-        let product = Product {
+        let params = MatmulParams {
             a: a.buffer.address(),
             b: b.buffer.address(),
             bias,
@@ -139,78 +139,85 @@ impl Multiplier {
             c_stride: stride(c.columns),
             activation: epilogue.activation,
         };
-        let operations = Operations {
+        let launcher = KernelLauncher {
             stream: &self.stream,
-            format: self.format,
+            precision: self.precision,
         };
-        // SAFETY: the matrices are as long as their rows and columns say, which go together; each waits for the
-        // stream when it is dropped.
-        unsafe { operations.product(&product) }
+        // SAFETY: the buffers are as long as the rows and columns say, whose shapes fit. Each matrix waits for the stream
+        // when it is dropped.
+        unsafe { launcher.matmul(&params) }
     }
 
-    fn staging(&self) -> MutexGuard<'_, Staging> {
-        // What was copied is copied, whoever panicked then.
+    fn staging(&self) -> MutexGuard<'_, StagingBuffer> {
+        // Its content is rewritten before each use, so it does not matter whether a thread has panicked.
         self.staging.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check(&self, matrix: &Matrix, format: Format) {
-        assert!(Arc::ptr_eq(&matrix.stream, &self.stream), "one multiplier");
-        assert_eq!(matrix.format, format, "format");
+    fn check(&self, matrix: &DeviceMatrix, precision: GpuPrecision) {
+        assert!(
+            Arc::ptr_eq(&matrix.stream, &self.stream),
+            "matrix of another multiplier"
+        );
+        assert_eq!(matrix.precision, precision, "precision");
     }
 
     /// Waits until all products are done.
     ///
     /// # Errors
     ///
-    /// What went wrong with any of them.
-    pub fn finish(&self) -> Result<(), GpuError> {
-        self.stream.finish()
+    /// If one of them failed.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.stream.synchronize()
     }
 
-    /// The values of a matrix, row after row, after all that is queued.
+    /// Downloads a matrix, row-major, after all queued work is done.
     ///
     /// # Errors
     ///
-    /// What went wrong with any of it.
+    /// If any of that work failed.
     ///
     /// # Panics
     ///
-    /// If the matrix is another multiplier's.
-    pub fn read(&self, matrix: &Matrix) -> Result<Vec<f32>, GpuError> {
-        self.check(matrix, matrix.format);
+    /// If the matrix belongs to another multiplier.
+    pub fn read(&self, matrix: &DeviceMatrix) -> Result<Vec<f32>, GpuError> {
+        self.check(matrix, matrix.precision);
         let (gpu, bytes) = (self.stream.gpu(), matrix.buffer.bytes());
         let mut staging = self.staging();
-        let pinned = staging.of(gpu, bytes)?;
-        // SAFETY: nobody touches either before the next line has waited.
+        let pinned = staging.with_bytes(gpu, bytes)?;
+        // SAFETY: neither side is used before the next line has waited.
         unsafe {
-            self.stream.copy_out(pinned, &matrix.buffer, bytes)?;
+            self.stream
+                .copy_from_device(pinned, &matrix.buffer, bytes)?;
         }
-        self.stream.finish()?;
-        let row_bytes = stride(matrix.columns) * matrix.format.bytes();
+        self.stream.synchronize()?;
+        let row_bytes = stride(matrix.columns) * matrix.precision.bytes();
         let rows = pinned.bytes()[..bytes].chunks_exact(row_bytes);
         Ok(rows
-            .flat_map(|row| floats(row, matrix.format).take(matrix.columns))
+            .flat_map(|row| floats(row, matrix.precision).take(matrix.columns))
             .collect())
     }
 }
 
-impl Drop for Matrix {
+impl Drop for DeviceMatrix {
     fn drop(&mut self) {
-        // What went wrong is told to whoever waits for the product.
-        if let Err(error) = self.stream.finish() {
+        // The error is returned to the caller that waits for the product.
+        if let Err(error) = self.stream.synchronize() {
             tracing::debug!(%error, "matrix dropped after an error");
         }
     }
 }
 
-fn floats(bytes: &[u8], format: Format) -> Box<dyn Iterator<Item = f32> + '_> {
-    let halves = || bytes.as_chunks().0.iter().map(|it| u16::from_le_bytes(*it));
-    match format {
-        Format::F32 | Format::Tf32 => {
+fn floats(bytes: &[u8], precision: GpuPrecision) -> Box<dyn Iterator<Item = f32> + '_> {
+    let halves = || {
+        let halves = bytes.as_chunks().0.iter();
+        halves.map(|half| u16::from_le_bytes(*half))
+    };
+    match precision {
+        GpuPrecision::F32 | GpuPrecision::Tf32 => {
             let words = bytes.as_chunks().0.iter();
-            Box::new(words.map(|it| f32::from_le_bytes(*it)))
+            Box::new(words.map(|word| f32::from_le_bytes(*word)))
         }
-        Format::F16 => Box::new(halves().map(from_f16)),
-        Format::Bf16 => Box::new(halves().map(from_bf16)),
+        GpuPrecision::F16 => Box::new(halves().map(from_f16)),
+        GpuPrecision::Bf16 => Box::new(halves().map(from_bf16)),
     }
 }

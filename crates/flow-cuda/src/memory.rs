@@ -1,43 +1,43 @@
-//! Memory and queues that give themselves back.
+//! Memory and streams that are released when they are dropped.
 
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::gpu::{Address, Gpu, GpuError, Launch, Queue};
+use crate::gpu::{DeviceAddress, Gpu, GpuError, KernelLaunch, StreamHandle};
 
-/// Memory of a device's.
+/// Memory of a device.
 ///
-/// Whoever drops it sees to it that nothing that is queued uses it: the queues that do are finished first.
-pub(crate) struct Buffer {
+/// It must not be dropped while queued work uses it: the streams of that work must be synchronized first.
+pub(crate) struct DeviceBuffer {
     gpu: Arc<dyn Gpu>,
-    address: Address,
+    address: DeviceAddress,
     bytes: usize,
 }
 
-/// Memory of the machine's that a device copies from and to. The same holds when it is dropped.
-pub(crate) struct Pinned {
+/// Pinned host memory, which a device copies asynchronously. The same rule applies as for [`DeviceBuffer`].
+pub(crate) struct PinnedBuffer {
     gpu: Arc<dyn Gpu>,
     memory: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the memory belongs to this value alone.
-unsafe impl Send for Pinned {}
-// SAFETY: through a shared reference it can only be read.
-unsafe impl Sync for Pinned {}
+unsafe impl Send for PinnedBuffer {}
+// SAFETY: a shared reference allows reading only.
+unsafe impl Sync for PinnedBuffer {}
 
-/// Such memory that grows and is used again: making it takes longer than most copies.
+/// Pinned host memory that grows on demand and is reused: allocating it takes longer than most copies.
 #[derive(Debug, Default)]
-pub(crate) struct Staging(Option<Pinned>);
+pub(crate) struct StagingBuffer(Option<PinnedBuffer>);
 
-/// A queue of a device. Dropping it waits for what is in it.
-pub(crate) struct Stream {
+/// A stream of a device. Dropping it waits for its queued work.
+pub(crate) struct CudaStream {
     gpu: Arc<dyn Gpu>,
-    queue: Queue,
+    handle: StreamHandle,
 }
 
-impl Buffer {
+impl DeviceBuffer {
     pub(crate) fn new(gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<Self, GpuError> {
         Ok(Self {
             address: gpu.allocate(bytes)?,
@@ -46,14 +46,14 @@ impl Buffer {
         })
     }
 
-    pub(crate) fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> DeviceAddress {
         self.address
     }
 
-    /// The place so many bytes on.
-    pub(crate) fn at(&self, offset: usize) -> Address {
-        assert!(offset <= self.bytes, "a place within the buffer");
-        Address(self.address.0 + offset as u64)
+    /// The address at an offset in bytes.
+    pub(crate) fn at(&self, offset: usize) -> DeviceAddress {
+        assert!(offset <= self.bytes, "offset within the buffer");
+        DeviceAddress(self.address.0 + offset as u64)
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -61,7 +61,7 @@ impl Buffer {
     }
 }
 
-impl Pinned {
+impl PinnedBuffer {
     pub(crate) fn new(gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<Self, GpuError> {
         Ok(Self {
             memory: gpu.allocate_pinned(bytes)?,
@@ -71,8 +71,8 @@ impl Pinned {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes were allocated, as zeros, and nobody else writes them: copies to them are
-        // awaited before anything else is done (see `Stream::copy_out`).
+        // SAFETY: `bytes` bytes were allocated and zeroed. Only copies of the device write them, and callers wait for a
+        // copy before they do anything else (see `CudaStream::copy_from_device`).
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.bytes) }
     }
 
@@ -82,28 +82,32 @@ impl Pinned {
     }
 }
 
-impl Staging {
-    /// So many bytes or more.
-    pub(crate) fn of(&mut self, gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<&mut Pinned, GpuError> {
-        if self.0.as_ref().is_none_or(|it| it.bytes < bytes) {
-            // The old one goes first, so that there is never room for both.
+impl StagingBuffer {
+    /// The buffer, with at least `bytes` bytes.
+    pub(crate) fn with_bytes(
+        &mut self,
+        gpu: &Arc<dyn Gpu>,
+        bytes: usize,
+    ) -> Result<&mut PinnedBuffer, GpuError> {
+        if self.0.as_ref().is_none_or(|buffer| buffer.bytes < bytes) {
+            // The old buffer is freed first, so that both never exist at once.
             self.0 = None;
-            self.0 = Some(Pinned::new(gpu, with_reserve(bytes))?);
+            self.0 = Some(PinnedBuffer::new(gpu, with_reserve(bytes))?);
         }
-        Ok(self.0.as_mut().expect("made above"))
+        Ok(self.0.as_mut().expect("allocated above"))
     }
 }
 
-/// Up to a quarter more, so that sizes that differ a little need no new memory each.
+/// Adds up to a quarter to a size, so that slightly different sizes do not each need a new allocation.
 pub(crate) fn with_reserve(bytes: usize) -> usize {
-    const LEAST: usize = 4096;
-    bytes.next_multiple_of((bytes / 8).next_power_of_two().max(LEAST))
+    const GRANULARITY_MIN: usize = 4096;
+    bytes.next_multiple_of((bytes / 8).next_power_of_two().max(GRANULARITY_MIN))
 }
 
-impl Stream {
-    pub(crate) fn open(gpu: &Arc<dyn Gpu>) -> Result<Self, GpuError> {
+impl CudaStream {
+    pub(crate) fn new(gpu: &Arc<dyn Gpu>) -> Result<Self, GpuError> {
         Ok(Self {
-            queue: gpu.open_queue()?,
+            handle: gpu.create_stream()?,
             gpu: Arc::clone(gpu),
         })
     }
@@ -112,26 +116,26 @@ impl Stream {
         &self.gpu
     }
 
-    /// Queues a copy of the first `bytes` bytes.
+    /// Queues a copy of the first `bytes` bytes of `from` to an offset of `to`.
     ///
     /// # Safety
     ///
-    /// Neither place is changed, read or dropped before [`Self::finish`].
-    pub(crate) unsafe fn copy_in(
+    /// Neither side may be changed, read or dropped before [`Self::synchronize`].
+    pub(crate) unsafe fn copy_to_device(
         &self,
-        to: &Buffer,
+        to: &DeviceBuffer,
         offset: usize,
-        from: &Pinned,
+        from: &PinnedBuffer,
         bytes: usize,
     ) -> Result<(), GpuError> {
         assert!(
             offset + bytes <= to.bytes && bytes <= from.bytes,
-            "room for the copy"
+            "size of the buffers"
         );
-        // SAFETY: both are long enough; the caller leaves them alone.
+        // SAFETY: both sides are long enough, and the caller does not use them.
         unsafe {
             self.gpu
-                .copy_in(self.queue, to.at(offset), from.memory, bytes)
+                .copy_to_device(self.handle, to.at(offset), from.memory, bytes)
         }
     }
 
@@ -139,21 +143,21 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// Neither place is changed, read or dropped before [`Self::finish`].
-    pub(crate) unsafe fn copy_out(
+    /// Neither side may be changed, read or dropped before [`Self::synchronize`].
+    pub(crate) unsafe fn copy_from_device(
         &self,
-        to: &mut Pinned,
-        from: &Buffer,
+        to: &mut PinnedBuffer,
+        from: &DeviceBuffer,
         bytes: usize,
     ) -> Result<(), GpuError> {
         assert!(
             bytes <= to.bytes && bytes <= from.bytes,
-            "room for the copy"
+            "size of the buffers"
         );
-        // SAFETY: both are long enough; the caller leaves them alone.
+        // SAFETY: both sides are long enough, and the caller does not use them.
         unsafe {
             self.gpu
-                .copy_out(self.queue, to.memory, from.address, bytes)
+                .copy_from_device(self.handle, to.memory, from.address, bytes)
         }
     }
 
@@ -161,58 +165,58 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// The parameters are the kernel's, and the memory that they name is as long as they say and is not
-    /// dropped before [`Self::finish`].
-    pub(crate) unsafe fn launch(&self, launch: &Launch<'_>) -> Result<(), GpuError> {
-        // SAFETY: what the caller promises.
-        unsafe { self.gpu.launch(self.queue, launch) }
+    /// The parameters must be those of the kernel. The memory that they refer to must be as long as they say, and must
+    /// not be dropped before [`Self::synchronize`].
+    pub(crate) unsafe fn launch(&self, launch: &KernelLaunch<'_>) -> Result<(), GpuError> {
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.gpu.launch(self.handle, launch) }
     }
 
-    /// Waits until all is done.
-    pub(crate) fn finish(&self) -> Result<(), GpuError> {
-        self.gpu.finish(self.queue)
+    /// Waits until all queued work is done.
+    pub(crate) fn synchronize(&self) -> Result<(), GpuError> {
+        self.gpu.synchronize(self.handle)
     }
 }
 
-impl Drop for Buffer {
+impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was allocated by this device, and nothing uses it any more (see the type).
+        // SAFETY: this device allocated it, and no queued work uses it (see the type).
         unsafe { self.gpu.free(self.address) }
     }
 }
 
-impl Drop for Pinned {
+impl Drop for PinnedBuffer {
     fn drop(&mut self) {
-        // SAFETY: it was allocated by this device, and nothing uses it any more (see the type).
+        // SAFETY: this device allocated it, and no queued work uses it (see the type).
         unsafe { self.gpu.free_pinned(self.memory) }
     }
 }
 
-impl Drop for Stream {
+impl Drop for CudaStream {
     fn drop(&mut self) {
-        // What went wrong was told to whoever waited for it, or nobody wants it any more.
-        if let Err(error) = self.finish() {
-            tracing::debug!(%error, "queue closed after an error");
+        // The error was returned to the caller that waited for the work, if there was one.
+        if let Err(error) = self.synchronize() {
+            tracing::debug!(%error, "stream destroyed after an error");
         }
-        // SAFETY: it was opened by this device, and nothing is in it.
-        unsafe { self.gpu.close_queue(self.queue) }
+        // SAFETY: this device created it, and its work is done.
+        unsafe { self.gpu.destroy_stream(self.handle) }
     }
 }
 
-impl fmt::Debug for Buffer {
+impl fmt::Debug for DeviceBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({} bytes)", self.bytes)
+        write!(f, "DeviceBuffer({} bytes)", self.bytes)
     }
 }
 
-impl fmt::Debug for Pinned {
+impl fmt::Debug for PinnedBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pinned({} bytes)", self.bytes)
+        write!(f, "PinnedBuffer({} bytes)", self.bytes)
     }
 }
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for CudaStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stream({:?})", self.queue)
+        write!(f, "CudaStream({:?})", self.handle)
     }
 }

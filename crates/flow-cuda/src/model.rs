@@ -1,175 +1,179 @@
-//! A model's weights in a device's memory: what they are made of, and what a device must be able to do for them.
+//! A model's weights in the memory of a device.
 
 use std::sync::Arc;
 
-use crate::driver::OLDEST;
+use crate::error::MIN_CAPABILITY;
 use crate::gpu::{Capability, Gpu, GpuError};
-use crate::kernel::Format;
-use crate::memory::{Buffer, Staging, Stream};
-use crate::operations::{Activation, HEAD_WIDTH_MAX};
-use crate::upload::Upload;
+use crate::kernel::GpuPrecision;
+use crate::launcher::{Activation, HEAD_SIZE_MAX};
+use crate::memory::{CudaStream, DeviceBuffer, StagingBuffer};
+use crate::upload::Uploader;
 
-/// The first whose tensor cores know bf16 and TF32.
+/// The first generation whose tensor cores support bf16 and TF32.
 const AMPERE: Capability = Capability { major: 8, minor: 0 };
 
 /// A model's dimensions.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Shape {
-    /// Values of a token's state.
-    pub hidden: usize,
-    /// Values of it inside the second half of a layer.
-    pub inner: usize,
-    /// Heads of attention; they divide `hidden`.
+pub struct ModelShape {
+    /// Values of a hidden state.
+    pub hidden_size: usize,
+    /// Values of the intermediate state of a layer's MLP.
+    pub intermediate_size: usize,
+    /// Number of attention heads. It divides `hidden_size`.
     pub heads: usize,
-    /// The most tokens a text can have.
-    pub positions: usize,
-    /// Words there are.
-    pub vocabulary: usize,
-    /// What is added to the variance in layer norms.
+    /// Maximum tokens of a text.
+    pub max_tokens: usize,
+    /// Number of token ids.
+    pub vocab_size: usize,
+    /// Added to the variance in layer norms.
     pub epsilon: f32,
-    /// What is done to inner states.
+    /// Activation of intermediate states.
     pub activation: Activation,
 }
 
-/// A layer norm's weights.
+/// The weights of a layer norm.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NormWeights {
-    /// What values are multiplied by.
+pub struct LayerNormWeights {
+    /// Factor of each normalized value.
     pub scale: Vec<f32>,
-    /// What is added then.
+    /// Added to each scaled value.
     pub shift: Vec<f32>,
 }
 
-/// A linear layer's weights.
+/// The weights of a linear layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearWeights {
-    /// A row for each value that comes out.
+    /// A row-major matrix of `outputs × inputs`.
     pub weights: Vec<f32>,
-    /// What is added to each.
+    /// One value per output.
     pub bias: Vec<f32>,
 }
 
-/// What stands before the first layer, and what all layers share.
+/// The weights of the embeddings, and those that all layers share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EmbeddingWeights {
-    /// A row for each word.
+    /// The word embeddings: `vocab_size × hidden_size`.
     pub words: Vec<f32>,
-    /// A row for each place in a text, with all that every token has in common.
+    /// The position embeddings, with the token type embedding added: `max_tokens × hidden_size`.
     pub positions: Vec<f32>,
-    /// What becomes of their sum.
-    pub norm: NormWeights,
-    /// For each head and each distance from a query to a key, from `1 - positions` to `positions - 1`, what is added
-    /// to their product; if anything.
-    pub distances: Option<Vec<f32>>,
+    /// The layer norm of their sum.
+    pub norm: LayerNormWeights,
+    /// The relative position bias, if the model has one: for each head, a value for each distance from a query to a key,
+    /// from `1 - max_tokens` to `max_tokens - 1`.
+    pub position_bias: Option<Vec<f32>>,
 }
 
-/// A layer's weights.
+/// The weights of a layer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerWeights {
-    /// All queries, then all keys, then all values.
-    pub heads: LinearWeights,
-    /// What becomes of attention.
-    pub out: LinearWeights,
-    /// What becomes of that and the states before.
-    pub out_norm: NormWeights,
-    /// To inner states.
-    pub up: LinearWeights,
-    /// And back.
-    pub down: LinearWeights,
-    /// What becomes of that and the states before.
-    pub down_norm: NormWeights,
+    /// All queries, then all keys, then all values: `hidden_size` to `3 · hidden_size`.
+    pub qkv: LinearWeights,
+    /// From the attention context: `hidden_size` to `hidden_size`.
+    pub attention_output: LinearWeights,
+    /// After the first residual connection.
+    pub attention_norm: LayerNormWeights,
+    /// To intermediate states: `hidden_size` to `intermediate_size`.
+    pub mlp_up: LinearWeights,
+    /// From intermediate states: `intermediate_size` to `hidden_size`.
+    pub mlp_down: LinearWeights,
+    /// After the second residual connection.
+    pub mlp_norm: LayerNormWeights,
 }
 
-/// Weights in a device's memory. Any number of streams may use them.
+/// A model in a device's memory. Any number of streams may use it.
 #[derive(Debug)]
-pub(crate) struct Model {
+pub(crate) struct DeviceModel {
     pub(crate) gpu: Arc<dyn Gpu>,
-    pub(crate) shape: Shape,
-    pub(crate) format: Format,
-    pub(crate) words: Buffer,
-    pub(crate) positions: Buffer,
-    pub(crate) norm: Norm,
-    pub(crate) distances: Option<Buffer>,
-    pub(crate) layers: Vec<Layer>,
+    pub(crate) shape: ModelShape,
+    pub(crate) precision: GpuPrecision,
+    pub(crate) words: DeviceBuffer,
+    pub(crate) positions: DeviceBuffer,
+    pub(crate) norm: DeviceLayerNorm,
+    pub(crate) position_bias: Option<DeviceBuffer>,
+    pub(crate) layers: Vec<DeviceLayer>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Layer {
-    pub(crate) heads: Linear,
-    pub(crate) out: Linear,
-    pub(crate) out_norm: Norm,
-    pub(crate) up: Linear,
-    pub(crate) down: Linear,
-    pub(crate) down_norm: Norm,
+pub(crate) struct DeviceLayer {
+    pub(crate) qkv: DeviceLinear,
+    pub(crate) attention_output: DeviceLinear,
+    pub(crate) attention_norm: DeviceLayerNorm,
+    pub(crate) mlp_up: DeviceLinear,
+    pub(crate) mlp_down: DeviceLinear,
+    pub(crate) mlp_norm: DeviceLayerNorm,
 }
 
 #[derive(Debug)]
-pub(crate) struct Linear {
-    pub(crate) weights: Buffer,
-    pub(crate) bias: Buffer,
-    pub(crate) from: usize,
-    pub(crate) to: usize,
+pub(crate) struct DeviceLinear {
+    pub(crate) weights: DeviceBuffer,
+    pub(crate) bias: DeviceBuffer,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
 }
 
 #[derive(Debug)]
-pub(crate) struct Norm {
-    pub(crate) scale: Buffer,
-    pub(crate) shift: Buffer,
+pub(crate) struct DeviceLayerNorm {
+    pub(crate) scale: DeviceBuffer,
+    pub(crate) shift: DeviceBuffer,
 }
 
-/// Takes a model's weights part by part, so that they need not be in the machine's memory all at once.
+/// Uploads a model part by part, so that the host need not hold all weights at once.
 #[derive(Debug)]
-pub struct Loader {
-    // First, so that it is finished before the memory goes that it copies from.
-    stream: Stream,
-    staging: Staging,
-    model: Model,
+pub struct ModelLoader {
+    // First, so that it is synchronized before the memory is freed from which it copies.
+    stream: CudaStream,
+    staging: StagingBuffer,
+    model: DeviceModel,
 }
 
-impl Loader {
-    /// Begins with the embeddings.
+impl ModelLoader {
+    /// Uploads the embeddings.
     ///
     /// # Errors
     ///
-    /// If the device fails, has no room, or cannot compute such a model in such numbers.
+    /// If the device fails, has too little memory, or does not support the model or the precision.
     ///
     /// # Panics
     ///
-    /// If the weights are not of this shape.
+    /// If the weights do not have the shape of the model.
     pub fn new(
         gpu: &Arc<dyn Gpu>,
-        shape: Shape,
-        format: Format,
+        shape: ModelShape,
+        precision: GpuPrecision,
         embeddings: &EmbeddingWeights,
     ) -> Result<Self, GpuError> {
-        check_format(&**gpu, format)?;
-        check_heads(shape)?;
-        let hidden = shape.hidden;
-        assert_eq!(embeddings.words.len(), shape.vocabulary * hidden, "words");
+        check_precision(&**gpu, precision)?;
+        check_head_size(shape)?;
+        let hidden = shape.hidden_size;
+        assert_eq!(
+            embeddings.words.len(),
+            shape.vocab_size * hidden,
+            "word embeddings"
+        );
         assert_eq!(
             embeddings.positions.len(),
-            shape.positions * hidden,
-            "positions"
+            shape.max_tokens * hidden,
+            "position embeddings"
         );
-        let stream = Stream::open(gpu)?;
-        let mut staging = Staging::default();
-        let mut upload = Upload {
+        let stream = CudaStream::new(gpu)?;
+        let mut staging = StagingBuffer::default();
+        let mut uploader = Uploader {
             stream: &stream,
             staging: &mut staging,
         };
-        let distances = embeddings.distances.as_ref().map(|distances| {
-            let each = 2 * shape.positions - 1;
-            assert_eq!(distances.len(), shape.heads * each, "distances");
-            upload.floats(distances)
+        let position_bias = embeddings.position_bias.as_ref().map(|bias| {
+            let distances = 2 * shape.max_tokens - 1;
+            assert_eq!(bias.len(), shape.heads * distances, "position bias");
+            uploader.floats(bias)
         });
-        let model = Model {
-            distances: distances.transpose()?,
-            words: upload.matrix(&embeddings.words, hidden, format)?,
-            positions: upload.floats(&embeddings.positions)?,
-            norm: norm(&mut upload, &embeddings.norm, hidden)?,
+        let model = DeviceModel {
+            position_bias: position_bias.transpose()?,
+            words: uploader.matrix(&embeddings.words, hidden, precision)?,
+            positions: uploader.floats(&embeddings.positions)?,
+            norm: layer_norm(&mut uploader, &embeddings.norm, hidden)?,
             gpu: Arc::clone(gpu),
             shape,
-            format,
+            precision,
             layers: Vec::new(),
         };
         Ok(Self {
@@ -179,118 +183,125 @@ impl Loader {
         })
     }
 
-    /// Adds the next layer.
+    /// Uploads the next layer.
     ///
     /// # Errors
     ///
-    /// If the device fails or has no room.
+    /// If the device fails or has too little memory.
     ///
     /// # Panics
     ///
-    /// If the weights are not of the model's shape.
+    /// If the weights do not have the shape of the model.
     pub fn layer(&mut self, weights: &LayerWeights) -> Result<(), GpuError> {
-        let (shape, format) = (self.model.shape, self.model.format);
-        let (hidden, inner) = (shape.hidden, shape.inner);
-        let mut upload = Upload {
+        let (shape, precision) = (self.model.shape, self.model.precision);
+        let (hidden, intermediate) = (shape.hidden_size, shape.intermediate_size);
+        let mut uploader = Uploader {
             stream: &self.stream,
             staging: &mut self.staging,
         };
-        let mut linear = |weights, from, to| linear(&mut upload, weights, (from, to), format);
-        let (heads, out) = (
-            linear(&weights.heads, hidden, 3 * hidden)?,
-            linear(&weights.out, hidden, hidden)?,
-        );
-        let (up, down) = (
-            linear(&weights.up, hidden, inner)?,
-            linear(&weights.down, inner, hidden)?,
-        );
-        self.model.layers.push(Layer {
-            heads,
-            out,
-            out_norm: norm(&mut upload, &weights.out_norm, hidden)?,
-            up,
-            down,
-            down_norm: norm(&mut upload, &weights.down_norm, hidden)?,
+        let mut linear =
+            |weights, inputs, outputs| linear(&mut uploader, weights, (inputs, outputs), precision);
+        let qkv = linear(&weights.qkv, hidden, 3 * hidden)?;
+        let attention_output = linear(&weights.attention_output, hidden, hidden)?;
+        let mlp_up = linear(&weights.mlp_up, hidden, intermediate)?;
+        let mlp_down = linear(&weights.mlp_down, intermediate, hidden)?;
+        self.model.layers.push(DeviceLayer {
+            qkv,
+            attention_output,
+            attention_norm: layer_norm(&mut uploader, &weights.attention_norm, hidden)?,
+            mlp_up,
+            mlp_down,
+            mlp_norm: layer_norm(&mut uploader, &weights.mlp_norm, hidden)?,
         });
         Ok(())
     }
 
-    /// The model, with as many layers as were added.
-    pub(crate) fn finish(self) -> Model {
+    /// The model, with the layers uploaded so far.
+    pub(crate) fn finish(self) -> DeviceModel {
         self.model
     }
 }
 
-impl Model {
-    /// Bytes of all weights, as they are kept.
+impl DeviceModel {
+    /// Size of all weights in bytes.
     pub(crate) fn weight_bytes(&self) -> usize {
-        let layers = self.layers.iter().map(Layer::bytes).sum::<usize>();
-        let distances = self.distances.as_ref().map_or(0, Buffer::bytes);
-        self.words.bytes() + self.positions.bytes() + self.norm.bytes() + distances + layers
+        let layers = self.layers.iter().map(DeviceLayer::bytes).sum::<usize>();
+        let position_bias = self.position_bias.as_ref().map_or(0, DeviceBuffer::bytes);
+        let embeddings = self.words.bytes() + self.positions.bytes() + self.norm.bytes();
+        embeddings + position_bias + layers
     }
 }
 
-impl Layer {
+impl DeviceLayer {
     fn bytes(&self) -> usize {
-        let linear = [&self.heads, &self.out, &self.up, &self.down];
-        let linear = linear.map(|it| it.weights.bytes() + it.bias.bytes());
-        linear.iter().sum::<usize>() + self.out_norm.bytes() + self.down_norm.bytes()
+        let linear = [
+            &self.qkv,
+            &self.attention_output,
+            &self.mlp_up,
+            &self.mlp_down,
+        ];
+        let linear = linear.map(|layer| layer.weights.bytes() + layer.bias.bytes());
+        linear.iter().sum::<usize>() + self.attention_norm.bytes() + self.mlp_norm.bytes()
     }
 }
 
-impl Norm {
+impl DeviceLayerNorm {
     fn bytes(&self) -> usize {
         self.scale.bytes() + self.shift.bytes()
     }
 }
 
-/// Whether a device's tensor cores know the format.
-pub(crate) fn check_format(gpu: &dyn Gpu, format: Format) -> Result<(), GpuError> {
-    let least = match format {
-        Format::F32 | Format::F16 => OLDEST,
-        Format::Tf32 | Format::Bf16 => AMPERE,
+/// Checks that the device's tensor cores support a precision.
+pub(crate) fn check_precision(gpu: &dyn Gpu, precision: GpuPrecision) -> Result<(), GpuError> {
+    let min = match precision {
+        GpuPrecision::F32 | GpuPrecision::F16 => MIN_CAPABILITY,
+        GpuPrecision::Tf32 | GpuPrecision::Bf16 => AMPERE,
     };
     let found = gpu.capability();
-    if found >= least {
+    if found >= min {
         return Ok(());
     }
     let name = gpu.name();
     Err(GpuError::Unsupported(format!(
-        "{name} has compute capability {found}, and precision `{format}` needs {least}"
+        "{name} has compute capability {found}, and precision `{precision}` needs {min}"
     )))
 }
 
-fn check_heads(shape: Shape) -> Result<(), GpuError> {
-    let width = shape.hidden / shape.heads;
-    if width <= HEAD_WIDTH_MAX {
+fn check_head_size(shape: ModelShape) -> Result<(), GpuError> {
+    let head_size = shape.hidden_size / shape.heads;
+    if head_size <= HEAD_SIZE_MAX {
         return Ok(());
     }
     Err(GpuError::Unsupported(format!(
-        "the model has heads of {width} values, and {HEAD_WIDTH_MAX} are the most"
+        "the model has attention heads of {head_size} values, and at most {HEAD_SIZE_MAX} are supported"
     )))
 }
 
 fn linear(
-    upload: &mut Upload<'_>,
+    uploader: &mut Uploader<'_>,
     weights: &LinearWeights,
-    (from, to): (usize, usize),
-    format: Format,
-) -> Result<Linear, GpuError> {
-    assert_eq!(weights.weights.len(), from * to, "weights");
-    assert_eq!(weights.bias.len(), to, "bias");
-    Ok(Linear {
-        weights: upload.matrix(&weights.weights, from, format)?,
-        bias: upload.floats(&weights.bias)?,
-        from,
-        to,
+    (inputs, outputs): (usize, usize),
+    precision: GpuPrecision,
+) -> Result<DeviceLinear, GpuError> {
+    assert_eq!(weights.weights.len(), inputs * outputs, "weights");
+    assert_eq!(weights.bias.len(), outputs, "bias");
+    Ok(DeviceLinear {
+        weights: uploader.matrix(&weights.weights, inputs, precision)?,
+        bias: uploader.floats(&weights.bias)?,
+        inputs,
+        outputs,
     })
 }
 
-fn norm(upload: &mut Upload<'_>, weights: &NormWeights, width: usize) -> Result<Norm, GpuError> {
+fn layer_norm(
+    uploader: &mut Uploader<'_>,
+    weights: &LayerNormWeights,
+    width: usize,
+) -> Result<DeviceLayerNorm, GpuError> {
     assert_eq!(weights.scale.len(), width, "scale");
     assert_eq!(weights.shift.len(), width, "shift");
-    Ok(Norm {
-        scale: upload.floats(&weights.scale)?,
-        shift: upload.floats(&weights.shift)?,
+    Ok(DeviceLayerNorm {
+        scale: uploader.floats(&weights.scale)?,
+        shift: uploader.floats(&weights.shift)?,
     })
 }

@@ -1,49 +1,49 @@
-//! How the states of a text's tokens become its vector.
+//! How the hidden states of a text become its vector.
 
-use crate::operations::MODES_MAX;
+use crate::launcher::MODES_MAX;
 
-/// A way to make one vector of many.
+/// A pooling mode of sentence-transformers. The numbers are those of the kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolingMode {
-    /// The first state that counts.
+    /// The first pooled state.
     Cls = 0,
-    /// The mean.
+    /// The mean of all states.
     Mean = 1,
-    /// The largest of each value.
+    /// The maximum of each value.
     Max = 2,
-    /// The smallest of each value.
+    /// The minimum of each value.
     Min = 3,
-    /// The sum, divided by the square root of the number.
+    /// The sum of all states, divided by the square root of their number.
     MeanSqrtLen = 4,
-    /// The mean, where later tokens weigh more.
+    /// The mean, weighted by the position of each token.
     WeightedMean = 5,
     /// The last state.
     LastToken = 6,
 }
 
-/// What becomes of a text's states.
+/// How hidden states become vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pooling {
-    /// What each way gives is put one after the other.
+pub struct PoolingSpec {
+    /// Modes whose results are concatenated.
     pub modes: Vec<PoolingMode>,
-    /// Tokens at each text's start that do not count.
-    pub skipped: usize,
-    /// Values that are kept of all; a vector has so many.
+    /// Number of leading tokens of each text that are not pooled.
+    pub skipped_tokens: usize,
+    /// Values of a vector: how many leading values of the concatenated result are kept.
     pub width: usize,
-    /// Whether vectors get the length 1.
+    /// Whether vectors are normalized to length 1.
     pub normalize: bool,
 }
 
-impl Pooling {
-    /// The modes as kernels read them: four bits each, the first lowest.
+impl PoolingSpec {
+    /// The modes as kernels read them: four bits each, the first mode in the lowest bits.
     ///
     /// # Panics
     ///
-    /// If there are more ways than fit, or fewer values than are to be kept.
-    pub(crate) fn code(&self, hidden: usize) -> u32 {
+    /// If there are too many modes, or `width` exceeds their concatenated results.
+    pub(crate) fn mode_bits(&self, hidden: usize) -> u32 {
         assert!(self.modes.len() <= MODES_MAX, "at most {MODES_MAX} modes");
-        assert!(self.width <= self.modes.len() * hidden, "values to keep");
+        assert!(self.width <= self.modes.len() * hidden, "width of a vector");
         let modes = self.modes.iter().rev();
-        modes.fold(0, |code, mode| code << 4 | *mode as u32)
+        modes.fold(0, |bits, mode| bits << 4 | *mode as u32)
     }
 }

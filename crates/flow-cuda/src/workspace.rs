@@ -1,147 +1,170 @@
-//! One batch through all layers on one stream.
+//! Takes one batch through all layers on one stream.
 //!
-//! Of a batch, one copy goes to the device and one comes back; in between nothing leaves it. A workspace has its own
-//! memory, which grows with the largest batch, so that several work at once and share nothing but the weights.
+//! A batch takes one copy to the device and one copy back. A workspace has buffers of its own, which grow with the largest
+//! batch, so that several workspaces run at once and share nothing but the weights.
 
 use std::sync::Arc;
 
-use crate::batch::Batch;
-use crate::gpu::{Address, Gpu, GpuError};
-use crate::memory::{Buffer, Pinned, Staging, Stream, with_reserve};
-use crate::model::{Layer, Linear, Model, Norm};
-use crate::operations::{self, Activation, Attention, Embed, NOWHERE, Operations, Pool, Product};
-use crate::pooling::Pooling;
+use crate::batch::PackedBatch;
+use crate::gpu::{DeviceAddress, Gpu, GpuError};
+use crate::launcher::{
+    Activation, AttentionParams, EmbedParams, KernelLauncher, LayerNormParams, MatmulParams, NULL,
+    PoolParams,
+};
+use crate::memory::{CudaStream, DeviceBuffer, PinnedBuffer, StagingBuffer, with_reserve};
+use crate::model::{DeviceLayer, DeviceLayerNorm, DeviceLinear, DeviceModel};
+use crate::pooling::PoolingSpec;
 use crate::upload::stride;
 
-/// A stream and what it needs.
+/// A stream and its buffers.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    // First, so that it is finished before the memory goes that its kernels use.
-    stream: Stream,
-    input: Room,
-    scratch: Room,
-    output: Room,
+    // First, so that it is synchronized before the buffers are freed that its kernels use.
+    stream: CudaStream,
+    input: GrowableBuffer,
+    scratch: GrowableBuffer,
+    output: GrowableBuffer,
 }
 
-/// Memory that grows: on the device, and, where something is copied, a twin on the machine.
+/// A device buffer that grows on demand, with a staging buffer on the host where its content is copied.
 #[derive(Debug, Default)]
-struct Room {
-    buffer: Option<Buffer>,
-    twin: Staging,
+struct GrowableBuffer {
+    buffer: Option<DeviceBuffer>,
+    staging: StagingBuffer,
 }
 
-/// Where in a workspace's memory things lie, for a batch of so many tokens.
+/// The addresses of a batch's intermediate results.
 #[derive(Debug, Clone, Copy)]
-struct Places {
-    states: Address,
-    sums: Address,
-    heads: Address,
-    context: Address,
-    inner: Address,
+struct ScratchLayout {
+    states: DeviceAddress,
+    sums: DeviceAddress,
+    qkv: DeviceAddress,
+    context: DeviceAddress,
+    intermediate: DeviceAddress,
 }
 
-/// A batch on its way.
-struct Pass<'a> {
-    model: &'a Model,
-    operations: Operations<'a>,
-    places: Places,
-    input: &'a Buffer,
-    batch: &'a Batch,
+/// Operands of a linear layer.
+#[derive(Clone, Copy)]
+struct LinearOperands {
+    input: DeviceAddress,
+    /// Added to the output. May be [`NULL`].
+    residual: DeviceAddress,
+    output: DeviceAddress,
+}
+
+/// A forward pass of one batch.
+struct ForwardPass<'a> {
+    model: &'a DeviceModel,
+    launcher: KernelLauncher<'a>,
+    scratch: ScratchLayout,
+    input: &'a DeviceBuffer,
+    batch: &'a PackedBatch,
 }
 
 impl Workspace {
     pub(crate) fn new(gpu: &Arc<dyn Gpu>) -> Result<Self, GpuError> {
         Ok(Self {
-            stream: Stream::open(gpu)?,
-            input: Room::default(),
-            scratch: Room::default(),
-            output: Room::default(),
+            stream: CudaStream::new(gpu)?,
+            input: GrowableBuffer::default(),
+            scratch: GrowableBuffer::default(),
+            output: GrowableBuffer::default(),
         })
     }
 
-    /// The vectors of all texts, one after the other.
+    /// The vectors of all texts: a row-major matrix of `texts × pooling.width`.
     pub(crate) fn encode(
         &mut self,
-        model: &Model,
-        batch: &Batch,
-        pooling: &Pooling,
+        model: &DeviceModel,
+        batch: &PackedBatch,
+        pooling: &PoolingSpec,
     ) -> Result<Vec<f32>, GpuError> {
-        let out_bytes = batch.texts * pooling.width * size_of::<f32>();
+        let output_bytes = batch.texts * pooling.width * size_of::<f32>();
         let gpu = Arc::clone(self.stream.gpu());
-        let (input, staging) = self.input.with_twin(&gpu, batch.bytes())?;
+        let (input, staging) = self.input.with_staging(&gpu, batch.bytes())?;
         let scratch = self
             .scratch
-            .buffer(&gpu, batch.tokens * bytes_per_token(model))?;
-        let (vectors, out) = self.output.with_twin(&gpu, out_bytes)?;
-        fill(staging, &batch.words);
-        let pass = Pass {
+            .with_bytes(&gpu, batch.tokens * bytes_per_token(model))?;
+        let (vectors, out) = self.output.with_staging(&gpu, output_bytes)?;
+        write_words(staging, &batch.words);
+        let pass = ForwardPass {
             model,
-            operations: Operations {
+            launcher: KernelLauncher {
                 stream: &self.stream,
-                format: model.format,
+                precision: model.precision,
             },
-            places: Places::of(model, scratch, batch.tokens),
+            scratch: ScratchLayout::new(model, scratch, batch.tokens),
             input,
             batch,
         };
-        // SAFETY: all memory is this workspace's or the model's, is as long as the batch needs (see `Places`), and is
-        // left alone until the stream is finished, which happens in any case.
+        // SAFETY: all memory belongs to this workspace or to the model, is as long as the batch needs (see
+        // `ScratchLayout`), and is not used before the stream is synchronized, which happens in any case.
         let queued = unsafe {
             self.stream
-                .copy_in(input, 0, staging, batch.bytes())
+                .copy_to_device(input, 0, staging, batch.bytes())
                 .and_then(|()| pass.run())
                 .and_then(|()| pass.pool(pooling, vectors))
-                .and_then(|()| self.stream.copy_out(out, vectors, out_bytes))
+                .and_then(|()| self.stream.copy_from_device(out, vectors, output_bytes))
         };
-        let finished = self.stream.finish();
+        let finished = self.stream.synchronize();
         queued.and(finished)?;
-        let words = out.bytes()[..out_bytes].as_chunks().0.iter();
-        Ok(words.map(|bytes| f32::from_le_bytes(*bytes)).collect())
+        let words = out.bytes()[..output_bytes].as_chunks().0.iter();
+        Ok(words.map(|word| f32::from_le_bytes(*word)).collect())
     }
 }
 
-/// Bytes of scratch memory that a token takes.
-pub(crate) fn bytes_per_token(model: &Model) -> usize {
-    let (hidden, heads, inner) = strides(model);
-    (2 * hidden + (heads + hidden).max(inner)) * model.format.bytes()
+/// Bytes of scratch memory per token.
+pub(crate) fn bytes_per_token(model: &DeviceModel) -> usize {
+    let strides = ScratchStrides::new(model);
+    let shared = (strides.qkv + strides.hidden).max(strides.intermediate);
+    (2 * strides.hidden + shared) * model.precision.bytes()
 }
 
-/// Of states, of all heads' queries, keys and values, and of inner states.
-fn strides(model: &Model) -> (usize, usize, usize) {
-    let shape = &model.shape;
-    (
-        stride(shape.hidden),
-        stride(3 * shape.hidden),
-        stride(shape.inner),
-    )
+/// Values from one row to the next.
+struct ScratchStrides {
+    hidden: usize,
+    qkv: usize,
+    intermediate: usize,
 }
 
-impl Places {
-    /// Inner states lie where heads and context have been.
-    fn of(model: &Model, scratch: &Buffer, tokens: usize) -> Self {
-        let (hidden, heads, _) = strides(model);
-        let at = |values: usize| scratch.at(values * tokens * model.format.bytes());
+impl ScratchStrides {
+    fn new(model: &DeviceModel) -> Self {
+        let shape = &model.shape;
         Self {
-            states: at(0),
-            sums: at(hidden),
-            heads: at(2 * hidden),
-            context: at(2 * hidden + heads),
-            inner: at(2 * hidden),
+            hidden: stride(shape.hidden_size),
+            qkv: stride(3 * shape.hidden_size),
+            intermediate: stride(shape.intermediate_size),
         }
     }
 }
 
-impl Pass<'_> {
+impl ScratchLayout {
+    /// Intermediate states share their memory with queries, keys, values and context, which are used at other times.
+    fn new(model: &DeviceModel, scratch: &DeviceBuffer, tokens: usize) -> Self {
+        let ScratchStrides { hidden, qkv, .. } = ScratchStrides::new(model);
+        let at = |values: usize| scratch.at(values * tokens * model.precision.bytes());
+        Self {
+            states: at(0),
+            sums: at(hidden),
+            qkv: at(2 * hidden),
+            context: at(2 * hidden + qkv),
+            intermediate: at(2 * hidden),
+        }
+    }
+}
+
+impl ForwardPass<'_> {
+    /// Queues all layers.
+    ///
     /// # Safety
     ///
-    /// The memory is as long as the batch needs, and is not dropped before the stream is finished.
+    /// The memory must be as long as the batch needs, and must not be dropped before the stream is synchronized.
     unsafe fn run(&self) -> Result<(), GpuError> {
-        // SAFETY: what the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             self.embed()?;
             for layer in &self.model.layers {
-                self.attend(layer)?;
-                self.feed(layer)?;
+                self.attention(layer)?;
+                self.mlp(layer)?;
             }
         }
         Ok(())
@@ -152,171 +175,188 @@ impl Pass<'_> {
     /// As for [`Self::run`].
     unsafe fn embed(&self) -> Result<(), GpuError> {
         let (model, shape) = (self.model, &self.model.shape);
-        let embed = Embed {
+        let positions_offset = PackedBatch::byte_offset(self.batch.positions_offset);
+        let params = EmbedParams {
             ids: self.input.address(),
-            places: self.input.at(Batch::offset(self.batch.places_at)),
-            words: model.words.address(),
-            positions: model.positions.address(),
-            states: self.places.states,
+            token_positions: self.input.at(positions_offset),
+            word_embeddings: model.words.address(),
+            position_embeddings: model.positions.address(),
+            states: self.scratch.states,
             scale: model.norm.scale.address(),
             shift: model.norm.shift.address(),
             rows: self.batch.tokens,
-            width: shape.hidden,
-            vocabulary: shape.vocabulary,
-            stride: stride(shape.hidden),
+            width: shape.hidden_size,
+            vocab_size: shape.vocab_size,
+            stride: stride(shape.hidden_size),
             epsilon: shape.epsilon,
         };
-        // SAFETY: what the caller promises.
-        unsafe { self.operations.embed(&embed) }
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launcher.embed(&params) }
     }
 
-    /// The first half of a layer.
+    /// The attention sublayer.
     ///
     /// # Safety
     ///
     /// As for [`Self::run`].
-    unsafe fn attend(&self, layer: &Layer) -> Result<(), GpuError> {
-        let (shape, places) = (&self.model.shape, &self.places);
-        let distances = self.model.distances.as_ref();
-        let attention = Attention {
-            states: places.heads,
-            context: places.context,
-            tiles: self.input.at(Batch::offset(self.batch.tiles_at)),
-            distances: distances.map_or(NOWHERE, Buffer::address),
+    unsafe fn attention(&self, layer: &DeviceLayer) -> Result<(), GpuError> {
+        let (shape, scratch) = (&self.model.shape, &self.scratch);
+        let position_bias = self.model.position_bias.as_ref();
+        let tiles_offset = PackedBatch::byte_offset(self.batch.tiles_offset);
+        let attention = AttentionParams {
+            states: scratch.qkv,
+            context: scratch.context,
+            tiles: self.input.at(tiles_offset),
+            position_bias: position_bias.map_or(NULL, DeviceBuffer::address),
             tile_count: self.batch.tiles,
             heads: shape.heads,
-            width: shape.hidden / shape.heads,
-            span: shape.positions,
-            states_stride: stride(3 * shape.hidden),
-            context_stride: stride(shape.hidden),
+            head_size: shape.hidden_size / shape.heads,
+            max_tokens: shape.max_tokens,
+            states_stride: stride(3 * shape.hidden_size),
+            context_stride: stride(shape.hidden_size),
         };
-        // SAFETY: what the caller promises.
+        let qkv = LinearOperands {
+            input: scratch.states,
+            residual: NULL,
+            output: scratch.qkv,
+        };
+        let output = LinearOperands {
+            input: scratch.context,
+            residual: scratch.states,
+            output: scratch.sums,
+        };
+        // SAFETY: guaranteed by the caller.
         unsafe {
-            self.product(&layer.heads, (places.states, NOWHERE, places.heads))?;
-            self.operations.attention(&attention)?;
-            self.product(&layer.out, (places.context, places.states, places.sums))?;
-            self.norm(&layer.out_norm)
+            self.linear(&layer.qkv, qkv, Activation::None)?;
+            self.launcher.attention(&attention)?;
+            self.linear(&layer.attention_output, output, Activation::None)?;
+            self.layer_norm(&layer.attention_norm)
         }
     }
 
-    /// The second half.
+    /// The MLP sublayer.
     ///
     /// # Safety
     ///
     /// As for [`Self::run`].
-    unsafe fn feed(&self, layer: &Layer) -> Result<(), GpuError> {
-        let places = &self.places;
-        let up = Product {
-            activation: self.model.shape.activation,
-            ..self.linear(&layer.up, (places.states, NOWHERE, places.inner))
+    unsafe fn mlp(&self, layer: &DeviceLayer) -> Result<(), GpuError> {
+        let scratch = &self.scratch;
+        let up = LinearOperands {
+            input: scratch.states,
+            residual: NULL,
+            output: scratch.intermediate,
         };
-        // SAFETY: what the caller promises.
+        let down = LinearOperands {
+            input: scratch.intermediate,
+            residual: scratch.states,
+            output: scratch.sums,
+        };
+        // SAFETY: guaranteed by the caller.
         unsafe {
-            self.operations.product(&up)?;
-            self.product(&layer.down, (places.inner, places.states, places.sums))?;
-            self.norm(&layer.down_norm)
+            self.linear(&layer.mlp_up, up, self.model.shape.activation)?;
+            self.linear(&layer.mlp_down, down, Activation::None)?;
+            self.layer_norm(&layer.mlp_norm)
         }
     }
 
     /// # Safety
     ///
     /// As for [`Self::run`].
-    unsafe fn product(
+    unsafe fn linear(
         &self,
-        linear: &Linear,
-        places: (Address, Address, Address),
+        layer: &DeviceLinear,
+        operands: LinearOperands,
+        activation: Activation,
     ) -> Result<(), GpuError> {
-        // SAFETY: what the caller promises.
-        unsafe { self.operations.product(&self.linear(linear, places)) }
-    }
-
-    /// From `from`, with `residual` added, to `to`.
-    fn linear(
-        &self,
-        linear: &Linear,
-        (from, residual, to): (Address, Address, Address),
-    ) -> Product {
-        Product {
-            a: from,
-            b: linear.weights.address(),
-            bias: linear.bias.address(),
-            residual,
-            c: to,
+        let params = MatmulParams {
+            a: operands.input,
+            b: layer.weights.address(),
+            bias: layer.bias.address(),
+            residual: operands.residual,
+            c: operands.output,
             rows: self.batch.tokens,
-            columns: linear.to,
-            depth: linear.from,
-            a_stride: stride(linear.from),
-            b_stride: stride(linear.from),
-            c_stride: stride(linear.to),
-            activation: Activation::None,
-        }
+            columns: layer.outputs,
+            depth: layer.inputs,
+            a_stride: stride(layer.inputs),
+            b_stride: stride(layer.inputs),
+            c_stride: stride(layer.outputs),
+            activation,
+        };
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launcher.matmul(&params) }
     }
 
     /// # Safety
     ///
     /// As for [`Self::run`].
-    unsafe fn norm(&self, norm: &Norm) -> Result<(), GpuError> {
+    unsafe fn layer_norm(&self, norm: &DeviceLayerNorm) -> Result<(), GpuError> {
         let shape = &self.model.shape;
-        let norm = operations::Norm {
-            sums: self.places.sums,
-            states: self.places.states,
+        let params = LayerNormParams {
+            sums: self.scratch.sums,
+            states: self.scratch.states,
             scale: norm.scale.address(),
             shift: norm.shift.address(),
             rows: self.batch.tokens,
-            width: shape.hidden,
-            stride: stride(shape.hidden),
+            width: shape.hidden_size,
+            stride: stride(shape.hidden_size),
             epsilon: shape.epsilon,
         };
-        // SAFETY: what the caller promises.
-        unsafe { self.operations.norm(&norm) }
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launcher.layer_norm(&params) }
     }
 
+    /// Queues pooling into `vectors`.
+    ///
     /// # Safety
     ///
-    /// As for [`Self::run`]; there is room for the vectors.
-    unsafe fn pool(&self, pooling: &Pooling, vectors: &Buffer) -> Result<(), GpuError> {
-        let hidden = self.model.shape.hidden;
-        let pool = Pool {
-            states: self.places.states,
-            texts: self.input.at(Batch::offset(self.batch.texts_at)),
+    /// As for [`Self::run`]. `vectors` must be long enough for the vectors of all texts.
+    unsafe fn pool(&self, pooling: &PoolingSpec, vectors: &DeviceBuffer) -> Result<(), GpuError> {
+        let hidden = self.model.shape.hidden_size;
+        let texts_offset = PackedBatch::byte_offset(self.batch.texts_offset);
+        let params = PoolParams {
+            states: self.scratch.states,
+            texts: self.input.at(texts_offset),
             vectors: vectors.address(),
             text_count: self.batch.texts,
-            modes: pooling.code(hidden),
+            mode_bits: pooling.mode_bits(hidden),
             width: hidden,
             stride: stride(hidden),
             vector_width: pooling.width,
-            skipped: pooling.skipped,
+            skipped_tokens: pooling.skipped_tokens,
             normalize: pooling.normalize,
         };
-        // SAFETY: what the caller promises.
-        unsafe { self.operations.pool(&pool) }
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launcher.pool(&params) }
     }
 }
 
-impl Room {
-    fn buffer(&mut self, gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<&Buffer, GpuError> {
-        if self.buffer.as_ref().is_none_or(|it| it.bytes() < bytes) {
-            // The old one goes first, so that there is never room for both.
+impl GrowableBuffer {
+    /// The device buffer, with at least `bytes` bytes.
+    fn with_bytes(&mut self, gpu: &Arc<dyn Gpu>, bytes: usize) -> Result<&DeviceBuffer, GpuError> {
+        let is_too_small = |buffer: &DeviceBuffer| buffer.bytes() < bytes;
+        if self.buffer.as_ref().is_none_or(is_too_small) {
+            // The old buffer is freed first, so that both never exist at once.
             self.buffer = None;
-            self.buffer = Some(Buffer::new(gpu, with_reserve(bytes))?);
+            self.buffer = Some(DeviceBuffer::new(gpu, with_reserve(bytes))?);
         }
-        Ok(self.buffer.as_ref().expect("made above"))
+        Ok(self.buffer.as_ref().expect("allocated above"))
     }
 
-    fn with_twin(
+    /// The device buffer and its staging buffer, with at least `bytes` bytes each.
+    fn with_staging(
         &mut self,
         gpu: &Arc<dyn Gpu>,
         bytes: usize,
-    ) -> Result<(&Buffer, &mut Pinned), GpuError> {
-        self.buffer(gpu, bytes)?;
-        let buffer = self.buffer.as_ref().expect("made above");
-        Ok((buffer, self.twin.of(gpu, bytes)?))
+    ) -> Result<(&DeviceBuffer, &mut PinnedBuffer), GpuError> {
+        self.with_bytes(gpu, bytes)?;
+        let buffer = self.buffer.as_ref().expect("allocated above");
+        Ok((buffer, self.staging.with_bytes(gpu, bytes)?))
     }
 }
 
-fn fill(staging: &mut Pinned, words: &[u32]) {
-    let places = staging.bytes_mut().as_chunks_mut::<4>().0.iter_mut();
-    for (place, word) in places.zip(words) {
-        *place = word.to_le_bytes();
+fn write_words(staging: &mut PinnedBuffer, words: &[u32]) {
+    let slots = staging.bytes_mut().as_chunks_mut::<4>().0.iter_mut();
+    for (slot, word) in slots.zip(words) {
+        *slot = word.to_le_bytes();
     }
 }

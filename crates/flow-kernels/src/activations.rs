@@ -1,118 +1,121 @@
-//! States of tokens: rows of values whose memory is laid out as tiles want it.
+//! Matrices of hidden states, one row per token, laid out in memory as tiles read them.
 
 use std::ops::Range;
 
-use crate::elementwise::Shape;
-use crate::kernels::Kernels;
 use crate::tile::PANEL;
 
-/// Values between the end of a row and the start of the next beyond the last panel: without them, rows of
-/// 1536 values would share a few sets of the first cache and push each other out.
-const GAP: usize = 32;
+/// Unused values between the last panel of a row and the next row.
+///
+/// Without them, rows of 1536 values would map to a few sets of the L1 cache and evict each other.
+const ROW_PADDING: usize = 32;
 
-/// Which kinds of numbers are kept of each value.
+/// The number formats in which [`Activations`] store each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeps {
-    /// The 32-bit float.
+pub enum Storage {
+    /// 32-bit floats.
     F32,
-    /// Its bf16 only: what goes into nothing but products.
+    /// bf16, for values that are only read by matrix products.
     Bf16,
     /// Both.
     Both,
 }
 
-/// Rows of values.
+/// A matrix of hidden states: one row per token.
 #[derive(Debug, Clone)]
 pub struct Activations {
-    keeps: Keeps,
+    storage: Storage,
     width: usize,
     stride: usize,
     rows: usize,
-    exact: Vec<f32>,
-    rounded: Vec<u16>,
+    f32s: Vec<f32>,
+    bf16s: Vec<u16>,
 }
 
 /// Some rows of [`Activations`].
 #[derive(Debug, Clone, Copy)]
 pub struct Rows<'a> {
-    pub(crate) exact: &'a [f32],
-    pub(crate) rounded: &'a [u16],
+    /// Empty if 32-bit floats are not stored.
+    pub(crate) f32s: &'a [f32],
+    /// Empty if bf16 is not stored.
+    pub(crate) bf16s: &'a [u16],
     pub(crate) width: usize,
     pub(crate) stride: usize,
     pub(crate) count: usize,
 }
 
-/// Some rows of [`Activations`], to be written.
+/// Some rows of [`Activations`], writable.
 #[derive(Debug)]
 pub struct RowsMut<'a> {
-    pub(crate) exact: &'a mut [f32],
-    pub(crate) rounded: &'a mut [u16],
+    /// Empty if 32-bit floats are not stored.
+    pub(crate) f32s: &'a mut [f32],
+    /// Empty if bf16 is not stored.
+    pub(crate) bf16s: &'a mut [u16],
     pub(crate) width: usize,
     pub(crate) stride: usize,
     pub(crate) count: usize,
 }
 
 impl Activations {
-    /// No rows yet, of `width` values each.
+    /// Creates a matrix without rows. Each row will have `width` values.
     #[must_use]
-    pub fn new(width: usize, keeps: Keeps) -> Self {
+    pub fn new(width: usize, storage: Storage) -> Self {
         Self {
-            keeps,
+            storage,
             width,
-            // Whole panels are written, whatever the width.
-            stride: width.next_multiple_of(PANEL) + GAP,
+            // Tiles write whole panels, whatever the width.
+            stride: width.next_multiple_of(PANEL) + ROW_PADDING,
             rows: 0,
-            exact: Vec::new(),
-            rounded: Vec::new(),
+            f32s: Vec::new(),
+            bf16s: Vec::new(),
         }
     }
 
-    /// Makes room for so many rows; never gives room back. What stands in them means nothing.
+    /// Grows the matrix to at least `rows` rows. It never shrinks. The values of new rows are unspecified.
     pub fn grow(&mut self, rows: usize) {
         self.rows = self.rows.max(rows);
         let values = self.rows * self.stride;
-        if self.keeps != Keeps::Bf16 {
-            self.exact.resize(values, 0.0);
+        if self.storage != Storage::Bf16 {
+            self.f32s.resize(values, 0.0);
         }
-        if self.keeps != Keeps::F32 {
-            self.rounded.resize(values, 0);
+        if self.storage != Storage::F32 {
+            self.bf16s.resize(values, 0);
         }
     }
 
-    /// How many values a row has.
+    /// Number of values in a row.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Rows to read.
+    /// The rows of a range.
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If the matrix has fewer rows.
     #[must_use]
     pub fn rows(&self, rows: Range<usize>) -> Rows<'_> {
         let values = self.values(&rows);
         Rows {
-            exact: part(&self.exact, &values),
-            rounded: part(&self.rounded, &values),
+            f32s: part(&self.f32s, &values),
+            bf16s: part(&self.bf16s, &values),
             width: self.width,
             stride: self.stride,
             count: rows.len(),
         }
     }
 
-    /// Rows to write.
+    /// The rows of a range, writable.
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If the matrix has fewer rows.
     #[must_use]
     pub fn rows_mut(&mut self, rows: Range<usize>) -> RowsMut<'_> {
         let values = self.values(&rows);
         RowsMut {
-            exact: part_mut(&mut self.exact, &values),
-            rounded: part_mut(&mut self.rounded, &values),
+            f32s: part_mut(&mut self.f32s, &values),
+            bf16s: part_mut(&mut self.bf16s, &values),
             width: self.width,
             stride: self.stride,
             count: rows.len(),
@@ -126,63 +129,55 @@ impl Activations {
 }
 
 impl<'a> Rows<'a> {
-    /// How many.
+    /// Number of rows.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The values of row `row`, as 32-bit floats.
+    /// The values of a row, as 32-bit floats.
     ///
     /// # Panics
     ///
-    /// If there is no such row, or these numbers are not kept.
+    /// If there is no such row, or 32-bit floats are not stored.
     #[must_use]
     pub fn row(&self, row: usize) -> &'a [f32] {
-        &self.exact[row * self.stride..][..self.width]
+        &self.f32s[row * self.stride..][..self.width]
     }
 }
 
 impl RowsMut<'_> {
-    /// The values of row `row`, as 32-bit floats.
+    /// The values of a row, as 32-bit floats. [`Kernels::round_rows`](crate::Kernels::round_rows) updates the bf16
+    /// copy after they have changed.
     ///
     /// # Panics
     ///
-    /// If there is no such row, or these numbers are not kept.
+    /// If there is no such row, or 32-bit floats are not stored.
     #[must_use]
     pub fn row(&mut self, row: usize) -> &mut [f32] {
-        &mut self.exact[row * self.stride..][..self.width]
+        &mut self.f32s[row * self.stride..][..self.width]
     }
 
-    /// Makes the bf16 of all values anew, after the 32-bit floats have been written.
-    pub fn round(&mut self, kernels: &Kernels) {
-        let shape = Shape {
-            rows: self.count,
-            width: self.width,
-            stride: self.stride,
-        };
-        kernels.round(self.exact, shape, self.rounded, self.stride);
-    }
-
-    /// Copies `rows` into the columns from `column` on, in all numbers that are kept.
+    /// Copies `rows` into the columns that begin at `column`, in every stored format.
     ///
     /// # Panics
     ///
-    /// If there is no room for them, or `rows` does not keep the same numbers.
+    /// If the rows do not fit, or do not store the same formats.
     pub fn copy_columns(&mut self, column: usize, rows: Rows<'_>) {
-        assert_eq!(self.count, rows.count, "rows");
-        copy(self.exact, rows.exact, (self.stride, column), &rows);
-        copy(self.rounded, rows.rounded, (self.stride, column), &rows);
+        assert_eq!(self.count, rows.count, "number of rows");
+        copy(self.f32s, rows.f32s, (self.stride, column), &rows);
+        copy(self.bf16s, rows.bf16s, (self.stride, column), &rows);
     }
 }
 
 fn copy<T: Copy>(to: &mut [T], from: &[T], (stride, column): (usize, usize), rows: &Rows<'_>) {
-    assert_eq!(to.is_empty(), from.is_empty(), "the same numbers are kept");
+    assert_eq!(to.is_empty(), from.is_empty(), "stored formats");
     for (to, from) in to.chunks_mut(stride).zip(from.chunks(rows.stride)) {
         to[column..][..rows.width].copy_from_slice(&from[..rows.width]);
     }
 }
 
+/// A range of stored values. Empty if the format is not stored.
 fn part<'a, T>(all: &'a [T], values: &Range<usize>) -> &'a [T] {
     if all.is_empty() {
         return &[];
@@ -190,6 +185,7 @@ fn part<'a, T>(all: &'a [T], values: &Range<usize>) -> &'a [T] {
     &all[values.clone()]
 }
 
+/// As [`part`], writable.
 fn part_mut<'a, T>(all: &'a mut [T], values: &Range<usize>) -> &'a mut [T] {
     if all.is_empty() {
         return &mut [];

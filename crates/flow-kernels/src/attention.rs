@@ -1,172 +1,182 @@
-//! Attention within one text, head by head.
+//! Multi-head attention within one text.
 //!
-//! For a few rows of queries at a time: their products with all keys, a soft-max over each row, and the
-//! products of that with the values. The rows of weights never leave the first caches, and nothing is
-//! computed for other texts or for padding.
+//! For a few queries at a time: their scores with all keys, a softmax over each row of scores, and the context, which is
+//! the sum of all values weighted by the scores (Vaswani et al., *Attention Is All You Need*, 2017). A row of scores
+//! stays in the L1 and L2 caches, and nothing is computed for other texts or for padding.
 
 use std::ops::Range;
 
 use crate::activations::{Rows, RowsMut};
-use crate::elementwise::Shape;
 use crate::kernels::Kernels;
-use crate::product::pieces;
+use crate::row_layout::RowLayout;
+use crate::split::split_evenly;
 use crate::tile::{NO_BIAS, PANEL, ROWS_MAX, Tile};
 
-/// Attention heads beside each other.
+/// The attention heads of a layer.
 ///
-/// A row of states has, head after head, `width` values of its query, its key and its value.
+/// A row of states holds, head after head, `head_size` values of its query, its key and its value.
 #[derive(Debug, Clone, Copy)]
-pub struct Attention<'a> {
-    /// How many heads.
+pub struct AttentionConfig<'a> {
+    /// Number of heads.
     pub heads: usize,
-    /// How many values a query has, and a key, and a value.
-    pub width: usize,
-    /// What the products of queries and keys are multiplied by.
+    /// Values in a query, a key or a value.
+    pub head_size: usize,
+    /// Factor of the products of queries and keys.
     pub scale: f32,
-    /// What is added to them then, if anything.
-    pub distances: Option<Distances<'a>>,
+    /// Added to the scaled products, if the model has it.
+    pub position_bias: Option<PositionBias<'a>>,
 }
 
-/// A value for each head and each distance from a query to a key.
+/// A relative position bias: a value for each head and each distance from a query to a key.
+///
+/// T5 introduced it (Raffel et al., 2020); MPNet uses it.
 #[derive(Debug, Clone, Copy)]
-pub struct Distances<'a> {
-    /// Head after head, `2 * span - 1` values: for the distances `1 - span` to `span - 1`.
+pub struct PositionBias<'a> {
+    /// For each head, `2 * max_tokens - 1` values, for the distances `1 - max_tokens` to `max_tokens - 1`.
     pub values: &'a [f32],
-    /// The most tokens a text can have.
-    pub span: usize,
+    /// Maximum tokens of a text.
+    pub max_tokens: usize,
 }
 
-/// Memory that one thread needs for attention, used again for each text.
+/// Reusable buffers for attention on one thread.
 #[derive(Debug, Default)]
 pub struct AttentionScratch {
     keys: Vec<f32>,
     values: Vec<f32>,
-    weights: Vec<f32>,
+    scores: Vec<f32>,
 }
 
-/// One head of one text, ready to be asked.
+/// One head of one text, with its keys and values packed.
 struct Head<'a> {
     kernels: &'a Kernels,
-    attention: &'a Attention<'a>,
-    number: usize,
+    config: &'a AttentionConfig<'a>,
+    index: usize,
     tokens: usize,
-    /// Panels of keys: value after value, each of [`PANEL`] keys, of which the last may mean nothing.
+    /// Panels of [`PANEL`] keys. A row of a panel holds one value of each key. Keys beyond the last token are
+    /// unspecified.
     keys: &'a [f32],
-    /// Panels of values: token after token. One panel begins where the one before it ends, or, in states,
-    /// beside it.
+    /// Panels of values. A row of a panel holds [`PANEL`] values of one token.
     values: &'a [f32],
+    /// Distance from one row of a panel of values to the next.
     values_stride: usize,
+    /// Distance from one panel of values to the next.
     values_panel: usize,
 }
 
 impl Kernels {
-    /// Puts into each row of `out`, head after head, what it makes of the text whose tokens are `states`.
+    /// Computes the attention context of one text, whose tokens are the rows of `states`.
+    ///
+    /// `states` has shape `tokens × (heads · 3 · head_size)`, `out` has `tokens × (heads · head_size)`.
     ///
     /// # Panics
     ///
-    /// If states and room do not go together, or the text is longer than its distances reach.
+    /// If the shapes do not fit, or the text is longer than the position bias reaches.
     pub fn attention(
         &self,
-        attention: &Attention<'_>,
+        config: &AttentionConfig<'_>,
         states: Rows<'_>,
         scratch: &mut AttentionScratch,
         out: &mut RowsMut<'_>,
     ) {
-        let (heads, width, tokens) = (attention.heads, attention.width, states.count);
-        assert_eq!(states.width, heads * width * 3, "queries, keys and values");
-        assert_eq!((out.width, out.count), (heads * width, tokens), "room");
+        let (heads, head_size, tokens) = (config.heads, config.head_size, states.count);
+        assert_eq!(states.width, heads * head_size * 3, "shape of the states");
+        assert_eq!(
+            (out.width, out.count),
+            (heads * head_size, tokens),
+            "shape of the output"
+        );
         let AttentionScratch {
             keys: packed_keys,
             values: packed_values,
-            weights,
+            scores,
         } = scratch;
-        let rows_max = self.table().exact_rows;
-        weights.resize(rows_max * tokens.next_multiple_of(PANEL), 0.0);
-        for number in 0..heads {
-            let start = number * width * 3;
-            let (queries, keys, values) = (start, start + width, start + 2 * width);
-            pack_keys(packed_keys, &states, keys, width);
-            let in_place = width.is_multiple_of(PANEL);
+        let rows_max = self.table().rows_f32;
+        scores.resize(rows_max * tokens.next_multiple_of(PANEL), 0.0);
+        for index in 0..heads {
+            let start = index * head_size * 3;
+            let (queries, keys, values) = (start, start + head_size, start + 2 * head_size);
+            pack_keys(packed_keys, &states, keys, head_size);
+            let in_place = head_size.is_multiple_of(PANEL);
             if !in_place {
-                pack_values(packed_values, &states, values, width);
+                pack_values(packed_values, &states, values, head_size);
             }
             let head = Head {
                 kernels: self,
-                attention,
-                number,
+                config,
+                index,
                 tokens,
                 keys: packed_keys,
                 values: if in_place {
-                    &states.exact[values..]
+                    &states.f32s[values..]
                 } else {
                     packed_values
                 },
                 values_stride: if in_place { states.stride } else { PANEL },
                 values_panel: if in_place { PANEL } else { tokens * PANEL },
             };
-            for rows in pieces(0..tokens, rows_max) {
-                head.weigh(&rows, (&states.exact[queries..], states.stride), weights);
-                let factors = head.soften(&rows, weights);
-                head.gather(&rows, weights, &factors, out);
+            for rows in split_evenly(0..tokens, rows_max) {
+                head.scores(&rows, (&states.f32s[queries..], states.stride), scores);
+                let factors = head.softmax(&rows, scores);
+                head.context(&rows, scores, &factors, out);
             }
         }
     }
 }
 
 impl Head<'_> {
-    /// Tokens, filled up to whole panels.
+    /// Values from one row of scores to the next: the number of tokens, rounded up to whole panels.
     fn stride(&self) -> usize {
         self.tokens.next_multiple_of(PANEL)
     }
 
-    /// The products of some tokens' queries with all keys.
-    fn weigh(&self, rows: &Range<usize>, (queries, stride): (&[f32], usize), weights: &mut [f32]) {
-        let width = self.attention.width;
-        for (panel, keys) in self.keys.chunks_exact(width * PANEL).enumerate() {
-            self.kernels.exact(Tile {
+    /// Computes the products of some queries with all keys.
+    fn scores(&self, rows: &Range<usize>, (queries, stride): (&[f32], usize), scores: &mut [f32]) {
+        let head_size = self.config.head_size;
+        for (panel, keys) in self.keys.chunks_exact(head_size * PANEL).enumerate() {
+            self.kernels.tile_f32(Tile {
                 rows: rows.len(),
-                k: width,
+                k: head_size,
                 a: &queries[rows.start * stride..],
                 a_stride: stride,
                 b: keys,
                 b_stride: PANEL,
                 b_half: PANEL / 2,
-                c: &mut weights[panel * PANEL..],
+                c: &mut scores[panel * PANEL..],
                 c_stride: self.stride(),
                 bias: &NO_BIAS,
             });
         }
     }
 
-    /// A soft-max over each row, but for the factors that it returns.
-    fn soften(&self, rows: &Range<usize>, weights: &mut [f32]) -> [f32; ROWS_MAX] {
-        let mut scale = self.attention.scale;
-        if let Some(distances) = &self.attention.distances {
-            let weights = weights.chunks_exact_mut(self.stride());
-            for (row, weights) in rows.clone().zip(weights) {
-                distances.add(self.number, row, scale, &mut weights[..self.tokens]);
+    /// Applies an unnormalized softmax to each row of scores, and returns the factor that normalizes each row.
+    fn softmax(&self, rows: &Range<usize>, scores: &mut [f32]) -> [f32; ROWS_MAX] {
+        let mut scale = self.config.scale;
+        if let Some(bias) = &self.config.position_bias {
+            let scores = scores.chunks_exact_mut(self.stride());
+            for (query, scores) in rows.clone().zip(scores) {
+                bias.add(self.index, query, scale, &mut scores[..self.tokens]);
             }
             scale = 1.0;
         }
-        let shape = Shape {
+        let layout = RowLayout {
             rows: rows.len(),
             width: self.tokens,
             stride: self.stride(),
         };
         let mut factors = [0.0; ROWS_MAX];
-        self.kernels.soft_max(weights, shape, scale, &mut factors);
+        self.kernels.softmax(scores, layout, scale, &mut factors);
         factors
     }
 
-    /// The sums of all values, weighted.
-    fn gather(&self, rows: &Range<usize>, weights: &[f32], factors: &[f32], out: &mut RowsMut<'_>) {
-        let width = self.attention.width;
-        for panel in 0..width.div_ceil(PANEL) {
+    /// Writes the sum of all values, weighted by each row of scores.
+    fn context(&self, rows: &Range<usize>, scores: &[f32], factors: &[f32], out: &mut RowsMut<'_>) {
+        let head_size = self.config.head_size;
+        for panel in 0..head_size.div_ceil(PANEL) {
             let mut sums = [0.0; ROWS_MAX * PANEL];
-            self.kernels.exact(Tile {
+            self.kernels.tile_f32(Tile {
                 rows: rows.len(),
                 k: self.tokens,
-                a: weights,
+                a: scores,
                 a_stride: self.stride(),
                 b: &self.values[panel * self.values_panel..],
                 b_stride: self.values_stride,
@@ -175,63 +185,68 @@ impl Head<'_> {
                 c_stride: PANEL,
                 bias: &NO_BIAS,
             });
-            let column = self.number * width + panel * PANEL;
-            let shape = Shape {
+            let layout = RowLayout {
                 rows: rows.len(),
-                width: (width - panel * PANEL).min(PANEL),
+                width: (head_size - panel * PANEL).min(PANEL),
                 stride: PANEL,
             };
-            self.kernels.scale(&mut sums, shape, factors);
-            let at = rows.start * out.stride + column;
-            if !out.exact.is_empty() {
-                for (row, sums) in sums.chunks_exact(PANEL).take(shape.rows).enumerate() {
-                    let to = &mut out.exact[at + row * out.stride..][..shape.width];
-                    to.copy_from_slice(&sums[..shape.width]);
-                }
+            self.kernels.scale_rows(&mut sums, layout, factors);
+            let column = self.index * head_size + panel * PANEL;
+            self.store(&sums, layout, rows.start * out.stride + column, out);
+        }
+    }
+
+    /// Copies a panel of the context to `out`, in every format that it stores.
+    fn store(&self, sums: &[f32], layout: RowLayout, start: usize, out: &mut RowsMut<'_>) {
+        if !out.f32s.is_empty() {
+            for (row, sums) in sums.chunks_exact(PANEL).take(layout.rows).enumerate() {
+                let to = &mut out.f32s[start + row * out.stride..][..layout.width];
+                to.copy_from_slice(&sums[..layout.width]);
             }
-            if !out.rounded.is_empty() {
-                let to = &mut out.rounded[at..];
-                self.kernels.round(&sums, shape, to, out.stride);
-            }
+        }
+        if !out.bf16s.is_empty() {
+            let to = &mut out.bf16s[start..];
+            self.kernels.round(sums, layout, to, out.stride);
         }
     }
 }
 
-impl Distances<'_> {
-    /// Scales one row of products, and adds what each key's distance says.
-    fn add(&self, head: usize, query: usize, scale: f32, products: &mut [f32]) {
-        let all = &self.values[head * (2 * self.span - 1)..][..2 * self.span - 1];
-        let values = &all[self.span - 1 - query..][..products.len()];
-        for (product, value) in products.iter_mut().zip(values) {
-            *product = *product * scale + value;
+impl PositionBias<'_> {
+    /// Scales one row of scores, and adds the bias of each key's distance.
+    fn add(&self, head: usize, query: usize, scale: f32, scores: &mut [f32]) {
+        let distances = 2 * self.max_tokens - 1;
+        let values = &self.values[head * distances..][..distances];
+        let values = &values[self.max_tokens - 1 - query..][..scores.len()];
+        for (score, value) in scores.iter_mut().zip(values) {
+            *score = *score * scale + value;
         }
     }
 }
 
-/// Turns keys into columns. What fills up the last panel is old or zero: its products are never looked at.
-fn pack_keys(packed: &mut Vec<f32>, states: &Rows<'_>, column: usize, width: usize) {
-    packed.resize(states.count.next_multiple_of(PANEL) * width, 0.0);
-    for (panel, packed) in packed.chunks_exact_mut(width * PANEL).enumerate() {
+/// Transposes the keys into panels. The padding of the last panel is unspecified: its scores are never read.
+fn pack_keys(packed: &mut Vec<f32>, states: &Rows<'_>, column: usize, head_size: usize) {
+    packed.resize(states.count.next_multiple_of(PANEL) * head_size, 0.0);
+    for (panel, packed) in packed.chunks_exact_mut(head_size * PANEL).enumerate() {
         let tokens = panel * PANEL..states.count.min((panel + 1) * PANEL);
-        for (place, token) in tokens.enumerate() {
-            let key = &states.exact[token * states.stride + column..][..width];
+        for (lane, token) in tokens.enumerate() {
+            let key = &states.f32s[token * states.stride + column..][..head_size];
             for (value, row) in key.iter().zip(packed.chunks_exact_mut(PANEL)) {
-                row[place] = *value;
+                row[lane] = *value;
             }
         }
     }
 }
 
-/// Puts values into panels, the last of which is filled up with zeros.
-fn pack_values(packed: &mut Vec<f32>, states: &Rows<'_>, column: usize, width: usize) {
+/// Copies the values into panels, and pads the last panel with zeros.
+fn pack_values(packed: &mut Vec<f32>, states: &Rows<'_>, column: usize, head_size: usize) {
     packed.clear();
-    packed.resize(width.next_multiple_of(PANEL) * states.count, 0.0);
+    packed.resize(head_size.next_multiple_of(PANEL) * states.count, 0.0);
     for (panel, packed) in packed.chunks_exact_mut(states.count * PANEL).enumerate() {
         let start = panel * PANEL;
-        let columns = (width - start).min(PANEL);
+        let columns = (head_size - start).min(PANEL);
         for (token, row) in packed.chunks_exact_mut(PANEL).enumerate() {
-            let at = token * states.stride + column + start;
-            row[..columns].copy_from_slice(&states.exact[at..][..columns]);
+            let first = token * states.stride + column + start;
+            row[..columns].copy_from_slice(&states.f32s[first..][..columns]);
         }
     }
 }

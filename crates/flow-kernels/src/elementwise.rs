@@ -1,113 +1,119 @@
-//! What works on single values: soft-max, GELU, layer norm, rounding.
+//! Softmax, activations, layer norm and rounding.
 //!
-//! Written once, without instructions, in loops that a compiler turns into vectors; then compiled once for
-//! each set of instructions. All of it is in 32-bit floats.
+//! They are written once, as loops that the compiler vectorizes, and compiled once for each instruction set. All of them
+//! compute in 32-bit floats.
 
 use crate::bf16;
+use crate::row_layout::RowLayout;
 
-/// Values that sums and maxima are kept for side by side: one AVX-512 register.
+/// Independent sums and maxima that a loop keeps: one AVX-512 register.
 const LANES: usize = 16;
 
-/// Some rows of values: each has `width`, and begins `stride` after the one before it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
-    pub(crate) rows: usize,
-    pub(crate) width: usize,
-    pub(crate) stride: usize,
-}
-
-/// What changes values where they are.
+/// Applies an activation in place.
 ///
 /// # Safety
-/// The machine has the instructions that the function was compiled for.
-pub(crate) type Change = unsafe fn(&mut [f32], Shape);
+/// The machine must have the instructions that the function was compiled for.
+pub(crate) type ActivateFn = unsafe fn(&mut [f32], RowLayout);
+/// Applies an unnormalized softmax to each row.
+///
 /// # Safety
-/// As for [`Change`].
-pub(crate) type SoftMax = unsafe fn(&mut [f32], Shape, f32, &mut [f32]);
+/// As for [`ActivateFn`].
+pub(crate) type SoftmaxFn = unsafe fn(&mut [f32], RowLayout, f32, &mut [f32]);
+/// Multiplies each row by a factor.
+///
 /// # Safety
-/// As for [`Change`].
-pub(crate) type Scale = unsafe fn(&mut [f32], Shape, &[f32]);
+/// As for [`ActivateFn`].
+pub(crate) type ScaleRowsFn = unsafe fn(&mut [f32], RowLayout, &[f32]);
+/// Adds one row to another and normalizes the sum.
+///
 /// # Safety
-/// As for [`Change`].
-pub(crate) type AddNorm = unsafe fn(&mut [f32], &[f32], &Norm<'_>);
+/// As for [`ActivateFn`].
+pub(crate) type AddLayerNormFn = unsafe fn(&mut [f32], &[f32], &LayerNormArgs<'_>);
+/// Rounds rows to bf16.
+///
 /// # Safety
-/// As for [`Change`].
-pub(crate) type Round = unsafe fn(&[f32], Shape, &mut [u16], usize);
+/// As for [`ActivateFn`].
+pub(crate) type RoundFn = unsafe fn(&[f32], RowLayout, &mut [u16], usize);
 
-/// The functions of one back end.
+/// The functions of one instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Elementwise {
-    pub(crate) soft_max: SoftMax,
-    pub(crate) scale: Scale,
-    pub(crate) gelu: Change,
-    pub(crate) gelu_tanh: Change,
-    pub(crate) relu: Change,
-    pub(crate) add_norm: AddNorm,
-    pub(crate) round: Round,
+    pub(crate) softmax: SoftmaxFn,
+    pub(crate) scale_rows: ScaleRowsFn,
+    pub(crate) gelu: ActivateFn,
+    pub(crate) gelu_tanh: ActivateFn,
+    pub(crate) relu: ActivateFn,
+    pub(crate) add_layer_norm: AddLayerNormFn,
+    pub(crate) round: RoundFn,
 }
 
-/// What a layer norm knows beside the values.
+/// The parameters of a layer norm.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Norm<'a> {
+pub(crate) struct LayerNormArgs<'a> {
+    /// Factor of each normalized value.
     pub(crate) scale: &'a [f32],
+    /// Added to each scaled value.
     pub(crate) shift: &'a [f32],
+    /// Added to the variance.
     pub(crate) epsilon: f32,
 }
 
-/// Compiles the functions for a set of instructions.
+/// Compiles the functions for an instruction set.
 macro_rules! elementwise {
     ($name:ident, $fused:literal $(, $features:literal)?) => {
         pub(crate) mod $name {
-            use super::*;
+            use crate::elementwise::{self, Elementwise, LayerNormArgs, map, max};
+            use crate::row_layout::RowLayout;
 
             pub(crate) const TABLE: Elementwise = Elementwise {
-                soft_max,
-                scale,
+                softmax,
+                scale_rows,
                 gelu,
                 gelu_tanh,
                 relu,
-                add_norm,
+                add_layer_norm,
                 round,
             };
 
             $(#[target_feature(enable = $features)])?
-            fn soft_max(rows: &mut [f32], shape: Shape, by: f32, factors: &mut [f32]) {
-                for (row, factor) in rows.chunks_mut(shape.stride).zip(&mut factors[..shape.rows]) {
-                    *factor = super::soft_max::<$fused>(row, shape.width, by);
+            fn softmax(values: &mut [f32], layout: RowLayout, scale: f32, factors: &mut [f32]) {
+                let rows = values.chunks_mut(layout.stride);
+                for (row, factor) in rows.zip(&mut factors[..layout.rows]) {
+                    *factor = elementwise::softmax::<$fused>(row, layout.width, scale);
                 }
             }
 
             $(#[target_feature(enable = $features)])?
-            fn scale(values: &mut [f32], shape: Shape, factors: &[f32]) {
-                let shape_of_row = Shape { rows: 1, ..shape };
-                for (row, factor) in values.chunks_mut(shape.stride).zip(&factors[..shape.rows]) {
-                    each(row, shape_of_row, |value| value * factor);
+            fn scale_rows(values: &mut [f32], layout: RowLayout, factors: &[f32]) {
+                let row_layout = RowLayout { rows: 1, ..layout };
+                for (row, factor) in values.chunks_mut(layout.stride).zip(&factors[..layout.rows]) {
+                    map(row, row_layout, |value| value * factor);
                 }
             }
 
             $(#[target_feature(enable = $features)])?
-            fn gelu(values: &mut [f32], shape: Shape) {
-                each(values, shape, super::gelu::<$fused>);
+            fn gelu(values: &mut [f32], layout: RowLayout) {
+                map(values, layout, elementwise::gelu::<$fused>);
             }
 
             $(#[target_feature(enable = $features)])?
-            fn gelu_tanh(values: &mut [f32], shape: Shape) {
-                each(values, shape, super::gelu_tanh::<$fused>);
+            fn gelu_tanh(values: &mut [f32], layout: RowLayout) {
+                map(values, layout, elementwise::gelu_tanh::<$fused>);
             }
 
             $(#[target_feature(enable = $features)])?
-            fn relu(values: &mut [f32], shape: Shape) {
-                each(values, shape, |value| at_least(value, 0.0));
+            fn relu(values: &mut [f32], layout: RowLayout) {
+                map(values, layout, |value| max(value, 0.0));
             }
 
             $(#[target_feature(enable = $features)])?
-            fn add_norm(values: &mut [f32], added: &[f32], norm: &Norm<'_>) {
-                super::add_norm::<$fused>(values, added, norm);
+            fn add_layer_norm(values: &mut [f32], added: &[f32], weights: &LayerNormArgs<'_>) {
+                elementwise::add_layer_norm::<$fused>(values, added, weights);
             }
 
             $(#[target_feature(enable = $features)])?
-            fn round(values: &[f32], shape: Shape, rounded: &mut [u16], stride: usize) {
-                super::round(values, shape, rounded, stride);
+            fn round(values: &[f32], layout: RowLayout, rounded: &mut [u16], stride: usize) {
+                elementwise::round(values, layout, rounded, stride);
             }
         }
     };
@@ -121,13 +127,13 @@ elementwise!(avx512, true, "avx512f,avx512bw,avx512dq,avx512vl,fma");
 #[cfg(target_arch = "aarch64")]
 elementwise!(neon, true, "neon");
 
-// Loops over whole lanes have a known length, which leaves the compiler no rest to do one by one.
+// Loops over whole chunks of lanes have a known length, so the compiler emits no scalar remainder for them.
 
-/// Makes of each value what `function` says.
+/// Replaces each value by the result of `function`.
 #[inline(always)]
-fn each(values: &mut [f32], shape: Shape, function: impl Fn(f32) -> f32) {
-    for row in 0..shape.rows {
-        let row = &mut values[row * shape.stride..][..shape.width];
+fn map(values: &mut [f32], layout: RowLayout, function: impl Fn(f32) -> f32) {
+    for row in 0..layout.rows {
+        let row = &mut values[row * layout.stride..][..layout.width];
         let (lanes, rest) = row.as_chunks_mut::<LANES>();
         for lanes in lanes {
             lanes.iter_mut().for_each(|value| *value = function(*value));
@@ -136,49 +142,49 @@ fn each(values: &mut [f32], shape: Shape, function: impl Fn(f32) -> f32) {
     }
 }
 
-/// Puts the bf16 of each value into rows that begin `stride` after each other.
+/// Rounds each value to bf16. Rows of `rounded` are `stride` values apart.
 #[inline(always)]
-fn round(values: &[f32], shape: Shape, rounded: &mut [u16], stride: usize) {
-    for row in 0..shape.rows {
-        let from = &values[row * shape.stride..][..shape.width];
-        // This loop is turned into vectors as a whole, not lane by lane.
+fn round(values: &[f32], layout: RowLayout, rounded: &mut [u16], stride: usize) {
+    for row in 0..layout.rows {
+        let from = &values[row * layout.stride..][..layout.width];
+        // The compiler vectorizes this loop without chunks of lanes.
         for (to, from) in rounded[row * stride..].iter_mut().zip(from) {
-            *to = bf16::round(*from);
+            *to = bf16::from_f32(*from);
         }
     }
 }
 
-/// `a * b + c`, in one rounding where the machine does so quickly.
+/// `a * b + c`, with a single rounding where the machine has a fast fused multiply-add.
 #[inline(always)]
 fn fma<const FUSED: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-// `f32::max` and `f32::min` ask what to do about values that are no numbers; these do not.
+// Unlike `f32::max` and `f32::min`, these do not treat NaN specially, so each is one instruction.
 #[inline(always)]
-fn at_least(value: f32, low: f32) -> f32 {
-    if value > low { value } else { low }
+fn max(a: f32, b: f32) -> f32 {
+    if a > b { a } else { b }
 }
 
 #[inline(always)]
-fn at_most(value: f32, high: f32) -> f32 {
-    if value < high { value } else { high }
+fn min(a: f32, b: f32) -> f32 {
+    if a < b { a } else { b }
 }
 
-/// Adding it rounds to whole numbers, and leaves them in the low bits.
-const ROUNDER: f32 = 12_582_912.0;
+/// Adding `1.5 · 2²³` rounds to an integer, which is then in the low bits of the sum.
+const ROUNDING_BIAS: f32 = 12_582_912.0;
 const LN_2_HIGH: f32 = 0.693_359_4;
 const LN_2_LOW: f32 = -2.121_944_4e-4;
-/// Beyond these, powers of two are no longer normal numbers.
+/// Beyond these limits, powers of two are not normal numbers.
 const EXP_MIN: f32 = -87.0;
 const EXP_MAX: f32 = 88.0;
 
-/// The exponential function, right to two units in the last place (Cephes' polynomial).
+/// The exponential function, accurate to two units in the last place, with the polynomial of Cephes' `expf`.
 #[inline(always)]
 fn exp<const FUSED: bool>(x: f32) -> f32 {
-    let x = at_most(at_least(x, EXP_MIN), EXP_MAX);
-    let shifted = fma::<FUSED>(x, std::f32::consts::LOG2_E, ROUNDER);
-    let power = shifted - ROUNDER;
+    let x = min(max(x, EXP_MIN), EXP_MAX);
+    let shifted = fma::<FUSED>(x, std::f32::consts::LOG2_E, ROUNDING_BIAS);
+    let power = shifted - ROUNDING_BIAS;
     let r = fma::<FUSED>(power, -LN_2_HIGH, x);
     let r = fma::<FUSED>(power, -LN_2_LOW, r);
     let mut p = 1.987_569_1e-4;
@@ -195,13 +201,13 @@ fn exp<const FUSED: bool>(x: f32) -> f32 {
     f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
-/// The error function as a quotient of polynomials, right to 4 × 10⁻⁷ (the coefficients are Eigen's).
+/// The error function as a quotient of polynomials, accurate to 4 × 10⁻⁷, with the coefficients of Eigen's `erf`.
 #[inline(always)]
 fn erf<const FUSED: bool>(x: f32) -> f32 {
-    // From here on it is 1 in 32-bit floats.
-    let x = at_most(at_least(x, -4.0), 4.0);
+    // Beyond these limits it is 1 in 32-bit floats.
+    let x = min(max(x, -4.0), 4.0);
     let square = x * x;
-    let mut over = -2.726_142e-10;
+    let mut numerator = -2.726_142e-10;
     for coefficient in [
         2.770_681_4e-8,
         -2.101_024e-6,
@@ -210,20 +216,21 @@ fn erf<const FUSED: bool>(x: f32) -> f32 {
         -2.954_6e-3,
         -1.609_603_3e-2,
     ] {
-        over = fma::<FUSED>(over, square, coefficient);
+        numerator = fma::<FUSED>(numerator, square, coefficient);
     }
-    let mut under = -1.456_607_2e-5;
+    let mut denominator = -1.456_607_2e-5;
     for coefficient in [
         -2.133_740_6e-4,
         -1.682_827e-3,
         -7.373_329_2e-3,
         -1.426_473_9e-2,
     ] {
-        under = fma::<FUSED>(under, square, coefficient);
+        denominator = fma::<FUSED>(denominator, square, coefficient);
     }
-    x * over / under
+    x * numerator / denominator
 }
 
+/// GELU (Hendrycks and Gimpel, 2016), with the error function.
 #[inline(always)]
 fn gelu<const FUSED: bool>(x: f32) -> f32 {
     let half = 0.5 * x;
@@ -234,7 +241,7 @@ fn gelu<const FUSED: bool>(x: f32) -> f32 {
     )
 }
 
-/// GELU with a hyperbolic tangent instead of the error function.
+/// GELU, approximated with the hyperbolic tangent.
 #[inline(always)]
 fn gelu_tanh<const FUSED: bool>(x: f32) -> f32 {
     const SQRT_2_OVER_PI: f32 = 0.797_884_6;
@@ -243,58 +250,64 @@ fn gelu_tanh<const FUSED: bool>(x: f32) -> f32 {
     x / (1.0 + exp::<FUSED>(-2.0 * inner))
 }
 
-/// Makes the first `count` values of `row` those of a soft-max over `by` times themselves, but for a
-/// factor, which is returned. The row is as long as whole lanes; what stands behind `count` means nothing.
+/// Replaces the first `count` values of `row` by `exp(scale · (value − max))`, and returns the factor that turns them
+/// into a softmax of `scale · value`.
+///
+/// The row must be long enough for whole chunks of lanes; values beyond `count` are unspecified before and after.
 #[inline(always)]
-fn soft_max<const FUSED: bool>(row: &mut [f32], count: usize, by: f32) -> f32 {
-    // Low enough to become nothing, and far from what overflows.
-    const NOTHING: f32 = -1e30;
+fn softmax<const FUSED: bool>(row: &mut [f32], count: usize, scale: f32) -> f32 {
+    // Its exponential is zero, and multiplying it by a scale does not overflow.
+    const PADDING: f32 = -1e30;
     let (lanes, _) = row[..count.next_multiple_of(LANES)].as_chunks_mut::<LANES>();
     let (last, rest) = (lanes.len() - 1, count - (lanes.len() - 1) * LANES);
-    // All of them are written: what reads them would wait for single values that lie in the same lanes.
+    // All lanes are written, because a vector load after writes to single lanes would stall.
     for (lane, value) in lanes[last].iter_mut().enumerate() {
-        *value = if lane < rest { *value } else { NOTHING };
+        *value = if lane < rest { *value } else { PADDING };
     }
-    let mut largest = [NOTHING; LANES];
+    let mut maxima = [PADDING; LANES];
     for chunk in &*lanes {
-        for (largest, value) in largest.iter_mut().zip(chunk) {
-            *largest = at_least(*value, *largest);
+        for (maximum, value) in maxima.iter_mut().zip(chunk) {
+            *maximum = max(*value, *maximum);
         }
     }
-    let largest = reduce(largest, at_least);
+    let maximum = reduce(maxima, max);
     let mut sums = [0.0; LANES];
     for chunk in lanes {
         for (sum, value) in sums.iter_mut().zip(chunk) {
-            *value = exp::<FUSED>((*value - largest) * by);
+            *value = exp::<FUSED>((*value - maximum) * scale);
             *sum += *value;
         }
     }
     1.0 / reduce(sums, |a, b| a + b)
 }
 
-/// Adds `added` to `values`, and gives the sums the mean 0 and the variance 1, then scale and shift.
+/// Adds `added` to `values`, and applies a layer norm to the sums (Ba, Kiros and Hinton, 2016).
 #[inline(always)]
-fn add_norm<const FUSED: bool>(values: &mut [f32], added: &[f32], norm: &Norm<'_>) {
+fn add_layer_norm<const FUSED: bool>(
+    values: &mut [f32],
+    added: &[f32],
+    weights: &LayerNormArgs<'_>,
+) {
     let count = values.len() as f32;
     let sum = |value: &mut f32, added: f32| {
         *value += added;
         *value
     };
-    let mean = total(values, added, sum) / count;
+    let mean = sum_of(values, added, sum) / count;
     let square = |value: &mut f32, _| {
-        let off = *value - mean;
-        off * off
+        let deviation = *value - mean;
+        deviation * deviation
     };
-    let variance = total(values, added, square) / count;
-    let by = 1.0 / (variance + norm.epsilon).sqrt();
-    for ((value, scale), shift) in values.iter_mut().zip(norm.scale).zip(norm.shift) {
-        *value = fma::<FUSED>((*value - mean) * by, *scale, *shift);
+    let variance = sum_of(values, added, square) / count;
+    let factor = 1.0 / (variance + weights.epsilon).sqrt();
+    for ((value, scale), shift) in values.iter_mut().zip(weights.scale).zip(weights.shift) {
+        *value = fma::<FUSED>((*value - mean) * factor, *scale, *shift);
     }
 }
 
-/// The sum of what `function` makes of each pair, always in the same order.
+/// The sum of `function` over all pairs of values, always in the same order.
 #[inline(always)]
-fn total(values: &mut [f32], others: &[f32], function: impl Fn(&mut f32, f32) -> f32) -> f32 {
+fn sum_of(values: &mut [f32], others: &[f32], function: impl Fn(&mut f32, f32) -> f32) -> f32 {
     let mut sums = [0.0; LANES];
     let (lanes, rest) = values.as_chunks_mut::<LANES>();
     let (other_lanes, other_rest) = others.as_chunks::<LANES>();
@@ -309,7 +322,7 @@ fn total(values: &mut [f32], others: &[f32], function: impl Fn(&mut f32, f32) ->
     reduce(sums, |a, b| a + b)
 }
 
-/// One value of all lanes, always in the same order.
+/// Combines all lanes into one value, always in the same order.
 #[inline(always)]
 fn reduce(mut lanes: [f32; LANES], function: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = LANES / 2;

@@ -1,70 +1,79 @@
-//! The operations on states, by whichever back end was chosen.
+//! The operations on hidden states, for one instruction set.
 //!
-//! All calls of a back end's functions stand here; the pieces of work are made elsewhere.
+//! Every call through the dispatch table is in this file. `linear.rs` and `attention.rs` cut the work into tiles.
 
+use crate::activation::Activation;
 use crate::activations::{Rows, RowsMut};
-use crate::back_end::{BackEnd, Format};
-use crate::elementwise::{Norm, Shape};
-use crate::packed::Packed;
-use crate::product::Activation;
-use crate::table::Table;
+use crate::dispatch::DispatchTable;
+use crate::elementwise::LayerNormArgs;
+use crate::instruction_set::InstructionSet;
+use crate::packed::PackedWeights;
+use crate::precision::CpuPrecision;
+use crate::row_layout::RowLayout;
 use crate::tile::Tile;
 
-/// The operations of one back end.
+/// The operations of one instruction set in one precision.
 #[derive(Clone, Copy)]
 pub struct Kernels {
-    back_end: BackEnd,
-    format: Format,
-    /// Private, and only [`BackEnd`] makes one: so a table is only ever called where its instructions are.
-    table: &'static Table,
+    instruction_set: InstructionSet,
+    precision: CpuPrecision,
+    /// Private, and set in [`Kernels::select`] and [`Kernels::all`] only, which check that the machine can run it.
+    table: &'static DispatchTable,
 }
 
 impl Kernels {
-    pub(crate) fn new(back_end: BackEnd, format: Format, table: &'static Table) -> Self {
+    /// The machine must have the table's instructions.
+    pub(crate) fn new(
+        instruction_set: InstructionSet,
+        precision: CpuPrecision,
+        table: &'static DispatchTable,
+    ) -> Self {
         Self {
-            back_end,
-            format,
+            instruction_set,
+            precision,
             table,
         }
     }
 
-    /// Who computes.
+    /// The instruction set that computes.
     #[must_use]
-    pub fn back_end(&self) -> BackEnd {
-        self.back_end
+    pub fn instruction_set(&self) -> InstructionSet {
+        self.instruction_set
     }
 
-    /// The numbers that go into products.
+    /// The format of operands of matrix products.
     #[must_use]
-    pub fn format(&self) -> Format {
-        self.format
+    pub fn precision(&self) -> CpuPrecision {
+        self.precision
     }
 
-    /// Packs weights for this back end. They stand as PyTorch keeps a linear layer: output after output, each
-    /// with its `inputs` weights.
+    /// Packs the weights of a linear layer for these kernels.
+    ///
+    /// `weights` is a row-major matrix of `outputs × inputs`, as PyTorch stores it.
     ///
     /// # Panics
     ///
-    /// If `weights` are no whole number of outputs.
+    /// If the length of `weights` is not a multiple of `inputs`.
     #[must_use]
-    pub fn pack(&self, weights: &[f32], inputs: usize) -> Packed {
-        Packed::new(weights, inputs, (self.format, self.columns()))
+    pub fn pack(&self, weights: &[f32], inputs: usize) -> PackedWeights {
+        PackedWeights::new(weights, inputs, (self.precision, self.columns()))
     }
 
-    /// How many columns of weights a tile reads side by side.
+    /// Number of columns of weights that a tile reads side by side.
     pub(crate) fn columns(&self) -> usize {
-        match self.format {
-            Format::F32 => self.table.exact_columns,
-            Format::Bf16 => self.table.rounded_columns,
+        match self.precision {
+            CpuPrecision::F32 => self.table.columns_f32,
+            CpuPrecision::Bf16 => self.table.columns_bf16,
         }
     }
 
-    /// Adds `added` to `values`, and normalises each row: mean 0, variance 1, then `scale` and `shift`.
+    /// Adds `added` to `values`, and applies a layer norm to each row: it subtracts the mean, divides by the standard
+    /// deviation, multiplies by `scale` and adds `shift`. `epsilon` is added to the variance.
     ///
     /// # Panics
     ///
-    /// If they are not of one size, or 32-bit floats are not kept.
-    pub fn add_norm(
+    /// If the sizes differ, or if either side does not store 32-bit floats.
+    pub fn add_layer_norm(
         &self,
         added: Rows<'_>,
         (scale, shift, epsilon): (&[f32], &[f32], f32),
@@ -72,39 +81,51 @@ impl Kernels {
     ) {
         assert_eq!((added.count, added.width), (values.count, values.width));
         assert_eq!((scale.len(), shift.len()), (values.width, values.width));
-        let norm = Norm {
+        let weights = LayerNormArgs {
             scale,
             shift,
             epsilon,
         };
         for row in 0..values.count {
             let start = row * values.stride;
-            let exact = &mut values.exact[start..][..values.width];
-            // SAFETY: the table is only had where its instructions are.
-            unsafe { (self.table.elementwise.add_norm)(exact, added.row(row), &norm) };
+            let state = &mut values.f32s[start..][..values.width];
+            // SAFETY: the machine has the table's instructions.
+            unsafe { (self.table.elementwise.add_layer_norm)(state, added.row(row), &weights) };
         }
-        if !values.rounded.is_empty() {
-            values.round(self);
+        if !values.bf16s.is_empty() {
+            self.round_rows(values);
         }
     }
 
-    pub(crate) fn table(&self) -> &'static Table {
+    /// Updates the bf16 copy of all values from their 32-bit floats.
+    pub fn round_rows(&self, rows: &mut RowsMut<'_>) {
+        let layout = RowLayout {
+            rows: rows.count,
+            width: rows.width,
+            stride: rows.stride,
+        };
+        self.round(rows.f32s, layout, rows.bf16s, rows.stride);
+    }
+
+    pub(crate) fn table(&self) -> &'static DispatchTable {
         self.table
     }
 
-    pub(crate) fn exact(&self, mut tile: Tile<'_, f32>) {
-        tile.check(1, self.table.exact_rows);
-        // SAFETY: the table is only had where its instructions are, and the tile has just been checked.
-        unsafe { (self.table.exact)(&mut tile) };
+    /// Computes a tile of 32-bit floats.
+    pub(crate) fn tile_f32(&self, mut tile: Tile<'_, f32>) {
+        tile.check(1, self.table.rows_f32);
+        // SAFETY: the machine has the table's instructions, and the tile has just been checked.
+        unsafe { (self.table.tile_f32)(&mut tile) };
     }
 
-    pub(crate) fn rounded(&self, mut tile: Tile<'_, u16>) {
-        tile.check(2, self.table.rounded_rows);
-        // SAFETY: the table is only had where its instructions are, and the tile has just been checked.
-        unsafe { (self.table.rounded)(&mut tile) };
+    /// Computes a tile of bf16.
+    pub(crate) fn tile_bf16(&self, mut tile: Tile<'_, u16>) {
+        tile.check(2, self.table.rows_bf16);
+        // SAFETY: the machine has the table's instructions, and the tile has just been checked.
+        unsafe { (self.table.tile_bf16)(&mut tile) };
     }
 
-    pub(crate) fn activate(&self, activation: Activation, values: &mut [f32], shape: Shape) {
+    pub(crate) fn activate(&self, activation: Activation, values: &mut [f32], layout: RowLayout) {
         let functions = &self.table.elementwise;
         let function = match activation {
             Activation::None => return,
@@ -112,34 +133,47 @@ impl Kernels {
             Activation::GeluTanh => functions.gelu_tanh,
             Activation::Relu => functions.relu,
         };
-        // SAFETY: the table is only had where its instructions are.
-        unsafe { function(values, shape) };
+        // SAFETY: the machine has the table's instructions.
+        unsafe { function(values, layout) };
     }
 
-    /// Puts the bf16 of each value into rows that begin `stride` after each other.
-    pub(crate) fn round(&self, values: &[f32], shape: Shape, rounded: &mut [u16], stride: usize) {
-        // SAFETY: the table is only had where its instructions are.
-        unsafe { (self.table.elementwise.round)(values, shape, rounded, stride) };
+    /// Rounds each value to bf16. Rows of `rounded` are `stride` values apart.
+    pub(crate) fn round(
+        &self,
+        values: &[f32],
+        layout: RowLayout,
+        rounded: &mut [u16],
+        stride: usize,
+    ) {
+        // SAFETY: the machine has the table's instructions.
+        unsafe { (self.table.elementwise.round)(values, layout, rounded, stride) };
     }
 
-    /// See `elementwise::soft_max`: a factor for each row.
-    pub(crate) fn soft_max(&self, rows: &mut [f32], shape: Shape, by: f32, factors: &mut [f32]) {
-        // SAFETY: the table is only had where its instructions are.
-        unsafe { (self.table.elementwise.soft_max)(rows, shape, by, factors) }
+    /// Applies an unnormalized softmax to each row of `values · scale`, and writes to `factors` what normalizes each
+    /// row. See `elementwise::softmax`.
+    pub(crate) fn softmax(
+        &self,
+        values: &mut [f32],
+        layout: RowLayout,
+        scale: f32,
+        factors: &mut [f32],
+    ) {
+        // SAFETY: the machine has the table's instructions.
+        unsafe { (self.table.elementwise.softmax)(values, layout, scale, factors) }
     }
 
     /// Multiplies each row by its factor.
-    pub(crate) fn scale(&self, values: &mut [f32], shape: Shape, factors: &[f32]) {
-        // SAFETY: the table is only had where its instructions are.
-        unsafe { (self.table.elementwise.scale)(values, shape, factors) };
+    pub(crate) fn scale_rows(&self, values: &mut [f32], layout: RowLayout, factors: &[f32]) {
+        // SAFETY: the machine has the table's instructions.
+        unsafe { (self.table.elementwise.scale_rows)(values, layout, factors) };
     }
 }
 
 impl std::fmt::Debug for Kernels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kernels")
-            .field("back_end", &self.back_end)
-            .field("format", &self.format)
+            .field("instruction_set", &self.instruction_set)
+            .field("precision", &self.precision)
             .finish_non_exhaustive()
     }
 }

@@ -1,26 +1,27 @@
-//! Tiles of 32-bit floats with NEON: six rows of four registers at a time, 24 of the 32.
+//! Tiles of 32-bit floats with NEON: six rows of four registers, so that 24 of the 32 registers hold sums.
 
 use std::arch::aarch64::{vdupq_n_f32, vfmaq_f32, vld1q_f32, vst1q_f32};
 
 use crate::tile::{PANEL, Tile};
 
-/// Rows of a tile.
+/// Maximum rows of a tile.
 pub(crate) const ROWS: usize = 6;
 
+/// Values in a register.
 const REGISTER: usize = 4;
 
-/// Columns that are summed at once.
+/// Columns summed at once.
 const COLUMNS: usize = 4 * REGISTER;
 
-/// A tile of up to [`ROWS`] rows.
+/// Computes a tile of up to [`ROWS`] rows.
 ///
 /// # Safety
 ///
-/// The machine has NEON, and the tile has been checked.
+/// The machine must have NEON, and [`Tile::check`] must have passed.
 #[target_feature(enable = "neon")]
-pub(crate) unsafe fn exact(tile: &mut Tile<'_, f32>) {
+pub(crate) unsafe fn tile_f32(tile: &mut Tile<'_, f32>) {
     for column in (0..PANEL).step_by(COLUMNS) {
-        // SAFETY: what is asked of the caller.
+        // SAFETY: the caller guarantees what `rows` needs.
         unsafe {
             match tile.rows {
                 1 => rows::<1>(tile, column),
@@ -34,16 +35,16 @@ pub(crate) unsafe fn exact(tile: &mut Tile<'_, f32>) {
     }
 }
 
-/// [`COLUMNS`] columns of `R` rows, from `column` on.
+/// Computes [`COLUMNS`] columns of `R` rows, beginning with `column`.
 ///
 /// # Safety
 ///
-/// As for [`exact`]; `R` is not more than the tile's rows, and the columns are within the panel.
+/// As for [`tile_f32`]. `R` must not exceed the tile's rows, and the columns must lie within the panel.
 #[target_feature(enable = "neon")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, f32>, column: usize) {
     let (a, b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` found `k` values in each row of `a`, and a whole panel in each of the `k` rows of
-    // `b`, in each row of `c` and in the bias.
+    // SAFETY: `Tile::check` has made sure of `k` values in each row of `a`, and of a whole panel in each of the `k`
+    // rows of `b`, in each row of `c` and in the bias.
     unsafe {
         let bias = tile.bias.as_ptr().add(column);
         let bias = [0, 1, 2, 3].map(|register| vld1q_f32(bias.add(register * REGISTER)));

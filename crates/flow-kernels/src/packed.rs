@@ -1,16 +1,17 @@
-//! A weight matrix as products read it: panel after panel.
+//! Weights of a linear layer, packed in the order in which tiles read them.
 
-use crate::back_end::Format;
 use crate::bf16;
+use crate::precision::CpuPrecision;
 use crate::tile::PANEL;
 
-/// A weight matrix, packed.
+/// A packed weight matrix of `outputs × inputs`.
 ///
-/// A panel is [`PANEL`] outputs, as one block or two: as many columns as the back end reads side by side.
-/// Within a block lies step after step: the weights of all its outputs for one input (32-bit floats), or for
-/// two inputs, output by output (bf16). The last panel is filled up with zeros, and so is an odd last input.
+/// A panel holds [`PANEL`] outputs, as one block or two: a block is as many columns as the kernel reads side by side.
+/// A block is a sequence of steps, each of which holds the weights of the block's outputs for one input (32-bit floats),
+/// or for two inputs, output by output (bf16). The last panel and an odd last input are padded with zeros. GotoBLAS
+/// introduced this layout (Goto and van de Geijn, *Anatomy of High-Performance Matrix Multiplication*, 2008).
 #[derive(Debug, Clone)]
-pub struct Packed {
+pub struct PackedWeights {
     inputs: usize,
     outputs: usize,
     columns: usize,
@@ -23,17 +24,21 @@ enum Panels {
     Bf16(Vec<u16>),
 }
 
-impl Packed {
-    /// See [`crate::Kernels::pack`]; `columns` are read side by side.
-    pub(crate) fn new(weights: &[f32], inputs: usize, (format, columns): (Format, usize)) -> Self {
+impl PackedWeights {
+    /// See [`crate::Kernels::pack`]. `columns` is the number of columns of a block.
+    pub(crate) fn new(
+        weights: &[f32],
+        inputs: usize,
+        (precision, columns): (CpuPrecision, usize),
+    ) -> Self {
         assert!(
             inputs > 0 && weights.len().is_multiple_of(inputs),
             "whole outputs"
         );
         let outputs = weights.len() / inputs;
-        let panels = match format {
-            Format::F32 => Panels::F32(pack(weights, inputs, (1, columns), |value| value)),
-            Format::Bf16 => Panels::Bf16(pack(weights, inputs, (2, columns), bf16::round)),
+        let panels = match precision {
+            CpuPrecision::F32 => Panels::F32(pack(weights, inputs, (1, columns), |value| value)),
+            CpuPrecision::Bf16 => Panels::Bf16(pack(weights, inputs, (2, columns), bf16::from_f32)),
         };
         Self {
             inputs,
@@ -43,30 +48,30 @@ impl Packed {
         }
     }
 
-    /// How many values a row of states must have.
+    /// Number of values in a row of inputs.
     #[must_use]
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// How many values a row of results has.
+    /// Number of values in a row of outputs.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// How many panels there are.
+    /// Number of panels.
     #[must_use]
     pub fn panels(&self) -> usize {
         self.outputs.div_ceil(PANEL)
     }
 
-    /// How many columns stand side by side.
+    /// Number of columns of a block.
     pub(crate) fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Bytes of memory.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.panels {
@@ -75,17 +80,17 @@ impl Packed {
         }
     }
 
-    /// What kind of numbers it holds.
+    /// Format of the weights.
     #[must_use]
-    pub fn format(&self) -> Format {
+    pub fn precision(&self) -> CpuPrecision {
         match &self.panels {
-            Panels::F32(_) => Format::F32,
-            Panels::Bf16(_) => Format::Bf16,
+            Panels::F32(_) => CpuPrecision::F32,
+            Panels::Bf16(_) => CpuPrecision::Bf16,
         }
     }
 
-    /// One panel of 32-bit floats.
-    pub(crate) fn exact(&self, panel: usize) -> Option<&[f32]> {
+    /// A panel of 32-bit floats. `None` if the weights are bf16.
+    pub(crate) fn panel_f32(&self, panel: usize) -> Option<&[f32]> {
         let Panels::F32(values) = &self.panels else {
             return None;
         };
@@ -93,8 +98,8 @@ impl Packed {
         Some(&values[panel * length..][..length])
     }
 
-    /// One panel of bf16.
-    pub(crate) fn rounded(&self, panel: usize) -> Option<&[u16]> {
+    /// A panel of bf16. `None` if the weights are 32-bit floats.
+    pub(crate) fn panel_bf16(&self, panel: usize) -> Option<&[u16]> {
         let Panels::Bf16(values) = &self.panels else {
             return None;
         };
@@ -103,7 +108,7 @@ impl Packed {
     }
 }
 
-/// Panels whose steps are `step` inputs long, in blocks of so many columns.
+/// Packs weights into panels. A step is `step` inputs, and a block has `columns` columns.
 fn pack<T: Copy + Default>(
     weights: &[f32],
     inputs: usize,
@@ -114,11 +119,11 @@ fn pack<T: Copy + Default>(
     let panels = (weights.len() / inputs).div_ceil(PANEL);
     let mut packed = vec![T::default(); panels * steps * step * PANEL];
     for (output, row) in weights.chunks_exact(inputs).enumerate() {
-        // Panels are whole numbers of blocks.
+        // A panel is a whole number of blocks.
         let block = &mut packed[output / columns * steps * step * columns..];
         for (input, &weight) in row.iter().enumerate() {
-            let at = (input / step * columns + output % columns) * step + input % step;
-            block[at] = convert(weight);
+            let index = (input / step * columns + output % columns) * step + input % step;
+            block[index] = convert(weight);
         }
     }
     packed
@@ -131,42 +136,42 @@ mod tests {
     #[test]
     fn a_panel_holds_its_outputs_input_by_input() {
         let weights: Vec<f32> = (0..33 * 3).map(|value| value as f32).collect();
-        let packed = Packed::new(&weights, 3, (Format::F32, PANEL));
+        let packed = PackedWeights::new(&weights, 3, (CpuPrecision::F32, PANEL));
         assert_eq!(
             (packed.inputs(), packed.outputs(), packed.panels()),
             (3, 33, 2)
         );
-        let first = packed.exact(0).unwrap();
-        // Weights of outputs 0, 1, 2 for input 0, and of output 0 for input 1.
+        let first = packed.panel_f32(0).unwrap();
+        // Weights of outputs 0, 1 and 2 for input 0, and of output 0 for input 1.
         assert_eq!(
             (first[0], first[1], first[2], first[PANEL]),
             (0.0, 3.0, 6.0, 1.0)
         );
-        let second = packed.exact(1).unwrap();
+        let second = packed.panel_f32(1).unwrap();
         assert_eq!((second[0], second[1], second[PANEL]), (96.0, 0.0, 97.0));
-        assert!(packed.rounded(0).is_none());
+        assert!(packed.panel_bf16(0).is_none());
     }
 
     #[test]
     fn a_panel_of_two_blocks_holds_one_after_the_other() {
         let weights: Vec<f32> = (0..33 * 3).map(|value| value as f32).collect();
-        let packed = Packed::new(&weights, 3, (Format::F32, PANEL / 2));
-        let first = packed.exact(0).unwrap();
+        let packed = PackedWeights::new(&weights, 3, (CpuPrecision::F32, PANEL / 2));
+        let first = packed.panel_f32(0).unwrap();
         // Outputs 0 and 1 for input 0, output 0 for input 1; then output 16 for both.
         assert_eq!((first[0], first[1], first[16]), (0.0, 3.0, 1.0));
         assert_eq!((first[48], first[64]), (48.0, 49.0));
-        assert_eq!(packed.exact(1).unwrap()[0], 96.0);
+        assert_eq!(packed.panel_f32(1).unwrap()[0], 96.0);
     }
 
     #[test]
-    fn a_panel_of_bf16_holds_pairs_and_fills_up_the_last_with_zero() {
+    fn a_panel_of_bf16_holds_pairs_and_pads_an_odd_last_input_with_zero() {
         let weights: Vec<f32> = (0..2 * 3).map(|value| value as f32).collect();
-        let packed = Packed::new(&weights, 3, (Format::Bf16, PANEL));
+        let packed = PackedWeights::new(&weights, 3, (CpuPrecision::Bf16, PANEL));
         let panel: Vec<f32> = packed
-            .rounded(0)
+            .panel_bf16(0)
             .unwrap()
             .iter()
-            .map(|v| bf16::widen(*v))
+            .map(|value| bf16::to_f32(*value))
             .collect();
         assert_eq!(panel[..4], [0.0, 1.0, 3.0, 4.0]);
         assert_eq!(panel[2 * PANEL..][..4], [2.0, 0.0, 5.0, 0.0]);

@@ -1,17 +1,16 @@
-//! Tiles in plain Rust: for machines without any of the other back ends' instructions, and what those are
-//! compared with.
+//! Tiles in plain Rust, for machines without any of the other instruction sets, and as a reference for those.
 
 use crate::bf16;
 use crate::tile::{PANEL, Tile};
 
-/// Rows of a tile.
+/// Maximum rows of a tile.
 pub(crate) const ROWS: usize = 4;
 
-/// Columns whose sums fit the sixteen registers that every x86-64 and ARM has.
+/// Columns summed at once: their sums fit into the sixteen vector registers that every x86-64 and ARM processor has.
 const COLUMNS: usize = 8;
 
-/// A tile of 32-bit floats.
-pub(crate) fn exact(tile: &mut Tile<'_, f32>) {
+/// Computes a tile of 32-bit floats.
+pub(crate) fn tile_f32(tile: &mut Tile<'_, f32>) {
     for row in 0..tile.rows {
         let a = &tile.a[row * tile.a_stride..][..tile.k];
         for column in (0..PANEL).step_by(COLUMNS) {
@@ -28,8 +27,8 @@ pub(crate) fn exact(tile: &mut Tile<'_, f32>) {
     }
 }
 
-/// A tile of bf16.
-pub(crate) fn rounded(tile: &mut Tile<'_, u16>) {
+/// Computes a tile of bf16.
+pub(crate) fn tile_bf16(tile: &mut Tile<'_, u16>) {
     for row in 0..tile.rows {
         let a = &tile.a[row * tile.a_stride..][..tile.k * 2];
         for column in (0..PANEL).step_by(COLUMNS) {
@@ -37,9 +36,9 @@ pub(crate) fn rounded(tile: &mut Tile<'_, u16>) {
             sums.copy_from_slice(&tile.bias[column..][..COLUMNS]);
             for (step, pair) in a.as_chunks::<2>().0.iter().enumerate() {
                 let b = &tile.b[step * tile.b_stride + column * 2..][..COLUMNS * 2];
-                let (first, second) = (bf16::widen(pair[0]), bf16::widen(pair[1]));
+                let (first, second) = (bf16::to_f32(pair[0]), bf16::to_f32(pair[1]));
                 for (sum, weights) in sums.iter_mut().zip(b.as_chunks::<2>().0) {
-                    *sum += first * bf16::widen(weights[0]) + second * bf16::widen(weights[1]);
+                    *sum += first * bf16::to_f32(weights[0]) + second * bf16::to_f32(weights[1]);
                 }
             }
             tile.c[row * tile.c_stride + column..][..COLUMNS].copy_from_slice(&sums);

@@ -1,46 +1,56 @@
-//! What a back end multiplies at once: some rows of states by one panel of weights.
+//! The unit of work of a kernel: a few rows of states times one panel of weights.
 
 /// Columns of a panel: two AVX-512 registers, four of AVX2, eight of NEON, two of AMX's tiles.
 pub const PANEL: usize = 32;
 
-/// Most rows that any back end takes at once.
+/// Maximum rows of a tile, over all instruction sets.
 pub(crate) const ROWS_MAX: usize = 32;
 
-/// `c = a · b + bias` for a few rows.
+/// Computes `c = a · b + bias` for a few rows.
 ///
-/// `k` counts steps: values of a row of `a` for 32-bit floats, pairs of values for bf16. A row of `b` is
-/// one step: [`PANEL`] values, or as many pairs. Its second half begins `b_half` after the first: right behind
-/// it, or behind the first halves of all rows, where the back end has its weights packed so.
+/// `k` counts steps: values of a row of `a` for 32-bit floats, pairs of values for bf16. A row of `b` is one step:
+/// [`PANEL`] values, or as many pairs.
 pub(crate) struct Tile<'a, T> {
+    /// Number of rows of `a` and `c`.
     pub(crate) rows: usize,
+    /// Number of steps.
     pub(crate) k: usize,
+    /// States: `rows` rows of `k` steps.
     pub(crate) a: &'a [T],
+    /// Values from one row of `a` to the next.
     pub(crate) a_stride: usize,
+    /// Weights: `k` rows of one panel.
     pub(crate) b: &'a [T],
+    /// Values from one row of `b` to the next.
     pub(crate) b_stride: usize,
+    /// Values from the first half of a row of `b` to its second half. The halves are adjacent, or the first halves of
+    /// all rows come before all second halves, as the kernel packs its weights.
     pub(crate) b_half: usize,
+    /// Sums: `rows` rows of one panel.
     pub(crate) c: &'a mut [f32],
+    /// Values from one row of `c` to the next.
     pub(crate) c_stride: usize,
+    /// The initial value of each column of `c`.
     pub(crate) bias: &'a [f32; PANEL],
 }
 
-/// A back end's function for tiles.
+/// A kernel that computes a tile.
 ///
 /// # Safety
 ///
-/// The machine has the function's instructions, and [`Tile::check`] has passed with its number of rows.
+/// The machine must have the kernel's instructions, and [`Tile::check`] must have passed for its number of rows.
 pub(crate) type TileFn<T> = unsafe fn(&mut Tile<'_, T>);
 
-/// No bias.
+/// A bias of zeros.
 pub(crate) const NO_BIAS: [f32; PANEL] = [0.0; PANEL];
 
 impl<T> Tile<'_, T> {
-    /// Checks that all that will be read and written is there. `step` is how many values of a row are one
-    /// step.
+    /// Checks that everything that a kernel reads and writes lies within the slices. `step` is the number of values
+    /// in a step.
     ///
     /// # Panics
     ///
-    /// If it is not.
+    /// If something does not.
     #[inline]
     pub(crate) fn check(&self, step: usize, rows_max: usize) {
         assert!(self.rows >= 1 && self.rows <= rows_max, "rows of a tile");

@@ -1,25 +1,25 @@
-//! Every back end that the machine has, over odd shapes, against plain loops in 64-bit floats. AMX is emulated
-//! where the machine has all but AMX.
+//! Compares every instruction set that the machine has with plain loops in 64-bit floats, over odd shapes. AMX is
+//! emulated where the machine has everything else that its kernels need.
 
 use flow_kernels::{
-    Activation, Activations, Attention, AttentionScratch, BackEnd, Distances, Format, Keeps,
-    Kernels, PANEL, Product,
+    Activation, Activations, AttentionConfig, AttentionScratch, CpuPrecision, Kernels, Linear,
+    PANEL, PositionBias, Storage,
 };
 
-/// Around the sizes of registers, tiles and panels.
+/// Sizes around those of registers, tiles and panels.
 const ODD: [usize; 10] = [1, 2, 7, 15, 16, 17, 31, 33, 64, 71];
 
-/// Every back end that can run here.
-fn back_ends() -> impl Iterator<Item = Kernels> {
+/// All kernels that can run on this machine.
+fn all_kernels() -> impl Iterator<Item = Kernels> {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-    flow_amx_emulator::install().expect("this process may have its signals");
-    BackEnd::all()
+    flow_amx_emulator::install().expect("the process may install signal handlers");
+    Kernels::all()
 }
 
-/// Values between -1 and 1, always the same.
-struct Seeded(u32);
+/// Pseudo-random values between -1 and 1.
+struct Random(u32);
 
-impl Seeded {
+impl Random {
     fn values(&mut self, count: usize) -> Vec<f32> {
         let next = |_| {
             self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -30,21 +30,21 @@ impl Seeded {
 }
 
 fn states(kernels: &Kernels, rows: usize, values: &[f32]) -> Activations {
-    let mut states = Activations::new(values.len() / rows, Keeps::Both);
+    let mut states = Activations::new(values.len() / rows, Storage::Both);
     states.grow(rows);
     let mut all = states.rows_mut(0..rows);
     for (row, values) in values.chunks(values.len() / rows).enumerate() {
         all.row(row).copy_from_slice(values);
     }
-    all.round(kernels);
+    kernels.round_rows(&mut all);
     states
 }
 
-/// What goes into a product: bf16 are half the bits.
-fn as_kept(value: f32, format: Format) -> f64 {
-    match format {
-        Format::F32 => f64::from(value),
-        Format::Bf16 => {
+/// The value that a product reads: rounded to bf16 in that precision.
+fn as_operand(value: f32, precision: CpuPrecision) -> f64 {
+    match precision {
+        CpuPrecision::F32 => f64::from(value),
+        CpuPrecision::Bf16 => {
             let bits = value.to_bits();
             f64::from(f32::from_bits(
                 (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000,
@@ -54,80 +54,80 @@ fn as_kept(value: f32, format: Format) -> f64 {
 }
 
 #[track_caller]
-fn check_product(kernels: &Kernels, (rows, inputs, outputs): (usize, usize, usize)) {
-    let mut seeded = Seeded((rows * 31 + inputs * 7 + outputs) as u32);
+fn check_linear(kernels: &Kernels, (rows, inputs, outputs): (usize, usize, usize)) {
+    let mut random = Random((rows * 31 + inputs * 7 + outputs) as u32);
     let (values, weights) = (
-        seeded.values(rows * inputs),
-        seeded.values(outputs * inputs),
+        random.values(rows * inputs),
+        random.values(outputs * inputs),
     );
-    let bias = seeded.values(outputs);
-    let product = Product::new(kernels.pack(&weights, inputs), &bias, Activation::Relu);
+    let bias = random.values(outputs);
+    let layer = Linear::new(kernels.pack(&weights, inputs), &bias, Activation::Relu);
     let states = states(kernels, rows, &values);
-    let mut out = Activations::new(outputs, Keeps::Both);
+    let mut out = Activations::new(outputs, Storage::Both);
     out.grow(rows);
-    let panels = 0..product.weights().panels();
-    kernels.product(
-        &product,
+    let panels = 0..layer.weights().panels();
+    kernels.linear(
+        &layer,
         panels,
         states.rows(0..rows),
         &mut out.rows_mut(0..rows),
     );
     for row in 0..rows {
-        for (output, got) in out.rows(row..row + 1).row(0).iter().enumerate() {
+        for (output, actual) in out.rows(row..row + 1).row(0).iter().enumerate() {
             let products = (0..inputs).map(|input| {
-                as_kept(values[row * inputs + input], kernels.format())
-                    * as_kept(weights[output * inputs + input], kernels.format())
+                as_operand(values[row * inputs + input], kernels.precision())
+                    * as_operand(weights[output * inputs + input], kernels.precision())
             });
-            let wanted = (products.sum::<f64>() + f64::from(bias[output])).max(0.0);
-            let error = (f64::from(*got) - wanted).abs();
+            let expected = (products.sum::<f64>() + f64::from(bias[output])).max(0.0);
+            let error = (f64::from(*actual) - expected).abs();
             let shape = (rows, inputs, outputs);
             assert!(
                 error < 1e-4,
-                "{kernels:?} {shape:?}: {got}, wanted {wanted}"
+                "{kernels:?} {shape:?}: {actual}, expected {expected}"
             );
         }
     }
 }
 
 #[test]
-fn products_of_odd_shapes_are_right() {
-    for kernels in back_ends() {
+fn products_of_odd_shapes_are_correct() {
+    for kernels in all_kernels() {
         for rows in ODD {
             for inputs in ODD {
-                check_product(&kernels, (rows, inputs, 33));
-                check_product(&kernels, (rows, 17, inputs));
+                check_linear(&kernels, (rows, inputs, 33));
+                check_linear(&kernels, (rows, 17, inputs));
             }
         }
-        check_product(&kernels, (300, 384, 96));
-        check_product(&kernels, (40, 1536, 64));
+        check_linear(&kernels, (300, 384, 96));
+        check_linear(&kernels, (40, 1536, 64));
     }
 }
 
 #[test]
-fn a_row_has_the_same_bits_whatever_is_beside_it_and_however_columns_are_shared_out() {
-    for kernels in back_ends() {
-        let mut seeded = Seeded(9);
-        let (values, weights) = (seeded.values(37 * 48), seeded.values(96 * 48));
-        let product = Product::new(kernels.pack(&weights, 48), &[0.5; 96], Activation::Gelu);
+fn a_row_has_the_same_bits_in_any_batch_and_for_any_split_of_columns() {
+    for kernels in all_kernels() {
+        let mut random = Random(9);
+        let (values, weights) = (random.values(37 * 48), random.values(96 * 48));
+        let layer = Linear::new(kernels.pack(&weights, 48), &[0.5; 96], Activation::Gelu);
         let states = states(&kernels, 37, &values);
-        let mut all = Activations::new(96, Keeps::F32);
+        let mut all = Activations::new(96, Storage::F32);
         all.grow(37);
-        kernels.product(&product, 0..3, states.rows(0..37), &mut all.rows_mut(0..37));
+        kernels.linear(&layer, 0..3, states.rows(0..37), &mut all.rows_mut(0..37));
         for row in 0..37 {
             for panel in 0..3 {
-                let mut one = Activations::new(PANEL, Keeps::F32);
+                let mut one = Activations::new(PANEL, Storage::F32);
                 one.grow(1);
                 let panels = panel..panel + 1;
-                kernels.product(
-                    &product,
+                kernels.linear(
+                    &layer,
                     panels,
                     states.rows(row..row + 1),
                     &mut one.rows_mut(0..1),
                 );
-                let wanted = &all.rows(row..row + 1).row(0)[panel * PANEL..][..PANEL];
+                let expected = &all.rows(row..row + 1).row(0)[panel * PANEL..][..PANEL];
                 assert_eq!(
                     one.rows(0..1).row(0),
-                    wanted,
+                    expected,
                     "{kernels:?} row {row}, panel {panel}"
                 );
             }
@@ -135,35 +135,35 @@ fn a_row_has_the_same_bits_whatever_is_beside_it_and_however_columns_are_shared_
     }
 }
 
-struct Shape {
+struct AttentionCase {
     tokens: usize,
     heads: usize,
-    width: usize,
-    span: Option<usize>,
+    head_size: usize,
+    max_tokens: Option<usize>,
 }
 
 #[track_caller]
-fn check_attention(kernels: &Kernels, shape: &Shape) {
-    let &Shape {
+fn check_attention(kernels: &Kernels, case: &AttentionCase) {
+    let &AttentionCase {
         tokens,
         heads,
-        width,
-        span,
-    } = shape;
-    let mut seeded = Seeded((tokens + heads * 100 + width * 1000) as u32);
-    let values = seeded.values(tokens * heads * width * 3);
-    let distances = span.map(|span| (span, seeded.values(heads * (2 * span - 1))));
-    let attention = Attention {
+        head_size,
+        max_tokens,
+    } = case;
+    let mut random = Random((tokens + heads * 100 + head_size * 1000) as u32);
+    let values = random.values(tokens * heads * head_size * 3);
+    let bias = max_tokens.map(|tokens| (tokens, random.values(heads * (2 * tokens - 1))));
+    let attention = AttentionConfig {
         heads,
-        width,
+        head_size,
         scale: 1.7,
-        distances: distances.as_ref().map(|(span, values)| Distances {
+        position_bias: bias.as_ref().map(|(max_tokens, values)| PositionBias {
             values,
-            span: *span,
+            max_tokens: *max_tokens,
         }),
     };
     let states = states(kernels, tokens, &values);
-    let mut out = Activations::new(heads * width, Keeps::Both);
+    let mut out = Activations::new(heads * head_size, Storage::Both);
     out.grow(tokens);
     let mut scratch = AttentionScratch::default();
     kernels.attention(
@@ -173,44 +173,46 @@ fn check_attention(kernels: &Kernels, shape: &Shape) {
         &mut out.rows_mut(0..tokens),
     );
     for query in 0..tokens {
-        let got = out.rows(query..query + 1);
+        let actual = out.rows(query..query + 1);
         for head in 0..heads {
-            let wanted = naive(&attention, &values, (tokens, head, query));
-            for (got, wanted) in got.row(0)[head * width..].iter().zip(wanted) {
-                let error = (f64::from(*got) - wanted).abs();
+            let expected = reference(&attention, &values, (tokens, head, query));
+            for (actual, expected) in actual.row(0)[head * head_size..].iter().zip(expected) {
+                let error = (f64::from(*actual) - expected).abs();
                 assert!(
                     error < 2e-5,
-                    "{kernels:?} {tokens} tokens of {width}: {got}, wanted {wanted}"
+                    "{kernels:?} {tokens} tokens, head size {head_size}: {actual}, expected {expected}"
                 );
             }
         }
     }
 }
 
-fn naive(
-    attention: &Attention<'_>,
+/// The context of one query in one head.
+fn reference(
+    attention: &AttentionConfig<'_>,
     values: &[f32],
     (tokens, head, query): (usize, usize, usize),
 ) -> Vec<f64> {
-    let width = attention.width;
+    let head_size = attention.head_size;
     let part = |token: usize, part: usize| {
-        let start = token * attention.heads * width * 3 + head * width * 3 + part * width;
-        values[start..][..width]
+        let start =
+            token * attention.heads * head_size * 3 + head * head_size * 3 + part * head_size;
+        values[start..][..head_size]
             .iter()
             .map(|value| f64::from(*value))
     };
     let weights: Vec<f64> = (0..tokens)
         .map(|key| {
             let product: f64 = part(query, 0).zip(part(key, 1)).map(|(a, b)| a * b).sum();
-            let distance = attention.distances.map_or(0.0, |it| {
-                let at = head * (2 * it.span - 1) + it.span - 1 + key - query;
-                f64::from(it.values[at])
+            let bias = attention.position_bias.map_or(0.0, |it| {
+                let index = head * (2 * it.max_tokens - 1) + it.max_tokens - 1 + key - query;
+                f64::from(it.values[index])
             });
-            (product * f64::from(attention.scale) + distance).exp()
+            (product * f64::from(attention.scale) + bias).exp()
         })
         .collect();
     let total: f64 = weights.iter().sum();
-    let mut sums = vec![0.0; width];
+    let mut sums = vec![0.0; head_size];
     for (key, weight) in weights.iter().enumerate() {
         for (sum, value) in sums.iter_mut().zip(part(key, 2)) {
             *sum += weight / total * value;
@@ -220,26 +222,26 @@ fn naive(
 }
 
 #[test]
-fn attention_of_odd_shapes_is_right() {
-    for kernels in back_ends() {
+fn attention_of_odd_shapes_is_correct() {
+    for kernels in all_kernels() {
         for tokens in ODD {
-            for width in [1, 4, 32, 48, 64] {
+            for head_size in [1, 4, 32, 48, 64] {
                 check_attention(
                     &kernels,
-                    &Shape {
+                    &AttentionCase {
                         tokens,
                         heads: 2,
-                        width,
-                        span: None,
+                        head_size,
+                        max_tokens: None,
                     },
                 );
                 check_attention(
                     &kernels,
-                    &Shape {
+                    &AttentionCase {
                         tokens,
                         heads: 2,
-                        width,
-                        span: Some(80),
+                        head_size,
+                        max_tokens: Some(80),
                     },
                 );
             }
@@ -250,20 +252,20 @@ fn attention_of_odd_shapes_is_right() {
 #[test]
 fn weights_in_bf16_take_half_the_memory() {
     let weights = vec![0.5; 384 * 1536];
-    let packed = |format| {
-        let kernels = BackEnd::choose(format, None).unwrap();
+    let packed = |precision| {
+        let kernels = Kernels::select(precision, None).unwrap();
         kernels.pack(&weights, 384).bytes()
     };
-    assert_eq!(packed(Format::F32), 384 * 1536 * 4);
-    assert_eq!(packed(Format::Bf16), 384 * 1536 * 2);
+    assert_eq!(packed(CpuPrecision::F32), 384 * 1536 * 4);
+    assert_eq!(packed(CpuPrecision::Bf16), 384 * 1536 * 2);
 }
 
 #[test]
-fn a_machine_with_bf16_but_without_amx_has_it_emulated() {
-    let sets: Vec<String> = back_ends()
-        .map(|kernels| format!("{} {}", kernels.back_end(), kernels.format()))
+fn amx_is_emulated_on_machines_with_avx512_bf16() {
+    let sets: Vec<String> = all_kernels()
+        .map(|kernels| format!("{} {}", kernels.instruction_set(), kernels.precision()))
         .collect();
-    println!("checked here: {}", sets.join(", "));
+    println!("checked: {}", sets.join(", "));
     let has = |set: &str| sets.iter().any(|it| it == set);
     assert_eq!(has("amx bf16"), has("avx512-bf16 bf16"));
 }

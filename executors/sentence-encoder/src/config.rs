@@ -1,22 +1,19 @@
-//! What stands under `uses_with:`, and which of it makes no sense.
+//! The configuration of the sentence encoder: the keys under `uses_with:`.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 
 use flow_core::AccessPaths;
 use flow_kernels::InstructionSet;
+use flow_models::source::DEFAULT_MODEL;
+use flow_models::{DeviceSpec, EncoderOptions, EngineKind, PoolingMode, Precision};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::device::Device;
-use crate::pooling::PoolingMode;
-use crate::source::DEFAULT_MODEL;
-
-/// The options of the sentence encoder. Names of Jina's TransformerTorchEncoder are understood too.
+/// The configuration of the sentence encoder. The option names of Jina's TransformerTorchEncoder are accepted as aliases.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct With {
-    /// A folder, or a name on the Hugging Face hub.
+pub struct SentenceEncoderConfig {
+    /// A folder, or the name of a model on the Hugging Face hub.
     #[serde(
         alias = "pretrained_model_name_or_path",
         alias = "model_name",
@@ -24,45 +21,45 @@ pub struct With {
     )]
     pub model: String,
 
-    /// A branch, tag or commit of the model; `main` if not given.
+    /// Branch, tag or commit of the model. Default: `main`.
     pub revision: Option<String>,
 
-    /// `cpu`, `cuda`, `cuda:0`, `cuda:all`, `gpu`, or `auto`.
-    pub device: Device,
+    /// The device: `cpu`, `cuda`, `cuda:0`, `cuda:all`, `gpu`, or `auto`.
+    pub device: DeviceSpec,
 
-    /// How token states become one vector; what the model's own files say if not given.
+    /// How hidden states become one vector. Default: as the model's files say.
     #[serde(alias = "pooling_strategy")]
     pub pooling: Option<PoolingMode>,
 
-    /// Whether vectors get the length 1; what the model's own files say if not given.
+    /// Whether vectors are normalized to length 1. Default: as the model's files say.
     #[serde(alias = "normalize_embeddings")]
     pub normalize: Option<bool>,
 
-    /// Most tokens of a text that are read, special ones included; the model's own limit if not given.
+    /// Maximum tokens of a text, including special tokens. Default: the model's limit.
     #[serde(alias = "max_seq_length")]
     pub max_length: Option<NonZeroUsize>,
 
-    /// Most tokens, with padding, that go through the model together. It bounds memory and has no
-    /// influence on the vectors. If not given: 2048 on the processor; on a GPU, what its memory has room for.
+    /// Maximum tokens of a batch, including padding. It limits memory and does not change the vectors. Default: 2048 on the
+    /// CPU; on a GPU, as its free memory allows.
     pub batch_tokens: Option<NonZeroUsize>,
 
-    /// Most texts that go through the model together. It has no influence on the vectors either. If not given: 64 on
-    /// the processor; on a GPU, as many as `batch_tokens` allows.
+    /// Maximum texts of a batch. It does not change the vectors. Default: 64 on the CPU; on a GPU, as many as `batch_tokens`
+    /// allows.
     #[serde(alias = "default_batch_size")]
     pub batch_size: Option<NonZeroUsize>,
 
-    /// The numbers that are computed with. If not given: 32-bit floats on the processor, because vectors are the same
-    /// on every machine then, so that an index that one has made can be searched from another; half precision on a GPU.
+    /// Numeric precision. Default: 32-bit floats on the CPU, whose vectors are the same on every machine, so that an index built
+    /// on one machine can be searched from another; half precision on a GPU.
     pub precision: Option<Precision>,
 
-    /// What computes.
-    pub engine: EngineName,
+    /// The engine that computes.
+    pub engine: EngineKind,
 
-    /// The best instructions that may be used, such as `avx2`; all that the machine has if not given.
+    /// The best CPU instruction set that may be used, such as `avx2`. Default: the best that the machine has.
     #[serde(deserialize_with = "back_end")]
     pub back_end: Option<InstructionSet>,
 
-    /// Which documents are encoded, such as `@r`, `@c` or `@r,c`.
+    /// The documents to encode, such as `@r`, `@c` or `@r,c`.
     #[serde(
         alias = "traversal_paths",
         alias = "default_traversal_paths",
@@ -70,43 +67,44 @@ pub struct With {
     )]
     pub access_paths: AccessPaths,
 
-    /// Put before each text, such as `query: `. The model's default prompt if not given.
+    /// Text put before each input, such as `query: `. Default: the model's default prompt.
     pub prompt: Option<String>,
 
-    /// A prompt of the model's own, by the name it has there.
+    /// Name of one of the model's own prompts.
     pub prompt_name: Option<String>,
 
-    /// Keeps only so many values of a vector (Matryoshka), and normalises after that.
+    /// Number of leading values to keep of each vector, before normalization (Matryoshka embeddings; Kusupati et al., 2022).
+    /// Default: all.
     #[serde(alias = "truncate_dim")]
     pub dimensions: Option<NonZeroUsize>,
 
-    /// How many threads compute; one for each core if not given.
+    /// Number of threads. Default: one for each core.
     #[serde(alias = "num_threads")]
     pub threads: Option<NonZeroUsize>,
 
-    /// Of TransformerTorchEncoder; only the model's own tokenizer is used.
+    /// An option of TransformerTorchEncoder. Only the model's own tokenizer is supported.
     pub base_tokenizer_model: Option<String>,
 
-    /// Of TransformerTorchEncoder; only the last layer, -1, can be used.
+    /// An option of TransformerTorchEncoder. Only the last layer, -1, is supported.
     pub layer_index: i64,
 
-    /// Of TransformerTorchEncoder; only `__call__` can be used.
+    /// An option of TransformerTorchEncoder. Only `__call__` is supported.
     pub embedding_fn_name: String,
 }
 
-impl Default for With {
+impl Default for SentenceEncoderConfig {
     fn default() -> Self {
         Self {
             model: DEFAULT_MODEL.to_owned(),
             revision: None,
-            device: Device::default(),
+            device: DeviceSpec::default(),
             pooling: None,
             normalize: None,
             max_length: None,
             batch_tokens: None,
             batch_size: None,
             precision: None,
-            engine: EngineName::default(),
+            engine: EngineKind::default(),
             back_end: None,
             access_paths: AccessPaths::default(),
             prompt: None,
@@ -120,69 +118,8 @@ impl Default for With {
     }
 }
 
-/// The name under which Python calls a model itself.
+/// The function that calls a PyTorch model itself.
 const CALL: &str = "__call__";
-
-/// The numbers that are computed with. Sums are 32-bit floats in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum Precision {
-    /// 32-bit floats.
-    F32,
-    /// 32-bit floats, of which products see the upper 19 bits. Only GPUs know it.
-    Tf32,
-    /// Half precision. Only GPUs know it.
-    F16,
-    /// bf16.
-    Bf16,
-    /// Half precision on a GPU; bf16 where the processor multiplies them faster, else 32-bit floats.
-    Auto,
-}
-
-/// What computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EngineName {
-    /// Our own kernels.
-    #[default]
-    Flow,
-    /// candle, the plain way.
-    Candle,
-}
-
-const PRECISIONS: &str = "`f32`, `bf16` and `auto`, and on a GPU `f16` and `tf32`";
-
-impl fmt::Display for Precision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::Tf32 => "tf32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::Auto => "auto",
-        })
-    }
-}
-
-impl TryFrom<String> for Precision {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        match text.as_str() {
-            "f32" | "float32" | "fp32" => Ok(Self::F32),
-            "tf32" => Ok(Self::Tf32),
-            "f16" | "float16" | "fp16" => Ok(Self::F16),
-            "bf16" | "bfloat16" => Ok(Self::Bf16),
-            "auto" => Ok(Self::Auto),
-            "int8" => Err(format!(
-                "precision `{text}` is not built yet; there are {PRECISIONS}"
-            )),
-            _ => Err(format!(
-                "`{text}` is not a precision; there are {PRECISIONS}"
-            )),
-        }
-    }
-}
 
 fn back_end<'de, D: Deserializer<'de>>(text: D) -> Result<Option<InstructionSet>, D::Error> {
     let text = Option::<String>::deserialize(text)?;
@@ -190,52 +127,74 @@ fn back_end<'de, D: Deserializer<'de>>(text: D) -> Result<Option<InstructionSet>
     text.map(parse).transpose()
 }
 
-/// An option makes no sense.
+/// An option is not supported, or contradicts another one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadOption {
+pub enum InvalidEncoderConfig {
     /// A layer other than the last.
-    #[error("`layer_index` is {0}, but only the last layer, -1, can be used")]
+    #[error("`layer_index` is {0}, but only the last layer, -1, is supported")]
     Layer(i64),
-    /// A way to call the model that only Python has.
-    #[error("`embedding_fn_name` is `{0}`, but only `{CALL}` can be used")]
+    /// A function other than the model itself.
+    #[error("`embedding_fn_name` is `{0}`, but only `{CALL}` is supported")]
     Function(String),
-    /// A tokenizer of another model.
+    /// The tokenizer of another model.
     #[error(
-        "`base_tokenizer_model` is `{tokenizer}`, but only the tokenizer of `{model}` itself can be used"
+        "`base_tokenizer_model` is `{tokenizer}`, but only the tokenizer of `{model}` itself is supported"
     )]
     Tokenizer {
-        /// What was asked for.
+        /// The requested tokenizer.
         tokenizer: String,
         /// The model.
         model: String,
     },
     /// Two prompts.
-    #[error("`prompt` and `prompt_name` are both given; give one of them")]
+    #[error("`prompt` and `prompt_name` are both set; set one of them")]
     Prompts,
 }
 
-impl With {
-    /// Finds what cannot be done whatever the model is.
+impl SentenceEncoderConfig {
+    /// Checks the options that do not depend on the model.
     ///
     /// # Errors
     ///
-    /// If there is such an option.
-    pub fn check(&self) -> Result<(), BadOption> {
+    /// If one is not supported, or contradicts another one.
+    pub fn check(&self) -> Result<(), InvalidEncoderConfig> {
         if self.layer_index != -1 {
-            return Err(BadOption::Layer(self.layer_index));
+            return Err(InvalidEncoderConfig::Layer(self.layer_index));
         }
         if self.embedding_fn_name != CALL {
-            return Err(BadOption::Function(self.embedding_fn_name.clone()));
+            return Err(InvalidEncoderConfig::Function(
+                self.embedding_fn_name.clone(),
+            ));
         }
         if self.prompt.is_some() && self.prompt_name.is_some() {
-            return Err(BadOption::Prompts);
+            return Err(InvalidEncoderConfig::Prompts);
         }
         match &self.base_tokenizer_model {
-            Some(tokenizer) if *tokenizer != self.model => Err(BadOption::Tokenizer {
+            Some(tokenizer) if *tokenizer != self.model => Err(InvalidEncoderConfig::Tokenizer {
                 tokenizer: tokenizer.clone(),
                 model: self.model.clone(),
             }),
             _ => Ok(()),
+        }
+    }
+
+    /// The options of the text encoder among them.
+    #[must_use]
+    pub fn encoder_options(&self) -> EncoderOptions {
+        EncoderOptions {
+            device: self.device,
+            pooling: self.pooling,
+            normalize: self.normalize,
+            max_length: self.max_length,
+            dimensions: self.dimensions,
+            prompt: self.prompt.clone(),
+            prompt_name: self.prompt_name.clone(),
+            engine: self.engine,
+            precision: self.precision,
+            back_end: self.back_end,
+            threads: self.threads,
+            batch_tokens: self.batch_tokens,
+            batch_size: self.batch_size,
         }
     }
 }
@@ -246,28 +205,29 @@ mod tests {
 
     use super::*;
 
-    fn parse(with: Value) -> Result<With, String> {
-        let with: With = serde_json::from_value(with).map_err(|error| error.to_string())?;
-        with.check().map_err(|error| error.to_string())?;
-        Ok(with)
+    fn parse(config: Value) -> Result<SentenceEncoderConfig, String> {
+        let config = serde_json::from_value::<SentenceEncoderConfig>(config);
+        let config = config.map_err(|error| error.to_string())?;
+        config.check().map_err(|error| error.to_string())?;
+        Ok(config)
     }
 
     #[track_caller]
-    fn check_refused(with: Value, parts: &[&str]) {
-        let error = parse(with).unwrap_err();
+    fn check_refused(config: Value, parts: &[&str]) {
+        let error = parse(config).unwrap_err();
         for part in parts {
-            assert!(error.contains(part), "{error:?} does not say {part:?}");
+            assert!(error.contains(part), "{error:?} does not contain {part:?}");
         }
     }
 
     #[test]
-    fn no_options_are_fine() {
-        assert_eq!(parse(json!({})), Ok(With::default()));
+    fn no_option_is_required() {
+        assert_eq!(parse(json!({})), Ok(SentenceEncoderConfig::default()));
     }
 
     #[test]
-    fn options_of_the_torch_encoder_are_understood() {
-        let with = parse(json!({
+    fn options_of_the_torch_encoder_are_accepted() {
+        let config = parse(json!({
             "pretrained_model_name_or_path": "a/b",
             "base_tokenizer_model": "a/b",
             "pooling_strategy": "cls",
@@ -279,15 +239,15 @@ mod tests {
             "default_traversal_paths": ["r", "c"],
             "default_batch_size": 16,
         }));
-        let with = with.unwrap();
-        assert_eq!(with.model, "a/b");
-        assert_eq!(with.pooling, Some(PoolingMode::Cls));
-        assert_eq!(with.access_paths, "@r,c".parse().unwrap());
-        assert_eq!(with.batch_size.map(NonZeroUsize::get), Some(16));
+        let config = config.unwrap();
+        assert_eq!(config.model, "a/b");
+        assert_eq!(config.pooling, Some(PoolingMode::Cls));
+        assert_eq!(config.access_paths, "@r,c".parse().unwrap());
+        assert_eq!(config.batch_size.map(NonZeroUsize::get), Some(16));
     }
 
     #[test]
-    fn what_cannot_be_done_is_named_with_what_can() {
+    fn unsupported_values_are_refused_with_the_supported_ones() {
         check_refused(
             json!({"modle": "a/b"}),
             &["unknown field `modle`", "`model`"],
@@ -296,7 +256,7 @@ mod tests {
         check_refused(json!({"device": "tpu"}), &["`tpu`", "`cpu`"]);
         check_refused(
             json!({"precision": "int8"}),
-            &["`int8`", "not built yet", "`f32`", "`bf16`", "`f16`"],
+            &["`int8`", "not supported yet", "`f32`", "`bf16`", "`f16`"],
         );
         check_refused(json!({"precision": "f8"}), &["`f8`", "`f32`"]);
         check_refused(

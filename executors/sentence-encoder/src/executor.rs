@@ -1,4 +1,4 @@
-//! The executor: which documents have texts, and where their vectors go.
+//! The endpoints: takes the texts out of documents, and puts vectors into them.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -9,14 +9,12 @@ use flow_executor::{
     BadParameter, CallError, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     Parameters,
 };
+use flow_models::source::{self, LogProgress, SourceEnvironment};
+use flow_models::{EncodeError, OpenDevices, TextEncoder};
 
-use crate::config::With;
-use crate::device::Opened;
-use crate::encoder::{EncodeError, Encoder};
-use crate::source::{self, Environment, LogProgress};
+use crate::config::SentenceEncoderConfig;
 
-/// Names the best instructions that may be used, where the options do not: for tests, and for finding out
-/// what another machine would do.
+/// Limits the CPU instruction set if `back_end` does not. For tests, and to find out how another machine would perform.
 const BACK_END_VARIABLE: &str = "FLOW_CPU_BACKEND";
 
 /// The parameters that say which documents are encoded; the first one that is sent wins.
@@ -31,48 +29,49 @@ const PARAMETERS: [&str; 3] = [ACCESS_PATHS[0], ACCESS_PATHS[1], BATCH_SIZE];
 /// Sets the embedding of each document that has a text.
 #[derive(Debug)]
 pub struct SentenceEncoder {
-    encoder: Encoder,
+    encoder: TextEncoder,
     access_paths: AccessPaths,
     facts: Facts,
+    /// Number of documents without a text so far.
     without_text: u64,
 }
 
 impl Executor for SentenceEncoder {
-    type With = With;
+    type With = SentenceEncoderConfig;
 
-    fn load(mut with: With, context: &LoadContext) -> Result<Self, LoadError> {
-        with.check()?;
+    fn load(mut config: SentenceEncoderConfig, context: &LoadContext) -> Result<Self, LoadError> {
+        config.check()?;
         if let Some(name) = context.environment.get(BACK_END_VARIABLE)
-            && with.back_end.is_none()
+            && config.back_end.is_none()
         {
-            with.back_end = Some(name.parse()?);
+            config.back_end = Some(name.parse()?);
         }
         let environment =
-            Environment::from_variables(|name| context.environment.get(name).cloned());
-        let device = with.device.open(cores())?;
-        tell(&device);
-        let revision = with.revision.as_deref();
+            SourceEnvironment::from_variables(|name| context.environment.get(name).cloned());
+        let devices = config.device.open(cores())?;
+        log_devices(&devices);
+        let revision = config.revision.as_deref();
         let folder = source::pull(
-            &with.model,
+            &config.model,
             revision,
             &environment,
             &mut LogProgress::default(),
         )?;
         let started = Instant::now();
-        let encoder = Encoder::load(&folder, &with, device)?;
+        let encoder = TextEncoder::load(&folder, &config.encoder_options(), devices)?;
         tracing::info!(
-            model = with.model,
+            model = config.model,
             folder = %folder.display(),
             width = encoder.width(),
             max_length = encoder.max_length(),
             seconds = started.elapsed().as_secs_f32(),
             "model loaded"
         );
-        tell_budget(&encoder);
-        let facts = facts(&with, &encoder);
+        log_gpu_memory(&encoder);
+        let facts = facts(&config, &encoder);
         Ok(Self {
             encoder,
-            access_paths: with.access_paths,
+            access_paths: config.access_paths,
             facts,
             without_text: 0,
         })
@@ -104,7 +103,7 @@ impl SentenceEncoder {
         self.count_without_text(without_text);
 
         let vectors = self.encoder.encode(&texts, batch_size);
-        let vectors = vectors.map_err(|error| failed(&error))?;
+        let vectors = vectors.map_err(|error| call_error(&error))?;
         let mut rows = vectors.rows();
         paths.visit(docs, &mut |doc| {
             if doc.has_text()
@@ -116,26 +115,29 @@ impl SentenceEncoder {
         Ok(())
     }
 
-    /// They pass as they are, as with stock encoders, but somebody may have expected vectors.
+    /// Counts documents without a text. They are returned unchanged, as by stock encoders, but a user may expect vectors.
     fn count_without_text(&mut self, count: u64) {
         if count == 0 {
             return;
         }
         if self.without_text == 0 {
-            tracing::warn!(count, "documents without a text get no vector; told once");
+            tracing::warn!(
+                count,
+                "documents without a text get no vector; further ones are logged at debug level only"
+            );
         }
         self.without_text += count;
         tracing::debug!(count, total = self.without_text, "documents without a text");
     }
 }
 
-/// With a GPU that is lost to this process, the process can do no more.
-fn failed(error: &EncodeError) -> CallError {
-    let failed = CallError::new(Chain(error).to_string());
+/// The error of a call. If a GPU is lost to this process, the process must end.
+fn call_error(error: &EncodeError) -> CallError {
+    let call_error = CallError::new(Chain(error).to_string());
     if error.is_sticky() {
-        failed.and_end()
+        call_error.and_end()
     } else {
-        failed
+        call_error
     }
 }
 
@@ -150,18 +152,18 @@ fn access_paths(parameters: &Parameters) -> Result<Option<AccessPaths>, CallErro
 
 #[allow(
     clippy::needless_pass_by_value,
-    reason = "the form that `map_err` wants"
+    reason = "the signature that `map_err` needs"
 )]
 fn bad_request(error: BadParameter) -> CallError {
     CallError::bad_request(Chain(&error).to_string())
 }
 
-/// Says what will compute, and what memory it has.
-fn tell(device: &Opened) {
-    if let Some(reason) = &device.fallback {
+/// Logs the chosen device and its memory.
+fn log_devices(devices: &OpenDevices) {
+    if let Some(reason) = &devices.fallback_reason {
         tracing::info!(device = "cpu", reason, "device chosen");
     }
-    for gpu in &device.gpus {
+    for gpu in &devices.gpus {
         let mebibytes = |bytes: usize| bytes >> 20;
         let memory = gpu.memory().ok();
         tracing::info!(
@@ -174,30 +176,30 @@ fn tell(device: &Opened) {
     }
 }
 
-/// Says what a GPU's memory is for.
-fn tell_budget(encoder: &Encoder) {
-    if let Some(gpus) = encoder.gpus() {
-        let batch_tokens = encoder.batch_tokens();
+/// Logs how the memory of a GPU is used.
+fn log_gpu_memory(encoder: &TextEncoder) {
+    if let Some(gpu) = encoder.gpu() {
+        let batch_tokens = encoder.max_batch_tokens();
         tracing::info!(
-            weights_mib = gpus.weight_bytes() >> 20,
-            batches_mib = gpus.batch_bytes(batch_tokens) >> 20,
+            weights_mib = gpu.weight_bytes() >> 20,
+            batches_mib = gpu.batch_bytes(batch_tokens) >> 20,
             batch_tokens,
-            streams = gpus.streams(),
-            precision = %gpus.format(),
-            "memory of a GPU shared out"
+            streams = gpu.streams(),
+            precision = %gpu.precision(),
+            "GPU memory allocated"
         );
     }
 }
 
-fn facts(with: &With, encoder: &Encoder) -> Facts {
-    let computing = encoder.computing();
-    let devices = encoder.gpus().map(|gpus| gpus.names().join(", "));
+fn facts(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> Facts {
+    let info = encoder.info();
+    let devices = encoder.gpu().map(|gpu| gpu.names().join(", "));
     let facts = [
         ("device", devices.unwrap_or_else(|| "cpu".to_owned())),
-        ("model", with.model.clone()),
-        ("engine", computing.engine.to_owned()),
-        ("back_end", computing.back_end),
-        ("precision", computing.precision),
+        ("model", config.model.clone()),
+        ("engine", info.engine.to_owned()),
+        ("back_end", info.back_end),
+        ("precision", info.precision),
         ("threads", encoder.threads().to_string()),
         ("dimensions", encoder.width().to_string()),
     ];

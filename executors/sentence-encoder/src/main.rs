@@ -1,4 +1,4 @@
-//! The sentence encoder as a program of its own.
+//! The sentence encoder as a separate program.
 
 use std::process::ExitCode;
 

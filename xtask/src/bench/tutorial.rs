@@ -73,16 +73,8 @@ fn post(flow: &ours::Flow, docs: &Path, report: &Report) -> anyhow::Result<f64> 
 
 /// Seconds of the encoder without a flow.
 fn encoder_alone(docs: &Path) -> anyhow::Result<f64> {
-    // As `flow executor` starts it: one lane of the encoder for each core.
     let mut command = test::cargo();
-    command.args([
-        "run",
-        "--quiet",
-        "--release",
-        "--package",
-        "sentence-encoder",
-    ]);
-    command.env("RAYON_NUM_THREADS", "1");
+    command.args(["run", "--quiet", "--release", "--package", "flow-models"]);
     command.args(["--example", ALONE_EXAMPLE, "--"]).arg(docs);
     seconds(&shell::output(&mut command)?)
 }

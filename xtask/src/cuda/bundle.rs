@@ -21,7 +21,7 @@ const BYTES_MAX: u64 = 60_000_000;
 const SCRIPT: &str = "tests/load/gpu/run.py";
 
 /// Texts that are hard to get right, and what sentence-transformers makes of them.
-const HARD: &str = "executors/sentence-encoder/tests/fidelity";
+const HARD: &str = "crates/flow-models/tests/fidelity";
 
 /// Files that are larger lie compressed.
 const PLAIN_BYTES_MAX: u64 = 1_000_000;
@@ -136,7 +136,7 @@ fn texts(program: &Path, to: &Path) -> anyhow::Result<()> {
 fn tests(to: &Path) -> anyhow::Result<()> {
     let mut command = test::cargo();
     command.args(["test", "--release", "--no-run", "--message-format=json"]);
-    let told = shell::output(command.args(["--package", "sentence-encoder", "--test", "it"]))?;
+    let told = shell::output(command.args(["--package", "flow-models", "--test", "it"]))?;
     for line in told.lines() {
         let line: serde_json::Value = serde_json::from_str(line)?;
         // Beside the tests, the executor's own program is built.

@@ -15,6 +15,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-amx-emulator", &["flow-kernels"]),
     ("flow-cuda", &[]),
     ("flow-cuda-emulator", &["flow-cuda"]),
+    (
+        "flow-models",
+        &["flow-core", "flow-kernels", "flow-cuda", "flow-proto"],
+    ),
     ("flow-metrics", &[]),
     ("flow-docker", &[]),
     ("flow-hub", &["flow-docker"]),
@@ -62,8 +66,8 @@ const FLOORS: &[(&str, &[&str])] = &[
 const EXECUTOR: &[&str] = &[
     "flow-executor",
     "flow-net",
+    "flow-models",
     "flow-kernels",
-    "flow-cuda",
     "flow-core",
     "flow-proto",
 ];

@@ -13,7 +13,7 @@ use flow_executor::ExecutorArgs;
 use flow_spec::ExecutorConfig;
 use serde_json::json;
 
-use crate::builtin::{self, BUILTIN, Builtin};
+use crate::builtin::{self, BUILTIN};
 use crate::exit::BadUsage;
 use crate::folder::python::{Jina, become_jina};
 use crate::folder::{self, Found, package};
@@ -50,7 +50,7 @@ pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode>
         .log
         .start_service(executor.args.has_launcher(), colour);
     if let Some(builtin) = builtin::find(&executor.uses) {
-        return Ok(serve(builtin, executor.args, shell));
+        return Ok((builtin.run)(executor.args));
     }
     let uses = Path::new(&executor.uses);
     let wrong = || {
@@ -86,21 +86,9 @@ fn never(outcome: anyhow::Result<Infallible>) -> anyhow::Result<ExitCode> {
 fn named(config: ExecutorConfig, args: ExecutorArgs, shell: &Shell) -> anyhow::Result<ExitCode> {
     let name = folder::name(&config);
     match builtin::find(&name) {
-        Some(builtin) => Ok(serve(builtin, under(config, args), shell)),
+        Some(builtin) => Ok((builtin.run)(under(config, args))),
         None => never(become_program(Path::new(&name), &config, &args, shell)),
     }
-}
-
-fn serve(builtin: &Builtin, args: ExecutorArgs, shell: &Shell) -> ExitCode {
-    let unset = |variable: &&(&str, &str)| shell.variable(variable.0).is_none();
-    let missing: Vec<_> = builtin.variables.iter().filter(unset).copied().collect();
-    if missing.is_empty() {
-        return (builtin.run)(args);
-    }
-    // Comes back only if it failed: then the executor runs slower, and no worse.
-    let error = begin_again(missing);
-    tracing::warn!(%error, "the process cannot be started with its variables");
-    (builtin.run)(args)
 }
 
 /// What was typed counts before the config's word, key by key: later values win.
@@ -172,17 +160,6 @@ fn others(mut typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     others
-}
-
-/// The same program with the same arguments takes this process's place, its number included.
-fn begin_again(variables: Vec<(&str, &str)>) -> std::io::Error {
-    match std::env::current_exe() {
-        Ok(program) => Command::new(program)
-            .args(std::env::args_os().skip(1))
-            .envs(variables)
-            .exec(),
-        Err(error) => error,
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! `flow model`: fetches, lists and finds models. Where they may lie and come from is decided by
-//! `sentence-encoder`.
+//! `flow model`: fetches, lists and finds models. `flow-models` decides where they may lie and come from.
 
 use std::fmt::Write;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use flow_models::source::{self, DEFAULT_MODEL, DownloadProgress, SourceEnvironment, StoredModel};
 use indicatif::{HumanBytes, HumanDuration};
-use sentence_encoder::source::{self, DEFAULT_MODEL, Environment, Progress, Stored};
 
 use crate::exit::Exit;
 use crate::output;
@@ -48,7 +47,7 @@ pub(crate) struct Name {
 
 pub(crate) fn run(model: Model, shell: &Shell) -> anyhow::Result<Exit> {
     shell.log.start(shell.wants_colour);
-    let environment = Environment::from_variables(|name| shell.variable(name));
+    let environment = SourceEnvironment::from_variables(|name| shell.variable(name));
     let folder = match model {
         Model::List => return list(&environment),
         Model::Pull(Name { model, revision }) => source::pull(
@@ -66,26 +65,26 @@ pub(crate) fn run(model: Model, shell: &Shell) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-fn list(environment: &Environment) -> anyhow::Result<Exit> {
+fn list(environment: &SourceEnvironment) -> anyhow::Result<Exit> {
     output::bytes(table(&source::list(environment)).as_bytes())?;
     Ok(Exit::Fine)
 }
 
 /// A line for each model, in columns.
-fn table(models: &[Stored]) -> String {
-    let widest = |text: fn(&Stored) -> &str| models.iter().map(|it| text(it).len()).max();
+fn table(models: &[StoredModel]) -> String {
+    let widest = |text: fn(&StoredModel) -> &str| models.iter().map(|it| text(it).len()).max();
     let (id, revision) = (widest(|it| &it.id), widest(|it| &it.revision));
     let (id, revision) = (id.unwrap_or(0), revision.unwrap_or(0));
     let mut table = String::new();
     for model in models {
-        let Stored {
+        let StoredModel {
             id: name,
             revision: at,
             folder,
             bytes,
-            is_whole,
+            is_complete,
         } = model;
-        let part = if *is_whole {
+        let part = if *is_complete {
             ""
         } else {
             " (not all of it is there)"
@@ -105,7 +104,7 @@ fn table(models: &[Stored]) -> String {
 #[derive(Default)]
 struct Fetched(Option<Bar>);
 
-impl Progress for Fetched {
+impl DownloadProgress for Fetched {
     fn begin(&mut self, what: &str, bytes: Option<u64>) {
         // The bar of a file that failed goes before the next one comes.
         self.0 = None;
@@ -184,12 +183,12 @@ mod tests {
 
     #[test]
     fn models_stand_in_columns() {
-        let model = |id: &str, is_whole| Stored {
+        let model = |id: &str, is_complete| StoredModel {
             id: id.to_owned(),
             revision: "main".to_owned(),
             folder: "/m".into(),
             bytes: 91_000_000,
-            is_whole,
+            is_complete,
         };
         let table = table(&[model("a/long-name", true), model("b", false)]);
         let wanted = "a/long-name  main     91 MB  /m\n\

@@ -1,6 +1,5 @@
-// Turns 64 numbers over, with the barrier that this needs and without it; and more that only tests of the emulator
-// need.
-#include "machine.cuh"
+// Kernels for tests of the emulator: some reverse or copy 64 numbers, others are incorrect on purpose.
+#include "device.cuh"
 
 struct ReverseParameters {
     const float *from;
@@ -15,14 +14,14 @@ struct ReverseShared {
 
 template <bool has_barrier>
 DEVICE void reverse(const ReverseParameters &p, ReverseShared &shared) {
-    shared.values[thread_number()] = p.from[thread_number()];
+    shared.values[thread_index()] = p.from[thread_index()];
     if (has_barrier) {
         block_sync();
     }
-    p.to[thread_number()] = shared.values[COUNT - 1 - thread_number()];
+    p.to[thread_index()] = shared.values[COUNT - 1 - thread_index()];
 }
 
-KERNEL(reverse_right, ReverseParameters, COUNT, 1) {
+KERNEL(reverse_correct, ReverseParameters, COUNT, 1) {
     SHARED(ReverseShared, shared);
     reverse<true>(p, shared);
 }
@@ -32,50 +31,50 @@ KERNEL(reverse_without_barrier, ReverseParameters, COUNT, 1) {
     reverse<false>(p, shared);
 }
 
-/// Each lane copies four numbers; the copies are waited for, or not.
+/// Copies four numbers per lane asynchronously, and waits for the copies or not.
 template <bool waits>
-DEVICE void pass_on(const ReverseParameters &p, ReverseShared &shared) {
-    const int start = thread_number() % (COUNT / 4) * 4;
+DEVICE void copy_numbers(const ReverseParameters &p, ReverseShared &shared) {
+    const int start = thread_index() % (COUNT / 4) * 4;
     copy_async(shared.values + start, p.from + start, 16);
     copy_commit();
     if (waits) {
         copy_wait<0>();
     }
     block_sync();
-    p.to[thread_number()] = shared.values[thread_number()];
+    p.to[thread_index()] = shared.values[thread_index()];
 }
 
-KERNEL(copy_right, ReverseParameters, COUNT, 1) {
+KERNEL(copy_correct, ReverseParameters, COUNT, 1) {
     SHARED(ReverseShared, shared);
-    pass_on<true>(p, shared);
+    copy_numbers<true>(p, shared);
 }
 
 KERNEL(copy_without_wait, ReverseParameters, COUNT, 1) {
     SHARED(ReverseShared, shared);
-    pass_on<false>(p, shared);
+    copy_numbers<false>(p, shared);
 }
 
-/// Half of a warp goes elsewhere.
+/// The two halves of a warp run different warp operations.
 KERNEL(lanes_apart, ReverseParameters, COUNT, 1) {
-    if (lane_number() < 16) {
+    if (lane_index() < 16) {
         warp_sync();
     } else {
-        p.to[thread_number()] = shuffle_xor(p.from[thread_number()], 1);
+        p.to[thread_index()] = shuffle_xor(p.from[thread_index()], 1);
     }
 }
 
-/// A barrier that half of the threads wait at, and the others at another.
+/// Threads of a warp wait at different barriers.
 KERNEL(barriers_apart, ReverseParameters, COUNT, 1) {
-    if (warp_number() == 0) {
+    if (warp_index() == 0) {
         warp_sync();
-        if (lane_number() < 31) {
+        if (lane_index() < 31) {
             warp_sync();
         } else {
             block_sync();
         }
     }
-    p.to[thread_number()] = 1.0f;
+    p.to[thread_index()] = 1.0f;
 }
 
-/// One number behind the end.
-KERNEL(beside, ReverseParameters, COUNT, 1) { p.to[thread_number() + 1] = 1.0f; }
+/// Writes one number behind the end.
+KERNEL(write_outside, ReverseParameters, COUNT, 1) { p.to[thread_index() + 1] = 1.0f; }

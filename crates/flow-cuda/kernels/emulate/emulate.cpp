@@ -1,7 +1,7 @@
-// Runs kernels on this machine: fibers, barriers, and the table of kernels. See machine.h.
+// Runs kernels on this machine: fibers, barriers, and the table of kernels. See device.h.
 //
-// A thread of the machine's runs one block after the other, and has fibers of its own, so that several may run kernels
-// at once. Fibers are begun with makecontext and changed with setjmp and longjmp, which make no system calls.
+// A thread of the host runs one block after the other, and has its own fibers, so that several host threads can run kernels at
+// once. Fibers are started with makecontext and switched with setjmp and longjmp, which make no system calls.
 
 #ifndef EMULATE
 #error "compile with -DEMULATE"
@@ -15,16 +15,16 @@
 #include <ucontext.h>
 #include <vector>
 
-#include "machine.h"
+#include "device.h"
 
 namespace emulate {
 namespace {
 
 constexpr int THREADS_MAX = 256;
-/// Fills memory that nobody has written: in any format, values that are no numbers.
-constexpr int NO_NUMBER = 0xff;
+/// The byte of uninitialized memory: NaN in any format.
+constexpr int NAN_BYTE = 0xff;
 constexpr size_t STACK_BYTES = 128 * 1024;
-/// As much as a block has everywhere without asking for more.
+/// The shared memory that a block has on every GPU without opting in to more.
 constexpr size_t SHARED_BYTES_MAX = 48 * 1024;
 
 struct Kernel {
@@ -38,7 +38,7 @@ std::map<std::string, Kernel> &kernels() {
     return all;
 }
 
-/// A copy that has begun.
+/// An asynchronous copy that has been started.
 struct Copy {
     void *to;
     const void *from;
@@ -46,7 +46,7 @@ struct Copy {
 };
 
 struct Fiber {
-    jmp_buf place;
+    jmp_buf position;
     ucontext_t context;
     std::unique_ptr<char[]> stack{new char[STACK_BYTES]};
     int number = 0;
@@ -55,19 +55,19 @@ struct Fiber {
     std::vector<Copy> copies;
 };
 
-/// What the lanes of a warp wait for.
-struct Meeting {
-    Together work = nullptr;
+/// A warp operation, and the lanes that have arrived at it.
+struct WarpBarrier {
+    WarpOperation operation = nullptr;
     int arrived = 0;
     void *operands[32];
 };
 
-/// All that one thread of the machine's needs to run blocks.
-struct Machine {
-    jmp_buf home;
+/// Runs blocks on one thread of the host.
+struct Multiprocessor {
+    jmp_buf scheduler;
     std::vector<Fiber> fibers{THREADS_MAX};
     std::vector<Fiber *> ready;
-    Meeting meetings[THREADS_MAX / 32];
+    WarpBarrier warps[THREADS_MAX / 32];
     const Kernel *kernel = nullptr;
     const void *parameters = nullptr;
     int block[2];
@@ -78,9 +78,9 @@ struct Machine {
     alignas(128) unsigned char shared[SHARED_BYTES_MAX];
 };
 
-thread_local std::unique_ptr<Machine> machine;
+thread_local std::unique_ptr<Multiprocessor> multiprocessor;
 
-uint32_t next_random(Machine &m) {
+uint32_t next_random(Multiprocessor &m) {
     // xorshift64*, Vigna 2016.
     m.random ^= m.random >> 12;
     m.random ^= m.random << 25;
@@ -88,15 +88,15 @@ uint32_t next_random(Machine &m) {
     return uint32_t((m.random * 0x2545f4914f6cdd1dull) >> 32);
 }
 
-/// Leaves the fiber that runs until it is chosen again.
-__attribute__((noinline)) void leave(Machine &m) {
-    if (_setjmp(m.running->place) == 0) {
-        _longjmp(m.home, 1);
+/// Suspends the running fiber until it is chosen again.
+__attribute__((noinline)) void yield_fiber(Multiprocessor &m) {
+    if (_setjmp(m.running->position) == 0) {
+        _longjmp(m.scheduler, 1);
     }
 }
 
-/// Opens the barrier if all wait there who have not ended.
-void open_barrier(Machine &m) {
+/// Releases the barrier if all fibers that have not ended wait there.
+void release_barrier(Multiprocessor &m) {
     if (m.at_barrier == 0 || m.at_barrier < m.live) {
         return;
     }
@@ -108,26 +108,26 @@ void open_barrier(Machine &m) {
     }
 }
 
-/// What each fiber does, for one block after the other.
+/// The main function of a fiber, which runs one block after the other.
 void fiber_main() {
     for (;;) {
-        Machine &m = *machine;
+        Multiprocessor &m = *multiprocessor;
         m.kernel->run(m.parameters);
         m.running->has_ended = true;
         m.live--;
-        open_barrier(m);
-        leave(m);
+        release_barrier(m);
+        yield_fiber(m);
     }
 }
 
-/// Runs a fiber until it leaves.
-__attribute__((noinline)) void enter(Machine &m, Fiber &fiber) {
+/// Runs a fiber until it suspends itself.
+__attribute__((noinline)) void resume(Multiprocessor &m, Fiber &fiber) {
     m.running = &fiber;
-    if (_setjmp(m.home) != 0) {
+    if (_setjmp(m.scheduler) != 0) {
         return;
     }
     if (fiber.has_begun) {
-        _longjmp(fiber.place, 1);
+        _longjmp(fiber.position, 1);
     }
     fiber.has_begun = true;
     getcontext(&fiber.context);
@@ -138,13 +138,13 @@ __attribute__((noinline)) void enter(Machine &m, Fiber &fiber) {
     setcontext(&fiber.context);
 }
 
-void begin_block(Machine &m) {
-    std::memset(m.shared, NO_NUMBER, sizeof m.shared);
+void begin_block(Multiprocessor &m) {
+    std::memset(m.shared, NAN_BYTE, sizeof m.shared);
     m.live = m.kernel->threads;
     m.at_barrier = 0;
     m.ready.clear();
-    for (Meeting &meeting : m.meetings) {
-        meeting.arrived = 0;
+    for (WarpBarrier &warp : m.warps) {
+        warp.arrived = 0;
     }
     for (int number = 0; number < m.live; number++) {
         Fiber &fiber = m.fibers[number];
@@ -156,29 +156,29 @@ void begin_block(Machine &m) {
     }
 }
 
-/// Whether all threads came to their end.
-bool run_block(Machine &m) {
+/// Runs a block. Returns whether all threads have ended.
+bool run_block(Multiprocessor &m) {
     begin_block(m);
     while (!m.ready.empty()) {
         const size_t chosen = next_random(m) % m.ready.size();
         Fiber *fiber = m.ready[chosen];
         m.ready[chosen] = m.ready.back();
         m.ready.pop_back();
-        enter(m, *fiber);
+        resume(m, *fiber);
         if (!m.failure.empty()) {
             return false;
         }
     }
     if (m.live > 0) {
-        m.failure = "some threads wait for others that never come";
+        m.failure = "some threads wait for others that never arrive";
     }
     return m.live == 0;
 }
 
-/// In front of memory and behind it.
+/// Bytes before and after each allocation that must not be written.
 constexpr size_t GUARD_BYTES = 256;
 
-/// Stands in the front guard.
+/// Stored in the guard before an allocation.
 struct Header {
     void *whole;
     size_t bytes;
@@ -187,59 +187,59 @@ struct Header {
 } // namespace
 
 [[noreturn]] void fail(const char *why) {
-    machine->failure = why;
-    _longjmp(machine->home, 1);
+    multiprocessor->failure = why;
+    _longjmp(multiprocessor->scheduler, 1);
 }
 
-int thread() { return machine->running->number; }
-int block(int axis) { return machine->block[axis]; }
+int thread() { return multiprocessor->running->number; }
+int block(int axis) { return multiprocessor->block[axis]; }
 
 void *shared_memory(size_t bytes) {
     if (bytes > SHARED_BYTES_MAX) {
-        fail("a block has no more than 48 KiB of shared memory");
+        fail("a block has at most 48 KiB of shared memory");
     }
-    return machine->shared;
+    return multiprocessor->shared;
 }
 
 void block_barrier() {
-    Machine &m = *machine;
+    Multiprocessor &m = *multiprocessor;
     m.at_barrier++;
-    open_barrier(m);
-    leave(m);
+    release_barrier(m);
+    yield_fiber(m);
 }
 
-void warp_together(Together work, void *operands) {
-    Machine &m = *machine;
+void warp_collective(WarpOperation operation, void *operands) {
+    Multiprocessor &m = *multiprocessor;
     const int number = m.running->number;
-    Meeting &meeting = m.meetings[number / 32];
-    if (meeting.arrived > 0 && meeting.work != work) {
-        fail("lanes of a warp are at different places");
+    WarpBarrier &warp = m.warps[number / 32];
+    if (warp.arrived > 0 && warp.operation != operation) {
+        fail("lanes of a warp are at different operations");
     }
-    meeting.work = work;
-    meeting.operands[number % 32] = operands;
-    if (++meeting.arrived == 32) {
-        meeting.arrived = 0;
-        work(meeting.operands);
+    warp.operation = operation;
+    warp.operands[number % 32] = operands;
+    if (++warp.arrived == 32) {
+        warp.arrived = 0;
+        operation(warp.operands);
         for (int lane = 0; lane < 32; lane++) {
             m.ready.push_back(&m.fibers[number / 32 * 32 + lane]);
         }
     }
-    leave(m);
+    yield_fiber(m);
 }
 
 void copy(void *to, const void *from, int valid) {
     if (reinterpret_cast<uintptr_t>(to) % 16 != 0 || reinterpret_cast<uintptr_t>(from) % 16 != 0) {
-        fail("a copy does not begin at a multiple of 16 bytes");
+        fail("a copy is not aligned to 16 bytes");
     }
-    Fiber &own = *machine->running;
-    std::memset(to, NO_NUMBER, 16);
+    Fiber &own = *multiprocessor->running;
+    std::memset(to, NAN_BYTE, 16);
     own.copies.push_back({to, from, valid, own.groups});
 }
 
-void commit() { machine->running->groups++; }
+void commit() { multiprocessor->running->groups++; }
 
 void wait(int groups) {
-    Fiber &own = *machine->running;
+    Fiber &own = *multiprocessor->running;
     size_t left = 0;
     for (const Copy &copy : own.copies) {
         if (copy.group < own.groups - groups) {
@@ -256,16 +256,16 @@ Registration::Registration(const char *name, size_t bytes, int threads, void (*r
     kernels()[name] = Kernel{bytes, threads, run};
 }
 
-float widen_f16(uint16_t bits) {
+float f16_to_float(uint16_t bits) {
     const uint32_t sign = uint32_t(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
     if (magnitude >= 0x7c00) {
         return float_of(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
     }
-    // A multiplication moves the exponent, also of numbers too small to be normal.
+    // A multiplication moves the exponent, also of subnormal numbers.
     return float_of(sign | bits_of(float_of(magnitude << 13) * 0x1p112f));
 }
 
-uint16_t narrow_f16(float value) {
+uint16_t float_to_f16(float value) {
     const uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffff;
     const uint16_t sign = uint16_t(bits >> 16 & 0x8000);
     if (magnitude > 0x7f800000) {
@@ -275,7 +275,7 @@ uint16_t narrow_f16(float value) {
         return sign | 0x7c00;
     }
     if (magnitude < 0x38800000) {
-        // Adding a half, whose last bit is that of the smallest half-precision number, rounds.
+        // Adding 0.5 rounds, because its last bit is worth the smallest half-precision number.
         return sign | uint16_t(bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f));
     }
     const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
@@ -284,15 +284,15 @@ uint16_t narrow_f16(float value) {
 
 } // namespace emulate
 
-/// How long a kernel's parameters are, in whole words: what NVIDIA's driver knows from the kernel itself. 0: there is no
-/// such kernel.
+/// The length of a kernel's parameters in bytes, rounded up to whole words, which NVIDIA's driver knows from the kernel. 0 if
+/// there is no such kernel.
 extern "C" size_t emulate_parameter_bytes(const char *name) {
     using namespace emulate;
     const auto found = kernels().find(name);
     return found == kernels().end() ? 0 : (found->second.bytes + 7) / 8 * 8;
 }
 
-/// Runs all blocks of a kernel; nothing, or why it could not be done.
+/// Runs all blocks of a kernel. Returns null or an error.
 extern "C" const char *emulate_launch(const char *name, const uint32_t *grid, uint32_t threads,
                                       const void *parameters, size_t bytes, uint64_t seed) {
     using namespace emulate;
@@ -306,12 +306,12 @@ extern "C" const char *emulate_launch(const char *name, const uint32_t *grid, ui
         return "the kernel was compiled for another number of threads";
     }
     if ((kernel.bytes + 7) / 8 * 8 != bytes) {
-        return "the parameters have another length";
+        return "the parameters have the wrong length";
     }
-    if (machine == nullptr) {
-        machine.reset(new Machine);
+    if (multiprocessor == nullptr) {
+        multiprocessor.reset(new Multiprocessor);
     }
-    Machine &m = *machine;
+    Multiprocessor &m = *multiprocessor;
     m.kernel = &kernel;
     m.parameters = parameters;
     m.random = seed * 0x9e3779b97f4a7c15ull + 1;
@@ -321,15 +321,15 @@ extern "C" const char *emulate_launch(const char *name, const uint32_t *grid, ui
         m.block[1] = int(block / grid[0]);
         if (!run_block(m)) {
             failure = m.failure;
-            // Its fibers stand wherever they stood.
-            machine.reset();
+            // Its fibers are suspended at arbitrary points.
+            multiprocessor.reset();
             return failure.c_str();
         }
     }
     return nullptr;
 }
 
-/// Memory for kernels, full of what are no numbers.
+/// Allocates memory for kernels, filled with NaN.
 extern "C" void *emulate_allocate(size_t bytes) {
     using namespace emulate;
     const size_t all = (bytes + 2 * GUARD_BYTES + 255) / 256 * 256;
@@ -337,26 +337,26 @@ extern "C" void *emulate_allocate(size_t bytes) {
     if (whole == nullptr) {
         return nullptr;
     }
-    std::memset(whole, NO_NUMBER, all);
+    std::memset(whole, NAN_BYTE, all);
     const Header header{whole, bytes};
     std::memcpy(whole, &header, sizeof header);
     return whole + GUARD_BYTES;
 }
 
-/// Whether nobody has written in front of the memory or behind it, which is given back.
+/// Frees memory. Returns whether the guards around it are intact.
 extern "C" int emulate_free(void *memory) {
     using namespace emulate;
     auto *start = static_cast<unsigned char *>(memory);
     Header header;
     std::memcpy(&header, start - GUARD_BYTES, sizeof header);
-    bool is_whole = true;
+    bool is_intact = true;
     const auto *front = static_cast<unsigned char *>(header.whole);
     for (size_t i = sizeof header; i < GUARD_BYTES; i++) {
-        is_whole &= front[i] == NO_NUMBER;
+        is_intact &= front[i] == NAN_BYTE;
     }
     for (size_t i = 0; i < GUARD_BYTES; i++) {
-        is_whole &= start[header.bytes + i] == NO_NUMBER;
+        is_intact &= start[header.bytes + i] == NAN_BYTE;
     }
     std::free(header.whole);
-    return is_whole;
+    return is_intact;
 }

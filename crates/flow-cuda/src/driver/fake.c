@@ -1,6 +1,6 @@
-// A driver that has no GPU: memory is the machine's, copies are copies, and kernels do nothing, or are run by the
-// emulator where it is linked with that (-DEMULATED). What is to go wrong is said when it is compiled, each as a
-// number of CUDA's: -DINIT=100, -DALLOC=2, -DLAUNCH=700 and so on.
+// A fake driver without a GPU, for tests. Device memory is host memory, and kernels do nothing, or run in the emulator if it
+// is linked (-DEMULATED). Compiler options set the status codes of CUDA that functions return: -DINIT=100, -DALLOC=2,
+// -DLAUNCH=700 and so on.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,12 +36,12 @@
 #ifndef LAUNCH
 #define LAUNCH 0
 #endif
-#ifndef FINISH
-#define FINISH 0
+#ifndef SYNCHRONIZE
+#define SYNCHRONIZE 0
 #endif
-// What waiting says once a kernel was started.
-#ifndef KERNELS_END_IN
-#define KERNELS_END_IN 0
+// The status of a synchronization after a kernel was launched.
+#ifndef KERNEL_RESULT
+#define KERNEL_RESULT 0
 #endif
 
 #ifdef EMULATED
@@ -52,12 +52,12 @@ const char *emulate_launch(const char *name, const uint32_t *grid, uint32_t thre
 
 typedef int status;
 
-// What the last launch was given, for tests.
+// The arguments of the last launch, for tests.
 uint64_t fake_launched[8];
 
 status cuInit(unsigned flags) { return INIT + (int)flags; }
 status cuDriverGetVersion(int *version) { *version = VERSION; return 0; }
-#if VERSION >= 13000 && !defined(WITHOUT_THE_REST)
+#if VERSION >= 13000 && !defined(WITHOUT_FUNCTIONS)
 status cuDeviceGetCount(int *count) { *count = COUNT; return 0; }
 status cuDeviceGet(int *device, int number) { *device = number; return number < COUNT ? 0 : 101; }
 status cuDeviceGetName(char *name, int length, int device) {
@@ -81,7 +81,7 @@ status cuDevicePrimaryCtxRelease_v2(int device) { (void)device; return 0; }
 
 static _Thread_local void *current;
 status cuCtxSetCurrent(void *context) { current = context; return 0; }
-// Like the real one: a thread without a context can do nothing.
+// As in the real driver, a thread needs a context for these functions.
 #define NEEDS_CONTEXT if (current == NULL) return 201
 
 status cuMemGetInfo_v2(size_t *free_bytes, size_t *total) { NEEDS_CONTEXT; *free_bytes = 1 << 29; *total = 1 << 30; return 0; }
@@ -119,7 +119,7 @@ static int has_launched;
 status cuStreamSynchronize(void *stream) {
   NEEDS_CONTEXT;
   (void)stream;
-  return has_launched && KERNELS_END_IN ? KERNELS_END_IN : FINISH;
+  return has_launched && KERNEL_RESULT ? KERNEL_RESULT : SYNCHRONIZE;
 }
 status cuModuleLoadData(void **module, const void *image) {
   NEEDS_CONTEXT;
@@ -130,16 +130,16 @@ status cuModuleUnload(void *module) { NEEDS_CONTEXT; (void)module; return 0; }
 status cuModuleGetFunction(void **function, void *module, const char *name) {
   NEEDS_CONTEXT;
   (void)module;
-  // Nobody gives it back: the process is a test's.
+  // Never freed, because it is used in tests only.
   *function = strdup(name);
   return FUNCTION;
 }
 status cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                       unsigned shared, void *stream, void **parameters, void **extra) {
   NEEDS_CONTEXT;
-  uint64_t seen[8] = {gx, gy, gz, bx, by, bz, shared, *(uint64_t *)parameters[0]};
+  uint64_t arguments[8] = {gx, gy, gz, bx, by, bz, shared, *(uint64_t *)parameters[0]};
   if (function == NULL || stream == NULL || extra != NULL) return 1;
-  memcpy(fake_launched, seen, sizeof seen);
+  memcpy(fake_launched, arguments, sizeof arguments);
   has_launched = 1;
 #ifdef EMULATED
   const uint32_t grid[2] = {gx, gy};

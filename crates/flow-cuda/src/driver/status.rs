@@ -1,145 +1,170 @@
-//! What the driver's functions answer, and what it means for whoever asked.
+//! Maps the status codes of the driver's functions to errors.
 
 use std::ffi::c_int;
 
-use super::NoGpu;
-use crate::GpuError;
+use crate::error::GpuUnavailable;
+use crate::gpu::GpuError;
 
-/// An answer: 0 is fine.
+/// The status code of a call. 0 means success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(super) struct Status(c_int);
 
-/// What an error means.
+/// The kind of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum ErrorClass {
     OutOfMemory,
-    /// Every later call of this process fails too.
+    /// Every later call of this process fails as well.
     Lost,
     NoDevice,
-    /// The driver is older than what the program was compiled for.
-    Old,
-    /// Nothing in the program runs on this device.
-    NoImage,
+    /// The driver is older than the program needs.
+    DriverTooOld,
+    /// The program has no kernels for this device.
+    IncompatibleKernels,
     Other,
 }
 
-/// The errors whose names say more than their numbers; the numbers are CUDA's and never change.
-const TABLE: &[(c_int, Class, &str)] = &[
-    (1, Class::Other, "an invalid value"),
-    (2, Class::OutOfMemory, "out of memory"),
-    (3, Class::Other, "the driver is not initialised"),
-    (4, Class::Lost, "the driver is shutting down"),
+/// Errors with a description. The numbers are those of CUDA, which never change.
+const TABLE: &[(c_int, ErrorClass, &str)] = &[
+    (1, ErrorClass::Other, "an invalid value"),
+    (2, ErrorClass::OutOfMemory, "out of memory"),
+    (3, ErrorClass::Other, "the driver is not initialised"),
+    (4, ErrorClass::Lost, "the driver is shutting down"),
     (
         34,
-        Class::Old,
+        ErrorClass::DriverTooOld,
         "the library is a stub, there for linking only",
     ),
-    (35, Class::Old, "the driver is older than the library"),
-    (36, Class::Old, "a newer driver is needed"),
-    (46, Class::Other, "the device is busy or in use exclusively"),
-    (100, Class::NoDevice, "no device"),
-    (101, Class::Other, "no such device"),
-    (200, Class::NoImage, "the kernels' image is invalid"),
-    (201, Class::Other, "an invalid context"),
-    (209, Class::NoImage, "no kernels for this device"),
-    (214, Class::Lost, "an uncorrectable memory error (ECC)"),
+    (
+        35,
+        ErrorClass::DriverTooOld,
+        "the driver is older than the library",
+    ),
+    (36, ErrorClass::DriverTooOld, "a newer driver is needed"),
+    (
+        46,
+        ErrorClass::Other,
+        "the device is busy or in use exclusively",
+    ),
+    (100, ErrorClass::NoDevice, "no device"),
+    (101, ErrorClass::Other, "no such device"),
+    (
+        200,
+        ErrorClass::IncompatibleKernels,
+        "the kernels' image is invalid",
+    ),
+    (201, ErrorClass::Other, "an invalid context"),
+    (
+        209,
+        ErrorClass::IncompatibleKernels,
+        "no kernels for this device",
+    ),
+    (214, ErrorClass::Lost, "an uncorrectable memory error (ECC)"),
     (
         218,
-        Class::NoImage,
+        ErrorClass::IncompatibleKernels,
         "the kernels' PTX could not be compiled",
     ),
-    (220, Class::Lost, "an uncorrectable NVLink error"),
+    (220, ErrorClass::Lost, "an uncorrectable NVLink error"),
     (
         221,
-        Class::Other,
+        ErrorClass::Other,
         "the compiler of PTX is missing from the driver",
     ),
-    (222, Class::Old, "the kernels' PTX is newer than the driver"),
+    (
+        222,
+        ErrorClass::DriverTooOld,
+        "the kernels' PTX is newer than the driver",
+    ),
     (
         226,
-        Class::Lost,
+        ErrorClass::Lost,
         "an uncorrectable error of the device, contained",
     ),
-    (304, Class::Other, "the operating system refused"),
-    (500, Class::Other, "not found"),
-    (700, Class::Lost, "an illegal memory address in a kernel"),
+    (304, ErrorClass::Other, "the operating system refused"),
+    (500, ErrorClass::Other, "not found"),
+    (
+        700,
+        ErrorClass::Lost,
+        "an illegal memory address in a kernel",
+    ),
     (
         701,
-        Class::Other,
+        ErrorClass::Other,
         "the kernel needs more registers or memory than a block can have",
     ),
-    (702, Class::Lost, "a kernel took too long"),
-    (709, Class::Lost, "the context is destroyed"),
-    (710, Class::Lost, "an assertion in a kernel"),
-    (714, Class::Lost, "a hardware stack error"),
-    (715, Class::Lost, "an illegal instruction"),
-    (716, Class::Lost, "a misaligned address in a kernel"),
+    (702, ErrorClass::Lost, "a kernel took too long"),
+    (709, ErrorClass::Lost, "the context is destroyed"),
+    (710, ErrorClass::Lost, "an assertion in a kernel"),
+    (714, ErrorClass::Lost, "a hardware stack error"),
+    (715, ErrorClass::Lost, "an illegal instruction"),
+    (716, ErrorClass::Lost, "a misaligned address in a kernel"),
     (
         717,
-        Class::Lost,
+        ErrorClass::Lost,
         "an address of the wrong space in a kernel",
     ),
-    (718, Class::Lost, "an invalid program counter"),
-    (719, Class::Lost, "a kernel failed"),
-    (800, Class::Other, "not permitted"),
-    (801, Class::Other, "not supported"),
+    (718, ErrorClass::Lost, "an invalid program counter"),
+    (719, ErrorClass::Lost, "a kernel failed"),
+    (800, ErrorClass::Other, "not permitted"),
+    (801, ErrorClass::Other, "not supported"),
     (
         802,
-        Class::Other,
+        ErrorClass::Other,
         "the system is not ready; is NVIDIA's fabric manager running?",
     ),
     (
         803,
-        Class::Old,
+        ErrorClass::DriverTooOld,
         "the library and the kernel's part of the driver are of different versions",
     ),
     (
         804,
-        Class::Old,
+        ErrorClass::DriverTooOld,
         "forward compatibility is not supported on this device",
     ),
-    (999, Class::Lost, "an unknown error"),
+    (999, ErrorClass::Lost, "an unknown error"),
 ];
 
 impl Status {
-    /// An error of a call that asks for no memory.
+    /// The error of a call that allocates no memory.
     pub(super) fn check(self, call: &'static str) -> Result<(), GpuError> {
-        self.check_for(call, 0)
+        self.check_allocation(call, 0)
     }
 
-    /// An error of a call that asks for so many bytes.
-    pub(super) fn check_for(self, call: &'static str, bytes: usize) -> Result<(), GpuError> {
+    /// The error of a call that allocates `bytes` bytes.
+    pub(super) fn check_allocation(self, call: &'static str, bytes: usize) -> Result<(), GpuError> {
         if self.0 == 0 {
             return Ok(());
         }
         let reason = self.to_string();
         Err(match self.class() {
-            Class::OutOfMemory => GpuError::OutOfMemory { bytes },
-            Class::Lost => GpuError::Lost { call, reason },
-            Class::NoDevice | Class::Old | Class::NoImage | Class::Other => {
-                GpuError::Failed { call, reason }
-            }
+            ErrorClass::OutOfMemory => GpuError::OutOfMemory { bytes },
+            ErrorClass::Lost => GpuError::Lost { call, reason },
+            ErrorClass::NoDevice
+            | ErrorClass::DriverTooOld
+            | ErrorClass::IncompatibleKernels
+            | ErrorClass::Other => GpuError::Failed { call, reason },
         })
     }
 
-    /// An error of a call that opens a device.
-    pub(super) fn opening(self, call: &'static str) -> Result<(), NoGpu> {
+    /// The error of a call that opens the driver or a device.
+    pub(super) fn check_open(self, call: &'static str) -> Result<(), GpuUnavailable> {
         let reason = self.to_string();
         self.check(call).map_err(|error| match self.class() {
-            Class::NoDevice => NoGpu::NoDevice,
-            Class::Old => NoGpu::Mismatch { reason },
-            Class::NoImage => NoGpu::NoImage { reason },
-            Class::OutOfMemory => NoGpu::Full,
-            Class::Lost | Class::Other => NoGpu::Driver(error),
+            ErrorClass::NoDevice => GpuUnavailable::NoDevice,
+            ErrorClass::DriverTooOld => GpuUnavailable::DriverMismatch { reason },
+            ErrorClass::IncompatibleKernels => GpuUnavailable::IncompatibleKernels { reason },
+            ErrorClass::OutOfMemory => GpuUnavailable::OutOfMemory,
+            ErrorClass::Lost | ErrorClass::Other => GpuUnavailable::Driver(error),
         })
     }
 
-    fn class(self) -> Class {
-        self.row().map_or(Class::Other, |(_, class, _)| *class)
+    fn class(self) -> ErrorClass {
+        self.row().map_or(ErrorClass::Other, |(_, class, _)| *class)
     }
 
-    fn row(self) -> Option<&'static (c_int, Class, &'static str)> {
+    fn row(self) -> Option<&'static (c_int, ErrorClass, &'static str)> {
         TABLE.iter().find(|(number, ..)| *number == self.0)
     }
 }

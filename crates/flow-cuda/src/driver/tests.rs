@@ -1,4 +1,4 @@
-//! The driver without a GPU: a library that `cc` makes of `fake.c`, which answers what a test wants.
+//! Tests the driver without a GPU, with a fake library that `cc` compiles from `fake.c` with the status codes of each test.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,25 +6,25 @@ use std::process::Command;
 use libloading::Library;
 
 use super::*;
-use crate::{Format, Operation};
+use crate::kernel::{GpuPrecision, Operation};
 
-/// Stands for an image; the fake looks at nothing of it.
+/// An image of kernels, which the fake driver does not read.
 const IMAGE: &[u8] = b"image";
 
-/// A fake library with these answers; none: there is no C compiler here.
-fn fake(answers: &[&str]) -> Option<(tempfile::TempDir, PathBuf)> {
+/// Compiles a fake driver with these settings. `None` if there is no C compiler.
+fn fake(settings: &[&str]) -> Option<(tempfile::TempDir, PathBuf)> {
     let folder = tempfile::tempdir().unwrap();
     let library = folder.path().join("libfake.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/driver/fake.c");
     let mut command = Command::new("cc");
     command.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o"]);
     command.arg(&library).arg(source);
-    command.args(answers.iter().map(|answer| format!("-D{answer}")));
+    command.args(settings.iter().map(|setting| format!("-D{setting}")));
     match command.status() {
-        Ok(status) => assert!(status.success(), "the fake does not compile"),
+        Ok(status) => assert!(status.success(), "the fake driver does not compile"),
         Err(error) => {
             eprintln!(
-                "SKIPPED: no driver can be faked here, because `cc` cannot be started: {error}"
+                "SKIPPED: cannot compile a fake driver, because `cc` cannot be started: {error}"
             );
             return None;
         }
@@ -32,177 +32,181 @@ fn fake(answers: &[&str]) -> Option<(tempfile::TempDir, PathBuf)> {
     Some((folder, library))
 }
 
-/// What opening GPU `number` says.
+/// Opening GPU `number` must fail with this error.
 #[track_caller]
-fn refused(answers: &[&str], number: u32, wanted: &NoGpu) {
-    let Some((_folder, library)) = fake(answers) else {
+fn check_refused(settings: &[&str], number: u32, expected: &GpuUnavailable) {
+    let Some((_folder, library)) = fake(settings) else {
         return;
     };
-    assert_eq!(open(&library, number).unwrap_err(), *wanted);
+    assert_eq!(open(&library, number).unwrap_err(), *expected);
 }
 
-fn open(library: &Path, number: u32) -> Result<Device, NoGpu> {
-    let cuda = Cuda::open_library(library)?;
+fn open(library: &Path, number: u32) -> Result<CudaDevice, GpuUnavailable> {
+    let cuda = CudaDriver::open_library(library)?;
     let count = cuda.count()?;
     if count <= number {
-        return Err(NoGpu::NoSuch { number, count });
+        return Err(GpuUnavailable::NoSuchDevice { number, count });
     }
-    let found = cuda.find(number)?;
-    found.check()?;
-    cuda.load(found, IMAGE)
+    let info = cuda.info(number)?;
+    info.check_capability()?;
+    cuda.load(info, IMAGE)
 }
 
-/// A device that gives these answers.
-fn device(answers: &[&str]) -> Option<(tempfile::TempDir, Device)> {
-    let (folder, library) = fake(answers)?;
+/// A fake device with these settings.
+fn device(settings: &[&str]) -> Option<(tempfile::TempDir, CudaDevice)> {
+    let (folder, library) = fake(settings)?;
     Some((folder, open(&library, 1).unwrap()))
 }
 
 #[test]
-fn without_the_library_the_driver_is_said_to_be_missing() {
-    let error = Cuda::open_library("libcuda-that-is-not-there.so.1").unwrap_err();
-    assert!(matches!(error, NoGpu::NoDriver { .. }));
+fn a_missing_library_is_a_missing_driver() {
+    let error = CudaDriver::open_library("libcuda-that-is-not-there.so.1").unwrap_err();
+    assert!(matches!(error, GpuUnavailable::NoDriver { .. }));
     let text = error.to_string();
     assert!(text.contains("libcuda-that-is-not-there.so.1"), "{text}");
     assert!(text.contains("580"), "{text}");
 }
 
 #[test]
-fn what_keeps_a_gpu_from_being_used_is_told_apart() {
-    let old = |found: &str| NoGpu::Old {
+fn each_reason_why_a_gpu_cannot_be_used_has_an_error_of_its_own() {
+    let old = |found: &str| GpuUnavailable::DriverTooOld {
         found: found.to_owned(),
     };
-    refused(&["VERSION=12080"], 0, &old("12.8"));
-    refused(&["VERSION=11040"], 0, &old("11.4"));
-    refused(
-        &["WITHOUT_THE_REST"],
+    check_refused(&["VERSION=12080"], 0, &old("12.8"));
+    check_refused(&["VERSION=11040"], 0, &old("11.4"));
+    check_refused(
+        &["WITHOUT_FUNCTIONS"],
         0,
-        &NoGpu::Incomplete {
+        &GpuUnavailable::MissingSymbol {
             symbol: "cuDeviceGetCount",
         },
     );
-    refused(&["INIT=100"], 0, &NoGpu::NoDevice);
-    refused(&["COUNT=0"], 0, &NoGpu::NoDevice);
-    refused(
+    check_refused(&["INIT=100"], 0, &GpuUnavailable::NoDevice);
+    check_refused(&["COUNT=0"], 0, &GpuUnavailable::NoDevice);
+    check_refused(
         &["COUNT=1"],
         7,
-        &NoGpu::NoSuch {
+        &GpuUnavailable::NoSuchDevice {
             number: 7,
             count: 1,
         },
     );
     let mismatch =
         "the library and the kernel's part of the driver are of different versions (error 803)";
-    refused(
+    check_refused(
         &["INIT=803"],
         0,
-        &NoGpu::Mismatch {
+        &GpuUnavailable::DriverMismatch {
             reason: mismatch.to_owned(),
         },
     );
     let found = Capability { major: 6, minor: 1 };
     let name = "Fake GPU 1".to_owned();
-    refused(
+    check_refused(
         &["MAJOR=6", "MINOR=1"],
         1,
-        &NoGpu::Incapable { name, found },
+        &GpuUnavailable::CapabilityTooLow { name, found },
     );
     let reason = "no kernels for this device (error 209)".to_owned();
-    refused(&["LOAD=209"], 0, &NoGpu::NoImage { reason });
-    refused(&["RETAIN=2"], 0, &NoGpu::Full);
+    check_refused(
+        &["LOAD=209"],
+        0,
+        &GpuUnavailable::IncompatibleKernels { reason },
+    );
+    check_refused(&["RETAIN=2"], 0, &GpuUnavailable::OutOfMemory);
 }
 
 #[test]
-fn gpus_are_listed_as_nvidias_tools_name_them() {
+fn gpus_are_listed_with_the_names_of_nvidias_tools() {
     let Some((_folder, library)) = fake(&["MAJOR=8", "MINOR=9"]) else {
         return;
     };
-    let cuda = Cuda::open_library(library).unwrap();
+    let cuda = CudaDriver::open_library(library).unwrap();
     assert_eq!(cuda.version(), "13.0");
-    let found = cuda.list().unwrap();
-    assert_eq!(found.len(), 2);
-    let second = Found {
+    let devices = cuda.list().unwrap();
+    assert_eq!(devices.len(), 2);
+    let second = DeviceInfo {
         number: 1,
         name: "Fake GPU 1".to_owned(),
         uuid: "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f".to_owned(),
         capability: Capability { major: 8, minor: 9 },
         memory: 1 << 30,
     };
-    assert_eq!(found[1], second);
+    assert_eq!(devices[1], second);
 }
 
 #[test]
-fn bytes_come_back_as_they_went_from_any_thread() {
+fn bytes_survive_a_round_trip_from_any_thread() {
     let Some((_folder, device)) = device(&[]) else {
         return;
     };
     assert_eq!(device.name(), "cuda:1 Fake GPU 1");
     assert_eq!(device.multiprocessors(), 132);
     assert_eq!(device.memory().unwrap().free, 1 << 29);
-    let round = || {
-        let queue = device.open_queue().unwrap();
-        let (there, here) = (
+    let round_trip = || {
+        let stream = device.create_stream().unwrap();
+        let (remote, host) = (
             device.allocate(1000).unwrap(),
             device.allocate_pinned(1000).unwrap(),
         );
         let empty = device.allocate(0).unwrap();
-        // SAFETY: both places have 1000 bytes and stay until the queue is empty; all is given back once.
+        // SAFETY: both sides have 1000 bytes and are freed once, after the stream has been synchronized.
         let bytes = unsafe {
-            assert_eq!(std::slice::from_raw_parts(here.as_ptr(), 1000), [0; 1000]);
-            here.write_bytes(7, 1000);
-            device.copy_in(queue, there, here, 1000).unwrap();
-            here.write_bytes(0, 1000);
-            device.copy_out(queue, here, there, 1000).unwrap();
-            device.finish(queue).unwrap();
-            let bytes = std::slice::from_raw_parts(here.as_ptr(), 1000).to_vec();
-            device.free(there);
+            assert_eq!(std::slice::from_raw_parts(host.as_ptr(), 1000), [0; 1000]);
+            host.write_bytes(7, 1000);
+            device.copy_to_device(stream, remote, host, 1000).unwrap();
+            host.write_bytes(0, 1000);
+            device.copy_from_device(stream, host, remote, 1000).unwrap();
+            device.synchronize(stream).unwrap();
+            let bytes = std::slice::from_raw_parts(host.as_ptr(), 1000).to_vec();
+            device.free(remote);
             device.free(empty);
-            device.free_pinned(here);
-            device.close_queue(queue);
+            device.free_pinned(host);
+            device.destroy_stream(stream);
             bytes
         };
         assert_eq!(bytes, [7; 1000]);
     };
     std::thread::scope(|scope| {
-        scope.spawn(round);
-        scope.spawn(round);
+        scope.spawn(round_trip);
+        scope.spawn(round_trip);
     });
 }
 
-/// What a queued kernel and the wait for it say.
-fn launch(device: &Device) -> Result<(), GpuError> {
-    let kernel = Kernel::of(Operation::Pool, Format::F16).unwrap();
-    let launch = Launch {
+/// Queues a kernel and waits for it.
+fn launch(device: &CudaDevice) -> Result<(), GpuError> {
+    let kernel = Kernel::find(Operation::Pool, GpuPrecision::F16).unwrap();
+    let launch = KernelLaunch {
         kernel,
         grid: [3, 5],
         block: 128,
         parameters: &[42, 43],
     };
-    let queue = device.open_queue()?;
-    // SAFETY: the fake's kernels do nothing.
-    unsafe { device.launch(queue, &launch)? };
-    device.finish(queue)
+    let stream = device.create_stream()?;
+    // SAFETY: the kernels of the fake driver do nothing.
+    unsafe { device.launch(stream, &launch)? };
+    device.synchronize(stream)
 }
 
 #[test]
-fn a_kernel_gets_its_grid_its_block_and_its_parameter() {
+fn a_kernel_receives_its_grid_block_and_parameter() {
     let Some((folder, device)) = device(&[]) else {
         return;
     };
     launch(&device).unwrap();
-    // SAFETY: the fake has this variable, of this type; nobody writes it now.
-    let seen = unsafe {
+    // SAFETY: the fake driver has a variable of this type, which is not being written.
+    let launched = unsafe {
         let library = Library::new(folder.path().join("libfake.so")).unwrap();
-        let seen = library.get::<*const [u64; 8]>(b"fake_launched").unwrap();
-        **seen
+        let launched = library.get::<*const [u64; 8]>(b"fake_launched").unwrap();
+        **launched
     };
-    assert_eq!(seen, [3, 5, 1, 128, 1, 1, 0, 42]);
+    assert_eq!(launched, [3, 5, 1, 128, 1, 1, 0, 42]);
 }
 
 #[test]
-fn errors_say_whether_less_would_fit_and_whether_the_process_is_lost() {
-    let check = |answer: &str, wanted: fn(&GpuError) -> bool| {
-        let Some((_folder, device)) = device(&[answer]) else {
+fn errors_are_classified_by_whether_a_retry_or_a_new_process_helps() {
+    let check = |setting: &str, is_expected: fn(&GpuError) -> bool| {
+        let Some((_folder, device)) = device(&[setting]) else {
             return;
         };
         let error = device
@@ -210,7 +214,7 @@ fn errors_say_whether_less_would_fit_and_whether_the_process_is_lost() {
             .err()
             .or_else(|| launch(&device).err());
         let error = error.unwrap();
-        assert!(wanted(&error), "{answer}: {error:?}");
+        assert!(is_expected(&error), "{setting}: {error:?}");
     };
     check("ALLOC=2", |it| *it == GpuError::OutOfMemory { bytes: 5000 });
     check("ALLOC=1", |it| {
@@ -223,11 +227,11 @@ fn errors_say_whether_less_would_fit_and_whether_the_process_is_lost() {
         )
     });
     for sticky in [
-        "FINISH=700",
-        "FINISH=719",
-        "FINISH=214",
+        "SYNCHRONIZE=700",
+        "SYNCHRONIZE=719",
+        "SYNCHRONIZE=214",
         "LAUNCH=702",
-        "FINISH=999",
+        "SYNCHRONIZE=999",
     ] {
         check(sticky, GpuError::is_sticky);
     }
@@ -246,11 +250,4 @@ fn errors_say_whether_less_would_fit_and_whether_the_process_is_lost() {
     check("FUNCTION=500", |it| {
         it.to_string().contains("has no kernel `pool_f16`")
     });
-}
-
-#[test]
-fn devices_that_there_are_are_named() {
-    assert_eq!(numbers(1), "only `cuda:0`");
-    assert_eq!(numbers(2), "`cuda:0` and `cuda:1`");
-    assert_eq!(numbers(8), "`cuda:0` to `cuda:7`");
 }

@@ -1,27 +1,27 @@
-//! What the kernels compute and what the engine does with them, on an emulated device.
+//! Tests the kernels and the encoder on an emulated GPU.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on fails, in its helpers too"
 )]
-#![allow(clippy::print_stderr, reason = "tests that are skipped say so")]
+#![allow(clippy::print_stderr, reason = "skipped tests report that")]
 
-mod engine;
+mod encoder;
 mod models;
-mod naive;
 mod products;
-mod seeded;
+mod random;
+mod reference;
 
 use std::sync::Arc;
 
-use flow_cuda_emulator::{Emulator, Settings};
+use flow_cuda_emulator::{EmulatedGpu, EmulatorSettings};
 
-/// An emulated device; none on a machine without a compiler for it.
-fn emulator(settings: Settings) -> Option<Arc<Emulator>> {
-    match Emulator::new(settings) {
-        Ok(emulator) => Some(emulator),
-        Err(error) if error.is_lack() => {
-            eprintln!("SKIPPED: {error}, so no kernel can be emulated");
+/// An emulated GPU. `None` on a machine without a C++ compiler.
+fn emulated_gpu(settings: EmulatorSettings) -> Option<Arc<EmulatedGpu>> {
+    match EmulatedGpu::new(settings) {
+        Ok(gpu) => Some(gpu),
+        Err(error) if error.is_missing_tool() => {
+            eprintln!("SKIPPED: {error}, so kernels cannot be emulated");
             None
         }
         Err(error) => panic!("{error}"),

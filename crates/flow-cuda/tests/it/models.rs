@@ -1,12 +1,15 @@
-//! Whole models of odd sizes in each format, against their formulas.
+//! Compares whole models of odd sizes, in each precision, with a plain implementation.
 
 use std::sync::Arc;
 
-use flow_cuda::{Activation, Engine, Format, Gpu, Loader, Pooling, PoolingMode, STREAMS, Shape};
-use flow_cuda_emulator::Settings;
+use flow_cuda::{
+    Activation, CudaEncoder, Gpu, GpuPrecision, ModelLoader, ModelShape, PoolingMode, PoolingSpec,
+    STREAMS,
+};
+use flow_cuda_emulator::EmulatorSettings;
 
-use crate::naive::Naive;
-use crate::{cosine, emulator};
+use crate::reference::ReferenceModel;
+use crate::{cosine, emulated_gpu};
 
 pub(crate) const MODES: [PoolingMode; 7] = [
     PoolingMode::Cls,
@@ -18,87 +21,104 @@ pub(crate) const MODES: [PoolingMode; 7] = [
     PoolingMode::LastToken,
 ];
 
-pub(crate) fn shape(hidden: usize, heads: usize, inner: usize) -> Shape {
-    Shape {
-        hidden,
-        inner,
+pub(crate) fn shape(hidden_size: usize, heads: usize, intermediate_size: usize) -> ModelShape {
+    ModelShape {
+        hidden_size,
+        intermediate_size,
         heads,
-        positions: 140,
-        vocabulary: 50,
+        max_tokens: 140,
+        vocab_size: 50,
         epsilon: 1e-12,
         activation: Activation::Gelu,
     }
 }
 
-pub(crate) fn mean(width: usize) -> Pooling {
-    Pooling {
+pub(crate) fn mean(width: usize) -> PoolingSpec {
+    PoolingSpec {
         modes: vec![PoolingMode::Mean],
-        skipped: 0,
+        skipped_tokens: 0,
         width,
         normalize: true,
     }
 }
 
-pub(crate) fn load(gpu: &Arc<dyn Gpu>, model: &Naive, format: Format) -> Engine {
-    let mut loader = Loader::new(gpu, model.shape, format, &model.embeddings).unwrap();
+pub(crate) fn load(
+    gpu: &Arc<dyn Gpu>,
+    model: &ReferenceModel,
+    precision: GpuPrecision,
+) -> CudaEncoder {
+    let mut loader = ModelLoader::new(gpu, model.shape, precision, &model.embeddings).unwrap();
     for layer in &model.layers {
         loader.layer(layer).unwrap();
     }
-    Engine::new(loader, STREAMS).unwrap()
+    CudaEncoder::new(loader, STREAMS).unwrap()
 }
 
-/// Ids of a text of so many tokens; a few beyond the vocabulary.
+/// Token ids of a text with `length` tokens. A few are beyond the vocabulary.
 pub(crate) fn text(length: usize) -> Vec<u32> {
     (0..length)
-        .map(|at| (at * at * 7 + length) as u32 % 53)
+        .map(|n| (n * n * 7 + length) as u32 % 53)
         .collect()
 }
 
-/// What is left to a vector after it was rounded several times in a layer.
-fn bounds(format: Format) -> (f64, f64) {
-    match format {
-        Format::F32 => (0.999_999_9, 2e-6),
-        Format::Tf32 => (0.999_99, 2e-3),
-        Format::F16 => (0.999_95, 4e-3),
-        Format::Bf16 => (0.999_5, 3e-2),
+/// The minimum cosine and the maximum error of a precision, which rounds several times in a layer.
+fn bounds(precision: GpuPrecision) -> (f64, f64) {
+    match precision {
+        GpuPrecision::F32 => (0.999_999_9, 2e-6),
+        GpuPrecision::Tf32 => (0.999_99, 2e-3),
+        GpuPrecision::F16 => (0.999_95, 4e-3),
+        GpuPrecision::Bf16 => (0.999_5, 3e-2),
     }
 }
 
 #[track_caller]
-fn check(model: &Naive, lengths: &[usize], pooling: &Pooling, formats: &[Format]) {
-    let Some(gpu) = emulator(Settings::default()) else {
+fn check(
+    model: &ReferenceModel,
+    lengths: &[usize],
+    pooling: &PoolingSpec,
+    precisions: &[GpuPrecision],
+) {
+    let Some(gpu) = emulated_gpu(EmulatorSettings::default()) else {
         return;
     };
     let gpu: Arc<dyn Gpu> = gpu;
     let texts: Vec<Vec<u32>> = lengths.iter().map(|length| text(*length)).collect();
-    for format in formats {
-        let engine = load(&gpu, model, *format);
-        let vectors = engine.encode(&texts.concat(), lengths, pooling).unwrap();
-        let (cosine_min, off_max) = bounds(*format);
-        for (ids, got) in texts.iter().zip(vectors.chunks(pooling.width)) {
-            let wanted = model.vector(ids, pooling);
-            let what = format!("{format}, {} tokens, {:?}", ids.len(), model.shape);
-            let scale = wanted.iter().fold(0.0_f64, |most, it| most.max(it.abs()));
-            for (got, wanted) in got.iter().zip(&wanted) {
-                let off = (f64::from(*got) - wanted).abs();
-                assert!(off <= off_max * scale, "{what}: {got}, wanted {wanted}");
+    for precision in precisions {
+        let encoder = load(&gpu, model, *precision);
+        let vectors = encoder.encode(&texts.concat(), lengths, pooling).unwrap();
+        let (cosine_min, error_max) = bounds(*precision);
+        for (ids, actual) in texts.iter().zip(vectors.chunks(pooling.width)) {
+            let expected = model.vector(ids, pooling);
+            let what = format!("{precision}, {} tokens, {:?}", ids.len(), model.shape);
+            let scale = expected.iter().fold(0.0_f64, |most, it| most.max(it.abs()));
+            for (actual, expected) in actual.iter().zip(&expected) {
+                let error = (f64::from(*actual) - expected).abs();
+                assert!(
+                    error <= error_max * scale,
+                    "{what}: {actual}, expected {expected}"
+                );
             }
             assert!(
-                cosine(got, &wanted) >= cosine_min,
+                cosine(actual, &expected) >= cosine_min,
                 "{what}: {}",
-                cosine(got, &wanted)
+                cosine(actual, &expected)
             );
         }
     }
 }
 
-const ALL: [Format; 4] = [Format::F32, Format::Tf32, Format::F16, Format::Bf16];
+const ALL: [GpuPrecision; 4] = [
+    GpuPrecision::F32,
+    GpuPrecision::Tf32,
+    GpuPrecision::F16,
+    GpuPrecision::Bf16,
+];
 const LENGTHS: &[usize] = &[1, 15, 16, 17, 2, 31, 33, 127, 129];
 
 #[test]
 fn heads_of_32_values() {
     check(
-        &Naive::of(shape(96, 3, 130), 2, false),
+        &ReferenceModel::new(shape(96, 3, 130), 2, false),
         LENGTHS,
         &mean(96),
         &ALL,
@@ -106,9 +126,9 @@ fn heads_of_32_values() {
 }
 
 #[test]
-fn heads_of_64_values_and_distances() {
+fn heads_of_64_values_with_a_position_bias() {
     check(
-        &Naive::of(shape(128, 2, 72), 1, true),
+        &ReferenceModel::new(shape(128, 2, 72), 1, true),
         LENGTHS,
         &mean(128),
         &ALL,
@@ -116,9 +136,9 @@ fn heads_of_64_values_and_distances() {
 }
 
 #[test]
-fn heads_of_32_values_and_distances() {
+fn heads_of_32_values_with_a_position_bias() {
     check(
-        &Naive::of(shape(32, 1, 33), 2, true),
+        &ReferenceModel::new(shape(32, 1, 33), 2, true),
         LENGTHS,
         &mean(32),
         &ALL,
@@ -126,15 +146,15 @@ fn heads_of_32_values_and_distances() {
 }
 
 #[test]
-fn heads_of_odd_width() {
+fn heads_of_odd_size() {
     check(
-        &Naive::of(shape(66, 2, 31), 2, true),
+        &ReferenceModel::new(shape(66, 2, 31), 2, true),
         &[1, 16, 33, 70],
         &mean(66),
         &ALL,
     );
     check(
-        &Naive::of(shape(8, 2, 15), 2, false),
+        &ReferenceModel::new(shape(8, 2, 15), 2, false),
         &[1, 16, 33, 70],
         &mean(8),
         &ALL,
@@ -142,42 +162,47 @@ fn heads_of_odd_width() {
 }
 
 #[test]
-fn wide_heads_and_another_activation() {
-    let shape = Shape {
+fn large_heads_and_another_activation() {
+    let shape = ModelShape {
         activation: Activation::Relu,
         ..shape(256, 1, 64)
     };
-    check(&Naive::of(shape, 1, false), &[3, 34], &mean(256), &ALL);
+    check(
+        &ReferenceModel::new(shape, 1, false),
+        &[3, 34],
+        &mean(256),
+        &ALL,
+    );
 }
 
 #[test]
-fn products_of_queries_and_keys_that_are_far_apart() {
-    let mut model = Naive::of(shape(64, 2, 8), 1, false);
-    let heads = &mut model.layers[0].heads.weights;
-    // Of queries and keys: their products reach some hundreds, whose exponentials 32-bit floats do not have.
-    heads[..2 * 64 * 64].iter_mut().for_each(|it| *it *= 12.0);
-    let Some(gpu) = emulator(Settings::default()) else {
+fn attention_scores_of_very_different_magnitude() {
+    let mut model = ReferenceModel::new(shape(64, 2, 8), 1, false);
+    let qkv = &mut model.layers[0].qkv.weights;
+    // Scales queries and keys, so that scores reach several hundred, whose exponentials overflow 32-bit floats.
+    qkv[..2 * 64 * 64].iter_mut().for_each(|it| *it *= 12.0);
+    let Some(gpu) = emulated_gpu(EmulatorSettings::default()) else {
         return;
     };
     let gpu: Arc<dyn Gpu> = gpu;
-    let wanted = model.vector(&text(40), &mean(64));
-    // Numbers of hundreds have three digits fewer behind the point.
-    for (format, cosine_min) in [(Format::F32, 0.999_999), (Format::F16, 0.9)] {
-        let engine = load(&gpu, &model, format);
-        let got = engine.encode(&text(40), &[40], &mean(64)).unwrap();
-        let cosine = cosine(&got, &wanted);
-        assert!(cosine >= cosine_min, "{format}: {cosine}");
+    let expected = model.vector(&text(40), &mean(64));
+    // Half precision has three decimal digits fewer for such numbers.
+    for (precision, cosine_min) in [(GpuPrecision::F32, 0.999_999), (GpuPrecision::F16, 0.9)] {
+        let encoder = load(&gpu, &model, precision);
+        let actual = encoder.encode(&text(40), &[40], &mean(64)).unwrap();
+        let cosine = cosine(&actual, &expected);
+        assert!(cosine >= cosine_min, "{precision}: {cosine}");
     }
 }
 
 #[test]
-fn every_way_to_pool_alone() {
-    let model = Naive::of(shape(40, 1, 16), 0, false);
+fn each_pooling_mode() {
+    let model = ReferenceModel::new(shape(40, 1, 16), 0, false);
     for mode in MODES {
-        for skipped in [0, 2] {
-            let pooling = Pooling {
+        for skipped_tokens in [0, 2] {
+            let pooling = PoolingSpec {
                 modes: vec![mode],
-                skipped,
+                skipped_tokens,
                 width: 40,
                 normalize: false,
             };
@@ -185,22 +210,22 @@ fn every_way_to_pool_alone() {
                 &model,
                 &[3, 17, 129],
                 &pooling,
-                &[Format::F32, Format::F16, Format::Bf16],
+                &[GpuPrecision::F32, GpuPrecision::F16, GpuPrecision::Bf16],
             );
         }
     }
 }
 
 #[test]
-fn ways_to_pool_one_after_the_other_and_cut_short() {
-    let pooling = Pooling {
+fn several_pooling_modes_with_truncated_vectors() {
+    let pooling = PoolingSpec {
         modes: MODES.to_vec(),
-        skipped: 1,
+        skipped_tokens: 1,
         width: 7 * 33 - 5,
         normalize: true,
     };
     check(
-        &Naive::of(shape(33, 1, 16), 1, false),
+        &ReferenceModel::new(shape(33, 1, 16), 1, false),
         &[2, 18],
         &pooling,
         &ALL,
@@ -208,9 +233,9 @@ fn ways_to_pool_one_after_the_other_and_cut_short() {
 }
 
 #[test]
-fn rows_longer_than_a_block_takes_at_once() {
+fn rows_longer_than_a_warp_reads_at_once() {
     check(
-        &Naive::of(shape(520, 65, 16), 0, false),
+        &ReferenceModel::new(shape(520, 65, 16), 0, false),
         &[5],
         &mean(520),
         &ALL,

@@ -1,14 +1,14 @@
-//! Matrix products in each format, against plain loops in 64-bit floats.
+//! Compares matrix products in each precision with plain loops in 64-bit floats.
 
 use std::sync::Arc;
 
-use flow_cuda::{Activation, Epilogue, Format, Gpu, Multiplier};
-use flow_cuda_emulator::Settings;
+use flow_cuda::{Activation, Epilogue, Gpu, GpuPrecision, MatrixMultiplier};
+use flow_cuda_emulator::EmulatorSettings;
 
-use crate::emulator;
-use crate::seeded::{Seeded, gelu, half_unit, rounded};
+use crate::emulated_gpu;
+use crate::random::{Random, gelu, half_unit, rounded};
 
-/// Rows, columns, and what is summed over.
+/// Rows, columns and depth.
 const SHAPES: &[[usize; 3]] = &[
     [1, 1, 1],
     [1, 33, 17],
@@ -21,9 +21,14 @@ const SHAPES: &[[usize; 3]] = &[
     [129, 130, 24],
 ];
 
-const FORMATS: [Format; 4] = [Format::F32, Format::Tf32, Format::F16, Format::Bf16];
+const PRECISIONS: [GpuPrecision; 4] = [
+    GpuPrecision::F32,
+    GpuPrecision::Tf32,
+    GpuPrecision::F16,
+    GpuPrecision::Bf16,
+];
 
-struct Case {
+struct MatmulCase {
     a: Vec<f32>,
     b: Vec<f32>,
     bias: Vec<f32>,
@@ -31,23 +36,23 @@ struct Case {
     shape: [usize; 3],
 }
 
-impl Case {
-    fn of(shape: [usize; 3]) -> Self {
+impl MatmulCase {
+    fn new(shape: [usize; 3]) -> Self {
         let [rows, columns, depth] = shape;
-        let mut seeded = Seeded::new((rows * 1000 + columns) as u32);
+        let mut random = Random::new((rows * 1000 + columns) as u32);
         Self {
-            a: seeded.values(rows * depth, 1.0),
-            b: seeded.values(columns * depth, 1.0),
-            bias: seeded.values(columns, 1.0),
-            residual: seeded.values(rows * columns, 1.0),
+            a: random.values(rows * depth, 1.0),
+            b: random.values(columns * depth, 1.0),
+            bias: random.values(columns, 1.0),
+            residual: random.values(rows * columns, 1.0),
             shape,
         }
     }
 
-    /// The sum of a place of C, and that of its terms' magnitudes.
-    fn sum(&self, format: Format, (row, column): (usize, usize)) -> (f64, f64) {
+    /// The sum of an element of C, and the sum of the magnitudes of its terms.
+    fn sum(&self, precision: GpuPrecision, (row, column): (usize, usize)) -> (f64, f64) {
         let depth = self.shape[2];
-        let at = |values: &[f32], row: usize, k: usize| rounded(values[row * depth + k], format);
+        let at = |values: &[f32], row: usize, k: usize| rounded(values[row * depth + k], precision);
         let terms = (0..depth).map(|k| at(&self.a, row, k) * at(&self.b, column, k));
         terms.fold((0.0, 0.0), |(sum, size), term| {
             (sum + term, size + term.abs())
@@ -67,10 +72,15 @@ fn activate(activation: Activation, x: f64) -> f64 {
     }
 }
 
-/// With bias and residual, or without both.
-fn check(gpu: &Arc<dyn Gpu>, format: Format, shape: [usize; 3], with: Option<Activation>) {
-    let (case, [rows, columns, depth]) = (Case::of(shape), shape);
-    let multiplier = Multiplier::new(gpu, format).unwrap();
+/// Checks a product, with a full epilogue if `activation` is given, or else with none.
+fn check(
+    gpu: &Arc<dyn Gpu>,
+    precision: GpuPrecision,
+    shape: [usize; 3],
+    activation: Option<Activation>,
+) {
+    let (case, [rows, columns, depth]) = (MatmulCase::new(shape), shape);
+    let multiplier = MatrixMultiplier::new(gpu, precision).unwrap();
     let a = multiplier.matrix(&case.a, depth).unwrap();
     let b = multiplier.matrix(&case.b, depth).unwrap();
     let bias = multiplier.bias(&case.bias).unwrap();
@@ -78,81 +88,81 @@ fn check(gpu: &Arc<dyn Gpu>, format: Format, shape: [usize; 3], with: Option<Act
     let mut c = multiplier.matrix(&vec![f32::NAN; rows * columns], columns);
     let c = c.as_mut().unwrap();
     let epilogue = Epilogue {
-        bias: with.map(|_| &bias),
-        activation: with.unwrap_or_default(),
-        residual: with.map(|_| &residual),
+        bias: activation.map(|_| &bias),
+        activation: activation.unwrap_or_default(),
+        residual: activation.map(|_| &residual),
     };
     multiplier.multiply(&a, &b, epilogue, c).unwrap();
-    let got = multiplier.read(c).unwrap();
-    let stored = if format == Format::Tf32 {
-        Format::F32
+    let actual = multiplier.read(c).unwrap();
+    let stored = if precision == GpuPrecision::Tf32 {
+        GpuPrecision::F32
     } else {
-        format
+        precision
     };
-    for (place, got) in got.iter().enumerate() {
-        let at = (place / columns, place % columns);
-        let (mut wanted, mut size) = case.sum(format, at);
-        if let Some(activation) = with {
-            wanted = activate(activation, wanted + f64::from(case.bias[at.1]));
-            wanted += rounded(case.residual[place], stored);
-            size += 2.0;
+    for (index, actual) in actual.iter().enumerate() {
+        let element = (index / columns, index % columns);
+        let (mut expected, mut magnitude) = case.sum(precision, element);
+        if let Some(activation) = activation {
+            expected = activate(activation, expected + f64::from(case.bias[element.1]));
+            expected += rounded(case.residual[index], stored);
+            magnitude += 2.0;
         }
-        let off = (f64::from(*got) - wanted).abs();
-        let allowed = half_unit(stored) * 1.01 * wanted.abs() + 2f64.powi(-20) * size + 1e-7;
+        let error = (f64::from(*actual) - expected).abs();
+        let allowed = half_unit(stored) * 1.01 * expected.abs() + 2f64.powi(-20) * magnitude + 1e-7;
         assert!(
-            off <= allowed,
-            "{format} {shape:?} {with:?} at {at:?}: {got}, wanted {wanted}"
+            error <= allowed,
+            "{precision} {shape:?} {activation:?} at {element:?}: {actual}, expected {expected}"
         );
     }
 }
 
-/// In small tiles on a device with many multiprocessors, in large ones on one with one.
+/// Checks all shapes. A device with many multiprocessors uses small tiles, a device with one uses large tiles.
 #[track_caller]
-fn check_all(formats: &[Format], multiprocessors: u32) {
-    let settings = Settings {
+fn check_all(precisions: &[GpuPrecision], multiprocessors: u32) {
+    let settings = EmulatorSettings {
         multiprocessors,
-        ..Settings::default()
+        ..EmulatorSettings::default()
     };
-    let Some(gpu) = emulator(settings) else {
+    let Some(gpu) = emulated_gpu(settings) else {
         return;
     };
     let gpu: Arc<dyn Gpu> = gpu;
-    for (number, shape) in SHAPES.iter().enumerate() {
-        for format in formats {
+    for (index, shape) in SHAPES.iter().enumerate() {
+        for precision in precisions {
             let activations = [
                 Activation::None,
                 Activation::Gelu,
                 Activation::GeluTanh,
                 Activation::Relu,
             ];
-            check(&gpu, *format, *shape, None);
-            check(&gpu, *format, *shape, Some(activations[number % 4]));
+            check(&gpu, *precision, *shape, None);
+            check(&gpu, *precision, *shape, Some(activations[index % 4]));
         }
     }
 }
 
 #[test]
-fn products_in_small_tiles_are_what_sums_in_64_bits_say() {
-    check_all(&FORMATS, 1000);
+fn products_in_small_tiles_equal_sums_in_64_bits() {
+    check_all(&PRECISIONS, 1000);
 }
 
 #[test]
-fn products_in_large_tiles_are_what_sums_in_64_bits_say() {
-    check_all(&FORMATS, 1);
+fn products_in_large_tiles_equal_sums_in_64_bits() {
+    check_all(&PRECISIONS, 1);
 }
 
 #[test]
-fn a_row_has_the_same_values_in_tiles_of_either_size() {
+fn a_row_has_the_same_values_in_small_and_large_tiles() {
     let shape = [129, 65, 70];
-    for format in FORMATS {
+    for precision in PRECISIONS {
         let values = [1, 1000].map(|multiprocessors| {
-            let settings = Settings {
+            let settings = EmulatorSettings {
                 multiprocessors,
-                ..Settings::default()
+                ..EmulatorSettings::default()
             };
-            let gpu: Arc<dyn Gpu> = emulator(settings)?;
-            let case = Case::of(shape);
-            let multiplier = Multiplier::new(&gpu, format).unwrap();
+            let gpu: Arc<dyn Gpu> = emulated_gpu(settings)?;
+            let case = MatmulCase::new(shape);
+            let multiplier = MatrixMultiplier::new(&gpu, precision).unwrap();
             let a = multiplier.matrix(&case.a, 70).unwrap();
             let b = multiplier.matrix(&case.b, 70).unwrap();
             let mut c = multiplier.matrix(&case.residual[..129 * 65], 65).unwrap();
@@ -161,44 +171,48 @@ fn a_row_has_the_same_values_in_tiles_of_either_size() {
                 .unwrap();
             Some(multiplier.read(&c).unwrap())
         });
-        assert_eq!(values[0], values[1], "{format}");
+        assert_eq!(values[0], values[1], "{precision}");
     }
 }
 
 #[test]
-fn what_is_too_large_for_half_precision_becomes_the_largest_and_what_is_no_number_stays_none() {
-    let Some(gpu) = emulator(Settings::default()) else {
+fn numbers_too_large_for_half_precision_are_clamped_and_nan_stays_nan() {
+    let Some(gpu) = emulated_gpu(EmulatorSettings::default()) else {
         return;
     };
     let gpu: Arc<dyn Gpu> = gpu;
-    let multiplier = Multiplier::new(&gpu, Format::F16).unwrap();
+    let multiplier = MatrixMultiplier::new(&gpu, GpuPrecision::F16).unwrap();
     let a = multiplier.matrix(&[60000.0, -60000.0, f32::NAN], 1);
     let b = multiplier.matrix(&[2.0], 1).unwrap();
     let mut c = multiplier.matrix(&[0.0; 3], 1).unwrap();
     multiplier
         .multiply(&a.unwrap(), &b, Epilogue::default(), &mut c)
         .unwrap();
-    let got = multiplier.read(&c).unwrap();
-    assert_eq!(got[..2], [65504.0, -65504.0]);
-    // Kept by products, where a number's clamping must not hide it.
-    assert!(!got[2].is_infinite());
+    let actual = multiplier.read(&c).unwrap();
+    assert_eq!(actual[..2], [65504.0, -65504.0]);
+    // Clamping must not turn NaN into a number.
+    assert!(!actual[2].is_infinite());
 }
 
 #[test]
-fn a_matrix_of_several_copies_comes_back_as_it_went() {
-    let Some(gpu) = emulator(Settings::default()) else {
+fn a_matrix_of_several_chunks_survives_a_round_trip() {
+    let Some(gpu) = emulated_gpu(EmulatorSettings::default()) else {
         return;
     };
     let gpu: Arc<dyn Gpu> = gpu;
-    // Rows of three values are filled up to eight: more than nine million bytes, and a part of a copy at the end.
-    let values = Seeded::new(3).values(3 * 300_001, 1.0);
-    for format in [Format::F32, Format::F16, Format::Bf16] {
-        let multiplier = Multiplier::new(&gpu, format).unwrap();
+    // Rows of three values are padded to eight: more than nine million bytes, with a partial chunk at the end.
+    let values = Random::new(3).values(3 * 300_001, 1.0);
+    for precision in [GpuPrecision::F32, GpuPrecision::F16, GpuPrecision::Bf16] {
+        let multiplier = MatrixMultiplier::new(&gpu, precision).unwrap();
         let matrix = multiplier.matrix(&values, 3).unwrap();
-        let got = multiplier.read(&matrix).unwrap();
-        assert_eq!(got.len(), values.len());
-        for (got, value) in got.iter().zip(&values) {
-            assert_eq!(f64::from(*got), rounded(*value, format), "{format}");
+        let actual = multiplier.read(&matrix).unwrap();
+        assert_eq!(actual.len(), values.len());
+        for (actual, value) in actual.iter().zip(&values) {
+            assert_eq!(
+                f64::from(*actual),
+                rounded(*value, precision),
+                "{precision}"
+            );
         }
     }
 }

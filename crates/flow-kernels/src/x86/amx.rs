@@ -1,9 +1,23 @@
-//! Tiles of bf16 with AMX: 32 rows by 32 columns are four of its tiles of sums, and each step of sixteen
-//! pairs loads two tiles of states and two of weights for four products.
+//! Tiles of bf16 with AMX: four tile registers hold 32 rows by 32 columns of sums. Each step of sixteen pairs loads
+//! two tiles of states and two of weights, and multiplies them in four instructions.
 //!
-//! The instructions are written in assembly, because the compiler's own names for them are not stable. The
-//! panels of [`crate::Packed`] are laid out as `tdpbf16ps` reads them: a row of a tile of weights is one
-//! step of sixteen outputs.
+//! The instructions are inline assembly because Rust's intrinsics for AMX are unstable. The panels of
+//! [`crate::PackedWeights`] are laid out as `tdpbf16ps` reads them: a row of a tile of weights is one step of sixteen
+//! outputs.
+//!
+//! # Which state lives where
+//!
+//! Rust's rules for inline assembly say that a register holds an undefined value when a block begins, unless it is an
+//! operand of that block, and that a block must declare every register that it changes. Tile registers can be declared
+//! as clobbers only. Therefore:
+//!
+//! - Sums stay in tile registers only within one `asm!` block: it loads them, adds all products, and stores them.
+//! - Every block that changes tile registers declares all eight as clobbers.
+//!
+//! The tile *configuration* does outlive a block, because loading it takes about 200 cycles, a quarter of the time of
+//! a tile of 384 inputs. It is not a register that `asm!` can name; the System V ABI treats it as caller-saved, so
+//! only code that uses AMX can change it. Between the first tile of a product and [`release`], a thread runs this
+//! crate's code only, and only this file uses AMX.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -12,19 +26,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::tile::{PANEL, Tile};
 
-/// Rows of a tile: two of AMX's.
+/// Maximum rows of a tile: two tile registers.
 pub(crate) const ROWS: usize = 32;
 
-/// Rows of one of AMX's tiles.
+/// Rows of a tile register.
 const TILE_ROWS: usize = 16;
-/// Pairs of bf16 in one of its rows.
+/// Pairs of bf16 in a row of a tile register.
 const TILE_PAIRS: usize = 16;
-/// Bytes of one of its rows.
+/// Bytes in a row of a tile register.
 const ROW_BYTES: u16 = 64;
 
-/// What `ldtilecfg` reads.
+/// The operand of `ldtilecfg`, as Intel's manual lays it out.
 #[repr(C, align(64))]
-struct Config {
+struct TileConfig {
     palette: u8,
     start_row: u8,
     reserved: [u8; 14],
@@ -33,24 +47,24 @@ struct Config {
 }
 
 thread_local! {
-    /// What the tiles of this thread are configured for: rows, and pairs of a step. `None`: they are not.
+    /// The rows and pairs that this thread's tiles are configured for. `None` means not configured.
     static CONFIGURED: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// Whether somebody does what the processor cannot.
+/// Whether something in this process emulates AMX.
 static IS_EMULATED: AtomicBool = AtomicBool::new(false);
 
-/// For tests on machines without AMX: from now on it counts as one of the instruction sets that are here, if those
-/// below it are.
+/// Makes AMX count as available on a machine without it, if the instruction sets below it are available. For tests
+/// that emulate AMX.
 ///
 /// # Safety
 ///
-/// Whoever calls this has seen to it that in this process AMX's instructions for tiles of bf16 do what they should.
+/// AMX's instructions for tiles of bf16 must work in this process from now on.
 pub unsafe fn assume_amx() {
     IS_EMULATED.store(true, Ordering::Relaxed);
 }
 
-/// Whether the machine has AMX with bf16, and the system lets this process use it.
+/// Whether the machine has AMX with bf16 and the operating system lets this process use it.
 pub(crate) fn is_allowed() -> bool {
     const BF16: u32 = 1 << 22;
     const TILE: u32 = 1 << 24;
@@ -58,18 +72,18 @@ pub(crate) fn is_allowed() -> bool {
         return true;
     }
     let leaves = __cpuid(0).eax;
-    leaves >= 7 && __cpuid_count(7, 0).edx & (BF16 | TILE) == BF16 | TILE && permission()
+    leaves >= 7 && __cpuid_count(7, 0).edx & (BF16 | TILE) == BF16 | TILE && request_permission()
 }
 
-/// Asks the system to save the tiles with the rest of this process's registers.
+/// Asks the kernel to save the tile registers on a context switch. AMX is forbidden to a process until then.
 #[cfg(target_os = "linux")]
-fn permission() -> bool {
+fn request_permission() -> bool {
     const ARCH_PRCTL: usize = 158;
     const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
     const XFEATURE_XTILEDATA: usize = 18;
     let result: isize;
-    // SAFETY: the call changes nothing but a permission of this process, and writes no memory; `rcx` and
-    // `r11` are what the instruction itself overwrites.
+    // SAFETY: the call changes a permission of this process and writes no memory. `syscall` overwrites `rcx` and
+    // `r11`, which are declared.
     unsafe {
         asm!(
             "syscall",
@@ -85,175 +99,163 @@ fn permission() -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn permission() -> bool {
+fn request_permission() -> bool {
     false
 }
 
-/// A tile of up to [`ROWS`] rows.
+/// Computes a tile of up to [`ROWS`] rows.
 ///
 /// # Safety
 ///
-/// [`is_allowed`] said so, and the tile has been checked.
-pub(crate) unsafe fn rounded(tile: &mut Tile<'_, u16>) {
+/// [`is_allowed`] must have returned true, and [`Tile::check`] must have passed.
+pub(crate) unsafe fn tile_bf16(tile: &mut Tile<'_, u16>) {
     let whole = tile.k / TILE_PAIRS * TILE_PAIRS;
-    start(tile);
-    // SAFETY: what is asked of the caller; the steps are those that were checked.
+    copy_bias(tile);
+    // SAFETY: the caller guarantees that AMX is available and that the tile was checked. Both ranges of steps lie
+    // within the tile's `k`, and each is configured for before it is multiplied.
     unsafe {
         if whole > 0 {
             configure(tile.rows, TILE_PAIRS);
-            multiply(tile, 0..whole);
+            multiply(tile, 0, whole / TILE_PAIRS);
         }
         if whole < tile.k {
             configure(tile.rows, tile.k - whole);
-            multiply(tile, whole..tile.k);
+            multiply(tile, whole, 1);
         }
     }
 }
 
-/// Gives the tiles back: until then, each switch of threads saves eight kilobytes more.
+/// Releases this thread's tile registers. Until then, each context switch saves 8 KiB more.
 pub(crate) fn release() {
     if CONFIGURED.take().is_some() {
-        // SAFETY: this thread has configured its tiles, so the instruction is there and allowed.
-        unsafe { asm!("tilerelease", options(nostack, nomem)) };
+        // SAFETY: this thread has configured its tiles, so AMX is available. The block declares the registers that
+        // it clears.
+        unsafe {
+            asm!(
+                "tilerelease",
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack, nomem),
+            );
+        }
     }
 }
 
-/// The sums begin with the bias.
-fn start(tile: &mut Tile<'_, u16>) {
+/// Writes the bias to every row of sums.
+fn copy_bias(tile: &mut Tile<'_, u16>) {
     for row in 0..tile.rows {
         tile.c[row * tile.c_stride..][..PANEL].copy_from_slice(tile.bias);
     }
 }
 
-/// Tiles 0 to 3 hold sums, 4 and 5 states, 6 and 7 weights; the first of two has the first sixteen rows.
+/// Configures the tile registers for `rows` rows of states and `pairs` pairs in a step, unless they are so already.
+///
+/// Registers 0 to 3 hold sums, 4 and 5 states, 6 and 7 weights. Of two registers for the same columns, the first holds
+/// the upper sixteen rows, the second the lower ones.
 ///
 /// # Safety
 ///
-/// [`is_allowed`] said so.
+/// [`is_allowed`] must have returned true.
 unsafe fn configure(rows: usize, pairs: usize) {
     if CONFIGURED.replace(Some((rows, pairs))) == Some((rows, pairs)) {
         return;
     }
     let upper = rows.min(TILE_ROWS) as u8;
-    // A tile without rows cannot be; it has one that nobody asks for.
+    // A configured register has at least one row. `multiply_upper` does not use this one.
     let lower = rows.saturating_sub(TILE_ROWS).max(1) as u8;
-    let mut config = Config {
+    let (pairs, state_bytes) = (pairs as u8, pairs as u16 * 4);
+    let mut config = TileConfig {
         palette: 1,
         start_row: 0,
         reserved: [0; 14],
         row_bytes: [0; 16],
         rows: [0; 16],
     };
-    let states = (upper, lower, pairs as u16 * 4);
-    config.rows[..8].copy_from_slice(&[
-        upper,
-        upper,
-        lower,
-        lower,
-        states.0,
-        states.1,
-        pairs as u8,
-        pairs as u8,
-    ]);
+    config.rows[..8].copy_from_slice(&[upper, upper, lower, lower, upper, lower, pairs, pairs]);
     config.row_bytes[..8].copy_from_slice(&[
-        ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, states.2, states.2, ROW_BYTES, ROW_BYTES,
+        ROW_BYTES,
+        ROW_BYTES,
+        ROW_BYTES,
+        ROW_BYTES,
+        state_bytes,
+        state_bytes,
+        ROW_BYTES,
+        ROW_BYTES,
     ]);
-    // SAFETY: the instruction reads the 64 bytes of `config`, which describe eight tiles within palette 1.
-    unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, readonly)) };
-}
-
-/// Adds the products of these steps to the sums.
-///
-/// # Safety
-///
-/// The tiles are configured for the tile's rows and for as many pairs as divide the steps; the steps are
-/// within those that were checked.
-unsafe fn multiply(tile: &mut Tile<'_, u16>, steps: std::ops::Range<usize>) {
-    let has_lower = tile.rows > TILE_ROWS;
-    let (a, b) = (tile.a.as_ptr(), tile.b.as_ptr());
-    let (a_bytes, b_bytes) = (tile.a_stride * 2, tile.b_stride * 2);
-    let a_lower = a.wrapping_add(if has_lower {
-        TILE_ROWS * tile.a_stride
-    } else {
-        0
-    });
-    let c = tile.c.as_mut_ptr();
-    let c_bytes = tile.c_stride * 4;
-    let c_lower = c.wrapping_add(TILE_ROWS * tile.c_stride);
-    // SAFETY: rows and pairs of the configured tiles are those that `Tile::check` found in `a`, `b` and `c`;
-    // the lower tiles of sums are touched only if there are such rows, and the lower tile of states is the
-    // upper one's first row otherwise, whose products nobody reads.
-    unsafe {
-        load_sums(c, c_bytes);
-        if has_lower {
-            asm!(
-                "tileloadd tmm2, [{c} + {stride}]",
-                "tileloadd tmm3, [{c} + {stride} + 64]",
-                c = in(reg) c_lower, stride = in(reg) c_bytes,
-                options(nostack, readonly),
-            );
-        }
-        for step in steps.step_by(TILE_PAIRS) {
-            let (a, a_lower) = (a.add(2 * step), a_lower.add(2 * step));
-            let b = b.add(step * tile.b_stride);
-            multiply_step([a.cast(), a_lower.cast(), b.cast()], a_bytes, b_bytes);
-        }
-        store_sums(c, c_bytes);
-        if has_lower {
-            asm!(
-                "tilestored [{c} + {stride}], tmm2",
-                "tilestored [{c} + {stride} + 64], tmm3",
-                c = in(reg) c_lower, stride = in(reg) c_bytes,
-                options(nostack),
-            );
-        }
-    }
-}
-
-/// The upper tiles of sums, from memory.
-///
-/// # Safety
-///
-/// As for [`multiply`].
-unsafe fn load_sums(c: *const f32, stride: usize) {
-    // SAFETY: what is asked of the caller.
+    // SAFETY: the instruction reads the 64 bytes of `config`, which describe eight tiles of palette 1, and clears the
+    // tile registers, which the block declares.
     unsafe {
         asm!(
-            "tileloadd tmm0, [{c} + {stride}]",
-            "tileloadd tmm1, [{c} + {stride} + 64]",
-            c = in(reg) c, stride = in(reg) stride,
+            "ldtilecfg [{config}]",
+            config = in(reg) &raw const config,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
             options(nostack, readonly),
         );
     }
 }
 
-/// The upper tiles of sums, to memory.
+/// The memory that one call of [`multiply`] reads and writes. Strides are in bytes.
+#[derive(Clone, Copy)]
+struct Operands {
+    /// States of the upper rows, at the first step.
+    a: *const u8,
+    a_stride: usize,
+    /// Weights of the first step.
+    b: *const u8,
+    b_stride: usize,
+    /// Sums of the upper rows.
+    c: *mut u8,
+    c_stride: usize,
+    /// Number of steps; at least 1.
+    steps: usize,
+}
+
+/// Adds the products of `steps` steps to the sums, beginning with pair `first`.
 ///
 /// # Safety
 ///
-/// As for [`multiply`].
-unsafe fn store_sums(c: *mut f32, stride: usize) {
-    // SAFETY: what is asked of the caller.
+/// The tile registers must be configured for the tile's rows and for the pairs of each step. The steps must lie within
+/// those that [`Tile::check`] has seen, and there must be at least one.
+unsafe fn multiply(tile: &mut Tile<'_, u16>, first: usize, steps: usize) {
+    let operands = Operands {
+        a: tile.a.as_ptr().wrapping_add(2 * first).cast(),
+        a_stride: tile.a_stride * size_of::<u16>(),
+        b: tile.b.as_ptr().wrapping_add(first * tile.b_stride).cast(),
+        b_stride: tile.b_stride * size_of::<u16>(),
+        c: tile.c.as_mut_ptr().cast(),
+        c_stride: tile.c_stride * size_of::<f32>(),
+        steps,
+    };
+    // SAFETY: the configured rows and pairs are those that `Tile::check` found in `a`, `b` and `c`, so the tiles lie
+    // within these slices. Only a tile of more than sixteen rows has lower rows.
     unsafe {
-        asm!(
-            "tilestored [{c} + {stride}], tmm0",
-            "tilestored [{c} + {stride} + 64], tmm1",
-            c = in(reg) c, stride = in(reg) stride,
-            options(nostack),
-        );
+        if tile.rows > TILE_ROWS {
+            multiply_both(operands);
+        } else {
+            multiply_upper(operands);
+        }
     }
 }
 
-/// One step: states of the upper and the lower rows, and the weights, with the strides of both in bytes.
+/// [`multiply`] for more than sixteen rows: the sums are registers 0 to 3.
 ///
 /// # Safety
 ///
-/// As for [`multiply`].
-#[inline]
-unsafe fn multiply_step([a, a_lower, b]: [*const u8; 3], a_stride: usize, b_stride: usize) {
-    // SAFETY: what is asked of the caller.
+/// As for [`multiply`], with rows beyond the sixteenth.
+unsafe fn multiply_both(operands: Operands) {
+    let Operands { a, b, c, steps, .. } = operands;
+    let a_lower = a.wrapping_add(TILE_ROWS * operands.a_stride);
+    let c_lower = c.wrapping_add(TILE_ROWS * operands.c_stride);
+    // SAFETY: the block reads states and weights and writes sums that the caller has checked, jumps only to its own
+    // label, and declares all registers that it changes.
     unsafe {
         asm!(
+            "tileloadd tmm0, [{c} + {c_stride}]",
+            "tileloadd tmm1, [{c} + {c_stride} + 64]",
+            "tileloadd tmm2, [{c_lower} + {c_stride}]",
+            "tileloadd tmm3, [{c_lower} + {c_stride} + 64]",
+            "2:",
             "tileloadd tmm6, [{b} + {b_stride}]",
             "tileloadd tmm4, [{a} + {a_stride}]",
             "tileloadd tmm7, [{b} + {b_stride} + 64]",
@@ -262,9 +264,140 @@ unsafe fn multiply_step([a, a_lower, b]: [*const u8; 3], a_stride: usize, b_stri
             "tdpbf16ps tmm1, tmm4, tmm7",
             "tdpbf16ps tmm2, tmm5, tmm6",
             "tdpbf16ps tmm3, tmm5, tmm7",
-            a = in(reg) a, a_lower = in(reg) a_lower, b = in(reg) b,
-            a_stride = in(reg) a_stride, b_stride = in(reg) b_stride,
-            options(nostack, readonly),
+            "add {a}, 64",
+            "add {a_lower}, 64",
+            "add {b}, {b_step}",
+            "dec {steps}",
+            "jnz 2b",
+            "tilestored [{c} + {c_stride}], tmm0",
+            "tilestored [{c} + {c_stride} + 64], tmm1",
+            "tilestored [{c_lower} + {c_stride}], tmm2",
+            "tilestored [{c_lower} + {c_stride} + 64], tmm3",
+            a = inout(reg) a => _,
+            a_lower = inout(reg) a_lower => _,
+            a_stride = in(reg) operands.a_stride,
+            b = inout(reg) b => _,
+            b_stride = in(reg) operands.b_stride,
+            b_step = in(reg) TILE_PAIRS * operands.b_stride,
+            c = in(reg) c,
+            c_lower = in(reg) c_lower,
+            c_stride = in(reg) operands.c_stride,
+            steps = inout(reg) steps => _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
         );
+    }
+}
+
+/// [`multiply`] for up to sixteen rows: the sums are registers 0 and 1.
+///
+/// # Safety
+///
+/// As for [`multiply`].
+unsafe fn multiply_upper(operands: Operands) {
+    let Operands { a, b, c, steps, .. } = operands;
+    // SAFETY: as for `multiply_both`.
+    unsafe {
+        asm!(
+            "tileloadd tmm0, [{c} + {c_stride}]",
+            "tileloadd tmm1, [{c} + {c_stride} + 64]",
+            "2:",
+            "tileloadd tmm6, [{b} + {b_stride}]",
+            "tileloadd tmm4, [{a} + {a_stride}]",
+            "tileloadd tmm7, [{b} + {b_stride} + 64]",
+            "tdpbf16ps tmm0, tmm4, tmm6",
+            "tdpbf16ps tmm1, tmm4, tmm7",
+            "add {a}, 64",
+            "add {b}, {b_step}",
+            "dec {steps}",
+            "jnz 2b",
+            "tilestored [{c} + {c_stride}], tmm0",
+            "tilestored [{c} + {c_stride} + 64], tmm1",
+            a = inout(reg) a => _,
+            a_stride = in(reg) operands.a_stride,
+            b = inout(reg) b => _,
+            b_stride = in(reg) operands.b_stride,
+            b_step = in(reg) TILE_PAIRS * operands.b_stride,
+            c = in(reg) c,
+            c_stride = in(reg) operands.c_stride,
+            steps = inout(reg) steps => _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }
+}
+
+// The emulator runs AMX on any x86-64 machine with Linux, so these tests need neither AMX nor AVX-512.
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::{bf16, portable};
+
+    const A_STRIDE: usize = 96;
+    const C_STRIDE: usize = PANEL + 3;
+
+    /// Pseudo-random bf16 values between -1 and 1.
+    fn values(count: usize, seed: usize) -> Vec<u16> {
+        let value = |n: usize| ((n * 7919 + seed * 104_729) % 2003) as f32 / 1001.0 - 1.0;
+        (0..count).map(|n| bf16::from_f32(value(n))).collect()
+    }
+
+    /// Runs a kernel on a tile of `rows` rows and `k` steps, and returns its sums.
+    fn sums(rows: usize, k: usize, kernel: impl FnOnce(&mut Tile<'_, u16>)) -> Vec<f32> {
+        let (a, b) = (values(rows * A_STRIDE, 1), values(k * 2 * PANEL, 2));
+        let bias = std::array::from_fn(|column| column as f32 / 8.0);
+        let mut c = vec![f32::NAN; rows * C_STRIDE];
+        let mut tile = Tile {
+            rows,
+            k,
+            a: &a,
+            a_stride: A_STRIDE,
+            b: &b,
+            b_stride: 2 * PANEL,
+            b_half: PANEL,
+            c: &mut c,
+            c_stride: C_STRIDE,
+            bias: &bias,
+        };
+        tile.check(2, ROWS);
+        kernel(&mut tile);
+        c
+    }
+
+    #[test]
+    fn emulated_tiles_equal_portable_ones_and_write_nothing_else() {
+        flow_amx_emulator::install().expect("the process may install signal handlers");
+        for rows in [1, 2, 15, 16, 17, 31, 32] {
+            for k in [1, 3, 15, 16, 17, 31, 32, 48] {
+                // SAFETY: the emulator runs AMX's instructions, and `sums` has checked the tile.
+                let actual = sums(rows, k, |tile| unsafe { tile_bf16(tile) });
+                let expected = sums(rows, k, |tile| {
+                    for row in 0..tile.rows {
+                        portable::tile_bf16(&mut Tile {
+                            rows: 1,
+                            a: &tile.a[row * A_STRIDE..],
+                            c: &mut tile.c[row * C_STRIDE..],
+                            ..*tile
+                        });
+                    }
+                });
+                for (index, (actual, expected)) in actual.iter().zip(&expected).enumerate() {
+                    let is_padding = index % C_STRIDE >= PANEL;
+                    let is_close = (actual - expected).abs() < 1e-4;
+                    assert!(
+                        if is_padding {
+                            actual.is_nan()
+                        } else {
+                            is_close
+                        },
+                        "{rows} rows, {k} steps, value {index}: {actual}, expected {expected}"
+                    );
+                }
+            }
+        }
+        release();
+        assert_eq!(CONFIGURED.get(), None);
     }
 }

@@ -1,30 +1,32 @@
-//! Tiles of 32-bit floats with AVX2 and FMA: six rows of two registers at a time, twelve of the sixteen.
+//! Tiles of 32-bit floats with AVX2 and FMA: six rows of two registers, so that twelve of the sixteen registers hold
+//! sums.
 //!
-//! Two registers are half a panel, so weights are packed as halves: read from rows of whole panels, every other
-//! line of memory, they would come a twentieth slower.
+//! Two registers are half a panel, so weights are packed in halves. Reading them from rows of whole panels would touch
+//! every other cache line, and take 5 % longer.
 
 use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps};
 
 use super::prefetch;
 use crate::tile::{PANEL, Tile};
 
-/// Rows of a tile.
+/// Maximum rows of a tile.
 pub(crate) const ROWS: usize = 6;
 
-/// Columns that are computed side by side.
+/// Columns computed side by side.
 pub(crate) const COLUMNS: usize = 2 * REGISTER;
 
+/// Values in a register.
 pub(super) const REGISTER: usize = 8;
 
-/// A tile of up to [`ROWS`] rows.
+/// Computes a tile of up to [`ROWS`] rows.
 ///
 /// # Safety
 ///
-/// The machine has AVX2 and FMA, and the tile has been checked.
+/// The machine must have AVX2 and FMA, and [`Tile::check`] must have passed.
 #[target_feature(enable = "avx2,fma")]
-pub(crate) unsafe fn exact(tile: &mut Tile<'_, f32>) {
+pub(crate) unsafe fn tile_f32(tile: &mut Tile<'_, f32>) {
     for column in (0..PANEL).step_by(COLUMNS) {
-        // SAFETY: what is asked of the caller.
+        // SAFETY: the caller guarantees what `rows` needs.
         unsafe {
             match tile.rows {
                 1 => rows::<1>(tile, column),
@@ -38,16 +40,16 @@ pub(crate) unsafe fn exact(tile: &mut Tile<'_, f32>) {
     }
 }
 
-/// Two registers' columns of `R` rows, from `column` on.
+/// Computes [`COLUMNS`] columns of `R` rows, beginning with `column`.
 ///
 /// # Safety
 ///
-/// As for [`exact`]; `R` is not more than the tile's rows, and the columns are within the panel.
+/// As for [`tile_f32`]. `R` must not exceed the tile's rows, and the columns must lie within the panel.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, f32>, column: usize) {
     let (a, b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` found `k` values in each row of `a`, both halves of each of the `k` rows of `b`, and
-    // a whole panel in each row of `c` and in the bias.
+    // SAFETY: `Tile::check` has made sure of `k` values in each row of `a`, of both halves of each of the `k` rows of
+    // `b`, and of a whole panel in each row of `c` and in the bias.
     unsafe {
         let bias = tile.bias.as_ptr().add(column);
         let bias = [_mm256_loadu_ps(bias), _mm256_loadu_ps(bias.add(REGISTER))];

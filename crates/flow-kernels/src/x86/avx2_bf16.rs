@@ -1,8 +1,7 @@
-//! Tiles of bf16 with AVX2, which has no instructions for them: each is half of a 32-bit float, whose other half
-//! is zero.
+//! Tiles of bf16 with AVX2, which has no instructions for bf16: values are widened to 32-bit floats by shifting.
 //!
-//! So a pair takes a shift or two, for each register of weights and for each state: a model takes almost twice as
-//! long as in 32-bit floats, from half the memory.
+//! Each pair takes one or two shifts, for every register of weights and for every state. A model takes almost twice as
+//! long as in 32-bit floats, in half the memory.
 
 use std::arch::x86_64::{
     __m256, __m256i, _mm256_castsi256_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
@@ -13,15 +12,15 @@ use super::avx2::{COLUMNS, REGISTER, ROWS};
 use super::prefetch;
 use crate::tile::{PANEL, Tile};
 
-/// A tile of up to [`ROWS`] rows.
+/// Computes a tile of up to [`ROWS`] rows.
 ///
 /// # Safety
 ///
-/// The machine has AVX2 and FMA, and the tile has been checked.
+/// The machine must have AVX2 and FMA, and [`Tile::check`] must have passed.
 #[target_feature(enable = "avx2,fma")]
-pub(crate) unsafe fn rounded(tile: &mut Tile<'_, u16>) {
+pub(crate) unsafe fn tile_bf16(tile: &mut Tile<'_, u16>) {
     for column in (0..PANEL).step_by(COLUMNS) {
-        // SAFETY: what is asked of the caller.
+        // SAFETY: the caller guarantees what `rows` needs.
         unsafe {
             match tile.rows {
                 1 => rows::<1>(tile, column),
@@ -35,16 +34,16 @@ pub(crate) unsafe fn rounded(tile: &mut Tile<'_, u16>) {
     }
 }
 
-/// Two registers' columns of `R` rows, from `column` on.
+/// Computes [`COLUMNS`] columns of `R` rows, beginning with `column`.
 ///
 /// # Safety
 ///
-/// As for [`rounded`]; `R` is not more than the tile's rows, and the columns are within the panel.
+/// As for [`tile_bf16`]. `R` must not exceed the tile's rows, and the columns must lie within the panel.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>, column: usize) {
     let (a, b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` found `k` pairs in each row of `a`, both halves of each of the `k` rows of `b`, and a
-    // whole panel in each row of `c` and in the bias. Pairs are read without asking for their alignment.
+    // SAFETY: `Tile::check` has made sure of `k` pairs in each row of `a`, of both halves of each of the `k` rows of
+    // `b`, and of a whole panel in each row of `c` and in the bias. Pairs are read unaligned.
     unsafe {
         let bias = tile.bias.as_ptr().add(column);
         let bias = [_mm256_loadu_ps(bias), _mm256_loadu_ps(bias.add(REGISTER))];
@@ -60,7 +59,7 @@ unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>, column: usize) {
                 let pair = a.add(row * tile.a_stride + 2 * step).cast::<i32>();
                 _mm256_set1_epi32(pair.read_unaligned())
             };
-            // One after the other: the registers are too few for both.
+            // First all first values, then all second ones: there are too few registers for both.
             let weights = [first(pairs[0]), first(pairs[1])];
             for (row, sums) in sums.iter_mut().enumerate() {
                 let value = first(states(row));
@@ -83,14 +82,14 @@ unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>, column: usize) {
     }
 }
 
-/// The first of each pair.
+/// Widens the first value of each pair.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn first(pairs: __m256i) -> __m256 {
     _mm256_castsi256_ps(_mm256_slli_epi32::<16>(pairs))
 }
 
-/// The second of each pair.
+/// Widens the second value of each pair.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn second(pairs: __m256i) -> __m256 {

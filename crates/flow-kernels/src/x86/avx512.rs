@@ -1,23 +1,24 @@
-//! Tiles of 32-bit floats with AVX-512: fourteen rows of two registers, so that 28 of the 32 hold sums.
+//! Tiles of 32-bit floats with AVX-512: fourteen rows of two registers, so that 28 of the 32 registers hold sums.
 
 use std::arch::x86_64::{_mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_storeu_ps};
 
 use super::prefetch;
 use crate::tile::Tile;
 
-/// Rows of a tile.
+/// Maximum rows of a tile.
 pub(crate) const ROWS: usize = 14;
 
+/// Values in a register.
 const REGISTER: usize = 16;
 
-/// A tile of up to [`ROWS`] rows.
+/// Computes a tile of up to [`ROWS`] rows.
 ///
 /// # Safety
 ///
-/// The machine has AVX-512 F, and the tile has been checked.
+/// The machine must have AVX-512 F, and [`Tile::check`] must have passed.
 #[target_feature(enable = "avx512f")]
-pub(crate) unsafe fn exact(tile: &mut Tile<'_, f32>) {
-    // SAFETY: what is asked of the caller.
+pub(crate) unsafe fn tile_f32(tile: &mut Tile<'_, f32>) {
+    // SAFETY: the caller guarantees what `rows` needs.
     unsafe {
         match tile.rows {
             1 => rows::<1>(tile),
@@ -38,16 +39,16 @@ pub(crate) unsafe fn exact(tile: &mut Tile<'_, f32>) {
     }
 }
 
-/// A tile of `R` rows.
+/// Computes a tile of `R` rows.
 ///
 /// # Safety
 ///
-/// As for [`exact`], and `R` is not more than the tile's rows.
+/// As for [`tile_f32`]. `R` must not exceed the tile's rows.
 #[target_feature(enable = "avx512f")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, f32>) {
     let (a, mut b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` found `k` values in each row of `a`, and two registers in each of the `k` rows of
-    // `b`, in each row of `c` and in the bias.
+    // SAFETY: `Tile::check` has made sure of `k` values in each row of `a`, and of two registers in each of the `k`
+    // rows of `b`, in each row of `c` and in the bias.
     unsafe {
         let bias = [
             _mm512_loadu_ps(tile.bias.as_ptr()),

@@ -1,4 +1,4 @@
-//! Tiles of bf16 with AVX-512 BF16: `vdpbf16ps` multiplies two pairs for each of sixteen columns at once.
+//! Tiles of bf16 with AVX-512 BF16: `vdpbf16ps` multiplies pairs for sixteen columns at once.
 
 use std::arch::x86_64::{
     __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512,
@@ -7,23 +7,23 @@ use std::arch::x86_64::{
 
 use super::prefetch;
 use crate::bf16;
-use crate::elementwise::Shape;
+use crate::row_layout::RowLayout;
 use crate::tile::Tile;
 
-/// Rows of a tile.
+/// Maximum rows of a tile.
 pub(crate) const ROWS: usize = 14;
 
-/// Sums in a register, and pairs of bf16.
+/// Sums, or pairs of bf16, in a register.
 const REGISTER: usize = 16;
 
-/// A tile of up to [`ROWS`] rows.
+/// Computes a tile of up to [`ROWS`] rows.
 ///
 /// # Safety
 ///
-/// The machine has AVX-512 F and BF16, and the tile has been checked.
+/// The machine must have AVX-512 F and BF16, and [`Tile::check`] must have passed.
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub(crate) unsafe fn rounded(tile: &mut Tile<'_, u16>) {
-    // SAFETY: what is asked of the caller.
+pub(crate) unsafe fn tile_bf16(tile: &mut Tile<'_, u16>) {
+    // SAFETY: the caller guarantees what `rows` needs.
     unsafe {
         match tile.rows {
             1 => rows::<1>(tile),
@@ -44,16 +44,16 @@ pub(crate) unsafe fn rounded(tile: &mut Tile<'_, u16>) {
     }
 }
 
-/// A tile of `R` rows.
+/// Computes a tile of `R` rows.
 ///
 /// # Safety
 ///
-/// As for [`rounded`], and `R` is not more than the tile's rows.
+/// As for [`tile_bf16`]. `R` must not exceed the tile's rows.
 #[target_feature(enable = "avx512f,avx512bf16")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>) {
     let (a, mut b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` found `k` pairs in each row of `a`, and two registers in each of the `k` rows of
-    // `b`, in each row of `c` and in the bias. Pairs are read without asking for their alignment.
+    // SAFETY: `Tile::check` has made sure of `k` pairs in each row of `a`, and of two registers in each of the `k` rows
+    // of `b`, in each row of `c` and in the bias. Pairs are read unaligned.
     unsafe {
         let bias = [
             _mm512_loadu_ps(tile.bias.as_ptr()),
@@ -83,31 +83,32 @@ unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>) {
     }
 }
 
-/// As `elementwise::round`, but that numbers too small to be normal become zero.
+/// Rounds to bf16 as `elementwise::round` does, except that subnormal numbers become zero.
 ///
 /// # Safety
 ///
-/// The machine has AVX-512 F and BF16.
+/// The machine must have AVX-512 F and BF16.
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub(crate) unsafe fn round(values: &[f32], shape: Shape, rounded: &mut [u16], stride: usize) {
-    for row in 0..shape.rows {
-        let from = values[row * shape.stride..][..shape.width].as_chunks();
-        let to = rounded[row * stride..][..shape.width].as_chunks_mut();
+pub(crate) unsafe fn round(values: &[f32], layout: RowLayout, rounded: &mut [u16], stride: usize) {
+    for row in 0..layout.rows {
+        let from = values[row * layout.stride..][..layout.width].as_chunks();
+        let to = rounded[row * stride..][..layout.width].as_chunks_mut();
         for (to, from) in to.0.iter_mut().zip(from.0) {
             round_two(from, to);
         }
         for (to, from) in to.1.iter_mut().zip(from.1) {
-            *to = bf16::round(*from);
+            *to = bf16::from_f32(*from);
         }
     }
 }
 
-/// Two registers become one.
+/// Rounds two registers into one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn round_two(from: &[f32; 2 * REGISTER], to: &mut [u16; 2 * REGISTER]) {
     let (low, high) = from.split_at(REGISTER);
-    // SAFETY: there are two registers of values, and room for one of bf16, both of which are 512 bits.
+    // SAFETY: `from` has two registers of values and `to` has space for one register of bf16; both registers have 512
+    // bits.
     unsafe {
         let (low, high) = (
             _mm512_loadu_ps(low.as_ptr()),
@@ -118,10 +119,10 @@ fn round_two(from: &[f32; 2 * REGISTER], to: &mut [u16; 2 * REGISTER]) {
     }
 }
 
-/// The same bits, seen as bf16.
+/// Reinterprets the bits of a register as pairs of bf16.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn pairs(register: __m512i) -> __m512bh {
-    // SAFETY: both types are 512 bits, of which every pattern is a value.
+    // SAFETY: both types have 512 bits, and every bit pattern is a valid value.
     unsafe { std::mem::transmute(register) }
 }

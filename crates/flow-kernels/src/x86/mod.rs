@@ -1,4 +1,4 @@
-//! Tiles for x86-64.
+//! Tiles for x86-64 processors.
 
 use std::arch::x86_64::{_MM_HINT_NTA, _mm_prefetch};
 
@@ -8,17 +8,17 @@ pub(crate) mod avx2_bf16;
 pub(crate) mod avx512;
 pub(crate) mod avx512_bf16;
 
-/// How far ahead of their use weights are asked for: what a core reads in the time that memory takes to answer.
-const AHEAD_BYTES: usize = 16 * 1024;
+/// How far ahead weights are prefetched: what a core reads during one memory access.
+const PREFETCH_BYTES: usize = 16 * 1024;
 
-/// Asks for the line of weights that will be read that far behind this place.
+/// Prefetches the cache line of weights that lies [`PREFETCH_BYTES`] behind `address`.
 ///
-/// A short text reads all weights once, at the pace of memory: without this it takes a core almost twice as long, for
-/// the processor looks ahead to the end of a page only. They are asked for as what is read once, so that they
-/// do not push everything else out of the caches. In attention, whose tiles are the same, it is in vain: keys and values
-/// lie in caches already.
+/// A short text reads all weights once, at the speed of memory. Without prefetching it takes a core almost twice as long,
+/// because the hardware prefetcher stops at the end of a page. The hint is non-temporal, so that the weights do not evict
+/// everything else from the caches. In attention, which uses the same tiles, it has no effect: keys and values are in
+/// the caches already.
 #[inline]
-fn prefetch<T>(place: *const T) {
-    // SAFETY: no memory is accessed, so the place may lie behind the weights.
-    unsafe { _mm_prefetch::<_MM_HINT_NTA>(place.wrapping_byte_add(AHEAD_BYTES).cast()) };
+fn prefetch<T>(address: *const T) {
+    // SAFETY: a prefetch accesses no memory, so the address may lie beyond the weights.
+    unsafe { _mm_prefetch::<_MM_HINT_NTA>(address.wrapping_byte_add(PREFETCH_BYTES).cast()) };
 }

@@ -1,16 +1,15 @@
-//! The executor as the runtime calls it.
+//! Calls the executor as the runtime does.
 
 use flow_core::{Document, DocumentArray, Flavour};
 use flow_executor::testing::{Loaded, load};
 use sentence_encoder::SentenceEncoder;
 use serde_json::{Map, Value, json};
 
-use crate::largest_difference;
-use crate::made_up::MadeUp;
+use crate::tiny_model::TinyModel;
 
-fn loaded(made: &MadeUp, mut with: Value) -> Loaded {
-    with["model"] = json!(made.path());
-    load::<SentenceEncoder>(&with).unwrap()
+fn loaded(model: &TinyModel, mut config: Value) -> Loaded {
+    config["model"] = json!(model.path());
+    load::<SentenceEncoder>(&config).unwrap()
 }
 
 fn encode(loaded: &Loaded, docs: Vec<Document>, parameters: Value) -> Vec<Document> {
@@ -25,17 +24,23 @@ fn encode(loaded: &Loaded, docs: Vec<Document>, parameters: Value) -> Vec<Docume
         .collect()
 }
 
+fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let differences = a.iter().zip(b).map(|(a, b)| (a - b).abs());
+    differences.fold(0.0, f32::max)
+}
+
 fn vector(document: &Document) -> Vec<f32> {
     document
         .embedding()
-        .expect("it has a vector")
+        .expect("an embedding")
         .to_f32()
         .unwrap()
 }
 
 #[test]
 fn documents_of_both_flavours_get_vectors_and_keep_the_rest() {
-    let encoder = loaded(&MadeUp::bert(), json!({}));
+    let encoder = loaded(&TinyModel::bert(), json!({}));
     for flavour in [Flavour::V1, Flavour::V2] {
         let mut document = Document::of_flavour(flavour);
         document.set_text("a b c");
@@ -51,8 +56,8 @@ fn documents_of_both_flavours_get_vectors_and_keep_the_rest() {
 }
 
 #[test]
-fn documents_without_a_text_pass_as_they_are() {
-    let encoder = loaded(&MadeUp::bert(), json!({}));
+fn documents_without_a_text_are_returned_unchanged() {
+    let encoder = loaded(&TinyModel::bert(), json!({}));
     let empty = Document::new();
     let docs = vec![empty.clone(), Document::from_text("a"), empty.clone()];
     let after = encode(&encoder, docs, json!({}));
@@ -62,13 +67,13 @@ fn documents_without_a_text_pass_as_they_are() {
 }
 
 #[test]
-fn access_paths_choose_the_documents_and_a_request_may_choose_others() {
+fn access_paths_select_documents_and_a_request_can_override_them() {
     let family = || {
         let mut root = Document::from_text("a");
         root.chunks_mut().unwrap().push(Document::from_text("b"));
         root
     };
-    let encoder = loaded(&MadeUp::bert(), json!({"access_paths": "@c"}));
+    let encoder = loaded(&TinyModel::bert(), json!({"access_paths": "@c"}));
     for (parameters, root, chunk) in [
         (json!({}), false, true),
         (json!({"access_paths": "@r,c"}), true, true),
@@ -86,8 +91,8 @@ fn access_paths_choose_the_documents_and_a_request_may_choose_others() {
 }
 
 #[test]
-fn a_parameter_that_makes_no_sense_is_the_callers_fault() {
-    let encoder = loaded(&MadeUp::bert(), json!({}));
+fn an_invalid_parameter_is_named_in_the_error() {
+    let encoder = loaded(&TinyModel::bert(), json!({}));
     for (name, value) in [("access_paths", json!("@x")), ("batch_size", json!(0))] {
         let parameters = Map::from_iter([(name.to_owned(), value)]);
         let docs = DocumentArray::from_iter([Document::from_text("a")]);
@@ -97,94 +102,102 @@ fn a_parameter_that_makes_no_sense_is_the_callers_fault() {
 }
 
 #[test]
-fn a_misspelt_parameter_is_refused_at_every_endpoint() {
-    let encoder = loaded(&MadeUp::bert(), json!({}));
+fn an_unknown_parameter_is_refused_at_every_endpoint() {
+    let encoder = loaded(&TinyModel::bert(), json!({}));
     for endpoint in ["/encode", "/index"] {
         let parameters = Map::from_iter([("batchsize".to_owned(), json!(1))]);
         let docs = DocumentArray::from_iter([Document::from_text("a")]);
         let failure = encoder.call_with(endpoint, docs, parameters).unwrap_err();
-        let said =
+        let expected =
             format!("`{endpoint}` accepts no parameter `batchsize`; did you mean `batch_size`?");
-        assert_eq!(failure.message(), said);
+        assert_eq!(failure.message(), expected);
     }
 }
 
 #[test]
-fn dimensions_cut_the_vector_and_normalise_what_is_left() {
-    let made = MadeUp::bert();
+fn dimensions_truncate_the_vector_before_normalization() {
+    let model = TinyModel::bert();
     let whole = vector(
         &encode(
-            &loaded(&made, json!({})),
+            &loaded(&model, json!({})),
             vec![Document::from_text("a b")],
             json!({}),
         )[0],
     );
-    let cut = loaded(&made, json!({"dimensions": 4, "normalize": true}));
+    let cut = loaded(&model, json!({"dimensions": 4, "normalize": true}));
     let cut = vector(&encode(&cut, vec![Document::from_text("a b")], json!({}))[0]);
     let length = whole[..4]
         .iter()
         .map(|value| value * value)
         .sum::<f32>()
         .sqrt();
-    let wanted: Vec<f32> = whole[..4].iter().map(|value| value / length).collect();
-    assert!(largest_difference(&cut, &wanted) < 1e-6);
+    let expected: Vec<f32> = whole[..4].iter().map(|value| value / length).collect();
+    assert!(largest_difference(&cut, &expected) < 1e-6);
 }
 
 #[test]
-fn a_prompt_stands_before_each_text() {
-    let made = MadeUp::bert();
-    made.write(
+fn a_prompt_is_put_before_each_text() {
+    let model = TinyModel::bert();
+    model.write(
         "config_sentence_transformers.json",
         &json!({"prompts": {"query": "c d "}}),
     );
-    let plain = loaded(&made, json!({}));
-    let wanted = vector(&encode(&plain, vec![Document::from_text("c d a")], json!({}))[0]);
-    for with in [json!({"prompt": "c d "}), json!({"prompt_name": "query"})] {
-        let prompted = loaded(&made, with);
-        let got = vector(&encode(&prompted, vec![Document::from_text("a")], json!({}))[0]);
-        assert_eq!(got, wanted);
+    let plain = loaded(&model, json!({}));
+    let expected = vector(&encode(&plain, vec![Document::from_text("c d a")], json!({}))[0]);
+    for config in [json!({"prompt": "c d "}), json!({"prompt_name": "query"})] {
+        let prompted = loaded(&model, config);
+        let actual = vector(&encode(&prompted, vec![Document::from_text("a")], json!({}))[0]);
+        assert_eq!(actual, expected);
     }
 }
 
 #[test]
-fn max_length_cuts_a_text_and_keeps_its_last_special_token() {
-    let made = MadeUp::bert();
-    let short = loaded(&made, json!({"max_length": 4}));
-    let got = vector(&encode(&short, vec![Document::from_text("a b c d")], json!({}))[0]);
-    let whole = loaded(&made, json!({}));
-    let wanted = vector(&encode(&whole, vec![Document::from_text("a b")], json!({}))[0]);
-    assert_eq!(got, wanted);
+fn max_length_truncates_a_text_and_keeps_its_last_special_token() {
+    let model = TinyModel::bert();
+    let short = loaded(&model, json!({"max_length": 4}));
+    let actual = vector(&encode(&short, vec![Document::from_text("a b c d")], json!({}))[0]);
+    let whole = loaded(&model, json!({}));
+    let expected = vector(&encode(&whole, vec![Document::from_text("a b")], json!({}))[0]);
+    assert_eq!(actual, expected);
 }
 
 #[test]
-fn the_model_says_how_to_pool_unless_the_user_does() {
-    let made = MadeUp::bert();
-    let steps = json!([{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]);
-    made.write("modules.json", &steps);
-    made.write(
+fn the_models_pooling_applies_unless_the_user_sets_another() {
+    let model = TinyModel::bert();
+    let modules = json!([{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]);
+    model.write("modules.json", &modules);
+    model.write(
         "1_Pooling/config.json",
         &json!({"pooling_mode_cls_token": true}),
     );
-    let of = |with: Value| {
+    let vector_with = |config: Value| {
         vector(
             &encode(
-                &loaded(&made, with),
+                &loaded(&model, config),
                 vec![Document::from_text("a b")],
                 json!({}),
             )[0],
         )
     };
-    assert_eq!(of(json!({})), of(json!({"pooling": "cls"})));
-    assert!(largest_difference(&of(json!({})), &of(json!({"pooling": "mean"}))) > 1e-3);
+    assert_eq!(
+        vector_with(json!({})),
+        vector_with(json!({"pooling": "cls"}))
+    );
+    assert!(
+        largest_difference(
+            &vector_with(json!({})),
+            &vector_with(json!({"pooling": "mean"}))
+        ) > 1e-3
+    );
 }
 
 #[test]
-fn a_device_that_is_not_there_ends_the_start() {
-    let made = MadeUp::bert();
-    let with = json!({"model": made.path(), "device": "cuda:0"});
-    let error = load::<SentenceEncoder>(&with)
+fn loading_fails_if_the_device_is_not_available() {
+    let model = TinyModel::bert();
+    let config = json!({"model": model.path(), "device": "cuda:0"});
+    let error = load::<SentenceEncoder>(&config)
         .err()
-        .expect("there is no GPU")
+        .expect("no GPU is available")
         .to_string();
     assert!(
         error.contains("`cuda:0`") && error.contains("`cpu`"),
@@ -193,8 +206,8 @@ fn a_device_that_is_not_there_ends_the_start() {
 }
 
 #[test]
-fn it_tells_its_device_and_its_model() {
-    let encoder = loaded(&MadeUp::bert(), json!({"device": "auto"}));
+fn facts_include_the_device_and_the_dimensions() {
+    let encoder = loaded(&TinyModel::bert(), json!({"device": "auto"}));
     assert_eq!(encoder.facts()["device"], "cpu");
     assert_eq!(encoder.facts()["dimensions"], "8");
 }

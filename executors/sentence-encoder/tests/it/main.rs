@@ -1,83 +1,11 @@
-//! The sentence encoder with the real model and with small made-up ones.
+//! Tests the sentence encoder with tiny models.
 
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on fails, in its helpers too"
 )]
-#![allow(
-    clippy::print_stderr,
-    clippy::print_stdout,
-    reason = "what is skipped, and how near vectors are"
-)]
 
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-mod amx;
-mod bad_input;
 mod executor;
-mod families;
-mod fidelity;
-mod gpu;
-mod made_up;
-mod memory;
-mod sources;
-
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-
-use sentence_encoder::source::{self, DEFAULT_MODEL, Environment};
-use sentence_encoder::{Device, Encoder, Opened, With};
-
-/// The process's environment, where the user's caches are.
-fn environment() -> Environment {
-    let variables: std::collections::BTreeMap<String, String> = std::env::vars().collect();
-    Environment::from_variables(|name| variables.get(name).cloned())
-}
-
-/// The folder of all-MiniLM-L6-v2, fetched on first use as any user's would be.
-fn minilm() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        source::pull(DEFAULT_MODEL, None, &environment(), &mut ()).unwrap_or_else(|e| panic!("{e}"))
-    })
-}
-
-fn load(folder: &Path, with: &With) -> Encoder {
-    load_on(Device::Cpu.open(CORES).unwrap(), folder, with)
-}
-
-const CORES: NonZeroUsize = NonZeroUsize::new(2).unwrap();
-
-fn load_on(device: Opened, folder: &Path, with: &With) -> Encoder {
-    Encoder::load(folder, with, device).unwrap()
-}
-
-/// The GPU of this machine; none, if there is none that can be used.
-fn real_gpu() -> Option<Opened> {
-    match Device::Cuda(None).open(CORES) {
-        Ok(opened) => Some(opened),
-        Err(error) => {
-            eprintln!("SKIPPED on a real GPU: {error}");
-            None
-        }
-    }
-}
-
-/// `cosine` of two vectors, in f64 so that it is exact to the digits that are asked for.
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| -> f64 {
-        a.iter()
-            .zip(b)
-            .map(|(&x, &y)| f64::from(x) * f64::from(y))
-            .sum()
-    };
-    dot(a, b) / (dot(a, a).sqrt() * dot(b, b).sqrt())
-}
-
-fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
-    assert_eq!(a.len(), b.len());
-    a.iter()
-        .zip(b)
-        .map(|(x, y)| (x - y).abs())
-        .fold(0.0, f32::max)
-}
+#[allow(dead_code, reason = "the model crate's own tests use the rest of it")]
+#[path = "../../../../crates/flow-models/tests/it/tiny_model.rs"]
+mod tiny_model;

@@ -13,7 +13,7 @@ use std::num::NonZeroUsize;
 
 use clap::Args;
 use flow_core::Chain;
-use flow_cuda::NoGpu;
+use flow_cuda::GpuUnavailable;
 use serde_json::json;
 
 use self::experiments::{Experiments, Figures};
@@ -89,8 +89,8 @@ pub(crate) fn run(bench: &Devices, shell: &Shell) -> anyhow::Result<Exit> {
 
 /// The GPUs that can be used, and why others cannot.
 fn gpus() -> (Vec<Cuda>, Vec<String>) {
-    let told = |error: &NoGpu| Chain(error).to_string();
-    let listed = flow_cuda::Cuda::open().and_then(|cuda| Ok((cuda.list()?, cuda)));
+    let told = |error: &GpuUnavailable| Chain(error).to_string();
+    let listed = flow_cuda::CudaDriver::open().and_then(|cuda| Ok((cuda.list()?, cuda)));
     let (found, cuda) = match listed {
         Ok(listed) => listed,
         Err(error) => return (Vec::new(), vec![format!("No GPU: {}.", told(&error))]),

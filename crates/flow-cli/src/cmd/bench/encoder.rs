@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use sentence_encoder::With;
-use sentence_encoder::source::{self, DEFAULT_MODEL, Environment};
+use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
+use sentence_encoder::SentenceEncoderConfig;
 use serde_json::{Value, json};
 
 use super::corpus::Corpus;
@@ -75,7 +75,7 @@ struct Cosines {
 
 pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
     shell.log.start(shell.wants_colour);
-    let environment = Environment::from_variables(|name| shell.variable(name));
+    let environment = SourceEnvironment::from_variables(|name| shell.variable(name));
     let folder = source::pull(&bench.model, None, &environment, &mut ())?;
     let texts = bench.read()?;
     let encoder = load(&folder, &bench.options())?;
@@ -89,7 +89,7 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
     let tokens: usize = lengths.iter().sum();
     let flop: f64 = lengths.iter().map(|length| encoder.flop(*length)).sum();
     let cosines = bench.cosines(&folder, &encoder, &texts)?;
-    let computing = encoder.computing();
+    let info = encoder.info();
     let line = json!({
         "corpus": bench.input.is_none().then(|| bench.corpus.name()),
         "texts": texts.len(),
@@ -100,8 +100,8 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
         "p99_ms": round(alone_ms[alone_ms.len() * 99 / 100], 3),
         "tokenise_share": round(tokenise_s / all_s, 4),
         "engine": bench.engine,
-        "back_end": computing.back_end,
-        "precision": computing.precision,
+        "back_end": info.back_end,
+        "precision": info.precision,
         "threads": encoder.threads(),
         "cosine_min": round(cosines.min, 8),
         "cosine_mean": round(cosines.mean, 8),
@@ -143,7 +143,7 @@ impl Encoder {
     fn cosines(
         &self,
         folder: &Path,
-        encoder: &sentence_encoder::Encoder,
+        encoder: &flow_models::TextEncoder,
         texts: &[String],
     ) -> anyhow::Result<Cosines> {
         let candle = json!({"engine": "candle", "threads": self.threads});
@@ -167,13 +167,13 @@ fn text(line: &str) -> anyhow::Result<String> {
     text.map(str::to_owned).context("a document has no text")
 }
 
-fn load(folder: &Path, options: &Value) -> anyhow::Result<sentence_encoder::Encoder> {
-    let with: With = serde_json::from_value(options.clone())?;
+fn load(folder: &Path, options: &Value) -> anyhow::Result<flow_models::TextEncoder> {
+    let config: SentenceEncoderConfig = serde_json::from_value(options.clone())?;
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    Ok(sentence_encoder::Encoder::load(
+    Ok(flow_models::TextEncoder::load(
         folder,
-        &with,
-        with.device.open(cores)?,
+        &config.encoder_options(),
+        config.device.open(cores)?,
     )?)
 }
 
@@ -190,7 +190,7 @@ fn median<E>(rounds: NonZeroUsize, work: impl Fn() -> Result<(), E>) -> Result<f
 }
 
 /// Milliseconds that each of some texts takes alone.
-fn alone(encoder: &sentence_encoder::Encoder, texts: &[String]) -> anyhow::Result<Vec<f64>> {
+fn alone(encoder: &flow_models::TextEncoder, texts: &[String]) -> anyhow::Result<Vec<f64>> {
     let step = texts.len().div_ceil(ALONE);
     let one = |text: &String| {
         let started = Instant::now();

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 
 use flow_core::Chain;
-use flow_cuda::{Cuda, Found, NoGpu};
+use flow_cuda::{CudaDriver, DeviceInfo, GpuUnavailable};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
@@ -47,11 +47,11 @@ pub(super) struct Gpu {
 }
 
 /// What the library for computing says: the GPUs in the order of their numbers.
-type Usable = Result<Vec<Gpu>, NoGpu>;
+type Usable = Result<Vec<Gpu>, GpuUnavailable>;
 
 pub(super) fn look() -> Gpus {
-    let usable = Cuda::open().and_then(|cuda| {
-        let of = |found: &Found| Gpu::found(found, cuda.version());
+    let usable = CudaDriver::open().and_then(|cuda| {
+        let of = |found: &DeviceInfo| Gpu::found(found, cuda.version());
         Ok(cuda.list()?.iter().map(of).collect())
     });
     joined(managed(), usable)
@@ -59,7 +59,7 @@ pub(super) fn look() -> Gpus {
 
 /// All that the machine has, with the numbers and the verdict of the library for computing.
 fn joined(managed: Result<Vec<Gpu>, String>, usable: Usable) -> Gpus {
-    let why = |no: &NoGpu| Chain(no).to_string();
+    let why = |no: &GpuUnavailable| Chain(no).to_string();
     match (managed, usable) {
         (Ok(gpus), Err(no)) if !gpus.is_empty() => {
             let why = why(&no);
@@ -138,7 +138,7 @@ impl Gpu {
         })
     }
 
-    fn found(found: &Found, driver_cuda: String) -> Self {
+    fn found(found: &DeviceInfo, driver_cuda: String) -> Self {
         let why_not = found.usable().err().map(|no| Chain(&no).to_string());
         Self {
             device: Some(format!("cuda:{}", found.number)),
@@ -254,9 +254,12 @@ mod tests {
         let missing = || Err("not there either".to_owned());
         let alone = rows(joined(missing(), Ok(vec![usable("GPU-2", "cuda:0")])));
         assert_eq!(alone[0][2..4], ["141 GiB", "compute 9.0 (CUDA 13.0)"]);
-        let alone = rows(joined(Ok(vec![managed("GPU-1")]), Err(NoGpu::NoKernels)));
+        let alone = rows(joined(
+            Ok(vec![managed("GPU-1")]),
+            Err(GpuUnavailable::NoKernels),
+        ));
         assert!(alone[0][4].starts_with("no: this program is built without CUDA kernels"));
-        let Gpus::None(why) = joined(missing(), Err(NoGpu::NoDevice)) else {
+        let Gpus::None(why) = joined(missing(), Err(GpuUnavailable::NoDevice)) else {
             panic!("there is none");
         };
         assert!(

@@ -27,7 +27,9 @@ pub(super) fn look() -> Processor {
         name: name.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         cores: cores.max(allowed),
         cores_allowed: allowed,
-        instruction_sets: InstructionSet::here().map(|it| it.to_string()).collect(),
+        instruction_sets: InstructionSet::available()
+            .map(|it| it.to_string())
+            .collect(),
     }
 }
 

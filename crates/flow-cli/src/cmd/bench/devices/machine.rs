@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::thread;
 
-use flow_cuda::{Device, Epilogue, Gpu, GpuError};
+use flow_cuda::{CudaDevice, Epilogue, Gpu, GpuError};
 use flow_kernels::{
-    Activations, BackEnd, Format, Keeps, Kernels, NoBackEnd, Packed, Product, Rows,
+    Activation, Activations, CpuPrecision, InstructionSetUnavailable, Kernels, Linear,
+    PackedWeights, Rows, Storage,
 };
 
 /// Multiplies matrices of 32-bit floats, one product after the other.
@@ -67,7 +68,7 @@ pub(super) enum Failed {
         source: GpuError,
     },
     #[error(transparent)]
-    Cpu(#[from] NoBackEnd),
+    Cpu(#[from] InstructionSetUnavailable),
 }
 
 /// The processor.
@@ -93,7 +94,7 @@ impl Machine for Cpu {
 
     fn open(&self, work: Work) -> Result<OnCpu, Failed> {
         Ok(OnCpu {
-            kernels: BackEnd::choose(Format::F32, None)?,
+            kernels: Kernels::select(CpuPrecision::F32, None)?,
             threads: match work {
                 Work::Little => 1,
                 Work::Much => self.threads.get(),
@@ -113,13 +114,13 @@ pub(super) struct Parts(Vec<(Activations, Range<usize>)>);
 
 impl Multiply for OnCpu {
     type States = Parts;
-    type Weights = Product;
+    type Weights = Linear;
 
     fn states(&self, values: &[f32], width: usize) -> Result<Parts, Failed> {
         let rows = (values.len() / width).div_ceil(self.threads);
         let part = |values: &[f32]| {
             let count = values.len() / width;
-            let mut part = Activations::new(width, Keeps::F32);
+            let mut part = Activations::new(width, Storage::F32);
             part.grow(count);
             let mut rows = part.rows_mut(0..count);
             for (row, values) in values.chunks_exact(width).enumerate() {
@@ -130,16 +131,16 @@ impl Multiply for OnCpu {
         Ok(Parts(values.chunks(rows * width).map(part).collect()))
     }
 
-    fn weights(&self, values: &[f32], inputs: usize) -> Result<Product, Failed> {
-        let packed: Packed = self.kernels.pack(values, inputs);
+    fn weights(&self, values: &[f32], inputs: usize) -> Result<Linear, Failed> {
+        let packed: PackedWeights = self.kernels.pack(values, inputs);
         let bias = vec![0.0; packed.outputs()];
-        Ok(Product::new(packed, &bias, flow_kernels::Activation::None))
+        Ok(Linear::new(packed, &bias, Activation::None))
     }
 
     fn multiply(
         &self,
         states: &Parts,
-        weights: &Product,
+        weights: &Linear,
         added: Option<&Parts>,
         out: &mut Parts,
     ) -> Result<(), Failed> {
@@ -148,7 +149,7 @@ impl Multiply for OnCpu {
             let mut out = out.rows_mut(rows.clone());
             let panels = 0..weights.weights().panels();
             self.kernels
-                .product(weights, panels, states.rows(rows.clone()), &mut out);
+                .linear(weights, panels, states.rows(rows.clone()), &mut out);
             if let Some(added) = added {
                 let added = added.0[place].0.rows(rows.clone());
                 for row in rows.clone() {
@@ -192,7 +193,7 @@ pub(super) struct Cuda {
 }
 
 impl Cuda {
-    pub(super) fn new(device: Device) -> Self {
+    pub(super) fn new(device: CudaDevice) -> Self {
         Self {
             gpu: Arc::new(device),
         }
@@ -208,7 +209,7 @@ impl Machine for Cuda {
 
     fn open(&self, _: Work) -> Result<OnCuda, Failed> {
         let device = self.name();
-        match flow_cuda::Multiplier::new(&self.gpu, flow_cuda::Format::F32) {
+        match flow_cuda::MatrixMultiplier::new(&self.gpu, flow_cuda::GpuPrecision::F32) {
             Ok(multiplier) => Ok(OnCuda { multiplier, device }),
             Err(source) => Err(Failed::Gpu { device, source }),
         }
@@ -217,7 +218,7 @@ impl Machine for Cuda {
 
 /// A queue of a GPU.
 pub(super) struct OnCuda {
-    multiplier: flow_cuda::Multiplier,
+    multiplier: flow_cuda::MatrixMultiplier,
     device: String,
 }
 
@@ -232,23 +233,23 @@ impl OnCuda {
 }
 
 impl Multiply for OnCuda {
-    type States = flow_cuda::Matrix;
-    type Weights = flow_cuda::Matrix;
+    type States = flow_cuda::DeviceMatrix;
+    type Weights = flow_cuda::DeviceMatrix;
 
-    fn states(&self, values: &[f32], width: usize) -> Result<flow_cuda::Matrix, Failed> {
+    fn states(&self, values: &[f32], width: usize) -> Result<flow_cuda::DeviceMatrix, Failed> {
         self.told(self.multiplier.matrix(values, width))
     }
 
-    fn weights(&self, values: &[f32], inputs: usize) -> Result<flow_cuda::Matrix, Failed> {
+    fn weights(&self, values: &[f32], inputs: usize) -> Result<flow_cuda::DeviceMatrix, Failed> {
         self.told(self.multiplier.matrix(values, inputs))
     }
 
     fn multiply(
         &self,
-        states: &flow_cuda::Matrix,
-        weights: &flow_cuda::Matrix,
-        residual: Option<&flow_cuda::Matrix>,
-        out: &mut flow_cuda::Matrix,
+        states: &flow_cuda::DeviceMatrix,
+        weights: &flow_cuda::DeviceMatrix,
+        residual: Option<&flow_cuda::DeviceMatrix>,
+        out: &mut flow_cuda::DeviceMatrix,
     ) -> Result<(), Failed> {
         let epilogue = Epilogue {
             residual,
@@ -258,10 +259,10 @@ impl Multiply for OnCuda {
     }
 
     fn finish(&self) -> Result<(), Failed> {
-        self.told(self.multiplier.finish())
+        self.told(self.multiplier.synchronize())
     }
 
-    fn fetch(&self, states: &flow_cuda::Matrix) -> Result<f64, Failed> {
+    fn fetch(&self, states: &flow_cuda::DeviceMatrix) -> Result<f64, Failed> {
         Ok(sum(&self.told(self.multiplier.read(states))?))
     }
 }

@@ -1,0 +1,178 @@
+//! Linear layers: cuts a matrix product into tiles, and finishes each tile while it is in the L1 cache.
+
+use std::ops::Range;
+
+use crate::activation::Activation;
+use crate::activations::{Rows, RowsMut};
+use crate::kernels::Kernels;
+use crate::packed::PackedWeights;
+use crate::precision::CpuPrecision;
+use crate::row_layout::RowLayout;
+use crate::split::split_evenly;
+use crate::tile::{PANEL, ROWS_MAX, Tile};
+
+/// Bytes of states that are multiplied by one panel after another. They stay in the L2 cache, which has one or two
+/// megabytes.
+const BLOCK_BYTES: usize = 384 * 1024;
+
+/// A linear layer with a fused activation: `activation(states · weightsᵀ + bias)`.
+#[derive(Debug, Clone)]
+pub struct Linear {
+    weights: PackedWeights,
+    /// The bias, padded with zeros to whole panels.
+    bias: Vec<[f32; PANEL]>,
+    activation: Activation,
+}
+
+impl Linear {
+    /// Creates a layer from packed weights of `outputs × inputs` and a bias of `outputs` values.
+    ///
+    /// # Panics
+    ///
+    /// If the bias has another length.
+    #[must_use]
+    pub fn new(weights: PackedWeights, bias: &[f32], activation: Activation) -> Self {
+        assert_eq!(bias.len(), weights.outputs(), "one bias per output");
+        let mut panels = vec![[0.0; PANEL]; weights.panels()];
+        panels.as_flattened_mut()[..bias.len()].copy_from_slice(bias);
+        Self {
+            weights,
+            bias: panels,
+            activation,
+        }
+    }
+
+    /// The packed weights.
+    #[must_use]
+    pub fn weights(&self) -> &PackedWeights {
+        &self.weights
+    }
+}
+
+/// Where the sums of a tile go: `rows` rows, `stride` values apart.
+struct Sums<'a> {
+    rows: Range<usize>,
+    values: &'a mut [f32],
+    stride: usize,
+}
+
+impl Kernels {
+    /// Applies the columns of `panels` of a layer to each row of `states`, and writes them to `out` from its first
+    /// column on.
+    ///
+    /// `states` has shape `rows × inputs`, `out` has `rows` rows of at least [`PANEL`] values per panel. It is filled in
+    /// every format that it stores.
+    ///
+    /// # Panics
+    ///
+    /// If the shapes do not fit, or the weights were packed for other kernels.
+    pub fn linear(
+        &self,
+        layer: &Linear,
+        panels: Range<usize>,
+        states: Rows<'_>,
+        out: &mut RowsMut<'_>,
+    ) {
+        let weights = &layer.weights;
+        assert_eq!(states.width, weights.inputs(), "values of a state");
+        assert_eq!(
+            weights.columns(),
+            self.columns(),
+            "packed for other kernels"
+        );
+        assert_eq!(states.count, out.count, "number of rows");
+        assert!(panels.end <= weights.panels(), "panels");
+        assert!(panels.len() <= out.width.div_ceil(PANEL), "columns");
+        let (value_bytes, tile_rows) = match weights.precision() {
+            CpuPrecision::F32 => (4, self.table().rows_f32),
+            CpuPrecision::Bf16 => (2, self.table().rows_bf16),
+        };
+        let block = (BLOCK_BYTES / (value_bytes * states.stride)).max(tile_rows);
+        let mut scratch = [0.0; ROWS_MAX * PANEL];
+        for block in split_evenly(0..states.count, block) {
+            for (column, panel) in panels.clone().enumerate() {
+                for rows in split_evenly(block.clone(), tile_rows) {
+                    let start = rows.start * out.stride + column * PANEL;
+                    // Where 32-bit floats are stored, tiles write them in place.
+                    let (values, stride) = if out.f32s.is_empty() {
+                        (&mut scratch[..], PANEL)
+                    } else {
+                        (&mut out.f32s[start..], out.stride)
+                    };
+                    let mut sums = Sums {
+                        rows,
+                        values,
+                        stride,
+                    };
+                    self.multiply(layer, panel, &states, &mut sums);
+                    let stores_bf16 = !out.bf16s.is_empty();
+                    let bf16s = stores_bf16.then(|| (&mut out.bf16s[start..], out.stride));
+                    self.activate_tile(layer.activation, &mut sums, bf16s);
+                }
+            }
+        }
+        (self.table().finish)();
+    }
+
+    /// Applies the activation to a tile, and rounds it to bf16 if `bf16s` is given.
+    fn activate_tile(
+        &self,
+        activation: Activation,
+        sums: &mut Sums<'_>,
+        bf16s: Option<(&mut [u16], usize)>,
+    ) {
+        let layout = RowLayout {
+            rows: sums.rows.len(),
+            width: PANEL,
+            stride: sums.stride,
+        };
+        self.activate(activation, sums.values, layout);
+        if let Some((bf16s, stride)) = bf16s {
+            self.round(sums.values, layout, bf16s, stride);
+        }
+    }
+
+    /// Multiplies the rows of one tile by one panel, and adds the bias.
+    fn multiply(&self, layer: &Linear, panel: usize, states: &Rows<'_>, sums: &mut Sums<'_>) {
+        let start = sums.rows.start * states.stride;
+        let bias = &layer.bias[panel];
+        let columns = layer.weights.columns();
+        // The second half of a panel is in the same row, or behind the first halves of all rows.
+        let half = |k| {
+            if columns == PANEL {
+                PANEL / 2
+            } else {
+                k * columns
+            }
+        };
+        if let Some(b) = layer.weights.panel_f32(panel) {
+            let k = layer.weights.inputs();
+            self.tile_f32(Tile {
+                rows: sums.rows.len(),
+                k,
+                a: &states.f32s[start..],
+                a_stride: states.stride,
+                b,
+                b_stride: columns,
+                b_half: half(k),
+                c: sums.values,
+                c_stride: sums.stride,
+                bias,
+            });
+        } else if let Some(b) = layer.weights.panel_bf16(panel) {
+            let k = layer.weights.inputs().div_ceil(2);
+            self.tile_bf16(Tile {
+                rows: sums.rows.len(),
+                k,
+                a: &states.bf16s[start..],
+                a_stride: states.stride,
+                b,
+                b_stride: 2 * columns,
+                b_half: 2 * half(k),
+                c: sums.values,
+                c_stride: sums.stride,
+                bias,
+            });
+        }
+    }
+}

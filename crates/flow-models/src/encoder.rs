@@ -1,0 +1,474 @@
+//! Encodes texts: tokens, batches, the engine, pooling, and every vector in the place of its text.
+//!
+//! Many texts are processed in windows. While a window is encoded, the next one is tokenized by the same workers: a worker
+//! that has no batch tokenizes a few texts at a time. So the engine never waits for tokens, and no worker is idle. A request
+//! with a few texts is a single window.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use flow_core::Chain;
+use flow_cuda::GpuError;
+
+use crate::batch_plan::{BatchLimits, plan_batches};
+use crate::device::{DeviceSpec, DeviceUnavailable, OpenDevices};
+use crate::engine::{
+    EngineConfig, EngineConfigError, EngineInfo, ForwardError, GpuEngine, ModelEngine, ModelError,
+};
+use crate::options::EncoderOptions;
+use crate::parallelism::Parallelism;
+use crate::pooling::{PoolingConfig, PoolingHead};
+use crate::sentence_config::{SentenceConfig, SentenceConfigError};
+use crate::source::TOKENIZER_FILE;
+use crate::tokenizer::{Tokenizer, TokenizerError, TokenizerOptions};
+use crate::tokens::TokenBatch;
+use crate::worker_pool::WorkerPool;
+
+/// Texts that are tokenized at once. They take a fraction of a millisecond.
+const TOKENIZE_TEXTS: usize = 16;
+
+/// Maximum bytes of a text that is tokenized while the workers wake up, which takes some tens of microseconds. The workers
+/// would wait for a longer one.
+const SHORT_TEXT_BYTES: usize = 512;
+
+/// A loaded model that turns texts into vectors.
+#[derive(Debug)]
+pub struct TextEncoder {
+    tokenizer: Tokenizer,
+    engine: ModelEngine,
+    pool: WorkerPool,
+    /// Number of workers that run batches. The others only tokenize.
+    batch_workers: usize,
+    head: PoolingHead,
+    limits: BatchLimits,
+    window_texts: usize,
+    max_length: usize,
+}
+
+/// The vectors of some texts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Vectors {
+    /// A row-major matrix of `texts × width`.
+    values: Vec<f32>,
+    width: usize,
+}
+
+/// A unit of work for a worker.
+enum Job<'a, T> {
+    /// Encode a batch of the window's texts: a range of the plan's order.
+    Encode(Range<usize>),
+    /// Tokenize some texts of the next window, with their index among such jobs.
+    Tokenize(usize, &'a [T]),
+}
+
+/// The result of a [`Job`].
+enum JobResult {
+    Vectors(Range<usize>, Vec<f32>),
+    Ids(usize, Vec<Vec<u32>>),
+}
+
+/// An encoder could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadEncoderError {
+    /// The device is not available.
+    #[error(transparent)]
+    Device(#[from] DeviceUnavailable),
+    /// The engine, device and precision cannot be combined.
+    #[error(transparent)]
+    Engine(#[from] EngineConfigError),
+    /// The model's sentence-transformers files are invalid or unsupported.
+    #[error(transparent)]
+    SentenceConfig(#[from] SentenceConfigError),
+    /// The model could not be loaded.
+    #[error("cannot load the model in `{folder}`")]
+    Model {
+        /// The model's folder.
+        folder: PathBuf,
+        /// The cause.
+        #[source]
+        source: ModelError,
+    },
+    /// The tokenizer could not be loaded.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The requested length exceeds the model's.
+    #[error("`max_length` is {requested}, but the model reads {max} tokens at most")]
+    MaxLength {
+        /// The requested length.
+        requested: usize,
+        /// The model's maximum.
+        max: usize,
+    },
+    /// The requested dimensions exceed the model's.
+    #[error("`dimensions` is {requested}, but the model's vectors have {max}")]
+    Dimensions {
+        /// The requested number.
+        requested: usize,
+        /// The model's number.
+        max: usize,
+    },
+    /// The model has no prompt of this name.
+    #[error("the model has no prompt `{requested}`; {available}")]
+    Prompt {
+        /// The requested name.
+        requested: String,
+        /// The model's prompts, as a sentence.
+        available: String,
+    },
+    /// The workers could not be started.
+    #[error("cannot start the worker threads")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+/// Texts could not be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// A text could not be tokenized.
+    #[error(transparent)]
+    Tokenize(#[from] TokenizerError),
+    /// The engine failed.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+}
+
+impl LoadEncoderError {
+    /// Whether a GPU has too little memory.
+    fn is_out_of_memory(&self) -> bool {
+        let Self::Model { source, .. } = self else {
+            return false;
+        };
+        matches!(source, ModelError::Gpu(GpuError::OutOfMemory { .. }))
+    }
+}
+
+impl EncodeError {
+    /// Whether a device is lost to this process, so that only a new process can encode again.
+    #[must_use]
+    pub fn is_sticky(&self) -> bool {
+        matches!(self, Self::Forward(error) if error.is_sticky())
+    }
+}
+
+impl Vectors {
+    /// Number of values of a vector.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The vectors, in the order of the texts.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
+        self.values.chunks_exact(self.width)
+    }
+}
+
+impl TextEncoder {
+    /// Loads the model in `folder`.
+    ///
+    /// If the options leave the choice of the device to the encoder ([`DeviceSpec::Auto`]) and the GPU has too little memory
+    /// for the model, the CPU computes.
+    ///
+    /// # Errors
+    ///
+    /// If a file of the model is invalid, or the options do not suit the model or the device.
+    pub fn load(
+        folder: &Path,
+        options: &EncoderOptions,
+        devices: OpenDevices,
+    ) -> Result<Self, LoadEncoderError> {
+        let cores = devices.cores;
+        match Self::load_onto(folder, options, devices) {
+            Err(error) if options.device == DeviceSpec::Auto && error.is_out_of_memory() => {
+                tracing::info!(device = "cpu", reason = %Chain(&error), "device chosen");
+                Self::load_onto(folder, options, OpenDevices::cpu(cores, None))
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_onto(
+        folder: &Path,
+        options: &EncoderOptions,
+        devices: OpenDevices,
+    ) -> Result<Self, LoadEncoderError> {
+        let config = SentenceConfig::read(folder)?;
+        let cores = devices.cores;
+        let engine_config = EngineConfig::choose(options, devices)?;
+        let engine = ModelEngine::load(folder, &engine_config);
+        let engine = engine.map_err(|source| LoadEncoderError::Model {
+            folder: folder.to_owned(),
+            source,
+        })?;
+        let max_length = max_length(options, &config, engine.max_tokens())?;
+        let tokenizer_options = TokenizerOptions {
+            max_length,
+            prompt: prompt(options, &config)?,
+            lower_case: config.lower_case,
+        };
+        let tokenizer = Tokenizer::load(&folder.join(TOKENIZER_FILE), tokenizer_options)?;
+        let pooling = pooling(options, &config);
+        let (prompt_length, modes) = (tokenizer.prompt_length(), pooling.modes);
+        let parallelism = Parallelism::new(options, &engine, cores);
+        Ok(Self {
+            tokenizer,
+            pool: WorkerPool::start(parallelism.workers)?,
+            batch_workers: parallelism.batch_workers,
+            limits: parallelism.limits,
+            window_texts: parallelism.window_texts,
+            head: PoolingHead {
+                width: width(options, engine.hidden_size() * modes.len())?,
+                skipped_tokens: if pooling.includes_prompt {
+                    0
+                } else {
+                    prompt_length
+                },
+                modes,
+                normalize: options.normalize.unwrap_or(config.normalize),
+            },
+            engine,
+            max_length,
+        })
+    }
+
+    /// Number of values of a vector.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.head.width
+    }
+
+    /// Names of the engine, its back end and its precision.
+    #[must_use]
+    pub fn info(&self) -> EngineInfo {
+        self.engine.info()
+    }
+
+    /// The GPU engine, if GPUs compute.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&GpuEngine> {
+        self.engine.gpu()
+    }
+
+    /// Maximum tokens of a batch.
+    #[must_use]
+    pub fn max_batch_tokens(&self) -> NonZeroUsize {
+        self.limits.max_tokens
+    }
+
+    /// Bytes of the model's weights in memory. `None` if candle stores them.
+    #[must_use]
+    pub fn weight_bytes(&self) -> Option<usize> {
+        self.engine.weight_bytes()
+    }
+
+    /// Number of threads that compute or tokenize.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        let candle_threads = self.engine.candle_threads();
+        candle_threads.unwrap_or_else(|| self.pool.size())
+    }
+
+    /// Maximum tokens of a text. Longer texts are truncated.
+    #[must_use]
+    pub fn max_length(&self) -> usize {
+        self.max_length
+    }
+
+    /// Number of tokens of each text, after truncation.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer fails.
+    pub fn count_tokens<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+    ) -> Result<Vec<usize>, EncodeError> {
+        let ids = self.tokenize(texts, self.limits)?;
+        Ok(ids.iter().map(Vec::len).collect())
+    }
+
+    /// Floating-point operations of all matrix products for a text of `tokens` tokens.
+    #[must_use]
+    pub fn flop(&self, tokens: usize) -> f64 {
+        self.engine.flop(tokens)
+    }
+
+    /// Encodes texts, and returns their vectors in the same order. `batch_size` overrides the configured maximum of texts in a
+    /// batch; it does not change the vectors.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer or the engine fails.
+    pub fn encode<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+        batch_size: Option<NonZeroUsize>,
+    ) -> Result<Vectors, EncodeError> {
+        let limits = BatchLimits {
+            max_texts: batch_size.unwrap_or(self.limits.max_texts),
+            ..self.limits
+        };
+        let width = self.head.width;
+        if let [text] = texts {
+            let values = self.encode_one(text.as_ref())?;
+            return Ok(Vectors { values, width });
+        }
+        let mut values = vec![0.0; texts.len() * width];
+        let mut windows = texts.chunks(self.window_texts);
+        let mut ids = self.tokenize(windows.next().unwrap_or_default(), limits)?;
+        for window in values.chunks_mut(self.window_texts * width) {
+            let next = windows.next().unwrap_or_default();
+            ids = self.encode_window(&ids, next, limits, window)?;
+        }
+        Ok(Vectors { values, width })
+    }
+
+    /// Encodes a single text, on all workers where the engine can.
+    fn encode_one(&self, text: &str) -> Result<Vec<f32>, EncodeError> {
+        let is_long = text.len() > SHORT_TEXT_BYTES;
+        let early = is_long.then(|| self.tokenizer.ids(text)).transpose()?;
+        let tokenize = || -> Result<_, EncodeError> {
+            match &early {
+                Some(ids) => Ok(ids.clone()),
+                None => Ok(self.tokenizer.ids(text)?),
+            }
+        };
+        self.engine.encode_one(&tokenize, &self.head, &self.pool)
+    }
+
+    /// The token ids of each text.
+    fn tokenize<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+        limits: BatchLimits,
+    ) -> Result<Vec<Vec<u32>>, EncodeError> {
+        if texts.len() <= TOKENIZE_TEXTS {
+            // Waking the workers would take longer.
+            return Ok(self.tokenizer.encode(texts)?);
+        }
+        self.encode_window(&[], texts, limits, &mut [])
+    }
+
+    /// Encodes a window into `values`, and tokenizes the next one, whose token ids it returns.
+    fn encode_window<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[Vec<u32>],
+        next: &[T],
+        limits: BatchLimits,
+        values: &mut [f32],
+    ) -> Result<Vec<Vec<u32>>, EncodeError> {
+        let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
+        let plan = plan_batches(&lengths, limits);
+        let batches = plan.batches.iter().cloned().map(Job::Encode);
+        let batches: Vec<Job<'_, T>> = batches.collect();
+        let parts = next.chunks(TOKENIZE_TEXTS).enumerate();
+        let parts: Vec<_> = parts
+            .map(|(index, texts)| Job::Tokenize(index, texts))
+            .collect();
+        let (mut ids, width) = (vec![Vec::new(); next.len()], self.head.width);
+        let run = |job: &Job<'_, T>| self.run(job, &plan.order, texts);
+        for result in self.pool.run((&batches, &parts), self.batch_workers, run) {
+            match result? {
+                JobResult::Vectors(batch, vectors) => {
+                    let vectors = vectors.chunks_exact(width);
+                    for (&text, vector) in plan.order[batch].iter().zip(vectors) {
+                        values[text * width..][..width].copy_from_slice(vector);
+                    }
+                }
+                JobResult::Ids(index, part) => {
+                    for (to, from) in ids[index * TOKENIZE_TEXTS..].iter_mut().zip(part) {
+                        *to = from;
+                    }
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    fn run<T: AsRef<str>>(
+        &self,
+        job: &Job<'_, T>,
+        order: &[usize],
+        texts: &[Vec<u32>],
+    ) -> Result<JobResult, EncodeError> {
+        match job {
+            Job::Encode(batch) => {
+                let tokens = self.token_batch(&order[batch.clone()], texts);
+                let vectors = self.engine.encode(&tokens, &self.head)?;
+                Ok(JobResult::Vectors(batch.clone(), vectors))
+            }
+            Job::Tokenize(index, texts) => {
+                Ok(JobResult::Ids(*index, self.tokenizer.encode(texts)?))
+            }
+        }
+    }
+
+    fn token_batch(&self, indices: &[usize], texts: &[Vec<u32>]) -> TokenBatch {
+        let mut batch = TokenBatch {
+            padding_id: self.tokenizer.padding_id(),
+            ..TokenBatch::default()
+        };
+        indices.iter().for_each(|&text| batch.push(&texts[text]));
+        batch
+    }
+}
+
+/// The requested maximum length, or else that of the model's files, in tokens. `max` is what the architecture allows.
+fn max_length(
+    options: &EncoderOptions,
+    config: &SentenceConfig,
+    max: usize,
+) -> Result<usize, LoadEncoderError> {
+    match options.max_length.map(NonZeroUsize::get) {
+        Some(requested) if requested > max => Err(LoadEncoderError::MaxLength { requested, max }),
+        Some(requested) => Ok(requested),
+        None => Ok(config.max_length.unwrap_or(max).min(max)),
+    }
+}
+
+fn width(options: &EncoderOptions, max: usize) -> Result<usize, LoadEncoderError> {
+    match options.dimensions.map(NonZeroUsize::get) {
+        Some(requested) if requested > max => Err(LoadEncoderError::Dimensions { requested, max }),
+        Some(requested) => Ok(requested),
+        None => Ok(max),
+    }
+}
+
+fn pooling(options: &EncoderOptions, config: &SentenceConfig) -> PoolingConfig {
+    let own = config.pooling.clone();
+    match options.pooling {
+        Some(mode) => PoolingConfig {
+            modes: vec![mode],
+            ..own
+        },
+        None => own,
+    }
+}
+
+fn prompt(options: &EncoderOptions, config: &SentenceConfig) -> Result<String, LoadEncoderError> {
+    if let Some(prompt) = &options.prompt {
+        return Ok(prompt.clone());
+    }
+    let name = options.prompt_name.as_ref();
+    let Some(name) = name.or(config.default_prompt.as_ref()) else {
+        return Ok(String::new());
+    };
+    let unknown = || LoadEncoderError::Prompt {
+        requested: name.clone(),
+        available: available_prompts(config),
+    };
+    config.prompts.get(name).cloned().ok_or_else(unknown)
+}
+
+fn available_prompts(config: &SentenceConfig) -> String {
+    let names: Vec<String> = config
+        .prompts
+        .keys()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    if names.is_empty() {
+        "it has none".to_owned()
+    } else {
+        format!("it has {}", names.join(", "))
+    }
+}

@@ -1,0 +1,89 @@
+//! Chooses the engine, its device and its precision.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use flow_cuda::Gpu;
+use flow_kernels::{CpuPrecision, InstructionSet, InstructionSetUnavailable, Kernels};
+
+use crate::device::OpenDevices;
+use crate::options::{EncoderOptions, EngineKind, Precision};
+
+/// What computes a model.
+#[derive(Debug, Clone)]
+pub enum EngineConfig {
+    /// flow's own kernels on the CPU.
+    Cpu(Kernels),
+    /// flow's own kernels on at least one GPU.
+    Gpu(Vec<Arc<dyn Gpu>>, flow_cuda::GpuPrecision),
+    /// candle on the CPU, with this number of threads.
+    Candle(NonZeroUsize),
+}
+
+/// The requested engine, device and precision cannot be combined, or are not available.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineConfigError {
+    /// The machine does not have the requested instruction set.
+    #[error(transparent)]
+    InstructionSet(#[from] InstructionSetUnavailable),
+    /// candle supports 32-bit floats only.
+    #[error("`engine` is `candle`, which supports `precision: f32` only")]
+    CandlePrecision,
+    /// candle supports the CPU only.
+    #[error("`engine` is `candle`, which runs on the CPU only; set `device: cpu`")]
+    CandleDevice,
+    /// The precision is supported by GPUs only.
+    #[error(
+        "`precision` is `{0}`, which only GPUs support; the CPU supports `f32`, `bf16` and `auto`"
+    )]
+    GpuPrecision(Precision),
+}
+
+impl EngineConfig {
+    /// The configuration that the options ask for, on these devices.
+    ///
+    /// # Errors
+    ///
+    /// If it is not available.
+    pub fn choose(
+        options: &EncoderOptions,
+        devices: OpenDevices,
+    ) -> Result<Self, EngineConfigError> {
+        match (options.engine, devices.gpus.is_empty()) {
+            (EngineKind::Candle, true) => match options.precision {
+                None | Some(Precision::F32 | Precision::Auto) => {
+                    Ok(Self::Candle(options.threads.unwrap_or(devices.cores)))
+                }
+                Some(_) => Err(EngineConfigError::CandlePrecision),
+            },
+            (EngineKind::Candle, false) => Err(EngineConfigError::CandleDevice),
+            (EngineKind::Flow, true) => {
+                let precision = cpu_precision(options)?;
+                Ok(Self::Cpu(Kernels::select(precision, options.back_end)?))
+            }
+            (EngineKind::Flow, false) => Ok(Self::Gpu(devices.gpus, gpu_precision(options))),
+        }
+    }
+}
+
+fn cpu_precision(options: &EncoderOptions) -> Result<CpuPrecision, EngineConfigError> {
+    let max = options.back_end;
+    let is_fast = |set: InstructionSet| max.is_none_or(|max| set <= max) && set.has_bf16();
+    match options.precision {
+        Some(precision @ (Precision::F16 | Precision::Tf32)) => {
+            Err(EngineConfigError::GpuPrecision(precision))
+        }
+        Some(Precision::Bf16) => Ok(CpuPrecision::Bf16),
+        Some(Precision::Auto) if InstructionSet::available().any(is_fast) => Ok(CpuPrecision::Bf16),
+        None | Some(Precision::F32 | Precision::Auto) => Ok(CpuPrecision::F32),
+    }
+}
+
+fn gpu_precision(options: &EncoderOptions) -> flow_cuda::GpuPrecision {
+    match options.precision {
+        None | Some(Precision::F16 | Precision::Auto) => flow_cuda::GpuPrecision::F16,
+        Some(Precision::F32) => flow_cuda::GpuPrecision::F32,
+        Some(Precision::Tf32) => flow_cuda::GpuPrecision::Tf32,
+        Some(Precision::Bf16) => flow_cuda::GpuPrecision::Bf16,
+    }
+}

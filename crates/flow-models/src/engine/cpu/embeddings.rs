@@ -1,0 +1,87 @@
+//! Embeddings: turns token ids into the hidden states that the first layer reads.
+
+use flow_kernels::{Activations, CpuPrecision, Kernels, RowsMut, Storage};
+
+use super::f16;
+use super::layer_norm::LayerNorm;
+
+/// The embedding tables of a model, and the layer norm of their sum.
+#[derive(Debug)]
+pub(super) struct EmbeddingTables {
+    words: WordEmbeddings,
+    /// One row for each position of a text, with the token type embedding added.
+    positions: Activations,
+    norm: LayerNorm,
+    width: usize,
+}
+
+/// One row for each token id: half of a small model's memory.
+#[derive(Debug)]
+enum WordEmbeddings {
+    F32(Vec<f32>),
+    /// Half precision, whose 11 bits are precise enough beside weights in bf16, which have 8.
+    F16(Vec<u16>),
+}
+
+impl EmbeddingTables {
+    /// `words` and `positions` are row-major matrices as wide as the layer norm.
+    pub(super) fn new(
+        precision: CpuPrecision,
+        words: Vec<f32>,
+        positions: &[f32],
+        norm: LayerNorm,
+    ) -> Self {
+        let width = norm.width();
+        let words = match precision {
+            CpuPrecision::F32 => WordEmbeddings::F32(words),
+            CpuPrecision::Bf16 => {
+                WordEmbeddings::F16(words.into_iter().map(f16::from_f32).collect())
+            }
+        };
+        let count = positions.len() / width;
+        let mut rows = Activations::new(width, Storage::F32);
+        rows.grow(count);
+        let mut all = rows.rows_mut(0..count);
+        for (row, position) in positions.chunks_exact(width).enumerate() {
+            all.row(row).copy_from_slice(position);
+        }
+        Self {
+            words,
+            positions: rows,
+            norm,
+            width,
+        }
+    }
+
+    /// Size of the word embeddings in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.words {
+            WordEmbeddings::F32(words) => size_of_val(&words[..]),
+            WordEmbeddings::F16(words) => size_of_val(&words[..]),
+        }
+    }
+
+    /// Writes the states of one text's tokens. An id beyond the vocabulary counts as the last one.
+    pub(super) fn embed(&self, kernels: &Kernels, ids: &[u32], states: &mut RowsMut<'_>) {
+        for (row, &id) in ids.iter().enumerate() {
+            self.copy_word(id as usize, states.row(row));
+        }
+        self.norm
+            .add(kernels, self.positions.rows(0..ids.len()), states);
+    }
+
+    fn copy_word(&self, id: usize, state: &mut [f32]) {
+        let start = |length: usize| id.min(length / self.width - 1) * self.width;
+        match &self.words {
+            WordEmbeddings::F32(words) => {
+                state.copy_from_slice(&words[start(words.len())..][..self.width]);
+            }
+            WordEmbeddings::F16(words) => {
+                let word = &words[start(words.len())..][..self.width];
+                for (to, from) in state.iter_mut().zip(word) {
+                    *to = f16::to_f32(*from);
+                }
+            }
+        }
+    }
+}

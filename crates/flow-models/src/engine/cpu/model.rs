@@ -1,0 +1,101 @@
+//! The weights of a model, packed for the kernels.
+
+use std::ops::Range;
+
+use flow_kernels::{AttentionConfig, CpuPrecision, Kernels, Linear, PositionBias, Storage};
+
+use super::embeddings::EmbeddingTables;
+use super::layer_norm::LayerNorm;
+use crate::engine::size::ModelSize;
+
+/// A model's weights.
+#[derive(Debug)]
+pub(super) struct CpuModel {
+    pub(super) kernels: Kernels,
+    pub(super) size: ModelSize,
+    pub(super) max_tokens: usize,
+    pub(super) heads: AttentionHeads,
+    pub(super) embeddings: EmbeddingTables,
+    pub(super) layers: Vec<CpuLayer>,
+}
+
+/// The properties of attention that all layers share.
+#[derive(Debug)]
+pub(super) struct AttentionHeads {
+    /// Number of heads.
+    pub(super) count: usize,
+    /// Values in a query, a key or a value.
+    pub(super) size: usize,
+    /// Values by head and distance; see [`PositionBias`].
+    pub(super) position_bias: Option<Vec<f32>>,
+    /// Maximum tokens of a text.
+    pub(super) max_tokens: usize,
+}
+
+/// The weights of one layer.
+#[derive(Debug)]
+pub(super) struct CpuLayer {
+    /// Query, key and value, head after head.
+    pub(super) qkv: Linear,
+    pub(super) attention_output: Linear,
+    pub(super) attention_norm: LayerNorm,
+    pub(super) mlp_up: Linear,
+    pub(super) mlp_down: Linear,
+    pub(super) mlp_norm: LayerNorm,
+}
+
+impl CpuModel {
+    /// Size of all weights in bytes.
+    pub(super) fn weight_bytes(&self) -> usize {
+        let layers = self.layers.iter().map(CpuLayer::weight_bytes);
+        self.embeddings.bytes() + layers.sum::<usize>()
+    }
+
+    /// How states are stored that only linear layers read.
+    pub(super) fn operand_storage(&self) -> Storage {
+        match self.kernels.precision() {
+            CpuPrecision::F32 => Storage::F32,
+            CpuPrecision::Bf16 => Storage::Bf16,
+        }
+    }
+
+    /// How states are stored that linear layers and residual connections read.
+    pub(super) fn residual_storage(&self) -> Storage {
+        match self.kernels.precision() {
+            CpuPrecision::F32 => Storage::F32,
+            CpuPrecision::Bf16 => Storage::Both,
+        }
+    }
+}
+
+impl CpuLayer {
+    /// Size of the matrices in bytes. Biases and layer norms are a thousandth of it.
+    fn weight_bytes(&self) -> usize {
+        let layers = [
+            &self.qkv,
+            &self.attention_output,
+            &self.mlp_up,
+            &self.mlp_down,
+        ];
+        layers.iter().map(|layer| layer.weights().bytes()).sum()
+    }
+}
+
+impl AttentionHeads {
+    /// The attention of a range of heads.
+    pub(super) fn attention(&self, heads: &Range<usize>) -> AttentionConfig<'_> {
+        let position_bias = self.position_bias.as_ref().map(|values| {
+            let distances = 2 * self.max_tokens - 1;
+            PositionBias {
+                values: &values[heads.start * distances..heads.end * distances],
+                max_tokens: self.max_tokens,
+            }
+        });
+        AttentionConfig {
+            heads: heads.len(),
+            head_size: self.size,
+            scale: 1.0 / (self.size as f32).sqrt(),
+            position_bias,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Errors of loading and running models.
+
+use std::io;
+use std::path::PathBuf;
+
+use flow_cuda::GpuError;
+
+use crate::family::ArchitectureError;
+use crate::weights::WeightsError;
+
+/// A model could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The configuration could not be read.
+    #[error("cannot read `{path}`")]
+    ReadConfig {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        #[source]
+        source: io::Error,
+    },
+    /// The configuration is invalid.
+    #[error("`{path}` does not describe a model")]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is invalid.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The model's family is not supported.
+    #[error("unsupported model family: `model_type` in `{path}` is `{found}`; supported are `{}`", .supported.join("`, `"))]
+    Family {
+        /// The file.
+        path: PathBuf,
+        /// Its `model_type`.
+        found: String,
+        /// The supported values.
+        supported: &'static [&'static str],
+    },
+    /// The architecture is invalid or unsupported.
+    #[error(transparent)]
+    Architecture(#[from] ArchitectureError),
+    /// The weights could not be read, or do not match the configuration.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+    /// candle refused the model.
+    #[error(transparent)]
+    Candle(#[from] CandleError),
+    /// A GPU failed, has too little memory, or cannot compute the model.
+    #[error(transparent)]
+    Gpu(#[from] GpuError),
+}
+
+/// candle could not load a model.
+#[derive(Debug, thiserror::Error)]
+pub enum CandleError {
+    /// candle refused the weights.
+    #[error("candle cannot build the model")]
+    Build(#[from] candle_core::Error),
+    /// The threads could not be started.
+    #[error("cannot start candle's threads")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+/// A model failed to compute.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// candle failed.
+    #[error("the model failed")]
+    Candle(#[from] candle_core::Error),
+    /// A GPU failed.
+    #[error("the model failed on the GPU")]
+    Gpu(#[from] GpuError),
+}
+
+impl ForwardError {
+    /// Whether a device is lost to this process, so that only a new process can compute again.
+    #[must_use]
+    pub fn is_sticky(&self) -> bool {
+        matches!(self, Self::Gpu(error) if error.is_sticky())
+    }
+}

@@ -1,0 +1,237 @@
+//! Engines: the software that computes a model.
+//!
+//! [`ModelEngine`] is the choice between three of them: `cpu/` computes every family with `flow-kernels`, `gpu.rs` with
+//! `flow-cuda`, and `candle.rs` computes BERT with candle, as a reference. All of them take a [`TokenBatch`] and return one
+//! vector per text. The engines on the CPU return hidden states, which a [`PoolingHead`] turns into vectors; GPUs pool by
+//! themselves, so that only vectors are copied back. `config.rs` chooses an engine.
+
+mod candle;
+mod config;
+mod cpu;
+mod error;
+mod gpu;
+mod size;
+
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+pub use candle::CandleEngine;
+pub use config::{EngineConfig, EngineConfigError};
+pub use cpu::CpuEngine;
+pub use error::{CandleError, ForwardError, ModelError};
+pub use gpu::GpuEngine;
+
+use crate::family::{Architecture, ConfigFile, ModelFamily, ModelTensors};
+use crate::pooling::PoolingHead;
+use crate::source::{CONFIG_FILE, WEIGHTS_FILE};
+use crate::tokens::TokenBatch;
+use crate::weights::WeightsFile;
+use crate::worker_pool::WorkerPool;
+
+/// The supported families, by their `model_type` in `config.json`.
+pub const FAMILIES: &[&str] = &["bert", "distilbert", "roberta", "xlm-roberta", "mpnet"];
+
+/// The families that [`CandleEngine`] supports.
+pub const CANDLE_FAMILIES: &[&str] = &["bert"];
+
+/// A loaded model and the engine that computes it.
+#[derive(Debug)]
+pub enum ModelEngine {
+    /// flow's own kernels on the CPU.
+    Cpu(Box<CpuEngine>),
+    /// flow's own kernels on GPUs.
+    Gpu(Box<GpuEngine>),
+    /// candle on the CPU.
+    Candle(Box<CandleEngine>),
+}
+
+/// Names of an engine, its back end and its precision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineInfo {
+    /// `flow` or `candle`.
+    pub engine: &'static str,
+    /// The instruction set, or the GPU's compute capability.
+    pub back_end: String,
+    /// The precision of matrix products.
+    pub precision: String,
+}
+
+impl ModelEngine {
+    /// Loads the model in `folder`.
+    ///
+    /// # Errors
+    ///
+    /// If its family is not supported, or its weights do not match its `config.json`.
+    pub fn load(folder: &Path, config: &EngineConfig) -> Result<Self, ModelError> {
+        let path = folder.join(CONFIG_FILE);
+        let text = fs::read(&path).map_err(|source| ModelError::ReadConfig {
+            path: path.clone(),
+            source,
+        })?;
+        let model_type = parse::<ModelType>(&path, &text)?.model_type;
+        let model_type = model_type.as_deref().unwrap_or("");
+        let supported = match config {
+            EngineConfig::Cpu(_) | EngineConfig::Gpu(..) => FAMILIES,
+            EngineConfig::Candle(_) => CANDLE_FAMILIES,
+        };
+        let family =
+            ModelFamily::from_model_type(model_type).filter(|_| supported.contains(&model_type));
+        let family = family.ok_or_else(|| ModelError::Family {
+            path: path.clone(),
+            found: model_type.to_owned(),
+            supported,
+        })?;
+        let architecture = Architecture::new(family, &parse::<ConfigFile>(&path, &text)?)?;
+        let weights = WeightsFile::open(&folder.join(WEIGHTS_FILE))?;
+        architecture.check(&weights)?;
+        Ok(match config {
+            EngineConfig::Cpu(kernels) => {
+                let tensors = ModelTensors::new(&architecture, &weights);
+                Self::Cpu(Box::new(CpuEngine::load(&tensors, *kernels)?))
+            }
+            EngineConfig::Gpu(gpus, precision) => {
+                let tensors = ModelTensors::new(&architecture, &weights);
+                Self::Gpu(Box::new(GpuEngine::load(&tensors, gpus, *precision)?))
+            }
+            EngineConfig::Candle(threads) => {
+                let engine = CandleEngine::load(&parse(&path, &text)?, weights, *threads)?;
+                Self::Candle(Box::new(engine))
+            }
+        })
+    }
+
+    /// Number of values of a hidden state.
+    #[must_use]
+    pub fn hidden_size(&self) -> usize {
+        match self {
+            Self::Cpu(engine) => engine.size().hidden,
+            Self::Gpu(engine) => engine.size().hidden,
+            Self::Candle(engine) => engine.size().hidden,
+        }
+    }
+
+    /// Maximum tokens of a text.
+    #[must_use]
+    pub fn max_tokens(&self) -> usize {
+        match self {
+            Self::Cpu(engine) => engine.max_tokens(),
+            Self::Gpu(engine) => engine.max_tokens(),
+            Self::Candle(engine) => engine.max_tokens(),
+        }
+    }
+
+    /// Floating-point operations of all matrix products for a text of `tokens` tokens.
+    #[must_use]
+    pub fn flop(&self, tokens: usize) -> f64 {
+        match self {
+            Self::Cpu(engine) => engine.size().flop(tokens),
+            Self::Gpu(engine) => engine.size().flop(tokens),
+            Self::Candle(engine) => engine.size().flop(tokens),
+        }
+    }
+
+    /// The GPU engine, if GPUs compute.
+    #[must_use]
+    pub fn gpu(&self) -> Option<&GpuEngine> {
+        match self {
+            Self::Gpu(engine) => Some(engine),
+            Self::Cpu(_) | Self::Candle(_) => None,
+        }
+    }
+
+    /// Names of the engine, its back end and its precision.
+    #[must_use]
+    pub fn info(&self) -> EngineInfo {
+        let (engine, back_end, precision) = match self {
+            Self::Cpu(engine) => {
+                let kernels = engine.kernels();
+                let back_end = kernels.instruction_set().to_string();
+                ("flow", back_end, kernels.precision().to_string())
+            }
+            Self::Gpu(engine) => {
+                let back_end = format!("cuda {}", engine.capability());
+                ("flow", back_end, engine.precision().to_string())
+            }
+            Self::Candle(_) => ("candle", "candle".to_owned(), "f32".to_owned()),
+        };
+        EngineInfo {
+            engine,
+            back_end,
+            precision,
+        }
+    }
+
+    /// Number of threads of the candle engine, if candle computes.
+    #[must_use]
+    pub fn candle_threads(&self) -> Option<usize> {
+        match self {
+            Self::Candle(engine) => Some(engine.threads()),
+            Self::Cpu(_) | Self::Gpu(_) => None,
+        }
+    }
+
+    /// Bytes of the weights in memory. `None` if candle stores them.
+    #[must_use]
+    pub fn weight_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Cpu(engine) => Some(engine.weight_bytes()),
+            Self::Gpu(engine) => Some(engine.weight_bytes()),
+            Self::Candle(_) => None,
+        }
+    }
+
+    /// The vectors of a batch's texts, as a row-major matrix of `texts × head.width`. On the CPU, flow's kernels compute on
+    /// the caller's thread; on a GPU, the caller's thread sleeps.
+    ///
+    /// # Errors
+    ///
+    /// If the engine fails.
+    pub fn encode(&self, batch: &TokenBatch, head: &PoolingHead) -> Result<Vec<f32>, ForwardError> {
+        match self {
+            Self::Cpu(engine) => Ok(head.vectors(batch, &engine.forward(batch))),
+            Self::Gpu(engine) => Ok(engine.encode(batch, head)?),
+            Self::Candle(engine) => Ok(head.vectors(batch, &engine.forward(batch)?)),
+        }
+    }
+
+    /// The vector of a single text, computed on all workers where the engine can. `tokenize` returns its token ids.
+    ///
+    /// # Errors
+    ///
+    /// If `tokenize` or the engine fails.
+    pub(crate) fn encode_one<E: From<ForwardError> + Send + Sync>(
+        &self,
+        tokenize: &(dyn Fn() -> Result<Vec<u32>, E> + Sync),
+        head: &PoolingHead,
+        pool: &WorkerPool,
+    ) -> Result<Vec<f32>, E> {
+        let batch = |ids: Vec<u32>| TokenBatch {
+            lengths: vec![ids.len()],
+            ids,
+            ..TokenBatch::default()
+        };
+        match self {
+            Self::Cpu(engine) if pool.size() > 1 => {
+                let (ids, states) = engine.forward_one(tokenize, pool)?;
+                Ok(head.vectors(&batch(ids), &states))
+            }
+            _ => Ok(self.encode(&batch(tokenize()?), head)?),
+        }
+    }
+}
+
+/// The field of `config.json` that determines how to read the others.
+#[derive(Deserialize)]
+struct ModelType {
+    model_type: Option<String>,
+}
+
+fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &[u8]) -> Result<T, ModelError> {
+    let invalid = |source| ModelError::Config {
+        path: path.to_owned(),
+        source,
+    };
+    serde_json::from_slice(text).map_err(invalid)
+}

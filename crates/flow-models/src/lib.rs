@@ -1,0 +1,65 @@
+//! Runs transformer models that turn texts into vectors, on the CPU and on NVIDIA GPUs.
+//!
+//! A model is composed of five parts:
+//!
+//! | part | where | what it does |
+//! |---|---|---|
+//! | source | [`source`] | finds the model's files, or fetches them |
+//! | tokenizer | [`Tokenizer`] | turns texts into token ids |
+//! | family | `family/` | knows the dimensions of BERT and its relatives, and the names of their tensors |
+//! | engine | [`engine`] | computes hidden states: flow's CPU kernels, CUDA, or candle |
+//! | head | [`PoolingHead`] | turns hidden states into one vector per text |
+//!
+//! [`TextEncoder`] joins them: it cuts many texts into batches (`batch_plan.rs`), and runs the batches on a pool of workers
+//! (`worker_pool.rs`, `parallelism.rs`). `device.rs` opens the requested device, and `sentence_config.rs` reads how the
+//! model's authors pool and normalize.
+//!
+//! ```no_run
+//! use std::num::NonZeroUsize;
+//!
+//! use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
+//! use flow_models::{DeviceSpec, EncoderOptions, TextEncoder};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let environment = SourceEnvironment::from_variables(|_| None);
+//! let folder = source::pull(DEFAULT_MODEL, None, &environment, &mut ())?;
+//! let devices = DeviceSpec::Cpu.open(NonZeroUsize::MIN)?;
+//! let encoder = TextEncoder::load(&folder, &EncoderOptions::default(), devices)?;
+//! let vectors = encoder.encode(&["hello world"], None)?;
+//! assert_eq!(vectors.width(), 384);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! An executor with another head, such as a reranker, uses the parts directly: [`source::pull`], [`Tokenizer::load`] and
+//! [`engine::ModelEngine::load`].
+//!
+//! Nothing here prints or reads environment variables; the program passes what it has read.
+
+#![warn(missing_docs)]
+
+mod batch_plan;
+mod device;
+mod encoder;
+pub mod engine;
+mod family;
+mod options;
+mod parallelism;
+mod pooling;
+mod sentence_config;
+pub mod source;
+mod spin_barrier;
+mod tokenizer;
+mod tokens;
+mod weights;
+mod worker_pool;
+
+pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
+pub use encoder::{EncodeError, LoadEncoderError, TextEncoder, Vectors};
+pub use family::ArchitectureError;
+pub use options::{EncoderOptions, EngineKind, Precision};
+pub use pooling::{PoolingHead, PoolingMode};
+pub use sentence_config::SentenceConfigError;
+pub use tokenizer::{Tokenizer, TokenizerError, TokenizerOptions};
+pub use tokens::{HiddenStates, TokenBatch};
+pub use weights::{WeightsError, WeightsFile};

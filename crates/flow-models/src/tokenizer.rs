@@ -1,0 +1,156 @@
+//! Turns texts into token ids.
+//!
+//! The ids of a text must not depend on the other texts, so there is no padding here. Texts are truncated by the tokenizer
+//! itself, which keeps the special tokens.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use tokenizers::{PostProcessor, TruncationParams};
+
+/// Turns texts into token ids, with the `tokenizers` library of Hugging Face.
+#[derive(Debug)]
+pub struct Tokenizer {
+    inner: tokenizers::Tokenizer,
+    prompt: String,
+    prompt_length: usize,
+    lower_case: bool,
+}
+
+/// Options of a [`Tokenizer`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenizerOptions {
+    /// Maximum tokens of a text, including special tokens.
+    pub max_length: usize,
+    /// Text put before each input.
+    pub prompt: String,
+    /// Whether inputs are lower-cased first.
+    pub lower_case: bool,
+}
+
+/// A tokenizer could not be loaded, or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenizerError {
+    /// The file is not a tokenizer.
+    #[error("`{path}` is not a tokenizer")]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// The error of the library.
+        #[source]
+        source: tokenizers::Error,
+    },
+    /// `max_length` leaves no token for the text.
+    #[error(
+        "`max_length` is {requested}; it must be more than {special}, the number of special tokens"
+    )]
+    MaxLength {
+        /// The requested length.
+        requested: usize,
+        /// Number of special tokens of each text.
+        special: usize,
+    },
+    /// A text could not be tokenized.
+    #[error("the tokenizer failed")]
+    Tokenize(#[source] tokenizers::Error),
+}
+
+impl Tokenizer {
+    /// Loads a tokenizer from a `tokenizer.json`.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not a tokenizer, or `max_length` leaves no token for the text.
+    pub fn load(path: &Path, options: TokenizerOptions) -> Result<Self, TokenizerError> {
+        let mut inner =
+            tokenizers::Tokenizer::from_file(path).map_err(|source| TokenizerError::Load {
+                path: path.to_owned(),
+                source,
+            })?;
+        let special = inner
+            .get_post_processor()
+            .map_or(0, |processor| processor.added_tokens(false));
+        if options.max_length <= special {
+            return Err(TokenizerError::MaxLength {
+                requested: options.max_length,
+                special,
+            });
+        }
+        let truncation = TruncationParams {
+            max_length: options.max_length,
+            ..Default::default()
+        };
+        inner
+            .with_truncation(Some(truncation))
+            .map_err(TokenizerError::Tokenize)?;
+        inner.with_padding(None);
+        let TokenizerOptions {
+            prompt, lower_case, ..
+        } = options;
+        let mut tokenizer = Self {
+            inner,
+            prompt,
+            prompt_length: 0,
+            lower_case,
+        };
+        tokenizer.prompt_length = tokenizer.count_prompt_tokens()?;
+        Ok(tokenizer)
+    }
+
+    /// The token ids of each text, computed on this thread.
+    ///
+    /// # Errors
+    ///
+    /// If a text cannot be tokenized.
+    pub fn encode<T: AsRef<str>>(&self, texts: &[T]) -> Result<Vec<Vec<u32>>, TokenizerError> {
+        texts.iter().map(|text| self.ids(text.as_ref())).collect()
+    }
+
+    /// The token ids of one text.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be tokenized.
+    pub fn ids(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
+        let encoding = self.inner.encode_fast(self.input(text), true);
+        let encoding = encoding.map_err(TokenizerError::Tokenize)?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// Number of leading tokens of each text that belong to the prompt, including special tokens before it.
+    #[must_use]
+    pub fn prompt_length(&self) -> usize {
+        self.prompt_length
+    }
+
+    /// The id of the padding token, or 0 if there is none.
+    #[must_use]
+    pub fn padding_id(&self) -> u32 {
+        ["[PAD]", "<pad>"]
+            .iter()
+            .find_map(|token| self.inner.token_to_id(token))
+            .unwrap_or(0)
+    }
+
+    fn input<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let text = match self.prompt.as_str() {
+            "" => Cow::Borrowed(text),
+            prompt => Cow::Owned([prompt, text].concat()),
+        };
+        if self.lower_case {
+            Cow::Owned(text.to_lowercase())
+        } else {
+            text
+        }
+    }
+
+    fn count_prompt_tokens(&self) -> Result<usize, TokenizerError> {
+        if self.prompt.is_empty() {
+            return Ok(0);
+        }
+        let encoding = self.inner.encode_fast(self.input(""), true);
+        let encoding = encoding.map_err(TokenizerError::Tokenize)?;
+        let ends_with_special = encoding.get_special_tokens_mask().last() == Some(&1);
+        Ok(encoding.len() - usize::from(ends_with_special))
+    }
+}
