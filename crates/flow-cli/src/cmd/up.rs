@@ -196,6 +196,7 @@ fn banner(started: &Started, took: Duration) -> Banner {
             .map(ToString::to_string)
             .collect(),
         metrics: started.gateway.metrics_url(),
+        workspaces: workspaces(plan),
         executors: started
             .executors
             .iter()
@@ -204,6 +205,22 @@ fn banner(started: &Started, took: Duration) -> Banner {
             .collect(),
         took,
     }
+}
+
+/// The workspaces of a plan, each once.
+fn workspaces(plan: &Plan) -> Vec<String> {
+    let own = plan.nodes.iter().filter_map(|node| match &node.run {
+        Run::Local(run) => run.workspace.as_ref(),
+        Run::External { .. } => None,
+    });
+    let mut all: Vec<String> = Vec::new();
+    for folder in plan.workspace.iter().chain(own) {
+        let folder = folder.display().to_string();
+        if !all.contains(&folder) {
+            all.push(folder);
+        }
+    }
+    all
 }
 
 fn row(member: &Member) -> Row {
