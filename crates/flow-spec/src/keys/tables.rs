@@ -237,11 +237,7 @@ pub(super) const EXECUTOR: &[Key] = &[
         Shape::Retries,
         "How often a call is tried again that certainly did not run.",
     ),
-    yes(
-        "workspace",
-        Shape::Text,
-        "Folder it may keep its files in; a relative path begins at the flow file.",
-    ),
+    yes("workspace", Shape::Text, "Folder for its files, relative to the flow file."),
     yes(
         "floating",
         Shape::Flag,
