@@ -2,7 +2,10 @@
 
 use std::process::ExitCode;
 
-use flow_executor::{ExecutorArgs, run_with};
+use flow_core::closest;
+use flow_executor::{BadOption, ExecutorArgs, check_options, run_with};
+use flow_spec::NotFound;
+use serde_json::{Map, Value};
 
 /// An executor that `flow executor --uses NAME` starts.
 pub(crate) struct Builtin {
@@ -13,6 +16,8 @@ pub(crate) struct Builtin {
     /// What the environment must say before the process begins: libraries read it once, at their first
     /// use. A value that the user has set stands.
     pub(crate) variables: &'static [(&'static str, &'static str)],
+    /// Finds what is wrong with its options (`uses_with`), without loading anything.
+    pub(crate) check_options: fn(&Map<String, Value>) -> Vec<BadOption>,
     /// Serves it until a signal ends the process.
     pub(crate) run: fn(ExecutorArgs) -> ExitCode,
 }
@@ -23,12 +28,14 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         name: "echo",
         about: "gives every document back as it came",
         variables: &[],
+        check_options: check_options::<echo::Echo>,
         run: run_with::<echo::Echo>,
     },
     Builtin {
         name: "segmenter",
         about: "cuts texts into chunks: sentences, or windows of words",
         variables: &[],
+        check_options: check_options::<segmenter::Segmenter>,
         run: run_with::<segmenter::Segmenter>,
     },
     Builtin {
@@ -37,12 +44,14 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         // One text's matrices are small: candle's threads would wait for each other more than they
         // compute. With one, the encoder runs a lane of its own on each core, 1.5 times as fast.
         variables: &[("RAYON_NUM_THREADS", "1")],
+        check_options: check_options::<sentence_encoder::SentenceEncoder>,
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
     Builtin {
         name: "vector-index",
         about: "finds the documents whose vectors are nearest; keeps them through crashes",
         variables: &[],
+        check_options: check_options::<vector_index::VectorIndex>,
         run: run_with::<vector_index::VectorIndex>,
     },
 ];
@@ -50,6 +59,24 @@ pub(crate) const BUILTIN: &[Builtin] = &[
 /// The executor of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
     BUILTIN.iter().find(|builtin| builtin.name == name)
+}
+
+/// What to say of a name that is no executor. `others` are names that would be, besides those built in.
+pub(crate) fn not_found(name: &str, others: &[String]) -> NotFound {
+    let built_in = BUILTIN.iter().map(|it| it.name);
+    let known = built_in.clone().chain(others.iter().map(String::as_str));
+    let remedy = match closest(name, known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => {
+            let names: Vec<String> = built_in.map(|it| format!("`{it}`")).collect();
+            let names = names.join(", ");
+            format!("built in are {names}; write the path of your own, such as `./{name}`")
+        }
+    };
+    NotFound {
+        message: format!("there is no executor `{name}`"),
+        remedy: Some(remedy),
+    }
 }
 
 /// What `flow executor --help` says about them.

@@ -242,14 +242,18 @@ impl With {
 
 #[cfg(test)]
 mod tests {
+    use flow_executor::check_options;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::SentenceEncoder;
 
     fn parse(with: Value) -> Result<With, String> {
-        let with: With = serde_json::from_value(with).map_err(|error| error.to_string())?;
-        with.check().map_err(|error| error.to_string())?;
-        Ok(with)
+        let bad = check_options::<SentenceEncoder>(with.as_object().unwrap());
+        match bad.as_slice() {
+            [] => Ok(serde_json::from_value(with).unwrap()),
+            bad => Err(bad.iter().map(ToString::to_string).collect()),
+        }
     }
 
     #[track_caller]
@@ -290,7 +294,7 @@ mod tests {
     fn what_cannot_be_done_is_named_with_what_can() {
         check_refused(
             json!({"modle": "a/b"}),
-            &["unknown field `modle`", "`model`"],
+            &["`modle` is not an option", "did you mean `model`?"],
         );
         check_refused(json!({"pooling": "meen"}), &["`meen`", "`mean`", "`cls`"]);
         check_refused(json!({"device": "tpu"}), &["`tpu`", "`cpu`"]);
@@ -318,6 +322,9 @@ mod tests {
         );
         check_refused(json!({"prompt": "a", "prompt_name": "b"}), &["one of them"]);
         check_refused(json!({"access_paths": "@x"}), &["`@x`", "`@r`"]);
-        check_refused(json!({"batch_tokens": 0}), &["nonzero"]);
+        check_refused(json!({"access_paths": 1}), &["must be a text such as `@r`"]);
+        let at_least_1 = "must be a whole number of at least 1, is ";
+        check_refused(json!({"batch_tokens": 0}), &[at_least_1, "`0`"]);
+        check_refused(json!({"batch_size": "x"}), &[at_least_1, "the text `x`"]);
     }
 }

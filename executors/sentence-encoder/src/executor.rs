@@ -30,8 +30,11 @@ pub struct SentenceEncoder {
 impl Executor for SentenceEncoder {
     type With = With;
 
+    fn check(with: &With) -> Result<(), LoadError> {
+        Ok(with.check()?)
+    }
+
     fn load(mut with: With, context: &LoadContext) -> Result<Self, LoadError> {
-        with.check()?;
         if let Some(name) = context.environment.get(BACK_END_VARIABLE)
             && with.back_end.is_none()
         {

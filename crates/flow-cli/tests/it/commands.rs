@@ -123,7 +123,7 @@ fn what_is_typed_wrongly_is_bad_usage() {
         &["executor", "--uses", "echoo"],
         2,
         "",
-        "`echoo` is no executor; built in are `echo`, ",
+        "flow: there is no executor `echoo`; did you mean `echo`?\n",
     );
     check(&["ping", "grpcs://h:1"], 2, "", "TLS");
 }

@@ -36,7 +36,10 @@ pub struct BadAccessPath(String);
 
 /// As DocArray writes it, or as Jina 2 did.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be a text such as `@r` or `@c`, or a list of them"
+)]
 enum Written {
     Text(String),
     List(Vec<String>),
