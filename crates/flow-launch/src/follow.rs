@@ -75,8 +75,13 @@ impl Source {
     /// Reads the files.
     pub(crate) fn read(&self) -> Result<Plan, String> {
         let reading = (self.read)();
-        *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) = reading.stamps;
+        self.was_read(reading.stamps);
         reading.plan
+    }
+
+    /// Says how the files looked when they were read by somebody else.
+    pub fn was_read(&self, stamps: Vec<Stamp>) {
+        *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) = stamps;
     }
 
     fn stamps(&self) -> Vec<Stamp> {

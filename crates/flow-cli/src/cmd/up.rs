@@ -19,10 +19,11 @@ use flow_launch::{Docker, Failed, Home, Launch, Member, Programs, Running, Start
 use flow_net::{Drain, Draining};
 use flow_spec::{Plan, Protocol, Run};
 
-use self::read::FlowFile;
+use self::read::{FirstReading, FlowFile, Incomplete};
 use crate::banner::{Banner, Row};
 use crate::builtin::BUILTIN;
-use crate::exit::Exit;
+use crate::exit::{BadUsage, Exit};
+use crate::folder::package::Builder;
 use crate::login;
 use crate::output::{self, Painter};
 use crate::places;
@@ -84,8 +85,13 @@ fn launch(up: &Up, shell: &Shell) -> anyhow::Result<Launch> {
         path: up.file.clone(),
         port: up.port,
         shell: shell.clone(),
+        builder: Builder::default(),
     };
-    let (plan, source) = file.start()?;
+    let FirstReading {
+        draft,
+        preparation,
+        source,
+    } = file.start()?;
     let programs = Programs {
         flow: std::env::current_exe().context("cannot find the program `flow` itself")?,
         built_in: BUILTIN.iter().map(|it| it.name.to_owned()).collect(),
@@ -96,10 +102,11 @@ fn launch(up: &Up, shell: &Shell) -> anyhow::Result<Launch> {
             flow_executor::Log::Text => flow_spec::Log::Text,
             flow_executor::Log::Json => flow_spec::Log::Json,
         },
-        home: home(up, &plan, shell),
+        home: home(up, &draft, shell),
         source: Some(source),
+        preparation: Some(preparation),
         docker: docker(shell),
-        ..Launch::new(plan, programs)
+        ..Launch::new(draft, programs)
     })
 }
 
@@ -169,6 +176,10 @@ async fn serve(
 
 /// Adds what only this program knows to why a flow does not run.
 fn explain(failed: Failed) -> anyhow::Error {
+    let failed = match failed {
+        Failed::Unprepared(error) => return unprepared(error),
+        failed => failed,
+    };
     let (port, remedy) = match &failed {
         Failed::Port { port, .. } => (*port, "choose another port with `--port`"),
         Failed::MetricsPort { port, .. } => (*port, "write another `port_monitoring`"),
@@ -180,6 +191,15 @@ fn explain(failed: Failed) -> anyhow::Error {
         }
         (None, Failed::Port { source, .. }) => source.into(),
         (None, failed) => failed.into(),
+    }
+}
+
+/// Why executors could not be built, as it was before the launcher carried it.
+fn unprepared(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error {
+    match error.downcast::<Incomplete>() {
+        Ok(error) if error.is_users => BadUsage(error.text).into(),
+        Ok(error) => anyhow::Error::msg(error.text),
+        Err(error) => anyhow::Error::from_boxed(error),
     }
 }
 

@@ -1,9 +1,12 @@
 //! Builds an executor that is a package of Rust. Cargo's own progress goes to stderr.
 
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::shell::Shell;
@@ -21,23 +24,75 @@ const PROFILE_DEFAULT: &str = "release";
 /// If there is no Cargo, the package does not build, or it has no program, or several and none of that
 /// name.
 pub(crate) fn build(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<PathBuf> {
-    let manifest = std::path::absolute(manifest)?;
-    let shown = manifest.display();
-    let profile = shell.variable(PROFILE);
-    let built = Command::new("cargo")
-        .args(["build", "--bins", "--message-format=json-render-diagnostics"])
-        .args(["--profile", profile.as_deref().unwrap_or(PROFILE_DEFAULT)])
-        .arg("--manifest-path")
-        .arg(&manifest)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| {
+    Builder::default().build(manifest, name, shell)
+}
+
+/// Builds packages, one at a time, until it is stopped by another thread.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Builder(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_stopped: bool,
+    /// The process of Cargo.
+    running: Option<Pid>,
+}
+
+impl Builder {
+    /// The same as [`build`].
+    pub(crate) fn build(
+        &self,
+        manifest: &Path,
+        name: &str,
+        shell: &Shell,
+    ) -> anyhow::Result<PathBuf> {
+        let manifest = std::path::absolute(manifest)?;
+        let shown = manifest.display();
+        let profile = shell.variable(PROFILE);
+        let mut cargo = Command::new("cargo");
+        cargo
+            .args(["build", "--bins", "--message-format=json-render-diagnostics"])
+            .args(["--profile", profile.as_deref().unwrap_or(PROFILE_DEFAULT)])
+            .arg("--manifest-path")
+            .arg(&manifest);
+        let built = self.output(&mut cargo).with_context(|| {
             format!("`{shown}` is built with Cargo, which cannot be run; install Rust: https://rustup.rs")
         })?;
-    anyhow::ensure!(built.status.success(), "`{shown}` does not build");
-    let programs = programs(&String::from_utf8_lossy(&built.stdout), &manifest);
-    choose(programs, name).with_context(|| format!("`{shown}` builds no executor"))
+        anyhow::ensure!(built.status.success(), "`{shown}` does not build");
+        let programs = programs(&String::from_utf8_lossy(&built.stdout), &manifest);
+        choose(programs, name).with_context(|| format!("`{shown}` builds no executor"))
+    }
+
+    /// Ends the build that is under way. None begins any more.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state();
+        state.is_stopped = true;
+        if let Some(cargo) = state.running
+            && let Err(error) = kill_process(cargo, Signal::TERM)
+        {
+            tracing::warn!(%error, "cannot end Cargo");
+        }
+    }
+
+    fn output(&self, cargo: &mut Command) -> io::Result<Output> {
+        let started = {
+            let mut state = self.state();
+            if state.is_stopped {
+                return Err(io::Error::other("the build was stopped"));
+            }
+            cargo.stdin(Stdio::null()).stdout(Stdio::piped());
+            let started = cargo.spawn()?;
+            state.running = Some(Pid::from_child(&started));
+            started
+        };
+        let output = started.wait_with_output();
+        self.state().running = None;
+        output
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The version in a folder's manifest; none: it has no manifest, or takes its version from elsewhere.

@@ -158,12 +158,13 @@ impl Kubernetes {
 
 impl Images {
     fn read(&self, devices: Option<u16>, shell: &Shell) -> anyhow::Result<(Plan, Target)> {
-        let checked = flow_file::load(&self.file, shell)?;
+        let checked = flow_file::load_to_export(&self.file, shell)?;
         flow_file::warn(&self.file, &checked, shell);
         let mut plan = Plan::from(checked.flow);
         let images: IndexMap<_, _> = self.image.iter().cloned().collect();
         in_images(&mut plan, &images);
-        uses::resolve_once(&mut plan, &self.file, shell)?;
+        let in_image = |node: &str| images.contains_key(node);
+        uses::resolve_once(&mut plan, &self.file, shell, &in_image)?;
         let part = |part: Option<&std::ffi::OsStr>| {
             part.unwrap_or_default().to_string_lossy().into_owned()
         };

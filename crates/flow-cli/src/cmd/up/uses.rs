@@ -1,7 +1,9 @@
-//! Finds what `uses:` names where it is a path: a program, or a folder or `config.yml` that names one.
+//! Finds what `uses:` names where it is a path or a folder beside the flow file: a program, or a folder or
+//! `config.yml` that names one.
 //!
-//! A relative path is looked for from where the command was typed, and then beside the flow file.
-//! What a `config.yml` says is what an executor is built with where the flow says nothing.
+//! A relative path is looked for from where the command was typed, and then beside the flow file. What a
+//! name means, `executors.rs` says. What a `config.yml` says is what an executor is built with where the flow
+//! says nothing.
 
 use std::path::Path;
 
@@ -9,36 +11,54 @@ use anyhow::Context;
 use flow_spec::{Env, ExecutorConfig, LocalRun, Plan, Run, Uses};
 
 use super::read::Noted;
+use crate::executors::folder_of;
 use crate::exit::BadUsage;
+use crate::flow_file::beside;
 use crate::folder::python::Jina;
-use crate::folder::{self, Found, package};
+use crate::folder::{self, Found};
 use crate::shell::Shell;
 
-/// Puts programs in the place of paths, where nobody waits for the files to change.
-pub(crate) fn resolve_once(plan: &mut Plan, flow_file: &Path, shell: &Shell) -> anyhow::Result<()> {
-    resolve(plan, flow_file, &Noted::new(shell))
+/// Puts programs in the place of paths, where nobody waits for the files to change. Nodes that run
+/// `elsewhere` are left as they are.
+pub(crate) fn resolve_once(
+    plan: &mut Plan,
+    flow_file: &Path,
+    shell: &Shell,
+    elsewhere: &dyn Fn(&str) -> bool,
+) -> anyhow::Result<()> {
+    resolve_some(plan, flow_file, &Noted::new(shell), elsewhere)
 }
 
 /// Puts programs in the place of paths, and takes note of every `config.yml` that it reads. Packages of
 /// Rust are built on the way.
 pub(super) fn resolve(plan: &mut Plan, flow_file: &Path, noted: &Noted<'_>) -> anyhow::Result<()> {
-    let beside = flow_file.parent().unwrap_or(Path::new(""));
-    let places = [Path::new(""), beside];
+    resolve_some(plan, flow_file, noted, &|_| false)
+}
+
+fn resolve_some(
+    plan: &mut Plan,
+    flow_file: &Path,
+    noted: &Noted<'_>,
+    elsewhere: &dyn Fn(&str) -> bool,
+) -> anyhow::Result<()> {
+    let beside = beside(flow_file);
     for node in &mut plan.nodes {
-        if let Run::Local(run) = &mut node.run {
+        if let Run::Local(run) = &mut node.run
+            && !elsewhere(node.name.as_str())
+        {
             let name = &node.name;
-            resolve_run(run, &places, noted)
+            resolve_run(run, beside, noted)
                 .with_context(|| BadUsage(format!("cannot run what `{name}` uses")))?;
         }
     }
     Ok(())
 }
 
-fn resolve_run(run: &mut LocalRun, places: &[&Path], noted: &Noted<'_>) -> anyhow::Result<()> {
+fn resolve_run(run: &mut LocalRun, beside: &Path, noted: &Noted<'_>) -> anyhow::Result<()> {
     for around in [&mut run.before, &mut run.after].into_iter().flatten() {
-        resolve_around(around, &run.env, places, noted)?;
+        resolve_around(around, &run.env, beside, noted)?;
     }
-    if let Some((uses, config)) = program(&run.uses, &run.env, places, noted)? {
+    if let Some((uses, config)) = program(&run.uses, &run.env, beside, noted)? {
         config.overlay(run);
         run.uses = uses;
     }
@@ -49,10 +69,10 @@ fn resolve_run(run: &mut LocalRun, places: &[&Path], noted: &Noted<'_>) -> anyho
 fn resolve_around(
     around: &mut Uses,
     env: &Env,
-    places: &[&Path],
+    beside: &Path,
     noted: &Noted<'_>,
 ) -> anyhow::Result<()> {
-    if let Some((uses, config)) = program(around, env, places, noted)? {
+    if let Some((uses, config)) = program(around, env, beside, noted)? {
         let says_more = !config.with.is_empty() || !config.requests.is_empty();
         anyhow::ensure!(
             !says_more,
@@ -65,23 +85,30 @@ fn resolve_around(
     Ok(())
 }
 
-/// What runs where a path stands, and its config; none: it is no path.
+/// What runs where a path or a folder is named, and its config; none: neither is.
 fn program(
     uses: &Uses,
     env: &Env,
-    places: &[&Path],
+    beside: &Path,
     noted: &Noted<'_>,
 ) -> anyhow::Result<Option<(Uses, ExecutorConfig)>> {
-    let Uses::Path(written) = uses else {
-        return Ok(None);
-    };
     let shell = noted.shell;
     let note = |path: &Path| noted.note(path);
-    Ok(Some(match folder::look(written, places, shell, &note)? {
+    let here = Path::new("");
+    let found = match uses {
+        Uses::Path(path) => folder::look(path, &[here, beside], shell, &note)?,
+        Uses::Named(name) => match folder_of(name, env, beside, shell) {
+            Some(folder) => folder::look(&folder, &[here], shell, &note)?,
+            None => return Ok(None),
+        },
+        Uses::Image(_) => return Ok(None),
+    };
+    Ok(Some(match found {
         Found::Program(path) => (Uses::Path(path), ExecutorConfig::default()),
         Found::Named(config) => (config.uses(), config),
         Found::Package { manifest, config } => {
-            let program = package::build(&manifest, &folder::name(&config), shell)?;
+            let name = folder::name(&config);
+            let program = noted.builder.build(&manifest, &name, shell)?;
             (Uses::Path(program), config)
         }
         // Jina reads the config by itself; the launcher calls `flow executor --uses CONFIG`.
