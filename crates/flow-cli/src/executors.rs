@@ -74,7 +74,10 @@ impl Known<'_> {
             Located::Program(path) if !is_executable(&path) => {
                 let path = path.display();
                 let remedy = format!("`chmod +x {path}` makes it one");
-                Err(not_found(format!("`{path}` is not a program"), Some(remedy)))
+                Err(not_found(
+                    format!("`{path}` is not a program"),
+                    Some(remedy),
+                ))
             }
             Located::Program(_) => Ok(Found::Program),
             Located::Config { config, manifest } => {

@@ -119,9 +119,15 @@ pub(crate) fn holds_executor(folder: &Path) -> bool {
 
 /// The first place that has it; a folder without any executor is taken only if nothing better follows.
 fn find(written: &Path, places: &[&Path]) -> anyhow::Result<PathBuf> {
+    // In a folder, `./x` is `x`. Without one it must stay a path: a bare name is looked for on `PATH`.
+    let bare = written.strip_prefix(".").unwrap_or(written);
+    let in_place = |place: &&Path| match place.as_os_str().is_empty() {
+        true => written.to_owned(),
+        false => place.join(bare),
+    };
     let there: Vec<PathBuf> = places
         .iter()
-        .map(|place| place.join(written))
+        .map(in_place)
         .filter(|path| path.exists())
         .collect();
     let holds = |path: &&PathBuf| !path.is_dir() || holds_executor(path);

@@ -80,8 +80,8 @@ mod worker;
 mod workers;
 
 pub use flow_core::{
-    AccessPaths, BadAccessPath, BadOption, Chain, DataType, Document, DocumentArray, Endpoint, Failure,
-    Flavour, NodeName, Tensor,
+    AccessPaths, BadAccessPath, BadOption, Chain, DataType, Document, DocumentArray, Endpoint,
+    Failure, Flavour, NodeName, Tensor,
 };
 
 pub use batch::{Batching, Fit, Metric};

@@ -139,7 +139,7 @@ impl Desk {
             Ask::Reload => {
                 let source = self.source.as_ref().ok_or(Refused::NoFile)?;
                 let change = Change::begin(&self.crew, tell).await;
-                let plan = source.read().map_err(Refused::BadFile)?;
+                let plan = source.read().await.map_err(Refused::BadFile)?;
                 change.reload(plan).await?;
                 Ok(Done::Changed)
             }

@@ -191,7 +191,8 @@ impl Running {
             };
             let ended = runtime.block_on(launcher::run(flow, &control, tell_started));
             // Callers that wait for the end learn of it by their connections' end.
-            drop(runtime);
+            // Nobody waits for a file that is still being read.
+            runtime.shutdown_background();
             drop(control);
             finish(writer);
             drop(home);

@@ -16,6 +16,7 @@ mod program;
 use std::num::NonZeroUsize;
 
 use self::node::Checker;
+use crate::Context;
 use crate::executors::AnyExecutor;
 use crate::files::NoFiles;
 use crate::flow::Flow;
@@ -25,7 +26,6 @@ use crate::section::At;
 use crate::settings::{Env, Gateway, Log, Protocol};
 use crate::spec::{FlowSpec, LogSpec};
 use crate::substitute::Variables;
-use crate::Context;
 
 /// Most executors in one flow: more than any machine could run, and places of a plan are 16 bits.
 const NODES_MAX: usize = 1024;

@@ -71,8 +71,8 @@ impl Flow {
         format!("{file:#}\n")
     }
 
-    /// Checks the flow as `flow check` checks a file, without starting anything. References such as
-    /// `${{ ENV.NAME }}` are of use only in files and are problems here.
+    /// Checks the flow as `flow check` checks a file, without starting anything and without looking for its
+    /// executors. References such as `${{ ENV.NAME }}` are of use only in files and are problems here.
     ///
     /// # Errors
     /// With everything that is wrong.

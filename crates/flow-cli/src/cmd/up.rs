@@ -58,8 +58,9 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
     let drain = Drain::new(up.grace);
     let draining = drain.watch();
     let signalled_twice = drain.clone().follow_signals();
-    let mut running = Running::launch(launch, events).context("cannot start the launcher")?;
+    // The flow is on the list before its executors are built.
     let entered = folder.and_then(|folder| enter(&up, folder, shell));
+    let mut running = Running::launch(launch, events).context("cannot start the launcher")?;
 
     let show = |started: &Started| {
         let text = banner(started, begun.elapsed()).text(Painter::stdout(shell));
@@ -157,7 +158,14 @@ async fn serve(
     show: impl FnOnce(&Started) -> std::io::Result<()>,
 ) -> anyhow::Result<Exit> {
     let started = tokio::select! {
-        started = running.started() => Some(started.map_err(explain)?),
+        started = running.started() => match started {
+            // `flow down` says so, and not we.
+            Err(stopped @ Failed::Stopped) => {
+                tracing::info!("{stopped}");
+                return Ok(Exit::Fine);
+            }
+            started => Some(started.map_err(explain)?),
+        },
         () = draining.begun() => None,
     };
     if let Some(started) = started {

@@ -75,7 +75,7 @@ fn a_name_is_built_in_or_on_path_or_a_folder_beside_the_flow_file() {
     check("both", "a program");
     check("shouter", "flows/shouter/config.yml of a package");
     check("bare", "a program");
-    check("./shouter", "flows/./shouter/config.yml of a package");
+    check("./shouter", "flows/shouter/config.yml of a package");
 
     check(
         "sentence-encodr",
@@ -98,11 +98,11 @@ fn a_name_is_built_in_or_on_path_or_a_folder_beside_the_flow_file() {
     check("./nothing", "there is no `./nothing`; ");
     check(
         "./file",
-        "`flows/./file` is not a program; `chmod +x flows/./file` makes it one",
+        "`flows/file` is not a program; `chmod +x flows/file` makes it one",
     );
     check(
         "./empty",
-        "folder `flows/./empty` holds no `config.yml` and no `Cargo.toml`; ",
+        "folder `flows/empty` holds no `config.yml` and no `Cargo.toml`; ",
     );
 }
 

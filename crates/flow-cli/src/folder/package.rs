@@ -51,7 +51,11 @@ impl Builder {
         let profile = shell.variable(PROFILE);
         let mut cargo = Command::new("cargo");
         cargo
-            .args(["build", "--bins", "--message-format=json-render-diagnostics"])
+            .args([
+                "build",
+                "--bins",
+                "--message-format=json-render-diagnostics",
+            ])
             .args(["--profile", profile.as_deref().unwrap_or(PROFILE_DEFAULT)])
             .arg("--manifest-path")
             .arg(&manifest);

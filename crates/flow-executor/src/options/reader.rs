@@ -310,7 +310,8 @@ impl<'de> MapAccess<'de> for Entries {
         };
         (self.key, self.value) = (key.clone(), value);
         let read = seed.deserialize(key.into_deserializer());
-        read.map(Some).map_err(|fault: Fault| fault.under(&self.key))
+        read.map(Some)
+            .map_err(|fault: Fault| fault.under(&self.key))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {

@@ -83,7 +83,10 @@ fn values_are_read_as_serde_json_reads_them() {
 fn what_was_expected_is_said_without_words_of_rust() {
     let check = |with: Value, expected: &str| check_refused(&with, &[expected]);
     let at_least_1 = "batch_size: must be a whole number of at least 1, is";
-    check(json!({"batch_size": "x"}), &format!("{at_least_1} the text `x`"));
+    check(
+        json!({"batch_size": "x"}),
+        &format!("{at_least_1} the text `x`"),
+    );
     check(json!({"batch_size": 0}), &format!("{at_least_1} `0`"));
     check(json!({"batch_size": -1}), &format!("{at_least_1} `-1`"));
     check(json!({"batch_size": 2.0}), &format!("{at_least_1} `2.0`"));
@@ -92,12 +95,24 @@ fn what_was_expected_is_said_without_words_of_rust() {
         json!({"top_k": 65536}),
         "top_k: must be a whole number from 0 to 65535, is `65536`",
     );
-    check(json!({"shift": "x"}), "shift: must be a whole number, is the text `x`");
-    check(json!({"ratio": {}}), "ratio: must be a number, is a mapping");
-    check(json!({"on": "yes"}), "on: must be `true` or `false`, is the text `yes`");
+    check(
+        json!({"shift": "x"}),
+        "shift: must be a whole number, is the text `x`",
+    );
+    check(
+        json!({"ratio": {}}),
+        "ratio: must be a number, is a mapping",
+    );
+    check(
+        json!({"on": "yes"}),
+        "on: must be `true` or `false`, is the text `yes`",
+    );
     check(json!({"model": 5}), "model: must be a text, is `5`");
     check(json!({"model": null}), "model: must be a text, is empty");
-    check(json!({"names": "a"}), "names: must be a list, is the text `a`");
+    check(
+        json!({"names": "a"}),
+        "names: must be a list, is the text `a`",
+    );
     check(json!({"inner": 1}), "inner: must be a mapping, is `1`");
     check(
         json!({"inner": {"depth": -1}}),
@@ -107,7 +122,10 @@ fn what_was_expected_is_said_without_words_of_rust() {
         json!({"engine": "candel"}),
         "engine: must be `flow` or `candle`, is `candel`; did you mean `candle`?",
     );
-    check(json!({"engine": 1}), "engine: must be `flow` or `candle`, is `1`");
+    check(
+        json!({"engine": 1}),
+        "engine: must be `flow` or `candle`, is `1`",
+    );
     check(
         json!({"device": "tpu"}),
         "device: `tpu` is not a device; there is `cpu`",
@@ -169,7 +187,10 @@ fn what_must_be_given_and_is_not_is_told_unless_it_was_given_wrongly() {
 #[test]
 fn several_are_shown_below_each_other() {
     let found: Result<With, _> = parse(
-        json!({"on": 1, "batch_size": 0}).as_object().unwrap().clone(),
+        json!({"on": 1, "batch_size": 0})
+            .as_object()
+            .unwrap()
+            .clone(),
     );
     assert_eq!(
         found.unwrap_err().to_string(),

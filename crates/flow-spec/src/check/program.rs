@@ -143,7 +143,10 @@ impl Checker<'_> {
     }
 
     fn check_options(&self, name: &str, options: &Layers<'_>, findings: &mut Findings) {
-        let bad = self.context.executors.check_options(name, &options.merged());
+        let bad = self
+            .context
+            .executors
+            .check_options(name, &options.merged());
         for bad in bad {
             let place = options.place(&bad);
             findings.problem(Problem {

@@ -237,7 +237,11 @@ pub(super) const EXECUTOR: &[Key] = &[
         Shape::Retries,
         "How often a call is tried again that certainly did not run.",
     ),
-    yes("workspace", Shape::Text, "Folder for its files, relative to the flow file."),
+    yes(
+        "workspace",
+        Shape::Text,
+        "Folder for its files, relative to the flow file.",
+    ),
     yes(
         "floating",
         Shape::Flag,

@@ -43,7 +43,9 @@ impl Executors for Made {
     }
 
     fn namesake(&self, name: &str) -> Option<String> {
-        ["index", "tool"].contains(&name).then(|| format!("./{name}"))
+        ["index", "tool"]
+            .contains(&name)
+            .then(|| format!("./{name}"))
     }
 
     fn check_options(&self, _name: &str, options: &Map<String, Value>) -> Vec<BadOption> {
@@ -96,7 +98,9 @@ fn found(entry: &str) -> Vec<String> {
             path,
         } = &problem.place;
         let file = file.as_ref().map(|file| format!("{file}:"));
-        let path = path.trim_start_matches("executors.a").trim_start_matches('.');
+        let path = path
+            .trim_start_matches("executors.a")
+            .trim_start_matches('.');
         format!("{}{position} {path}: {problem}", file.unwrap_or_default())
     });
     lines.collect()
@@ -121,22 +125,22 @@ fn an_executor_that_is_there_is_fine() {
 
 #[test]
 fn an_executor_that_is_not_there_is_told_where_it_is_named() {
-    check("uses: ecco", &["3:17 uses: no `ecco`; name another"]);
-    check("uses: ./ecco", &["3:17 uses: no `./ecco`; name another"]);
+    check("uses: ecco", &["3:19 uses: no `ecco`; name another"]);
+    check("uses: ./ecco", &["3:19 uses: no `./ecco`; name another"]);
     check(
         "uses: {jtype: Ecco}",
-        &["3:25 uses.jtype: no `ecco`; name another"],
+        &["3:27 uses.jtype: no `ecco`; name another"],
     );
     check(
         "uses: ./named",
         &["folder/config.yml:1:8 jtype: no `nobody`; name another"],
     );
-    check("uses: own", &["3:17 uses: no `own`; name another"]);
+    check("uses: own", &["3:19 uses: no `own`; name another"]);
     check(
         "uses: echo, shards: 2, uses_before: nobody, uses_after: {jtype: Ecco}",
         &[
-            "3:47 uses_before: no `nobody`; name another",
-            "3:75 uses_after.jtype: no `ecco`; name another",
+            "3:49 uses_before: no `nobody`; name another",
+            "3:77 uses_after.jtype: no `ecco`; name another",
         ],
     );
 }
@@ -146,13 +150,13 @@ fn an_option_is_told_where_it_stands() {
     check(
         "uses: echo, uses_with: {times: x, no: 1}",
         &[
-            "3:42 uses_with.times: times is \"x\"",
-            "3:45 uses_with.no: no is 1; leave it out",
+            "3:44 uses_with.times: times is \"x\"",
+            "3:47 uses_with.no: no is 1; leave it out",
         ],
     );
     check(
         "uses: {jtype: Echo, with: {no: 1}}",
-        &["3:38 uses.with.no: no is 1; leave it out"],
+        &["3:40 uses.with.no: no is 1; leave it out"],
     );
     check(
         "uses: ./config",
@@ -161,13 +165,13 @@ fn an_option_is_told_where_it_stands() {
     check(
         "uses: echo, uses_with: {all: 1}",
         &[
-            "3:34 uses_with: too many",
-            "3:35 uses_with.all: all is 1; leave it out",
+            "3:36 uses_with: too many",
+            "3:37 uses_with.all: all is 1; leave it out",
         ],
     );
     // Nothing is used: documents pass unchanged, and options have no meaning.
     let entry = "method: needs, uses_with: {no: 1}";
-    assert!(found(entry).contains(&"3:38 uses_with.no: no is 1; leave it out".to_owned()));
+    assert!(found(entry).contains(&"3:40 uses_with.no: no is 1; leave it out".to_owned()));
 }
 
 #[test]
@@ -175,8 +179,8 @@ fn what_the_flow_says_of_an_option_counts_before_its_config() {
     check(
         "uses: ./config, uses_with: {no: 2, times: x}",
         &[
-            "3:39 uses_with.no: no is 2; leave it out",
-            "3:53 uses_with.times: times is \"x\"",
+            "3:41 uses_with.no: no is 2; leave it out",
+            "3:55 uses_with.times: times is \"x\"",
         ],
     );
 }
@@ -186,14 +190,14 @@ fn the_config_that_is_named_is_checked_too() {
     check(
         "uses: ./wrong, replicas: 0",
         &[
-            "3:36 replicas: must be at least 1, is 0",
+            "3:38 replicas: must be at least 1, is 0",
             "folder/config.yml:2:1 wiht: `wiht` is not a key of an executor's config; did you mean `with`?",
         ],
     );
     let [said] = &found("uses: ./broken")[..] else {
         panic!("one problem");
     };
-    let start = "3:17 uses: `folder/config.yml` is not valid YAML: line 2, column 1: ";
+    let start = "3:19 uses: `folder/config.yml` is not valid YAML: line 2, column 1: ";
     assert!(said.starts_with(start), "{said}");
 }
 
@@ -202,7 +206,7 @@ fn a_config_that_names_nothing_is_told_once() {
     check(
         "uses: {with: {no: 1}}",
         &[
-            "3:17 uses: the config does not say which executor it is for; write `jtype:` and its \
+            "3:19 uses: the config does not say which executor it is for; write `jtype:` and its \
              name at the top",
         ],
     );
@@ -213,14 +217,14 @@ fn a_name_that_a_folder_has_too_is_a_warning() {
     check(
         "uses: index",
         &[
-            "3:17 uses: `index` is the executor that is built into flow, and not the folder beside \
+            "3:19 uses: `index` is the executor that is built into flow, and not the folder beside \
              the flow file; write `./index` to use the folder",
         ],
     );
     check(
         "uses: tool",
         &[
-            "3:17 uses: `tool` is a program on PATH, and not the folder beside the flow file; write \
+            "3:19 uses: `tool` is a program on PATH, and not the folder beside the flow file; write \
              `./tool` to use the folder",
         ],
     );
@@ -230,5 +234,8 @@ fn a_name_that_a_folder_has_too_is_a_warning() {
 #[test]
 fn an_executor_that_somebody_else_starts_is_not_looked_for() {
     let found = found("uses: nobody, external: true, port: 5");
-    assert!(found.iter().all(|line| !line.contains("no `nobody`")), "{found:?}");
+    assert!(
+        found.iter().all(|line| !line.contains("no `nobody`")),
+        "{found:?}"
+    );
 }
