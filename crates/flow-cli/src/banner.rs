@@ -19,6 +19,8 @@ pub(crate) struct Banner {
     pub(crate) private: Vec<String>,
     /// Where the gateway's metrics are read, if it shows any.
     pub(crate) metrics: Option<String>,
+    /// The folders that hold what the flow and its executors keep.
+    pub(crate) workspaces: Vec<String>,
     /// Every process that works on documents.
     pub(crate) executors: Vec<Row>,
     /// From the command to here.
@@ -92,13 +94,11 @@ impl Banner {
 
     fn endpoint_rows(&self) -> Vec<Vec<String>> {
         let mut rows = vec![vec!["Protocol".to_owned(), self.protocol.clone()]];
-        for (title, addresses) in [("Local", &self.local), ("Private", &self.private)] {
-            let titles = std::iter::once(title).chain(std::iter::repeat(""));
-            let lines = titles.zip(addresses);
-            rows.extend(lines.map(|(title, address)| vec![title.to_owned(), address.clone()]));
-        }
+        rows.extend(titled("Local", &self.local));
+        rows.extend(titled("Private", &self.private));
         let metrics = self.metrics.iter();
         rows.extend(metrics.map(|url| vec!["Metrics".to_owned(), url.clone()]));
+        rows.extend(titled("Workspace", &self.workspaces));
         rows
     }
 
@@ -179,6 +179,13 @@ impl Row {
     }
 }
 
+/// A row for each value, the first of which has the title.
+fn titled<'v>(title: &'v str, values: &'v [String]) -> impl Iterator<Item = Vec<String>> + 'v {
+    let titles = std::iter::once(title).chain(std::iter::repeat(""));
+    let rows = titles.zip(values);
+    rows.map(|(title, value)| vec![title.to_owned(), value.clone()])
+}
+
 /// A line across the terminal with a title in its middle; the title alone where there is no room for more.
 fn rule(columns: usize, title: &str, painter: Painter) -> String {
     let dashes = columns.saturating_sub(width(title) + 2);
@@ -244,6 +251,7 @@ mod tests {
                 row("encoder/rep-0", "127.0.0.1:41233", &facts),
                 row("far", "https://models.example.com:443 (external)", &[]),
             ],
+            workspaces: Vec::new(),
             took: Duration::from_millis(417),
         }
     }
@@ -301,6 +309,7 @@ mod tests {
             local: vec!["127.0.0.1:54321".to_owned()],
             private: vec!["10.1.2.3:54321".to_owned(), "[fd00::7]:54321".to_owned()],
             metrics: Some("http://127.0.0.1:9090/metrics".to_owned()),
+            workspaces: vec!["/srv/flows/data".to_owned()],
             executors: vec![
                 row(
                     "encoder",
@@ -317,11 +326,12 @@ mod tests {
             "\
 ─────────────────────── flow is ready to serve ────────────────────────
 
-  Protocol   GRPC
-  Local      127.0.0.1:54321
-  Private    10.1.2.3:54321
-             [fd00::7]:54321
-  Metrics    http://127.0.0.1:9090/metrics
+  Protocol    GRPC
+  Local       127.0.0.1:54321
+  Private     10.1.2.3:54321
+              [fd00::7]:54321
+  Metrics     http://127.0.0.1:9090/metrics
+  Workspace   /srv/flows/data
 
   Executor       Address                    Device   Model
   encoder        127.0.0.1:41233            cpu      all-MiniLM-L6-v2

@@ -2,9 +2,11 @@
 
 use std::process::ExitCode;
 
-use flow_executor::{ExecutorArgs, run_with};
+use flow_core::closest;
+use flow_executor::{BadOption, ExecutorArgs, check_options, run_with};
 use flow_launch::render::Needs;
 use flow_models::source::SourceEnvironment;
+use flow_spec::NotFound;
 use serde_json::{Map, Value};
 
 use crate::shell::Shell;
@@ -20,6 +22,8 @@ pub(crate) struct Builtin {
     pub(crate) about: &'static str,
     /// What a process of it needs that is built with these options (`uses_with`).
     pub(crate) needs: fn(&Map<String, Value>, &Shell) -> Needs,
+    /// Finds what is wrong with its options (`uses_with`), without loading anything.
+    pub(crate) check_options: fn(&Map<String, Value>) -> Vec<BadOption>,
     /// Serves it until a signal ends the process.
     pub(crate) run: fn(ExecutorArgs) -> ExitCode,
 }
@@ -30,18 +34,21 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         name: "echo",
         about: "returns every document unchanged",
         needs: |_, _| little(),
+        check_options: check_options::<echo::Echo>,
         run: run_with::<echo::Echo>,
     },
     Builtin {
         name: "segmenter",
         about: "splits texts into chunks: sentences, or windows of words",
         needs: |_, _| little(),
+        check_options: check_options::<segmenter::Segmenter>,
         run: run_with::<segmenter::Segmenter>,
     },
     Builtin {
         name: "sentence-encoder",
         about: "encodes texts as vectors with a sentence-transformers model",
         needs: encoder,
+        check_options: check_options::<sentence_encoder::SentenceEncoder>,
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
     Builtin {
@@ -49,6 +56,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         about: "stores documents on disk and finds those with the nearest vectors",
         // It grows with what is indexed, which is not known here.
         needs: |_, _| Needs::default(),
+        check_options: check_options::<vector_index::VectorIndex>,
         run: run_with::<vector_index::VectorIndex>,
     },
 ];
@@ -76,6 +84,24 @@ fn encoder(with: &Map<String, Value>, shell: &Shell) -> Needs {
 /// The executor of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Builtin> {
     BUILTIN.iter().find(|builtin| builtin.name == name)
+}
+
+/// What to say of a name that is no executor. `others` are names that would be, besides those built in.
+pub(crate) fn not_found(name: &str, others: &[String]) -> NotFound {
+    let built_in = BUILTIN.iter().map(|it| it.name);
+    let known = built_in.clone().chain(others.iter().map(String::as_str));
+    let remedy = match closest(name, known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => {
+            let names: Vec<String> = built_in.map(|it| format!("`{it}`")).collect();
+            let names = names.join(", ");
+            format!("built in are {names}; write the path of your own, such as `./{name}`")
+        }
+    };
+    NotFound {
+        message: format!("there is no executor `{name}`"),
+        remedy: Some(remedy),
+    }
 }
 
 /// What `flow executor --help` says about them.

@@ -44,12 +44,16 @@ pub(crate) fn tell(error: &anyhow::Error) -> Exit {
         return Exit::Failed;
     }
     output::error_line(&format!("flow: {error:#}"));
-    let is_users = error.is::<BadUsage>() || error.is::<flow_spec::LoadError>();
-    if is_users {
+    if is_users(error) {
         Exit::BadUsage
     } else {
         Exit::Failed
     }
+}
+
+/// Whether an error is the user's to repair.
+pub(crate) fn is_users(error: &anyhow::Error) -> bool {
+    error.is::<BadUsage>() || error.is::<flow_spec::LoadError>()
 }
 
 #[cfg(test)]

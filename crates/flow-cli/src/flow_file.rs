@@ -2,23 +2,53 @@
 
 use std::path::Path;
 
-use anyhow::Context;
-use flow_spec::{Checked, TextFile, Variables};
+use anyhow::Context as _;
+use flow_spec::{AnyExecutor, Checked, Context, Executors, TextFile, Variables};
 
+use crate::executors::Known;
 use crate::exit::BadUsage;
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
 
-/// Reads and checks a flow file. Errors end the program with exit code 2.
+/// Reads and checks a flow file, whose executors may be anywhere. Errors end the program with exit code 2.
 pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
-    load_noting(path, shell, &|_| {})
+    load_with(path, shell, &|_| {}, &AnyExecutor)
 }
 
-/// The same; `note` is told of each file that the flow file names, before it is read.
-pub(crate) fn load_noting(
+/// Reads and checks a flow file that is to be started on this machine: its executors must be here, and take
+/// the options that they are given. `note` is told of each file that the flow file names, before it is read.
+pub(crate) fn load_to_start(
     path: &Path,
     shell: &Shell,
     note: &dyn Fn(&Path),
+) -> anyhow::Result<Checked> {
+    let executors = Known {
+        shell,
+        beside: beside(path),
+        note,
+        may_be_elsewhere: false,
+    };
+    load_with(path, shell, note, &executors)
+}
+
+/// Reads and checks a flow file that is to be started elsewhere: executors that are here must take the
+/// options that they are given.
+pub(crate) fn load_to_export(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
+    let note = &|_: &Path| {};
+    let executors = Known {
+        shell,
+        beside: beside(path),
+        note,
+        may_be_elsewhere: true,
+    };
+    load_with(path, shell, note, &executors)
+}
+
+fn load_with(
+    path: &Path,
+    shell: &Shell,
+    note: &dyn Fn(&Path),
+    executors: &dyn Executors,
 ) -> anyhow::Result<Checked> {
     let text = std::fs::read_to_string(path)
         .with_context(|| BadUsage(format!("cannot read flow file `{}`", path.display())))?;
@@ -26,10 +56,18 @@ pub(crate) fn load_noting(
         env: shell.variables.clone().into_iter().collect(),
         ..Variables::default()
     };
-    let beside = path.parent().unwrap_or(Path::new(""));
-    let files = |name: &str| read_named(Path::new(name), beside, note);
+    let context = Context {
+        variables: &variables,
+        files: &|name: &str| read_named(Path::new(name), beside(path), note),
+        executors,
+    };
     let file = TextFile { path, text: &text };
-    Ok(flow_spec::load_with(file, &variables, &files)?)
+    Ok(flow_spec::load_with(file, &context)?)
+}
+
+/// The folder of a flow file.
+pub(crate) fn beside(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
 }
 
 /// Reads a file that a flow file names: from where the command was typed, or else beside the flow file.

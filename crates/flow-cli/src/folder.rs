@@ -41,7 +41,21 @@ pub(crate) enum Found {
     Python(PathBuf),
 }
 
-/// Looks at `written`, in each of these folders until it is there; `note` is told of a config before it is
+/// What lies at a path, before anything of it is read.
+#[derive(Debug)]
+pub(crate) enum Located {
+    /// A program.
+    Program(PathBuf),
+    /// A `config.yml`, which may lie in a package of Rust.
+    Config {
+        config: PathBuf,
+        manifest: Option<PathBuf>,
+    },
+    /// A package of Rust without a config.
+    Package(PathBuf),
+}
+
+/// Looks for `written` in each of these folders until it is there; `note` is told of a config before it is
 /// read.
 ///
 /// # Errors
@@ -53,47 +67,70 @@ pub(crate) fn look(
     shell: &Shell,
     note: &dyn Fn(&Path),
 ) -> anyhow::Result<Found> {
+    let (config, manifest) = match locate(written, places)? {
+        Located::Program(path) => return Ok(Found::Program(path)),
+        Located::Package(manifest) => {
+            let config = ExecutorConfig::default();
+            return Ok(Found::Package { manifest, config });
+        }
+        Located::Config { config, manifest } => (config, manifest),
+    };
+    note(&config);
+    let read = load(&config, shell)?;
+    Ok(match manifest {
+        _ if read.is_python => Found::Python(config),
+        Some(manifest) if builtin::find(&name(&read)).is_none() => Found::Package {
+            manifest,
+            config: read,
+        },
+        _ => Found::Named(read),
+    })
+}
+
+/// Finds what lies at `written`, in the first of these folders that has it.
+///
+/// # Errors
+///
+/// If it is nowhere, or a folder without an executor.
+pub(crate) fn locate(written: &Path, places: &[&Path]) -> anyhow::Result<Located> {
     let path = find(written, places)?;
     let (folder, config) = if path.is_dir() {
         (path.as_path(), path.join(CONFIG))
     } else if is_config(&path) {
         (path.parent().unwrap_or(Path::new("")), path.clone())
     } else {
-        return Ok(Found::Program(path));
+        return Ok(Located::Program(path));
     };
     let manifest = Some(folder.join(MANIFEST)).filter(|it| it.is_file());
-    let read = match config.is_file() {
-        true => {
-            note(&config);
-            Some(load(&config, shell)?)
-        }
-        false => None,
-    };
-    match (read, manifest) {
-        (Some(read), _) if read.is_python => Ok(Found::Python(config)),
-        (Some(read), None) => Ok(Found::Named(read)),
-        (Some(read), _) if builtin::find(&name(&read)).is_some() => Ok(Found::Named(read)),
-        (read, Some(manifest)) => Ok(Found::Package {
-            manifest,
-            config: read.unwrap_or_default(),
-        }),
-        (None, None) => anyhow::bail!(
+    match (config.is_file(), manifest) {
+        (true, manifest) => Ok(Located::Config { config, manifest }),
+        (false, Some(manifest)) => Ok(Located::Package(manifest)),
+        (false, None) => anyhow::bail!(
             "folder `{}` holds no `{CONFIG}` and no `{MANIFEST}`",
             path.display()
         ),
     }
 }
 
+/// Whether a folder holds an executor.
+pub(crate) fn holds_executor(folder: &Path) -> bool {
+    folder.join(CONFIG).is_file() || folder.join(MANIFEST).is_file()
+}
+
 /// The first place that has it; a folder without any executor is taken only if nothing better follows.
 fn find(written: &Path, places: &[&Path]) -> anyhow::Result<PathBuf> {
+    // In a folder, `./x` is `x`. Without one it must stay a path: a bare name is looked for on `PATH`.
+    let bare = written.strip_prefix(".").unwrap_or(written);
+    let in_place = |place: &&Path| match place.as_os_str().is_empty() {
+        true => written.to_owned(),
+        false => place.join(bare),
+    };
     let there: Vec<PathBuf> = places
         .iter()
-        .map(|place| place.join(written))
+        .map(in_place)
         .filter(|path| path.exists())
         .collect();
-    let holds = |path: &&PathBuf| {
-        !path.is_dir() || path.join(CONFIG).is_file() || path.join(MANIFEST).is_file()
-    };
+    let holds = |path: &&PathBuf| !path.is_dir() || holds_executor(path);
     let best = there.iter().find(holds).or(there.first());
     best.cloned()
         .with_context(|| format!("there is no `{}`", written.display()))

@@ -3,7 +3,8 @@
 //! `args.rs` says what can be typed, `cmd/` holds one file for each command. What they share stands
 //! beside this file: `shell.rs` (what the process was started with), `output.rs` (every byte that is
 //! printed), `layout.rs`, `table.rs` and `progress.rs` (text that fits the terminal), `exit.rs` (the exit
-//! codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `folder.rs` (what an executor's path points at), `login.rs` (who we are at registries), `places.rs`
+//! codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `executors.rs` (the executors that a flow file
+//! can name), `folder.rs` (what an executor's path points at), `login.rs` (credentials of registries), `places.rs`
 //! and `control.rs` (running flows: where, and how to talk to them).
 
 mod args;
@@ -12,6 +13,7 @@ mod builtin;
 mod cmd;
 mod connect;
 mod control;
+mod executors;
 mod exit;
 mod flow_file;
 mod folder;

@@ -32,11 +32,29 @@ pub(crate) fn registry(shell: &Shell) -> Option<PathBuf> {
     state(shell).map(|state| state.join("running"))
 }
 
-/// The folder that a flow wants: in the workspace that its file names, or else in the user's state, under
-/// the file's name and a hash of its path.
+/// The absolute path of a folder that a flow file names. A relative path begins at the folder of the file,
+/// wherever the command is typed; `~` is the user's home.
+pub(crate) fn named_in(file: &Path, written: &Path, shell: &Shell) -> anyhow::Result<PathBuf> {
+    let path = match written.strip_prefix("~") {
+        Ok(rest) => {
+            let home = shell.variable("HOME");
+            let home = home.with_context(|| {
+                let written = written.display();
+                format!("`~` in `{written}` means nothing: HOME is not set")
+            })?;
+            Path::new(&home).join(rest)
+        }
+        Err(_) => file.parent().unwrap_or(Path::new("")).join(written),
+    };
+    Ok(std::path::absolute(path)?)
+}
+
+/// The state folder of a flow: `.flow` in the workspace that its file names, or else in the user's state,
+/// under the file's name and a hash of its path.
 pub(crate) fn folder(file: &Path, workspace: Option<&Path>, shell: &Shell) -> Option<PathBuf> {
     if let Some(workspace) = workspace {
-        return std::path::absolute(workspace.join(".flow")).ok();
+        let workspace = named_in(file, workspace, shell).ok()?;
+        return Some(workspace.join(".flow"));
     }
     let file = full(file).ok()?;
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
@@ -143,6 +161,35 @@ mod tests {
         assert!(name.to_string_lossy().starts_with(start), "{name:?}");
         assert_eq!(of(None), Some(name));
         assert_eq!(of(Some("/w")), Some("/w/.flow".into()));
+        assert_eq!(of(Some("w")), Some(root.path().join("w/.flow")));
+    }
+
+    #[test]
+    fn a_path_in_a_flow_file_begins_at_the_file_or_at_home() {
+        let shell = Shell::of([("HOME".to_owned(), "/home/me".to_owned())].into());
+        let check = |written: &str, expected: &str| {
+            let found = named_in(Path::new("/flows/a.yml"), Path::new(written), &shell);
+            assert_eq!(found.unwrap(), Path::new(expected), "{written}");
+        };
+        check("~/.cache", "/home/me/.cache");
+        check("~", "/home/me");
+        check("~other/x", "/flows/~other/x");
+        check("data/x", "/flows/data/x");
+        check("./data", "/flows/data");
+        check("/data", "/data");
+    }
+
+    #[test]
+    fn a_relative_flow_file_gives_absolute_paths_all_the_same() {
+        let shell = Shell::of([].into());
+        let here = std::env::current_dir().unwrap();
+        let found = named_in(Path::new("a.yml"), Path::new("data"), &shell);
+        assert_eq!(found.unwrap(), here.join("data"));
+        let homeless = named_in(Path::new("a.yml"), Path::new("~/x"), &shell);
+        assert_eq!(
+            homeless.unwrap_err().to_string(),
+            "`~` in `~/x` means nothing: HOME is not set"
+        );
     }
 
     #[test]

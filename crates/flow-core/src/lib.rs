@@ -9,6 +9,7 @@ pub mod discovery;
 mod document;
 mod failure;
 mod name;
+mod option;
 pub mod parameters;
 pub mod query;
 mod suggest;
@@ -23,6 +24,7 @@ pub use document::{
 };
 pub use failure::{Chain, Code, Failure};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
+pub use option::BadOption;
 pub use suggest::closest;
 pub use tensor::{DataType, Tensor};
 pub use workers::{BadWorkers, Workers};

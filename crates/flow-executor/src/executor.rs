@@ -21,6 +21,19 @@ pub trait Executor: Sized + 'static {
     /// What stands under `uses_with:` in the flow file. Derive `Deserialize`, deny unknown fields.
     type With: DeserializeOwned + Send;
 
+    /// Checks what the types of the options cannot express, such as two that exclude each other.
+    ///
+    /// It is called before [`load`](Self::load), and by `flow check` for executors that are built into flow, so it must
+    /// not load anything.
+    ///
+    /// # Errors
+    ///
+    /// If the executor cannot be built with these options on any machine.
+    fn check(with: &Self::With) -> Result<(), LoadError> {
+        let _ = with;
+        Ok(())
+    }
+
     /// Loads what the methods need. The executor is ready after this returns.
     ///
     /// # Errors

@@ -66,6 +66,7 @@ mod grpc;
 mod matrix;
 mod meter;
 mod monitor;
+mod options;
 mod parameters;
 mod process;
 mod queue;
@@ -80,8 +81,8 @@ mod worker;
 mod workers;
 
 pub use flow_core::{
-    AccessPaths, BadAccessPath, Chain, DataType, Document, DocumentArray, Endpoint, Failure,
-    Flavour, NodeName, Tensor,
+    AccessPaths, BadAccessPath, BadOption, Chain, DataType, Document, DocumentArray, Endpoint,
+    Failure, Flavour, NodeName, Tensor,
 };
 
 pub use batch::{Batching, Fit, Metric};
@@ -91,6 +92,7 @@ pub use executor::{Executor, Facts, LoadContext};
 pub use flow_metrics::{BadMetricName, Stopwatch};
 pub use matrix::DocsMatrix;
 pub use monitor::{Monitor, Timer};
+pub use options::{BadOptions, check_options};
 pub use parameters::{BadParameter, Parameters};
 pub use process::{Addresses, Log, LogTo, announce, die_with, start_log};
 pub use run::{ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_with};

@@ -23,6 +23,7 @@ use crate::directory::{Directory, Overrides};
 use crate::exit::{Ending, ExitOn};
 use crate::grpc::Wire;
 use crate::meter::{Meter, Whose};
+use crate::options::{self, BadOptions};
 use crate::rules::Written;
 use crate::trailer::ErrorTrailer;
 use crate::worker::{self, Plan, Worker};
@@ -72,12 +73,12 @@ pub enum ServeError {
     #[error(transparent)]
     Metrics(#[from] MetricsServerError),
     /// `uses_with` does not fit the executor.
-    #[error("`uses_with` of executor `{name}` is wrong")]
+    #[error("`uses_with` of executor `{name}` is wrong{options}")]
     With {
         /// The executor's name.
         name: String,
         /// What does not fit.
-        source: serde_json::Error,
+        options: BadOptions,
     },
     /// What the flow file says of its endpoints, batching or exceptions does not fit it.
     #[error("executor `{name}`: {reason}")]
@@ -153,10 +154,10 @@ pub(crate) fn prepare<E: Executor>(
     let endpoints = E::endpoints();
     let (directory, exit) = check(settings, &endpoints, drain)?;
     let name = settings.context.name.clone();
-    let with = Value::Object(std::mem::take(&mut settings.with));
-    let with: E::With = serde_json::from_value(with).map_err(|source| ServeError::With {
+    let with = std::mem::take(&mut settings.with);
+    let with = options::read::<E>(with).map_err(|options| ServeError::With {
         name: name.clone(),
-        source,
+        options,
     })?;
     let (workers, ends) = (settings.workers, exit.clone());
     let start = move |context: LoadContext, meter| {

@@ -77,7 +77,7 @@ pub fn load_as<E: Executor>(setup: Setup) -> Result<Loaded, LoadError> {
         batching: Written::all(&setup.batching)?,
     };
     let directory = Directory::new(&endpoints, &overrides)?;
-    let with: E::With = serde_json::from_value(Value::Object(setup.with))?;
+    let with = crate::options::read::<E>(setup.with)?;
     let context = LoadContext {
         name: NAME.to_owned(),
         workspace: setup.workspace,

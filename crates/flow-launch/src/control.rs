@@ -23,7 +23,7 @@ use self::wire::{Answer, Ask, Done, Listing, Process, Question};
 use crate::change::{Change, SENTENCES_MAX, Tell, Unchanged};
 use crate::crew::{Crew, Kept};
 use crate::follow::Source;
-use crate::post::Role;
+use crate::post::{self, Role};
 use crate::supervise::Order;
 
 /// Callers at a time: people at terminals, and a script or two.
@@ -139,7 +139,7 @@ impl Desk {
             Ask::Reload => {
                 let source = self.source.as_ref().ok_or(Refused::NoFile)?;
                 let change = Change::begin(&self.crew, tell).await;
-                let plan = source.read().map_err(Refused::BadFile)?;
+                let plan = source.read().await.map_err(Refused::BadFile)?;
                 change.reload(plan).await?;
                 Ok(Done::Changed)
             }
@@ -183,9 +183,37 @@ async fn say(write: &mut (impl AsyncWriteExt + Unpin), answer: &Answer) -> io::R
 fn listing(crew: &Crew) -> Listing {
     let gateway = crew.gateway();
     let all = crew.executors().into_iter().chain(gateway);
+    let mut processes: Vec<Process> = all.map(|kept| process(&kept)).collect();
+    let plan = crew.plan();
+    if processes.is_empty() {
+        let names = post::names(&plan, &crew.common);
+        processes.extend(names.into_iter().map(|(name, role)| planned(&name, &role)));
+    }
     Listing {
-        flow: crew.plan().name,
-        processes: all.map(|kept| process(&kept)).collect(),
+        flow: plan.name,
+        processes,
+    }
+}
+
+/// A process that will be started when the flow is prepared.
+fn planned(name: &str, role: &Role) -> Process {
+    Process {
+        name: name.to_owned(),
+        node: node(role),
+        pid: None,
+        state: wire::Stage::Starting,
+        address: None,
+        restarts: 0,
+        uptime_seconds: None,
+        memory_bytes: None,
+    }
+}
+
+/// The node that a process works for.
+fn node(role: &Role) -> Option<String> {
+    match role {
+        Role::Executor { node, .. } => Some(node.to_string()),
+        Role::Gateway => None,
     }
 }
 
@@ -195,10 +223,7 @@ fn process(kept: &Kept) -> Process {
     let pid = seen.member.as_ref().filter(|_| lives).map(|it| it.pid);
     Process {
         name: kept.post.name.to_string(),
-        node: match &kept.post.role {
-            Role::Executor { node, .. } => Some(node.to_string()),
-            Role::Gateway => None,
-        },
+        node: node(&kept.post.role),
         pid,
         state: seen.stage,
         address: seen.member.as_ref().map(|member| member.address),

@@ -72,11 +72,18 @@ impl Source {
         }
     }
 
-    /// Reads the files.
-    pub(crate) fn read(&self) -> Result<Plan, String> {
-        let reading = (self.read)();
-        *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) = reading.stamps;
+    /// Reads the files, on another thread: executors may be built for it, and the flow goes on meanwhile.
+    pub(crate) async fn read(&self) -> Result<Plan, String> {
+        let read = Arc::clone(&self.read);
+        let reading = tokio::task::spawn_blocking(move || read()).await;
+        let reading = reading.map_err(|error| format!("reading it has failed: {error}"))?;
+        self.was_read(reading.stamps);
         reading.plan
+    }
+
+    /// Says how the files looked when they were read by somebody else.
+    pub fn was_read(&self, stamps: Vec<Stamp>) {
+        *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) = stamps;
     }
 
     fn stamps(&self) -> Vec<Stamp> {
@@ -99,7 +106,7 @@ pub(crate) async fn follow(source: Option<Source>, crew: &Crew) -> Infallible {
     };
     loop {
         changed(&source).await;
-        match source.read() {
+        match source.read().await {
             Ok(plan) => reload(plan, crew).await,
             Err(problem) => {
                 tracing::error!(%problem, "the changed flow file cannot be used, the flow runs on as it was");

@@ -18,6 +18,7 @@ use crate::crew::{Crew, Kept};
 use crate::event::Member;
 use crate::follow::{self, Source};
 use crate::post;
+use crate::preparation::Preparation;
 use crate::running::{Failed, Started};
 use crate::supervise::{Order, told};
 
@@ -25,6 +26,7 @@ use crate::supervise::{Order, told};
 pub(crate) struct Flow {
     pub(crate) crew: Arc<Crew>,
     pub(crate) source: Option<Source>,
+    pub(crate) preparation: Option<Preparation>,
     pub(crate) orders: watch::Receiver<Order>,
 }
 
@@ -88,13 +90,16 @@ impl Flow {
         ended
     }
 
-    /// Starts every process, and waits until the flow serves or is to stop.
+    /// Prepares and starts every process, and waits until the flow serves or is to stop.
     async fn start(&mut self) -> Result<Started, Failed> {
         // Whoever wants to change something waits until there is something to change.
         let _turn = self.crew.turn.lock().await;
-        let plan = self.crew.plan();
+        let mut plan = self.crew.plan();
         check_port(&plan).await?;
         check_metrics_port(&plan).await?;
+        if let Some(preparation) = self.preparation.take() {
+            plan = preparation.done(&mut self.orders).await?;
+        }
         let posts = post::executors(&plan, &self.crew.common).map_err(Failed::Devices)?;
         let crew = &self.crew;
         let executors: Vec<Kept> = posts.into_iter().map(|post| crew.start(post)).collect();

@@ -8,7 +8,7 @@
 //!                       or in a container                 image.rs: pure, dock.rs, volumes.rs, contained.rs
 //!      ──► Keeper       starts it again when it dies      supervise.rs, backoff.rs: pure, liveness.rs
 //!      ──► Crew         all of them, and where they are   crew.rs, feed.rs
-//!      ──► Running      from start to stop                launcher.rs, running.rs
+//!      ──► Running      from start to stop                launcher.rs, running.rs, preparation.rs
 //!
 //! and while it runs: questions and orders (control.rs, home.rs, registry.rs), changes (change.rs), and a
 //! look at its file (follow.rs).
@@ -55,6 +55,7 @@ mod liveness;
 mod local;
 mod log_line;
 mod post;
+mod preparation;
 mod ready;
 pub mod registry;
 mod relay;
@@ -79,5 +80,6 @@ pub use journal::{log_file, older};
 pub use liveness::Liveness;
 pub use log_line::{LogLine, LogSource};
 pub use post::{NodeDevices, Part, Role};
+pub use preparation::Preparation;
 pub use running::{Failed, Launch, Running, Started};
 pub use volumes::BadVolume;

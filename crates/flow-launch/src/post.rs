@@ -110,6 +110,20 @@ pub(crate) fn executors(plan: &Plan, common: &Common) -> Result<Vec<Post>, NodeD
     Ok(posts)
 }
 
+/// The name and role of every process of a plan, that of the gateway last.
+pub(crate) fn names(plan: &Plan, common: &Common) -> Vec<(Arc<str>, Role)> {
+    let mut names = Vec::new();
+    for node in &plan.nodes {
+        if let Run::Local(run) = &node.run {
+            // Which devices there are makes no difference to a name.
+            let posts = Cut { node, run, common }.posts(&[]);
+            names.extend(posts.into_iter().map(|post| (post.name, post.role)));
+        }
+    }
+    names.push((GATEWAY.into(), Role::Gateway));
+    names
+}
+
 /// The devices that replicas take in turn; empty: they see what the environment says.
 fn devices(run: &LocalRun) -> Result<Vec<String>, BadDevices> {
     let value = run.env.get(rr::VARIABLE).map_or("", String::as_str);

@@ -28,6 +28,7 @@ use crate::journal::Journal;
 use crate::launcher::{self, Flow};
 use crate::liveness::Liveness;
 use crate::post::NodeDevices;
+use crate::preparation::Preparation;
 use crate::supervise::Order;
 
 /// What is to run, and how.
@@ -50,6 +51,9 @@ pub struct Launch {
     pub home: Option<Home>,
     /// Where its plan can be read again; none: nowhere.
     pub source: Option<Source>,
+    /// Work that makes the plan which is started, such as building executors; none: `plan` is started as it
+    /// is. Until it is done, `plan` says which processes there are to be.
+    pub preparation: Option<Preparation>,
     /// The engine of its containers, where it has any.
     pub docker: Docker,
 }
@@ -67,6 +71,7 @@ impl Launch {
             liveness: Liveness::default(),
             home: None,
             source: None,
+            preparation: None,
             docker: Docker::default(),
         }
     }
@@ -115,6 +120,9 @@ pub enum Failed {
     /// Replicas cannot be given the devices that the file says.
     #[error(transparent)]
     Devices(NodeDevices),
+    /// What comes before the start of its processes has failed.
+    #[error(transparent)]
+    Unprepared(Box<dyn std::error::Error + Send + Sync>),
     /// A process was never ready.
     #[error(transparent)]
     Start(Arc<StartError>),
@@ -178,11 +186,13 @@ impl Running {
             let flow = Flow {
                 crew,
                 source: launch.source,
+                preparation: launch.preparation,
                 orders: told,
             };
             let ended = runtime.block_on(launcher::run(flow, &control, tell_started));
             // Callers that wait for the end learn of it by their connections' end.
-            drop(runtime);
+            // Nobody waits for a file that is still being read.
+            runtime.shutdown_background();
             drop(control);
             finish(writer);
             drop(home);

@@ -12,7 +12,7 @@ use crate::event::Member;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// It was started, and is not ready yet.
+    /// It was started, or will be, and is not ready yet.
     Starting,
     /// It serves.
     Ready,

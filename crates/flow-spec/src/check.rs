@@ -1,7 +1,8 @@
 //! [`FlowSpec`] → [`Flow`]: is what was written true, and what does it mean?
 //!
 //! Every problem is found in one go, those of reading the file included. This file settles
-//! inheritance and the gateway; `check/node.rs` does each node, `check/connect.rs` the graph.
+//! inheritance and the gateway; `check/node.rs` does each node, `check/program.rs` the executor that it names,
+//! `check/connect.rs` the graph.
 
 mod advice;
 mod connect;
@@ -10,15 +11,21 @@ mod external;
 mod monitoring;
 mod node;
 mod ports;
+mod program;
 
 use std::num::NonZeroUsize;
 
+use self::node::Checker;
+use crate::Context;
+use crate::executors::AnyExecutor;
+use crate::files::NoFiles;
 use crate::flow::Flow;
 use crate::problem::{Findings, Problem, Problems};
 use crate::read::PREFETCH;
 use crate::section::At;
 use crate::settings::{Env, Gateway, Log, Protocol};
 use crate::spec::{FlowSpec, LogSpec};
+use crate::substitute::Variables;
 
 /// Most executors in one flow: more than any machine could run, and places of a plan are 16 bits.
 const NODES_MAX: usize = 1024;
@@ -41,18 +48,31 @@ pub struct Checked {
 }
 
 impl Flow {
-    /// Checks what was written.
+    /// Checks what was written. The executors that it names are not looked for.
     ///
     /// # Errors
     /// All problems of the file, in its order.
-    pub fn check(mut spec: FlowSpec) -> Result<Checked, Problems> {
+    pub fn check(spec: FlowSpec) -> Result<Checked, Problems> {
+        let context = Context {
+            variables: &Variables::default(),
+            files: &NoFiles,
+            executors: &AnyExecutor,
+        };
+        Self::check_with(spec, &context)
+    }
+
+    /// Checks what was written, and that the executors it names are there and take their options.
+    ///
+    /// # Errors
+    /// All problems of the file, in its order.
+    pub fn check_with(mut spec: FlowSpec, context: &Context<'_>) -> Result<Checked, Problems> {
         let mut findings = std::mem::take(&mut spec.findings);
         connect::leave_out_inspections(&mut spec, &mut findings);
         if spec.executors.len() > NODES_MAX {
             findings.problem(too_many(&spec));
             return Err(Problems::sorted(findings.problems));
         }
-        let flow = check(&spec, &mut findings);
+        let flow = check(&spec, context, &mut findings);
         if findings.problems.is_empty() {
             Ok(Checked {
                 flow,
@@ -64,7 +84,7 @@ impl Flow {
     }
 }
 
-fn check(spec: &FlowSpec, findings: &mut Findings) -> Flow {
+fn check(spec: &FlowSpec, context: &Context<'_>, findings: &mut Findings) -> Flow {
     if spec.executors.is_empty() {
         let message = "there are no executors, so every reply is its request";
         findings.warn(Problem::new(&spec.place, message));
@@ -74,7 +94,7 @@ fn check(spec: &FlowSpec, findings: &mut Findings) -> Flow {
     ports::check(spec, findings);
     let nodes = names.into_iter().zip(&spec.executors);
     let nodes: Vec<_> = nodes
-        .map(|(name, entry)| node::node(name, entry, spec, findings))
+        .map(|(name, entry)| node::node(name, Checker::new(entry, spec, context), findings))
         .collect();
     advice::give(spec, &nodes, &graph, findings);
     Flow {

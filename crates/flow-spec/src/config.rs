@@ -1,16 +1,18 @@
 //! An executor's `config.yml`: what it is, and what it is built with unless a flow says otherwise.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use crate::TextFile;
 use crate::keys;
-use crate::problem::{Findings, LoadError, Problem, Problems, SyntaxError};
+use crate::problem::{Findings, LoadError, Place, Problem, Problems, SyntaxError};
 use crate::read;
 use crate::section::Section;
 use crate::settings::{Batching, LocalRun, Uses};
+use crate::spec::OptionPlaces;
 use crate::substitute::{Variables, substitute};
 use crate::yaml;
 
@@ -34,6 +36,15 @@ pub struct ExecutorConfig {
     pub is_python: bool,
 }
 
+/// A config, and where what may be wrong with it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ConfigSpec {
+    pub(crate) config: ExecutorConfig,
+    /// Where it says which executor it is for.
+    pub(crate) jtype: Place,
+    pub(crate) with_places: OptionPlaces,
+}
+
 impl ExecutorConfig {
     /// Reads and checks a `config.yml`; what comes with it is legal, and worth a look.
     ///
@@ -42,13 +53,13 @@ impl ExecutorConfig {
     pub fn load(file: TextFile<'_>, variables: &Variables) -> Result<(Self, Problems), LoadError> {
         let path = || file.path.to_owned();
         let mut findings = Findings::default();
-        let config =
+        let read =
             parse(file.text, variables, &mut findings).map_err(|source| LoadError::Syntax {
                 path: path(),
                 source,
             })?;
         if findings.problems.is_empty() {
-            Ok((config, Problems::sorted(findings.warnings)))
+            Ok((read.config, Problems::sorted(findings.warnings)))
         } else {
             let problems = Problems::sorted(findings.problems);
             Err(LoadError::Invalid {
@@ -59,14 +70,38 @@ impl ExecutorConfig {
     }
 }
 
+impl ConfigSpec {
+    /// Reads a `config.yml` that a flow file names. Everything in it stands in that file.
+    pub(crate) fn of_file(
+        (path, text): (&str, &str),
+        variables: &Variables,
+        findings: &mut Findings,
+    ) -> Result<Self, SyntaxError> {
+        let mut inside = Findings::default();
+        let mut read = parse(text, variables, &mut inside)?;
+        let file: Arc<str> = path.into();
+        findings.extend_from_file(inside, &file);
+        let options = read.with_places.values_mut();
+        let places = options.flat_map(|option| [&mut option.key, &mut option.value]);
+        for place in places.chain([&mut read.jtype]) {
+            place.file = Some(Arc::clone(&file));
+        }
+        Ok(read)
+    }
+}
+
 fn parse(
     text: &str,
     variables: &Variables,
     findings: &mut Findings,
-) -> Result<ExecutorConfig, SyntaxError> {
+) -> Result<ConfigSpec, SyntaxError> {
     let root = yaml::parse(text)?;
     if names_python(&root) {
-        return Ok(python(&root));
+        return Ok(ConfigSpec {
+            config: python(&root),
+            jtype: root.place,
+            with_places: OptionPlaces::new(),
+        });
     }
     let root = substitute(root, variables, findings);
     root.report_duplicates(findings);
@@ -91,14 +126,14 @@ fn python(root: &yaml::Node) -> ExecutorConfig {
 }
 
 /// Reads a config from its root, or from where it stands in a flow file.
-pub(crate) fn read(root: &yaml::Node, findings: &mut Findings) -> ExecutorConfig {
+pub(crate) fn read(root: &yaml::Node, findings: &mut Findings) -> ConfigSpec {
     let section = Section::read(Some(root), &keys::EXECUTOR_CONFIG, findings);
     if let Some(version) = section.get("version") {
         read::version(version, findings);
     }
-    let jtype = section
-        .value("jtype", findings, read::text)
-        .map(|jtype| jtype.value);
+    let jtype = section.value("jtype", findings, read::text);
+    let jtype_place = jtype.as_ref().map_or(&root.place, |jtype| &jtype.place);
+    let jtype_place = jtype_place.clone();
     if section.get("jtype").is_none() && root.tag.is_none() {
         let problem = Problem::new(
             &root.place,
@@ -106,7 +141,8 @@ pub(crate) fn read(root: &yaml::Node, findings: &mut Findings) -> ExecutorConfig
         );
         findings.problem(problem.remedy("write `jtype:` and its name at the top"));
     }
-    ExecutorConfig {
+    let jtype = jtype.map(|jtype| jtype.value);
+    let config = ExecutorConfig {
         jtype: jtype.or_else(|| root.tag.clone()).unwrap_or_default(),
         with: section.or_default("with", findings, read::object),
         metas: section.or_default("metas", findings, read::object),
@@ -116,6 +152,11 @@ pub(crate) fn read(root: &yaml::Node, findings: &mut Findings) -> ExecutorConfig
             .value("workspace", findings, read::text)
             .map(|at| at.value.into()),
         is_python: false,
+    };
+    ConfigSpec {
+        config,
+        jtype: jtype_place,
+        with_places: read::option_places(section.get("with")),
     }
 }
 

@@ -27,6 +27,7 @@ mod address;
 mod check;
 mod config;
 mod container;
+mod executors;
 mod files;
 mod flow;
 mod graph;
@@ -52,8 +53,10 @@ pub use address::Address;
 pub use check::Checked;
 pub use config::ExecutorConfig;
 pub use container::{Container, Gpus, Volume};
+pub use executors::{AnyExecutor, Executors, Found, NotFound};
 pub use files::{Files, NoFiles};
 pub use flow::Flow;
+pub use flow_core::BadOption;
 pub use hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use place::{Placement, Places};
 pub use plan::{NodeIdx, NodePlan, Plan, Source};
@@ -75,30 +78,51 @@ pub struct TextFile<'f> {
     pub text: &'f str,
 }
 
-/// Reads and checks a flow file that names no other files.
+/// What a flow file refers to besides its own text.
+#[derive(Clone, Copy)]
+pub struct Context<'c> {
+    /// Values of its references, such as `${{ ENV.X }}`.
+    pub variables: &'c Variables,
+    /// The Deployments and the gateway's config that it names.
+    pub files: &'c dyn Files,
+    /// The executors that it names.
+    pub executors: &'c dyn Executors,
+}
+
+impl std::fmt::Debug for Context<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Context");
+        shown
+            .field("variables", self.variables)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads and checks a flow file that names no other files. Its executors are not looked for.
 ///
 /// # Errors
 /// If the text is not YAML, or with all problems that it has as a flow.
 pub fn load(file: TextFile<'_>, variables: &Variables) -> Result<Checked, LoadError> {
-    load_with(file, variables, &NoFiles)
+    let context = Context {
+        variables,
+        files: &NoFiles,
+        executors: &AnyExecutor,
+    };
+    load_with(file, &context)
 }
 
-/// Reads and checks a flow file, and the Deployments and the gateway's config that it names.
+/// Reads and checks a flow file and everything that it refers to.
 ///
 /// # Errors
 /// If the text is not YAML, or with all problems that it has as a flow.
-pub fn load_with(
-    file: TextFile<'_>,
-    variables: &Variables,
-    files: &dyn Files,
-) -> Result<Checked, LoadError> {
+pub fn load_with(file: TextFile<'_>, context: &Context<'_>) -> Result<Checked, LoadError> {
     let path = || file.path.to_owned();
-    let spec = FlowSpec::parse_with(file.text, variables, files);
+    let spec = FlowSpec::parse_with(file.text, context.variables, context.files);
     let spec = spec.map_err(|source| LoadError::Syntax {
         path: path(),
         source,
     })?;
-    Flow::check(spec).map_err(|problems| LoadError::Invalid {
+    Flow::check_with(spec, context).map_err(|problems| LoadError::Invalid {
         path: path(),
         problems,
     })

@@ -30,6 +30,7 @@ pub(crate) use values::{env, metadata};
 
 use crate::problem::{Findings, Problem};
 use crate::settings::{Log, Protocol, Retries};
+use crate::spec::{OptionPlace, OptionPlaces};
 use crate::suggest::closest;
 use crate::yaml::{Content, Entry, Node, Resolved, Scalar};
 
@@ -268,6 +269,21 @@ pub(crate) fn object(node: &Node, findings: &mut Findings) -> Option<Map<String,
             None
         }
     }
+}
+
+/// Where the options stand that [`object`] reads.
+pub(crate) fn option_places(node: Option<&Node>) -> OptionPlaces {
+    // What is wrong with the mapping is for `object` to tell.
+    let node = node.and_then(|node| mapping(node, &mut Findings::default()));
+    let entries = match node.as_deref().map(|node| &node.content) {
+        Some(Content::Mapping(entries)) => entries.as_slice(),
+        _ => &[],
+    };
+    let placed = entries.iter().map(|entry| {
+        let (key, value) = (entry.place.clone(), entry.value.place.clone());
+        (entry.key.clone(), OptionPlace { key, value })
+    });
+    placed.collect()
 }
 
 /// Endpoint → name of a method.

@@ -139,13 +139,23 @@ impl Polling {
     #[must_use]
     pub fn of(&self, endpoint: &str) -> Poll {
         let written = self.by_endpoint.get(endpoint).copied();
-        written.unwrap_or(match endpoint {
-            "/search" => Poll::All,
-            "/index" => Poll::Any,
-            _ => self.default,
-        })
+        let unwritten = UNWRITTEN.iter().find(|(name, _)| *name == endpoint);
+        written.unwrap_or(unwritten.map_or(self.default, |(_, poll)| *poll))
+    }
+
+    /// The endpoints that are not polled as `default` says.
+    #[must_use]
+    pub fn exceptions(&self) -> Vec<&str> {
+        let written = self.by_endpoint.keys().map(String::as_str);
+        let unwritten = UNWRITTEN.iter().map(|(endpoint, _)| *endpoint);
+        let unwritten = unwritten.filter(|it| !self.by_endpoint.contains_key(*it));
+        let all = written.chain(unwritten);
+        all.filter(|it| self.of(it) != self.default).collect()
     }
 }
+
+/// How endpoints are polled that the file does not name.
+const UNWRITTEN: [(&str, Poll); 2] = [("/index", Poll::Any), ("/search", Poll::All)];
 
 /// How often a call is tried again that certainly did not run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use flow_core::query::Query;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use crate::config::ExecutorConfig;
+use crate::config::ConfigSpec;
 use crate::container::{Gpus, Volume};
 use crate::hub::{Hub, HubName};
 use crate::problem::{Findings, Place};
@@ -78,16 +78,27 @@ pub(crate) struct ExecutorSpec {
     pub(crate) needs: WrittenList<String>,
     pub(crate) uses: Written<Program>,
     pub(crate) uses_with: Written<Map<String, Value>>,
+    pub(crate) uses_with_places: OptionPlaces,
     pub(crate) ports: WrittenList<u16>,
     pub(crate) ports_monitoring: WrittenList<u16>,
     pub(crate) options: Inheritable,
+}
+
+/// Of each option of an executor, where it stands.
+pub(crate) type OptionPlaces = IndexMap<String, OptionPlace>;
+
+/// Where an option of an executor stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OptionPlace {
+    pub(crate) key: Place,
+    pub(crate) value: Place,
 }
 
 /// What `uses` says: where a program is, or the config of one in place.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Program {
     Named(Uses),
-    Config(Box<ExecutorConfig>),
+    Config(Box<ConfigSpec>),
     Hub(HubName),
 }
 

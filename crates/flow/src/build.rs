@@ -71,8 +71,8 @@ impl Flow {
         format!("{file:#}\n")
     }
 
-    /// Checks the flow as `flow check` checks a file, without starting anything. References such as
-    /// `${{ ENV.NAME }}` are of use only in files and are problems here.
+    /// Checks the flow as `flow check` checks a file, without starting anything and without looking for its
+    /// executors. References such as `${{ ENV.NAME }}` are of use only in files and are problems here.
     ///
     /// # Errors
     /// With everything that is wrong.
@@ -88,7 +88,34 @@ impl Flow {
     /// If it is wrong, if there is no program `flow`, or if a process of it does not come up.
     pub async fn start(self) -> Result<Running, StartError> {
         self.check()?;
-        Running::start(&self.text(), self.program).await
+        let here = std::env::current_dir().map_err(StartError::Folder)?;
+        let flow = self.with_folders_in(&here);
+        Running::start(&flow.text(), flow.program).await
+    }
+
+    /// The same flow, in which relative folders begin at `base`. In a file they begin where the file is,
+    /// and the file of a flow that is built here is a temporary one.
+    fn with_folders_in(mut self, base: &Path) -> Self {
+        let executors = self.executors.iter_mut().filter_map(Value::as_object_mut);
+        for options in executors.chain([&mut self.with]) {
+            for key in ["workspace", "volumes"] {
+                match options.get_mut(key) {
+                    Some(Value::Array(all)) => all.iter_mut().for_each(|it| begin_at(base, it)),
+                    Some(value) => begin_at(base, value),
+                    None => {}
+                }
+            }
+        }
+        self
+    }
+}
+
+/// Makes a relative path absolute. `~` is for the program to replace.
+fn begin_at(base: &Path, value: &mut Value) {
+    let path = value.as_str().filter(|it| !it.starts_with('~'));
+    let path = path.map(|it| base.join(it).to_string_lossy().into_owned());
+    if let Some(path) = path {
+        *value = path.into();
     }
 }
 
@@ -199,6 +226,24 @@ executors:
         };
         let written = flow_spec::load(file, &Variables::default()).unwrap();
         assert_eq!(built.check().unwrap().flow, written.flow);
+    }
+
+    #[test]
+    fn relative_folders_begin_where_the_program_runs() {
+        let flow = Flow::new()
+            .option("workspace", "w")
+            .add(
+                Node::new("a")
+                    .option("workspace", "/abs")
+                    .option("volumes", json!(["data:/data:ro", "~/.cache:/cache"])),
+            )
+            .add(Node::new("b").option("volumes", "data:/data"));
+        let flow = flow.with_folders_in(Path::new("/here"));
+        assert_eq!(flow.with["workspace"], "/here/w");
+        assert_eq!(flow.executors[0]["workspace"], "/abs");
+        let volumes = json!(["/here/data:/data:ro", "~/.cache:/cache"]);
+        assert_eq!(flow.executors[0]["volumes"], volumes);
+        assert_eq!(flow.executors[1]["volumes"], "/here/data:/data");
     }
 
     #[test]

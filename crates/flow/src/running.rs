@@ -37,6 +37,9 @@ pub enum StartError {
     /// It is wrong.
     #[error(transparent)]
     Invalid(#[from] LoadError),
+    /// The folder in which its relative paths begin is not known.
+    #[error("cannot find the current folder")]
+    Folder(#[source] io::Error),
     /// Its file could not be written.
     #[error("cannot write the flow's file")]
     File(#[source] io::Error),

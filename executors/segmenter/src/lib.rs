@@ -60,6 +60,11 @@ impl Default for With {
 impl Executor for Segmenter {
     type With = With;
 
+    fn check(with: &With) -> Result<(), LoadError> {
+        Cut::new(with.by, with.max_words, with.overlap)?;
+        Ok(())
+    }
+
     fn load(with: With, _: &LoadContext) -> Result<Self, LoadError> {
         Ok(Self {
             cut: Cut::new(with.by, with.max_words, with.overlap)?,

@@ -92,3 +92,11 @@ fn options_it_does_not_have_are_an_error() {
     assert!(testing::load::<Segmenter>(&json!({"length": 5})).is_err());
     assert!(testing::load::<Segmenter>(&json!({"by": "words", "overlap": 128})).is_err());
 }
+
+#[test]
+fn options_that_contradict_each_other_are_found_without_loading_it() {
+    let with = json!({"by": "words", "max_words": 4, "overlap": 4});
+    let found = flow_executor::check_options::<Segmenter>(with.as_object().unwrap());
+    let said: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(said, ["`overlap` (4) must be less than `max_words` (4)"]);
+}

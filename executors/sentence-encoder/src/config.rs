@@ -201,15 +201,18 @@ impl SentenceEncoderConfig {
 
 #[cfg(test)]
 mod tests {
+    use flow_executor::check_options;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::SentenceEncoder;
 
-    fn parse(config: Value) -> Result<SentenceEncoderConfig, String> {
-        let config = serde_json::from_value::<SentenceEncoderConfig>(config);
-        let config = config.map_err(|error| error.to_string())?;
-        config.check().map_err(|error| error.to_string())?;
-        Ok(config)
+    fn parse(with: Value) -> Result<SentenceEncoderConfig, String> {
+        let bad = check_options::<SentenceEncoder>(with.as_object().unwrap());
+        match bad.as_slice() {
+            [] => Ok(serde_json::from_value(with).unwrap()),
+            bad => Err(bad.iter().map(ToString::to_string).collect()),
+        }
     }
 
     #[track_caller]
@@ -250,7 +253,7 @@ mod tests {
     fn unsupported_values_are_refused_with_the_supported_ones() {
         check_refused(
             json!({"modle": "a/b"}),
-            &["unknown field `modle`", "`model`"],
+            &["`modle` is not an option", "did you mean `model`?"],
         );
         check_refused(json!({"pooling": "meen"}), &["`meen`", "`mean`", "`cls`"]);
         check_refused(json!({"device": "tpu"}), &["`tpu`", "`cpu`"]);
@@ -278,6 +281,9 @@ mod tests {
         );
         check_refused(json!({"prompt": "a", "prompt_name": "b"}), &["one of them"]);
         check_refused(json!({"access_paths": "@x"}), &["`@x`", "`@r`"]);
-        check_refused(json!({"batch_tokens": 0}), &["nonzero"]);
+        check_refused(json!({"access_paths": 1}), &["must be a text such as `@r`"]);
+        let at_least_1 = "must be a whole number of at least 1, is ";
+        check_refused(json!({"batch_tokens": 0}), &[at_least_1, "`0`"]);
+        check_refused(json!({"batch_size": "x"}), &[at_least_1, "the text `x`"]);
     }
 }

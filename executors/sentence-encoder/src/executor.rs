@@ -39,8 +39,11 @@ pub struct SentenceEncoder {
 impl Executor for SentenceEncoder {
     type With = SentenceEncoderConfig;
 
+    fn check(config: &SentenceEncoderConfig) -> Result<(), LoadError> {
+        Ok(config.check()?)
+    }
+
     fn load(mut config: SentenceEncoderConfig, context: &LoadContext) -> Result<Self, LoadError> {
-        config.check()?;
         if let Some(name) = context.environment.get(BACK_END_VARIABLE)
             && config.back_end.is_none()
         {

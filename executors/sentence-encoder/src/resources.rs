@@ -35,7 +35,10 @@ pub struct ResourceEstimate {
 
 /// Estimates what an encoder with these options needs.
 #[must_use]
-pub fn estimate_resources(with: &SentenceEncoderConfig, environment: &SourceEnvironment) -> ResourceEstimate {
+pub fn estimate_resources(
+    with: &SentenceEncoderConfig,
+    environment: &SourceEnvironment,
+) -> ResourceEstimate {
     let name = ModelName::parse(&with.model, with.revision.as_deref());
     ResourceEstimate {
         memory: parameters(with, environment)
@@ -76,10 +79,7 @@ mod tests {
     }
 
     fn estimate(with: Value) -> ResourceEstimate {
-        estimate_resources(
-            &serde_json::from_value(with).unwrap(),
-            &empty_environment(),
-        )
+        estimate_resources(&serde_json::from_value(with).unwrap(), &empty_environment())
     }
 
     #[test]
@@ -126,6 +126,9 @@ mod tests {
             (Some(expected), false)
         );
         let in_container = estimate(json!({"model": "/model"}));
-        assert_eq!((in_container.memory, in_container.downloads_model), (None, false));
+        assert_eq!(
+            (in_container.memory, in_container.downloads_model),
+            (None, false)
+        );
     }
 }

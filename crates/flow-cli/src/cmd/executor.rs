@@ -7,13 +7,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use flow_executor::ExecutorArgs;
-use flow_spec::ExecutorConfig;
+use flow_spec::{ExecutorConfig, NotFound};
 use serde_json::json;
 
-use crate::builtin::{self, BUILTIN};
+use crate::builtin;
 use crate::exit::BadUsage;
 use crate::folder::python::{Jina, become_jina};
 use crate::folder::{self, Found, package};
@@ -53,14 +53,12 @@ pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode>
         return Ok((builtin.run)(executor.args));
     }
     let uses = Path::new(&executor.uses);
-    let wrong = || {
-        let names = BUILTIN.iter().map(|it| format!("`{}`", it.name));
-        let names = names.collect::<Vec<_>>().join(", ");
-        BadUsage(format!(
-            "`{}` is no executor; built in are {names}",
-            executor.uses
-        ))
-    };
+    let wrong = || BadUsage(format!("cannot run `{}`", executor.uses));
+    if !uses.exists() {
+        let NotFound { message, remedy } = builtin::not_found(&executor.uses, &[]);
+        let remedy = remedy.map(|remedy| format!("; {remedy}"));
+        bail!(BadUsage(message + &remedy.unwrap_or_default()));
+    }
     match folder::look(uses, &[Path::new("")], shell, &|_| {}).with_context(wrong)? {
         Found::Named(config) => named(config, executor.args, shell),
         Found::Program(path) => {

@@ -19,11 +19,12 @@ use flow_launch::{Docker, Failed, Home, Launch, Member, Programs, Running, Start
 use flow_net::{Drain, Draining};
 use flow_spec::{Plan, Protocol, Run};
 
-use self::read::FlowFile;
+use self::read::{FirstReading, FlowFile, Incomplete};
 use self::tell::Teller;
 use crate::banner::{Banner, Row};
 use crate::builtin::BUILTIN;
-use crate::exit::Exit;
+use crate::exit::{BadUsage, Exit};
+use crate::folder::package::Builder;
 use crate::login;
 use crate::output::{self, Painter};
 use crate::places;
@@ -58,8 +59,9 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
     let drain = Drain::new(up.grace);
     let draining = drain.watch();
     let signalled_twice = drain.clone().follow_signals();
-    let mut running = Running::launch(launch, events).context("cannot start the launcher")?;
+    // The flow is on the list before its executors are built.
     let entered = folder.and_then(|folder| enter(&up, folder, shell));
+    let mut running = Running::launch(launch, events).context("cannot start the launcher")?;
 
     let show = |started: &Started| {
         let columns = output::columns(std::io::stdout());
@@ -86,8 +88,13 @@ fn launch(up: &Up, shell: &Shell) -> anyhow::Result<Launch> {
         path: up.file.clone(),
         port: up.port,
         shell: shell.clone(),
+        builder: Builder::default(),
     };
-    let (plan, source) = file.start()?;
+    let FirstReading {
+        draft,
+        preparation,
+        source,
+    } = file.start()?;
     let programs = Programs {
         flow: std::env::current_exe().context("cannot find the program `flow` itself")?,
         built_in: BUILTIN.iter().map(|it| it.name.to_owned()).collect(),
@@ -98,10 +105,11 @@ fn launch(up: &Up, shell: &Shell) -> anyhow::Result<Launch> {
             flow_executor::Log::Text => flow_spec::Log::Text,
             flow_executor::Log::Json => flow_spec::Log::Json,
         },
-        home: home(up, &plan, shell),
+        home: home(up, &draft, shell),
         source: Some(source),
+        preparation: Some(preparation),
         docker: docker(shell),
-        ..Launch::new(plan, programs)
+        ..Launch::new(draft, programs)
     })
 }
 
@@ -153,7 +161,14 @@ async fn serve(
     show: impl FnOnce(&Started) -> std::io::Result<()>,
 ) -> anyhow::Result<Exit> {
     let started = tokio::select! {
-        started = running.started() => Some(started.map_err(explain)?),
+        started = running.started() => match started {
+            // `flow down` says so, and not we.
+            Err(stopped @ Failed::Stopped) => {
+                tracing::info!("{stopped}");
+                return Ok(Exit::Fine);
+            }
+            started => Some(started.map_err(explain)?),
+        },
         () = draining.begun() => None,
     };
     if let Some(started) = started {
@@ -173,6 +188,10 @@ async fn serve(
 
 /// Adds what only this program knows to why a flow does not run.
 fn explain(failed: Failed) -> anyhow::Error {
+    let failed = match failed {
+        Failed::Unprepared(error) => return unprepared(error),
+        failed => failed,
+    };
     let (port, remedy) = match &failed {
         Failed::Port { port, .. } => (*port, "choose another port with `--port`"),
         Failed::MetricsPort { port, .. } => (*port, "write another `port_monitoring`"),
@@ -184,6 +203,15 @@ fn explain(failed: Failed) -> anyhow::Error {
         }
         (None, Failed::Port { source, .. }) => source.into(),
         (None, failed) => failed.into(),
+    }
+}
+
+/// Why executors could not be built, as it was before the launcher carried it.
+fn unprepared(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error {
+    match error.downcast::<Incomplete>() {
+        Ok(error) if error.is_users => BadUsage(error.text).into(),
+        Ok(error) => anyhow::Error::msg(error.text),
+        Err(error) => anyhow::Error::from_boxed(error),
     }
 }
 
@@ -200,6 +228,7 @@ fn banner(started: &Started, took: Duration) -> Banner {
             .map(ToString::to_string)
             .collect(),
         metrics: started.gateway.metrics_url(),
+        workspaces: workspaces(plan),
         executors: started
             .executors
             .iter()
@@ -208,6 +237,22 @@ fn banner(started: &Started, took: Duration) -> Banner {
             .collect(),
         took,
     }
+}
+
+/// The workspaces of a plan, each once.
+fn workspaces(plan: &Plan) -> Vec<String> {
+    let own = plan.nodes.iter().filter_map(|node| match &node.run {
+        Run::Local(run) => run.workspace.as_ref(),
+        Run::External { .. } => None,
+    });
+    let mut all: Vec<String> = Vec::new();
+    for folder in plan.workspace.iter().chain(own) {
+        let folder = folder.display().to_string();
+        if !all.contains(&folder) {
+            all.push(folder);
+        }
+    }
+    all
 }
 
 fn row(member: &Member) -> Row {

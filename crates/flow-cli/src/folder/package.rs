@@ -2,10 +2,13 @@
 
 mod place;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use self::place::Place;
@@ -25,47 +28,96 @@ const PROFILE_DEFAULT: &str = "release";
 /// If there is no Cargo, the package does not build, or it has no program, or several and none of that
 /// name.
 pub(crate) fn build(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<PathBuf> {
-    let manifest = std::path::absolute(manifest)?;
-    let profile = shell.variable(PROFILE);
-    let profile = profile.as_deref().unwrap_or(PROFILE_DEFAULT);
-    let metadata = cargo(
-        Command::new("cargo").args(["metadata", "--no-deps", "--format-version", "1"]),
-        &manifest,
-    )?;
-    let metadata = serde_json::from_slice(&metadata.stdout).unwrap_or_default();
-    let cache = places::cache(shell);
-    let place = Place::of(&manifest, &metadata, profile, cache.as_deref())?;
-    let mut build = Command::new("cargo");
-    build.args([
-        "build",
-        "--bins",
-        "--message-format=json-render-diagnostics",
-    ]);
-    build.args(["--profile", profile]);
-    if let Place::Shared(shared) = &place {
-        build.arg("--target-dir").arg(&shared.target);
-    }
-    let built = cargo(&mut build, &manifest)?;
-    let programs = programs(&String::from_utf8_lossy(&built.stdout), &manifest);
-    let program = choose(programs, name)
-        .with_context(|| format!("`{}` builds no executor", manifest.display()))?;
-    place.keep(program)
+    Builder::default().build(manifest, name, shell)
 }
 
-/// Runs Cargo on a manifest.
-fn cargo(command: &mut Command, manifest: &Path) -> anyhow::Result<Output> {
-    let shown = manifest.display();
-    let output = command
-        .arg("--manifest-path")
-        .arg(manifest)
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .with_context(|| {
+/// Builds packages, one at a time, until it is stopped by another thread.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Builder(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_stopped: bool,
+    /// The process of Cargo.
+    running: Option<Pid>,
+}
+
+impl Builder {
+    /// The same as [`build`].
+    pub(crate) fn build(
+        &self,
+        manifest: &Path,
+        name: &str,
+        shell: &Shell,
+    ) -> anyhow::Result<PathBuf> {
+        let manifest = std::path::absolute(manifest)?;
+        let profile = shell.variable(PROFILE);
+        let profile = profile.as_deref().unwrap_or(PROFILE_DEFAULT);
+        let metadata = self.cargo(
+            Command::new("cargo").args(["metadata", "--no-deps", "--format-version", "1"]),
+            &manifest,
+        )?;
+        let metadata = serde_json::from_slice(&metadata.stdout).unwrap_or_default();
+        let cache = places::cache(shell);
+        let place = Place::of(&manifest, &metadata, profile, cache.as_deref())?;
+        let mut build = Command::new("cargo");
+        build.args([
+            "build",
+            "--bins",
+            "--message-format=json-render-diagnostics",
+        ]);
+        build.args(["--profile", profile]);
+        if let Place::Shared(shared) = &place {
+            build.arg("--target-dir").arg(&shared.target);
+        }
+        let built = self.cargo(&mut build, &manifest)?;
+        let programs = programs(&String::from_utf8_lossy(&built.stdout), &manifest);
+        let program = choose(programs, name)
+            .with_context(|| format!("`{}` builds no executor", manifest.display()))?;
+        place.keep(program)
+    }
+
+    /// Runs Cargo on a manifest.
+    fn cargo(&self, command: &mut Command, manifest: &Path) -> anyhow::Result<Output> {
+        let shown = manifest.display();
+        let output = self.output(command.arg("--manifest-path").arg(manifest));
+        let output = output.with_context(|| {
             format!("`{shown}` is built with Cargo, which cannot be run; install Rust: https://rustup.rs")
         })?;
-    anyhow::ensure!(output.status.success(), "`{shown}` does not build");
-    Ok(output)
+        anyhow::ensure!(output.status.success(), "`{shown}` does not build");
+        Ok(output)
+    }
+
+    /// Ends the build that is under way. None begins any more.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state();
+        state.is_stopped = true;
+        if let Some(cargo) = state.running
+            && let Err(error) = kill_process(cargo, Signal::TERM)
+        {
+            tracing::warn!(%error, "cannot end Cargo");
+        }
+    }
+
+    fn output(&self, cargo: &mut Command) -> io::Result<Output> {
+        let started = {
+            let mut state = self.state();
+            if state.is_stopped {
+                return Err(io::Error::other("the build was stopped"));
+            }
+            cargo.stdin(Stdio::null()).stdout(Stdio::piped());
+            let started = cargo.spawn()?;
+            state.running = Some(Pid::from_child(&started));
+            started
+        };
+        let output = started.wait_with_output();
+        self.state().running = None;
+        output
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The version in a folder's manifest; none: it has no manifest, or takes its version from elsewhere.

@@ -133,7 +133,7 @@ fn what_is_typed_wrongly_is_bad_usage() {
         &["executor", "--uses", "echoo"],
         2,
         "",
-        "`echoo` is no executor; built in are `echo`, ",
+        "flow: there is no executor `echoo`; did you mean `echo`?\n",
     );
     check(&["ping", "grpcs://h:1"], 2, "", "TLS");
 }
@@ -191,6 +191,73 @@ fn check_tells_every_problem_of_every_file() {
     );
     let (_, _, said) = flow(&["check", &bad]);
     assert!(said.contains("  3:13  ") && said.contains("  4:"), "{said}");
+}
+
+#[test]
+fn check_finds_executors_and_options_that_there_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    write(
+        "own/config.yml",
+        "jtype: Segmenter\nwith: {overlap: 3, copytags: true}\n",
+    );
+    write("shouter/Cargo.toml", "");
+    let flow = write(
+        "flow.yml",
+        "\
+jtype: Flow
+executors:
+  - {name: a, uses: sentence-encodr}
+  - {name: b, uses: sentence-encoder, uses_with: {batch_size: 0, device: tpu}}
+  - {name: c, uses: {jtype: SentenceEncoder, with: {layer_index: -2}}}
+  - {name: d, uses: ./own}
+  - {name: e, uses: shouter, uses_with: {any: 1}}
+  - {name: f, uses: shoter}
+",
+    );
+    let (code, _, said) = self::flow(&["check", &flow]);
+    assert_eq!(code, 2, "{said}");
+    let config = folder.path().join("own/config.yml");
+    let expected = [
+        "executors.a.uses",
+        "there is no executor `sentence-encodr`; did you mean `sentence-encoder`?",
+        "executors.b.uses_with.batch_size",
+        "must be a whole number of at least 1, is `0`",
+        "`tpu` is not a device: give `cpu`, ",
+        "executors.c.uses.jtype",
+        "`layer_index` is -2, but only the last layer, -1, can be used",
+        &format!("{}:2:20", config.display()),
+        "`copytags` is not an option of this executor; did you mean `copy_tags`?",
+        "there is no executor `shoter`; did you mean `shouter`?",
+    ];
+    for part in expected {
+        assert!(said.contains(part), "`{part}` in {said}");
+    }
+    assert!(said.contains("has 6 problems"), "{said}");
+}
+
+#[test]
+fn an_executor_alone_tells_all_that_is_wrong_with_its_options() {
+    let arguments = [
+        "executor",
+        "--uses",
+        "sentence-encoder",
+        "--uses-with",
+        "batch_size:x",
+        "--uses-with",
+        "{\"modle\": \"a\"}",
+    ];
+    let said = "\
+flow: `uses_with` of executor `executor` is wrong
+  batch_size  must be a whole number of at least 1, is the text `x`
+  modle       `modle` is not an option of this executor; did you mean `model`?
+";
+    check(&arguments, 2, "", said);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The commands for running flows, as a user meets them: the real program, real processes.
 
-use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use rustix::fs::OFlags;
 use serde_json::Value;
 
 const FLOW: &str =
@@ -129,6 +131,106 @@ fn a_changed_file_is_followed_when_that_is_asked_for() {
     assert!(said.contains("the flow runs on as it was"), "{said}");
     assert!(said.contains("`uze`"), "{said}");
     assert_eq!(up.names(), ["c", "gateway"]);
+
+    let options = "{name: c, uses: echo, uses_with: {no: 1}}";
+    fs::write(up.file(), format!("jtype: Flow\nexecutors: [{options}]")).unwrap();
+    let (code, said) = up.refused(&["reload"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("2:47  executors.c.uses_with.no  `no` is not"),
+        "{said}"
+    );
+    assert_eq!(up.names(), ["c", "gateway"]);
+}
+
+/// A flow that builds an executor with a Cargo of ours, which ends when it is told to.
+struct Building {
+    up: Up,
+    /// What Cargo says; its end is Cargo's.
+    cargo: File,
+}
+
+impl Building {
+    /// Waits until the build is under way.
+    fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = home.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let pipe = home.path().join("pipe");
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        let script = format!("#!/bin/sh\nexec cat {}\n", pipe.display());
+        let cargo = write("bin/cargo", &script);
+        fs::set_permissions(cargo, Permissions::from_mode(0o755)).unwrap();
+        write("shouter/Cargo.toml", "");
+        // The name alone means the folder beside the file.
+        let file = write(
+            "flow.yml",
+            "jtype: Flow\nexecutors: [{name: a, uses: shouter}]",
+        );
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let bin = [home.path().join("bin")].into_iter();
+        let path = std::env::join_paths(bin.chain(std::env::split_paths(&path))).unwrap();
+        let mut command = command(&home);
+        command.arg("up").arg(file).args(["--port", "0"]);
+        command.env("PATH", path).stdout(Stdio::piped());
+        let mut process = command.stderr(Stdio::null()).spawn().unwrap();
+        let cargo = opened_once_read(&pipe, &mut process);
+        let up = Up { process, home };
+        Self { up, cargo }
+    }
+}
+
+/// Opens a pipe for writing as soon as somebody reads it.
+fn opened_once_read(pipe: &Path, process: &mut Child) -> File {
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
+    loop {
+        let opened = OpenOptions::new()
+            .write(true)
+            .custom_flags(nonblocking)
+            .open(pipe);
+        if let Ok(opened) = opened {
+            return opened;
+        }
+        assert_eq!(process.try_wait().unwrap(), None, "it ended");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_flow_whose_executors_are_built_is_listed_as_starting() {
+    let mut building = Building::start();
+    let listing = building.up.said(&["ps"]);
+    for name in ["a ", "gateway "] {
+        let mut rows = listing.lines().filter(|line| line.contains(name));
+        assert!(rows.any(|row| row.contains("starting")), "{listing}");
+    }
+    let manifest = building.up.home.path().join("shouter/Cargo.toml");
+    let built = serde_json::json!({
+        "manifest_path": manifest, "target": {"name": "shouter"}, "executable": SCRIPT,
+    });
+    writeln!(building.cargo, "{built}").unwrap();
+    drop(building.cargo);
+    let out = building.up.process.stdout.take().unwrap();
+    let mut lines = BufReader::new(out).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("stop with Ctrl-C")));
+    let listing = building.up.said(&["ps"]);
+    assert!(!listing.contains("starting"), "{listing}");
+}
+
+#[test]
+fn a_flow_whose_executors_are_built_can_be_ended() {
+    let mut building = Building::start();
+    let said = building.up.said(&["down"]);
+    assert!(said.contains("is down"), "{said}");
+    assert_eq!(building.up.process.wait().unwrap().code(), Some(0));
+    // Cargo has ended too, so nobody reads what it says.
+    let written = writeln!(building.cargo, "x");
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 
 #[test]

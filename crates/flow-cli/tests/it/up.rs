@@ -26,14 +26,18 @@ struct Up {
     out: BufReader<ChildStdout>,
     banner: String,
     children: Vec<u32>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Up {
     /// Starts a flow and waits for the end of its banner.
     fn start(flow: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut process = command(&folder, flow, &["--port", "0"]).spawn().unwrap();
+        Self::of(command(&folder, flow, &["--port", "0"]), folder)
+    }
+
+    fn of(mut command: Command, folder: tempfile::TempDir) -> Self {
+        let mut process = command.spawn().unwrap();
         let mut out = BufReader::new(process.stdout.take().unwrap());
         let mut banner = String::new();
         while !banner.contains("stop with Ctrl-C") {
@@ -48,7 +52,7 @@ impl Up {
             out,
             banner,
             children,
-            _folder: folder,
+            folder,
         }
     }
 
@@ -197,16 +201,47 @@ fn a_taken_port_is_told_with_who_has_it() {
 
 #[test]
 fn an_executor_that_cannot_start_fails_the_flow_with_its_last_words() {
-    let output = output(
-        "jtype: Flow\nexecutors: [{name: a, uses: echo, uses_with: {no: 1}}]",
-        &[],
-    );
+    let flow =
+        format!("jtype: Flow\nexecutors: [{{name: a, uses: {SCRIPT}, env: {{PLAY: dies}}}}]");
+    let output = output(&flow, &[]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     let (_, error) = said
-        .split_once("\nflow: `a` ended with exit code 2; its last lines:")
+        .split_once("\nflow: `a` ended with exit code 3; its last lines:")
         .unwrap();
-    assert!(error.contains("unknown field `no`"), "{said}");
+    assert!(error.contains("no such model"), "{said}");
+}
+
+#[test]
+fn what_keeps_executors_from_starting_is_told_at_once_and_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let flow = "\
+jtype: Flow
+executors:
+  - name: encoder
+    uses: sentence-encodr
+  - name: other
+    uses: sentence-encoder
+    replicas: 0
+    uses_with:
+      batch_size: x
+      modle: all-MiniLM-L6-v2
+      prompt: a
+";
+    let output = command(&folder, flow, &[]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let file = folder.path().join("flow.yml");
+    let expected = format!(
+        "flow: `{}` has 4 problems
+  4:11  executors.encoder.uses                there is no executor `sentence-encodr`; did you mean `sentence-encoder`?
+  7:15  executors.other.replicas              must be at least 1, is 0
+  9:19  executors.other.uses_with.batch_size  must be a whole number of at least 1, is the text `x`
+  10:7  executors.other.uses_with.modle       `modle` is not an option of this executor; did you mean `model`?
+",
+        file.display()
+    );
+    assert_eq!(said, expected);
 }
 
 #[test]
@@ -214,7 +249,10 @@ fn a_path_that_leads_nowhere_is_bad_usage() {
     let output = output("jtype: Flow\nexecutors: [{name: a, uses: ./no}]", &[]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert_eq!(said, "flow: cannot run what `a` uses: there is no `./no`\n");
+    assert!(
+        said.ends_with("has 1 problem\n  2:29  executors.a.uses  there is no `./no`\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -267,5 +305,37 @@ fn a_config_file_says_what_runs_and_with_what() {
         config.display()
     );
     let said = String::from_utf8(output(&flow, &[]).stderr).unwrap();
-    assert!(said.contains("unknown field `no`"), "{said}");
+    let expected = format!(
+        "  {}:2:8  with.no  `no` is not an option of this executor; it takes no options\n",
+        config.display()
+    );
+    assert!(said.ends_with(&expected), "{said}");
+}
+
+#[test]
+fn a_relative_workspace_is_beside_the_flow_file_wherever_the_flow_is_started() {
+    let flow = "\
+jtype: Flow
+with: {workspace: data}
+executors:
+  - {name: index, uses: vector-index}
+  - {name: other, uses: vector-index, workspace: own/data}
+";
+    let elsewhere = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command(&folder, flow, &["--port", "0"]);
+    command.current_dir(elsewhere.path());
+    let up = Up::of(command, folder);
+    let root = up.folder.path().to_owned();
+    for (title, name) in [("Workspace  ", "data"), ("           ", "own/data")] {
+        let line = format!("  {title} {}\n", root.join(name).display());
+        assert!(up.banner.contains(&line), "{line} in {}", up.banner);
+    }
+    for made in ["data/.flow/lock", "data/index", "own/data/other"] {
+        assert!(root.join(made).exists(), "{made}");
+    }
+    let left = fs::read_dir(elsewhere.path()).unwrap().count();
+    assert_eq!(left, 0, "nothing is made where the command is typed");
+    up.signal(Signal::TERM);
+    up.end();
 }

@@ -36,7 +36,10 @@ pub struct BadAccessPath(String);
 
 /// In the notation of DocArray, or in that of Jina 2.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "must be a text such as `@r` or `@c`, or a list of them"
+)]
 enum Written {
     Text(String),
     List(Vec<String>),

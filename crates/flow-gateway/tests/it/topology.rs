@@ -50,8 +50,8 @@ async fn a_join_has_the_same_result_whichever_branch_is_faster() {
     let late = |name: &'static str, step: u64| {
         let calls = AtomicU64::new(0);
         FakeExecutor::start(move |call| {
-            let call = calls.fetch_add(1, Ordering::Relaxed);
-            let delay = Duration::from_micros(call * step % 3000);
+            let number = calls.fetch_add(1, Ordering::Relaxed);
+            let delay = Duration::from_micros(number * step % 3000);
             async move {
                 tokio::time::sleep(delay).await;
                 Ok(tagged(first(call), name))

@@ -9,7 +9,7 @@ use flow_launch::wire::{Answer, Ask, Done, Process, Question, Stage};
 use flow_launch::{Home, Launch, LogLine, LogSource, Reading, Source, Stamp, log_file};
 use flow_spec::{Placement, Plan};
 
-use crate::harness::{Flow, gone, kill, launch, lives, plan, within};
+use crate::harness::{Flow, answers, gone, kill, launch, lives, plan, within};
 
 /// A flow with a folder, and a plan that can be read again.
 struct Served {
@@ -92,14 +92,7 @@ impl Served {
 }
 
 fn last_answer(home: &Path, ask: Ask) -> Answer {
-    let mut socket = flow_launch::connect(home).unwrap();
-    let question = serde_json::to_string(&Question::new(ask)).unwrap();
-    socket
-        .write_all(format!("{question}\n").as_bytes())
-        .unwrap();
-    let lines = BufReader::new(socket).lines().map(Result::unwrap);
-    let answers = lines.map(|line| serde_json::from_str(&line).unwrap());
-    answers.last().unwrap()
+    answers(home, ask).pop().unwrap()
 }
 
 fn restart(name: &str) -> Ask {

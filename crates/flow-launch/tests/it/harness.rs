@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::future::Future;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use flow_launch::wire::{Answer, Ask, Question};
 use flow_launch::{Event, Failed, Launch, Member, Programs, Restarts, Running, Started};
 use flow_spec::{Plan, TextFile, Variables};
 use tokio::sync::mpsc;
@@ -120,6 +122,18 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, future)
         .await
         .expect("it takes too long")
+}
+
+/// What a flow with this folder answers.
+pub(crate) fn answers(home: &Path, ask: Ask) -> Vec<Answer> {
+    let mut socket = flow_launch::connect(home).unwrap();
+    let question = serde_json::to_string(&Question::new(ask)).unwrap();
+    socket
+        .write_all(format!("{question}\n").as_bytes())
+        .unwrap();
+    let lines = BufReader::new(socket).lines().map(Result::unwrap);
+    let answers = lines.map(|line| serde_json::from_str(&line).unwrap());
+    answers.collect()
 }
 
 /// Whether a process is there and not only waits for its parent to learn of its end.

@@ -8,5 +8,6 @@
 mod change;
 mod end;
 mod harness;
+mod preparation;
 mod restart;
 mod start;

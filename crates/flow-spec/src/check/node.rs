@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use flow_core::NodeName;
 
 use super::{TIMEOUT_READY, env, log, own_or};
+use crate::Context;
 use crate::flow::Node;
 use crate::hub::{HUB_VARIABLE, Hub, HubName};
 use crate::problem::{Findings, Place, Problem};
@@ -14,18 +15,7 @@ use crate::section::At;
 use crate::settings::{Calls, LocalRun, Run, Uses, Workers};
 use crate::spec::{ExecutorSpec, FlowSpec, Inheritable, Method, Program};
 
-pub(super) fn node(
-    name: NodeName,
-    entry: &ExecutorSpec,
-    spec: &FlowSpec,
-    findings: &mut Findings,
-) -> Node {
-    let checker = Checker {
-        entry,
-        own: &entry.options,
-        with: &spec.for_executors,
-        spec,
-    };
+pub(super) fn node(name: NodeName, checker: Checker<'_>, findings: &mut Findings) -> Node {
     Node {
         name,
         floating: checker.option(|it| it.floating.as_ref()).unwrap_or(false),
@@ -38,11 +28,30 @@ pub(super) fn node(
     }
 }
 
+/// An entry of `executors`, and what decides about it besides.
+#[derive(Clone, Copy)]
 pub(super) struct Checker<'s> {
     pub(super) entry: &'s ExecutorSpec,
     pub(super) own: &'s Inheritable,
     pub(super) with: &'s Inheritable,
+    pub(super) context: &'s Context<'s>,
     spec: &'s FlowSpec,
+}
+
+impl<'s> Checker<'s> {
+    pub(super) fn new(
+        entry: &'s ExecutorSpec,
+        spec: &'s FlowSpec,
+        context: &'s Context<'s>,
+    ) -> Self {
+        Self {
+            entry,
+            own: &entry.options,
+            with: &spec.for_executors,
+            context,
+            spec,
+        }
+    }
 }
 
 impl Checker<'_> {
@@ -110,6 +119,7 @@ impl Checker<'_> {
             monitoring: self.monitoring(shards, replicas, findings),
         };
         self.set_program(&mut run, findings);
+        self.check_programs(&run, findings);
         Run::Local(Box::new(run))
     }
 
@@ -123,7 +133,7 @@ impl Checker<'_> {
                     run.uses = image;
                 }
             }
-            Some(Program::Config(config)) => config.as_ref().clone().overlay(run),
+            Some(Program::Config(written)) => written.config.clone().overlay(run),
             // A join with nothing to do is what the other methods are mostly written for.
             None if self.entry.method == Method::Add => {
                 let message = "there is no `uses`, so documents pass unchanged";
@@ -150,7 +160,7 @@ impl Checker<'_> {
         match &written.value {
             Program::Named(uses) => Some(uses.clone()),
             Program::Hub(name) => self.image(name, &written.place, findings),
-            Program::Config(config) if config.is_bare() => Some(config.uses()),
+            Program::Config(written) if written.config.is_bare() => Some(written.config.uses()),
             Program::Config(_) => {
                 let message = format!("`{key}` takes no config with options of its own");
                 let remedy = "name a program, or a folder with a `config.yml`";

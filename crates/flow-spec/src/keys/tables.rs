@@ -83,7 +83,7 @@ pub(super) const FLOW: &[Key] = &[
     yes(
         "workspace",
         Shape::Text,
-        "Folder for what the flow and its executors keep.",
+        "Folder for what the flow and its executors keep; a relative path begins at the flow file.",
     ),
     yes("log_config", Shape::Word(LOGS), LOG_CONFIG),
     yes("quiet", Shape::Flag, "Nothing is logged."),
@@ -237,7 +237,11 @@ pub(super) const EXECUTOR: &[Key] = &[
         Shape::Retries,
         "How often a call is tried again that certainly did not run.",
     ),
-    yes("workspace", Shape::Text, "Folder it may keep its files in."),
+    yes(
+        "workspace",
+        Shape::Text,
+        "Folder for its files, relative to the flow file.",
+    ),
     yes(
         "floating",
         Shape::Flag,

@@ -41,6 +41,7 @@ fn executor(node: &Node, findings: &mut Findings) -> ExecutorSpec {
         needs: section.values("needs", findings, read::text),
         uses: section.value("uses", findings, read::uses),
         uses_with: section.value("uses_with", findings, read::object),
+        uses_with_places: read::option_places(section.get("uses_with")),
         ports: section.values("port", findings, read::port),
         ports_monitoring: section.values("port_monitoring", findings, read::port_or_any),
         options: inheritable(&section, findings),

@@ -1,7 +1,7 @@
 //! What there is to draw of a plan: cards, and the links between them.
 
 use crate::plan::{NodePlan, Plan, Source};
-use crate::settings::{LocalRun, Poll, Run, Uses, Workers};
+use crate::settings::{LocalRun, Poll, Polling, Run, Uses, Workers};
 
 use super::condition;
 
@@ -120,11 +120,9 @@ impl Card {
         self.is_stack = shards > 1 || replicas > 1;
         let replicas = (replicas > 1).then(|| format!("{replicas} replicas"));
         if shards > 1 {
-            let all = node.calls.polling.default == Poll::All;
-            let polling = if all { "all asked" } else { "one asked" };
             let each = replicas.map(|it| format!(" of {it}")).unwrap_or_default();
             self.details.push(format!("{shards} shards{each}"));
-            self.details.push(polling.to_owned());
+            self.details.extend(polling(&node.calls.polling));
         } else {
             self.details.extend(replicas);
         }
@@ -141,6 +139,21 @@ impl Card {
             Workers::Auto => self.details.push("a worker for each core".to_owned()),
             Workers::Number(_) => {}
         }
+    }
+}
+
+/// Which shards a request goes to. The picture of an index shows that a search asks all of them.
+fn polling(polling: &Polling) -> Vec<String> {
+    let (default, other) = match polling.default {
+        Poll::Any => ("one asked", "all asked"),
+        Poll::All => ("all asked", "one asked"),
+    };
+    match &polling.exceptions()[..] {
+        [] => vec![default.to_owned()],
+        endpoints => vec![
+            format!("{other} on {}", endpoints.join(", ")),
+            format!("{default} otherwise"),
+        ],
     }
 }
 

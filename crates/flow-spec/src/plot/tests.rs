@@ -43,11 +43,35 @@ fn a_card_says_what_runs_and_how_often() {
             "yes | ./clever/program | tags.lang = de",
             "no | there:5 | external, 2 addresses",
             "joined | echo",
-            "index | vector-index | 3 shards | all asked | after: ranker",
+            "index | vector-index | 3 shards | one asked on /index | all asked otherwise | after: ranker",
             "aside | echo | floating",
             "gateway | replies",
         ]
     );
+}
+
+#[test]
+fn a_card_says_which_shards_each_endpoint_asks() {
+    let check = |polling: &str, said: &str| {
+        let plan = plan(&format!("- {{name: a, uses: x, shards: 2{polling}}}\n"));
+        let cards = cards(&Picture::of(&plan));
+        assert_eq!(cards[1], format!("a | x | 2 shards | {said}"), "{polling}");
+    };
+    check("", "all asked on /search | one asked otherwise");
+    check(
+        ", polling: ANY",
+        "all asked on /search | one asked otherwise",
+    );
+    check(
+        ", polling: ALL",
+        "one asked on /index | all asked otherwise",
+    );
+    check(
+        ", polling: {/index: ANY, /search: ALL, /delete: ALL}",
+        "all asked on /search, /delete | one asked otherwise",
+    );
+    check(", polling: {/search: ANY}", "one asked");
+    check(", polling: {/index: ALL, '*': ALL}", "all asked");
 }
 
 #[test]

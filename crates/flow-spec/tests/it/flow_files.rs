@@ -20,6 +20,10 @@ fn every_file_in_flows_checks_without_a_warning() {
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        if path.extension().is_none_or(|it| it != "yml") {
+            // The workspace of a flow that was run here.
+            continue;
+        }
         let text = std::fs::read_to_string(&path).unwrap();
         let file = TextFile {
             path: &path,

@@ -139,7 +139,7 @@ impl Gpu {
     }
 
     fn found(found: &DeviceInfo, driver_cuda: String) -> Self {
-        let why_not = found.usable().err().map(|no| Chain(&no).to_string());
+        let why_not = found.check_usable().err().map(|no| Chain(&no).to_string());
         Self {
             device: Some(format!("cuda:{}", found.number)),
             name: found.name.clone(),

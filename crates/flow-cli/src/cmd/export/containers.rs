@@ -188,7 +188,7 @@ impl Kubernetes {
 
 impl Images {
     fn read(&self, devices: Option<u16>, shell: &Shell) -> anyhow::Result<(Plan, Target)> {
-        let checked = flow_file::load(&self.file, shell)?;
+        let checked = flow_file::load_to_export(&self.file, shell)?;
         flow_file::warn(&self.file, &checked, shell);
         let mut plan = Plan::from(checked.flow);
         let images: IndexMap<_, _> = self.image.iter().cloned().collect();

@@ -1,9 +1,12 @@
-//! Finds what `uses:` names where it is a path: a program, or a folder or `config.yml` that names one.
+//! Finds what `uses:` names where it is a path or a folder beside the flow file: a program, or a folder or
+//! `config.yml` that names one.
 //!
-//! A relative path is looked for from where the command was typed, and then beside the flow file.
-//! What a `config.yml` says is what an executor is built with where the flow says nothing.
+//! A relative path is looked for from where the command was typed, and then beside the flow file. What a
+//! name means, `executors.rs` says. What a `config.yml` says is what an executor is built with where the flow
+//! says nothing.
 //!
-//! Who starts the executors needs programs; who only describes the flow needs neither a build nor an interpreter.
+//! Commands that start executors build them; commands that only describe the flow need neither a build nor an
+//! interpreter.
 
 use std::path::Path;
 
@@ -11,31 +14,27 @@ use anyhow::Context;
 use flow_spec::{Env, ExecutorConfig, LocalRun, Plan, Run, Uses};
 
 use super::read::Noted;
+use crate::executors::folder_of;
 use crate::exit::BadUsage;
+use crate::flow_file::beside;
 use crate::folder::python::Jina;
-use crate::folder::{self, Found, package};
+use crate::folder::{self, Found};
 use crate::shell::Shell;
 
-/// What becomes of an executor whose source is in a folder.
+/// Whether the sources of an executor become a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sources {
-    /// A package of Rust is built, and the interpreter of a module of Python is looked for.
+    /// A Rust package is built, and the interpreter of a Python module is looked for.
     Built,
     /// They stay paths.
     Untouched,
 }
 
-/// Where executors are looked for, and what becomes of them.
+/// Where executors are looked for, and whether they are built.
 struct Lookup<'l> {
-    places: [&'l Path; 2],
+    beside: &'l Path,
     sources: Sources,
     noted: &'l Noted<'l>,
-}
-
-/// Puts programs in the place of paths, and takes note of every `config.yml` that it reads. Packages of
-/// Rust are built on the way.
-pub(super) fn resolve(plan: &mut Plan, flow_file: &Path, noted: &Noted<'_>) -> anyhow::Result<()> {
-    resolve_all(plan, flow_file, Sources::Built, noted)
 }
 
 /// Applies every `config.yml`, and puts the names of built-in executors in the place of paths. Builds nothing.
@@ -47,15 +46,20 @@ pub(crate) fn resolve_unbuilt(
     resolve_all(plan, flow_file, Sources::Untouched, &Noted::new(shell))
 }
 
+/// Puts programs in the place of paths, and takes note of every `config.yml` that it reads. Packages of
+/// Rust are built on the way.
+pub(super) fn resolve(plan: &mut Plan, flow_file: &Path, noted: &Noted<'_>) -> anyhow::Result<()> {
+    resolve_all(plan, flow_file, Sources::Built, noted)
+}
+
 fn resolve_all(
     plan: &mut Plan,
     flow_file: &Path,
     sources: Sources,
     noted: &Noted<'_>,
 ) -> anyhow::Result<()> {
-    let beside = flow_file.parent().unwrap_or(Path::new(""));
     let lookup = Lookup {
-        places: [Path::new(""), beside],
+        beside: beside(flow_file),
         sources,
         noted,
     };
@@ -95,25 +99,42 @@ fn resolve_around(around: &mut Uses, env: &Env, lookup: &Lookup<'_>) -> anyhow::
     Ok(())
 }
 
-/// What runs where a path stands, and its config; none: it is no path.
+/// What runs where a path or a folder is named, and its config; none: neither is.
 fn program(
     uses: &Uses,
     env: &Env,
     lookup: &Lookup<'_>,
 ) -> anyhow::Result<Option<(Uses, ExecutorConfig)>> {
-    let Uses::Path(written) = uses else {
-        return Ok(None);
+    let Lookup {
+        beside,
+        sources,
+        noted,
+    } = *lookup;
+    let shell = noted.shell;
+    let note = |path: &Path| noted.note(path);
+    let here = Path::new("");
+    let (path, found) = match uses {
+        Uses::Path(path) => (
+            path.clone(),
+            folder::look(path, &[here, beside], shell, &note)?,
+        ),
+        Uses::Named(name) => match folder_of(name, env, beside, shell) {
+            Some(folder) => {
+                let found = folder::look(&folder, &[here], shell, &note)?;
+                (folder, found)
+            }
+            None => return Ok(None),
+        },
+        Uses::Image(_) => return Ok(None),
     };
-    let (shell, sources) = (lookup.noted.shell, lookup.sources);
-    let note = |path: &Path| lookup.noted.note(path);
-    let found = folder::look(written, &lookup.places, shell, &note)?;
     Ok(Some(match (found, sources) {
         (Found::Program(path), _) => (Uses::Path(path), ExecutorConfig::default()),
         (Found::Named(config), _) => (config.uses(), config),
-        (Found::Package { config, .. }, Sources::Untouched) => (uses.clone(), config),
-        (Found::Python(_), Sources::Untouched) => (uses.clone(), ExecutorConfig::default()),
+        (Found::Package { config, .. }, Sources::Untouched) => (Uses::Path(path), config),
+        (Found::Python(_), Sources::Untouched) => (Uses::Path(path), ExecutorConfig::default()),
         (Found::Package { manifest, config }, Sources::Built) => {
-            let program = package::build(&manifest, &folder::name(&config), shell)?;
+            let name = folder::name(&config);
+            let program = noted.builder.build(&manifest, &name, shell)?;
             (Uses::Path(program), config)
         }
         // Jina reads the config by itself; the launcher calls `flow executor --uses CONFIG`.

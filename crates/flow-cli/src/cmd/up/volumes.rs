@@ -1,82 +1,126 @@
-//! Folders that containers are to see, as whoever types `flow up` means them: `~` is his home, and a
-//! relative path begins at the flow file.
+//! Folders that a flow file names, as absolute paths: workspaces, and the volumes of containers.
+//!
+//! A relative path begins at the flow file, so a flow finds its files wherever it is started from.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flow_spec::{Plan, Run};
+use flow_spec::{LocalRun, Plan, Run, Uses};
 
 use crate::exit::BadUsage;
+use crate::places;
 use crate::shell::Shell;
 
-/// Writes out the paths of every folder.
+/// Makes the paths of every folder in a plan absolute.
 pub(in crate::cmd) fn resolve(
     plan: &mut Plan,
     flow_file: &Path,
     shell: &Shell,
 ) -> anyhow::Result<()> {
-    let home = shell.variable("HOME").map(PathBuf::from);
-    let beside = flow_file.parent().unwrap_or(Path::new(""));
+    let full = |written: &Path| places::named_in(flow_file, written, shell);
+    if let Some(workspace) = &mut plan.workspace {
+        let wrong = || BadUsage("the flow cannot have its `workspace`".to_owned());
+        *workspace = full(workspace).with_context(wrong)?;
+    }
     for node in &mut plan.nodes {
-        let Run::Local(run) = &mut node.run else {
-            continue;
-        };
-        let volumes = run.container.volumes.iter_mut();
-        for volume in volumes.filter(|volume| !volume.is_named) {
-            let full = full(&volume.host, home.as_deref(), beside);
-            let full = full.with_context(|| {
-                BadUsage(format!("`{}` cannot have `{}`", node.name, volume.host))
-            })?;
-            volume.host = full.to_string_lossy().into_owned();
-        }
-        if let Some(workspace) = &mut run.workspace {
-            // An engine takes no other paths; to a process it is the same folder.
-            *workspace = std::path::absolute(&*workspace)?;
+        if let Run::Local(run) = &mut node.run {
+            let wrong = || BadUsage(format!("`{}` cannot have its folders", node.name));
+            resolve_run(run, &full).with_context(wrong)?;
         }
     }
     Ok(())
 }
 
-fn full(written: &str, home: Option<&Path>, beside: &Path) -> anyhow::Result<PathBuf> {
-    let path = match written.strip_prefix('~') {
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-            let home = home.context("`~` means nothing: HOME is not set")?;
-            home.join(rest.trim_start_matches('/'))
+fn resolve_run(
+    run: &mut LocalRun,
+    full: &dyn Fn(&Path) -> anyhow::Result<PathBuf>,
+) -> anyhow::Result<()> {
+    let volumes = run.container.volumes.iter_mut();
+    for volume in volumes.filter(|volume| !volume.is_named) {
+        volume.host = mountable(full(Path::new(&volume.host))?)?;
+    }
+    if let Some(workspace) = &mut run.workspace {
+        *workspace = full(workspace)?;
+        let is_mounted = matches!(run.uses, Uses::Image(_)) && !run.container.without_workspace;
+        if is_mounted {
+            mountable(workspace.clone())?;
         }
-        _ => beside.join(written),
-    };
-    let full = std::path::absolute(path)?;
+    }
+    Ok(())
+}
+
+/// The path as an engine takes it.
+fn mountable(path: PathBuf) -> anyhow::Result<String> {
+    let text = path.to_string_lossy().into_owned();
     anyhow::ensure!(
-        !full.to_string_lossy().contains(':'),
-        "an engine takes no folder with a `:` in its path, as `{}`",
-        full.display()
+        !text.contains(':'),
+        "an engine takes no folder with a `:` in its path, as `{text}`"
     );
-    Ok(full)
+    Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
+    use flow_spec::{TextFile, Variables};
+
     use super::*;
 
+    /// The plan of a flow file in `/flows`, with its folders resolved.
+    fn resolved(flow: &str) -> Result<Plan, String> {
+        let path = Path::new("/flows/flow.yml");
+        let file = TextFile { path, text: flow };
+        let checked = flow_spec::load(file, &Variables::default()).unwrap();
+        let mut plan = Plan::from(checked.flow);
+        let shell = Shell::of([].into());
+        resolve(&mut plan, path, &shell).map_err(|error| format!("{error:#}"))?;
+        Ok(plan)
+    }
+
+    fn local(plan: &Plan) -> &LocalRun {
+        match &plan.nodes[0].run {
+            Run::Local(run) => run,
+            Run::External { .. } => panic!("{plan:?}"),
+        }
+    }
+
     #[test]
-    fn a_home_a_relative_and_an_absolute_path_become_absolute() {
-        let check = |written: &str, expected: &str| {
-            let found = full(written, Some(Path::new("/home/me")), Path::new("/flows"));
-            assert_eq!(found.unwrap(), Path::new(expected), "{written}");
-        };
-        check("~/.cache", "/home/me/.cache");
-        check("~", "/home/me");
-        check("~other/x", "/flows/~other/x");
-        check("data/x", "/flows/data/x");
-        check("./data", "/flows/data");
-        check("/data", "/data");
+    fn workspaces_and_volumes_begin_at_the_flow_file() {
+        let plan = resolved(
+            "jtype: Flow\nwith: {workspace: all}\nexecutors:\n\
+             - {uses: 'docker://a', volumes: ['data:/data'], workspace: own/b}\n\
+             - {uses: echo}\n",
+        );
+        let plan = plan.unwrap();
+        assert_eq!(plan.workspace.as_deref(), Some(Path::new("/flows/all")));
+        let run = local(&plan);
+        assert_eq!(run.container.volumes[0].host, "/flows/data");
+        assert_eq!(run.workspace.as_deref(), Some(Path::new("/flows/own/b")));
+    }
+
+    #[test]
+    fn an_executor_inherits_the_workspace_of_the_flow() {
+        let plan = resolved("jtype: Flow\nwith: {workspace: w}\nexecutors: [{uses: echo}]");
+        let plan = plan.unwrap();
+        assert_eq!(
+            local(&plan).workspace.as_deref(),
+            Some(Path::new("/flows/w"))
+        );
     }
 
     #[test]
     fn a_path_that_an_engine_would_misread_is_told() {
-        let error = |written: &str, home| full(written, home, Path::new("/flows")).unwrap_err();
-        let text = error("a:b", None).to_string();
-        assert!(text.contains("takes no folder with a `:`"), "{text}");
-        assert!(error("~/x", None).to_string().contains("HOME is not set"));
+        let check = |options: &str, expected: Option<&str>| {
+            let flow = format!("jtype: Flow\nexecutors: [{{name: a, {options}}}]");
+            let error = resolved(&flow).err();
+            assert_eq!(error.as_deref(), expected, "{options}");
+        };
+        let colon = "`a` cannot have its folders: an engine takes no folder with a `:` in its \
+                     path, as `/flows/w:x`";
+        check("uses: 'docker://x', workspace: 'w:x'", Some(colon));
+        check("uses: echo, workspace: 'w:x'", None);
+        check(
+            "uses: 'docker://x', volumes: ['~/x:/x']",
+            Some("`a` cannot have its folders: `~` in `~/x` means nothing: HOME is not set"),
+        );
     }
 }

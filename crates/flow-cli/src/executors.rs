@@ -1,0 +1,142 @@
+//! The executors that a flow file can name: built in, on `PATH`, or in files.
+//!
+//! ```text
+//! uses: name        built in, or else a program on PATH, or else an executor's folder beside the flow file
+//! uses: ./path      a program, a folder or a `config.yml`: from where the command is typed, or else from
+//!                   the flow file
+//! ```
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use flow_executor::BadOption;
+use flow_spec::{Env, Executors, Found, NotFound, Uses};
+use serde_json::{Map, Value};
+
+use crate::builtin;
+use crate::folder::{self, Located};
+use crate::shell::Shell;
+
+/// The executors of this machine, as a flow file sees them.
+pub(crate) struct Known<'k> {
+    pub(crate) shell: &'k Shell,
+    /// The folder of the flow file.
+    pub(crate) beside: &'k Path,
+    /// Is told of each file, before it is read.
+    pub(crate) note: &'k dyn Fn(&Path),
+    /// An executor that is not here may be elsewhere, such as in an image.
+    pub(crate) may_be_elsewhere: bool,
+}
+
+impl Executors for Known<'_> {
+    fn find(&self, uses: &Uses, env: &Env) -> Result<Found, NotFound> {
+        let found = match uses {
+            Uses::Image(_) => Ok(Found::Program),
+            Uses::Path(path) => self.find_at(path, &[Path::new(""), self.beside]),
+            Uses::Named(name) => match folder_of(name, env, self.beside, self.shell) {
+                Some(folder) => self.find_at(&folder, &[Path::new("")]),
+                None => self.find_named(name, env),
+            },
+        };
+        match found {
+            Err(_) if self.may_be_elsewhere => Ok(Found::Program),
+            found => found,
+        }
+    }
+
+    fn find_named(&self, name: &str, env: &Env) -> Result<Found, NotFound> {
+        if builtin::find(name).is_some() {
+            Ok(Found::BuiltIn(name.to_owned()))
+        } else if self.may_be_elsewhere || is_on_path(name, env, self.shell) {
+            Ok(Found::Program)
+        } else {
+            Err(builtin::not_found(name, &folders(self.beside)))
+        }
+    }
+
+    fn namesake(&self, name: &str) -> Option<String> {
+        let holds = folder::holds_executor(&self.beside.join(name));
+        holds.then(|| format!("./{name}"))
+    }
+
+    fn check_options(&self, name: &str, options: &Map<String, Value>) -> Vec<BadOption> {
+        let found = builtin::find(name);
+        found.map_or_else(Vec::new, |builtin| (builtin.check_options)(options))
+    }
+}
+
+impl Known<'_> {
+    fn find_at(&self, written: &Path, places: &[&Path]) -> Result<Found, NotFound> {
+        let located = folder::locate(written, places);
+        match located.map_err(|error| not_found(format!("{error:#}"), None))? {
+            Located::Package(_) => Ok(Found::Program),
+            Located::Program(path) if !is_executable(&path) => {
+                let path = path.display();
+                let remedy = format!("`chmod +x {path}` makes it one");
+                Err(not_found(
+                    format!("`{path}` is not a program"),
+                    Some(remedy),
+                ))
+            }
+            Located::Program(_) => Ok(Found::Program),
+            Located::Config { config, manifest } => {
+                (self.note)(&config);
+                let path = config.display().to_string();
+                let read = fs::read_to_string(&config);
+                let text = read
+                    .map_err(|error| not_found(format!("cannot read `{path}`: {error}"), None))?;
+                Ok(Found::Config {
+                    path,
+                    text,
+                    is_package: manifest.is_some(),
+                })
+            }
+        }
+    }
+}
+
+fn not_found(message: String, remedy: Option<String>) -> NotFound {
+    NotFound { message, remedy }
+}
+
+/// The folder beside the flow file that a bare name means; none: it means something else, or nothing.
+pub(crate) fn folder_of(name: &str, env: &Env, beside: &Path, shell: &Shell) -> Option<PathBuf> {
+    let is_elsewhere = builtin::find(name).is_some() || is_on_path(name, env, shell);
+    let folder = beside.join(name);
+    (!is_elsewhere && folder::holds_executor(&folder)).then_some(folder)
+}
+
+/// Names of the folders that hold an executor.
+fn folders(beside: &Path) -> Vec<String> {
+    let folder = if beside == Path::new("") {
+        Path::new(".")
+    } else {
+        beside
+    };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let entries = entries.flatten();
+    let holding = entries.filter(|entry| folder::holds_executor(&entry.path()));
+    let mut names: Vec<String> = holding
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Whether a process with these variables finds the program.
+fn is_on_path(name: &str, env: &Env, shell: &Shell) -> bool {
+    let path = env.get("PATH").cloned().or_else(|| shell.variable("PATH"));
+    let path = path.unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| is_executable(&folder.join(name)))
+}
+
+fn is_executable(path: &Path) -> bool {
+    let metadata = fs::metadata(path);
+    metadata.is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests;

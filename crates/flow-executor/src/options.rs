@@ -1,0 +1,120 @@
+//! `uses_with` becomes the typed options of an executor, or the list of everything that is wrong with it.
+//!
+//! `options/reader.rs` reads values as serde does, and says what it expected in the words of a flow file.
+
+mod reader;
+
+use std::fmt;
+
+use flow_core::{BadOption, closest};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use self::reader::{Fault, Reason};
+use crate::Executor;
+
+/// Finds what is wrong with options of `E`, without loading anything.
+#[must_use]
+pub fn check_options<E: Executor>(with: &Map<String, Value>) -> Vec<BadOption> {
+    read::<E>(with.clone()).map_or_else(|bad| bad.0, |_| Vec::new())
+}
+
+/// Options that an executor cannot use; never none.
+///
+/// Each one is shown on a line of its own, which begins with a line break.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadOptions(pub Vec<BadOption>);
+
+impl std::error::Error for BadOptions {}
+
+impl fmt::Display for BadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = |bad: &BadOption| bad.key.clone().unwrap_or_default();
+        let width = self.0.iter().map(|bad| key(bad).chars().count()).max();
+        let width = width.unwrap_or(0);
+        self.0.iter().try_for_each(|bad| {
+            let (key, gap) = (key(bad), if width == 0 { "" } else { "  " });
+            write!(f, "\n  {key:width$}{gap}{bad}")
+        })
+    }
+}
+
+/// Reads and checks the options of `E`.
+pub(crate) fn read<E: Executor>(with: Map<String, Value>) -> Result<E::With, BadOptions> {
+    let with: E::With = parse(with)?;
+    E::check(&with).map_err(|error| {
+        BadOptions(vec![BadOption {
+            key: None,
+            is_unknown: false,
+            message: error.to_string(),
+            remedy: None,
+        }])
+    })?;
+    Ok(with)
+}
+
+/// Takes out each option that is wrong and reads the others again, so that all of them are found.
+fn parse<T: DeserializeOwned>(mut with: Map<String, Value>) -> Result<T, BadOptions> {
+    let mut wrong: Vec<BadOption> = Vec::new();
+    loop {
+        let fault = match reader::read(with.clone()) {
+            Ok(read) if wrong.is_empty() => return Ok(read),
+            Ok(_) => return Err(BadOptions(wrong)),
+            Err(fault) => fault,
+        };
+        let key = fault.key().map(str::to_owned);
+        if key.and_then(|key| with.shift_remove(&key)).is_some() {
+            wrong.push(fault.into());
+            continue;
+        }
+        // An option that was taken out is missing now, which is not the user's fault.
+        let took_out_known = wrong.iter().any(|bad| !bad.is_unknown);
+        if !(took_out_known && fault.is_missing()) {
+            wrong.push(fault.into());
+        }
+        return Err(BadOptions(wrong));
+    }
+}
+
+impl From<Fault> for BadOption {
+    fn from(fault: Fault) -> Self {
+        let is_unknown = fault.is_unknown_option();
+        let (message, remedy) = match &fault.reason {
+            Reason::Unknown { name, known } => unknown(name, known),
+            Reason::Missing { name } => (format!("`{name}` is missing"), None),
+            Reason::Twice { name } => (
+                format!("means `{name}`, which is given too"),
+                Some("keep one of them".to_owned()),
+            ),
+            Reason::Value { message, remedy } => (message.clone(), remedy.clone()),
+        };
+        // Where the fault is deep inside of the option, the message says where.
+        let inside = fault.path.get(1..).unwrap_or_default();
+        Self {
+            key: fault.key().map(str::to_owned),
+            is_unknown,
+            message: match inside {
+                [] => message,
+                inside => format!("`{}` {message}", inside.join(".")),
+            },
+            remedy,
+        }
+    }
+}
+
+fn unknown(name: &str, known: &[&'static str]) -> (String, Option<String>) {
+    let listed = || {
+        let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    };
+    let remedy = match closest(name, known.iter().copied()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None if known.is_empty() => "it takes no options".to_owned(),
+        None => format!("its options are {}", listed()),
+    };
+    let message = format!("`{name}` is not an option of this executor");
+    (message, Some(remedy))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,322 @@
+//! Reads JSON into any type, as `serde_json` does. What is wrong is kept as data, with the path to it, and
+//! what was expected is said without words of Rust.
+
+use std::fmt;
+
+use flow_core::closest;
+use serde::de::value::{MapAccessDeserializer, SeqDeserializer};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess,
+    Unexpected, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::{Map, Number, Value};
+
+/// Reads an object.
+pub(super) fn read<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, Fault> {
+    T::deserialize(Reader(Value::Object(object)))
+}
+
+/// Why a value could not be read.
+#[derive(Debug)]
+pub(super) struct Fault {
+    /// Keys from the outermost object to the value that is wrong.
+    pub(super) path: Vec<String>,
+    pub(super) reason: Reason,
+}
+
+/// What is wrong with a value.
+#[derive(Debug)]
+pub(super) enum Reason {
+    /// An object has a key that its type does not know.
+    Unknown {
+        name: String,
+        known: &'static [&'static str],
+    },
+    /// An object lacks a key.
+    Missing { name: &'static str },
+    /// Two keys of an object mean the same.
+    Twice { name: &'static str },
+    /// Anything else.
+    Value {
+        message: String,
+        remedy: Option<String>,
+    },
+}
+
+impl Fault {
+    /// The key in the outermost object.
+    pub(super) fn key(&self) -> Option<&str> {
+        self.path.first().map(String::as_str)
+    }
+
+    pub(super) fn is_unknown_option(&self) -> bool {
+        self.path.len() == 1 && matches!(self.reason, Reason::Unknown { .. })
+    }
+
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self.reason, Reason::Missing { .. })
+    }
+
+    fn value(message: String) -> Self {
+        Self::new(Reason::Value {
+            message,
+            remedy: None,
+        })
+    }
+
+    fn new(reason: Reason) -> Self {
+        Self {
+            path: Vec::new(),
+            reason,
+        }
+    }
+
+    fn under(mut self, key: &str) -> Self {
+        self.path.insert(0, key.to_owned());
+        self
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?}", self.path.join("."), self.reason)
+    }
+}
+
+impl de::Error for Fault {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::value(message.to_string())
+    }
+
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        let wanted = wanted(&expected.to_string());
+        Self::value(format!("must be {wanted}, is {}", described(found)))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
+    fn invalid_length(len: usize, expected: &dyn Expected) -> Self {
+        let wanted = wanted(&expected.to_string());
+        Self::value(format!("must be {wanted}, has length {len}"))
+    }
+
+    fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
+        let meant = closest(found, known.iter().copied());
+        Self::new(Reason::Value {
+            message: format!("must be {}, is `{found}`", either(known)),
+            remedy: meant.map(|meant| format!("did you mean `{meant}`?")),
+        })
+    }
+
+    fn unknown_field(name: &str, known: &'static [&'static str]) -> Self {
+        let name = name.to_owned();
+        Self::new(Reason::Unknown { name, known })
+    }
+
+    fn missing_field(name: &'static str) -> Self {
+        Self::new(Reason::Missing { name })
+    }
+
+    fn duplicate_field(name: &'static str) -> Self {
+        Self::new(Reason::Twice { name })
+    }
+}
+
+/// What serde says that it expected, in the words of a flow file.
+fn wanted(expected: &str) -> String {
+    if let Some(number) = expected.strip_prefix("a nonzero ") {
+        return match number.starts_with('u') {
+            true => "a whole number of at least 1",
+            false => "a whole number other than 0",
+        }
+        .to_owned();
+    }
+    match expected {
+        "a boolean" => "`true` or `false`",
+        "a string" | "a borrowed string" => "a text",
+        "a character" => "a text of one letter",
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "u128" | "usize" => "a whole number of at least 0",
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "a list",
+        "a map" => "a mapping",
+        other if other.starts_with("struct ") => "a mapping",
+        other => other,
+    }
+    .to_owned()
+}
+
+fn described(found: Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Bool(value) => format!("`{value}`"),
+        Unexpected::Unsigned(value) => format!("`{value}`"),
+        Unexpected::Signed(value) => format!("`{value}`"),
+        Unexpected::Float(value) => format!("`{value:?}`"),
+        Unexpected::Str(text) => format!("the text `{text}`"),
+        Unexpected::Unit | Unexpected::Option => "empty".to_owned(),
+        Unexpected::Seq => "a list".to_owned(),
+        Unexpected::Map => "a mapping".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// "`a`, `b` or `c`".
+fn either(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+fn unexpected(value: &Value) -> Unexpected<'_> {
+    match value {
+        Value::Null => Unexpected::Unit,
+        Value::Bool(value) => Unexpected::Bool(*value),
+        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
+            (Some(value), _) => Unexpected::Unsigned(value),
+            (None, Some(value)) => Unexpected::Signed(value),
+            (None, None) => Unexpected::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => Unexpected::Str(text),
+        Value::Array(_) => Unexpected::Seq,
+        Value::Object(_) => Unexpected::Map,
+    }
+}
+
+/// A value of JSON, to be read.
+struct Reader(Value);
+
+impl<'de> IntoDeserializer<'de, Fault> for Reader {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader {
+    type Error = Fault;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0 {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(value),
+            Value::Number(number) => read_number(&number, visitor),
+            Value::String(text) => visitor.visit_string(text),
+            Value::Array(items) => {
+                let mut items = SeqDeserializer::new(items.into_iter().map(Reader));
+                let read = visitor.visit_seq(&mut items)?;
+                items.end()?;
+                Ok(read)
+            }
+            Value::Object(object) => {
+                let mut entries = Entries::new(object);
+                let read = visitor.visit_map(&mut entries);
+                read.map_err(|fault| entries.placed(fault))
+            }
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+        match self.0 {
+            Value::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Fault> {
+        match self.0 {
+            Value::String(text) => visitor.visit_enum(text.into_deserializer()),
+            Value::Object(object) => MapAccessDeserializer::new(Entries::new(object))
+                .deserialize_enum(name, variants, visitor),
+            other => {
+                let found = described(unexpected(&other));
+                let message = format!("must be {}, is {found}", either(variants));
+                Err(Fault::value(message))
+            }
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
+        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+fn read_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, Fault> {
+    match (number.as_u64(), number.as_i64()) {
+        (Some(value), _) => visitor.visit_u64(value),
+        (None, Some(value)) => visitor.visit_i64(value),
+        (None, None) => visitor.visit_f64(number.as_f64().unwrap_or(f64::NAN)),
+    }
+}
+
+/// The entries of an object, which remember where the reading is.
+struct Entries {
+    rest: serde_json::map::IntoIter,
+    key: String,
+    value: Value,
+}
+
+impl Entries {
+    fn new(object: Map<String, Value>) -> Self {
+        Self {
+            rest: object.into_iter(),
+            key: String::new(),
+            value: Value::Null,
+        }
+    }
+
+    /// That a key stands twice is found between the key and its value, and by nobody who knows the key.
+    fn placed(&self, fault: Fault) -> Fault {
+        match fault.reason {
+            Reason::Twice { .. } if fault.path.is_empty() => fault.under(&self.key),
+            _ => fault,
+        }
+    }
+}
+
+impl<'de> MapAccess<'de> for Entries {
+    type Error = Fault;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Fault> {
+        let Some((key, value)) = self.rest.next() else {
+            return Ok(None);
+        };
+        (self.key, self.value) = (key.clone(), value);
+        let read = seed.deserialize(key.into_deserializer());
+        read.map(Some)
+            .map_err(|fault: Fault| fault.under(&self.key))
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {
+        let value = std::mem::take(&mut self.value);
+        let read = seed.deserialize(Reader(value));
+        read.map_err(|fault| fault.under(&self.key))
+    }
+}
