@@ -53,7 +53,8 @@ pub(crate) struct Up {
 pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
     let begun = Instant::now();
     shell.log.start(shell.wants_colour);
-    let launch = launch(&up, shell)?;
+    let builder = Builder::default();
+    let launch = launch(&up, builder.clone(), shell)?;
     let folder = launch.home.as_ref().map(|home| home.folder().to_owned());
     let (events, mut teller) = tell::start(shell).context("cannot start a thread")?;
     let drain = Drain::new(up.grace);
@@ -76,6 +77,8 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
         }
     };
     drop(entered);
+    // Executors may be being built for a reload.
+    builder.stop();
     // The last words of processes come before ours.
     drop(running);
     teller.finish();
@@ -83,12 +86,12 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
 }
 
 /// What is to be started, from the file and the options.
-fn launch(up: &Up, shell: &Shell) -> anyhow::Result<Launch> {
+fn launch(up: &Up, builder: Builder, shell: &Shell) -> anyhow::Result<Launch> {
     let file = FlowFile {
         path: up.file.clone(),
         port: up.port,
         shell: shell.clone(),
-        builder: Builder::default(),
+        builder,
     };
     let FirstReading {
         draft,
@@ -162,7 +165,7 @@ async fn serve(
 ) -> anyhow::Result<Exit> {
     let started = tokio::select! {
         started = running.started() => match started {
-            // `flow down` says so, and not we.
+            // `flow down` has stopped it, which is no failure.
             Err(stopped @ Failed::Stopped) => {
                 tracing::info!("{stopped}");
                 return Ok(Exit::Fine);
