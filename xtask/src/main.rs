@@ -9,6 +9,7 @@ mod bench;
 mod cuda;
 #[allow(dead_code, reason = "the command `test` is to call it")]
 mod docker_leftovers;
+mod docs;
 mod fuzz;
 mod setup;
 mod shell;
@@ -36,6 +37,9 @@ enum Command {
 
     /// Reports what breaks the rules of the house: crate edges, purity, sizes, words, dead links.
     Tidy,
+
+    /// Checks the documents' links, and builds the book in target/book; the first time it installs mdBook.
+    Docs(docs::Args),
 
     /// Remakes the code generated from proto/; with --check only says whether it is fresh.
     Codegen {
@@ -74,6 +78,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Setup(args) => setup::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
+        Command::Docs(args) => docs::run(&args),
         Command::Codegen { check } => generate(check),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::CudaToolkit => cuda::set_up(),

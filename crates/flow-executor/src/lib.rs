@@ -98,3 +98,8 @@ pub use process::{Addresses, Log, LogTo, announce, die_with, start_log};
 pub use run::{ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_with};
 pub use service::{Monitoring, ServeError, Settings, serve};
 pub use workers::{BadWorkers, Fork, Workers};
+
+/// Compiles the examples of the book's page on executors.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/executors-rust.md")]
+struct Book;

@@ -1,8 +1,8 @@
 //! Every key of Jina's Flow YAML, and what flow makes of it.
 //!
-//! The tables are the whole answer to "does flow know this key?", for the parser as for the schema
-//! (`schema.rs`). What a supported key's value may be is for `read.rs`, and what it means for
-//! `check.rs`.
+//! The tables are the whole answer to "does flow know this key?", for the parser, for the schema
+//! (`schema.rs`) and for the reference page (`reference.rs`). What a supported key's value may be is
+//! for `read.rs`, and what it means for `check.rs`.
 
 mod shape;
 mod tables;
@@ -20,6 +20,12 @@ pub(crate) struct Key {
     pub(crate) state: State,
     /// Values that ask for what flow does anyway, so that nothing is lost by taking them.
     pub(crate) harmless: &'static [&'static str],
+    /// The value of a supported key that is not written, in Markdown.
+    pub(crate) default: &'static str,
+    /// A value of a supported key, in YAML.
+    pub(crate) example: &'static str,
+    /// What differs in Jina, in Markdown; empty: nothing.
+    pub(crate) jina: &'static str,
 }
 
 /// What flow makes of a key.
@@ -114,6 +120,92 @@ pub(crate) const BATCHING: Keys = Keys {
     what: "an option of dynamic batching",
     tables: &[BATCHING_KEYS],
 };
+
+/// One part of the reference page: keys that stand in the same mapping and belong together.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) title: &'static str,
+    /// Path of the mapping in the file, as problems show it.
+    pub(crate) path: &'static str,
+    /// Introduction, in Markdown.
+    pub(crate) about: &'static str,
+    pub(crate) tables: &'static [&'static [Key]],
+}
+
+/// All keys, in the order of the reference page. A table that several mappings share is in one part.
+pub(crate) const PARTS: &[Part] = &[
+    Part {
+        title: "The top of the file",
+        path: "",
+        about: "A flow file is a mapping with these keys.",
+        tables: &[TOP_KEYS],
+    },
+    Part {
+        title: "`with`: options of the flow",
+        path: "with",
+        about: "Besides the keys of this part, `with` takes the options of the gateway and of executors. The \
+            gateway inherits its options from here, and so do all executors; a value of their own wins. Not \
+            inherited by executors are `uses`, `uses_with`, `port`, `protocol` and `port_monitoring`.",
+        tables: &[FLOW],
+    },
+    Part {
+        title: "`gateway`: options of the gateway",
+        path: "gateway",
+        about: "The gateway also takes the keys of [monitoring](#monitoring).",
+        tables: &[GATEWAY, GATEWAY_CONTAINERS],
+    },
+    Part {
+        title: "`executors`: the nodes",
+        path: "executors[]",
+        about: "An entry of the list is a mapping with these keys, the path of a Deployment's file, or a \
+            [Deployment](#deployments).",
+        tables: &[ENTRY_ONLY, EXECUTOR],
+    },
+    Part {
+        title: "Containers",
+        path: "executors[]",
+        about: "These options apply to executors whose `uses` names an image. See \
+            [Containers and hub](containers.md).",
+        tables: &[CONTAINERS],
+    },
+    Part {
+        title: "Monitoring",
+        path: "executors[]",
+        about: "These keys are options of an executor, of `gateway` and of `with`. See [Metrics](metrics.md).",
+        tables: &[TELEMETRY],
+    },
+    Part {
+        title: "Rules of dynamic batching",
+        path: "uses_dynamic_batching./endpoint",
+        about: "`uses_dynamic_batching` maps an endpoint, or a method, to a mapping with these keys.",
+        tables: &[BATCHING_KEYS],
+    },
+    Part {
+        title: "Deployments",
+        path: "deployment",
+        about: "A Deployment is an executor with its options under `with`. A file that is a Deployment is a flow \
+            of one executor; its `with` then also takes the options of the gateway.",
+        tables: &[DEPLOYMENT_KEYS],
+    },
+    Part {
+        title: "An executor's config.yml",
+        path: "config",
+        about: "The file that `uses` names, or a mapping in its place.",
+        tables: &[CONFIG_KEYS],
+    },
+    Part {
+        title: "A gateway's config",
+        path: "gateway.uses",
+        about: "The file that `uses` of the gateway names.",
+        tables: &[GATEWAY_CONFIG_KEYS],
+    },
+    Part {
+        title: "Other keys of Jina's",
+        path: "",
+        about: "`flow` knows these keys in every mapping in which Jina takes them.",
+        tables: &[ELSEWHERE, HTTP, INTERNAL, JINA2],
+    },
+];
 
 /// Whether only gateways have this key.
 pub(crate) fn is_for_gateways_only(name: &str) -> bool {

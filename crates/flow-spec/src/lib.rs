@@ -39,6 +39,7 @@ mod plan;
 pub mod plot;
 mod problem;
 mod read;
+mod reference;
 mod schema;
 mod section;
 mod settings;
@@ -61,6 +62,7 @@ pub use hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use place::{Placement, Places};
 pub use plan::{NodeIdx, NodePlan, Plan, Source};
 pub use problem::{LoadError, Place, Position, Problem, Problems, SyntaxError};
+pub use reference::key_reference;
 pub use schema::json_schema;
 pub use settings::{
     Batching, Calls, Env, Gateway, LocalRun, Log, Metric, Monitoring, Poll, Polling, Protocol,

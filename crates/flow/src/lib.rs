@@ -34,3 +34,13 @@ pub use flow_spec::LoadError;
 /// For streams of documents: `stream::iter` makes one of anything that can be walked through.
 pub use futures_util::stream;
 pub use running::{Running, StartError};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+/// Compiles the examples of the book's page on clients.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/clients.md")]
+struct Book;

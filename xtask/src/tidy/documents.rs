@@ -1,25 +1,25 @@
-//! What is written for readers: it names only files that are there, and what it tells to type is run.
+//! Documents for readers: a test runs what they say to type, and the files that they name exist.
 
 use crate::tidy::Finding;
 use crate::tidy::source::lines_with;
 use crate::tidy::tree::{File, Tree};
 
-/// Extracts each `sh` and `console` block of the README and runs it.
-const README_TEST: &str = "tests/it/readme.rs";
+/// Follows the blocks of README and of the book's pages.
+const PAGES_TEST: &str = "tests/it/documents.rs";
 
-/// Languages of README's blocks. With one it does not know, or with none, a block would not be run.
+/// Paths, or beginnings of paths, of the pages that it follows.
+const PAGES: &[&str] = &["README.md", "docs/src/"];
+
+/// What a block may say it holds: the languages that the test knows. Without one, a block would not be run.
 const LANGUAGES: &[&str] = &[
     "sh",
     "console",
     "yaml",
-    "json",
-    "jsonl",
     "python",
     "rust",
-    "toml",
+    "rust,no_run",
     "text",
     "mermaid",
-    "dockerfile",
 ];
 
 /// What third parties link, so every public item of it is documented.
@@ -34,7 +34,8 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         .values()
         .filter(|file| file.path.ends_with(".md"));
     let mut findings: Vec<Finding> = texts.flat_map(|file| dead_names(tree, file)).collect();
-    findings.extend(readme(tree));
+    findings.extend(pages(tree).flat_map(unknown_blocks));
+    findings.extend(untested(tree));
     findings.extend(sdk(tree));
     findings
 }
@@ -45,27 +46,45 @@ fn sdk(tree: &Tree) -> Option<Finding> {
     (!documented).then(|| file.finding(1, "`#![warn(missing_docs)]` is missing"))
 }
 
-fn readme(tree: &Tree) -> Vec<Finding> {
-    let Some(file) = tree.files.get("README.md") else {
-        return Vec::new();
+/// README and the pages of the book.
+fn pages(tree: &Tree) -> impl Iterator<Item = &File> {
+    let is_page = |file: &&File| {
+        let starts = PAGES.iter().any(|page| file.path.starts_with(page));
+        starts && file.path.ends_with(".md")
     };
-    let run = tree
+    tree.files.values().filter(is_page)
+}
+
+/// README, if there is no test that follows all pages.
+fn untested(tree: &Tree) -> Option<Finding> {
+    let readme = tree.files.get("README.md")?;
+    let names = |text: &str| {
+        PAGES
+            .iter()
+            .all(|page| text.contains(page.trim_end_matches('/')))
+    };
+    let tested = tree
         .files
-        .get(README_TEST)
-        .is_some_and(|test| test.text.contains("README.md"));
-    let unrun =
-        (!run).then(|| file.finding(1, &format!("no test `{README_TEST}` runs its commands")));
-    let strange = fences(&file.text).filter(|(_, language)| !LANGUAGES.contains(language));
-    let strange = strange.map(|(line, language)| {
-        file.finding(
-            line,
-            &format!(
-                "a block in `{language}`: say one of {}",
-                LANGUAGES.join(", ")
-            ),
+        .get(PAGES_TEST)
+        .is_some_and(|test| names(&test.text));
+    (!tested).then(|| {
+        readme.finding(
+            1,
+            &format!("no test `{PAGES_TEST}` runs the commands of all pages"),
         )
-    });
-    unrun.into_iter().chain(strange).collect()
+    })
+}
+
+fn unknown_blocks(page: &File) -> Vec<Finding> {
+    let unknown = fences(&page.text).filter(|(_, language)| !LANGUAGES.contains(language));
+    let finding = |(line, language)| {
+        let languages = LANGUAGES.join(", ");
+        page.finding(
+            line,
+            &format!("a block in `{language}`: say one of {languages}"),
+        )
+    };
+    unknown.map(finding).collect()
 }
 
 /// Where fenced blocks open, and what they say they hold.
@@ -79,36 +98,20 @@ fn dead_names(tree: &Tree, file: &File) -> Vec<Finding> {
     let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut findings = Vec::new();
     for (at, line) in prose(&file.text) {
-        let links = links(line).filter(|link| !leads_to_file(tree, folder, link));
-        let spans = spans(line).filter(|span| !is_there(tree, folder, span));
-        let dead = links.chain(spans);
+        let dead = spans(line).filter(|span| !is_there(tree, folder, span));
         findings.extend(dead.map(|name| file.finding(at, &format!("there is no `{name}`"))));
     }
     findings
 }
 
-/// Lines outside of fenced blocks.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// Lines outside of fenced blocks, numbered from 1.
+pub(super) fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut inside = false;
     text.lines().enumerate().filter_map(move |(at, line)| {
         let fence = line.trim_start().starts_with("```");
         inside ^= fence;
         (!inside && !fence).then_some((at + 1, line))
     })
-}
-
-/// Targets of links, `](target)`, that are no addresses and no places in the same text.
-fn links(line: &str) -> impl Iterator<Item = &str> {
-    let targets = line
-        .split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next());
-    let files = targets.filter(|target| !target.contains(':') && !target.starts_with('#'));
-    files.map(|target| target.split('#').next().unwrap_or_default())
-}
-
-fn leads_to_file(tree: &Tree, folder: &str, link: &str) -> bool {
-    tree.has(&join(folder, link))
 }
 
 /// What stands between backticks.
@@ -142,7 +145,7 @@ fn is_there(tree: &Tree, folder: &str, span: &str) -> bool {
 }
 
 /// A path seen from a folder, with its `..` worked out.
-fn join(folder: &str, path: &str) -> String {
+pub(super) fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
         match part {
@@ -162,7 +165,10 @@ mod tests {
     fn expect(path: &str, text: &str, findings: &[&str]) {
         let tree = Tree::of(&[
             (path, text),
-            (README_TEST, "const README: &str = \"README.md\";"),
+            (
+                PAGES_TEST,
+                "const PAGES: &[&str] = &[\"README.md\", \"docs/src\"];",
+            ),
             ("crates/flow-net/src/pool.rs", ""),
             ("flows/encode.yml", ""),
         ]);
@@ -170,25 +176,6 @@ mod tests {
             .into_iter()
             .map(|it| format!("{} {}", it.line, it.what));
         assert_eq!(found.collect::<Vec<_>>(), findings, "{text}");
-    }
-
-    #[test]
-    fn links_lead_somewhere() {
-        expect(
-            "README.md",
-            "[it](flows/encode.yml) [web](https://x.y/z) [here](#top)",
-            &[],
-        );
-        expect(
-            "README.md",
-            "a\n[it](flows/decode.yml)",
-            &["2 there is no `flows/decode.yml`"],
-        );
-        expect(
-            "tests/load/README.md",
-            "[it](../../flows/encode.yml#part)",
-            &[],
-        );
     }
 
     #[test]
@@ -227,28 +214,35 @@ mod tests {
     }
 
     #[test]
-    fn each_block_of_the_readme_says_what_it_is() {
+    fn each_block_of_a_page_says_what_it_is() {
+        let fine = "```sh\nflow up\n```\n\n```console\n$ flow\n```\n\n```rust,no_run\nx\n```\n";
+        expect("README.md", fine, &[]);
+        expect("docs/src/a.md", fine, &[]);
+        let languages = LANGUAGES.join(", ");
+        let message = |line: usize, language: &str| {
+            format!("{line} a block in `{language}`: say one of {languages}")
+        };
+        expect("README.md", "a\n```\nflow up\n```\n", &[&message(2, "")]);
         expect(
-            "README.md",
-            "```sh\nflow up\n```\n\n```console\n$ flow\n```\n",
-            &[],
+            "docs/src/a.md",
+            "```sh no-run\nx\n```\n",
+            &[&message(1, "sh no-run")],
         );
-        let found = check(&Tree::of(&[
-            (README_TEST, "README.md"),
-            ("README.md", "a\n```\nflow up\n```\n"),
-        ]));
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].line, 2);
-        let found = check(&Tree::of(&[
-            (README_TEST, "README.md"),
-            ("README.md", "```sh no-run\nx\n```\n"),
-        ]));
-        assert_eq!(found.len(), 1);
+        expect("tests/load/A.md", "```csv\nx\n```\n", &[]);
     }
 
     #[test]
-    fn the_readme_has_a_test() {
-        assert_eq!(check(&Tree::of(&[("README.md", "hello")])).len(), 1);
+    fn all_pages_have_a_test() {
+        let readme = ("README.md", "hello");
+        assert_eq!(check(&Tree::of(&[readme])).len(), 1);
+        assert_eq!(
+            check(&Tree::of(&[readme, (PAGES_TEST, "README.md")])).len(),
+            1
+        );
+        assert_eq!(
+            check(&Tree::of(&[readme, (PAGES_TEST, "README.md docs/src")])).len(),
+            0
+        );
     }
 
     #[test]

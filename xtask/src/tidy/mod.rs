@@ -4,12 +4,14 @@
 //! holds the rules of one subject; a rule takes the tree and gives back what breaks it. All findings
 //! are told at once. Rules read [`tree::Tree`], never the disk, so they are tested on made-up files.
 
+mod book;
 mod cycles;
 mod documents;
 mod edges;
 mod imports;
 mod links;
 mod logs;
+mod page_links;
 mod places;
 mod size;
 mod source;
@@ -45,14 +47,30 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     logs::check,
     size::check,
     documents::check,
+    page_links::check,
+    book::check,
     unreadable,
 ];
 
+/// The rules about documents alone.
+const DOCUMENT_RULES: &[fn(&Tree) -> Vec<Finding>] =
+    &[documents::check, page_links::check, book::check];
+
 pub(crate) fn run() -> anyhow::Result<()> {
     let tree = Tree::read(crate::root())?;
-    let mut findings = findings(&tree);
+    let mut findings = findings(RULES, &tree);
     findings.extend(Packages::read()?.check());
-    for finding in &findings {
+    report(&tree, &findings)
+}
+
+/// Checks documents only.
+pub(crate) fn documents() -> anyhow::Result<()> {
+    let tree = Tree::read(crate::root())?;
+    report(&tree, &findings(DOCUMENT_RULES, &tree))
+}
+
+fn report(tree: &Tree, findings: &[Finding]) -> anyhow::Result<()> {
+    for finding in findings {
         eprintln!("{finding}");
     }
     if !findings.is_empty() {
@@ -62,8 +80,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn findings(tree: &Tree) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(tree)).collect();
+fn findings(rules: &[fn(&Tree) -> Vec<Finding>], tree: &Tree) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(tree)).collect();
     findings.sort();
     findings
 }
@@ -84,7 +102,7 @@ mod tests {
     #[test]
     fn this_repository_is_tidy() {
         let tree = Tree::read(crate::root()).expect("the tree is there");
-        let findings = findings(&tree);
+        let findings = findings(RULES, &tree);
         let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert!(findings.is_empty(), "\n{}", told.join("\n"));
     }

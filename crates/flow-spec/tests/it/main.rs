@@ -2,3 +2,4 @@
 
 mod flow_files;
 mod hub;
+mod reference;
