@@ -143,6 +143,9 @@ pub(crate) struct Prepared {
 /// Starts the worker threads, which load the executor.
 type Start = dyn FnOnce(LoadContext, Option<Meter>) -> std::io::Result<Worker>;
 
+/// Called once, when the executor is loaded and answers.
+pub(crate) type Ready<'r> = dyn FnOnce(&Addresses, &Facts) + 'r;
+
 /// [`prepare`] for one type of executor.
 pub(crate) type Prepare = fn(&mut Settings, &Drain) -> Result<Prepared, ServeError>;
 
@@ -183,7 +186,7 @@ pub(crate) async fn serve_prepared(
     prepared: Prepared,
     settings: Settings,
     drain: &Drain,
-    ready: Box<dyn FnOnce(&Addresses, &Facts) + '_>,
+    ready: Box<Ready<'_>>,
 ) -> Result<Stopped, ServeError> {
     let Prepared {
         directory,

@@ -147,7 +147,7 @@ fn mount(node: &Node, entries: &[Entry], findings: &mut Findings) -> Option<Volu
             other => {
                 let message = format!("`{other}` is no key of a volume");
                 let problem = Problem::new(place, message);
-                findings.problem(problem.suggest(closest(other, KEYS.into_iter())));
+                findings.problem(problem.suggest(closest(other, KEYS)));
                 return None;
             }
         }
