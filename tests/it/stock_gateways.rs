@@ -33,7 +33,9 @@ fn check(flavour: Flavour) {
 
     let mut command = flow_command();
     let url = format!("grpc://127.0.0.1:{}", gateway.port());
-    command.args(["post", &url, "--on", "/mark", "--text", "a", "--output", "-"]);
+    command.args([
+        "post", &url, "--on", "/mark", "--text", "a", "--output", "-",
+    ]);
     let (code, post) = Program::run(command);
     assert_eq!(code, Some(0), "{}", post.said());
     assert!(post.stdout().contains("\"text\":\"a!\""), "{}", post.said());

@@ -52,7 +52,10 @@ pub fn flavour(said: &EndpointsProto) -> Option<Flavour> {
             Some(V1_DOCUMENT) => Some(Flavour::V1),
             Some(_) => Some(Flavour::V2),
             // Stock gateways of the second flavour have the JSON schema itself here.
-            None => input.fields.contains_key("properties").then_some(Flavour::V2),
+            None => input
+                .fields
+                .contains_key("properties")
+                .then_some(Flavour::V2),
         }
     };
     said.endpoints.iter().find_map(of_endpoint)
@@ -151,7 +154,10 @@ mod tests {
         check(json!({"name": "PydanticDocument"}), Some(Flavour::V1));
         check(json!({"name": "MyDoc"}), Some(Flavour::V2));
         check(json!({"name": "LegacyDocumentJina"}), Some(Flavour::V2));
-        check(json!({"title": "MyDoc", "properties": {}}), Some(Flavour::V2));
+        check(
+            json!({"title": "MyDoc", "properties": {}}),
+            Some(Flavour::V2),
+        );
         check(json!({}), None);
         assert_eq!(flavour(&EndpointsProto::default()), None);
     }
