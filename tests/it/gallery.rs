@@ -219,16 +219,13 @@ fn the_state_of_the_index_is_shown_and_written() {
     let (code, status) = flow_post(&flow, &["--on", "/status"]);
     assert_eq!(code, Some(0), "{}", status.said());
     let shown = status.stdout();
-    assert!(shown.starts_with("result of index/rep-0\n  "), "{shown}");
+    assert!(shown.starts_with("result of index\n  "), "{shown}");
     assert!(shown.contains("\n  count       0\n"), "{shown}");
 
     let (code, status) = flow_post(&flow, &["--on", "/status", "--output", "-"]);
     assert_eq!(code, Some(0), "{}", status.said());
     let results: Value = serde_json::from_str(status.stdout().trim()).unwrap();
-    assert_eq!(
-        results["__results__"]["index/rep-0"]["count"], 0,
-        "{results}"
-    );
+    assert_eq!(results["__results__"]["index"]["count"], 0, "{results}");
 }
 
 #[tokio::test]

@@ -107,8 +107,13 @@ fn check_posts(flavour: Flavour) {
             fine.said()
         );
 
+        // A stock executor of the first flavour reads documents of the second as garbage, and says nothing.
         let (code, failed) = run(url, &["--flavour", wrong]);
-        assert_eq!(code, Some(1), "{}", failed.said());
+        assert!(
+            code == Some(1) || flavour == Flavour::V1,
+            "{}",
+            failed.said()
+        );
         let hint = format!("try `--flavour {right}`");
         assert!(failed.stderr().contains(&hint), "{}", failed.said());
     }

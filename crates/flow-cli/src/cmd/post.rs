@@ -54,8 +54,7 @@ pub(crate) async fn run(post: Post, shell: &Shell) -> anyhow::Result<Exit> {
     if !post.any_endpoint {
         offered.check(&post.on)?;
     }
-    let flavour = post.flavour().or_else(|| offered.flavour());
-    let flavour = flavour.unwrap_or_default();
+    let flavour = offered.choose(post.flavour());
     let source = source.with_flavour(flavour);
 
     let progress = Progress::new(source.len(), !post.no_progress && !sink.is_on_terminal());

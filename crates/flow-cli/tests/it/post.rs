@@ -304,9 +304,15 @@ fn documents_are_sent_in_the_format_that_executors_ask_for() {
     ] {
         let gateway = Gateway::offering(&["/encode"], class);
         let arguments = [&["--on", "/encode", "--text", "a"], more].concat();
-        post(&gateway, b"", &arguments).expect(0, &["1 document in "]);
+        let run = post(&gateway, b"", &arguments);
+        run.expect(0, &["1 document in "]);
         let sent = *gateway.seen().flavour.lock().unwrap();
         assert_eq!(sent, Some(wanted), "{class} {more:?}");
+        let is_told = run
+            .said
+            .contains("the executors read those of DocArray 0.30");
+        let differs = class == "MyDoc" && wanted == Flavour::V1;
+        assert_eq!(is_told, differs, "{}", run.said);
     }
 }
 

@@ -7,6 +7,8 @@ use flow_proto::jina::StatusProto;
 use flow_proto::jina::status_proto::StatusCode;
 use serde_json::{Map, Value};
 
+use super::offered::described;
+
 /// The reply to a request that did not fail.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Answer {
@@ -59,11 +61,14 @@ pub(super) fn with_hint(cause: String, sent: Flavour) -> String {
     if !cause.contains("DecodeError") {
         return cause;
     }
-    let (other, option) = match sent {
-        Flavour::V1 => ("0.30 or newer", "v2"),
-        Flavour::V2 => ("up to 0.21", "v1"),
+    let other = match sent {
+        Flavour::V1 => Flavour::V2,
+        Flavour::V2 => Flavour::V1,
     };
-    format!("{cause}; this looks like an executor with DocArray {other}: try `--flavour {option}`")
+    format!(
+        "{cause}; this looks like an executor with {}",
+        described(other)
+    )
 }
 
 #[cfg(test)]

@@ -127,7 +127,8 @@ impl Desk {
         }
         let is_complete = matches!(ended, Ended::Complete);
         // Nothing at all came back: an output of an earlier run is worth more than an empty one.
-        if is_complete || self.tally.documents > 0 {
+        let came = self.tally.documents + self.tally.with_results;
+        if is_complete || came > 0 {
             self.sink.finish().context("cannot write the output")?;
         }
         self.progress.tell(&self.tally.summary(took, self.unit));

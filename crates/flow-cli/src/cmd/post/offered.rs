@@ -12,6 +12,7 @@ use flow_net::Client;
 use flow_proto::jina::EndpointsProto;
 
 use crate::exit::BadUsage;
+use crate::output;
 
 /// How long the other side may take to tell. It takes milliseconds where it does.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -32,9 +33,19 @@ impl Offered {
         Self(said.ok().filter(|said| !said.endpoints.is_empty()))
     }
 
-    /// The format that documents have to be sent in, if that is known.
-    pub(super) fn flavour(&self) -> Option<Flavour> {
-        self.0.as_ref().and_then(flavour)
+    /// The format that documents are sent in: the one that the user wants, else the one that the other side
+    /// reads, which the user is told if it differs.
+    pub(super) fn choose(&self, wanted: Option<Flavour>) -> Flavour {
+        let read = self.0.as_ref().and_then(flavour);
+        if let (Some(wanted), Some(read)) = (wanted, read)
+            && wanted != read
+        {
+            output::error_line(&format!(
+                "flow: documents are sent as `--flavour` says, but the executors read those of {}",
+                described(read)
+            ));
+        }
+        wanted.or(read).unwrap_or_default()
     }
 
     /// Fails if nobody is known to work on `endpoint`, or if it looks like a misspelt one: then at most
@@ -59,6 +70,14 @@ impl Offered {
         Err(BadUsage(format!(
             "no executor has an endpoint `{endpoint}`; {hint}"
         )))
+    }
+}
+
+/// A format by the releases of DocArray that have it, and what to type for it.
+pub(super) fn described(flavour: Flavour) -> &'static str {
+    match flavour {
+        Flavour::V1 => "DocArray up to 0.21: try `--flavour v1`",
+        Flavour::V2 => "DocArray 0.30 or newer: try `--flavour v2`",
     }
 }
 
@@ -120,6 +139,7 @@ mod tests {
     fn a_side_that_does_not_tell_may_have_any_endpoint() {
         let endpoint = "/serach".parse().unwrap();
         assert!(Offered::default().check(&endpoint).is_ok());
-        assert_eq!(Offered::default().flavour(), None);
+        let chosen = [None, Some(Flavour::V2)].map(|it| Offered::default().choose(it));
+        assert_eq!(chosen, [Flavour::V1, Flavour::V2]);
     }
 }
