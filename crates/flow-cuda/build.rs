@@ -1,6 +1,6 @@
 //! Embeds the compiled kernels, if `cargo xtask build-cuda` has compiled any.
 //!
-//! A copy of their sources lies beside them. If it differs from the current sources, the kernels are left out with a warning,
+//! A copy of their sources is stored beside them. If it differs from the current sources, the kernels are left out with a warning,
 //! because outdated kernels could compute something else.
 #![allow(
     clippy::disallowed_methods,

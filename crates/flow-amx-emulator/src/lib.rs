@@ -8,7 +8,7 @@
 //! illegal instruction. It does not measure speed.
 //!
 //! - `decode.rs` decodes an instruction and its operands.
-//! - `tiles.rs` executes it; it knows no signals and no addresses.
+//! - `tiles.rs` executes it, and does not depend on signals or addresses.
 //! - `signal.rs` connects them with the operating system.
 //!
 //! Sources: Intel, *Architecture Instruction Set Extensions Programming Reference*, chapter 3 (AMX), and volume 2 of the

@@ -16,7 +16,7 @@ pub(crate) const MODES_MAX: usize = 8;
 
 /// Rows of a block in layer norms and embeddings.
 const ROWS_PER_BLOCK: usize = 4;
-/// Stands for an optional operand that is absent.
+/// The address of an optional operand that is absent.
 pub(crate) const NULL: DeviceAddress = DeviceAddress(0);
 
 /// An activation function.

@@ -43,8 +43,8 @@ pub(crate) unsafe fn tile_f32(tile: &mut Tile<'_, f32>) {
 #[target_feature(enable = "neon")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, f32>, column: usize) {
     let (a, b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` has made sure of `k` values in each row of `a`, and of a whole panel in each of the `k`
-    // rows of `b`, in each row of `c` and in the bias.
+    // SAFETY: `Tile::check` verified that each row of `a` holds `k` values, and that each of the `k` rows of `b`, each row
+    // of `c` and the bias hold a whole panel.
     unsafe {
         let bias = tile.bias.as_ptr().add(column);
         let bias = [0, 1, 2, 3].map(|register| vld1q_f32(bias.add(register * REGISTER)));

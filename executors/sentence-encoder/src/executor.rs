@@ -17,13 +17,13 @@ use crate::config::SentenceEncoderConfig;
 /// Limits the CPU instruction set if `back_end` does not. For tests, and to find out how another machine would perform.
 const BACK_END_VARIABLE: &str = "FLOW_CPU_BACKEND";
 
-/// The parameters that say which documents are encoded; the first one that is sent wins.
+/// The parameters that select the documents to encode. If a request has both, the first one applies.
 const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
 
-/// The parameter that says how many texts the model gets at once.
+/// The parameter that limits the texts of a batch.
 const BATCH_SIZE: &str = "batch_size";
 
-/// All parameters that it reads.
+/// The parameters that the endpoints accept.
 const PARAMETERS: [&str; 3] = [ACCESS_PATHS[0], ACCESS_PATHS[1], BATCH_SIZE];
 
 /// Sets the embedding of each document that has a text.

@@ -216,7 +216,7 @@ struct Operands {
 /// # Safety
 ///
 /// The tile registers must be configured for the tile's rows and for the pairs of each step. The steps must lie within
-/// those that [`Tile::check`] has seen, and there must be at least one.
+/// those that [`Tile::check`] verified, and there must be at least one.
 unsafe fn multiply(tile: &mut Tile<'_, u16>, first: usize, steps: usize) {
     let operands = Operands {
         a: tile.a.as_ptr().wrapping_add(2 * first).cast(),

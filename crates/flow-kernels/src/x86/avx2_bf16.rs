@@ -42,8 +42,8 @@ pub(crate) unsafe fn tile_bf16(tile: &mut Tile<'_, u16>) {
 #[target_feature(enable = "avx2,fma")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>, column: usize) {
     let (a, b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` has made sure of `k` pairs in each row of `a`, of both halves of each of the `k` rows of
-    // `b`, and of a whole panel in each row of `c` and in the bias. Pairs are read unaligned.
+    // SAFETY: `Tile::check` verified that each row of `a` holds `k` pairs, that each of the `k` rows of `b` holds both
+    // halves of a panel, and that each row of `c` and the bias hold a whole panel. Pairs are read unaligned.
     unsafe {
         let bias = tile.bias.as_ptr().add(column);
         let bias = [_mm256_loadu_ps(bias), _mm256_loadu_ps(bias.add(REGISTER))];

@@ -47,8 +47,8 @@ pub(crate) unsafe fn tile_f32(tile: &mut Tile<'_, f32>) {
 #[target_feature(enable = "avx512f")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, f32>) {
     let (a, mut b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` has made sure of `k` values in each row of `a`, and of two registers in each of the `k`
-    // rows of `b`, in each row of `c` and in the bias.
+    // SAFETY: `Tile::check` verified that each row of `a` holds `k` values, and that each of the `k` rows of `b`, each row
+    // of `c` and the bias hold two registers.
     unsafe {
         let bias = [
             _mm512_loadu_ps(tile.bias.as_ptr()),

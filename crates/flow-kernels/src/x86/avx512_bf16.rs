@@ -52,8 +52,8 @@ pub(crate) unsafe fn tile_bf16(tile: &mut Tile<'_, u16>) {
 #[target_feature(enable = "avx512f,avx512bf16")]
 unsafe fn rows<const R: usize>(tile: &mut Tile<'_, u16>) {
     let (a, mut b, c) = (tile.a.as_ptr(), tile.b.as_ptr(), tile.c.as_mut_ptr());
-    // SAFETY: `Tile::check` has made sure of `k` pairs in each row of `a`, and of two registers in each of the `k` rows
-    // of `b`, in each row of `c` and in the bias. Pairs are read unaligned.
+    // SAFETY: `Tile::check` verified that each row of `a` holds `k` pairs, and that each of the `k` rows of `b`, each row
+    // of `c` and the bias hold two registers. Pairs are read unaligned.
     unsafe {
         let bias = [
             _mm512_loadu_ps(tile.bias.as_ptr()),

@@ -79,11 +79,11 @@ mod tests {
 
     use super::*;
 
-    /// What is logged, as text.
+    /// Collects the log as text.
     #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Log {
+    impl Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -93,14 +93,14 @@ mod tests {
         }
     }
 
-    /// The lines at level INFO that a file of this length leaves in the log.
+    /// The lines that the download of a file of this length logs at INFO.
     fn lines(bytes: u64) -> Vec<String> {
-        let log = Log::default();
-        let to = log.clone();
+        let log = LogBuffer::default();
+        let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_ansi(false)
             .without_time()
-            .with_writer(move || to.clone());
+            .with_writer(move || writer.clone());
         tracing::subscriber::with_default(subscriber.finish(), || {
             let mut progress = LogProgress::default();
             progress.begin("file", Some(bytes));
@@ -114,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn small_files_leave_no_line_in_the_log() {
+    fn small_files_are_not_logged() {
         assert_eq!(lines(0), [""; 0]);
         assert_eq!(lines(300), [""; 0]);
     }
 
     #[test]
-    fn a_large_file_leaves_a_line_for_each_tenth_at_most() {
+    fn a_large_file_is_logged_at_most_once_per_tenth() {
         let found = lines(8 << 20);
         let percents = found.iter().filter(|line| line.contains("percent="));
         assert_eq!(percents.count(), 4, "{found:?}");

@@ -2,7 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
-    reason = "a test that cannot go on fails, in its helpers too"
+    reason = "a failed unwrap fails the test, in test helpers as well"
 )]
 #![allow(
     clippy::print_stderr,

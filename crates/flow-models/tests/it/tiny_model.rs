@@ -28,13 +28,13 @@ impl TinyModel {
 
     /// A model of the family with this `model_type`.
     pub(crate) fn of(model_type: &'static str) -> Self {
-        let made = Self {
+        let model = Self {
             folder: tempfile::tempdir().unwrap(),
         };
-        made.write("config.json", &config(model_type));
-        made.write("tokenizer.json", &tokenizer());
-        fs::write(made.path().join("model.safetensors"), weights(model_type)).unwrap();
-        made
+        model.write("config.json", &config(model_type));
+        model.write("tokenizer.json", &tokenizer());
+        fs::write(model.path().join("model.safetensors"), weights(model_type)).unwrap();
+        model
     }
 
     pub(crate) fn path(&self) -> &Path {
