@@ -133,7 +133,7 @@ pub(super) const FLOW: &[Key] = &[
     )
     .default("none; the state of the running flow is below `~/.local/state/flow`")
     .example("data")
-    .jina("a folder below `~/.cache/jina`"),
+    .jina("a relative path starts at the current folder; the default is below `~/.cache/jina`"),
     supported("log_config", Shape::Word(LOGS), LOG_CONFIG)
         .default(LOG_DEFAULT)
         .example("json")

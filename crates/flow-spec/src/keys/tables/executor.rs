@@ -191,7 +191,7 @@ pub(in super::super) const EXECUTOR: &[Key] = &[
     supported(
         "workspace",
         Shape::Text,
-        "Folder for files of the executor.",
+        "Folder for files of the executor; a relative path starts at the flow file.",
     )
     .default("the flow's `workspace`")
     .example("data"),
