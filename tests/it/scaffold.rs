@@ -153,6 +153,48 @@ fn an_executor_that_is_written_compiles_passes_its_tests_serves_and_becomes_an_i
     becomes_an_image(&package, "loud-speaker");
 }
 
+/// A package without dependencies whose program says `words`.
+fn tiny(folder: &Path, words: &str) {
+    fs::create_dir_all(folder.join("src")).unwrap();
+    let manifest = "[package]\nname = \"tiny\"\nedition = \"2024\"\n[workspace]\n";
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    let program = format!("fn main() {{ println!({words:?}) }}");
+    fs::write(folder.join("src/main.rs"), program).unwrap();
+}
+
+#[test]
+fn packages_are_built_in_one_folder_and_their_programs_are_kept_apart() {
+    let root = tempfile::tempdir().unwrap();
+    let (one, other) = (root.path().join("one/tiny"), root.path().join("other/tiny"));
+    tiny(&one, "I am one");
+    tiny(&other, "I am another");
+    let cache = root.path().join("cache");
+    let says = |folder: &Path, target: Option<&Path>| {
+        let mut command = flow_command();
+        command
+            .args(["executor", "--uses"])
+            .arg(folder)
+            .env("FLOW_CACHE", &cache)
+            .env("CARGO_NET_OFFLINE", "true")
+            .env("FLOW_CARGO_PROFILE", "dev")
+            .env_remove("CARGO_TARGET_DIR");
+        if let Some(target) = target {
+            command.env("CARGO_TARGET_DIR", target);
+        }
+        run(command).stdout()
+    };
+    assert_eq!(says(&one, None), "I am one\n");
+    assert_eq!(says(&other, None), "I am another\n");
+    // Nothing changed, so nothing is compiled: what runs is the package's own program and not the last that was built.
+    assert_eq!(says(&one, None), "I am one\n");
+    assert!(cache.join("executors/target/debug").is_dir());
+    assert!(!one.join("target").exists() && !other.join("target").exists());
+
+    let own = root.path().join("own");
+    assert_eq!(says(&one, Some(&own)), "I am one\n");
+    assert!(own.join("debug/tiny").is_file(), "CARGO_TARGET_DIR counts");
+}
+
 #[test]
 fn a_package_that_does_not_build_is_told_with_cargos_words() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,17 +8,21 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 /// Breaks a text into lines of at most `columns`: between words where possible, inside a word that is
-/// longer than a line. A text that fits is one line, exactly as it is.
+/// longer than a line. Only the blanks at the breaks are lost.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     if width(text) <= columns {
         return vec![text.to_owned()];
     }
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace() {
-        let space = usize::from(!line.is_empty());
-        if width(&line) + space + width(word) <= columns {
-            line.push_str(&" ".repeat(space));
+    let mut rest = text.trim_end();
+    while !rest.is_empty() {
+        let (blanks, after) = rest.split_at(rest.len() - rest.trim_start().len());
+        let end = after.find(char::is_whitespace).unwrap_or(after.len());
+        let (word, next) = after.split_at(end);
+        rest = next;
+        if width(&line) + width(blanks) + width(word) <= columns {
+            line.push_str(blanks);
             line.push_str(word);
             continue;
         }
@@ -103,6 +107,7 @@ mod tests {
         check("owner/name-v2", 9, &["owner/", "name-v2"]);
         check("a/long-name", 6, &["a/long", "-name"]);
         check("a  b", 9, &["a  b"]);
+        check("  a  b  c ", 7, &["  a  b", "c"]);
         check("日本語", 4, &["日本", "語"]);
         check("日", 1, &["日"]);
     }

@@ -230,7 +230,7 @@ executors:
         "must be a whole number of at least 1, is `0`",
         "`tpu` is not a device: give `cpu`, ",
         "executors.c.uses.jtype",
-        "`layer_index` is -2, but only the last layer, -1, can be used",
+        "`layer_index` is -2, but only the last layer, -1, is supported",
         &format!("{}:2:20", config.display()),
         "`copytags` is not an option of this executor; did you mean `copy_tags`?",
         "there is no executor `shoter`; did you mean `shouter`?",

@@ -1,7 +1,7 @@
 //! What happens in a flow's processes, line by line on stderr.
 //!
 //! As text, a line has its process's name before it. As JSON, every line is an object that names it.
-//! Lines of processes are written as they are; our own are broken into lines that fit the terminal.
+//! On a terminal, lines that are wider are broken, and go on under their beginning.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -11,7 +11,7 @@ use flow_launch::{Event, Member};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::layout::wrap_indented;
+use crate::layout::{width, wrap, wrap_indented};
 use crate::log::object;
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
@@ -19,8 +19,14 @@ use crate::shell::Shell;
 /// Lines that may wait for a slow terminal before the processes that write them do.
 const EVENTS_MAX: usize = 1_024;
 
-/// Blanks before what follows of a line that is broken.
+/// Blanks before what follows of a sentence of ours that is broken.
 const INDENT: usize = 4;
+
+/// Between the name of a process and its line.
+const MARK: &str = " │ ";
+
+/// Lines of processes are not broken where they would have less room than this.
+const LINE_WIDTH_MIN: usize = 20;
 
 /// The thread that writes.
 #[derive(Debug)]
@@ -85,10 +91,7 @@ impl Look {
     /// An event as a line; none: it is not shown.
     fn shown(&self, event: Event) -> Option<String> {
         Some(match (event, self.format) {
-            (Event::Line { name, line }, Format::Text) => {
-                let name = self.painter.paint(Colour::Cyan, &format!("{name} │"));
-                format!("{name} {line}")
-            }
+            (Event::Line { name, line }, Format::Text) => self.line(&name, &line),
             (Event::Line { name, line }, Format::Json) => {
                 Value::Object(object(&name, &line)).to_string()
             }
@@ -100,6 +103,27 @@ impl Look {
             (Event::Ready(member), Format::Json) => ready(&member).to_string(),
             (Event::Serving, _) => return None,
         })
+    }
+
+    /// A line of a process, behind the process's name.
+    fn line(&self, name: &str, line: &str) -> String {
+        let prefix = |name: &str| {
+            let mark = self
+                .painter
+                .paint(Colour::Cyan, &format!("{name}{}", MARK.trim_end()));
+            format!("{mark} ")
+        };
+        let room = self.columns.unwrap_or(usize::MAX);
+        let room = room.saturating_sub(width(name) + width(MARK));
+        // What moves the cursor or changes colours has another width than its letters.
+        if room < LINE_WIDTH_MIN || line.chars().any(char::is_control) {
+            return prefix(name) + line;
+        }
+        let mut lines = wrap(line, room).into_iter();
+        let first = lines.next().unwrap_or_default();
+        let blank = " ".repeat(width(name));
+        let more = lines.map(|line| format!("\n{}{line}", prefix(&blank)));
+        format!("{}{first}{}", prefix(name), more.collect::<String>())
     }
 }
 
@@ -122,7 +146,6 @@ mod tests {
     use flow_launch::{Facts, Role};
 
     use super::*;
-    use crate::layout::width;
 
     fn look(format: Format, columns: Option<usize>) -> Look {
         Look {
@@ -154,6 +177,28 @@ mod tests {
             r#"{"level":"INFO","process":"encoder"}"#,
         );
         check("7", Format::Json, r#"{"message":"7","process":"encoder"}"#);
+    }
+
+    #[test]
+    fn a_line_that_is_wider_than_the_terminal_goes_on_under_its_beginning() {
+        let shown = |line: &str, columns| {
+            let event = Event::Line {
+                name: "encoder".into(),
+                line: line.to_owned(),
+            };
+            look(Format::Text, Some(columns)).shown(event).unwrap()
+        };
+        let line = r#"INFO source: downloading file="model.safetensors" percent=10"#;
+        assert_eq!(shown(line, 80), format!("encoder │ {line}"));
+        let expected = "encoder │ INFO source: downloading\n        \
+                        │ file=\"model.safetensors\" percent=10";
+        assert_eq!(shown(line, 45), expected);
+        for columns in 30..90 {
+            let text = shown(line, columns);
+            assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+        }
+        let coloured = "\u{1b}[31mred\u{1b}[0m and a long line behind it";
+        assert_eq!(shown(coloured, 40), format!("encoder │ {coloured}"));
     }
 
     #[test]

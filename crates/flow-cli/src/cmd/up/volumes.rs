@@ -37,20 +37,20 @@ fn resolve_run(
 ) -> anyhow::Result<()> {
     let volumes = run.container.volumes.iter_mut();
     for volume in volumes.filter(|volume| !volume.is_named) {
-        volume.host = mountable(full(Path::new(&volume.host))?)?;
+        volume.host = mountable(&full(Path::new(&volume.host))?)?;
     }
     if let Some(workspace) = &mut run.workspace {
         *workspace = full(workspace)?;
         let is_mounted = matches!(run.uses, Uses::Image(_)) && !run.container.without_workspace;
         if is_mounted {
-            mountable(workspace.clone())?;
+            mountable(workspace)?;
         }
     }
     Ok(())
 }
 
 /// The path as an engine takes it.
-fn mountable(path: PathBuf) -> anyhow::Result<String> {
+fn mountable(path: &Path) -> anyhow::Result<String> {
     let text = path.to_string_lossy().into_owned();
     anyhow::ensure!(
         !text.contains(':'),
