@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let missing = step(
         1,
         "building the tests, and installing their peers into .peers/",
-        || build_and_set_up(),
+        build_and_set_up,
     )?;
     let skipped = skipped(&missing);
     eprint!("{skipped}");

@@ -180,7 +180,7 @@ impl Reader<'_> {
         let mut leaves = Vec::new();
         flatten(&words, &[], &mut leaves);
         for (path, name) in leaves {
-            if let Some(path) = self.from_root(&path) {
+            if let Some(path) = self.absolute(&path) {
                 module.uses.push(Use {
                     path,
                     name: name.to_owned(),
@@ -203,7 +203,7 @@ impl Reader<'_> {
             module.names.insert(path[0]);
         }
         if path.len() > 1
-            && let Some(path) = self.from_root(&path)
+            && let Some(path) = self.absolute(&path)
         {
             module.paths.push(path);
         }
@@ -211,7 +211,7 @@ impl Reader<'_> {
     }
 
     /// The path from the crate's root; none if it leads out of the crate.
-    fn from_root(&self, path: &[&str]) -> Option<Path> {
+    fn absolute(&self, path: &[&str]) -> Option<Path> {
         let mut base = self.module.clone();
         let mut rest = path;
         match *path.first()? {

@@ -1,7 +1,7 @@
 //! `flow logs`: what a flow's processes wrote, merged by time, from its log files. A flow that has ended
 //! still has them.
 
-mod merge;
+mod interleave;
 mod shown;
 mod tail;
 
@@ -13,7 +13,7 @@ use anyhow::Context;
 use clap::Args;
 use flow_launch::{Home, log_file};
 
-use self::merge::{Entry, last, merged};
+use self::interleave::{Entry, last, merged};
 use self::shown::Look;
 use self::tail::Tail;
 use crate::exit::{BadUsage, Exit};

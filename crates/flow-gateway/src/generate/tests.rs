@@ -67,7 +67,7 @@ async fn the_node_gets_its_own_parameters_and_its_time_out() {
     let node = counting();
     let mut plan = plan(&["a"]);
     plan.nodes[0].calls.timeout = Some(Duration::from_secs(3600));
-    let sent = json!({"a__top_k": 5, "b__top_k": 6});
+    let sent = json!({"a__top_k": 5, "top_k": 6});
     let request = SingleDocumentRequestProto {
         parameters: Some(parameters::from_json(sent.as_object().unwrap())),
         ..request("go")

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use flow_executor::Log as Format;
 use flow_launch::LogSource;
 
-use super::merge::Entry;
+use super::interleave::Entry;
 use crate::layout::width;
 use crate::log::object;
 use crate::output::{Colour, Painter};
