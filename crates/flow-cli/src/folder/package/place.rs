@@ -55,7 +55,13 @@ impl Place {
         cache: Option<&Path>,
     ) -> anyhow::Result<Self> {
         match cache.filter(|_| is_cargos_choice(manifest, metadata)) {
-            Some(cache) => Ok(Self::Shared(Shared::new(cache, manifest, profile)?)),
+            Some(cache) => {
+                let shared = Shared::new(cache, manifest, profile)?;
+                if let Some(name) = metadata["packages"][0]["name"].as_str() {
+                    shared.claim(name, manifest)?;
+                }
+                Ok(Self::Shared(shared))
+            }
             None => Ok(Self::Cargos),
         }
     }
@@ -93,6 +99,35 @@ impl Shared {
             target,
             _lock: lock,
         })
+    }
+
+    /// Makes Cargo compile this package if the last one of its name was another. Cargo distinguishes workspaces
+    /// by their target folders; in a shared folder it takes the program of one for that of the other.
+    fn claim(&self, name: &str, manifest: &Path) -> io::Result<()> {
+        let owners = self.target.with_file_name("owners");
+        let owner = owners.join(name);
+        let path = manifest.as_os_str().as_encoded_bytes();
+        if fs::read(&owner).is_ok_and(|known| known == path) {
+            return Ok(());
+        }
+        let prefix = format!("{name}-");
+        for profile in fs::read_dir(&self.target)? {
+            let Ok(fingerprints) = fs::read_dir(profile?.path().join(".fingerprint")) else {
+                continue;
+            };
+            for fingerprint in fingerprints {
+                let fingerprint = fingerprint?;
+                if fingerprint
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with(&prefix)
+                {
+                    fs::remove_dir_all(fingerprint.path())?;
+                }
+            }
+        }
+        fs::create_dir_all(&owners)?;
+        fs::write(owner, path)
     }
 
     /// Running programs keep the file that they were started from, so it is replaced and not written to.
