@@ -82,7 +82,7 @@ async fn documents_that_are_none_are_refused_by_the_executor() {
 
 #[tokio::test]
 async fn a_text_that_is_not_utf8_is_refused_by_the_executor() {
-    // A document of the first flavour: an id, and a text of one byte that is none.
+    // A document of DocArray v1: an id, and a text of one byte that is none.
     check_documents(
         b"\x0a\x08\x0a\x06\x0a\x01a\x22\x01\xff",
         "executor `echo`: ",
@@ -125,10 +125,10 @@ async fn a_request_without_a_header_is_answered() {
 }
 
 /// A document with a field that nobody knows, written by hand.
-async fn check_unknown_field(flavour: flow_core::Flavour) {
+async fn check_unknown_field(version: flow_core::DocArrayVersion) {
     let flow = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
     for endpoint in ["/any", "/touch"] {
-        let mut request = texts_of(flavour, endpoint, &["x"]);
+        let mut request = texts_of(version, endpoint, &["x"]);
         let known = request.data.take().unwrap();
         // The array holds one document, and its length fits into one byte each time.
         let mut array = known.slice(2..).to_vec();
@@ -147,13 +147,13 @@ async fn check_unknown_field(flavour: flow_core::Flavour) {
         let has_it = back.windows(6).any(|window| window == b"\xfa\x3e\x03new");
         assert!(
             has_it && back.len() == data.len(),
-            "{endpoint} {flavour:?}: {data:?} became {back:?}"
+            "{endpoint} {version:?}: {data:?} became {back:?}"
         );
     }
 }
 
 #[tokio::test]
 async fn a_field_that_nobody_knows_comes_back() {
-    check_unknown_field(flow_core::Flavour::V1).await;
-    check_unknown_field(flow_core::Flavour::V2).await;
+    check_unknown_field(flow_core::DocArrayVersion::V1).await;
+    check_unknown_field(flow_core::DocArrayVersion::V2).await;
 }

@@ -219,15 +219,16 @@ async fn a_client_that_hangs_up_costs_no_further_work() {
 async fn a_process_that_hangs_is_killed_and_started_again_and_others_do_its_work() {
     // What the process had may have run; that it may run again is said.
     let flow = moody(", replicas: 2, idempotent: true");
-    flow.expect("process does not answer and is killed")
-        .expect("process died and is started again")
+    flow.expect("process does not answer health checks and is killed")
+        .expect("process died and is restarted")
         .expect("replica cannot be reached");
     let pid = flow.pid("moody/rep-0");
     send(pid, Signal::STOP);
     let requests = (0..8).map(|_| texts("/mark", &["a"])).collect();
     let said = post(&flow, requests).await;
     assert!(said.iter().all(|it| it.failure.is_none()), "{said:?}");
-    flow.program().line("process does not answer and is killed");
+    flow.program()
+        .line("process does not answer health checks and is killed");
     eventually("there is another process", || {
         flow.pid("moody/rep-0") != pid
     });

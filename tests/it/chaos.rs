@@ -81,7 +81,7 @@ async fn no_request_is_lost_while_processes_die_and_change() {
     let flow = TestFlow::up(&format!(
         "executors: [{{name: moody, uses: {MOODY}, replicas: 3, idempotent: true}}]"
     ));
-    flow.expect("process died and is started again")
+    flow.expect("process died and is restarted")
         .expect("replica cannot be reached");
     let (begun, length) = (Instant::now(), length());
     let book = Arc::new(Mutex::new(Book::default()));

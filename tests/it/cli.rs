@@ -166,7 +166,7 @@ fn an_executor_that_the_target_does_not_match_leaves_documents_alone() {
 }
 
 #[test]
-fn the_second_flavour_is_posted_too() {
+fn docarray_v2_is_posted_too() {
     let flow = moody();
     let arguments = [
         "post",
@@ -175,7 +175,7 @@ fn the_second_flavour_is_posted_too() {
         "/mark",
         "--text",
         "x",
-        "--flavour",
+        "--docarray",
         "v2",
         "--output",
         "-",

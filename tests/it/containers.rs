@@ -13,8 +13,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use flow_tests::{
-    Flavour, Program, TestFlow, eventually, flow_command, free_port, interpreter, post, scrape,
-    texts,
+    DocArrayVersion, Program, TestFlow, eventually, flow_command, free_port, interpreter, post,
+    scrape, texts,
 };
 use rustix::process::Signal;
 
@@ -276,7 +276,7 @@ async fn no_request_is_lost_when_one_of_two_containers_is_killed_under_load() {
         "executors: [{}]",
         programs.entry("moody", MOODY_INSIDE, ", replicas: 2, idempotent: true")
     ));
-    flow.expect("process died and is started again")
+    flow.expect("process died and is restarted")
         .expect("replica cannot be reached");
     let victim = container(&flow, "moody/rep-0");
     let published = "{{json .NetworkSettings.Ports}}";
@@ -447,7 +447,7 @@ async fn a_container_out_of_memory_is_told_as_that() {
             ", docker_kwargs: {mem_limit: 64m, memswap_limit: 64m}"
         )
     ));
-    flow.expect("process died and is started again")
+    flow.expect("process died and is restarted")
         .expect("replica cannot be reached");
     let said = post(&flow, vec![texts("/hog", &["x"])]).await;
     assert!(said[0].failure.is_some(), "{said:?}");
@@ -467,7 +467,7 @@ fn a_taken_port_is_told_with_its_number() {
         programs.entry("echo", ECHO, &options)
     ));
     assert!(
-        said.contains(&format!("port {port} is taken on this machine")),
+        said.contains(&format!("port {port} is in use on this machine")),
         "{said}"
     );
 }
@@ -607,7 +607,7 @@ fn an_image_of_another_wire_or_without_a_program_is_told() {
 
 #[tokio::test]
 async fn a_stock_executor_of_python_runs_from_its_image() {
-    let Some((python, docker)) = interpreter(Flavour::V1).zip(DockerTest::start()) else {
+    let Some((python, docker)) = interpreter(DocArrayVersion::V1).zip(DockerTest::start()) else {
         return;
     };
     // The interpreter, its packages and the executor are too much to be copied: the image sees this

@@ -3,7 +3,9 @@
 use flow_core::{Deadline, Document, DocumentArray};
 use flow_kernels::{CpuPrecision, InstructionSet, Kernels};
 use flow_proto::Envelope;
-use flow_tests::{Flavour, Program, TestFlow, client, flow_command, flow_file, python, texts};
+use flow_tests::{
+    DocArrayVersion, Program, TestFlow, client, flow_command, flow_file, python, texts,
+};
 use serde_json::Value;
 
 /// The reference that the encoder's own tests use, so that the two cannot differ.
@@ -12,7 +14,7 @@ fn reference(file: &str) -> String {
     folder.join(file).to_str().unwrap().to_owned()
 }
 
-fn check(flavour: Flavour) {
+fn check(version: DocArrayVersion) {
     let flow = TestFlow::file("encode.yml");
     flow.expect("documents without a text get no vector");
     let arguments = [
@@ -20,7 +22,7 @@ fn check(flavour: Flavour) {
         reference("texts.jsonl"),
         reference("vectors.f32"),
     ];
-    let Some(got) = python(flavour, "encode.py", &arguments) else {
+    let Some(got) = python(version, "encode.py", &arguments) else {
         return;
     };
     let encoded = &got["encoded"];
@@ -36,13 +38,13 @@ fn check(flavour: Flavour) {
 }
 
 #[test]
-fn a_stock_client_of_the_first_flavour_gets_the_vectors_of_sentence_transformers() {
-    check(Flavour::V1);
+fn a_stock_client_of_docarray_v1_gets_the_vectors_of_sentence_transformers() {
+    check(DocArrayVersion::V1);
 }
 
 #[test]
-fn a_stock_client_of_the_second_flavour_gets_the_vectors_of_sentence_transformers() {
-    check(Flavour::V2);
+fn a_stock_client_of_docarray_v2_gets_the_vectors_of_sentence_transformers() {
+    check(DocArrayVersion::V2);
 }
 
 #[tokio::test]

@@ -9,15 +9,14 @@ use futures_util::{StreamExt, stream};
 use crate::MOODY;
 
 /// What `flow_executor::run` ends with after such a failure.
-const EXIT_ON_EXCEPTION: i32 = 70;
+const EXECUTOR_FAILED: i32 = flow_process::exit::EXECUTOR_FAILED as i32;
 
 /// Starts moody, asks it both, and gives what it said and how it ended, if it did.
 async fn ask(options: &[&str], endpoint: &str) -> (String, Option<i32>) {
     let mut command = Command::new(MOODY);
-    command.args(options);
+    command.args(options).args(["--log", "json"]);
     let mut program = Program::start(command);
-    let ready = program.line("ready and listening on ");
-    let address = ready.rsplit(' ').next().unwrap().to_owned();
+    let address = program.ready().address;
     let client = Client::connect(&format!("grpc://{address}")).await.unwrap();
     let requests = stream::iter([texts(endpoint, &["x"])]);
     let options = PostOptions::default();
@@ -31,18 +30,18 @@ async fn ask(options: &[&str], endpoint: &str) -> (String, Option<i32>) {
 async fn the_process_ends_after_the_reply_that_tells_why() {
     let (failure, code) = ask(&["--exit-on-exceptions", "panic"], "/panic").await;
     assert!(failure.contains("this is too much"), "{failure}");
-    assert_eq!(code, Some(EXIT_ON_EXCEPTION));
+    assert_eq!(code, Some(EXECUTOR_FAILED));
     let names = ["--exit-on-exceptions", "BadRequest,ExecutorError"];
     let (failure, code) = ask(&names, "/fail").await;
     assert!(failure.contains("not today"), "{failure}");
-    assert_eq!(code, Some(EXIT_ON_EXCEPTION));
+    assert_eq!(code, Some(EXECUTOR_FAILED));
 }
 
 #[tokio::test]
 async fn an_executor_that_can_do_no_more_ends_its_process_after_the_reply() {
     let (failure, code) = ask(&[], "/last").await;
     assert!(failure.contains("nothing works any more"), "{failure}");
-    assert_eq!(code, Some(EXIT_ON_EXCEPTION));
+    assert_eq!(code, Some(EXECUTOR_FAILED));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 
 use std::path::Path;
 
-use flow_core::{Document, DocumentArray, Flavour};
+use flow_core::{DocArrayVersion, Document, DocumentArray};
 use flow_net::PostOptions;
 use flow_proto::Envelope;
 use flow_tests::{Program, TestFlow, flow_command, post, texts, texts_of};
@@ -119,12 +119,12 @@ async fn a_search_finds_sentences_with_the_tags_of_their_text() {
         "The cat sleeps on the sofa. It dreams of mice.",
         "Interest rates were raised by the central bank. Markets fell.",
     ];
-    for (page, (text, flavour)) in about
+    for (page, (text, version)) in about
         .into_iter()
-        .zip([Flavour::V1, Flavour::V2])
+        .zip([DocArrayVersion::V1, DocArrayVersion::V2])
         .enumerate()
     {
-        let mut document = Document::of_flavour(flavour);
+        let mut document = Document::of_version(version);
         document.set_text(text);
         document.set_tags(json!({ "page": page }).as_object().unwrap());
         let request = Envelope {
@@ -134,8 +134,8 @@ async fn a_search_finds_sentences_with_the_tags_of_their_text() {
         let said = post(&flow, vec![request]).await;
         assert_eq!(said[0].failure, None);
     }
-    for flavour in [Flavour::V1, Flavour::V2] {
-        let query = texts_of(flavour, "/search", &["monetary policy became tighter"]);
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let query = texts_of(version, "/search", &["monetary policy became tighter"]);
         let matches = matches(&flow, query).await;
         assert_eq!(matches.len(), 4);
         assert_eq!(

@@ -410,7 +410,7 @@ fn what_is_missing_is_told_with_what_to_do() {
         &["push", &folder],
         Some("localhost:1"),
         2,
-        "holds no `Dockerfile`",
+        "has no `Dockerfile`",
     );
 }
 

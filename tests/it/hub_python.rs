@@ -8,8 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flow_core::Flavour::V2;
-use flow_tests::{Flavour, Program, flow_command, interpreter, post, texts_of};
+use flow_core::DocArrayVersion::V2;
+use flow_tests::{DocArrayVersion, Program, flow_command, interpreter, post, texts_of};
 
 use crate::containers::Boxed;
 use crate::docker::{DockerTest, must};
@@ -135,7 +135,7 @@ fn make_base(docker: &DockerTest, python: &Path) -> String {
 
 #[tokio::test]
 async fn a_folder_of_python_becomes_an_image_without_a_dockerfile_and_runs_by_its_name() {
-    let Some(python) = interpreter(Flavour::V2) else {
+    let Some(python) = interpreter(DocArrayVersion::V2) else {
         return;
     };
     let Some((registry, docker)) = Registry::open().zip(DockerTest::start()) else {

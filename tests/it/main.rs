@@ -19,6 +19,7 @@ mod encode;
 mod exceptions;
 mod export;
 mod gallery;
+mod hostile;
 mod hub;
 mod hub_python;
 mod images;

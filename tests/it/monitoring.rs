@@ -5,7 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 
 use flow_tests::{
-    Flavour, Program, TestFlow, flow_command, free_port, post, python, scrape, send, texts,
+    DocArrayVersion, Program, TestFlow, flow_command, free_port, post, python, scrape, send, texts,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -37,10 +37,10 @@ const OF_EXECUTOR: &[(&str, &str)] = &[
     ("jina_marking_seconds", "summary"),
 ];
 
-/// Where the gateway's metrics are, by the banner.
+/// The URL of the gateway's metrics, by its ready event.
 fn of_gateway(flow: &TestFlow) -> String {
-    let line = flow.program().line("  Metrics ");
-    line.split_whitespace().last().unwrap().to_owned()
+    let address = flow.program().ready().metrics.unwrap();
+    format!("http://127.0.0.1:{}/metrics", address.port())
 }
 
 /// Where an executor's are, by the line that says it is ready, the last of them.
@@ -109,7 +109,7 @@ async fn prometheus_own_client_reads_what_is_shown() {
     let flow = moody();
     ask(&flow).await;
     let check = |url: String, expected: &[(&str, &str)], labels: &[&[&str]]| {
-        let Some(read) = python(Flavour::V2, "metrics.py", &[url]) else {
+        let Some(read) = python(DocArrayVersion::V2, "metrics.py", &[url]) else {
             return;
         };
         assert_eq!(read["kind"], "text/plain; version=0.0.4; charset=utf-8");
@@ -162,7 +162,7 @@ async fn whoever_is_started_again_is_read_at_the_same_place() {
         "with: {{monitoring: true, port_monitoring: {other}}}\nexecutors: [{{name: a, uses: echo, replicas: 2, \
          port_monitoring: [{fixed}]}}]"
     ));
-    flow.expect("process died and is started again")
+    flow.expect("process died and is restarted")
         .expect("replica cannot be reached")
         .expect("is alone at its port");
     assert_eq!(
@@ -236,20 +236,17 @@ fn an_executor_alone_is_monitored_if_it_is_told_to() {
         "--name",
         "enc",
         "--monitoring",
+        "--log",
+        "json",
     ]);
     let program = Program::start(command);
-    let ready = program.line("ready and listening on ");
-    let url = ready
-        .split_once("metrics ")
-        .unwrap()
-        .1
-        .trim_end_matches(')');
-    let numbers = scrape(url);
+    let address = program.ready().metrics.unwrap();
+    let numbers = scrape(&format!("http://{address}/metrics"));
     let name = "jina_successful_requests_total{runtime_name=\"enc/rep-0\"}";
     assert_eq!(numbers.get(name), 0);
 }
 
-/// The banner in JSON names it too, for programs.
+/// The log names it too, for programs.
 #[test]
 fn the_ready_line_in_json_says_where() {
     let flow = TestFlow::up_with(

@@ -26,7 +26,7 @@ async fn the_gateway_refuses_a_parameter_that_no_executor_accepts() {
 async fn a_parameter_that_another_executor_may_accept_passes_and_a_slip_is_named_in_the_log() {
     let executors = "[{name: segmenter, uses: segmenter}, {name: echo, uses: echo}]";
     let flow = TestFlow::up(&format!("executors: {executors}"));
-    let named = "ignored a parameter that looks like a misspelt one";
+    let named = "ignored a parameter that looks misspelt";
     flow.expect(named);
     assert_eq!(said(&flow).await.failure, None);
     let line = flow.program().line(named);
@@ -45,12 +45,11 @@ fn an_executor_that_is_called_without_a_gateway_refuses_it_too() {
         "segmenter",
         "--name",
         "segmenter",
-        "--port",
-        "0",
+        "--log",
+        "json",
     ]);
     let executor = Program::start(command);
-    let ready = executor.line("ready and listening on ");
-    let address = ready.rsplit(' ').next().unwrap();
+    let address = executor.ready().address.to_string();
     let mut command = flow_command();
     let arguments = [
         "--on",
@@ -60,7 +59,7 @@ fn an_executor_that_is_called_without_a_gateway_refuses_it_too() {
         "--parameters",
         "max_word:2",
     ];
-    command.args(["post", address]).args(arguments);
+    command.args(["post", &address]).args(arguments);
     let (code, post) = Program::run(command);
     assert_eq!(code, Some(1), "{}", post.said());
     let failure = "executor `segmenter`: `/segment` accepts no parameter `max_word`; \

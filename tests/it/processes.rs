@@ -42,7 +42,7 @@ async fn end_with_work_under_way(signals: &[Signal]) -> (Option<i32>, Option<Vec
         .unwrap();
     for signal in signals {
         flow.program().signal(*signal);
-        flow.program().line("finishing what is under way");
+        flow.program().line("finishing requests in progress");
     }
     if let [_only] = signals {
         std::fs::write(&until, "").unwrap();
@@ -192,10 +192,15 @@ fn an_unknown_key_is_told_with_its_place_and_what_was_meant() {
 
 #[test]
 fn all_problems_of_a_file_are_told_at_once() {
-    let yaml = "jtype: Flow\nexecutors:\n  - {name: a, uses: echo, needs: b}\n  - {name: b, uses: echo, needs: a}\n  - {name: c, uses: echo}\n  - {name: c, uses: echo, replicas: none}\n";
+    let yaml = "jtype: Flow\nexecutors:\n  - {name: a, uses: echo, needs: b}\n  - {name: b, uses: echo, needs: a}\n  - {name: c, uses: echo, polling: some}\n  - {name: d, uses: echo, replicas: none}\n";
     check_refused(
         yaml,
-        &["3 problems", "circle", "6:12", "executors.c.replicas"],
+        &[
+            "3 problems",
+            "circle",
+            "executors.c.polling",
+            "executors.d.replicas",
+        ],
     );
 }
 
@@ -206,9 +211,15 @@ fn a_cycle_is_refused() {
 }
 
 #[test]
-fn a_name_that_two_executors_have_is_refused() {
+fn a_name_that_two_executors_have_is_made_unique_with_a_warning() {
     let yaml = "jtype: Flow\nexecutors:\n  - {name: a, uses: echo}\n  - {name: a, uses: echo}\n";
-    check_refused(yaml, &["4:", "`a`"]);
+    let (code, program) = flow_on("check", yaml);
+    assert_eq!(code, Some(0), "{}", program.said());
+    let shown = program.stderr();
+    assert!(
+        shown.contains("4:12") && shown.contains("this one is called `a1`"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use flow_tests::{Flavour, Program, eventually, flow_command, free_port, is_alive, send};
+use flow_tests::{DocArrayVersion, Program, eventually, flow_command, free_port, is_alive, send};
 use rustix::process::Signal;
 
 use crate::docker::{Container, DockerTest, must};
@@ -76,12 +76,10 @@ fn for_dockerfile(package: &Path, program: &str) {
 
 /// `flow up` of a file, and where it serves.
 fn up(mut command: Command, file: &Path) -> (Program, String) {
-    command.arg("up").arg(file).args(["--port", "0"]);
+    command.arg("up").arg(file);
+    command.args(["--port", "0", "--ready-format", "json"]);
     let program = Program::start(command);
-    program.line("ready after");
-    let local = program.line("  Local ");
-    let address = local.split_whitespace().last().unwrap();
-    let url = format!("grpc://{address}");
+    let url = format!("grpc://{}", program.ready().address);
     (program, url)
 }
 
@@ -223,7 +221,7 @@ fn a_package_that_does_not_build_is_told_with_cargos_words() {
 
 #[test]
 fn an_executor_in_python_runs_behind_our_gateway_and_is_watched() {
-    let Some(python) = flow_tests::interpreter(Flavour::V2) else {
+    let Some(python) = flow_tests::interpreter(DocArrayVersion::V2) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -272,7 +270,7 @@ fn an_executor_in_python_runs_behind_our_gateway_and_is_watched() {
 
 #[test]
 fn jina_does_not_outlive_a_flow_that_is_killed() {
-    let Some(python) = flow_tests::interpreter(Flavour::V2) else {
+    let Some(python) = flow_tests::interpreter(DocArrayVersion::V2) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -326,7 +324,7 @@ fn a_terminal_is_asked() {
         said.contains("Name of the executor [MyExecutor]:"),
         "{said}"
     );
-    assert!(said.contains("`2fast` is no name"), "{said}");
+    assert!(said.contains("`2fast` is not a name"), "{said}");
     let config = fs::read_to_string(folder.path().join("fast/config.yml")).unwrap();
     assert!(config.contains("keywords: [\"a\",\"b\"]"), "{config}");
     assert!(config.contains("description: \"Runs.\""), "{config}");

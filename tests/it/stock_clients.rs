@@ -1,41 +1,41 @@
-//! The stock Python client, of both flavours, at our gateway and our executors.
+//! The stock Python client, of both versions of DocArray, at our gateway and our executors.
 //!
-//! A Python takes seconds to start, so `peers/client.py` runs all its cases once for each flavour, and
+//! A Python takes seconds to start, so `peers/client.py` runs all its cases once for each version of DocArray, and
 //! each test here looks at one of them.
 
 use std::sync::OnceLock;
 
-use flow_tests::{Flavour, TestFlow, python};
+use flow_tests::{DocArrayVersion, TestFlow, python};
 use serde_json::{Value, json};
 
 use crate::MOODY;
 
 /// What the cases gave; none: the peer is not set up.
-fn cases(flavour: Flavour) -> Option<&'static Value> {
+fn cases(version: DocArrayVersion) -> Option<&'static Value> {
     static CASES: [OnceLock<Option<Value>>; 2] = [OnceLock::new(), OnceLock::new()];
-    CASES[flavour as usize]
-        .get_or_init(|| run(flavour))
+    CASES[version as usize]
+        .get_or_init(|| run(version))
         .as_ref()
 }
 
-fn run(flavour: Flavour) -> Option<Value> {
+fn run(version: DocArrayVersion) -> Option<Value> {
     let replicas = format!("{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}, replicas: 2}}");
     let flow = TestFlow::up(&format!(
         "executors: [{{name: echo, uses: echo}}, {replicas}]"
     ));
     let streaming = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
     let ports = [flow.port(), streaming.port()].map(|port| port.to_string());
-    python(flavour, "client.py", &ports)
+    python(version, "client.py", &ports)
 }
 
-/// Looks at one case in both flavours.
+/// Looks at one case in both versions of DocArray.
 fn check(case: &str, wanted: &Value) {
     each(case, |got| assert_eq!(got, wanted));
 }
 
 fn each(case: &str, look: impl Fn(&Value)) {
-    for flavour in Flavour::ALL {
-        if let Some(cases) = cases(flavour) {
+    for version in DocArrayVersion::ALL {
+        if let Some(cases) = cases(version) {
             look(&cases[case]);
         }
     }
@@ -110,8 +110,8 @@ fn the_client_sees_whether_the_flow_is_ready() {
 
 #[test]
 fn the_client_profiles_each_executor() {
-    // The client of the second flavour cannot: it imports a class that its own DocArray has not.
-    let Some(cases) = cases(Flavour::V1) else {
+    // The client of DocArray v2 cannot: it imports a class that its own DocArray has not.
+    let Some(cases) = cases(DocArrayVersion::V1) else {
         return;
     };
     let profile = &cases["profiling"];

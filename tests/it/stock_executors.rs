@@ -1,25 +1,25 @@
-//! Stock executors of both flavours behind our gateway, as `external` ones.
+//! Stock executors of both versions of DocArray behind our gateway, as `external` ones.
 
-use flow_tests::{Flavour, Program, Stock, TestFlow, flow_command, post, texts_of};
+use flow_tests::{DocArrayVersion, Program, Stock, TestFlow, flow_command, post, texts_of};
 use serde_json::json;
 
-fn ours(flavour: Flavour) -> flow_core::Flavour {
-    match flavour {
-        Flavour::V1 => flow_core::Flavour::V1,
-        Flavour::V2 => flow_core::Flavour::V2,
+fn ours(version: DocArrayVersion) -> flow_core::DocArrayVersion {
+    match version {
+        DocArrayVersion::V1 => flow_core::DocArrayVersion::V1,
+        DocArrayVersion::V2 => flow_core::DocArrayVersion::V2,
     }
 }
 
 /// All that is asked of one executor, for it takes seconds to start.
-async fn check(flavour: Flavour) {
-    let Some(stock) = Stock::executor(flavour) else {
+async fn check(version: DocArrayVersion) {
+    let Some(stock) = Stock::executor(version) else {
         return;
     };
     let flow = TestFlow::up(&format!(
         "executors: [{{name: stock, external: true, host: 127.0.0.1, port: {}}}]",
         stock.port()
     ));
-    let request = |endpoint: &str, text: &str| texts_of(ours(flavour), endpoint, &[text]);
+    let request = |endpoint: &str, text: &str| texts_of(ours(version), endpoint, &[text]);
     let mut with_parameters = request("/parameters", "x");
     let parameters = json!({"top_k": 5, "stock__own": "a", "other__own": "b"});
     with_parameters.parameters = Some(flow_core::parameters::from_json(
@@ -66,19 +66,19 @@ async fn check(flavour: Flavour) {
 }
 
 #[tokio::test]
-async fn an_executor_of_the_first_flavour_works_behind_our_gateway() {
-    check(Flavour::V1).await;
+async fn an_executor_of_docarray_v1_works_behind_our_gateway() {
+    check(DocArrayVersion::V1).await;
 }
 
 #[tokio::test]
-async fn an_executor_of_the_second_flavour_works_behind_our_gateway() {
-    check(Flavour::V2).await;
+async fn an_executor_of_docarray_v2_works_behind_our_gateway() {
+    check(DocArrayVersion::V2).await;
 }
 
 /// `flow post` sends what the executor reads, directly and through our gateway, and says what to do where
 /// it was told otherwise.
-fn check_posts(flavour: Flavour) {
-    let Some(stock) = Stock::executor(flavour) else {
+fn check_posts(version: DocArrayVersion) {
+    let Some(stock) = Stock::executor(version) else {
         return;
     };
     let flow = TestFlow::up(&format!(
@@ -94,9 +94,9 @@ fn check_posts(flavour: Flavour) {
         Program::run(command)
     };
     let direct = format!("grpc://127.0.0.1:{}", stock.port());
-    let (right, wrong) = match flavour {
-        Flavour::V1 => ("v1", "v2"),
-        Flavour::V2 => ("v2", "v1"),
+    let (right, wrong) = match version {
+        DocArrayVersion::V1 => ("v1", "v2"),
+        DocArrayVersion::V2 => ("v2", "v1"),
     };
     for url in [&direct, &flow.url()] {
         let (code, fine) = run(url, &[]);
@@ -107,37 +107,37 @@ fn check_posts(flavour: Flavour) {
             fine.said()
         );
 
-        // A stock executor of the first flavour reads documents of the second as garbage, and says nothing.
-        let (code, failed) = run(url, &["--flavour", wrong]);
+        // A stock executor of DocArray v1 reads documents of the second as garbage, and says nothing.
+        let (code, failed) = run(url, &["--docarray", wrong]);
         assert!(
-            code == Some(1) || flavour == Flavour::V1,
+            code == Some(1) || version == DocArrayVersion::V1,
             "{}",
             failed.said()
         );
-        let hint = format!("try `--flavour {right}`");
+        let hint = format!("try `--docarray {right}`");
         assert!(failed.stderr().contains(&hint), "{}", failed.said());
     }
 }
 
 #[test]
 fn texts_are_posted_in_the_format_that_a_stock_executor_reads() {
-    for flavour in Flavour::ALL {
-        check_posts(flavour);
+    for version in DocArrayVersion::ALL {
+        check_posts(version);
     }
 }
 
 /// A stock head merges what its stock shards say; one of them is killed then.
-async fn check_head(flavour: Flavour) {
-    let Some(shards) = Stock::markers(flavour, &["a", "b"]) else {
+async fn check_head(version: DocArrayVersion) {
+    let Some(shards) = Stock::markers(version, &["a", "b"]) else {
         return;
     };
     let ports: Vec<u16> = shards.iter().map(Stock::port).collect();
-    let head = Stock::head(flavour, &ports).unwrap();
+    let head = Stock::head(version, &ports).unwrap();
     let flow = TestFlow::up(&format!(
         "executors: [{{name: index, external: true, host: 127.0.0.1, port: {}}}]",
         head.port()
     ));
-    let ask = |text| post(&flow, vec![texts_of(ours(flavour), "/mark", &[text])]);
+    let ask = |text| post(&flow, vec![texts_of(ours(version), "/mark", &[text])]);
     let said = ask("both ").await.remove(0);
     assert_eq!(said.failure, None);
     assert_eq!(said.routes, ["gateway", "index"]);
@@ -155,14 +155,14 @@ async fn check_head(flavour: Flavour) {
 
 #[tokio::test]
 async fn a_stock_head_and_its_shards_work_behind_our_gateway() {
-    for flavour in Flavour::ALL {
-        check_head(flavour).await;
+    for version in DocArrayVersion::ALL {
+        check_head(version).await;
     }
 }
 
 #[tokio::test]
 async fn a_stock_executor_that_is_killed_fails_its_own_requests_only() {
-    let Some(stock) = Stock::executor(Flavour::V1) else {
+    let Some(stock) = Stock::executor(DocArrayVersion::V1) else {
         return;
     };
     let flow = TestFlow::up(&format!(
@@ -174,9 +174,9 @@ async fn a_stock_executor_that_is_killed_fails_its_own_requests_only() {
     ));
     flow.expect("replica cannot be reached");
     stock.program().signal(rustix::process::Signal::KILL);
-    let mut aside = texts_of(flow_core::Flavour::V1, "/any", &["b"]);
+    let mut aside = texts_of(flow_core::DocArrayVersion::V1, "/any", &["b"]);
     aside.header.as_mut().unwrap().target_executor = Some("echo|joined".to_owned());
-    let lost = texts_of(flow_core::Flavour::V1, "/any", &["a"]);
+    let lost = texts_of(flow_core::DocArrayVersion::V1, "/any", &["a"]);
     let said = post(&flow, vec![lost, aside]).await;
     let failure = said[0].failure.as_deref().unwrap();
     assert!(

@@ -1,20 +1,19 @@
-//! Our executors behind stock gateways of both flavours, asked by the stock client.
+//! Our executors behind stock gateways of both versions of DocArray, asked by the stock client.
 
-use flow_tests::{Flavour, Program, Stock, flow_command, python};
+use flow_tests::{DocArrayVersion, Program, Stock, flow_command, python};
 use serde_json::json;
 
 use crate::MOODY;
 
-fn check(flavour: Flavour) {
+fn check(version: DocArrayVersion) {
     let mut command = std::process::Command::new(MOODY);
-    command.args(["--name", "ours", "--uses-with", "mark:!"]);
+    command.args(["--name", "ours", "--uses-with", "mark:!", "--log", "json"]);
     let moody = Program::start(command);
-    let ready = moody.line("ready and listening on ");
-    let port = ready.rsplit(':').next().unwrap().parse().unwrap();
-    let Some(gateway) = Stock::gateway(flavour, port) else {
+    let port = moody.ready().address.port();
+    let Some(gateway) = Stock::gateway(version, port) else {
         return;
     };
-    let Some(got) = python(flavour, "gateway_client.py", &[gateway.port().to_string()]) else {
+    let Some(got) = python(version, "gateway_client.py", &[gateway.port().to_string()]) else {
         return;
     };
 
@@ -42,11 +41,11 @@ fn check(flavour: Flavour) {
 }
 
 #[test]
-fn our_executor_works_behind_a_gateway_of_the_first_flavour() {
-    check(Flavour::V1);
+fn our_executor_works_behind_a_gateway_of_docarray_v1() {
+    check(DocArrayVersion::V1);
 }
 
 #[test]
-fn our_executor_works_behind_a_gateway_of_the_second_flavour() {
-    check(Flavour::V2);
+fn our_executor_works_behind_a_gateway_of_docarray_v2() {
+    check(DocArrayVersion::V2);
 }

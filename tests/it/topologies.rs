@@ -2,17 +2,17 @@
 //!
 //! The same requests go to a stock gateway with stock executors, to our gateway with the same stock
 //! executors, and to our gateway with our own. A Python takes seconds to start, so one set of stock
-//! executors serves all topologies of a flavour, and every stock gateway is started before the first is
+//! executors serves all topologies of one DocArray version, and every stock gateway is started before the first is
 //! asked.
 
 use std::fmt::Write as _;
 
-use flow_core::{Document, DocumentArray, Flavour as Docs};
+use flow_core::{DocArrayVersion as Docs, Document, DocumentArray};
 use flow_net::{Client, PostOptions};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 use flow_spec::{Plan, Source, TextFile, Variables};
-use flow_tests::{Flavour, Stock, TestFlow};
+use flow_tests::{DocArrayVersion, Stock, TestFlow};
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
 
@@ -64,17 +64,17 @@ impl Asked {
     }
 
     /// Four documents that are told apart by id, text and number.
-    fn request(&self, flavour: Docs) -> Envelope {
+    fn request(&self, version: Docs) -> Envelope {
         let document = |number: usize| {
             let kind = if number < 2 { "x" } else { "y" };
             let marks = json!({"number": number, "even": number.is_multiple_of(2), "kind": kind});
             let mut document = json!({"id": format!("{number:032x}"), "text": number.to_string()});
             let fields = document.as_object_mut().unwrap();
-            match flavour {
+            match version {
                 Docs::V1 => drop(fields.insert("tags".to_owned(), marks)),
                 Docs::V2 => fields.extend(marks.as_object().unwrap().clone()),
             }
-            Document::from_json(flavour, &document).unwrap()
+            Document::from_json(version, &document).unwrap()
         };
         let documents: DocumentArray = (0..4).map(document).collect();
         let parameters = self.parameters.as_object().unwrap();
@@ -239,22 +239,22 @@ fn conditions() -> Vec<Topology> {
 }
 
 impl Topology {
-    /// Documents of the second flavour have the fields of their class, and no tags to put marks into.
-    fn asked_of(&self, flavour: Docs) -> impl Iterator<Item = &Asked> {
+    /// Documents of DocArray v2 have the fields of their class, and no tags to put marks into.
+    fn asked_of(&self, version: Docs) -> impl Iterator<Item = &Asked> {
         let needs_tags = |asked: &Asked| ["/tag", "/seen", "/parts"].contains(&asked.endpoint);
         let asked = self.asked.iter();
-        asked.filter(move |asked| flavour == Docs::V1 || !needs_tags(asked))
+        asked.filter(move |asked| version == Docs::V1 || !needs_tags(asked))
     }
 
     /// Nodes that no reply waits for.
-    fn aside(&self, flavour: Docs) -> Vec<String> {
-        let nodes = self.plan(flavour).nodes.into_iter();
+    fn aside(&self, version: Docs) -> Vec<String> {
+        let nodes = self.plan(version).nodes.into_iter();
         let aside = nodes.filter(|node| !node.awaited);
         aside.map(|node| node.name.to_string()).collect()
     }
 
-    fn plan(&self, flavour: Docs) -> Plan {
-        let yaml = self.yaml(flavour, |_| "uses: echo".to_owned());
+    fn plan(&self, version: Docs) -> Plan {
+        let yaml = self.yaml(version, |_| "uses: echo".to_owned());
         let text = format!("jtype: Flow\n{yaml}");
         let path = "topology.yml".as_ref();
         let file = TextFile { path, text: &text };
@@ -263,10 +263,10 @@ impl Topology {
     }
 
     /// Its entries, each with what says who runs it.
-    fn yaml(&self, flavour: Docs, who: impl Fn(&str) -> String) -> String {
+    fn yaml(&self, version: Docs, who: impl Fn(&str) -> String) -> String {
         let mut yaml = "executors:\n".to_owned();
         for (name, options) in self.nodes {
-            let options = match flavour {
+            let options = match version {
                 Docs::V1 => (*options).to_owned(),
                 Docs::V2 => options.replace("tags__", ""),
             };
@@ -281,8 +281,8 @@ impl Topology {
     }
 
     /// The arguments that tell a stock gateway the same graph.
-    fn stock_arguments(&self, flavour: Docs, address: impl Fn(&str) -> u16) -> Vec<String> {
-        let plan = self.plan(flavour);
+    fn stock_arguments(&self, version: Docs, address: impl Fn(&str) -> u16) -> Vec<String> {
+        let plan = self.plan(version);
         let (mut graph, mut addresses, mut conditions) = (Map::new(), Map::new(), Map::new());
         let names = |nodes: &[flow_spec::NodeIdx]| -> Vec<String> {
             nodes
@@ -324,12 +324,12 @@ impl Topology {
 }
 
 /// What the replies say: everything but times, request ids and who was asked in which order.
-async fn replies(url: &str, topology: &Topology, flavour: Docs) -> Vec<Value> {
+async fn replies(url: &str, topology: &Topology, version: Docs) -> Vec<Value> {
     let client = Client::connect(url).await.unwrap();
-    let aside = topology.aside(flavour);
+    let aside = topology.aside(version);
     let mut all = Vec::new();
-    for asked in topology.asked_of(flavour) {
-        let requests = stream::iter([asked.request(flavour)]);
+    for asked in topology.asked_of(version) {
+        let requests = stream::iter([asked.request(version)]);
         let mut replies = client
             .post(&PostOptions::default(), requests)
             .await
@@ -398,12 +398,12 @@ fn fault(asked: &Asked, jinas: &Value, ours: &Value) -> Option<String> {
     }
 }
 
-async fn check(flavour: Flavour) {
-    let docs = match flavour {
-        Flavour::V1 => Docs::V1,
-        Flavour::V2 => Docs::V2,
+async fn check(version: DocArrayVersion) {
+    let docs = match version {
+        DocArrayVersion::V1 => Docs::V1,
+        DocArrayVersion::V2 => Docs::V2,
     };
-    let Some(executors) = Stock::markers(flavour, &NAMES) else {
+    let Some(executors) = Stock::markers(version, &NAMES) else {
         return;
     };
     let port = |name: &str| executors[NAMES.iter().position(|it| *it == name).unwrap()].port();
@@ -412,7 +412,7 @@ async fn check(flavour: Flavour) {
         .iter()
         .map(|it| it.stock_arguments(docs, port))
         .collect();
-    let gateways = Stock::gateways(flavour, gateways);
+    let gateways = Stock::gateways(version, gateways);
     let mut faults = Vec::new();
     for (topology, gateway) in topologies.iter().zip(gateways) {
         let url = format!("grpc://127.0.0.1:{}", gateway.port());
@@ -444,11 +444,11 @@ async fn check(flavour: Flavour) {
 }
 
 #[tokio::test]
-async fn every_topology_replies_as_in_jina_with_documents_of_the_first_flavour() {
-    check(Flavour::V1).await;
+async fn every_topology_replies_as_in_jina_with_documents_of_docarray_v1() {
+    check(DocArrayVersion::V1).await;
 }
 
 #[tokio::test]
-async fn every_topology_replies_as_in_jina_with_documents_of_the_second_flavour() {
-    check(Flavour::V2).await;
+async fn every_topology_replies_as_in_jina_with_documents_of_docarray_v2() {
+    check(DocArrayVersion::V2).await;
 }

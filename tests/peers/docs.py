@@ -1,4 +1,4 @@
-"""Documents of whichever flavour is installed, made and read in one way."""
+"""Documents of whichever DocArray version is installed, made and read in one way."""
 import asyncio
 import json
 import sys
@@ -55,7 +55,7 @@ def texts_of(docs):
 
 
 def rich():
-    """Documents with every field that their flavour has."""
+    """Documents with every field that their DocArray version has."""
     return ArrayOfRich(rich_v2() if IS_V2 else rich_v1())
 
 

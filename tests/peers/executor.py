@@ -1,4 +1,4 @@
-"""A stock executor, in either flavour; `executor.yml` names it."""
+"""A stock executor, in either version of DocArray; `executor.yml` names it."""
 from jina import Executor, requests
 
 from docs import Array

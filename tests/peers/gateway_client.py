@@ -45,7 +45,7 @@ def failure():
 
 def endpoints():
     if not IS_V2:
-        # The gateway of the first flavour cannot tell: it fails with an AttributeError of its own.
+        # The gateway of DocArray v1 cannot tell: it fails with an AttributeError of its own.
         return True
     with grpc.insecure_channel(f"127.0.0.1:{PORT}") as channel:
         told = jina_pb2_grpc.JinaDiscoverEndpointsRPCStub(channel).endpoint_discovery(empty_pb2.Empty())

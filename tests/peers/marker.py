@@ -1,4 +1,4 @@
-"""A stock executor that leaves its mark, in either flavour; `marker` in `tests/src/bin/` is the same in Rust.
+"""A stock executor that leaves its mark, in either version of DocArray; `marker` in `tests/src/bin/` is the same in Rust.
 
 What it does tells which executors a document met, in which order, and with what.
 """
@@ -13,7 +13,7 @@ if IS_V2:
     from docarray import BaseDoc, DocList
 
     class Marked(BaseDoc):
-        # No `Dict`: the stock gateway of this flavour cannot read the schema of one and never gets ready.
+        # No `Dict`: the stock gateway of this version of DocArray cannot read the schema of one and never gets ready.
         text: str = ""
         number: int = 0
         even: bool = False
@@ -49,7 +49,7 @@ class Marker(Executor):
 
     @requests(on="/results")
     def results(self, docs: Array, **kwargs) -> Array:
-        # Not what it returns: the stock gateway of the second flavour starts only if each endpoint takes what the
+        # Not what it returns: the stock gateway of DocArray v2 starts only if each endpoint takes what the
         # one before it gives.
         return {"mark": self.mark, "count": len(docs)}
 

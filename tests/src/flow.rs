@@ -62,12 +62,10 @@ impl TestFlow {
             .envs(variables.iter().copied())
             .arg("up")
             .arg(file)
-            .args(["--port", "0"])
+            .args(["--port", "0", "--ready-format", "json"])
             .args(arguments);
         let program = Program::start(command);
-        program.line("ready after");
-        let local = program.line("  Local ");
-        let port = local.rsplit(':').next().unwrap().trim().parse().unwrap();
+        let port = program.ready().address.port();
         Self {
             program,
             port,
@@ -104,7 +102,7 @@ impl TestFlow {
     /// The process of a node's replica, as it was last ready.
     pub fn pid(&self, name: &str) -> u32 {
         let name = format!("{name}@");
-        // The banner may come before the line that says so.
+        // The ready event may come before the line that says so.
         self.program.line(&name);
         let lines = self.program.lines().into_iter().rev();
         let mut ready = lines.filter_map(|line| Some(line.text.strip_prefix(&name)?.to_owned()));

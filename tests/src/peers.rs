@@ -1,4 +1,4 @@
-//! Stock peers: Jina of both flavours, started as its users start it, from scripts in `peers/`.
+//! Stock peers: Jina of both versions of DocArray, started as its users start it, from scripts in `peers/`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use crate::program::Program;
 
 /// Which documents a peer speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flavour {
+pub enum DocArrayVersion {
     /// DocArray 0.21.
     V1,
     /// DocArray 0.30 and later.
     V2,
 }
 
-impl Flavour {
+impl DocArrayVersion {
     /// Both.
     pub const ALL: [Self; 2] = [Self::V1, Self::V2];
 
@@ -31,8 +31,8 @@ impl Flavour {
 }
 
 /// The Python of a stock peer. Without it the test is left out, and says so.
-pub fn interpreter(flavour: Flavour) -> Option<PathBuf> {
-    python_of(flavour.folder())
+pub fn interpreter(version: DocArrayVersion) -> Option<PathBuf> {
+    python_of(version.folder())
 }
 
 /// The Python that holds Kubernetes' own schemas. Without it the test is left out, and says so.
@@ -61,8 +61,8 @@ fn program_of(folder: &str, program: &str) -> Option<PathBuf> {
 }
 
 /// A script of `peers/`, to be given its arguments.
-pub fn script(flavour: Flavour, name: &str) -> Option<Command> {
-    let mut command = Command::new(interpreter(flavour)?);
+pub fn script(version: DocArrayVersion, name: &str) -> Option<Command> {
+    let mut command = Command::new(interpreter(version)?);
     let path = root().join("tests/peers").join(name);
     command.arg(path);
     quiet(&mut command);
@@ -82,8 +82,8 @@ pub(crate) fn quiet(command: &mut Command) {
 }
 
 /// Runs a script to its end and gives the JSON of its last line.
-pub fn python(flavour: Flavour, name: &str, arguments: &[String]) -> Option<Value> {
-    let mut command = script(flavour, name)?;
+pub fn python(version: DocArrayVersion, name: &str, arguments: &[String]) -> Option<Value> {
+    let mut command = script(version, name)?;
     command.args(arguments);
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(0), "{}", program.said());

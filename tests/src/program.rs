@@ -5,6 +5,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flow_process::{ProcessEvent, Ready};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::lines::{LIMIT, Line, Lines, Stream};
@@ -69,6 +70,16 @@ impl Program {
         self.lines
             .wait_for(skip, |line| line.contains(part))
             .unwrap_or_else(|| panic!("ended without a line that holds `{part}`:\n{}", self.said()))
+    }
+
+    /// Waits for its ready event. Executors and gateways write it with `--log json`, `flow up` with
+    /// `--ready-format json`.
+    pub fn ready(&self) -> Ready {
+        let line = self.line(r#"{"event":"ready""#);
+        match ProcessEvent::parse(&line) {
+            Some(Ok(ProcessEvent::Ready(ready))) => ready,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// All that it wrote so far.

@@ -53,11 +53,26 @@ impl Connection {
 
     /// Sends `body` and waits for the whole answer.
     pub async fn call(&self, path: &str, body: Bytes) -> Answer {
-        let request = http::Request::post(format!("http://localhost{path}"))
+        self.call_with(path, body, &[]).await
+    }
+
+    /// The same for a message that is compressed with gzip.
+    pub async fn call_compressed(&self, path: &str, message: Bytes) -> Answer {
+        let mut body = BytesMut::from(&frame(&message)[..]);
+        body[0] = 1;
+        self.call_with(path, body.freeze(), &[("grpc-encoding", "gzip")])
+            .await
+    }
+
+    /// The same with further headers.
+    pub async fn call_with(&self, path: &str, body: Bytes, headers: &[(&str, &str)]) -> Answer {
+        let mut request = http::Request::post(format!("http://localhost{path}"))
             .header("content-type", "application/grpc")
-            .header("te", "trailers")
-            .body(Full::new(body))
-            .unwrap();
+            .header("te", "trailers");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body)).unwrap();
         let (head, body) = self
             .send
             .clone()
@@ -78,6 +93,13 @@ impl Connection {
             messages: messages(body.to_bytes()),
         }
     }
+}
+
+/// Bytes after compression with gzip.
+pub fn gzipped(bytes: &[u8]) -> Bytes {
+    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut out, bytes).unwrap();
+    out.finish().unwrap().into()
 }
 
 /// A message with its header.

@@ -19,14 +19,14 @@ pub fn request(endpoint: &str, texts: &[&str], parameters: &Value) -> Envelope {
     let parameters = parameters.as_object().map(flow_core::parameters::from_json);
     Envelope {
         parameters,
-        ..texts_of(flow_core::Flavour::V1, endpoint, texts)
+        ..texts_of(flow_core::DocArrayVersion::V1, endpoint, texts)
     }
 }
 
-/// Documents of a flavour.
-pub fn texts_of(flavour: flow_core::Flavour, endpoint: &str, texts: &[&str]) -> Envelope {
+/// Documents of one DocArray version.
+pub fn texts_of(version: flow_core::DocArrayVersion, endpoint: &str, texts: &[&str]) -> Envelope {
     let document = |text: &&str| {
-        let mut document = Document::of_flavour(flavour);
+        let mut document = Document::of_version(version);
         document.set_text(text);
         document
     };

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::flow::root;
-use crate::peers::{Flavour, interpreter};
+use crate::peers::{DocArrayVersion, interpreter};
 use crate::program::Program;
 
 /// What both of Jina's servers say when they listen.
@@ -21,7 +21,7 @@ pub struct Stock {
 
 impl Stock {
     /// The executor of `peers/executor.py`. None: the peer is not set up.
-    pub fn executor(flavour: Flavour) -> Option<Self> {
+    pub fn executor(version: DocArrayVersion) -> Option<Self> {
         // In one process, so that nothing is left of it when it is killed.
         let arguments = [
             "executor",
@@ -31,11 +31,11 @@ impl Stock {
             "--uses",
             "executor.yml",
         ];
-        Self::start(flavour, &arguments)
+        Self::start(version, &arguments)
     }
 
     /// Executors of `peers/marker.py`, one for each mark, started side by side. None: the peer is not set up.
-    pub fn markers(flavour: Flavour, marks: &[&str]) -> Option<Vec<Self>> {
+    pub fn markers(version: DocArrayVersion, marks: &[&str]) -> Option<Vec<Self>> {
         let arguments = |mark: &&str| {
             let with = format!("mark:{mark}");
             let words = ["executor", "--native", "--uses", "marker.yml"];
@@ -44,12 +44,12 @@ impl Stock {
             words.map(str::to_owned).collect()
         };
         let arguments: Vec<_> = marks.iter().map(arguments).collect();
-        let started = Self::start_all(flavour, &arguments);
+        let started = Self::start_all(version, &arguments);
         (!started.is_empty()).then_some(started)
     }
 
     /// A head process before shards at these ports: all of them get each request. None: the peer is not set up.
-    pub fn head(flavour: Flavour, shards: &[u16]) -> Option<Self> {
+    pub fn head(version: DocArrayVersion, shards: &[u16]) -> Option<Self> {
         let shards = shards.iter().enumerate();
         let list: serde_json::Map<String, Value> = shards
             .map(|(number, port)| (number.to_string(), json!([format!("127.0.0.1:{port}")])))
@@ -57,18 +57,18 @@ impl Stock {
         let list = Value::Object(list).to_string();
         let words = ["executor", "--native", "--name", "head", "--polling", "ALL"];
         let own = ["--runtime-cls", "HeadRuntime", "--connection-list", &list];
-        Self::start(flavour, &[&words[..], &own].concat())
+        Self::start(version, &[&words[..], &own].concat())
     }
 
     /// Gateways, each with further arguments, started side by side.
-    pub fn gateways(flavour: Flavour, arguments: Vec<Vec<String>>) -> Vec<Self> {
+    pub fn gateways(version: DocArrayVersion, arguments: Vec<Vec<String>>) -> Vec<Self> {
         let gateway = |arguments: Vec<String>| [vec!["gateway".to_owned()], arguments].concat();
         let arguments: Vec<_> = arguments.into_iter().map(gateway).collect();
-        Self::start_all(flavour, &arguments)
+        Self::start_all(version, &arguments)
     }
 
     /// A gateway before one executor, named `ours`, at this port.
-    pub fn gateway(flavour: Flavour, executor: u16) -> Option<Self> {
+    pub fn gateway(version: DocArrayVersion, executor: u16) -> Option<Self> {
         let graph = r#"{"start-gateway": ["ours"], "ours": ["end-gateway"]}"#;
         let addresses = format!(r#"{{"ours": ["grpc://127.0.0.1:{executor}"]}}"#);
         let described = [
@@ -77,17 +77,17 @@ impl Stock {
             "--deployments-addresses",
             &addresses,
         ];
-        Self::start(flavour, &[&["gateway"], &described[..]].concat())
+        Self::start(version, &[&["gateway"], &described[..]].concat())
     }
 
-    fn start(flavour: Flavour, arguments: &[&str]) -> Option<Self> {
+    fn start(version: DocArrayVersion, arguments: &[&str]) -> Option<Self> {
         let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-        Self::start_all(flavour, &[arguments]).pop()
+        Self::start_all(version, &[arguments]).pop()
     }
 
     /// A Python takes seconds to start, so all are started before the first is waited for.
-    fn start_all(flavour: Flavour, arguments: &[Vec<String>]) -> Vec<Self> {
-        let begin = |arguments: &Vec<String>| Self::begin(flavour, arguments);
+    fn start_all(version: DocArrayVersion, arguments: &[Vec<String>]) -> Vec<Self> {
+        let begin = |arguments: &Vec<String>| Self::begin(version, arguments);
         let all: Option<Vec<Self>> = arguments.iter().map(begin).collect();
         let all = all.unwrap_or_default();
         for started in &all {
@@ -96,9 +96,9 @@ impl Stock {
         all
     }
 
-    fn begin(flavour: Flavour, arguments: &[String]) -> Option<Self> {
+    fn begin(version: DocArrayVersion, arguments: &[String]) -> Option<Self> {
         let port = free_port();
-        let mut command = Command::new(interpreter(flavour)?);
+        let mut command = Command::new(interpreter(version)?);
         command
             .current_dir(root().join("tests/peers"))
             .args(["-B", "-m", "jina"])

@@ -67,7 +67,7 @@ fn engine() -> Vec<String> {
 fn checkout() -> anyhow::Result<BTreeSet<String>> {
     let mut git = Command::new("git");
     git.args(["status", "--porcelain", "--ignored"]);
-    git.current_dir(crate::root());
+    git.current_dir(crate::repository::root());
     let status = shell::output(&mut git).context("cannot ask git what the tests changed")?;
     Ok(status
         .lines()

@@ -5,7 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{root, shell, test, tidy};
+use crate::repository::root;
+use crate::{shell, tidy};
 
 /// The version of mdBook that builds the book.
 const MDBOOK: &str = "0.5.4";
@@ -39,7 +40,7 @@ fn install() -> anyhow::Result<PathBuf> {
     if is_current(&program) {
         return Ok(program);
     }
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     // Without optimisation: compiling mdBook takes far longer than running it.
     command.args(["install", "--locked", "--debug", "--quiet", "--force"]);
     command.args(["--no-default-features", "--features", "search"]);

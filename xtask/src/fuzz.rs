@@ -9,7 +9,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::{root, shell, test};
+use crate::repository::root;
+use crate::shell;
 
 /// Each fuzzes for as long as is asked; `tests/fuzz/targets` says what each proves.
 const TARGETS: &[&str] = &["yaml", "query", "envelope", "documents"];
@@ -67,7 +68,7 @@ fn install() -> anyhow::Result<()> {
     if tools().join("bin/cargo-fuzz").exists() {
         return Ok(());
     }
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     command.args([
         "install",
         "--locked",

@@ -7,10 +7,10 @@
 
 mod bench;
 mod cuda;
-#[allow(dead_code, reason = "the command `test` is to call it")]
 mod docker_leftovers;
 mod docs;
 mod fuzz;
+mod repository;
 mod setup;
 mod shell;
 mod test;
@@ -35,8 +35,8 @@ enum Command {
     /// Sets up what the tests need, builds, and runs every test of the workspace.
     Test(test::Args),
 
-    /// Reports what breaks the rules of the house: crate edges, purity, sizes, words, dead links.
-    Tidy,
+    /// Reports what breaks the project's rules: crate edges, purity, sizes, words, dead links.
+    Tidy(tidy::Args),
 
     /// Checks the documents' links, and builds the book in target/book; the first time it installs mdBook.
     Docs(docs::Args),
@@ -77,7 +77,7 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Setup(args) => setup::run(&args),
         Command::Test(args) => test::run(&args),
-        Command::Tidy => tidy::run(),
+        Command::Tidy(args) => tidy::run(&args),
         Command::Docs(args) => docs::run(&args),
         Command::Codegen { check } => generate(check),
         Command::Fuzz(args) => fuzz::run(&args),
@@ -89,14 +89,7 @@ fn run(command: Command) -> anyhow::Result<()> {
 }
 
 fn generate(check: bool) -> anyhow::Result<()> {
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     command.args(["run", "--package", "xtask-codegen", "--"]);
     shell::run(command.args(check.then_some("--check")))
-}
-
-/// The repository's top folder.
-fn root() -> &'static std::path::Path {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask/ lies in the top folder")
 }

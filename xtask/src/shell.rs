@@ -4,8 +4,17 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+use crate::repository::root;
+
 /// Lines of a failed program's output that go into the error.
 const LAST_LINES: usize = 15;
+
+/// Cargo, in the repository's top folder.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
 
 /// Runs a program whose output goes where ours goes.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 
+use crate::docker_leftovers::Before;
 use crate::setup::{self, Missing};
 use crate::shell;
 
@@ -37,11 +38,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.strict && !missing.is_empty() {
         anyhow::bail!("{} of the peers could not be set up", missing.len());
     }
+    let before = Before::look()?;
     let tested = step(2, "running the tests", || {
         shell::run(&mut cargo_test(args)?)
     });
     eprint!("{skipped}");
-    tested
+    tested.and(before.check())
 }
 
 /// Compiles while packages are downloaded.
@@ -49,7 +51,7 @@ fn build_and_set_up() -> anyhow::Result<Vec<Missing>> {
     thread::scope(|scope| {
         let set_up = scope.spawn(setup::for_tests);
         let built = shell::run(
-            cargo()
+            shell::cargo()
                 .arg("build")
                 .args(PACKAGES)
                 .args(["--bins", "--tests"]),
@@ -88,7 +90,7 @@ fn step<T>(
 }
 
 fn cargo_test(args: &Args) -> anyhow::Result<Command> {
-    let mut command = cargo();
+    let mut command = shell::cargo();
     // A test that fails hides no other.
     command.arg("test").args(PACKAGES).arg("--no-fail-fast");
     command.args(&args.rest);
@@ -101,12 +103,6 @@ fn cargo_test(args: &Args) -> anyhow::Result<Command> {
 fn target() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot tell where xtask itself lies")?;
     Ok(own.parent().map(Path::to_path_buf).unwrap_or_default())
-}
-
-pub(crate) fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(crate::root());
-    command
 }
 
 /// What is left out and why, for whoever reads the output.

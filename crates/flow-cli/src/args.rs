@@ -1,14 +1,12 @@
-//! What can be typed: the program's own options and its commands.
+//! The command line: the program's own options and its commands.
 //!
-//! Each command's options stand in its own file under `cmd/`. The help of the program lists the commands in
-//! groups, which `clap` does not know: [`GROUPS`].
+//! The options of a command are in its own file in `cmd/`. The help lists the commands in groups, which `clap` does not
+//! support: [`GROUPS`].
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Error, FromArgMatches, Parser};
 
-use crate::cmd::{
-    announce, bench, change, check, completions, devices, executor, export, gateway, hub, logs,
-    model, new, ping, plot, post, ps, up,
-};
+use crate::cmd::Command;
 use crate::log::LogArgs;
 
 /// Serve pipelines of machine-learning executors from one YAML file
@@ -31,7 +29,7 @@ EXAMPLES:
 Run `flow help COMMAND` for the options of a command.
 Exit codes: 0 success, 1 failure, 2 bad usage or a bad file.";
 
-/// The commands of the help, by what they are for.
+/// The commands in groups, as the help lists them.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["up", "post", "ping", "gateway", "executor"]),
     (
@@ -43,17 +41,37 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Other", &["completions", HELP]),
 ];
 
+/// The commands that need a Cargo feature.
+const OPTIONAL: &[(&str, &[&str])] = &[
+    (
+        "launch",
+        &[
+            "up",
+            "ps",
+            "logs",
+            "restart",
+            "scale",
+            "reload",
+            "down",
+            "docker-compose",
+        ],
+    ),
+    ("kubernetes", &["kubernetes"]),
+    ("hub", &["hub"]),
+];
+
 /// A command that `clap` adds by itself.
 const HELP: &str = "help";
 const HELP_ABOUT: &str = "Print the help of a command";
 
-/// What was typed. Wrong usage, and questions for help, end the program.
+/// Parses the command line. Ends the program for bad usage, and after printing help.
 pub(crate) fn parse() -> Args {
-    let matches = command().get_matches();
-    Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    let matches = command().try_get_matches();
+    let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
+    args.unwrap_or_else(|error| explain(error).exit())
 }
 
-/// The command line of the program.
+/// The description of the command line.
 pub(crate) fn command() -> clap::Command {
     let command = Args::command();
     let groups = groups(&command);
@@ -63,15 +81,47 @@ pub(crate) fn command() -> clap::Command {
     ))
 }
 
-/// The commands with what they do, group by group.
+/// Adds the Cargo feature to the error about a command that this program does not have.
+fn explain(error: Error) -> Error {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    match feature_of(name).filter(|_| !has_command(&command(), name)) {
+        Some(feature) => {
+            let text = format!(
+                "this program has no command `{name}`: it was built without the Cargo feature `{feature}`"
+            );
+            command().error(ErrorKind::InvalidSubcommand, text)
+        }
+        None => error,
+    }
+}
+
+/// The Cargo feature that a command needs.
+fn feature_of(name: &str) -> Option<&'static str> {
+    let found = OPTIONAL.iter().find(|(_, names)| names.contains(&name));
+    found.map(|(feature, _)| *feature)
+}
+
+/// Whether the command, or one below it, has this name.
+fn has_command(command: &clap::Command, name: &str) -> bool {
+    let mut below = command.get_subcommands();
+    below.any(|it| it.get_name() == name || has_command(it, name))
+}
+
+/// The commands and their descriptions, group by group.
 fn groups(command: &clap::Command) -> String {
+    let is_there = |name: &&&str| **name == HELP || command.find_subcommand(name).is_some();
     let names = GROUPS.iter().flat_map(|(_, names)| *names);
     let width = names.map(|name| name.len()).max().unwrap_or(0);
     let literal = command.get_styles().get_literal();
     let mut text = String::new();
     for (title, names) in GROUPS {
-        text.push_str(&format!("\n{}\n", heading(command, title)));
-        for name in *names {
+        let names: Vec<&&str> = names.iter().filter(is_there).collect();
+        if !names.is_empty() {
+            text.push_str(&format!("\n{}\n", heading(command, title)));
+        }
+        for name in names {
             let about = about(command, name);
             text.push_str(&format!("  {literal}{name:width$}{literal:#}  {about}\n"));
         }
@@ -87,59 +137,6 @@ fn heading(command: &clap::Command, title: &str) -> String {
 fn about(command: &clap::Command, name: &str) -> String {
     let about = command.find_subcommand(name).and_then(|it| it.get_about());
     about.map_or_else(|| HELP_ABOUT.to_owned(), ToString::to_string)
-}
-
-/// The commands. A new one also has a place in [`GROUPS`].
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Start a flow and serve it until Ctrl-C
-    Up(up::Up),
-    /// List running flows and their processes
-    Ps(ps::Ps),
-    /// Show the logs of a flow's processes, merged by time
-    Logs(logs::Logs),
-    /// Replace an executor's processes without losing requests
-    Restart(change::Restart),
-    /// Change how many replicas an executor has
-    Scale(change::Scale),
-    /// Apply the changes in a flow file to the running flow
-    Reload(change::Reload),
-    /// Stop a running flow, letting requests under way finish
-    Down(change::Down),
-    /// Check flow files without starting anything
-    Check(check::Check),
-    /// Draw a flow as an SVG or Mermaid picture
-    Plot(plot::Plot),
-    /// Send documents to a flow, and print or save what comes back
-    Post(post::Post),
-    /// Check whether a flow or an executor is ready
-    Ping(ping::Ping),
-    /// Run only the gateway of a flow, for executors that run elsewhere
-    Gateway(gateway::Gateway),
-    /// Run a single executor
-    Executor(executor::Executor),
-    /// Create the project of a new executor or flow
-    #[command(subcommand)]
-    New(new::New),
-    /// Share executors as images in a registry of your own
-    #[command(subcommand)]
-    Hub(hub::Hub),
-    /// Download, list and find models
-    #[command(subcommand)]
-    Model(model::Model),
-    /// List the devices that this machine can compute on
-    Devices(devices::Devices),
-    /// Export flows to Docker Compose or Kubernetes
-    #[command(subcommand)]
-    Export(export::Export),
-    /// Measure how fast this machine computes
-    #[command(subcommand)]
-    Bench(bench::Bench),
-    /// Generate the script that completes commands in a shell
-    Completions(completions::Completions),
-    /// Announce that another process is ready
-    #[command(hide = true)]
-    Announce(announce::Announce),
 }
 
 #[cfg(test)]
@@ -169,12 +166,24 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_is_left_out_names_its_cargo_feature() {
+        let command = command();
+        for (_, names) in OPTIONAL {
+            for name in *names {
+                assert!(has_command(&command, name), "{name}");
+            }
+        }
+        assert_eq!(feature_of("up"), Some("launch"));
+        assert_eq!(feature_of("check"), None);
+    }
+
+    #[test]
     fn the_help_lists_the_commands_in_groups_and_fits_80_columns() {
         let help = command().term_width(80).render_help().to_string();
         for line in help.lines() {
             assert!(width(line) <= 80, "{line}");
         }
-        let place = |part: &str| help.find(part).unwrap_or_else(|| panic!("{part}: {help}"));
+        let position = |part: &str| help.find(part).unwrap_or_else(|| panic!("{part}: {help}"));
         let parts = [
             "Usage: flow [OPTIONS] <COMMAND>",
             "\nRun:\n  up           Start a flow",
@@ -186,18 +195,31 @@ mod tests {
             "--log-level <LEVEL>",
             "\nEXAMPLES:\n",
         ];
-        assert!(parts.map(place).is_sorted(), "{help}");
+        assert!(parts.map(position).is_sorted(), "{help}");
     }
 
-    /// Every command, and those below it, without what is hidden.
+    /// The command and those below it, without hidden ones and without `help`, which repeats them.
     fn all(command: &clap::Command) -> Vec<clap::Command> {
-        let below = command.get_subcommands().filter(|it| !it.is_hide_set());
+        let is_listed = |it: &&clap::Command| !it.is_hide_set() && it.get_name() != HELP;
+        let below = command.get_subcommands().filter(is_listed);
         let below = below.flat_map(all).collect::<Vec<_>>();
         std::iter::once(command.clone()).chain(below).collect()
     }
 
     #[test]
-    fn every_command_and_option_says_what_it_does_in_the_same_form() {
+    fn every_command_that_runs_something_has_examples() {
+        let mut command = command();
+        command.build();
+        let leaves = all(&command).into_iter().filter(|it| !it.has_subcommands());
+        for command in leaves {
+            let help = command.get_after_help().map(ToString::to_string);
+            let has_examples = help.is_some_and(|help| help.contains("EXAMPLES:\n  "));
+            assert!(has_examples, "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_command_and_option_has_a_description_in_the_same_form() {
         let mut command = command();
         command.build();
         let mut texts = Vec::new();

@@ -1,4 +1,4 @@
-//! Connects to what a user named, and says in a user's words why that did not work.
+//! Connects to gateways and executors, with errors for users.
 
 use std::error::Error;
 use std::io;
@@ -7,7 +7,7 @@ use flow_net::{Client, ConnectError};
 
 use crate::exit::BadUsage;
 
-/// Connects to `grpc://host:port`. A text that is no address ends the program with exit code 2.
+/// Connects to `grpc://host:port`. An invalid address is bad usage.
 pub(crate) async fn connect(url: &str) -> anyhow::Result<Client> {
     Client::connect(url).await.map_err(|error| match &error {
         ConnectError::Url { .. } | ConnectError::Tls { .. } => BadUsage(error.to_string()).into(),
@@ -18,19 +18,19 @@ pub(crate) async fn connect(url: &str) -> anyhow::Result<Client> {
     })
 }
 
-/// What the operating system said, without the layers above it.
+/// The error of the operating system, without the layers above it.
 fn reason(error: &(dyn Error + 'static)) -> Option<String> {
-    let mut told = None;
+    let mut found = None;
     let mut cause = Some(error);
     while let Some(error) = cause {
-        told = error.downcast_ref::<io::Error>().or(told);
+        found = error.downcast_ref::<io::Error>().or(found);
         cause = error.source();
     }
-    let told = told?;
-    Some(match told.raw_os_error() {
-        Some(_) => told.kind().to_string(),
-        // Without an error number the text is all there is, such as a name that nobody knows.
-        None => told.to_string(),
+    let found: &io::Error = found?;
+    Some(match found.raw_os_error() {
+        Some(_) => found.kind().to_string(),
+        // Errors without a number, such as that of an unknown host name, have a text only.
+        None => found.to_string(),
     })
 }
 
@@ -44,13 +44,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_port_is_told_in_plain_words() {
+    async fn a_closed_port_is_reported_without_details_of_layers() {
         let wanted = "cannot connect to `grpc://127.0.0.1:1`: connection refused; is the flow up?";
         check("grpc://127.0.0.1:1", wanted).await;
     }
 
     #[tokio::test]
-    async fn what_is_no_address_is_the_users_to_repair() {
+    async fn an_invalid_address_is_bad_usage() {
         check(
             "ftp://x:1",
             "`ftp://x:1` is not an address: write `grpc://host:port`",

@@ -1,9 +1,8 @@
 //! The executors that a flow file can name: built in, on `PATH`, or in files.
 //!
 //! ```text
-//! uses: name        built in, or else a program on PATH, or else an executor's folder beside the flow file
-//! uses: ./path      a program, a folder or a `config.yml`: from where the command is typed, or else from
-//!                   the flow file
+//! uses: name        a built-in executor, a program on PATH, or the folder of an executor beside the flow file
+//! uses: ./path      a program, a folder or a `config.yml`, relative to the current folder or to the flow file
 //! ```
 
 use std::fs;
@@ -18,18 +17,18 @@ use crate::builtin;
 use crate::folder::{self, Located};
 use crate::shell::Shell;
 
-/// The executors of this machine, as a flow file sees them.
-pub(crate) struct Known<'k> {
+/// The executors of this machine.
+pub(crate) struct LocalExecutors<'k> {
     pub(crate) shell: &'k Shell,
     /// The folder of the flow file.
     pub(crate) beside: &'k Path,
-    /// Is told of each file, before it is read.
+    /// Called with each file before it is read.
     pub(crate) note: &'k dyn Fn(&Path),
-    /// An executor that is not here may be elsewhere, such as in an image.
+    /// Whether an executor may be missing here because it is elsewhere, such as in an image.
     pub(crate) may_be_elsewhere: bool,
 }
 
-impl Executors for Known<'_> {
+impl Executors for LocalExecutors<'_> {
     fn find(&self, uses: &Uses, env: &Env) -> Result<Found, NotFound> {
         let found = match uses {
             Uses::Image(_) => Ok(Found::Program),
@@ -48,7 +47,7 @@ impl Executors for Known<'_> {
     fn find_named(&self, name: &str, env: &Env) -> Result<Found, NotFound> {
         if builtin::find(name).is_some() {
             Ok(Found::BuiltIn(name.to_owned()))
-        } else if self.may_be_elsewhere || is_on_path(name, env, self.shell) {
+        } else if is_on_path(name, env, self.shell) {
             Ok(Found::Program)
         } else {
             Err(builtin::not_found(name, &folders(self.beside)))
@@ -56,8 +55,8 @@ impl Executors for Known<'_> {
     }
 
     fn namesake(&self, name: &str) -> Option<String> {
-        let holds = folder::holds_executor(&self.beside.join(name));
-        holds.then(|| format!("./{name}"))
+        let has = folder::has_executor(&self.beside.join(name));
+        has.then(|| format!("./{name}"))
     }
 
     fn check_options(&self, name: &str, options: &Map<String, Value>) -> Vec<BadOption> {
@@ -66,14 +65,14 @@ impl Executors for Known<'_> {
     }
 }
 
-impl Known<'_> {
-    fn find_at(&self, written: &Path, places: &[&Path]) -> Result<Found, NotFound> {
-        let located = folder::locate(written, places);
+impl LocalExecutors<'_> {
+    fn find_at(&self, written: &Path, folders: &[&Path]) -> Result<Found, NotFound> {
+        let located = folder::locate(written, folders);
         match located.map_err(|error| not_found(format!("{error:#}"), None))? {
             Located::Package(_) => Ok(Found::Program),
             Located::Program(path) if !is_executable(&path) => {
                 let path = path.display();
-                let remedy = format!("`chmod +x {path}` makes it one");
+                let remedy = format!("make it executable with `chmod +x {path}`");
                 Err(not_found(
                     format!("`{path}` is not a program"),
                     Some(remedy),
@@ -100,14 +99,14 @@ fn not_found(message: String, remedy: Option<String>) -> NotFound {
     NotFound { message, remedy }
 }
 
-/// The folder beside the flow file that a bare name means; none: it means something else, or nothing.
+/// The folder of an executor beside the flow file. `None` if the name means something else.
 pub(crate) fn folder_of(name: &str, env: &Env, beside: &Path, shell: &Shell) -> Option<PathBuf> {
     let is_elsewhere = builtin::find(name).is_some() || is_on_path(name, env, shell);
     let folder = beside.join(name);
-    (!is_elsewhere && folder::holds_executor(&folder)).then_some(folder)
+    (!is_elsewhere && folder::has_executor(&folder)).then_some(folder)
 }
 
-/// Names of the folders that hold an executor.
+/// The names of folders with an executor.
 fn folders(beside: &Path) -> Vec<String> {
     let folder = if beside == Path::new("") {
         Path::new(".")
@@ -118,15 +117,15 @@ fn folders(beside: &Path) -> Vec<String> {
         return Vec::new();
     };
     let entries = entries.flatten();
-    let holding = entries.filter(|entry| folder::holds_executor(&entry.path()));
-    let mut names: Vec<String> = holding
+    let with_executor = entries.filter(|entry| folder::has_executor(&entry.path()));
+    let mut names: Vec<String> = with_executor
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort();
     names
 }
 
-/// Whether a process with these variables finds the program.
+/// Whether the program is on the `PATH` of a process with these variables.
 fn is_on_path(name: &str, env: &Env, shell: &Shell) -> bool {
     let path = env.get("PATH").cloned().or_else(|| shell.variable("PATH"));
     let path = path.unwrap_or_default();

@@ -5,24 +5,24 @@ use std::path::Path;
 use anyhow::Context as _;
 use flow_spec::{AnyExecutor, Checked, Context, Executors, TextFile, Variables};
 
-use crate::executors::Known;
+use crate::executors::LocalExecutors;
 use crate::exit::BadUsage;
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
 
-/// Reads and checks a flow file, whose executors may be anywhere. Errors end the program with exit code 2.
+/// Reads and checks a flow file without looking for its executors.
 pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
     load_with(path, shell, &|_| {}, &AnyExecutor)
 }
 
-/// Reads and checks a flow file that is to be started on this machine: its executors must be here, and take
-/// the options that they are given. `note` is told of each file that the flow file names, before it is read.
+/// Reads and checks a flow file for a start on this machine: its executors must exist and accept their options. Calls `note`
+/// with each file that the flow file names before reading it.
 pub(crate) fn load_to_start(
     path: &Path,
     shell: &Shell,
     note: &dyn Fn(&Path),
 ) -> anyhow::Result<Checked> {
-    let executors = Known {
+    let executors = LocalExecutors {
         shell,
         beside: beside(path),
         note,
@@ -31,11 +31,10 @@ pub(crate) fn load_to_start(
     load_with(path, shell, note, &executors)
 }
 
-/// Reads and checks a flow file that is to be started elsewhere: executors that are here must take the
-/// options that they are given.
+/// Reads and checks a flow file for a start elsewhere: executors that exist here must accept their options.
 pub(crate) fn load_to_export(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
     let note = &|_: &Path| {};
-    let executors = Known {
+    let executors = LocalExecutors {
         shell,
         beside: beside(path),
         note,
@@ -60,6 +59,7 @@ fn load_with(
         variables: &variables,
         files: &|name: &str| read_named(Path::new(name), beside(path), note),
         executors,
+        lenient: false,
     };
     let file = TextFile { path, text: &text };
     Ok(flow_spec::load_with(file, &context)?)
@@ -70,7 +70,7 @@ pub(crate) fn beside(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
 }
 
-/// Reads a file that a flow file names: from where the command was typed, or else beside the flow file.
+/// Reads a file that a flow file names, relative to the current folder or to the flow file.
 fn read_named(name: &Path, beside: &Path, note: &dyn Fn(&Path)) -> Result<String, String> {
     let places = [name.to_owned(), beside.join(name)];
     let found = places.iter().find(|path| path.is_file());
@@ -79,7 +79,7 @@ fn read_named(name: &Path, beside: &Path, note: &dyn Fn(&Path)) -> Result<String
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }
 
-/// Shows what is legal in a file but worth a look, on stderr.
+/// Prints the warnings about a file on stderr.
 pub(crate) fn warn(path: &Path, checked: &Checked, shell: &Shell) {
     if checked.warnings.is_empty() {
         return;

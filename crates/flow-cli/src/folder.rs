@@ -1,10 +1,10 @@
-//! What lies where an executor's path points: a program, or a folder or `config.yml` that names one.
+//! Finds the executor at a path: a program, or a folder or `config.yml`.
 //!
 //! ```text
-//! a program                       is run as it is
-//! config.yml with `py_modules`    is run by the user's own Jina            python.rs
+//! a program                       is run directly
+//! config.yml with `py_modules`    is run by the user's Jina        python.rs
 //! config.yml of a built-in        is run by this program
-//! … beside a Cargo.toml           is built, and then run                   package.rs
+//! … beside a Cargo.toml           is built and run                 package.rs
 //! any other config.yml            names a program on PATH
 //! ```
 
@@ -19,55 +19,54 @@ use flow_spec::{ExecutorConfig, TextFile, Uses, Variables};
 use crate::builtin;
 use crate::shell::Shell;
 
-/// The file that a folder of an executor is known by.
+/// The file by which the folder of an executor is recognized.
 const CONFIG: &str = "config.yml";
 
-/// The file that a package of Rust is known by.
+/// The file by which a Rust package is recognized.
 const MANIFEST: &str = "Cargo.toml";
 
-/// What a path is.
+/// The executor at a path.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A program.
     Program(PathBuf),
-    /// A config of an executor that is built in, or a program on `PATH`.
+    /// A config of a built-in executor, or of a program on `PATH`.
     Named(ExecutorConfig),
-    /// A package of Rust; its config is empty where it has none.
+    /// A Rust package. Its config is empty if it has none.
     Package {
         manifest: PathBuf,
         config: ExecutorConfig,
     },
-    /// A config of an executor in Python.
+    /// A config of a Python executor.
     Python(PathBuf),
 }
 
-/// What lies at a path, before anything of it is read.
+/// The kind of executor at a path, before its config is read.
 #[derive(Debug)]
 pub(crate) enum Located {
     /// A program.
     Program(PathBuf),
-    /// A `config.yml`, which may lie in a package of Rust.
+    /// A `config.yml`, perhaps in a Rust package.
     Config {
         config: PathBuf,
         manifest: Option<PathBuf>,
     },
-    /// A package of Rust without a config.
+    /// A Rust package without a config.
     Package(PathBuf),
 }
 
-/// Looks for `written` in each of these folders until it is there; `note` is told of a config before it is
-/// read.
+/// Finds the executor at `written` in the first of these folders that has it. Calls `note` with a config before reading it.
 ///
 /// # Errors
 ///
-/// If it is nowhere, or its config is wrong.
+/// If it does not exist, or its config is invalid.
 pub(crate) fn look(
     written: &Path,
-    places: &[&Path],
+    folders: &[&Path],
     shell: &Shell,
     note: &dyn Fn(&Path),
 ) -> anyhow::Result<Found> {
-    let (config, manifest) = match locate(written, places)? {
+    let (config, manifest) = match locate(written, folders)? {
         Located::Program(path) => return Ok(Found::Program(path)),
         Located::Package(manifest) => {
             let config = ExecutorConfig::default();
@@ -87,13 +86,13 @@ pub(crate) fn look(
     })
 }
 
-/// Finds what lies at `written`, in the first of these folders that has it.
+/// Finds the kind of executor at `written`, in the first of these folders that has it.
 ///
 /// # Errors
 ///
-/// If it is nowhere, or a folder without an executor.
-pub(crate) fn locate(written: &Path, places: &[&Path]) -> anyhow::Result<Located> {
-    let path = find(written, places)?;
+/// If it does not exist, or is a folder without an executor.
+pub(crate) fn locate(written: &Path, folders: &[&Path]) -> anyhow::Result<Located> {
+    let path = find(written, folders)?;
     let (folder, config) = if path.is_dir() {
         (path.as_path(), path.join(CONFIG))
     } else if is_config(&path) {
@@ -106,32 +105,32 @@ pub(crate) fn locate(written: &Path, places: &[&Path]) -> anyhow::Result<Located
         (true, manifest) => Ok(Located::Config { config, manifest }),
         (false, Some(manifest)) => Ok(Located::Package(manifest)),
         (false, None) => anyhow::bail!(
-            "folder `{}` holds no `{CONFIG}` and no `{MANIFEST}`",
+            "folder `{}` has neither `{CONFIG}` nor `{MANIFEST}`",
             path.display()
         ),
     }
 }
 
-/// Whether a folder holds an executor.
-pub(crate) fn holds_executor(folder: &Path) -> bool {
+/// Whether a folder has an executor.
+pub(crate) fn has_executor(folder: &Path) -> bool {
     folder.join(CONFIG).is_file() || folder.join(MANIFEST).is_file()
 }
 
-/// The first place that has it; a folder without any executor is taken only if nothing better follows.
-fn find(written: &Path, places: &[&Path]) -> anyhow::Result<PathBuf> {
-    // In a folder, `./x` is `x`. Without one it must stay a path: a bare name is looked for on `PATH`.
+/// The first folder that has it. A folder without an executor is the last choice.
+fn find(written: &Path, folders: &[&Path]) -> anyhow::Result<PathBuf> {
+    // In a folder, `./x` is `x`. Without one it stays a path, because a bare name is searched on `PATH`.
     let bare = written.strip_prefix(".").unwrap_or(written);
-    let in_place = |place: &&Path| match place.as_os_str().is_empty() {
+    let in_folder = |folder: &&Path| match folder.as_os_str().is_empty() {
         true => written.to_owned(),
-        false => place.join(bare),
+        false => folder.join(bare),
     };
-    let there: Vec<PathBuf> = places
+    let existing: Vec<PathBuf> = folders
         .iter()
-        .map(in_place)
+        .map(in_folder)
         .filter(|path| path.exists())
         .collect();
-    let holds = |path: &&PathBuf| !path.is_dir() || holds_executor(path);
-    let best = there.iter().find(holds).or(there.first());
+    let has = |path: &&PathBuf| !path.is_dir() || has_executor(path);
+    let best = existing.iter().find(has).or(existing.first());
     best.cloned()
         .with_context(|| format!("there is no `{}`", written.display()))
 }
@@ -153,7 +152,7 @@ pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<ExecutorConfig>
     Ok(config)
 }
 
-/// The name of a config's program: `SentenceEncoder` is `sentence-encoder`.
+/// The name of the program of a config: `sentence-encoder` for `SentenceEncoder`.
 pub(crate) fn name(config: &ExecutorConfig) -> String {
     match config.uses() {
         Uses::Named(name) => name,
@@ -167,18 +166,9 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::log::Log;
 
     fn shell() -> Shell {
-        Shell {
-            variables: [].into_iter().collect(),
-            log: Log {
-                format: flow_executor::Log::Text,
-                filter: String::new(),
-                to: flow_executor::LogTo::Stderr,
-            },
-            wants_colour: false,
-        }
+        Shell::of([].into())
     }
 
     /// Folders with these files.
@@ -192,11 +182,11 @@ mod tests {
         root
     }
 
-    /// What was found, with paths as they are in the root.
-    fn found(written: &str, root: &Path, places: &[&str]) -> String {
-        let places: Vec<PathBuf> = places.iter().map(|place| root.join(place)).collect();
-        let places: Vec<&Path> = places.iter().map(PathBuf::as_path).collect();
-        let text = match look(Path::new(written), &places, &shell(), &|_| {}) {
+    /// The result of a search, with paths relative to the root.
+    fn found(written: &str, root: &Path, folders: &[&str]) -> String {
+        let folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
+        let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
+        let text = match look(Path::new(written), &folders, &shell(), &|_| {}) {
             Ok(Found::Program(path)) => format!("program {}", path.display()),
             Ok(Found::Named(config)) => format!("named {}", config.jtype),
             Ok(Found::Package { manifest, config }) => {
@@ -209,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_what_its_files_say() {
+    fn the_executor_of_a_folder_depends_on_its_files() {
         let root = files(&[
             ("program", ""),
             ("named/config.yml", "jtype: Mine"),
@@ -237,7 +227,7 @@ mod tests {
         check(
             "empty",
             &format!(
-                "folder `{}` holds no `config.yml` and no `Cargo.toml`",
+                "folder `{}` has neither `config.yml` nor `Cargo.toml`",
                 "empty"
             ),
         );
@@ -245,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_that_holds_an_executor_counts() {
+    fn the_first_folder_with_an_executor_counts() {
         let root = files(&[
             ("here/both/config.yml", "jtype: Here"),
             ("here/empty/README.md", ""),

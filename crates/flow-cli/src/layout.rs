@@ -1,14 +1,14 @@
-//! Fits text into a number of terminal columns. Pure: the width is always an argument.
+//! Fits text into terminal columns. Pure: the width is always an argument.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Columns that a text takes on a terminal.
+/// The width of a text on a terminal.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// Breaks a text into lines of at most `columns`: between words where possible, inside a word that is
-/// longer than a line. Only the blanks at the breaks are lost.
+/// Wraps a text to lines of at most `columns`: between words, or inside words that are longer than a line. Only the blanks at
+/// the breaks are removed.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     if width(text) <= columns {
         return vec![text.to_owned()];
@@ -37,7 +37,7 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// The same for a paragraph whose lines after the first are indented.
+/// Wraps a paragraph, and indents the lines after the first.
 pub(crate) fn wrap_indented(text: &str, columns: usize, indent: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -46,7 +46,7 @@ pub(crate) fn wrap_indented(text: &str, columns: usize, indent: usize) -> String
     lines.join(&format!("\n{}", " ".repeat(indent)))
 }
 
-/// Cuts a text that is too wide, and ends it with `…`.
+/// Truncates a text that is too wide, and ends it with `…`.
 pub(crate) fn shorten(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
@@ -58,14 +58,14 @@ pub(crate) fn shorten(text: &str, columns: usize) -> String {
     format!("{start}…")
 }
 
-/// A word in pieces that each fit, cut after `/` or `-` where that leaves no short piece.
+/// Splits a word into pieces that fit: after `/` or `-`, unless a piece would be short.
 fn pieces(word: &str, columns: usize) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = word;
     while !rest.is_empty() {
         let (piece, after) = split_at_width(rest, columns);
         let end = match piece.rfind(['/', '-']) {
-            // A letter wider than the line stands alone, so that the loop ends.
+            // A letter that is wider than the line is a piece of its own, so that the loop ends.
             _ if piece.is_empty() => rest.chars().next().map_or(0, char::len_utf8),
             Some(at) if !after.is_empty() && at >= piece.len() / 2 => at + 1,
             _ => piece.len(),
@@ -77,7 +77,7 @@ fn pieces(word: &str, columns: usize) -> Vec<String> {
     pieces
 }
 
-/// The longest start that fits, and the rest.
+/// The longest prefix that fits, and the rest.
 fn split_at_width(text: &str, columns: usize) -> (&str, &str) {
     let mut used = 0;
     for (at, letter) in text.char_indices() {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_broken_between_words_and_only_long_words_are_cut() {
+    fn a_text_is_wrapped_between_words_and_inside_long_words() {
         let check = |text: &str, columns: usize, expected: &[&str]| {
             assert_eq!(wrap(text, columns), expected, "{text:?} in {columns}");
         };
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_cut_ends_with_an_ellipsis() {
+    fn a_truncated_text_ends_with_an_ellipsis() {
         let check = |columns: usize, expected: &str| {
             assert_eq!(shorten("encoder", columns), expected);
         };
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_is_wider_than_was_asked_for() {
+    fn no_line_is_wider_than_the_columns() {
         let text =
             "model sentence-transformers/all-MiniLM-L6-v2, device cpu, 日本語 dimensions 384";
         for columns in 2..100 {

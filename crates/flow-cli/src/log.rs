@@ -1,69 +1,96 @@
-//! What is logged, and how it looks. Logs go to stderr, for stdout belongs to results; in a container, where
-//! nothing but a service runs, they may go there too.
+//! The configuration of the log. Logs go to stderr, because stdout is for results; in a container they may go to stdout.
 
+use anyhow::Context;
 use clap::Args;
-use flow_executor::{Log as Format, LogTo};
-use serde_json::{Map, Value};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use flow_process::{LogFilter, LogFormat, LogOutput, LogSettings};
 
-/// Options about logging, the same for every command.
+use crate::exit::BadUsage;
+
+/// Options for logging, which every command has.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct LogArgs {
     /// Format of log lines: text or json
-    // `flow executor` has an option of this name too; clap takes the two for one, so the types must agree.
+    // `flow executor` has an option of this name too. clap treats both as one, so that the types must be equal.
     #[arg(long, global = true, value_name = "FORMAT", help_heading = "Logging")]
-    #[arg(value_enum, default_value_t = Format::Text, hide_possible_values = true)]
-    log: Format,
+    #[arg(value_parser = log_formats(), default_value = "text", hide_possible_values = true)]
+    log: LogFormat,
     /// Lowest level to log: error, warn, info, debug or trace; or a filter such as `warn,flow_net=debug`
     /// [default: $FLOW_LOG, or info]
     #[arg(long, global = true, value_name = "LEVEL", help_heading = "Logging")]
     log_level: Option<String>,
 }
 
-/// What is logged, and how.
+/// The configuration of the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
-    /// How a line looks.
-    pub(crate) format: Format,
-    /// A filter as in `RUST_LOG`.
-    pub(crate) filter: String,
-    /// Where lines go.
-    pub(crate) to: LogTo,
+    /// The format of lines.
+    pub(crate) format: LogFormat,
+    /// Which events are logged.
+    pub(crate) filter: LogFilter,
+    /// The output.
+    pub(crate) to: LogOutput,
+}
+
+/// Parses the name of a log format.
+pub(crate) fn log_formats() -> impl TypedValueParser<Value = LogFormat> {
+    PossibleValuesParser::new(LogFormat::NAMES).try_map(|name| name.parse::<LogFormat>())
 }
 
 impl LogArgs {
-    /// The option wins over the environment.
-    pub(crate) fn resolve(self, variable: Option<&str>, to: LogTo) -> Log {
-        let filter = self.log_level.or_else(|| variable.map(str::to_owned));
-        Log {
+    /// The configuration of the option or of the variable `FLOW_LOG`. The option wins.
+    pub(crate) fn resolve(self, variable: Option<&str>, to: LogOutput) -> anyhow::Result<Log> {
+        let option = self
+            .log_level
+            .as_deref()
+            .map(|text| ("option `--log-level`", text));
+        let variable = variable.map(|text| ("variable `FLOW_LOG`", text));
+        let filter = match option.or(variable).filter(|(_, text)| !text.is_empty()) {
+            Some((origin, text)) => text
+                .parse()
+                .with_context(|| BadUsage(format!("the {origin} is wrong")))?,
+            None => LogFilter::default(),
+        };
+        Ok(Log {
             format: self.log,
-            filter: filter.unwrap_or_else(|| "info".to_owned()),
+            filter,
             to,
-        }
+        })
     }
 }
 
 impl Log {
-    /// From here on, events of this process are written.
+    /// Starts the log of this process.
     pub(crate) fn start(&self, wants_colour: bool) {
-        flow_executor::start_log(self.format, self.to, &self.filter, wants_colour);
+        self.settings(self.to, wants_colour).start();
     }
 
-    /// The same for a process that may be a launcher's child: the launcher reads more than lines on stdout.
+    /// Starts the log of this process, which goes to `writer`.
+    pub(crate) fn start_with<W: std::io::Write + 'static>(
+        &self,
+        wants_colour: bool,
+        writer: impl Fn() -> W + Send + Sync + 'static,
+    ) {
+        self.settings(self.to, wants_colour).start_with(writer);
+    }
+
+    /// Starts the log of a process that may have a launcher, which reads events on stdout.
     pub(crate) fn start_service(&self, has_launcher: bool, wants_colour: bool) {
         let to = match has_launcher {
-            true => LogTo::Stderr,
+            true => LogOutput::Stderr,
             false => self.to,
         };
-        flow_executor::start_log(self.format, to, &self.filter, wants_colour);
+        self.settings(to, wants_colour).start();
     }
-}
 
-/// A line of a process as a JSON object that names the process: the line itself, if it is one.
-pub(crate) fn object(process: &str, line: &str) -> Map<String, Value> {
-    let own: Option<Map<String, Value>> = serde_json::from_str(line).ok();
-    let mut fields = own.unwrap_or_else(|| Map::from_iter([("message".to_owned(), line.into())]));
-    fields.insert("process".to_owned(), process.into());
-    fields
+    fn settings(&self, output: LogOutput, color: bool) -> LogSettings {
+        LogSettings {
+            format: self.format,
+            filter: self.filter.clone(),
+            output,
+            color,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -73,14 +100,41 @@ mod tests {
     #[test]
     fn the_option_wins_over_the_environment() {
         let args = |level: Option<&str>| LogArgs {
-            log: Format::Text,
+            log: LogFormat::Text,
             log_level: level.map(str::to_owned),
         };
         let check = |level, variable, wanted| {
-            assert_eq!(args(level).resolve(variable, LogTo::Stderr).filter, wanted);
+            let log = args(level).resolve(variable, LogOutput::Stderr).unwrap();
+            assert_eq!(log.filter.as_str(), wanted);
         };
         check(Some("debug"), Some("warn"), "debug");
         check(None, Some("warn"), "warn");
-        check(None, None, "info");
+        let default = LogFilter::default();
+        check(None, None, default.as_str());
+        check(None, Some(""), default.as_str());
+    }
+
+    #[test]
+    fn a_filter_that_is_wrong_is_reported_with_its_origin() {
+        let check = |level: Option<&str>, variable, expected: &str| {
+            let args = LogArgs {
+                log: LogFormat::Text,
+                log_level: level.map(str::to_owned),
+            };
+            let error = args.resolve(variable, LogOutput::Stderr).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(error.starts_with(expected), "{error}");
+        };
+        let rest = "is wrong: `debgu` is not a log level; expected `error`";
+        check(
+            Some("debgu"),
+            None,
+            &format!("the option `--log-level` {rest}"),
+        );
+        check(
+            None,
+            Some("debgu"),
+            &format!("the variable `FLOW_LOG` {rest}"),
+        );
     }
 }

@@ -1,28 +1,45 @@
 //! The program `flow`: the only crate that reads files and the environment, prints, and exits.
 //!
-//! `args.rs` says what can be typed, `cmd/` holds one file for each command. What they share stands
-//! beside this file: `shell.rs` (what the process was started with), `output.rs` (every byte that is
-//! printed), `layout.rs`, `table.rs` and `progress.rs` (text that fits the terminal), `exit.rs` (the exit
-//! codes), `log.rs`, `flow_file.rs`, `connect.rs`, `builtin.rs`, `executors.rs` (the executors that a flow file
-//! can name), `folder.rs` (what an executor's path points at), `login.rs` (credentials of registries), `places.rs`
-//! and `control.rs` (running flows: where, and how to talk to them).
+//! `args.rs` defines the command line, and `cmd/` has a file for each command. The files beside this one are shared by
+//! commands:
+//!
+//! | files | subject |
+//! |---|---|
+//! | `shell.rs`, `log.rs`, `exit.rs`, `runtime.rs` | environment, logging, exit codes, asynchronous commands |
+//! | `output.rs`, `escape.rs`, `layout.rs`, `table.rs`, `progress.rs` | everything that is printed |
+//! | `flow_file.rs`, `builtin.rs`, `executors.rs`, `folder.rs` | flow files and the executors that they name |
+//! | `resolve.rs`, `paths.rs` | programs and folders of a plan on this machine |
+//! | `connect.rs`, `docker_config.rs` | connections and credentials |
+//!
+//! Cargo features leave out commands whose dependencies are heavy: see `Cargo.toml`.
+#![cfg_attr(
+    not(feature = "launch"),
+    allow(
+        dead_code,
+        reason = "some shared functions serve `flow up` and its like only"
+    )
+)]
 
 mod args;
-mod banner;
 mod builtin;
 mod cmd;
 mod connect;
-mod control;
+#[cfg(feature = "launch")]
+mod docker_config;
+mod error_report;
+mod escape;
 mod executors;
 mod exit;
 mod flow_file;
 mod folder;
 mod layout;
 mod log;
-mod login;
 mod output;
-mod places;
+mod paths;
 mod progress;
+#[cfg(feature = "launch")]
+mod resolve;
+mod runtime;
 mod shell;
 mod table;
 
@@ -30,15 +47,13 @@ use std::process::ExitCode;
 
 use crate::shell::Shell;
 
-// Requests are many small allocations on many threads, and memory that is given back.
+// Requests are many small allocations on many threads, and idle memory goes back to the system.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let args = args::parse();
     let shell = Shell::new(args.log);
-    match cmd::run(args.command, &shell) {
-        Ok(code) => code,
-        Err(error) => exit::tell(&error).into(),
-    }
+    let outcome = shell.and_then(|shell| cmd::run(args.command, args::command(), &shell));
+    outcome.unwrap_or_else(|error| error_report::report(&error).into())
 }

@@ -1,7 +1,7 @@
-//! Every byte that the program prints goes through here.
+//! All output of the program.
 //!
-//! A reader that closes its end early (`flow check … | head -1`) ends the program quietly: writing is
-//! fallible, where `println!` would panic. Colours are for terminals, and `NO_COLOR` turns them off.
+//! Writing is fallible, so that a reader that closes its end early (`flow check … | head -1`) ends the program quietly;
+//! `println!` would panic. Colors are for terminals, and `NO_COLOR` turns them off.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use rustix::termios::tcgetwinsize;
 
 use crate::shell::Shell;
 
-/// Columns of a terminal that does not know how many it has.
+/// Columns of a terminal that does not report them.
 const COLUMNS_DEFAULT: usize = 80;
 
 /// Writes a line to stdout.
@@ -19,20 +19,19 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
     writeln!(out, "{text}")
 }
 
-/// Writes to stdout what already has its line ends.
+/// Writes text with line ends to stdout.
 pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
 }
 
-/// Writes a line to stderr. Where stderr is closed there is nobody left to tell.
+/// Writes a line to stderr. Does nothing if stderr is closed.
 pub(crate) fn error_line(text: &str) {
-    let _nobody_listens = writeln!(io::stderr().lock(), "{text}").is_err();
+    writeln!(io::stderr().lock(), "{text}").ok();
 }
 
-/// How many columns the terminal behind an output has; none: it is no terminal, and lines may have any
-/// length.
+/// The number of columns of the terminal of an output. `None` if it is not a terminal, and lines may have any length.
 pub(crate) fn columns(output: impl AsFd) -> Option<usize> {
     let size = tcgetwinsize(output).ok()?;
     Some(match size.ws_col {
@@ -41,7 +40,7 @@ pub(crate) fn columns(output: impl AsFd) -> Option<usize> {
     })
 }
 
-/// Whether the reader of our output has gone.
+/// Whether the reader of our output is gone.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
@@ -49,7 +48,7 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// How a word stands out on a terminal.
+/// A style of text on a terminal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Colour {
     Bold,
@@ -71,34 +70,39 @@ impl Colour {
     }
 }
 
-/// Colours words for one output, or leaves them as they are.
+/// Adds styles to text for one output, if it is a terminal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Painter {
     is_on: bool,
 }
 
 impl Painter {
-    /// For what goes to stdout.
+    /// For text on stdout.
     pub(crate) fn stdout(shell: &Shell) -> Self {
         Self {
             is_on: shell.wants_colour && io::stdout().is_terminal(),
         }
     }
 
-    /// For what goes to stderr.
+    /// For text on stderr.
     pub(crate) fn stderr(shell: &Shell) -> Self {
         Self {
             is_on: shell.wants_colour && io::stderr().is_terminal(),
         }
     }
 
-    /// Leaves everything as it is.
+    /// Adds no styles.
     #[cfg(test)]
     pub(crate) fn off() -> Self {
         Self { is_on: false }
     }
 
-    /// The text, coloured where colours are on.
+    /// Whether styles are on.
+    pub(crate) fn is_on(self) -> bool {
+        self.is_on
+    }
+
+    /// The text with a style, if styles are on.
     pub(crate) fn paint(self, colour: Colour, text: &str) -> String {
         if self.is_on {
             format!("\u{1b}[{}m{text}\u{1b}[0m", colour.code())

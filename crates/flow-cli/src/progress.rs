@@ -1,6 +1,6 @@
-//! Progress bars on stderr: drawn only where that is a terminal, and never wider than it.
+//! Progress bars on stderr: drawn only on a terminal, and never wider than it.
 //!
-//! What a bar looks like is decided by [`Line`], which is pure; `indicatif` draws it, a few times a second.
+//! [`Line`] is the text of a bar, and pure; `indicatif` draws it, a few times a second.
 
 use std::fmt::Write;
 use std::io;
@@ -11,36 +11,36 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use crate::layout::{shorten, width};
 use crate::output;
 
-/// Times a second that the bar is drawn: more only costs.
+/// Draws per second: a reader cannot follow more.
 const DRAWS_PER_SECOND: u8 = 10;
 
-/// Columns between the brackets of a bar: as many as there is room for, within these.
+/// Columns between the brackets of a bar, within which it fills the room that is left.
 const BAR_WIDTH: std::ops::RangeInclusive<usize> = 10..=30;
 
-/// How far something has come.
+/// The state of a piece of work.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     pub(crate) done: u64,
-    /// If it is known.
+    /// `None` if it is not known.
     pub(crate) total: Option<u64>,
     pub(crate) per_second: f64,
-    /// What it takes to the end at this pace.
+    /// Estimated time to the end.
     pub(crate) left: Duration,
 }
 
-/// A line that shows how far something has come.
+/// A line that shows the progress of a piece of work.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    /// What it is.
+    /// Name of the work.
     pub(crate) label: String,
-    /// From 0 to 1; none: its end is not known, and there is no bar.
+    /// From 0 to 1. `None` if the end is not known; then there is no bar.
     pub(crate) fraction: Option<f64>,
-    /// Further words, the most important first: the last ones are left out where there is no room.
+    /// Further text, the most important first. The last ones are left out if there is no room.
     pub(crate) details: Vec<String>,
 }
 
 impl Line {
-    /// The line in at most so many columns. Details go first, then the bar, then the end of the label.
+    /// The line in at most `columns` columns. Details are left out first, then the bar, then the end of the label.
     pub(crate) fn text(&self, columns: usize) -> String {
         for shown in (0..=self.details.len()).rev() {
             let details = self.details[..shown].join(", ");
@@ -49,7 +49,7 @@ impl Line {
                 let parts: Vec<&str> = parts.into_iter().flatten().collect();
                 let parts = parts.into_iter().filter(|part| !part.is_empty());
                 let text = parts.collect::<Vec<_>>().join(" ");
-                // A bar says more than the last details, so these go before it does.
+                // A bar is more important than the last details.
                 let is_bar_missing = self.fraction.is_some() && bar.is_none() && shown > 1;
                 if width(&text) <= columns && !is_bar_missing {
                     return text;
@@ -88,11 +88,11 @@ fn bar(fraction: f64, columns: usize) -> String {
     )
 }
 
-/// A bar on stderr, which is gone when this is dropped. Draws nothing where stderr is no terminal.
+/// A bar on stderr, which is removed when this is dropped. Draws nothing if stderr is not a terminal.
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar for so much, if that is known; `describe` says what it shows.
+    /// A bar for work of this size, if that is known; `describe` returns its text.
     pub(crate) fn new(
         total: Option<u64>,
         describe: impl Fn(Pace) -> Line + Clone + Send + Sync + 'static,
@@ -100,7 +100,7 @@ impl Bar {
         let write = move |state: &ProgressState, to: &mut dyn Write| {
             let columns = output::columns(io::stderr()).unwrap_or(0);
             let text = describe(Pace::of(state)).text(columns);
-            // The text of a bar is a `String`, which takes all that is written.
+            // Writing to the text of a bar, a `String`, does not fail.
             to.write_str(&text).ok();
         };
         let style = ProgressStyle::with_template("{line}");
@@ -111,7 +111,7 @@ impl Bar {
         Self(bar)
     }
 
-    /// The same where nobody wants to see it.
+    /// A bar that is never drawn.
     pub(crate) fn hidden() -> Self {
         Self(ProgressBar::hidden())
     }
@@ -121,17 +121,17 @@ impl Bar {
         self.0.is_hidden()
     }
 
-    /// Draws it, though nothing has happened yet.
+    /// Draws it before any progress.
     pub(crate) fn show(&self) {
         self.0.tick();
     }
 
-    /// So much more is done.
+    /// Adds progress.
     pub(crate) fn advance(&self, more: u64) {
         self.0.inc(more);
     }
 
-    /// So much of so much is done.
+    /// Sets the progress and, if it is given, the size of the work.
     pub(crate) fn set(&self, done: u64, total: Option<u64>) {
         if let Some(total) = total {
             self.0.set_length(total);
@@ -139,12 +139,12 @@ impl Bar {
         self.0.set_position(done);
     }
 
-    /// Writes a line on stderr that the bar does not overwrite.
-    pub(crate) fn tell(&self, text: &str) {
+    /// Prints a line on stderr that the bar does not overwrite.
+    pub(crate) fn print(&self, text: &str) {
         self.0.suspend(|| output::error_line(text));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&self) {
         self.0.finish_and_clear();
     }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn details_give_way_before_the_bar_and_the_bar_before_the_label() {
+    fn details_are_left_out_before_the_bar_and_the_bar_before_the_label() {
         let name = "sentence-transformers/model.safetensors";
         check(
             Some(0.5),

@@ -1,41 +1,50 @@
-//! What the process was started with. The environment is read here, once, and passed on as values.
+//! The environment of the process, read once and passed on as values.
 
 use std::collections::BTreeMap;
 
-use flow_executor::{LOG_TO_VARIABLE, LogTo};
+use anyhow::Context;
+use flow_executor::LOG_TO_VARIABLE;
+use flow_process::LogOutput;
 
+use crate::exit::BadUsage;
 use crate::log::{Log, LogArgs};
 
-/// The environment, and what the options that all commands share say.
+/// The environment, and the options of all commands.
 #[derive(Debug, Clone)]
 pub(crate) struct Shell {
     /// Environment variables; those that are not valid UTF-8 are left out.
     pub(crate) variables: BTreeMap<String, String>,
-    /// How to log.
+    /// The configuration of the log.
     pub(crate) log: Log,
-    /// Nothing forbids colours. Whether there is a terminal to show them is asked for each output.
+    /// Whether colors are allowed. They are used on terminals only.
     pub(crate) wants_colour: bool,
 }
 
 impl Shell {
-    pub(crate) fn new(log: LogArgs) -> Self {
+    /// Fails if a variable about logging is wrong.
+    pub(crate) fn new(log: LogArgs) -> anyhow::Result<Self> {
         let variables = variables();
         let variable = |name: &str| variables.get(name).map(String::as_str);
-        let to = LogTo::named(variable(LOG_TO_VARIABLE).unwrap_or_default());
-        Self {
-            log: log.resolve(variable("FLOW_LOG"), to),
+        let to = match variable(LOG_TO_VARIABLE).filter(|it| !it.is_empty()) {
+            Some(name) => name
+                .parse()
+                .with_context(|| BadUsage(format!("the variable `{LOG_TO_VARIABLE}` is wrong")))?,
+            None => LogOutput::default(),
+        };
+        Ok(Self {
+            log: log.resolve(variable("FLOW_LOG"), to)?,
             wants_colour: wants_colour(&variables),
             variables,
-        }
+        })
     }
 
-    /// A shell with these variables and no other.
+    /// A shell with these variables only.
     #[cfg(test)]
     pub(crate) fn of(variables: BTreeMap<String, String>) -> Self {
         let log = Log {
-            format: flow_executor::Log::Text,
-            filter: "info".to_owned(),
-            to: LogTo::Stderr,
+            format: flow_process::LogFormat::Text,
+            filter: flow_process::LogFilter::default(),
+            to: LogOutput::Stderr,
         };
         Self {
             log,
@@ -56,7 +65,7 @@ fn variables() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// As no-color.org has it: any value but the empty one turns colours off.
+/// By no-color.org, every value but the empty one turns colors off.
 fn wants_colour(variables: &BTreeMap<String, String>) -> bool {
     let is_set = |name: &str| variables.get(name).is_some_and(|value| !value.is_empty());
     let is_dumb = variables.get("TERM").is_some_and(|term| term == "dumb");

@@ -1,8 +1,9 @@
-//! Texts in columns, as the banner and listings show them.
+//! Tables of text.
 //!
-//! A table that is wider than the terminal is made narrower: the widest columns give way, and their texts
-//! go on below, in the same column. Nothing is cut off.
+//! A table that is wider than the terminal is made narrower: the texts of the widest columns are wrapped. Control characters
+//! are escaped.
 
+use crate::escape::escape;
 use crate::layout::{width, wrap};
 use crate::output::{Colour, Painter};
 
@@ -12,19 +13,18 @@ pub(crate) const GAP: usize = 3;
 /// Blanks before the first column.
 pub(crate) const INDENT: usize = 2;
 
-/// A column is not made narrower than this while others can give way: most words fit.
+/// A column is not made narrower than this while others are wider: most words fit.
 const COLUMN_WIDTH_MIN: usize = 8;
 
-/// Texts in columns. The first column is what is looked for, and stands out.
+/// A table. The first two columns are highlighted.
 pub(crate) struct Table {
-    /// What stands over the columns, if anything.
+    /// The titles of the columns, if any.
     pub(crate) head: Option<Vec<String>>,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// The table as lines of text, none wider than `columns` if that is given; nothing where it has no
-    /// rows.
+    /// The table as lines of text, none wider than `columns` if that is given. Empty without rows.
     pub(crate) fn text(&self, painter: Painter, columns: Option<usize>) -> String {
         if self.rows.is_empty() {
             return String::new();
@@ -41,11 +41,11 @@ impl Table {
         let rows = self
             .rows
             .iter()
-            .map(|row| row_text(row, &widths, |at, piece| stand_out(at, piece, painter)));
+            .map(|row| row_text(row, &widths, |at, piece| highlight(at, piece, painter)));
         head.chain(rows).collect()
     }
 
-    /// Columns that it takes if it may.
+    /// Width without wrapping.
     pub(crate) fn width(&self) -> usize {
         total(&self.widths())
     }
@@ -55,38 +55,39 @@ impl Table {
         let columns = all().map(Vec::len).max().unwrap_or(0);
         let width = |at: usize| {
             let cells = all().filter_map(|row| row.get(at));
-            cells.map(|cell| width(cell)).max().unwrap_or(0)
+            cells.map(|cell| width(&escape(cell))).max().unwrap_or(0)
         };
         (0..columns).map(width).collect()
     }
 }
 
-/// Columns of a terminal that a table with columns of these widths takes.
+/// Width of a table with columns of these widths.
 fn total(widths: &[usize]) -> usize {
     INDENT + widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// Takes from the widest columns until all fit. The first two, a name and mostly an address, give way last.
+/// Makes the widest columns narrower until all fit. The first two, usually a name and an address, come last.
 fn fitted(mut widths: Vec<usize>, columns: usize) -> Vec<usize> {
     while total(&widths) > columns {
         let above = |min: usize, from: usize| {
-            let may_give = move |&(at, &width): &(usize, &usize)| at >= from && width > min;
-            let widest = widths.iter().enumerate().filter(may_give);
+            let is_wide = move |&(at, &width): &(usize, &usize)| at >= from && width > min;
+            let widest = widths.iter().enumerate().filter(is_wide);
             widest.max_by_key(|&(_, width)| *width).map(|(at, _)| at)
         };
-        let gives = above(COLUMN_WIDTH_MIN, 2)
+        let widest = above(COLUMN_WIDTH_MIN, 2)
             .or_else(|| above(COLUMN_WIDTH_MIN, 0))
             .or_else(|| above(1, 0));
-        // Not even a letter in each column has room: then no table has.
-        let Some(at) = gives else { break };
+        // The terminal is too narrow for any table.
+        let Some(at) = widest else { break };
         widths[at] -= 1;
     }
     widths
 }
 
-/// One row, on as many lines as its longest cell needs.
+/// One row, on as many lines as its tallest cell needs.
 fn row_text(cells: &[String], widths: &[usize], paint: impl Fn(usize, &str) -> String) -> String {
-    let wrapped = cells.iter().zip(widths).map(|(cell, max)| wrap(cell, *max));
+    let cells = cells.iter().zip(widths);
+    let wrapped = cells.map(|(cell, max)| wrap(&escape(cell), *max));
     let wrapped: Vec<Vec<String>> = wrapped.collect();
     let height = wrapped.iter().map(Vec::len).max().unwrap_or(0);
     let line_of = |number: usize| {
@@ -99,22 +100,22 @@ fn row_text(cells: &[String], widths: &[usize], paint: impl Fn(usize, &str) -> S
 
 fn line(cells: &[String], widths: &[usize], paint: impl Fn(usize, &str) -> String) -> String {
     let mut line = String::new();
-    let mut owed = INDENT;
+    let mut blanks = INDENT;
     for (at, (cell, column)) in cells.iter().zip(widths).enumerate() {
         if !cell.is_empty() {
-            // Blanks are only written before a word, so that no line ends with them.
-            line.push_str(&" ".repeat(owed));
+            // Blanks are written before a text only, so that no line ends with them.
+            line.push_str(&" ".repeat(blanks));
             line.push_str(&paint(at, cell));
-            owed = 0;
+            blanks = 0;
         }
         let used = if cell.is_empty() { 0 } else { width(cell) };
-        owed += column.saturating_sub(used) + GAP;
+        blanks += column.saturating_sub(used) + GAP;
     }
     line.push('\n');
     line
 }
 
-fn stand_out(column: usize, cell: &str, painter: Painter) -> String {
+fn highlight(column: usize, cell: &str, painter: Painter) -> String {
     match column {
         0 => painter.paint(Colour::Bold, cell),
         1 => painter.paint(Colour::Cyan, cell),
@@ -153,7 +154,17 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_column_goes_on_below() {
+    fn control_characters_are_escaped() {
+        let table = Table {
+            head: None,
+            rows: vec![vec!["a\u{1b}[2J".to_owned(), "b\u{9b}c".to_owned()]],
+        };
+        let text = table.text(Painter::off(), None);
+        assert_eq!(text, "  a\\x1b[2J   b\\x9bc\n");
+    }
+
+    #[test]
+    fn the_widest_column_is_wrapped() {
         let text = table().text(Painter::off(), Some(70));
         let expected = "
   Process         Address           State      Model

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// No deadline: the caller waits for ever.
+    /// No deadline: the caller waits forever.
     pub const NEVER: Self = Self(None);
 
     /// `limit` after `now`; no deadline if there is no limit, or if it is beyond the clock's range.

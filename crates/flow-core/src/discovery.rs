@@ -2,14 +2,14 @@
 //!
 //! Besides names, the reply holds a description of each endpoint: the class of its documents, and its
 //! parameters. Stock executors name a class of their own there; ours take any document, and add the names
-//! of their parameters. This module knows where these things stand in the reply.
+//! of their parameters. This module reads them from the reply.
 
 use flow_proto::jina::EndpointsProto;
 use prost_types::Struct;
 use prost_types::value::Kind;
 
 use crate::parameters::Accepted;
-use crate::{Endpoint, Flavour};
+use crate::{DocArrayVersion, Endpoint};
 
 /// The class that our executors name: documents of any kind, in either of DocArray's formats.
 pub const ANY_DOCUMENT: &str = "FlowDoc";
@@ -42,20 +42,20 @@ pub fn accepted(said: &EndpointsProto, endpoint: &str) -> Option<Accepted> {
     }
 }
 
-/// Which of DocArray's formats the endpoints' documents have to be sent in; none: in either, or nobody says.
+/// Which of DocArray's formats the endpoints' documents have to be sent in; `None`: either, or unknown.
 #[must_use]
-pub fn flavour(said: &EndpointsProto) -> Option<Flavour> {
+pub fn docarray_version(said: &EndpointsProto) -> Option<DocArrayVersion> {
     let of_endpoint = |endpoint: &String| {
         let input = map(description(said, endpoint)?, "input")?;
         match class(input) {
             Some(ANY_DOCUMENT) => None,
-            Some(V1_DOCUMENT) => Some(Flavour::V1),
-            Some(_) => Some(Flavour::V2),
-            // Stock gateways of the second flavour have the JSON schema itself here.
+            Some(V1_DOCUMENT) => Some(DocArrayVersion::V1),
+            Some(_) => Some(DocArrayVersion::V2),
+            // Stock gateways of DocArray v2 have the JSON schema itself here.
             None => input
                 .fields
                 .contains_key("properties")
-                .then_some(Flavour::V2),
+                .then_some(DocArrayVersion::V2),
         }
     };
     said.endpoints.iter().find_map(of_endpoint)
@@ -148,17 +148,23 @@ mod tests {
     fn the_class_of_documents_tells_their_format() {
         let check = |input: Value, expected| {
             let said = said("/encode", &json!({ "input": input }));
-            assert_eq!(flavour(&said), expected, "{input}");
+            assert_eq!(docarray_version(&said), expected, "{input}");
         };
         check(json!({"name": "FlowDoc"}), None);
-        check(json!({"name": "PydanticDocument"}), Some(Flavour::V1));
-        check(json!({"name": "MyDoc"}), Some(Flavour::V2));
-        check(json!({"name": "LegacyDocumentJina"}), Some(Flavour::V2));
+        check(
+            json!({"name": "PydanticDocument"}),
+            Some(DocArrayVersion::V1),
+        );
+        check(json!({"name": "MyDoc"}), Some(DocArrayVersion::V2));
+        check(
+            json!({"name": "LegacyDocumentJina"}),
+            Some(DocArrayVersion::V2),
+        );
         check(
             json!({"title": "MyDoc", "properties": {}}),
-            Some(Flavour::V2),
+            Some(DocArrayVersion::V2),
         );
         check(json!({}), None);
-        assert_eq!(flavour(&EndpointsProto::default()), None);
+        assert_eq!(docarray_version(&EndpointsProto::default()), None);
     }
 }

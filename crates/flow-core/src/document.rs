@@ -5,12 +5,14 @@
 //! matches are decoded at their first use.
 //!
 //! The two versions differ in how fields are found: [`v1`] by number, [`v2`] by name. This file has everything that
-//! they share.
+//! they share, except JSON, which is in `json.rs`.
 
 mod access;
 mod array;
+mod format;
 mod json;
 mod merge;
+mod nesting;
 mod relations;
 mod v1;
 mod v2;
@@ -23,64 +25,23 @@ use serde_json::{Map, Value};
 
 pub use access::{AccessPaths, BadAccessPath};
 pub use array::DocumentArray;
-pub use json::{from_struct, to_struct};
+pub(crate) use format::undecodable;
+pub use format::{BadDocument, DocArrayVersion};
+pub use json::values::{from_struct, to_struct};
+pub use nesting::DocumentLimits;
 
 use crate::Tensor;
+use format::malformed;
+use json::nodes;
+use nesting::DEPTH_MAX;
 use wire::{Fields, NotAMessage};
-
-/// The version of DocArray's message format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Flavour {
-    /// DocArray up to 0.21.
-    #[default]
-    V1,
-    /// DocArray from 0.30 on.
-    V2,
-}
-
-impl Flavour {
-    /// The version of an encoded document; `None` for an empty message, which is valid in both.
-    ///
-    /// Field 1 is the id (a text) in the first version, and an entry of a map (a message that begins with its own
-    /// field 1) in the second.
-    #[must_use]
-    pub fn of(raw: &Bytes) -> Option<Self> {
-        const FIELD_1: u8 = 0x0a;
-        let first = Fields::of(raw).next()?.ok()?;
-        let is_entry = first.number == 1 && first.content.first() == Some(&FIELD_1);
-        Some(if is_entry { Self::V2 } else { Self::V1 })
-    }
-}
-
-/// A document or a part of it is invalid.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadDocument {
-    /// The bytes are not the expected message.
-    #[error("{what} is not a valid protobuf message")]
-    Malformed {
-        /// Which part, such as `document 3` or `the request's data`.
-        what: String,
-    },
-    /// A text is not valid UTF-8.
-    #[error("field `{field}` of a document is not valid UTF-8")]
-    NotUtf8 {
-        /// Which field.
-        field: String,
-    },
-    /// The documents are in a serialisation of the sender's choice.
-    #[error(
-        "the request carries `docs_bytes`, a Python pickle that is never read; send `docs` instead"
-    )]
-    Pickle,
-    /// The JSON is not a document.
-    #[error("{0}")]
-    Json(String),
-}
 
 /// A document: texts, arrays, tags, and nested documents.
 #[derive(Debug, Clone, Default)]
 pub struct Document {
-    flavour: Flavour,
+    version: DocArrayVersion,
+    /// Documents that this one was decoded from, as a chunk or a match.
+    depth: u8,
     raw: Bytes,
     edits: Vec<Edit>,
     children: Option<Box<Children>>,
@@ -104,14 +65,14 @@ impl Document {
     /// A document of the first version with a random id and no other field.
     #[must_use]
     pub fn new() -> Self {
-        Self::of_flavour(Flavour::V1)
+        Self::of_version(DocArrayVersion::V1)
     }
 
     /// A document with a random id and no other field.
     #[must_use]
-    pub fn of_flavour(flavour: Flavour) -> Self {
+    pub fn of_version(version: DocArrayVersion) -> Self {
         let mut document = Self {
-            flavour,
+            version,
             ..Self::default()
         };
         document.set_id(crate::RequestId::random().as_str());
@@ -131,13 +92,13 @@ impl Document {
     /// # Errors
     ///
     /// If the bytes are not a message, or a text in it is not UTF-8.
-    pub fn decode(flavour: Flavour, raw: Bytes) -> Result<Self, BadDocument> {
-        match flavour {
-            Flavour::V1 => v1::check(&raw)?,
-            Flavour::V2 => v2::check(&raw)?,
+    pub fn decode(version: DocArrayVersion, raw: Bytes) -> Result<Self, BadDocument> {
+        match version {
+            DocArrayVersion::V1 => v1::check(&raw)?,
+            DocArrayVersion::V2 => v2::check(&raw)?,
         }
         Ok(Self {
-            flavour,
+            version,
             raw,
             ..Self::default()
         })
@@ -172,8 +133,8 @@ impl Document {
 
     /// The version of the document's format.
     #[must_use]
-    pub fn flavour(&self) -> Flavour {
-        self.flavour
+    pub fn version(&self) -> DocArrayVersion {
+        self.version
     }
 
     /// The document's id; empty if it has none.
@@ -184,9 +145,9 @@ impl Document {
 
     /// Sets the id.
     pub fn set_id(&mut self, id: &str) {
-        let encoded = match self.flavour {
-            Flavour::V1 => v1::string("id", id),
-            Flavour::V2 => v2::typed_text("id", id, "id"),
+        let encoded = match self.version {
+            DocArrayVersion::V1 => v1::string("id", id),
+            DocArrayVersion::V2 => v2::typed_text("id", id, "id"),
         };
         self.set("id", encoded);
     }
@@ -205,9 +166,9 @@ impl Document {
 
     /// Sets the text. In the first version it replaces a blob or a tensor.
     pub fn set_text(&mut self, text: impl AsRef<str>) {
-        let encoded = match self.flavour {
-            Flavour::V1 => v1::string("text", text.as_ref()),
-            Flavour::V2 => v2::text("text", text.as_ref()),
+        let encoded = match self.version {
+            DocArrayVersion::V1 => v1::string("text", text.as_ref()),
+            DocArrayVersion::V2 => v2::text("text", text.as_ref()),
         };
         self.set("text", encoded);
     }
@@ -255,23 +216,29 @@ impl Document {
     /// The tags: any values that belong to the document.
     #[must_use]
     pub fn tags(&self) -> Map<String, Value> {
-        match self.flavour {
-            Flavour::V1 => self
+        match self.version {
+            DocArrayVersion::V1 => self
                 .content("tags")
                 .map(|bytes| v1::tags(&bytes))
                 .unwrap_or_default(),
-            Flavour::V2 => self
+            DocArrayVersion::V2 => self
                 .content("tags")
-                .map(|bytes| v2::dict(&bytes))
+                .map(|bytes| nodes::dict(&bytes))
                 .unwrap_or_default(),
         }
     }
 
+    /// The length of the encoded tags, in bytes.
+    #[must_use]
+    pub fn tags_len(&self) -> usize {
+        self.content("tags").map_or(0, |tags| tags.len())
+    }
+
     /// Replaces all tags.
     pub fn set_tags(&mut self, tags: &Map<String, Value>) {
-        let encoded = match self.flavour {
-            Flavour::V1 => v1::set_tags(tags),
-            Flavour::V2 => v2::set_dict("tags", tags),
+        let encoded = match self.version {
+            DocArrayVersion::V1 => v1::set_tags(tags),
+            DocArrayVersion::V2 => nodes::set_dict("tags", tags),
         };
         self.set("tags", encoded);
     }
@@ -292,9 +259,9 @@ impl Document {
     pub fn has_chunks(&self) -> bool {
         match self.children.as_ref().and_then(|all| all.chunks.as_ref()) {
             Some(chunks) => !chunks.is_empty(),
-            None => match self.flavour {
-                Flavour::V1 => v1::children(&self.raw, "chunks"),
-                Flavour::V2 => v2::children(&self.raw, "chunks"),
+            None => match self.version {
+                DocArrayVersion::V1 => v1::children(&self.raw, "chunks"),
+                DocArrayVersion::V2 => v2::children(&self.raw, "chunks"),
             }
             .is_ok_and(|chunks| !chunks.is_empty()),
         }
@@ -311,64 +278,20 @@ impl Document {
         Ok(children.matches.get_or_insert(parsed))
     }
 
-    /// The document as JSON, with DocArray's field names; arrays as (nested) lists, bytes as base64.
-    ///
-    /// # Errors
-    ///
-    /// If the document's bytes are not a document.
-    pub fn to_json(&self) -> Result<Value, BadDocument> {
-        json::from_document(self)
-    }
-
-    /// Some of the document's fields as JSON, in the form of [`to_json`](Self::to_json); the others are not
-    /// decoded.
-    pub(crate) fn fields(&self, names: &[String]) -> Map<String, Value> {
-        let message = self.message();
-        let mut raw = BytesMut::new();
-        for field in Fields::of(&message).filter_map(Result::ok) {
-            let is_wanted = |name: &String| match self.flavour {
-                Flavour::V1 => v1::is(name, &field),
-                Flavour::V2 => v2::replaces(name, &field),
-            };
-            if names.iter().any(is_wanted) {
-                raw.extend_from_slice(field.whole);
-            }
-        }
-        let part = Self {
-            flavour: self.flavour,
-            raw: raw.freeze(),
-            ..Self::default()
-        };
-        match part.to_json() {
-            Ok(Value::Object(fields)) => fields,
-            // Nested documents were checked with their document.
-            _ => Map::new(),
-        }
-    }
-
-    /// A document of the given version from JSON; it gets a random id if it has none.
-    ///
-    /// # Errors
-    ///
-    /// If a field has the wrong type, or is not a field of documents.
-    pub fn from_json(flavour: Flavour, value: &Value) -> Result<Self, BadDocument> {
-        json::to_document(flavour, value)
-    }
-
     /// Replaces field `name` by an encoded one.
     fn set(&mut self, name: &'static str, encoded: Bytes) {
-        let excluded = |other: &str| match self.flavour {
-            Flavour::V1 => v1::excludes(name, other),
-            Flavour::V2 => name == other,
+        let excluded = |other: &str| match self.version {
+            DocArrayVersion::V1 => v1::excludes(name, other),
+            DocArrayVersion::V2 => name == other,
         };
         self.edits.retain(|edit| !excluded(edit.name));
         self.edits.push(Edit { name, encoded });
     }
 
     fn is_replaced(&self, field: &wire::Field<'_>) -> bool {
-        let replaced_by = |name: &str| match self.flavour {
-            Flavour::V1 => v1::replaces(name, field.number),
-            Flavour::V2 => v2::replaces(name, field),
+        let replaced_by = |name: &str| match self.version {
+            DocArrayVersion::V1 => v1::replaces(name, field.number),
+            DocArrayVersion::V2 => v2::replaces(name, field),
         };
         let edited = self.edits.iter().any(|edit| replaced_by(edit.name));
         edited || self.parsed_children().any(|(name, _)| replaced_by(name))
@@ -381,8 +304,8 @@ impl Document {
             .iter()
             .find(|edit| edit.name == name)
             .map(|edit| &edit.encoded);
-        match self.flavour {
-            Flavour::V1 => {
+        match self.version {
+            DocArrayVersion::V1 => {
                 let hidden = bytes.is_none() && self.is_hidden(name);
                 if hidden {
                     None
@@ -390,7 +313,7 @@ impl Document {
                     v1::content(bytes.unwrap_or(&self.raw), name)
                 }
             }
-            Flavour::V2 => v2::content(bytes.unwrap_or(&self.raw), name),
+            DocArrayVersion::V2 => v2::content(bytes.unwrap_or(&self.raw), name),
         }
     }
 
@@ -401,16 +324,16 @@ impl Document {
 
     fn tensor_of(&self, name: &'static str) -> Option<Tensor> {
         let content = self.content(name)?;
-        match self.flavour {
-            Flavour::V1 => v1::tensor(&content),
-            Flavour::V2 => v2::tensor(&content),
+        match self.version {
+            DocArrayVersion::V1 => v1::tensor(&content),
+            DocArrayVersion::V2 => v2::tensor(&content),
         }
     }
 
     fn set_tensor_of(&mut self, name: &'static str, tensor: &Tensor) {
-        let encoded = match self.flavour {
-            Flavour::V1 => v1::set_tensor(name, tensor),
-            Flavour::V2 => v2::set_tensor(name, tensor),
+        let encoded = match self.version {
+            DocArrayVersion::V1 => v1::set_tensor(name, tensor),
+            DocArrayVersion::V2 => v2::set_tensor(name, tensor),
         };
         self.set(name, encoded);
     }
@@ -423,14 +346,19 @@ impl Document {
         if self.children.as_deref().is_some_and(already) {
             return Ok(Vec::new());
         }
-        let raws = match self.flavour {
-            Flavour::V1 => v1::children(&self.raw, name),
-            Flavour::V2 => v2::children(&self.raw, name),
+        let raws = match self.version {
+            DocArrayVersion::V1 => v1::children(&self.raw, name),
+            DocArrayVersion::V2 => v2::children(&self.raw, name),
         };
         let raws = raws.map_err(|NotAMessage| malformed(name))?;
-        raws.into_iter()
-            .map(|raw| Self::decode(self.flavour, raw))
-            .collect()
+        let depth = self.depth + 1;
+        if depth >= DEPTH_MAX && !raws.is_empty() {
+            return Err(BadDocument::TooDeep {
+                max: usize::from(DEPTH_MAX),
+            });
+        }
+        let decode = |raw| Self::decode(self.version, raw).map(|it| Self { depth, ..it });
+        raws.into_iter().map(decode).collect()
     }
 
     fn parsed_children(&self) -> impl Iterator<Item = (&'static str, &Vec<Document>)> {
@@ -446,9 +374,10 @@ impl Document {
 
     fn encode_children(&self, out: &mut BytesMut) {
         for (name, documents) in self.parsed_children() {
-            match self.flavour {
-                Flavour::V1 => v1::put_children(out, name, documents),
-                Flavour::V2 => v2::put_children(out, name, documents),
+            let encoded = documents.iter().map(Self::encode);
+            match self.version {
+                DocArrayVersion::V1 => v1::put_children(out, name, encoded),
+                DocArrayVersion::V2 => v2::put_children(out, name, encoded),
             }
         }
     }
@@ -457,12 +386,8 @@ impl Document {
 impl PartialEq for Document {
     /// Whether both are encoded to the same bytes.
     fn eq(&self, other: &Self) -> bool {
-        self.flavour == other.flavour && self.encode() == other.encode()
+        self.version == other.version && self.encode() == other.encode()
     }
-}
-
-fn malformed(what: impl Into<String>) -> BadDocument {
-    BadDocument::Malformed { what: what.into() }
 }
 
 #[cfg(test)]

@@ -65,6 +65,19 @@ impl Code {
         }
     }
 
+    /// The code of an exception's name: the inverse of [`exception`](Self::exception). Names of other exceptions are those
+    /// of stock executors, whose own code failed.
+    ///
+    /// A connection that failed on the way may have carried the request, so its code is [`Lost`](Self::Lost).
+    #[must_use]
+    pub fn from_exception(name: &str) -> Self {
+        if name == Self::Lost.exception() {
+            return Self::Lost;
+        }
+        let found = Self::ALL.iter().find(|code| code.exception() == name);
+        found.copied().unwrap_or(Self::ExecutorFailed)
+    }
+
     /// The name of the exception that stock clients show for it.
     #[must_use]
     pub fn exception(self) -> &'static str {
@@ -109,6 +122,13 @@ impl Failure {
     #[must_use]
     pub fn from_error(code: Code, error: &(dyn Error + 'static)) -> Self {
         Self::new(code, Chain(error).to_string())
+    }
+
+    /// The same failure as another kind.
+    #[must_use]
+    pub fn with_code(mut self, code: Code) -> Self {
+        self.code = code;
+        self
     }
 
     /// Sets the executor at which it happened.
@@ -163,6 +183,32 @@ impl Failure {
                 executor: self.executor.clone().unwrap_or_default(),
             }),
         }
+    }
+}
+
+impl Failure {
+    /// The failure that the status of a reply reports, if it reports one.
+    ///
+    /// Stock executors sometimes leave the description empty, and name only the exception. They name the executor beside
+    /// the description; flow's own descriptions begin with it.
+    #[must_use]
+    pub fn from_status(status: &StatusProto) -> Option<Self> {
+        if status.code() != status_proto::StatusCode::Error {
+            return None;
+        }
+        let exception = status.exception.clone().unwrap_or_default();
+        let described = format!("executor `{}`: ", exception.executor);
+        let message = match (status.description.as_str(), exception.name.as_str()) {
+            ("", "") => "the executor failed without a message".to_owned(),
+            ("", name) => format!("{name}: {}", exception.args.join(", ")),
+            (text, _) => text.strip_prefix(&described).unwrap_or(text).to_owned(),
+        };
+        let code = Code::from_exception(&exception.name);
+        let failure = Self::new(code, message).with_stacks(exception.stacks);
+        Some(match exception.executor.as_str() {
+            "" => failure,
+            executor => failure.at(executor),
+        })
     }
 }
 
@@ -224,5 +270,31 @@ mod tests {
         let exception = status.exception.unwrap();
         assert_eq!(exception.executor, "encoder");
         assert_eq!(exception.args, ["no such file"]);
+    }
+
+    #[test]
+    fn a_failure_survives_the_status_of_a_reply() {
+        for code in Code::ALL {
+            let failure = Failure::new(*code, "why").at("encoder");
+            let found = Failure::from_status(&failure.to_status()).unwrap();
+            let code = match code {
+                Code::Unavailable => Code::Lost,
+                code => *code,
+            };
+            assert_eq!(found, Failure::new(code, "why").at("encoder"));
+        }
+        assert_eq!(Failure::from_status(&StatusProto::default()), None);
+    }
+
+    #[test]
+    fn a_status_without_a_description_is_described_by_its_exception() {
+        let failure = Failure::new(Code::ExecutorFailed, "no such file").at("encoder");
+        let mut status = failure.to_status();
+        status.description.clear();
+        let found = Failure::from_status(&status).unwrap().to_string();
+        assert_eq!(found, "executor `encoder`: ExecutorError: no such file");
+        status.exception = None;
+        let found = Failure::from_status(&status).unwrap().to_string();
+        assert_eq!(found, "the executor failed without a message");
     }
 }

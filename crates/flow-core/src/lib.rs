@@ -3,6 +3,7 @@
 //! Documents and arrays, names, deadlines and priorities of requests, and failures. This crate is pure data: it starts
 //! no task, opens no socket and reads no clock.
 
+pub mod batching;
 mod call_options;
 mod deadline;
 pub mod discovery;
@@ -12,6 +13,7 @@ mod name;
 mod option;
 pub mod parameters;
 pub mod query;
+mod request_limits;
 mod suggest;
 mod tensor;
 mod workers;
@@ -19,12 +21,13 @@ mod workers;
 pub use call_options::{CallOptions, Priority};
 pub use deadline::Deadline;
 pub use document::{
-    AccessPaths, BadAccessPath, BadDocument, Document, DocumentArray, Flavour, from_struct,
-    to_struct,
+    AccessPaths, BadAccessPath, BadDocument, DocArrayVersion, Document, DocumentArray,
+    DocumentLimits, from_struct, to_struct,
 };
 pub use failure::{Chain, Code, Failure};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
 pub use option::BadOption;
+pub use request_limits::{RequestLimits, RequestTooLarge, check_priority};
 pub use suggest::closest;
 pub use tensor::{DataType, Tensor};
 pub use workers::{BadWorkers, Workers};

@@ -11,7 +11,7 @@ use prost_types::Struct;
 use prost_types::value::Kind;
 use serde_json::{Map, Value};
 
-use crate::document::{BadDocument, from_struct, to_struct};
+use crate::document::{BadDocument, from_struct, to_struct, undecodable};
 
 pub use accepted::{Accepted, Accepts, UnknownParameter, check};
 
@@ -36,9 +36,8 @@ pub fn are_trivial(parameters: &Bytes) -> bool {
 ///
 /// If the bytes are not a `Struct`.
 pub fn decode(parameters: &Bytes) -> Result<Struct, BadDocument> {
-    Struct::decode(parameters.clone()).map_err(|_| BadDocument::Malformed {
-        what: "the request's `parameters`".to_owned(),
-    })
+    Struct::decode(parameters.clone())
+        .map_err(|error| undecodable("the request's `parameters`", error))
 }
 
 /// Whether node `name` may get different parameters than other nodes. If not, they are forwarded as they are.
@@ -133,6 +132,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn parameters_that_are_no_struct_say_why() {
+        let error = decode(&Bytes::from_static(b"\x0a\xff")).unwrap_err();
+        assert!(error.to_string().contains("`parameters`"), "{error}");
+        let cause = std::error::Error::source(&error).expect("the decoder's error is the cause");
+        assert!(!cause.to_string().is_empty());
+    }
 
     fn bytes(json: &Value) -> Bytes {
         from_json(json.as_object().unwrap())

@@ -1,11 +1,11 @@
-//! One container, from its making to its removal.
+//! One container, from its creation to its removal.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use bollard::container::LogOutput;
-use bollard::errors::Error as Answer;
+use bollard::errors::Error as ApiError;
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, KillContainerOptionsBuilder,
@@ -14,57 +14,57 @@ use bollard::query_parameters::{
 use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+use crate::container_config::{ContainerConfig, port_key};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::wanted::{Wanted, port_key};
 
-/// The engine's status for what it does not have.
+/// The engine's HTTP status for an unknown object.
 const NOT_FOUND: u16 = 404;
-/// The engine's status for a container that has ended already, or is being removed already.
+/// The engine's HTTP status for a container that has exited, or that is being removed.
 const CONFLICT: u16 = 409;
 
-/// An engine that was restarted is asked again so many times what became of a container.
-const ASK_AGAIN_MAX: u32 = 30;
-/// Wait between two of these questions.
-const ASK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// Retries of a wait for a container's exit, such as while the engine restarts.
+const WAIT_RETRIES_MAX: u32 = 30;
+/// Wait between two of these retries.
+const WAIT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A container that the engine has.
+/// A container of an engine.
 #[derive(Debug, Clone)]
 pub struct Container {
     engine: Engine,
     id: String,
 }
 
-/// How a container ended.
+/// How a container exited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
-    /// Its program's exit code; above 128: a signal's number more; none: it was removed, or the engine
-    /// has gone.
+pub struct ContainerExit {
+    /// The exit code of its program, or 128 plus the number of a signal. `None` if the container was removed, or if the
+    /// engine does not respond.
     pub code: Option<i64>,
-    /// The kernel ended it because it used more memory than it may.
+    /// The kernel ended it because it used more memory than its limit.
     pub out_of_memory: bool,
-    /// What the engine says of it.
+    /// The engine's message.
     pub message: String,
 }
 
-/// A container that runs.
+/// What an engine knows about a running container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Alive {
-    /// The number of its first process, as the engine's machine sees it; 0: it has ended.
+pub struct ContainerInfo {
+    /// The process id of its first process on the engine's machine; 0 if it has exited.
     pub pid: u32,
-    /// Where the engine has published its ports.
+    /// The addresses that its ports are published on.
     pub published: HashMap<String, SocketAddr>,
 }
 
-impl Alive {
-    /// Where a port of the container is published.
+impl ContainerInfo {
+    /// The address that a port of the container is published on.
     #[must_use]
-    pub fn address(&self, inside: u16) -> Option<SocketAddr> {
-        self.published.get(&port_key(inside)).copied()
+    pub fn address(&self, container_port: u16) -> Option<SocketAddr> {
+        self.published.get(&port_key(container_port)).copied()
     }
 }
 
-impl From<ContainerInspectResponse> for Alive {
+impl From<ContainerInspectResponse> for ContainerInfo {
     fn from(found: ContainerInspectResponse) -> Self {
         let pid = found.state.and_then(|state| state.pid);
         let ports = found.network_settings.and_then(|it| it.ports);
@@ -84,19 +84,19 @@ impl From<ContainerInspectResponse> for Alive {
     }
 }
 
-/// What a container writes, not started yet.
-pub struct Output {
-    stream: std::pin::Pin<Box<dyn Stream<Item = Result<LogOutput, Answer>> + Send>>,
+/// The output of a container, from its start on.
+pub struct AttachedOutput {
+    stream: std::pin::Pin<Box<dyn Stream<Item = Result<LogOutput, ApiError>> + Send>>,
 }
 
-impl std::fmt::Debug for Output {
+impl std::fmt::Debug for AttachedOutput {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Output").finish_non_exhaustive()
+        f.debug_struct("AttachedOutput").finish_non_exhaustive()
     }
 }
 
-impl Output {
-    /// Passes on what it writes until it ends.
+impl AttachedOutput {
+    /// Copies both streams until they end.
     pub async fn copy(
         mut self,
         mut stdout: impl AsyncWrite + Unpin,
@@ -117,36 +117,36 @@ impl Output {
 }
 
 impl Engine {
-    /// Makes a container, which does not run yet.
+    /// Creates a container, without starting it.
     ///
     /// # Errors
-    /// If there is no such image, or the engine does not take what is wanted.
-    pub async fn create(&self, wanted: &Wanted) -> Result<Container, EngineError> {
+    /// If there is no such image, or the engine rejects the configuration.
+    pub async fn create(&self, config: &ContainerConfig) -> Result<Container, EngineError> {
         let mut options = CreateContainerOptionsBuilder::default();
-        if let Some(name) = &wanted.name {
+        if let Some(name) = &config.name {
             options = options.name(name);
         }
-        if let Some(platform) = &wanted.platform {
+        if let Some(platform) = &config.platform {
             options = options.platform(platform);
         }
-        let body = wanted.body()?;
-        let made = self
+        let body = config.body()?;
+        let created = self
             .raw()
             .create_container(Some(options.build()), body)
             .await;
-        let image = &wanted.image;
-        match made {
-            Ok(made) => Ok(Container {
+        let image = &config.image;
+        match created {
+            Ok(created) => Ok(Container {
                 engine: self.clone(),
-                id: made.id,
+                id: created.id,
             }),
-            Err(Answer::DockerResponseServerError {
+            Err(ApiError::DockerResponseServerError {
                 status_code: NOT_FOUND,
                 message,
             }) if message.contains("No such image") => Err(EngineError::NoImage {
                 image: image.clone(),
             }),
-            Err(answer) => Err(self.met(format!("make a container of `{image}`"), answer)),
+            Err(error) => Err(self.api_error(format!("create a container from `{image}`"), error)),
         }
     }
 }
@@ -160,17 +160,17 @@ impl Container {
         }
     }
 
-    /// The engine's name for it.
+    /// Its id in the engine.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Listens to what it writes from its start on; to be called before [`Container::start`].
+    /// Attaches to its output. To be called before [`Container::start`].
     ///
     /// # Errors
-    /// If the engine does not let us.
-    pub async fn listen(&self) -> Result<Output, EngineError> {
+    /// If the engine refuses.
+    pub async fn attach(&self) -> Result<AttachedOutput, EngineError> {
         let options = AttachContainerOptionsBuilder::default()
             .stdout(true)
             .stderr(true)
@@ -178,57 +178,58 @@ impl Container {
             .build();
         let attached = self.engine.raw().attach_container(&self.id, Some(options));
         let attached = attached.await;
-        let attached = attached.map_err(|it| self.engine.met("relay a container's log", it))?;
-        Ok(Output {
+        let attached =
+            attached.map_err(|it| self.engine.api_error("relay a container's log", it))?;
+        Ok(AttachedOutput {
             stream: Box::pin(attached.output),
         })
     }
 
-    /// Runs it.
+    /// Starts it.
     ///
     /// # Errors
-    /// If its port is taken, its GPUs are not there, its program is not in the image, ….
+    /// If its port is in use, its GPUs do not exist, its program is not in the image, ….
     pub async fn start(&self) -> Result<(), EngineError> {
         let started = self.engine.raw().start_container(&self.id, None).await;
-        started.map_err(|answer| self.engine.met("start a container", answer))
+        started.map_err(|error| self.engine.api_error("start a container", error))
     }
 
-    /// What the engine knows of it while it runs.
+    /// What the engine knows about it while it runs.
     ///
     /// # Errors
     /// If the engine has no such container.
-    pub async fn alive(&self) -> Result<Alive, EngineError> {
+    pub async fn info(&self) -> Result<ContainerInfo, EngineError> {
         self.inspect()
             .await
-            .map(Alive::from)
-            .map_err(|answer| self.engine.met("show a container", answer))
+            .map(ContainerInfo::from)
+            .map_err(|error| self.engine.api_error("inspect a container", error))
     }
 
-    async fn inspect(&self) -> Result<ContainerInspectResponse, Answer> {
+    async fn inspect(&self) -> Result<ContainerInspectResponse, ApiError> {
         self.engine.raw().inspect_container(&self.id, None).await
     }
 
-    /// Waits until it has ended; to be called after [`Container::start`].
-    pub async fn ended(&self) -> Ended {
-        for _ in 0..ASK_AGAIN_MAX {
-            if let Some(ended) = self.ended_once().await {
-                return ended;
+    /// Waits until it has exited. To be called after [`Container::start`].
+    pub async fn exited(&self) -> ContainerExit {
+        for _ in 0..WAIT_RETRIES_MAX {
+            if let Some(exit) = self.exited_once().await {
+                return exit;
             }
-            tokio::time::sleep(ASK_AGAIN_AFTER).await;
+            tokio::time::sleep(WAIT_RETRY_AFTER).await;
         }
-        Ended {
+        ContainerExit {
             code: None,
             out_of_memory: false,
-            message: "the Docker engine answers no more".to_owned(),
+            message: "the Docker engine does not respond any more".to_owned(),
         }
     }
 
-    /// None: the engine broke off, and may know more later.
-    async fn ended_once(&self) -> Option<Ended> {
+    /// `None` if the engine broke off the wait, and may know more later.
+    async fn exited_once(&self) -> Option<ContainerExit> {
         let options = WaitContainerOptionsBuilder::default()
             .condition("not-running")
             .build();
-        // Whatever it says, the container's own state says more.
+        // The container's own state says more than the outcome.
         let _ = self
             .engine
             .raw()
@@ -238,41 +239,41 @@ impl Container {
         match self.inspect().await {
             Ok(found) => {
                 let state = found.state.unwrap_or_default();
-                let ended = Ended {
+                let exit = ContainerExit {
                     code: state.exit_code,
                     out_of_memory: state.oom_killed == Some(true),
                     message: state.error.unwrap_or_default(),
                 };
-                (state.running != Some(true)).then_some(ended)
+                (state.running != Some(true)).then_some(exit)
             }
-            Err(Answer::DockerResponseServerError {
+            Err(ApiError::DockerResponseServerError {
                 status_code: NOT_FOUND,
                 ..
-            }) => Some(Ended {
+            }) => Some(ContainerExit {
                 code: None,
                 out_of_memory: false,
-                message: "somebody has removed it".to_owned(),
+                message: "it was removed".to_owned(),
             }),
             Err(_) => None,
         }
     }
 
-    /// Sends its first process a signal, such as `SIGTERM`. One that has ended needs none.
+    /// Sends its first process a signal, such as `SIGTERM`. Does nothing if it has exited.
     ///
     /// # Errors
-    /// If the engine does not answer.
+    /// If the engine does not respond.
     pub async fn signal(&self, signal: &str) -> Result<(), EngineError> {
         let options = KillContainerOptionsBuilder::default()
             .signal(signal)
             .build();
         let sent = self.engine.raw().kill_container(&self.id, Some(options));
-        self.unless_gone(sent.await, "end a container")
+        self.unless_gone(sent.await, "signal a container")
     }
 
-    /// Ends it if it still runs, and removes it with the volumes that it alone has.
+    /// Kills it if it still runs, and removes it with its anonymous volumes.
     ///
     /// # Errors
-    /// If the engine does not answer.
+    /// If the engine does not respond.
     pub async fn remove(&self) -> Result<(), EngineError> {
         let options = RemoveContainerOptionsBuilder::default()
             .force(true)
@@ -282,14 +283,14 @@ impl Container {
         self.unless_gone(removed.await, "remove a container")
     }
 
-    fn unless_gone(&self, outcome: Result<(), Answer>, what: &str) -> Result<(), EngineError> {
+    fn unless_gone(&self, outcome: Result<(), ApiError>, what: &str) -> Result<(), EngineError> {
         match outcome {
-            Err(Answer::DockerResponseServerError {
+            Err(ApiError::DockerResponseServerError {
                 status_code: NOT_FOUND | CONFLICT,
                 ..
             })
             | Ok(()) => Ok(()),
-            Err(answer) => Err(self.engine.met(what, answer)),
+            Err(error) => Err(self.engine.api_error(what, error)),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Who we are at a registry: what `docker login` has kept, in Docker's own config file or with the helpers that it
-//! names.
+//! Credentials for registries: those that `docker login` has stored in Docker's config file, or with the credential
+//! helpers that the file names.
 //!
-//! The order is Docker's: the registry's own helper, the helper of all registries, the file itself. Who stands in
-//! none of them is nobody, and sees what everybody may see.
+//! The order is Docker's: the registry's own helper, the helper for all registries, the file itself. Without credentials
+//! in any of them, requests are anonymous.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,41 +12,42 @@ use std::process::{Command, Output, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bollard::auth::DockerCredentials;
 use serde::Deserialize;
 
-use crate::Credentials;
-
-/// Docker's public registry, as image names leave it out.
+/// Docker's public registry, which image names may omit.
 pub const PUBLIC_REGISTRY: &str = "docker.io";
 
-/// The same as `docker login` writes it.
+/// The key of the public registry in Docker's config file.
 const PUBLIC_KEY: &str = "https://index.docker.io/v1/";
 
-/// The user's name where a helper holds a token and no password.
+/// The user name that a helper reports for a token instead of a password.
 const TOKEN_USER: &str = "<token>";
 
-/// Why nobody knows who we are.
+/// Why credentials cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// The file is there and cannot be read.
-    #[error("cannot read config `{path}` of Docker's")]
+    /// The file exists and cannot be read.
+    #[error("cannot read Docker's config `{path}`")]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// The file is not what Docker writes.
-    #[error("config `{path}` of Docker's is not as `docker login` writes it")]
+    /// The file does not have Docker's format.
+    #[error(
+        "cannot parse Docker's config `{path}`, which is not in the format that `docker login` writes"
+    )]
     Syntax {
         /// The file.
         path: PathBuf,
         /// What is wrong.
         source: serde_json::Error,
     },
-    /// The file's entry of the registry is not what Docker writes.
+    /// The file's entry for the registry does not have Docker's format.
     #[error(
-        "config `{path}` of Docker's has no name and password for `{registry}` (repair it with `docker login {registry}`)"
+        "no valid user and password for `{registry}` in Docker's config `{path}` (repair it with `docker login {registry}`)"
     )]
     Entry {
         /// The file.
@@ -66,19 +67,47 @@ pub enum CredentialsError {
         /// Why.
         source: io::Error,
     },
-    /// The helper failed.
-    #[error("`{program}` knows no password for `{registry}`: {message}")]
+    /// The helper has failed.
+    #[error("the credential helper `{program}` failed for `{registry}`: {message}")]
     Helper {
         /// The helper.
         program: String,
         /// The registry.
         registry: String,
-        /// Its words.
+        /// The helper's message.
         message: String,
     },
 }
 
-/// Docker's config file, as far as it is about registries.
+/// Credentials for a registry.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user's name.
+    pub username: Option<String>,
+    /// The user's password.
+    pub password: Option<String>,
+    /// The registry's key in Docker's config.
+    pub server_address: Option<String>,
+    /// A token that replaces user and password.
+    pub identity_token: Option<String>,
+    /// A token for the registry itself.
+    pub registry_token: Option<String>,
+}
+
+impl From<Credentials> for DockerCredentials {
+    fn from(credentials: Credentials) -> Self {
+        Self {
+            username: credentials.username,
+            password: credentials.password,
+            serveraddress: credentials.server_address,
+            identitytoken: credentials.identity_token,
+            registrytoken: credentials.registry_token,
+            ..Self::default()
+        }
+    }
+}
+
+/// The part of Docker's config file that is about registries.
 #[derive(Debug, Default)]
 pub struct DockerConfig {
     path: PathBuf,
@@ -96,26 +125,26 @@ struct File {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Entry {
-    /// Name and password with a colon between, in base64.
+    /// `user:password` in base64.
     auth: String,
     identitytoken: String,
     registrytoken: String,
 }
 
-/// What a helper prints.
+/// The output of a credential helper.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Told {
+struct HelperOutput {
     username: String,
     secret: String,
 }
 
 impl DockerConfig {
-    /// Reads `config.json` in this folder: DOCKER_CONFIG, or `.docker` in the user's home. Without a file nobody
-    /// has logged in anywhere.
+    /// Reads `config.json` in this folder: DOCKER_CONFIG, or `.docker` in the user's home. Without a file there are no
+    /// credentials.
     ///
     /// # Errors
-    /// If the file cannot be read, or is not Docker's.
+    /// If the file cannot be read, or does not have Docker's format.
     pub fn read(folder: &Path) -> Result<Self, CredentialsError> {
         let path = folder.join("config.json");
         let text = match fs::read(&path) {
@@ -129,29 +158,29 @@ impl DockerConfig {
         }
     }
 
-    /// Who we are at this registry, `host[:port]`; none: nobody in particular.
+    /// The credentials for this registry, `host[:port]`; `None` if there are none. Blocks while a helper runs.
     ///
     /// # Errors
-    /// If somebody is kept, and cannot be read.
+    /// If credentials are stored, and cannot be read.
     pub fn credentials(&self, registry: &str) -> Result<Option<Credentials>, CredentialsError> {
         let key = key(registry);
         let own = self.file.cred_helpers.get(key);
-        let told = match own.or(self.file.creds_store.as_ref()) {
-            Some(helper) => ask(&format!("docker-credential-{helper}"), key)?,
+        let helped = match own.or(self.file.creds_store.as_ref()) {
+            Some(helper) => run_helper(&format!("docker-credential-{helper}"), key)?,
             None => None,
         };
-        let found = match told {
-            Some(told) => Some(told.credentials()),
-            None => self.kept(registry)?,
+        let found = match helped {
+            Some(output) => Some(output.credentials()),
+            None => self.stored(registry)?,
         };
         Ok(found.map(|found| Credentials {
-            serveraddress: Some(key.to_owned()),
+            server_address: Some(key.to_owned()),
             ..found
         }))
     }
 
-    /// What the file itself holds.
-    fn kept(&self, registry: &str) -> Result<Option<Credentials>, CredentialsError> {
+    /// The credentials in the file itself.
+    fn stored(&self, registry: &str) -> Result<Option<Credentials>, CredentialsError> {
         let is_it = |name: &&String| host(name) == host(key(registry));
         let Some(name) = self.file.auths.keys().find(is_it) else {
             return Ok(None);
@@ -159,12 +188,12 @@ impl DockerConfig {
         let entry = &self.file.auths[name];
         let token = |text: &String| Some(text.clone()).filter(|it| !it.is_empty());
         let tokens = Credentials {
-            identitytoken: token(&entry.identitytoken),
-            registrytoken: token(&entry.registrytoken),
+            identity_token: token(&entry.identitytoken),
+            registry_token: token(&entry.registrytoken),
             ..Credentials::default()
         };
         if entry.auth.is_empty() {
-            let has_any = tokens.identitytoken.is_some() || tokens.registrytoken.is_some();
+            let has_any = tokens.identity_token.is_some() || tokens.registry_token.is_some();
             return Ok(has_any.then_some(tokens));
         }
         let (user, password) = pair(&entry.auth).ok_or_else(|| CredentialsError::Entry {
@@ -179,11 +208,11 @@ impl DockerConfig {
     }
 }
 
-impl Told {
+impl HelperOutput {
     fn credentials(self) -> Credentials {
         if self.username == TOKEN_USER {
             return Credentials {
-                identitytoken: Some(self.secret),
+                identity_token: Some(self.secret),
                 ..Credentials::default()
             };
         }
@@ -195,7 +224,7 @@ impl Told {
     }
 }
 
-/// The registry of an image's name: what stands before the first slash, if that can be a host's name.
+/// The registry of an image's name: the part before the first slash, if that can be a host name.
 #[must_use]
 pub fn registry_of(image: &str) -> &str {
     match image.split_once('/') {
@@ -204,7 +233,7 @@ pub fn registry_of(image: &str) -> &str {
     }
 }
 
-/// A registry as `docker login` writes it.
+/// The key of a registry in Docker's config file.
 fn key(registry: &str) -> &str {
     match registry {
         PUBLIC_REGISTRY => PUBLIC_KEY,
@@ -212,7 +241,7 @@ fn key(registry: &str) -> &str {
     }
 }
 
-/// The host in a key: old versions of Docker wrote URLs.
+/// The host in a key. Old versions of Docker wrote URLs.
 fn host(key: &str) -> &str {
     let after = key.split_once("://").map_or(key, |(_, after)| after);
     after.split('/').next().unwrap_or(after)
@@ -224,21 +253,21 @@ fn pair(auth: &str) -> Option<(String, String)> {
     Some((user.to_owned(), password.trim_end_matches('\0').to_owned()))
 }
 
-/// Asks a helper; none: it knows nobody there.
-fn ask(program: &str, key: &str) -> Result<Option<Told>, CredentialsError> {
+/// Runs a credential helper; `None` if it has no credentials for the registry.
+fn run_helper(program: &str, key: &str) -> Result<Option<HelperOutput>, CredentialsError> {
     let output = run(program, key).map_err(|source| CredentialsError::NoHelper {
         program: program.to_owned(),
         registry: key.to_owned(),
         source,
     })?;
     if output.status.success()
-        && let Ok(told) = serde_json::from_slice(&output.stdout)
+        && let Ok(found) = serde_json::from_slice(&output.stdout)
     {
-        return Ok(Some(told));
+        return Ok(Some(found));
     }
-    // Helpers say so on stdout, and fail.
-    let said = [output.stdout, output.stderr].concat();
-    let message = String::from_utf8_lossy(&said).trim().to_owned();
+    // Helpers report this on stdout, and fail.
+    let printed = [output.stdout, output.stderr].concat();
+    let message = String::from_utf8_lossy(&printed).trim().to_owned();
     if message.contains("credentials not found") {
         return Ok(None);
     }
@@ -249,7 +278,7 @@ fn ask(program: &str, key: &str) -> Result<Option<Told>, CredentialsError> {
     })
 }
 
-/// Without a limit of time: a helper may ask a person for a password.
+/// There is no time limit: a helper may ask a person for a password.
 fn run(program: &str, key: &str) -> io::Result<Output> {
     let mut helper = Command::new(program)
         .arg("get")
@@ -258,7 +287,7 @@ fn run(program: &str, key: &str) -> io::Result<Output> {
         .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut input) = helper.stdin.take() {
-        // One that does not read has ended, and its exit code is looked at.
+        // A helper that does not read has exited, and its exit code says more.
         drop(input.write_all(key.as_bytes()));
     }
     helper.wait_with_output()
@@ -276,14 +305,14 @@ mod tests {
         DockerConfig::read(folder.path()).unwrap()
     }
 
-    /// Name and password, or the tokens.
-    fn who(config: &DockerConfig, registry: &str) -> Option<String> {
+    /// User and password, or the tokens.
+    fn found(config: &DockerConfig, registry: &str) -> Option<String> {
         let found = config.credentials(registry).unwrap()?;
         let parts = [
             found.username,
             found.password,
-            found.identitytoken,
-            found.registrytoken,
+            found.identity_token,
+            found.registry_token,
         ];
         Some(parts.into_iter().flatten().collect::<Vec<_>>().join(" "))
     }
@@ -312,36 +341,36 @@ mod tests {
                 r#"{{"auths": {{"{key}": {{"auth": "{auth}"}}}}}}"#
             ));
             assert_eq!(
-                who(&config, "r.example.com").unwrap(),
+                found(&config, "r.example.com").unwrap(),
                 "me se:cret",
                 "{key}"
             );
-            assert_eq!(who(&config, "r.example.org"), None);
+            assert_eq!(found(&config, "r.example.org"), None);
         }
         let public = format!(r#"{{"auths": {{"{PUBLIC_KEY}": {{"auth": "{auth}"}}}}}}"#);
         assert_eq!(
-            who(&config(&public), PUBLIC_REGISTRY).unwrap(),
+            found(&config(&public), PUBLIC_REGISTRY).unwrap(),
             "me se:cret"
         );
     }
 
     #[test]
-    fn who_never_logged_in_is_nobody() {
+    fn without_a_login_there_are_no_credentials() {
         let nothing = DockerConfig::read(Path::new("/nowhere")).unwrap();
-        assert_eq!(who(&nothing, "r.example.com"), None);
+        assert_eq!(found(&nothing, "r.example.com"), None);
         let emptied = config(r#"{"auths": {"r.example.com": {}}, "currentContext": "x"}"#);
-        assert_eq!(who(&emptied, "r.example.com"), None);
+        assert_eq!(found(&emptied, "r.example.com"), None);
     }
 
     #[test]
-    fn what_docker_did_not_write_is_told_with_its_file() {
+    fn an_invalid_entry_is_an_error_with_advice() {
         let error = config(r#"{"auths": {"r": {"auth": "%"}}}"#)
             .credentials("r")
             .unwrap_err();
         assert!(error.to_string().contains("docker login r"), "{error}");
     }
 
-    /// A helper that is run by its path: what is searched on PATH is the whole process's.
+    /// A helper that is run by its path, because PATH belongs to the whole process.
     fn helper(folder: &Path, script: &str) -> String {
         let path = folder.join("helper");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -350,14 +379,23 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_is_asked_for_the_registry_and_may_know_nobody() {
+    fn a_helper_gets_the_registry_and_may_have_no_credentials() {
         let folder = tempfile::tempdir().unwrap();
         let echo = r#"read -r host; echo "{\"Username\": \"$1\", \"Secret\": \"$host\"}""#;
-        let told = ask(&helper(folder.path(), echo), "r").unwrap().unwrap();
-        assert_eq!((told.username.as_str(), told.secret.as_str()), ("get", "r"));
+        let output = run_helper(&helper(folder.path(), echo), "r")
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (output.username.as_str(), output.secret.as_str()),
+            ("get", "r")
+        );
         let unknown = "echo credentials not found in native keychain; exit 1";
-        assert!(ask(&helper(folder.path(), unknown), "r").unwrap().is_none());
-        let locked = ask(&helper(folder.path(), "echo locked; exit 1"), "r");
+        assert!(
+            run_helper(&helper(folder.path(), unknown), "r")
+                .unwrap()
+                .is_none()
+        );
+        let locked = run_helper(&helper(folder.path(), "echo locked; exit 1"), "r");
         assert!(
             locked
                 .err()
@@ -365,16 +403,16 @@ mod tests {
                 .to_string()
                 .ends_with("for `r`: locked")
         );
-        let missing = ask("/nowhere/helper", "r").err().unwrap();
+        let missing = run_helper("/nowhere/helper", "r").err().unwrap();
         assert!(missing.to_string().contains("is it installed"), "{missing}");
     }
 
     #[test]
-    fn a_helpers_token_is_no_password() {
-        let told = Told {
+    fn a_token_of_a_helper_is_not_a_password() {
+        let output = HelperOutput {
             username: TOKEN_USER.to_owned(),
             secret: "t".to_owned(),
         };
-        assert_eq!(told.credentials().identitytoken.as_deref(), Some("t"));
+        assert_eq!(output.credentials().identity_token.as_deref(), Some("t"));
     }
 }

@@ -7,13 +7,13 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 
 use crate::error::EngineError;
 
-/// Where an engine listens if nobody says otherwise.
+/// The default address of an engine.
 const HOST_DEFAULT: &str = "unix:///var/run/docker.sock";
 
-/// An engine begins its answer sooner, except that it may first wait for a container's end.
+/// Time for an engine to begin its response. Waits for a container's exit take longer, and are repeated.
 const ANSWER_WITHIN: Duration = Duration::from_secs(120);
 
-/// A Docker engine that answers.
+/// A connection to a Docker engine.
 #[derive(Debug, Clone)]
 pub struct Engine {
     docker: Docker,
@@ -21,10 +21,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Connects to the engine at this address, written as in DOCKER_HOST; none: where engines are.
+    /// Connects to the engine at this address, in the form of DOCKER_HOST; `None` for the default address.
     ///
     /// # Errors
-    /// If nobody answers there, or not to us.
+    /// If no engine responds there, or this user may not use it.
     pub async fn connect(host: Option<&str>) -> Result<Self, EngineError> {
         let host = host.filter(|it| !it.is_empty()).unwrap_or(HOST_DEFAULT);
         let within = ANSWER_WITHIN.as_secs();
@@ -36,18 +36,18 @@ impl Engine {
             let host = host.to_owned();
             return Err(EngineError::BadHost { host });
         };
-        let unheard = |answer| EngineError::of("say its version", host, answer);
-        let docker = docker.map_err(unheard)?;
-        let docker = docker.negotiate_version().await.map_err(unheard)?;
+        let failed = |error| EngineError::new("report its version", host, error);
+        let docker = docker.map_err(failed)?;
+        let docker = docker.negotiate_version().await.map_err(failed)?;
         Ok(Self {
             docker,
             host: host.to_owned(),
         })
     }
 
-    /// Whether it is on this machine, as far as its address says so.
+    /// Whether it is on this machine, judged by its address.
     #[must_use]
-    pub fn is_here(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         let Some((_, host)) = self.host.split_once("://") else {
             return false;
         };
@@ -58,9 +58,8 @@ impl Engine {
             || name.trim_matches(['[', ']']).parse().is_ok_and(is_loopback)
     }
 
-    /// The client below, for what this layer has no words for.
-    #[must_use]
-    pub fn raw(&self) -> &Docker {
+    /// The client of the engine's API.
+    pub(crate) fn raw(&self) -> &Docker {
         &self.docker
     }
 
@@ -70,12 +69,12 @@ impl Engine {
         &self.host
     }
 
-    /// An error's meaning, see [`EngineError::of`].
-    pub(crate) fn met(
+    /// The meaning of an error, see [`EngineError::new`].
+    pub(crate) fn api_error(
         &self,
-        what: impl Into<String>,
-        answer: bollard::errors::Error,
+        action: impl Into<String>,
+        error: bollard::errors::Error,
     ) -> EngineError {
-        EngineError::of(what, &self.host, answer)
+        EngineError::new(action, &self.host, error)
     }
 }

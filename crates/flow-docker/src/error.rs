@@ -1,25 +1,25 @@
-//! What can go wrong with an engine, told apart by what a person would do about it.
+//! Errors of a Docker engine, distinguished by what a person would do about them.
 
 use std::error::Error;
 use std::io;
 
-use bollard::errors::Error as Answer;
+use bollard::errors::Error as ApiError;
 
-/// Why an engine did not do what it was asked.
+/// Why an engine did not execute a request.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// Nobody answers.
+    /// No engine responds.
     #[error(
         "no Docker engine answers at `{host}` (start it, such as with `systemctl start docker`, or say \
          with DOCKER_HOST where it is)"
     )]
     NoEngine {
-        /// Where it was looked for.
+        /// The address.
         host: String,
-        /// What the attempt met.
-        source: Box<Answer>,
+        /// The error of the connection.
+        source: Box<ApiError>,
     },
-    /// The socket is there, and not for us.
+    /// This user may not use the engine's socket.
     #[error(
         "this user may not talk to the Docker engine at `{host}` (add it to the group `docker` with \
          `sudo usermod -aG docker $USER` and log in again, or run a rootless engine)"
@@ -27,19 +27,19 @@ pub enum EngineError {
     NoPermission {
         /// The engine's address.
         host: String,
-        /// What the kernel said.
-        source: Box<Answer>,
+        /// The error of the connection.
+        source: Box<ApiError>,
     },
-    /// It cannot even be tried.
+    /// The address has no known form.
     #[error(
         "`{host}` is no address of a Docker engine that flow can talk to (write `unix:///path`, or \
          `tcp://host:port` without TLS)"
     )]
     BadHost {
-        /// What was written.
+        /// The address.
         host: String,
     },
-    /// Its containers are out of reach.
+    /// The engine is on another machine, so its containers cannot be reached.
     #[error(
         "the Docker engine at `{host}` is on another machine, where the flow cannot reach its containers \
          (start the flow there, or add the executor as `external`)"
@@ -54,78 +54,78 @@ pub enum EngineError {
         /// The image's name.
         image: String,
     },
-    /// The image could not be fetched.
+    /// The image could not be pulled.
     #[error("cannot pull the image `{image}`: {message}{}", pull_remedy(message))]
     Pull {
         /// The image's name.
         image: String,
-        /// What the engine or the registry said.
+        /// The message of the engine or the registry.
         message: String,
     },
-    /// The image could not be sent.
+    /// The image could not be pushed.
     #[error("cannot push the image `{image}`: {message}{}", pull_remedy(message))]
     Push {
         /// The image's name.
         image: String,
-        /// What the engine or the registry said.
+        /// The message of the engine or the registry.
         message: String,
     },
     /// The image could not be built.
     #[error("cannot build the image `{image}`: {message}")]
     Build {
-        /// The name it was to have.
+        /// The name of the image.
         image: String,
-        /// What the engine said.
+        /// The engine's message.
         message: String,
     },
-    /// Somebody else listens there.
-    #[error("{port} is taken on this machine (stop who has it, or choose another)", port = port.map_or("a port".to_owned(), |it| format!("port {it}")))]
+    /// Another program uses the port.
+    #[error("{port} is in use on this machine (stop the program that uses it, or choose another port)", port = port.map_or("a port".to_owned(), |it| format!("port {it}")))]
     PortTaken {
-        /// Which port, if the engine said.
+        /// The port, if the engine named it.
         port: Option<u16>,
-        /// Its words.
+        /// The engine's message.
         message: String,
     },
-    /// GPUs were asked for, and the engine cannot hand any out.
+    /// GPUs were requested, and the engine cannot provide any.
     #[error(
         "the Docker engine has no NVIDIA runtime, so containers get no GPUs: {message} (install \
          nvidia-container-toolkit, then `sudo nvidia-ctk runtime configure --runtime=docker` and \
          `sudo systemctl restart docker`; or leave out `gpus`)"
     )]
     NoNvidia {
-        /// The engine's words.
+        /// The engine's message.
         message: String,
     },
-    /// The engine understood and said no.
+    /// The engine refused the request.
     #[error("the Docker engine refuses to {what}: {message}")]
     Refused {
-        /// What was asked.
+        /// The request.
         what: String,
         /// Its HTTP status.
         status: u16,
-        /// Its words.
+        /// The engine's message.
         message: String,
     },
-    /// The engine did not answer as an engine does.
+    /// The response is not one of a Docker engine.
     #[error("the Docker engine did not {what}")]
     Broken {
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What came instead.
-        source: Box<Answer>,
+        /// The error of the client.
+        source: Box<ApiError>,
     },
 }
 
 impl EngineError {
-    /// What an answer means that was met while doing this.
-    pub fn of(what: impl Into<String>, host: &str, answer: Answer) -> Self {
+    /// Classifies an error of the API that occurred while `what` was requested.
+    pub(crate) fn new(what: impl Into<String>, host: &str, error: ApiError) -> Self {
         let what = what.into();
-        match answer {
-            Answer::DockerResponseServerError {
+        match error {
+            ApiError::DockerResponseServerError {
                 status_code,
                 message,
             } => Self::refused(what, status_code, message),
-            answer => Self::unheard(what, host, answer),
+            error => Self::not_delivered(what, host, error),
         }
     }
 
@@ -133,7 +133,7 @@ impl EngineError {
         if lacks_nvidia(&message) {
             return Self::NoNvidia { message };
         }
-        if is_taken(&message) {
+        if is_port_taken(&message) {
             return Self::PortTaken {
                 port: port_in(&message),
                 message,
@@ -146,13 +146,13 @@ impl EngineError {
         }
     }
 
-    /// The request did not come through.
-    fn unheard(what: String, host: &str, answer: Answer) -> Self {
+    /// Classifies the error of a request that got no response.
+    fn not_delivered(what: String, host: &str, error: ApiError) -> Self {
         let host = host.to_owned();
-        let kind = io_kind(&answer);
-        let source = Box::new(answer);
+        let kind = io_kind(&error);
+        let source = Box::new(error);
         match (kind, &*source) {
-            (_, Answer::SocketNotFoundError(_)) => Self::NoEngine { host, source },
+            (_, ApiError::SocketNotFoundError(_)) => Self::NoEngine { host, source },
             (Some(io::ErrorKind::PermissionDenied), _) => Self::NoPermission { host, source },
             (
                 Some(
@@ -164,19 +164,19 @@ impl EngineError {
                 ),
                 _,
             )
-            | (_, Answer::RequestTimeoutError) => Self::NoEngine { host, source },
+            | (_, ApiError::RequestTimeoutError) => Self::NoEngine { host, source },
             _ => Self::Broken { what, source },
         }
     }
 }
 
-/// The kernel's word on a connection, however deep it lies.
-fn io_kind(answer: &Answer) -> Option<io::ErrorKind> {
-    // It shows its cause's causes as its own.
-    if let Answer::IOError { err } = answer {
+/// The kernel's error on a connection, at any depth of the causes.
+fn io_kind(error: &ApiError) -> Option<io::ErrorKind> {
+    // This error hides the I/O error, and shows only its causes.
+    if let ApiError::IOError { err } = error {
         return Some(err.kind());
     }
-    let mut cause: Option<&dyn Error> = Some(answer);
+    let mut cause: Option<&dyn Error> = Some(error);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<io::Error>() {
             return Some(io.kind());
@@ -186,17 +186,17 @@ fn io_kind(answer: &Answer) -> Option<io::ErrorKind> {
     None
 }
 
-/// The engine's words where `--gpus` cannot be had: of its own, and of the runtime's hook.
+/// Whether a message means that there is no NVIDIA runtime: one of the engine's, or of the runtime's hook.
 fn lacks_nvidia(message: &str) -> bool {
     let names_driver = message.contains("could not select device driver");
     names_driver || message.contains("nvidia-container-cli") || message.contains("nvidia-ctk")
 }
 
-fn is_taken(message: &str) -> bool {
+fn is_port_taken(message: &str) -> bool {
     message.contains("port is already allocated") || message.contains("address already in use")
 }
 
-/// The last number behind a colon: `Bind for 127.0.0.1:8080 failed: port is …`, `listen tcp4 0.0.0.0:80: …`.
+/// The port in a message: `Bind for 127.0.0.1:8080 failed: port is …`, `listen tcp4 0.0.0.0:80: …`.
 fn port_in(message: &str) -> Option<u16> {
     let mut parts = message.split(|c: char| c.is_whitespace() || c == ',');
     parts.find_map(|part| {
@@ -205,16 +205,16 @@ fn port_in(message: &str) -> Option<u16> {
     })
 }
 
-/// What helps against the two usual refusals of registries.
+/// Advice for usual errors of registries.
 fn pull_remedy(message: &str) -> &'static str {
     let message = message.to_ascii_lowercase();
     let has = |part: &str| message.contains(part);
     if has("unauthorized") || has("authentication") || has("credentials") || has("denied") {
-        " (if the registry wants a password: `docker login` and the registry's name)"
+        " (if the registry needs a password, run `docker login` with the registry's name)"
     } else if has("manifest unknown") || has("not found") {
-        " (is the name right, and its tag?)"
+        " (check the name and its tag)"
     } else if has("no such host") || has("i/o timeout") || has("connection refused") {
-        " (can this machine reach the registry?)"
+        " (check that this machine can reach the registry)"
     } else if has("server gave http response to https") {
         " (name the registry under `insecure-registries` of the engine if it is meant to be without TLS)"
     } else {
@@ -226,23 +226,23 @@ fn pull_remedy(message: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    fn answered(message: &str) -> EngineError {
-        let answer = Answer::DockerResponseServerError {
+    fn response_error(message: &str) -> EngineError {
+        let error = ApiError::DockerResponseServerError {
             status_code: 500,
             message: message.to_owned(),
         };
-        EngineError::of("start a container", "unix:///x", answer)
+        EngineError::new("start a container", "unix:///x", error)
     }
 
     #[test]
-    fn a_taken_port_is_told_with_its_number() {
+    fn a_port_in_use_is_named() {
         for message in [
             "driver failed programming external connectivity on endpoint x (1f): Bind for \
              127.0.0.1:8080 failed: port is already allocated",
             "driver failed programming external connectivity on endpoint x (1f): Error starting \
              userland proxy: listen tcp4 127.0.0.1:8080: bind: address already in use",
         ] {
-            let error = answered(message);
+            let error = response_error(message);
             assert!(
                 matches!(
                     error,
@@ -257,8 +257,9 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_nvidia_runtime_comes_with_what_to_install() {
-        let error = answered("could not select device driver \"\" with capabilities: [[gpu]]");
+    fn a_missing_nvidia_runtime_is_explained_with_what_to_install() {
+        let error =
+            response_error("could not select device driver \"\" with capabilities: [[gpu]]");
         assert!(
             error
                 .to_string()
@@ -268,10 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_use_the_socket_is_told_apart_from_who_finds_none() {
+    fn a_missing_permission_is_distinguished_from_a_missing_engine() {
         let of = |kind: io::ErrorKind| {
             let err = io::Error::from(kind);
-            EngineError::of("say its version", "unix:///x", Answer::IOError { err })
+            EngineError::new("report its version", "unix:///x", ApiError::IOError { err })
         };
         assert!(matches!(
             of(io::ErrorKind::PermissionDenied),

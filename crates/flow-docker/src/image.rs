@@ -1,45 +1,46 @@
-//! Images: looked at, fetched, named, built and sent.
+//! Images: inspected, pulled, tagged, built and pushed.
 
 use std::collections::HashMap;
 
 use bollard::body_full;
-use bollard::errors::Error as Answer;
+use bollard::errors::Error as ApiError;
 use bollard::models::{ImageInspect, ProgressDetail};
 use bollard::query_parameters::{
-    BuildImageOptions, CreateImageOptionsBuilder, PushImageOptionsBuilder, TagImageOptionsBuilder,
+    BuildImageOptions, BuildImageOptionsBuilder, CreateImageOptionsBuilder,
+    PushImageOptionsBuilder, TagImageOptionsBuilder,
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
-use crate::Credentials;
+use crate::credentials::Credentials;
 use crate::engine::Engine;
 use crate::error::EngineError;
 
-/// The engine's status for what it does not have.
+/// The engine's HTTP status for an unknown object.
 const NOT_FOUND: u16 = 404;
 
-/// What an engine knows of an image.
+/// What an engine knows about an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Image {
-    /// Its content's name, `sha256:…`.
+pub struct ImageInfo {
+    /// Its id, `sha256:…`.
     pub id: String,
-    /// What was put on it.
+    /// Its labels.
     pub labels: HashMap<String, String>,
-    /// The program it runs, and that program's first arguments.
+    /// The program that it runs, and the program's first arguments.
     pub entrypoint: Vec<String>,
-    /// The arguments that count if no others are given.
+    /// The default arguments.
     pub cmd: Vec<String>,
-    /// Whom it runs as, `user[:group]`; empty: root.
+    /// The user that it runs as, `user[:group]`; empty for root.
     pub user: String,
-    /// `NAME=value`.
+    /// Environment variables as `NAME=value`.
     pub env: Vec<String>,
-    /// `linux/amd64`.
+    /// The platform, such as `linux/amd64`.
     pub platform: String,
-    /// Bytes of all its layers.
+    /// Size of all layers, in bytes.
     pub size: u64,
 }
 
-impl From<ImageInspect> for Image {
+impl From<ImageInspect> for ImageInfo {
     fn from(found: ImageInspect) -> Self {
         let config = found.config.unwrap_or_default();
         let or_empty = Option::unwrap_or_default;
@@ -60,18 +61,18 @@ impl From<ImageInspect> for Image {
     }
 }
 
-/// A piece of news while an image is fetched, built or sent.
+/// A step of a pull, a build or a push.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Step {
-    /// The layer it is about; empty: the whole image.
+pub struct ProgressStep {
+    /// The layer; empty for the whole image.
     pub layer: String,
-    /// What happens to it, or a line that the build printed.
+    /// The state of the layer, or a line that the build printed.
     pub status: String,
-    /// Bytes that are done, and all of them, where the engine counts.
+    /// Bytes done and all bytes, where the engine counts them.
     pub bytes: Option<(u64, u64)>,
 }
 
-impl Step {
+impl ProgressStep {
     fn new(layer: Option<String>, status: Option<String>, detail: Option<ProgressDetail>) -> Self {
         let count = |it: Option<i64>| it.and_then(|it| u64::try_from(it).ok());
         let detail = detail.unwrap_or_default();
@@ -83,34 +84,57 @@ impl Step {
     }
 }
 
+/// A build of an image.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BuildOptions {
+    /// The image's name.
+    pub image: String,
+    /// Labels of the image.
+    pub labels: HashMap<String, String>,
+    /// Build arguments of its Dockerfile.
+    pub arguments: HashMap<String, String>,
+}
+
+impl BuildOptions {
+    fn query(&self) -> BuildImageOptions {
+        BuildImageOptionsBuilder::default()
+            .t(&self.image)
+            .labels(&self.labels)
+            .buildargs(&self.arguments)
+            .rm(true)
+            .forcerm(true)
+            .build()
+    }
+}
+
 impl Engine {
-    /// What the engine knows of an image; none: it does not have it.
+    /// Inspects an image; `None` if the engine does not have it.
     ///
     /// # Errors
-    /// If it does not answer.
-    pub async fn image(&self, name: &str) -> Result<Option<Image>, EngineError> {
+    /// If the engine does not respond.
+    pub async fn image(&self, name: &str) -> Result<Option<ImageInfo>, EngineError> {
         match self.raw().inspect_image(name).await {
             Ok(found) => Ok(Some(found.into())),
-            Err(Answer::DockerResponseServerError {
+            Err(ApiError::DockerResponseServerError {
                 status_code: NOT_FOUND,
                 ..
             }) => Ok(None),
-            Err(answer) => Err(self.met(format!("show the image `{name}`"), answer)),
+            Err(error) => Err(self.api_error(format!("inspect the image `{name}`"), error)),
         }
     }
 
-    /// Fetches an image, and tells how that goes. `platform` is such as `linux/arm64`; none: the engine's.
+    /// Pulls an image and reports the progress. `platform` is one such as `linux/arm64`; `None` for the engine's.
     ///
     /// # Errors
-    /// If the registry does not have it, or not for us.
+    /// If the registry does not have the image, or does not allow the pull.
     pub async fn pull(
         &self,
         name: &str,
         platform: Option<&str>,
         credentials: Option<Credentials>,
-        mut progress: impl FnMut(Step),
+        mut progress: impl FnMut(ProgressStep),
     ) -> Result<(), EngineError> {
-        // Without a tag the engine would fetch all of them.
+        // Without a tag the engine would pull all tags.
         let (repository, tag) = split(name);
         let mut options = CreateImageOptionsBuilder::default().from_image(repository);
         if !repository.contains('@') {
@@ -119,60 +143,66 @@ impl Engine {
         if let Some(platform) = platform {
             options = options.platform(platform);
         }
-        let steps = self
-            .raw()
-            .create_image(Some(options.build()), None, credentials);
+        let steps =
+            self.raw()
+                .create_image(Some(options.build()), None, credentials.map(Into::into));
         let steps = steps.map(|step| {
-            step.map(|step| progress(Step::new(step.id, step.status, step.progress_detail)))
+            step.map(|step| {
+                progress(ProgressStep::new(
+                    step.id,
+                    step.status,
+                    step.progress_detail,
+                ))
+            })
         });
-        drained(steps).await.map_err(|answer| {
-            self.failed(name, answer, |image, message| EngineError::Pull {
+        drained(steps).await.map_err(|error| {
+            self.failed(name, error, |image, message| EngineError::Pull {
                 image,
                 message,
             })
         })
     }
 
-    /// Gives an image a further name.
+    /// Adds a name to an image.
     ///
     /// # Errors
-    /// If there is no such image, or the name is none.
+    /// If there is no such image, or the name is not valid.
     pub async fn tag(&self, image: &str, name: &str) -> Result<(), EngineError> {
         let (repository, tag) = split(name);
         let options = TagImageOptionsBuilder::default().repo(repository).tag(tag);
         let named = self.raw().tag_image(image, Some(options.build())).await;
-        named.map_err(|answer| match answer {
-            Answer::DockerResponseServerError {
+        named.map_err(|error| match error {
+            ApiError::DockerResponseServerError {
                 status_code: NOT_FOUND,
                 ..
             } => EngineError::NoImage {
                 image: image.to_owned(),
             },
-            answer => self.met(format!("name the image `{image}` `{name}`"), answer),
+            error => self.api_error(format!("tag the image `{image}` as `{name}`"), error),
         })
     }
 
-    /// Sends an image to the registry that its name says.
+    /// Pushes an image to the registry that its name contains.
     ///
     /// # Errors
-    /// If the registry does not take it, or not from us.
+    /// If the registry refuses it.
     pub async fn push(
         &self,
         name: &str,
         credentials: Option<Credentials>,
-        mut progress: impl FnMut(Step),
+        mut progress: impl FnMut(ProgressStep),
     ) -> Result<(), EngineError> {
         let (repository, tag) = split(name);
         let options = PushImageOptionsBuilder::default().tag(tag).build();
         let steps = self
             .raw()
-            .push_image(repository, Some(options), credentials);
+            .push_image(repository, Some(options), credentials.map(Into::into));
         let steps = steps.map(|step| {
-            // The engine says which layer where it says what, and nowhere else.
-            step.map(|step| progress(Step::new(None, step.status, step.progress_detail)))
+            // The engine names the layer in the status alone.
+            step.map(|step| progress(ProgressStep::new(None, step.status, step.progress_detail)))
         });
-        drained(steps).await.map_err(|answer| {
-            self.failed(name, answer, |image, message| EngineError::Push {
+        drained(steps).await.map_err(|error| {
+            self.failed(name, error, |image, message| EngineError::Push {
                 image,
                 message,
             })
@@ -182,19 +212,21 @@ impl Engine {
     /// Builds an image from a tar archive of its folder.
     ///
     /// # Errors
-    /// If a step of its Dockerfile fails; what it printed has been told as progress.
+    /// If a step of its Dockerfile fails. Its output was reported as progress.
     pub async fn build(
         &self,
-        options: BuildImageOptions,
+        options: &BuildOptions,
         tar: Bytes,
-        mut progress: impl FnMut(Step),
+        mut progress: impl FnMut(ProgressStep),
     ) -> Result<(), EngineError> {
-        let name = options.t.clone().unwrap_or_default();
-        let steps = self.raw().build_image(options, None, Some(body_full(tar)));
+        let name = &options.image;
+        let steps = self
+            .raw()
+            .build_image(options.query(), None, Some(body_full(tar)));
         let steps = steps.map(|step| {
             step.map(|step| {
                 let status = step.stream.or(step.status);
-                progress(Step::new(step.id, status, step.progress_detail));
+                progress(ProgressStep::new(step.id, status, step.progress_detail));
                 step.error_detail
             })
         });
@@ -202,31 +234,31 @@ impl Engine {
         let steps = steps.map(|step| step.map(|error| failure = failure.take().or(error)));
         let outcome = drained(steps).await;
         let build = |image, message| EngineError::Build { image, message };
-        outcome.map_err(|answer| self.failed(&name, answer, build))?;
+        outcome.map_err(|error| self.failed(name, error, build))?;
         match failure {
             None => Ok(()),
-            Some(error) => Err(build(name, error.message.unwrap_or_default())),
+            Some(error) => Err(build(name.clone(), error.message.unwrap_or_default())),
         }
     }
 
     fn failed(
         &self,
         image: &str,
-        answer: Answer,
-        error: impl Fn(String, String) -> EngineError,
+        error: ApiError,
+        kind: impl Fn(String, String) -> EngineError,
     ) -> EngineError {
-        match answer {
-            Answer::DockerResponseServerError { message, .. }
-            | Answer::DockerStreamError { error: message } => {
-                error(image.to_owned(), message.trim().to_owned())
+        match error {
+            ApiError::DockerResponseServerError { message, .. }
+            | ApiError::DockerStreamError { error: message } => {
+                kind(image.to_owned(), message.trim().to_owned())
             }
-            answer => self.met(format!("finish its work on `{image}`"), answer),
+            error => self.api_error(format!("finish its work on `{image}`"), error),
         }
     }
 }
 
 /// Reads a stream to its end, or to its first error.
-async fn drained(steps: impl Stream<Item = Result<(), Answer>>) -> Result<(), Answer> {
+async fn drained(steps: impl Stream<Item = Result<(), ApiError>>) -> Result<(), ApiError> {
     let mut steps = std::pin::pin!(steps);
     while let Some(step) = steps.next().await {
         step?;
@@ -234,11 +266,11 @@ async fn drained(steps: impl Stream<Item = Result<(), Answer>>) -> Result<(), An
     Ok(())
 }
 
-/// A name and its tag, `latest` if it has none. A name with a digest stays whole.
+/// Splits a name from its tag, which defaults to `latest`. A name with a digest stays whole.
 fn split(name: &str) -> (&str, &str) {
     match name.rsplit_once(':') {
         _ if name.contains('@') => (name, ""),
-        // A colon before a slash is that of a registry's port.
+        // A colon before a slash belongs to the port of a registry.
         Some((repository, tag)) if !tag.contains('/') => (repository, tag),
         _ => (name, "latest"),
     }
@@ -249,7 +281,7 @@ mod tests {
     use super::split;
 
     #[test]
-    fn a_name_is_cut_at_its_tag_and_not_at_a_registrys_port() {
+    fn a_name_is_split_at_its_tag_and_not_at_a_registrys_port() {
         assert_eq!(split("a"), ("a", "latest"));
         assert_eq!(split("a/b:1"), ("a/b", "1"));
         assert_eq!(split("localhost:5000/a"), ("localhost:5000/a", "latest"));

@@ -1,36 +1,34 @@
-//! What flow says to a Docker engine: a thin layer over `bollard` that gives its answers types and words.
+//! A client of the Docker engine: a layer over `bollard` with flow's own types and errors.
 //!
 //! ```text
-//! Engine      the connection                          engine.rs
-//! Image       looked at, pulled, built, pushed        image.rs
-//! Wanted      what a container is to be: pure         wanted.rs
-//! Container   created, started, heard, ended          container.rs
-//! Launcher    whose containers are nobody's any more  sweep.rs
+//! engine.rs             Engine           the connection
+//! image.rs              ImageInfo        inspects, pulls, tags, builds and pushes images
+//! container_config.rs   ContainerConfig  the container to create, as the engine's JSON: pure
+//! container.rs          Container        creates, starts, attaches to and stops containers
+//! sweep.rs              LauncherId       removes containers that killed flows have left behind
+//! credentials.rs        DockerConfig     the credentials that `docker login` has stored
 //! ```
 //!
 //! The rules:
-//! - Nothing is decided here: what a container is to be is its caller's word.
-//! - Every error says which of a few things went wrong, and what to do about it ([`EngineError`]).
-//! - Nothing in here reads the environment or prints: addresses and credentials are arguments.
+//! - This crate decides nothing: its callers decide which container is created.
+//! - Every error says what went wrong and what to do about it ([`EngineError`]).
+//! - Nothing in this crate reads the environment or prints: addresses and credentials are arguments.
 
 #![warn(missing_docs)]
 
 mod container;
+mod container_config;
 mod credentials;
 mod engine;
 mod error;
 mod image;
 pub mod labels;
 mod sweep;
-mod wanted;
 
-pub use bollard::auth::DockerCredentials as Credentials;
-pub use bollard::models::DeviceRequest;
-pub use bollard::query_parameters::BuildImageOptionsBuilder;
-pub use container::{Alive, Container, Ended, Output};
-pub use credentials::{CredentialsError, DockerConfig, PUBLIC_REGISTRY, registry_of};
+pub use container::{AttachedOutput, Container, ContainerExit, ContainerInfo};
+pub use container_config::{ContainerConfig, GpuRequest, Mount, Network, PublishedPort};
+pub use credentials::{Credentials, CredentialsError, DockerConfig, PUBLIC_REGISTRY, registry_of};
 pub use engine::Engine;
 pub use error::EngineError;
-pub use image::{Image, Step};
-pub use sweep::Launcher;
-pub use wanted::{Network, PublishedPort, Wanted};
+pub use image::{BuildOptions, ImageInfo, ProgressStep};
+pub use sweep::LauncherId;

@@ -1,8 +1,8 @@
-//! Whose a container is, and which containers are nobody's any more.
+//! Removes the containers that killed flows have left behind.
 //!
-//! A launcher that is killed cannot remove its containers, so the next one does. Each container says on a
-//! label who started it: the machine's boot, the namespace of process numbers, the process, and when it
-//! began. Who is in another namespace cannot be seen from here, and so is left alone.
+//! A process that is killed cannot remove its containers, so the next one that uses the engine does. A label on each
+//! container names the process that started it: the machine's boot, the namespace of process ids, the process id, and
+//! its start time. A process in another namespace is not visible here, so its containers stay.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,38 +10,51 @@ use std::fs;
 
 use bollard::models::{ContainerSummary, ContainerSummaryStateEnum as State};
 use bollard::query_parameters::ListContainersOptionsBuilder;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::container::Container;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::labels;
 
-/// The process that started a container.
+/// Identifies the process that started a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launcher {
+pub struct LauncherId {
     boot: String,
     namespace: String,
     pid: u32,
-    /// Since the boot, in the kernel's ticks: numbers of processes are used again.
-    began: u64,
+    /// In the kernel's ticks since the boot: process ids are used again.
+    start_time: u64,
 }
 
-impl fmt::Display for Launcher {
+/// What this process can find out about another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sighting {
+    /// It started at this time.
+    StartedAt(u64),
+    /// It exists, and its entry in `/proc` cannot be read.
+    Exists,
+    /// The kernel knows no process with this id.
+    Gone,
+}
+
+impl fmt::Display for LauncherId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             boot,
             namespace,
             pid,
-            began,
+            start_time,
         } = self;
-        write!(f, "{boot}/{namespace}/{pid}/{began}")
+        write!(f, "{boot}/{namespace}/{pid}/{start_time}")
     }
 }
 
-impl Launcher {
+impl LauncherId {
     /// This process.
     #[must_use]
-    pub fn this() -> Self {
+    pub fn current() -> Self {
         let pid = std::process::id();
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let namespace = fs::read_link("/proc/self/ns/pid");
@@ -50,56 +63,77 @@ impl Launcher {
             boot: boot.unwrap_or_default().trim().to_owned(),
             namespace: namespace.unwrap_or_default(),
             pid,
-            began: began(pid).unwrap_or(0),
+            start_time: start_time(pid).unwrap_or(0),
         }
     }
 
     fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.split('/').collect();
-        let [boot, namespace, pid, began] = parts.as_slice() else {
+        let [boot, namespace, pid, start_time] = parts.as_slice() else {
             return None;
         };
         Some(Self {
             boot: (*boot).to_owned(),
             namespace: (*namespace).to_owned(),
             pid: pid.parse().ok()?,
-            began: began.parse().ok()?,
+            start_time: start_time.parse().ok()?,
         })
     }
 
-    /// Whether it is certain that this launcher has ended, as `self` sees it.
-    fn outlives(&self, other: &Self, alive: impl Fn(u32) -> Option<u64>) -> bool {
-        let is_seen = self.boot == other.boot && self.namespace == other.namespace;
-        is_seen && alive(other.pid) != Some(other.began)
+    /// Whether it is certain that the other process has exited.
+    fn outlives(&self, other: &Self, look: impl Fn(u32) -> Sighting) -> bool {
+        let is_visible = self.boot == other.boot && self.namespace == other.namespace;
+        is_visible
+            && match look(other.pid) {
+                // Without a start time on the label, the process may be the one.
+                Sighting::StartedAt(start_time) => {
+                    other.start_time != 0 && start_time != other.start_time
+                }
+                Sighting::Exists => false,
+                Sighting::Gone => true,
+            }
     }
 }
 
-/// When a process began; none: there is none.
-fn began(pid: u32) -> Option<u64> {
+/// Looks at a process. One whose entry in `/proc` cannot be read, as with `hidepid`, is alive unless the kernel denies
+/// that it exists.
+fn look(pid: u32) -> Sighting {
+    if let Some(start_time) = start_time(pid) {
+        return Sighting::StartedAt(start_time);
+    }
+    let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    match id.map(test_kill_process) {
+        None | Some(Err(Errno::SRCH)) => Sighting::Gone,
+        Some(Ok(()) | Err(_)) => Sighting::Exists,
+    }
+}
+
+/// When a process started; `None` if its entry in `/proc` cannot be read.
+fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is the program's name in brackets, and may hold anything.
+    // The second field is the program's name in brackets, and may contain anything.
     let (_, after) = stat.rsplit_once(')')?;
     // Fields are counted from 1, and the third is the first of these.
     after.split_whitespace().nth(22 - 3)?.parse().ok()
 }
 
 impl Engine {
-    /// Removes the containers of launchers that have ended; gives the names of their processes.
+    /// Removes the containers of processes that have exited. Returns the names of the containers' processes.
     ///
     /// # Errors
-    /// If the engine does not answer.
+    /// If the engine does not respond.
     pub async fn sweep(&self) -> Result<Vec<String>, EngineError> {
-        let this = Launcher::this();
+        let current = LauncherId::current();
         let filters = HashMap::from([("label".to_owned(), vec![labels::RUN.to_owned()])]);
         let options = ListContainersOptionsBuilder::default()
             .all(true)
             .filters(&filters)
             .build();
         let listed = self.raw().list_containers(Some(options)).await;
-        let listed = listed.map_err(|answer| self.met("list containers", answer))?;
+        let listed = listed.map_err(|error| self.api_error("list containers", error))?;
         let mut removed = Vec::new();
         for found in listed {
-            let Some((id, name)) = left_behind(&found, &this) else {
+            let Some((id, name)) = left_behind(&found, &current) else {
                 continue;
             };
             Container::known(self, id).remove().await?;
@@ -109,18 +143,18 @@ impl Engine {
     }
 }
 
-/// The id of a container whose launcher has ended, and its process's name.
+/// The id of a container whose launcher has exited, and the name of its process.
 ///
-/// No launcher is left from before the machine's last start. What ran then has ended; what runs is of
-/// another machine that has the same engine.
-fn left_behind(found: &ContainerSummary, this: &Launcher) -> Option<(String, String)> {
+/// No process is left from before the machine's last boot. A container of an earlier boot that has exited was left
+/// behind; one that runs belongs to another machine with the same engine.
+fn left_behind(found: &ContainerSummary, current: &LauncherId) -> Option<(String, String)> {
     let labels = found.labels.as_ref()?;
-    let launcher = Launcher::parse(labels.get(labels::RUN)?)?;
+    let launcher = LauncherId::parse(labels.get(labels::RUN)?)?;
     let id = found.id.clone()?;
     let name = labels.get(labels::REPLICA).unwrap_or(&id).clone();
-    let is_over = matches!(found.state, Some(State::EXITED | State::DEAD));
-    let is_old = is_over && launcher.boot != this.boot;
-    (is_old || this.outlives(&launcher, began)).then_some((id, name))
+    let has_exited = matches!(found.state, Some(State::EXITED | State::DEAD));
+    let is_old = has_exited && launcher.boot != current.boot;
+    (is_old || current.outlives(&launcher, look)).then_some((id, name))
 }
 
 #[cfg(test)]
@@ -128,25 +162,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_launcher_is_found_again_by_its_label() {
-        let this = Launcher::this();
-        assert_eq!(Launcher::parse(&this.to_string()), Some(this.clone()));
-        assert!(this.began > 0, "{this}");
-        assert_eq!(Launcher::parse("something else"), None);
+    fn a_launcher_is_parsed_from_its_label() {
+        let current = LauncherId::current();
+        assert_eq!(
+            LauncherId::parse(&current.to_string()),
+            Some(current.clone())
+        );
+        assert!(current.start_time > 0, "{current}");
+        assert_eq!(LauncherId::parse("something else"), None);
     }
 
     #[test]
-    fn only_who_can_be_seen_to_have_ended_has_ended() {
-        let this = Launcher::this();
-        let of = |text: &str| Launcher::parse(text).unwrap();
-        let here = format!("{}/{}", this.boot, this.namespace);
-        let check = |other: &str, alive: Option<u64>, expected: bool| {
-            assert_eq!(this.outlives(&of(other), |_| alive), expected, "{other}");
+    fn only_a_launcher_that_has_certainly_exited_loses_its_containers() {
+        let current = LauncherId::current();
+        let of = |text: &str| LauncherId::parse(text).unwrap();
+        let here = format!("{}/{}", current.boot, current.namespace);
+        let check = |other: &str, seen: Sighting, expected: bool| {
+            assert_eq!(current.outlives(&of(other), |_| seen), expected, "{other}");
         };
-        check(&format!("{here}/7/100"), None, true);
-        check(&format!("{here}/7/100"), Some(100), false);
-        check(&format!("{here}/7/100"), Some(200), true);
-        check(&format!("{}/pid:[1]/7/100", this.boot), None, false);
-        check(&format!("other/{}/7/100", this.namespace), None, false);
+        check(&format!("{here}/7/100"), Sighting::Gone, true);
+        check(&format!("{here}/7/100"), Sighting::Exists, false);
+        check(&format!("{here}/7/100"), Sighting::StartedAt(100), false);
+        check(&format!("{here}/7/100"), Sighting::StartedAt(200), true);
+        check(&format!("{here}/7/0"), Sighting::StartedAt(200), false);
+        let other_namespace = format!("{}/pid:[1]/7/100", current.boot);
+        check(&other_namespace, Sighting::Gone, false);
+        let other_boot = format!("other/{}/7/100", current.namespace);
+        check(&other_boot, Sighting::Gone, false);
+    }
+
+    #[test]
+    fn a_process_is_gone_only_if_the_kernel_says_so() {
+        let own = std::process::id();
+        assert_eq!(look(own), Sighting::StartedAt(start_time(own).unwrap()));
+        assert_eq!(look(u32::MAX), Sighting::Gone);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        assert_eq!(look(child.id()), Sighting::Gone);
     }
 }

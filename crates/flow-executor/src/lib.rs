@@ -1,11 +1,19 @@
-//! What an executor is written with, and the runtime that serves it.
+//! The SDK for executors, and the runtime that serves them.
 //!
-//! An author writes two things: a typed config, and methods bound to endpoints ([`Executor`]). The rest is
-//! here. A request walks through these files in this order:
+//! An author writes a typed configuration and methods bound to endpoints ([`Executor`]). The runtime does the rest. A
+//! request passes these files:
 //!
-//! `grpc.rs` (bytes → call) → `admission.rs` (bounded lanes) → `queue.rs` → `batch.rs` (who shares a call;
-//! pure) → `worker.rs` (threads that own the executor) → `calls.rs` → the author's method, and the same
-//! stairs up.
+//! | File | Step |
+//! |---|---|
+//! | `server/grpc.rs` | decodes a request into a call, and encodes the reply |
+//! | `queue/admission.rs` | waits until the queue has room |
+//! | `queue/call_queue.rs` | holds calls until a worker takes them |
+//! | `queue/batcher.rs` | decides which calls share a batch; pure |
+//! | `worker/threads.rs` | threads that own the executor |
+//! | `worker/runner.rs` | runs the author's method for a batch |
+//!
+//! What authors use is in `sdk/`. `endpoint_table.rs` finds the method of an endpoint, and `run.rs` is the program
+//! around it all.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -13,7 +21,7 @@
 //! use flow_executor::{CallError, DocumentArray, Endpoints, Executor, LoadContext, LoadError, Parameters};
 //! use serde::Deserialize;
 //!
-//! /// Upper-cases every text.
+//! /// Converts every text to upper case.
 //! struct Shout {
 //!     suffix: String,
 //! }
@@ -53,51 +61,30 @@
 
 #![warn(missing_docs)]
 
-mod accepts;
-mod admission;
-mod batch;
-mod calls;
-mod directory;
-mod endpoints;
-mod error;
-mod executor;
-mod exit;
-mod grpc;
-mod matrix;
-mod meter;
-mod monitor;
+mod endpoint_table;
+mod metrics;
 mod options;
-mod parameters;
-mod process;
 mod queue;
-mod reply;
-mod rules;
 mod run;
-mod schema;
-mod service;
+mod sdk;
+mod server;
 pub mod testing;
-mod trailer;
 mod worker;
-mod workers;
 
 pub use flow_core::{
-    AccessPaths, BadAccessPath, BadOption, Chain, DataType, Document, DocumentArray, Endpoint,
-    Failure, Flavour, NodeName, Tensor,
+    AccessPaths, BadAccessPath, BadOption, BadWorkers, Chain, DataType, DocArrayVersion, Document,
+    DocumentArray, Endpoint, Failure, NodeName, Tensor, Workers,
 };
-
-pub use batch::{Batching, Fit, Metric};
-pub use endpoints::{Emit, Endpoints, IntoResults};
-pub use error::{CallError, LoadError};
-pub use executor::{Executor, Facts, LoadContext};
 pub use flow_metrics::{BadMetricName, Stopwatch};
-pub use matrix::DocsMatrix;
-pub use monitor::{Monitor, Timer};
+pub use flow_process::Facts;
+
 pub use options::{BadOptions, check_options};
-pub use parameters::{BadParameter, Parameters};
-pub use process::{Addresses, Log, LogTo, announce, die_with, start_log};
 pub use run::{ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_with};
-pub use service::{Monitoring, ServeError, Settings, serve};
-pub use workers::{BadWorkers, Fork, Workers};
+pub use sdk::{
+    BadParameter, BatchMetric, Batching, CallError, DocsMatrix, Emit, Endpoints, Executor, Fit,
+    Fork, IntoResults, LoadContext, LoadError, Monitor, Parameters, Timer,
+};
+pub use server::{Addresses, Monitoring, ServeError, Settings, serve};
 
 /// Compiles the examples of the book's page on executors.
 #[cfg(doctest)]

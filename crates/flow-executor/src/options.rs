@@ -1,8 +1,8 @@
-//! `uses_with` becomes the typed options of an executor, or the list of everything that is wrong with it.
+//! Reads `uses_with` into the typed options of an executor, or into the list of its problems.
 //!
-//! `options/reader.rs` reads values as serde does, and says what it expected in the words of a flow file.
+//! `options/reader.rs` reads values as serde does, and reports problems in the terms of a flow file.
 
-mod reader;
+pub(crate) mod reader;
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use flow_core::{BadOption, closest};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use self::reader::{Fault, Reason};
-use crate::Executor;
+use self::reader::{Problem, ReadError};
+use crate::sdk::Executor;
 
-/// Finds what is wrong with options of `E`, without loading anything.
+/// Finds all problems of options for `E`, without loading anything.
 #[must_use]
 pub fn check_options<E: Executor>(with: &Map<String, Value>) -> Vec<BadOption> {
     read::<E>(with.clone()).map_or_else(|bad| bad.0, |_| Vec::new())
 }
 
-/// Options that an executor cannot use; never none.
+/// Options that an executor cannot use; never empty.
 ///
-/// Each one is shown on a line of its own, which begins with a line break.
+/// Each one is printed on a line of its own, after a line break.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadOptions(pub Vec<BadOption>);
 
@@ -53,45 +53,45 @@ pub(crate) fn read<E: Executor>(with: Map<String, Value>) -> Result<E::With, Bad
     Ok(with)
 }
 
-/// Takes out each option that is wrong and reads the others again, so that all of them are found.
+/// Removes each wrong option and reads the others again, so that all problems are found.
 fn parse<T: DeserializeOwned>(mut with: Map<String, Value>) -> Result<T, BadOptions> {
     let mut wrong: Vec<BadOption> = Vec::new();
     loop {
-        let fault = match reader::read(with.clone()) {
+        let error = match reader::read(with.clone()) {
             Ok(read) if wrong.is_empty() => return Ok(read),
             Ok(_) => return Err(BadOptions(wrong)),
-            Err(fault) => fault,
+            Err(error) => error,
         };
-        let key = fault.key().map(str::to_owned);
+        let key = error.key().map(str::to_owned);
         if key.and_then(|key| with.shift_remove(&key)).is_some() {
-            wrong.push(fault.into());
+            wrong.push(error.into());
             continue;
         }
-        // An option that was taken out is missing now, which is not the user's fault.
-        let took_out_known = wrong.iter().any(|bad| !bad.is_unknown);
-        if !(took_out_known && fault.is_missing()) {
-            wrong.push(fault.into());
+        // An option that was removed is missing now, which is not another problem.
+        let removed_known = wrong.iter().any(|bad| !bad.is_unknown);
+        if !(removed_known && error.is_missing()) {
+            wrong.push(error.into());
         }
         return Err(BadOptions(wrong));
     }
 }
 
-impl From<Fault> for BadOption {
-    fn from(fault: Fault) -> Self {
-        let is_unknown = fault.is_unknown_option();
-        let (message, remedy) = match &fault.reason {
-            Reason::Unknown { name, known } => unknown(name, known),
-            Reason::Missing { name } => (format!("`{name}` is missing"), None),
-            Reason::Twice { name } => (
+impl From<ReadError> for BadOption {
+    fn from(error: ReadError) -> Self {
+        let is_unknown = error.is_unknown_option();
+        let (message, remedy) = match &error.problem {
+            Problem::Unknown { name, known } => unknown(name, known),
+            Problem::Missing { name } => (format!("`{name}` is missing"), None),
+            Problem::Twice { name } => (
                 format!("means `{name}`, which is given too"),
                 Some("keep one of them".to_owned()),
             ),
-            Reason::Value { message, remedy } => (message.clone(), remedy.clone()),
+            Problem::Value { message, remedy } => (message.clone(), remedy.clone()),
         };
-        // Where the fault is deep inside of the option, the message says where.
-        let inside = fault.path.get(1..).unwrap_or_default();
+        // The path to a problem inside of the option.
+        let inside = error.path.get(1..).unwrap_or_default();
         Self {
-            key: fault.key().map(str::to_owned),
+            key: error.key().map(str::to_owned),
             is_unknown,
             message: match inside {
                 [] => message,

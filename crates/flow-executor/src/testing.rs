@@ -3,18 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flow_core::{DocumentArray, Failure, to_struct};
+use flow_core::{DocumentArray, Failure, Workers, to_struct};
+use flow_process::Facts;
 use serde_json::{Map, Value};
 
-use crate::accepts;
-use crate::admission::{Admission, Ask};
-use crate::batch::Lane;
-use crate::directory::{Directory, Overrides};
-use crate::exit::ExitOn;
-use crate::reply::Done;
-use crate::rules::Written;
-use crate::worker::{self, Plan, Worker};
-use crate::{DocsMatrix, Executor, Facts, LoadContext, LoadError, Parameters, Workers};
+use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
+use crate::options;
+use crate::queue::{Admission, CallOutput, CallRequest, PriorityClass};
+use crate::sdk::{DocsMatrix, Executor, LoadContext, LoadError, Parameters};
+use crate::server::check_parameters;
+use crate::worker::{self, ExitPolicy, StartedWorkers, WorkerConfig};
 
 /// The name of the executor under test.
 const NAME: &str = "executor";
@@ -27,11 +25,11 @@ const NAME: &str = "executor";
 pub struct Loaded {
     runtime: tokio::runtime::Runtime,
     admission: Admission,
-    directory: Directory,
+    endpoints: EndpointTable,
     facts: Facts,
 }
 
-/// What stands in a flow file for the executor under test.
+/// The settings of the executor under test, as in a flow file.
 #[derive(Debug, Clone, Default)]
 pub struct Setup {
     /// `uses_with`.
@@ -44,15 +42,15 @@ pub struct Setup {
     pub workspace: Option<PathBuf>,
 }
 
-/// Loads `E` with `with`, which stands for `uses_with` of a flow file.
+/// Loads `E` with options, as `uses_with` of a flow file has them.
 ///
 /// # Errors
 ///
-/// If the executor cannot be built with it.
+/// If the executor cannot be loaded with them.
 ///
 /// # Panics
 ///
-/// If `with` is no object.
+/// If `with` is not an object.
 pub fn load<E: Executor>(with: &Value) -> Result<Loaded, LoadError> {
     let with = with.as_object().expect("`uses_with` is an object");
     load_as::<E>(Setup {
@@ -61,68 +59,70 @@ pub fn load<E: Executor>(with: &Value) -> Result<Loaded, LoadError> {
     })
 }
 
-/// The same with more of what a flow file may say.
+/// Loads `E` with these settings.
 ///
 /// # Errors
 ///
-/// If the executor cannot be built with it.
+/// If the executor cannot be loaded with them.
 pub fn load_as<E: Executor>(setup: Setup) -> Result<Loaded, LoadError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
         .build()?;
-    let endpoints = E::endpoints();
-    let overrides = Overrides {
+    let bindings = E::endpoints();
+    let overrides = EndpointOverrides {
         requests: None,
-        batching: Written::all(&setup.batching)?,
+        batching: BatchingOverride::all(&setup.batching)?,
     };
-    let directory = Directory::new(&endpoints, &overrides)?;
-    let with = crate::options::read::<E>(setup.with)?;
+    let endpoints = EndpointTable::new(&bindings, &overrides)?;
+    let with = options::read::<E>(setup.with)?;
     let context = LoadContext {
         name: NAME.to_owned(),
         workspace: setup.workspace,
         environment: std::env::vars().collect(),
         ..LoadContext::default()
     };
-    let plan = Plan {
+    let config = WorkerConfig {
         name: NAME.to_owned(),
-        endpoints: Arc::new(endpoints),
+        endpoints: Arc::new(bindings),
         workers: setup.workers,
-        exit: ExitOn::default(),
-        meter: None,
+        request_memory_max: usize::MAX,
+        exit: ExitPolicy::default(),
+        metrics: None,
     };
-    let Worker { admission, loaded } = worker::start(plan, move || E::load(with, &context))?;
+    let StartedWorkers { admission, loaded } =
+        worker::start(config, move || E::load(with, &context))?;
     let facts = runtime.block_on(loaded);
     let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")))?;
     Ok(Loaded {
         runtime,
         admission,
-        directory,
+        endpoints,
         facts,
     })
 }
 
 impl Loaded {
-    /// What the executor tells of itself.
+    /// What the executor reports about itself.
     #[must_use]
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// One request to `endpoint`; gives its documents back as the executor leaves them.
+    /// Sends one request to `endpoint`, and returns the documents of its reply.
     ///
     /// # Errors
     ///
-    /// What the executor failed with.
+    /// If the call fails.
     pub fn call(&self, endpoint: &str, docs: DocumentArray) -> Result<DocumentArray, Failure> {
         self.call_with(endpoint, docs, Map::new())
     }
 
-    /// The same with parameters, as a client sends them that calls the executor without a gateway.
+    /// Sends one request with parameters, as a client without a gateway does.
     ///
     /// # Errors
     ///
-    /// What the executor failed with, or a parameter that it does not accept.
+    /// If the call fails, or the method does not accept a parameter.
     pub fn call_with(
         &self,
         endpoint: &str,
@@ -131,14 +131,14 @@ impl Loaded {
     ) -> Result<DocumentArray, Failure> {
         let parts = DocsMatrix::new([("gateway".to_owned(), docs)]);
         self.run(endpoint, parts, parameters)
-            .map(|done| done.documents)
+            .map(|output| output.documents)
     }
 
-    /// One request; gives what the method returned for `__results__`.
+    /// Sends one request, and returns the results that the client gets under `__results__`.
     ///
     /// # Errors
     ///
-    /// What the executor failed with.
+    /// If the call fails.
     pub fn results(
         &self,
         endpoint: &str,
@@ -146,18 +146,18 @@ impl Loaded {
         parameters: Map<String, Value>,
     ) -> Result<Map<String, Value>, Failure> {
         let parts = DocsMatrix::new([("gateway".to_owned(), docs)]);
-        let done = self.run(endpoint, parts, parameters)?;
-        Ok(done.results.unwrap_or_default())
+        let output = self.run(endpoint, parts, parameters)?;
+        Ok(output.results.unwrap_or_default())
     }
 
-    /// One request that joins these parts.
+    /// Sends one request that joins these parts.
     ///
     /// # Errors
     ///
-    /// What the executor failed with.
+    /// If the call fails.
     pub fn join(&self, endpoint: &str, parts: DocsMatrix) -> Result<DocumentArray, Failure> {
         self.run(endpoint, parts, Map::new())
-            .map(|done| done.documents)
+            .map(|output| output.documents)
     }
 
     fn run(
@@ -165,26 +165,28 @@ impl Loaded {
         endpoint: &str,
         matrix: DocsMatrix,
         parameters: Map<String, Value>,
-    ) -> Result<Done, Failure> {
+    ) -> Result<CallOutput, Failure> {
         let parts = matrix.by_name();
         let parts = parts.map(|(name, docs)| (name.to_owned(), docs.len()));
         let parts = parts.collect();
         let documents = matrix.into_documents();
-        let Some(found) = self.directory.find(endpoint) else {
-            return Ok(Done {
+        let Some(bound) = self.endpoints.find(endpoint) else {
+            return Ok(CallOutput {
                 documents,
                 results: None,
             });
         };
-        let of_method = self.directory.accepts(found.method);
-        accepts::check(&to_struct(&parameters), NAME, (of_method, endpoint))?;
-        let call = self.admission.call(Ask {
-            found,
-            lane: Lane::Interactive,
+        let of_method = self.endpoints.accepts(bound.method);
+        check_parameters(&to_struct(&parameters), NAME, (of_method, endpoint))?;
+        let request = CallRequest {
+            method: bound,
             parameters: Parameters::from(parameters),
             documents: documents.into_iter().collect(),
             parts,
-        });
-        self.runtime.block_on(call)
+        };
+        self.runtime.block_on(async {
+            let admitted = self.admission.admit(PriorityClass::Interactive, 0).await?;
+            self.admission.call(admitted, request).await
+        })
     }
 }

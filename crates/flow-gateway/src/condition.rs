@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use flow_core::query::Query;
-use flow_core::{BadDocument, Document, DocumentArray, Flavour};
+use flow_core::{BadDocument, DocArrayVersion, Document, DocumentArray};
 
 /// The documents that match a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) fn matches(when: &Query, document: Option<&Bytes>) -> Result<bool, Ba
     let Some(raw) = document else {
         return Ok(true);
     };
-    let version = Flavour::of(raw).unwrap_or_default();
+    let version = DocArrayVersion::of(raw).unwrap_or_default();
     let document = Document::decode(version, raw.clone())?;
     Ok(when.matches(&document))
 }
@@ -48,7 +48,7 @@ mod tests {
     fn data(texts: &[&str]) -> Bytes {
         let document = |text: &&str| {
             let json = json!({"id": *text, "text": *text});
-            Document::from_json(flow_core::Flavour::V1, &json).unwrap()
+            Document::from_json(flow_core::DocArrayVersion::V1, &json).unwrap()
         };
         texts
             .iter()

@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use flow_core::{CallOptions, Deadline, Failure};
+use bytes::Bytes;
+use flow_core::{CallOptions, Code, Deadline, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::StatusProto;
 use flow_spec::{NodeIdx, NodePlan, Source};
@@ -30,13 +31,17 @@ type NodeOutcome = Outcome<Parts>;
 /// One request that runs through the plan.
 pub(crate) struct Execution {
     pub(crate) snapshot: Arc<Snapshot>,
-    context: RequestContext,
+    context: Arc<RequestContext>,
     reply: ReplyBuilder,
     /// By node; empty until the node is done.
     outcomes: Vec<Option<NodeOutcome>>,
+    /// Nodes whose parents are done, and what these made; the next one is last.
+    joined: Vec<(NodeIdx, Parts)>,
     /// Calls that can begin.
     ready: Vec<ReadyCall>,
     running: RunningCalls,
+    /// Whether an executor may have run the request.
+    may_have_run: bool,
 }
 
 /// A node and its request, which has several parts if the node's inputs are not merged.
@@ -64,11 +69,13 @@ impl Execution {
         let outcomes = vec![None; snapshot.plan.nodes.len()];
         let mut execution = Self {
             snapshot,
-            context,
+            context: Arc::new(context),
             reply,
             outcomes,
+            joined: Vec::new(),
             ready: Vec::new(),
             running: FuturesUnordered::new(),
+            may_have_run: false,
         };
         execution.continue_after(Source::Gateway);
         execution
@@ -83,12 +90,12 @@ impl Execution {
             }
         }
         let outcome = match self.join(&self.snapshot.plan.exit) {
-            Outcome::Done(parts) => match self.context.merge(&parts) {
+            Outcome::Done(parts) => match self.merge(parts).await {
                 Ok(data) => Outcome::Done(data),
                 Err(failure) => Outcome::Failed(failure),
             },
             Outcome::ExecutorError(status, data) => Outcome::ExecutorError(status, data),
-            Outcome::Failed(failure) => Outcome::Failed(failure),
+            Outcome::Failed(failure) => Outcome::Failed(self.failed(failure)),
         };
         let started = self.context.started;
         let rest = self.reply.after_reply(self.snapshot.has_floating, started);
@@ -105,6 +112,7 @@ impl Execution {
 
     /// Waits for one call to end and records it; false if there is none.
     async fn advance(&mut self) -> bool {
+        self.prepare().await;
         let Some(ended) = self.next_ended().await else {
             return false;
         };
@@ -116,6 +124,7 @@ impl Execution {
         let snapshot = self.snapshot.clone();
         let name = snapshot.plan.node(node).name.as_str();
         let now = SystemTime::now();
+        self.may_have_run |= may_have_run(&result);
         let (outcome, status) = match result {
             Ok(reply) => self.record_reply(node, reply),
             Err(failure) => {
@@ -187,11 +196,11 @@ impl Execution {
     /// Continues with the nodes that waited for `source` and for nothing else.
     fn continue_after(&mut self, source: Source) {
         let snapshot = self.snapshot.clone();
-        for &node in snapshot.plan.children_of(source) {
+        for &node in snapshot.plan.children_of(source).iter().rev() {
             let plan = snapshot.plan.node(node);
             if self.are_done(&plan.parents) {
                 match self.join(&plan.parents) {
-                    Outcome::Done(parts) => self.prepare(node, plan, parts),
+                    Outcome::Done(parts) => self.joined.push((node, parts)),
                     failed => self.record_outcome(node, failed),
                 }
             }
@@ -221,13 +230,49 @@ impl Execution {
         Outcome::Done(Parts::joined(parts).unwrap_or(Parts::one(None, Source::Gateway)))
     }
 
-    /// Prepares the call of a node whose parents are done, or skips the node.
-    fn prepare(&mut self, node: NodeIdx, plan: &NodePlan, parts: Parts) {
-        if self.is_skipped(node, plan) {
-            return self.skip(node, plan, parts);
+    /// Prepares the calls of nodes whose parents are done, or skips the nodes.
+    async fn prepare(&mut self) {
+        while let Some((node, parts)) = self.joined.pop() {
+            let snapshot = self.snapshot.clone();
+            let plan = snapshot.plan.node(node);
+            if self.is_skipped(node, plan) {
+                self.skip(node, plan, parts);
+            } else {
+                let context = self.context.clone();
+                let selected = select(&snapshot, context, node, parts).await;
+                self.prepare_call(node, plan, selected);
+            }
         }
+    }
+
+    /// The documents of the reply.
+    async fn merge(&mut self, parts: Parts) -> Result<Option<Bytes>, Failure> {
+        if parts.is_one() && !self.snapshot.has_conditions {
+            return self.context.merge(&parts);
+        }
+        let (snapshot, context) = (self.snapshot.clone(), self.context.clone());
+        let (len, work) = (parts.len(), move || context.merge(&parts));
+        snapshot.shared.heavy.run(len, work).await
+    }
+
+    /// The failure of the request. One that no executor has run may be sent again; this one may have been run by another
+    /// node before.
+    fn failed(&self, failure: Failure) -> Failure {
+        let has_begun = self.may_have_run || !self.running.is_empty();
+        match failure.code() {
+            Code::Unavailable if has_begun => failure.with_code(Code::Lost),
+            _ => failure,
+        }
+    }
+
+    fn prepare_call(
+        &mut self,
+        node: NodeIdx,
+        plan: &NodePlan,
+        selected: Result<Selected, Failure>,
+    ) {
         let flow = &self.snapshot.plan;
-        match self.context.select(plan, parts) {
+        match selected {
             Ok(Selected::Some(parts)) => {
                 let limit = Deadline::after(Instant::now(), plan.calls.timeout);
                 let options = CallOptions {
@@ -266,6 +311,29 @@ impl Execution {
     }
 }
 
+/// The documents that a node gets of those of its parents.
+async fn select(
+    snapshot: &Arc<Snapshot>,
+    context: Arc<RequestContext>,
+    node: NodeIdx,
+    parts: Parts,
+) -> Result<Selected, Failure> {
+    if parts.is_one() && snapshot.plan.node(node).calls.when.is_none() {
+        return Ok(Selected::Some(parts));
+    }
+    let (len, plan) = (parts.len(), snapshot.clone());
+    let work = move || context.select(plan.plan.node(node), parts);
+    snapshot.shared.heavy.run(len, work).await
+}
+
+/// Whether an executor may have run the call.
+fn may_have_run(result: &Result<NodeReply, Failure>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(failure) => !matches!(failure.code(), Code::Unavailable | Code::Overloaded),
+    }
+}
+
 async fn run(snapshot: &Snapshot, call: ReadyCall) -> EndedCall {
     let ReadyCall {
         node,
@@ -277,6 +345,7 @@ async fn run(snapshot: &Snapshot, call: ReadyCall) -> EndedCall {
         node: snapshot.node(node),
         plan: snapshot.plan.node(node),
         options: &options,
+        heavy: &snapshot.shared.heavy,
     };
     let result = call.run(parts).await;
     EndedCall {

@@ -4,16 +4,19 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use flow_core::RequestLimits;
 use flow_metrics::Registry;
 use flow_net::{
-    Drain, GrpcService, Health, Limits, Listener, MetricsServer, MetricsServerError, Server,
-    Stopped,
+    ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Limits, Listener, MetricsServer,
+    MetricsServerError, Server, Stopped,
 };
 use flow_spec::Placement;
+use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use crate::background;
-use crate::grpc::{JinaService, SERVICES, routes};
+use crate::grpc::{JinaService, Requests, SERVICES, routes};
+use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
 use crate::pools::{PlacementError, Shared};
 use crate::service::Service;
@@ -26,10 +29,23 @@ pub struct Config {
     pub host: String,
     /// Port to listen at; 0 for any free port.
     pub port: u16,
-    /// Limits on messages.
-    pub limits: Limits,
+    /// Limits on what clients send.
+    pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
     pub monitoring: Option<u16>,
+}
+
+/// Limits on what clients send to a gateway.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct GatewayLimits {
+    /// Limits on messages.
+    pub messages: Limits,
+    /// Limits on the parts of requests.
+    pub requests: RequestLimits,
+    /// Limits on connections.
+    pub connections: ConnectionLimits,
+    /// Bytes of requests and replies that the process may hold; `None` for no limit.
+    pub memory_max: Option<usize>,
 }
 
 /// The gateway could not start.
@@ -50,6 +66,7 @@ pub enum BindError {
 #[derive(Debug)]
 pub struct Gateway {
     listener: Listener,
+    limits: GatewayLimits,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
 }
@@ -67,11 +84,13 @@ impl Gateway {
     pub async fn bind(config: &Config, placement: Placement) -> Result<Self, BindError> {
         let registry = config.monitoring.map(|port| (port, Registry::new()));
         let shared = Shared {
-            limits: config.limits,
+            limits: config.limits.messages,
             metrics: registry
                 .as_ref()
                 .map(|(_, registry)| GatewayMetrics::new(registry)),
             failures: Arc::default(),
+            requests: config.limits.requests,
+            heavy: HeavyWork::default(),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
         let listener = Listener::bind(&config.host, config.port).await?;
@@ -83,6 +102,7 @@ impl Gateway {
         };
         Ok(Self {
             listener,
+            limits: config.limits,
             snapshots,
             metrics,
         })
@@ -108,39 +128,49 @@ impl Gateway {
 
     /// Serves until `drain` begins, and then finishes the requests in progress. The gateway is healthy once each
     /// node of the newest placement has had a replica that serves.
-    pub async fn serve(self, drain: &Drain) -> Stopped {
-        let (health, health_service) = Health::new(SERVICES).await;
-        let service = Service::new(self.snapshots.clone(), drain.watch());
-        let Shared {
-            limits, failures, ..
-        } = self.snapshots.newest().shared.clone();
-        let routes = routes(&JinaService(service), limits).add_service(health_service);
-        let server = Server::new(self.listener, GrpcService::new(routes));
-        let serving = server.serve(drain, health.set_serving(false));
-
-        let draining = drain.watch();
-        let background = async {
-            tokio::select! {
-                () = background::run(self.snapshots.watch(), &health) => {}
-                // From then on the server decides what health says.
-                () = draining.begun() => {}
+    ///
+    /// The future is boxed, so that the server's code is compiled in this crate and not in each program that uses it.
+    pub fn serve(self, drain: &Drain) -> BoxFuture<'_, Stopped> {
+        Box::pin(async move {
+            let (health, health_service) = Health::new(SERVICES).await;
+            let service = Service::new(self.snapshots.clone(), drain.watch());
+            let failures = self.snapshots.newest().shared.failures.clone();
+            let limits = self.limits;
+            let service = JinaService(service);
+            let all = routes(&service, limits.messages, Requests::AsTheyAre);
+            let compressed = routes(&service, limits.messages, Requests::Compressed);
+            let grpc = GrpcService::new(all.add_service(health_service));
+            let grpc = grpc.with_compressed(compressed);
+            let mut server = Server::new(self.listener, grpc).with_limits(limits.connections);
+            if let Some(max) = limits.memory_max {
+                server = server.with_budget(ByteBudget::new(max));
             }
-            std::future::pending().await
-        };
-        let serving = async {
+            let serving = server.serve(drain, health.set_serving(false));
+
+            let draining = drain.watch();
+            let background = async {
+                tokio::select! {
+                    () = background::run(self.snapshots.watch(), &health) => {}
+                    // From then on the server decides what health says.
+                    () = draining.begun() => {}
+                }
+                std::future::pending().await
+            };
+            let serving = async {
+                let stopped = tokio::select! {
+                    stopped = serving => stopped,
+                    stopped = background => stopped,
+                };
+                finish_floating(&self.snapshots, drain, stopped).await
+            };
             let stopped = tokio::select! {
                 stopped = serving => stopped,
-                stopped = background => stopped,
+                never = serve_metrics(self.metrics) => match never {},
+                never = failures.report() => match never {},
             };
-            finish_floating(&self.snapshots, drain, stopped).await
-        };
-        let stopped = tokio::select! {
-            stopped = serving => stopped,
-            never = serve_metrics(self.metrics) => match never {},
-            never = failures.report() => match never {},
-        };
-        failures.flush();
-        stopped
+            failures.flush();
+            stopped
+        })
     }
 }
 

@@ -91,6 +91,11 @@ async fn is_selected(
     plan: &NodePlan,
     request: &SingleDocumentRequestProto,
 ) -> Result<bool, Failure> {
+    snapshot
+        .shared
+        .requests
+        .check_document(request)
+        .map_err(Failure::from)?;
     let header = request.header.clone().unwrap_or_default();
     let target = Target::parse(header.target_executor.as_deref())?;
     if let Some(sent) = parameter_check::to_check(&header, request.parameters.as_ref()) {

@@ -5,7 +5,7 @@ mod routes;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 
-use flow_net::Shards;
+use flow_core::CallOptions;
 use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
 use flow_net::grpc::jina_gateway_dry_run_rpc_server::JinaGatewayDryRunRpc;
 use flow_net::grpc::jina_info_rpc_server::JinaInfoRpc;
@@ -14,6 +14,7 @@ use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRp
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
 use flow_net::grpc::metadata::call_options;
 use flow_net::status::{from_failure, to_failure};
+use flow_net::{ByteBudget, Shards};
 use flow_proto::Envelope;
 use flow_proto::jina::{EndpointsProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto};
 use futures_util::{Stream, StreamExt};
@@ -21,8 +22,9 @@ use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::service::{Service, StreamRequest};
+use crate::stream::request_cost;
 
-pub(crate) use routes::{SERVICES, routes};
+pub(crate) use routes::{Requests, SERVICES, routes};
 
 /// Metadata by which stock clients ask for a window and for ordered replies.
 const PREFETCH: &str = "__prefetch__";
@@ -38,15 +40,25 @@ pub(crate) struct JinaService(pub(crate) Service);
 
 type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-fn stream_request(metadata: &MetadataMap) -> StreamRequest {
+fn stream_request(metadata: &MetadataMap) -> Result<StreamRequest, Status> {
     let text = |key| metadata.get(key).and_then(|value| value.to_str().ok());
-    StreamRequest {
+    Ok(StreamRequest {
         prefetch: text(PREFETCH)
             .and_then(|text| text.parse().ok())
             .and_then(NonZeroUsize::new),
         in_order: text(IN_ORDER).is_some_and(|text| text.eq_ignore_ascii_case("true")),
-        call: call_options(metadata),
-    }
+        call: options(metadata)?,
+        budget: None,
+    })
+}
+
+fn options(metadata: &MetadataMap) -> Result<CallOptions, Status> {
+    call_options(metadata).map_err(|failure| from_failure(&failure))
+}
+
+/// The part of the byte budget that the call's connection has.
+fn budget<T>(request: &Request<T>) -> Option<ByteBudget> {
+    request.extensions().get().cloned()
 }
 
 fn with_shards(mut response: Response<Envelope>, shards: Option<Shards>) -> Response<Envelope> {
@@ -66,7 +78,8 @@ impl JinaRpc for JinaService {
         &self,
         request: Request<Streaming<Envelope>>,
     ) -> Result<Response<Self::CallStream>, Status> {
-        let options = stream_request(request.metadata());
+        let mut options = stream_request(request.metadata())?;
+        options.budget = budget(&request).map(|connection| connection.for_stream());
         let requests = request.into_inner();
         let requests = requests.map(|request| request.map_err(|status| to_failure(&status)));
         let replies = self.0.stream(requests, options);
@@ -81,8 +94,11 @@ impl JinaSingleDataRequestRpc for JinaService {
         &self,
         request: Request<Envelope>,
     ) -> Result<Response<Envelope>, Status> {
-        let options = call_options(request.metadata());
-        let reply = self.0.unary(request.into_inner(), options).await;
+        let options = options(request.metadata())?;
+        let budget = budget(&request);
+        let request = request.into_inner();
+        let _held = budget.map(|budget| budget.hold(request_cost(&request)));
+        let reply = self.0.unary(request, options).await;
         let reply = reply.map_err(|failure| from_failure(&failure))?;
         Ok(with_shards(Response::new(reply.envelope), reply.shards))
     }
@@ -91,7 +107,7 @@ impl JinaSingleDataRequestRpc for JinaService {
 #[tonic::async_trait]
 impl JinaGatewayDryRunRpc for JinaService {
     async fn dry_run(&self, request: Request<()>) -> Result<Response<StatusProto>, Status> {
-        let status = self.0.dry_run(call_options(request.metadata())).await;
+        let status = self.0.dry_run(options(request.metadata())?).await;
         status
             .map(Response::new)
             .map_err(|failure| from_failure(&failure))
@@ -110,7 +126,7 @@ impl JinaSingleDocumentRequestRpc for JinaService {
         &self,
         request: Request<SingleDocumentRequestProto>,
     ) -> Result<Response<Self::stream_docStream>, Status> {
-        let options = call_options(request.metadata());
+        let options = options(request.metadata())?;
         let documents = self.0.generate(request.into_inner(), options).await;
         let documents = documents.map_err(|failure| from_failure(&failure))?;
         let documents = documents.map(|it| it.map_err(|failure| from_failure(&failure)));
@@ -124,7 +140,7 @@ impl JinaDiscoverEndpointsRpc for JinaService {
         &self,
         request: Request<()>,
     ) -> Result<Response<EndpointsProto>, Status> {
-        let endpoints = self.0.endpoints(&call_options(request.metadata())).await;
+        let endpoints = self.0.endpoints(&options(request.metadata())?).await;
         endpoints
             .map(Response::new)
             .map_err(|failure| from_failure(&failure))

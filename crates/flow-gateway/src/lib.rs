@@ -21,6 +21,7 @@ mod failure_log;
 mod gateway;
 mod generate;
 mod grpc;
+mod heavy;
 mod known_endpoints;
 mod limit;
 mod merge;
@@ -43,6 +44,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use gateway::{BindError, Config, Gateway, Placements};
+pub use gateway::{BindError, Config, Gateway, GatewayLimits, Placements};
 pub use pools::{NodeError, PlacementError};
 pub use snapshot_store::Placed;

@@ -39,7 +39,7 @@ pub(crate) fn concatenate(parts: &[Option<Bytes>]) -> Result<Option<Bytes>, Fail
 
 #[cfg(test)]
 mod tests {
-    use flow_core::{Code, Document, Flavour};
+    use flow_core::{Code, DocArrayVersion, Document};
     use serde_json::{Value, json};
 
     use super::*;
@@ -47,7 +47,7 @@ mod tests {
     fn data(documents: &Value) -> Option<Bytes> {
         let documents = documents.as_array().unwrap().iter();
         let array: DocumentArray = documents
-            .map(|document| Document::from_json(Flavour::V1, document).unwrap())
+            .map(|document| Document::from_json(DocArrayVersion::V1, document).unwrap())
             .collect();
         Some(array.encode())
     }

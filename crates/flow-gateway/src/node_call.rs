@@ -3,12 +3,14 @@
 //! `uses_before` gets the request first. Then, as the endpoint's polling says, one shard in turn gets it, or each
 //! of them. Their replies become one: joined by `shard_replies.rs`, or made by `uses_after` from all of them.
 
+use bytes::Bytes;
 use flow_core::{CallOptions, Failure};
 use flow_net::Reply;
 use flow_proto::Envelope;
 use flow_spec::{NodePlan, Poll};
 use futures_util::future::join_all;
 
+use crate::heavy::HeavyWork;
 use crate::node::Node;
 use crate::reply::error_status;
 use crate::shard_replies::{NodeReply, ShardReplies, ShardReply, join, parts_for_after};
@@ -19,6 +21,7 @@ pub(crate) struct NodeCall<'c> {
     pub(crate) node: &'c Node,
     pub(crate) plan: &'c NodePlan,
     pub(crate) options: &'c CallOptions,
+    pub(crate) heavy: &'c HeavyWork,
 }
 
 impl NodeCall<'_> {
@@ -84,7 +87,12 @@ impl NodeCall<'_> {
                 after.call(&parts, self.options).await?.envelope
             }
             _ if answered.len() == 1 => answered.remove(0),
-            _ => join(answered, self.plan.calls.reduce)?,
+            _ => {
+                let (answered, reduce) = (answered.clone(), self.plan.calls.reduce);
+                let data = answered.iter().filter_map(|it| it.data.as_ref());
+                let len = data.map(Bytes::len).sum();
+                self.heavy.run(len, move || join(&answered, reduce)).await?
+            }
         };
         let parameters = replies.answered.into_iter().filter_map(|it| it.parameters);
         Ok(NodeReply {

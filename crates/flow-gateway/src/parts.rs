@@ -45,6 +45,12 @@ impl Parts {
         self.more.is_empty()
     }
 
+    /// Bytes of all parts.
+    pub(crate) fn len(&self) -> usize {
+        let len = |part: &Part| part.data.as_ref().map_or(0, Bytes::len);
+        self.iter().map(len).sum()
+    }
+
     /// The documents of each part.
     pub(crate) fn data(&self) -> Vec<Option<Bytes>> {
         self.iter().map(|part| part.data.clone()).collect()

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow_core::NodeName;
+use flow_core::{NodeName, RequestLimits};
 use flow_net::retry::Policy;
 use flow_net::{BadMetadata, BadUri, HostName, Limits, Metadata, Pool, Replica};
-use flow_spec::{Address, Calls, NodePlan, Places, Retries};
+use flow_spec::{Address, Calls, NodeAddresses, NodePlan, Retries};
 
 use crate::backend::Backend;
 use crate::failure_log::FailureLog;
+use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
 use crate::node::Node;
 
@@ -42,6 +43,9 @@ pub(crate) struct Shared {
     /// `None` if the gateway is not monitored.
     pub(crate) metrics: Option<GatewayMetrics>,
     pub(crate) failures: Arc<FailureLog>,
+    /// Limits on the parts of requests.
+    pub(crate) requests: RequestLimits,
+    pub(crate) heavy: HeavyWork,
 }
 
 /// The replicas of the placement before, by their URIs.
@@ -64,7 +68,7 @@ impl KnownReplicas {
     pub(crate) fn node(
         &self,
         plan: &NodePlan,
-        places: &Places,
+        places: &NodeAddresses,
         shared: &Shared,
     ) -> Result<Node, PlacementError> {
         let backend = |addresses: &[Address]| {

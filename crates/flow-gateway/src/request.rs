@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use flow_core::{CallOptions, Code, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
@@ -14,6 +15,12 @@ use crate::parameter_check;
 use crate::reply::{Finished, Outcome, ReplyBuilder, error_status, if_error};
 use crate::snapshot::Snapshot;
 use crate::target::Target;
+
+/// Documents of fewer bytes are checked at once: their bytes are read once, a few nanoseconds for each field.
+const INLINE_CHECK_MAX: usize = 4 << 20;
+
+/// What the reply to a refused request repeats of each text in its header, in characters.
+const ECHO_CHARS_MAX: usize = 64;
 
 /// Runs a request through the plan.
 pub(crate) async fn run(
@@ -31,8 +38,16 @@ pub(crate) async fn run(
     let header = header.unwrap_or_default();
     // A message that could not be decoded is replaced by one whose header says so; see `flow_net::grpc`.
     let invalid = error_status(Some(&header)).cloned();
-    let target = Target::parse(header.target_executor.as_deref());
-    let reply = ReplyBuilder::new(header, parameters, started);
+    let checked = check_limits(snapshot, &header, parameters.as_ref(), data.as_ref()).await;
+    let target = match &checked {
+        Ok(()) => Target::parse(header.target_executor.as_deref()),
+        // The reply repeats the header, but not what is too long in it.
+        Err(failure) => Err(failure.clone()),
+    };
+    let reply = match checked {
+        Ok(()) => ReplyBuilder::new(header, parameters, started),
+        Err(_) => ReplyBuilder::new(shortened(header), None, started),
+    };
     let outcome = match (invalid, target) {
         (Some(status), _) => Outcome::ExecutorError(Box::new(status), None),
         (None, Err(failure)) => Outcome::Failed(failure),
@@ -51,6 +66,36 @@ pub(crate) async fn run(
         }
     };
     reply.finish(outcome, SystemTime::now())
+}
+
+/// Checks the lengths of the request's parts, and the number and nesting of its documents.
+async fn check_limits(
+    snapshot: &Snapshot,
+    header: &HeaderProto,
+    parameters: Option<&Bytes>,
+    data: Option<&Bytes>,
+) -> Result<(), Failure> {
+    let limits = snapshot.shared.requests;
+    let bytes = data.map_or(0, Bytes::len);
+    if bytes < INLINE_CHECK_MAX {
+        return Ok(limits.check(Some(header), parameters, data)?);
+    }
+    limits.check(Some(header), parameters, None)?;
+    let data = data.cloned();
+    let check = move || Ok(limits.check(None, None, data.as_ref())?);
+    snapshot.shared.heavy.run(bytes, check).await
+}
+
+/// The header of a refused request as its reply has it.
+fn shortened(mut header: HeaderProto) -> HeaderProto {
+    let shorten = |text: &mut String| {
+        let end = text.char_indices().nth(ECHO_CHARS_MAX);
+        text.truncate(end.map_or(text.len(), |(end, _)| end));
+    };
+    shorten(&mut header.request_id);
+    header.exec_endpoint.iter_mut().for_each(shorten);
+    header.target_executor.iter_mut().for_each(shorten);
+    header
 }
 
 async fn check_parameters(

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use flow_core::{CallOptions, Code, Endpoint, Failure, RequestId};
-use flow_net::{Draining, Shards};
+use flow_net::{ByteBudget, Draining, Shards};
 use flow_proto::Envelope;
 use flow_proto::jina::{
     EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto,
@@ -49,6 +49,8 @@ pub(crate) struct StreamRequest {
     pub(crate) in_order: bool,
     /// The options of each request.
     pub(crate) call: CallOptions,
+    /// What the stream may hold; `None` for no limit.
+    pub(crate) budget: Option<ByteBudget>,
 }
 
 impl Service {
@@ -94,6 +96,7 @@ impl Service {
             window: request.prefetch.unwrap_or(default).min(PREFETCH_MAX),
             in_order: request.in_order,
             call: request.call,
+            budget: request.budget,
         };
         stream::replies(&self.snapshots, requests, options, self.draining.clone())
     }

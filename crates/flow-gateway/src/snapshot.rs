@@ -55,7 +55,7 @@ impl Snapshot {
         let known = KnownReplicas::of(before.into_iter().flat_map(|it| &it.nodes));
         let mut nodes = Vec::new();
         for (at, plan) in placement.plan.nodes() {
-            let node = known.node(plan, placement.places(at), &shared)?;
+            let node = known.node(plan, placement.addresses(at), &shared)?;
             if before.is_some_and(|before| before.was_ready(&plan.name)) {
                 node.set_ready();
             }

@@ -5,16 +5,18 @@
 //! reply that is done counts in the window until those before it are out, so memory stays bounded. Whatever ends the
 //! reading (the client, an error, a drain), the requests that were read get their replies first.
 //!
-//! A stream is a task of its own: a client that does not read its replies fills its window and no more. Its
-//! requests still come to their end, and give back their permits and their replicas.
+//! A stream is a task of its own: a client that does not read its replies fills its window, or its part of the byte
+//! budget, and no more. Its requests still come to their end, and give back their permits and their replicas. Bytes count
+//! in the budget from the request to the reply, until the connection takes the reply.
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flow_core::{CallOptions, Code, Failure};
-use flow_net::Draining;
+use flow_net::{ByteBudget, Draining, HeldBytes};
 use flow_proto::Envelope;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered};
 use futures_util::{Stream, StreamExt};
@@ -39,6 +41,31 @@ pub(crate) struct StreamOptions {
     pub(crate) in_order: bool,
     /// The options of each request.
     pub(crate) call: CallOptions,
+    /// What the stream may hold; `None` for no limit.
+    pub(crate) budget: Option<ByteBudget>,
+}
+
+/// Memory that a message takes besides its documents and parameters.
+const MESSAGE_COST: usize = 1024;
+
+/// The memory that a request takes while it runs: its bytes, and a copy of them on the way to an executor.
+pub(crate) fn request_cost(request: &Envelope) -> usize {
+    2 * len(request) + MESSAGE_COST
+}
+
+fn reply_cost(reply: &Envelope) -> usize {
+    len(reply) + MESSAGE_COST
+}
+
+fn len(envelope: &Envelope) -> usize {
+    let len = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+    len(&envelope.data) + len(&envelope.parameters)
+}
+
+/// A message, and its bytes in the budget.
+struct Counted<T> {
+    message: T,
+    held: Option<HeldBytes>,
 }
 
 type StreamItem = Result<Envelope, Failure>;
@@ -67,7 +94,8 @@ where
     let task = AbortOnDropHandle::new(snapshots.streams.spawn(session.run(out)));
     ReceiverStream::new(replies).map(move |reply| {
         let _task = &task;
-        reply
+        // The connection counts it from here on.
+        reply.message
     })
 }
 
@@ -76,7 +104,7 @@ struct Session<R> {
     requests: R,
     running: Running,
     /// Replies that the client has not taken.
-    done: VecDeque<Envelope>,
+    done: VecDeque<Counted<Envelope>>,
     /// A request that was read and is not admitted yet.
     waiting: Option<Waiting>,
     options: StreamOptions,
@@ -86,7 +114,7 @@ struct Session<R> {
 }
 
 struct Waiting {
-    request: Envelope,
+    request: Counted<Envelope>,
     /// Kept between polls, because permits are given in the order in which they were requested.
     admission: Pin<Box<dyn Future<Output = Admitted> + Send>>,
 }
@@ -97,20 +125,20 @@ struct Waiting {
     reason = "created and destructured at once; a box would cost an allocation per request"
 )]
 enum Event {
-    Done(Finished),
+    Done(Counted<Finished>),
     HandedOver,
     /// Replies are not taken any more.
     Closed,
     Admitted(Admitted),
-    Request(Envelope),
+    Request(Counted<Envelope>),
     End(Result<(), Failure>),
 }
 
 impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
-    async fn run(mut self, out: mpsc::Sender<StreamItem>) {
+    async fn run(mut self, out: mpsc::Sender<Counted<StreamItem>>) {
         while !self.is_over() {
             match self.event(&out).await {
-                Event::Done(finished) => self.done.push_back(finished.reply),
+                Event::Done(finished) => self.done.push_back(finished.map(|it| it.reply)),
                 Event::HandedOver => {}
                 Event::Closed => return,
                 Event::Admitted(admitted) => {
@@ -125,7 +153,14 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
         if let Some(Err(failure)) = self.end.take() {
             self.snapshots.newest().shared.failures.stream(&failure);
             // A client that has gone does not take the failure.
-            drop(out.send(Err(failure)).await);
+            let message = Err(failure);
+            drop(
+                out.send(Counted {
+                    message,
+                    held: None,
+                })
+                .await,
+            );
         }
     }
 
@@ -134,7 +169,7 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
         self.end.is_some() && all_out
     }
 
-    async fn event(&mut self, out: &mpsc::Sender<StreamItem>) -> Event {
+    async fn event(&mut self, out: &mpsc::Sender<Counted<StreamItem>>) -> Event {
         let reading = self.end.is_none();
         let in_window = self.running.len() + self.done.len() + usize::from(self.waiting.is_some());
         let has_room = self.waiting.is_none() && in_window < self.options.window.get();
@@ -142,7 +177,7 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
             biased;
             permit = out.reserve(), if !self.done.is_empty() => match (permit, self.done.pop_front()) {
                 (Ok(permit), Some(reply)) => {
-                    permit.send(Ok(reply));
+                    permit.send(reply.map(Ok));
                     Event::HandedOver
                 }
                 _ => Event::Closed,
@@ -154,16 +189,18 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
             admitted = admission(&mut self.waiting), if self.waiting.is_some() => {
                 Event::Admitted(admitted)
             }
-            request = self.requests.next(), if reading && has_room => match request {
-                Some(Ok(request)) => Event::Request(request),
-                Some(Err(failure)) => Event::End(Err(failure)),
-                None => Event::End(Ok(())),
-            },
+            request = next_request(&mut self.requests, self.options.budget.as_ref()), if reading && has_room => {
+                match request {
+                    Some(Ok(request)) => Event::Request(request),
+                    Some(Err(failure)) => Event::End(Err(failure)),
+                    None => Event::End(Ok(())),
+                }
+            }
         }
     }
 
     /// Starts a request if it is admitted at once, and otherwise waits for that.
-    fn admit(&mut self, request: Envelope) {
+    fn admit(&mut self, request: Counted<Envelope>) {
         match Admitted::now(self.snapshots.newest()) {
             Ok(admitted) => self.start(admitted, request),
             Err(snapshot) => {
@@ -173,10 +210,44 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
         }
     }
 
-    fn start(&mut self, admitted: Admitted, request: Envelope) {
+    fn start(&mut self, admitted: Admitted, request: Counted<Envelope>) {
         let options = self.options.call.clone();
-        self.running.push(Box::pin(admitted.run(request, options)));
+        let Counted { message, mut held } = request;
+        self.running.push(Box::pin(async move {
+            let finished = admitted.run(message, options).await;
+            if let Some(held) = &mut held {
+                held.set(reply_cost(&finished.reply));
+            }
+            Counted {
+                message: finished,
+                held,
+            }
+        }));
     }
+}
+
+impl<T> Counted<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> Counted<U> {
+        Counted {
+            message: change(self.message),
+            held: self.held,
+        }
+    }
+}
+
+/// The next request, read once the budget has room.
+async fn next_request<R: Stream<Item = StreamItem> + Unpin>(
+    requests: &mut R,
+    budget: Option<&ByteBudget>,
+) -> Option<Result<Counted<Envelope>, Failure>> {
+    if let Some(budget) = budget {
+        budget.room().await;
+    }
+    let request = requests.next().await?;
+    Some(request.map(|message| {
+        let held = budget.map(|budget| budget.hold(request_cost(&message)));
+        Counted { message, held }
+    }))
 }
 
 /// Called only while a request is waiting.
@@ -192,7 +263,7 @@ fn closing() -> Failure {
     Failure::new(Code::Unavailable, message)
 }
 
-type RunningRequest = Pin<Box<dyn Future<Output = Finished> + Send>>;
+type RunningRequest = Pin<Box<dyn Future<Output = Counted<Finished>> + Send>>;
 
 /// Requests in progress, whose replies leave as they are done or in order.
 enum Running {
@@ -227,7 +298,7 @@ impl Running {
         }
     }
 
-    async fn next(&mut self) -> Option<Finished> {
+    async fn next(&mut self) -> Option<Counted<Finished>> {
         match self {
             Self::AsDone(requests) => requests.next().await,
             Self::InOrder(requests) => requests.next().await,

@@ -1,46 +1,46 @@
-//! What a registry holds: repositories, their tags, and what is written on an image.
+//! The content of a registry: repositories, their tags, and the configuration of an image.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use crate::error::RegistryError;
-use crate::registry::{Answer, Question, Registry};
+use crate::registry::{Registry, RegistryRequest, RegistryResponse};
 
-/// The forms of a manifest: Docker's and the OCI's, of one image and of several.
+/// Media types of manifests: Docker's and the OCI's, of one image and of several.
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Names in one page of a catalogue.
+/// Names in one page of a list.
 const PAGE: usize = 100;
 
-/// Pages that are read of one list; more than that is no hub of executors, but a whole company's registry.
+/// Most pages of one list that are read. A registry with more is not a hub of executors.
 const PAGES_MAX: usize = 100;
 
-/// The scope that lists of repositories take.
+/// The token scope for the list of repositories.
 const CATALOG: &str = "registry:catalog:*";
 
-/// What is written on an image.
+/// The configuration of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct About {
+pub struct ImageConfig {
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// When it was made, as the registry has it.
+    /// When it was built, as the registry reports it.
     pub created: String,
-    /// `linux/amd64`.
+    /// Its platform, such as `linux/amd64`.
     pub platform: String,
 }
 
-/// An image as a registry holds it.
+/// An image in a registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Details {
-    /// What is written on it.
-    pub about: About,
-    /// Bytes of its layers, as they are fetched.
+pub struct ImageDetails {
+    /// Its configuration.
+    pub config: ImageConfig,
+    /// Compressed size of its layers, in bytes.
     pub bytes: u64,
-    /// The content's name, `sha256:…`.
+    /// The digest of its manifest, `sha256:…`.
     pub digest: String,
 }
 
@@ -59,15 +59,15 @@ struct Tags {
 /// One image, or a list of images for several platforms.
 #[derive(Deserialize)]
 struct Manifest {
-    config: Option<Blob>,
+    config: Option<Descriptor>,
     #[serde(default)]
-    layers: Vec<Blob>,
+    layers: Vec<Descriptor>,
     #[serde(default)]
-    manifests: Vec<Blob>,
+    manifests: Vec<Descriptor>,
 }
 
 #[derive(Deserialize)]
-struct Blob {
+struct Descriptor {
     digest: String,
     #[serde(default)]
     size: u64,
@@ -80,9 +80,9 @@ struct Platform {
     os: String,
 }
 
-/// What an image's config says.
+/// The JSON of an image's configuration.
 #[derive(Deserialize)]
-struct Config {
+struct ConfigBlob {
     #[serde(default)]
     created: Option<String>,
     #[serde(default)]
@@ -90,11 +90,11 @@ struct Config {
     #[serde(default)]
     os: String,
     #[serde(default)]
-    config: Option<Run>,
+    config: Option<ContainerConfig>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct ContainerConfig {
     #[serde(rename = "Labels", default)]
     labels: Option<BTreeMap<String, String>>,
 }
@@ -103,30 +103,30 @@ impl Registry {
     /// All repositories, by name.
     ///
     /// # Errors
-    /// If the registry does not answer, or tells nobody.
+    /// If the registry does not answer, or does not list its repositories.
     pub fn repositories(&self) -> Result<Vec<String>, RegistryError> {
-        let (mut found, mut path) = (Vec::new(), Some(format!("_catalog?n={PAGE}")));
+        let (mut names, mut path) = (Vec::new(), Some(format!("_catalog?n={PAGE}")));
         for _ in 0..PAGES_MAX {
             let Some(page) = path else { break };
-            let question = Question {
+            let request = RegistryRequest {
                 path: &page,
                 accept: "application/json",
                 what: "list of its repositories",
                 scope: CATALOG,
             };
-            let answer = self.ask::<Repositories>(&question);
-            let answer = answer.map_err(|error| self.without_catalog(error))?;
-            found.extend(answer.value.repositories.unwrap_or_default());
-            path = answer.next;
+            let response = self.request::<Repositories>(&request);
+            let response = response.map_err(|error| self.without_catalog(error))?;
+            names.extend(response.value.repositories.unwrap_or_default());
+            path = response.next;
         }
-        found.sort();
-        Ok(found)
+        names.sort();
+        Ok(names)
     }
 
-    /// Some registries have no such question, and others answer it to nobody.
+    /// The error for registries that do not list their repositories.
     fn without_catalog(&self, error: RegistryError) -> RegistryError {
         match error {
-            RegistryError::Missing { .. } | RegistryError::Refused { .. } => {
+            RegistryError::Missing { .. } | RegistryError::UnexpectedStatus { .. } => {
                 RegistryError::NoCatalog(self.host().to_owned())
             }
             other => other,
@@ -136,43 +136,43 @@ impl Registry {
     /// The tags of a repository, by name.
     ///
     /// # Errors
-    /// If there is no such repository, or the registry does not answer, or not to us.
+    /// If there is no such repository, or the registry does not answer or denies access.
     pub fn tags(&self, repository: &str) -> Result<Vec<String>, RegistryError> {
-        let (mut found, mut path) = (Vec::new(), Some(format!("{repository}/tags/list?n={PAGE}")));
+        let (mut names, mut path) = (Vec::new(), Some(format!("{repository}/tags/list?n={PAGE}")));
         for _ in 0..PAGES_MAX {
             let Some(page) = path else { break };
-            let question = Question {
+            let request = RegistryRequest {
                 path: &page,
                 accept: "application/json",
                 what: &format!("repository `{repository}`"),
-                scope: &pull(repository),
+                scope: &pull_scope(repository),
             };
-            let answer = self.ask::<Tags>(&question)?;
-            found.extend(answer.value.tags.unwrap_or_default());
-            path = answer.next;
+            let response = self.request::<Tags>(&request)?;
+            names.extend(response.value.tags.unwrap_or_default());
+            path = response.next;
         }
-        found.sort();
-        Ok(found)
+        names.sort();
+        Ok(names)
     }
 
-    /// An image, by its tag or digest. Of several platforms this machine's is looked at.
+    /// An image, by its tag or digest. If it has several platforms, this machine's is read.
     ///
     /// # Errors
-    /// If there is no such image, or the registry does not answer, or not to us.
-    pub fn image(&self, repository: &str, reference: &str) -> Result<Details, RegistryError> {
-        let answer = self.manifest(repository, reference)?;
-        let answer = match own(&answer.value.manifests) {
-            Some(own) => self.manifest(repository, &own.digest)?,
-            None => answer,
+    /// If there is no such image, or the registry does not answer or denies access.
+    pub fn image(&self, repository: &str, reference: &str) -> Result<ImageDetails, RegistryError> {
+        let response = self.manifest(repository, reference)?;
+        let response = match for_this_machine(&response.value.manifests) {
+            Some(image) => self.manifest(repository, &image.digest)?,
+            None => response,
         };
-        let (manifest, digest) = (answer.value, answer.digest.unwrap_or_default());
+        let (manifest, digest) = (response.value, response.digest.unwrap_or_default());
         let bytes = manifest.layers.iter().map(|it| it.size).sum();
-        let about = match &manifest.config {
-            Some(config) => self.about(repository, &config.digest)?,
-            None => About::default(),
+        let config = match &manifest.config {
+            Some(config) => self.config(repository, &config.digest)?,
+            None => ImageConfig::default(),
         };
-        Ok(Details {
-            about,
+        Ok(ImageDetails {
+            config,
             bytes,
             digest,
         })
@@ -182,25 +182,25 @@ impl Registry {
         &self,
         repository: &str,
         reference: &str,
-    ) -> Result<Answer<Manifest>, RegistryError> {
-        let question = Question {
+    ) -> Result<RegistryResponse<Manifest>, RegistryError> {
+        let request = RegistryRequest {
             path: &format!("{repository}/manifests/{reference}"),
             accept: MANIFESTS,
             what: &format!("image `{repository}:{reference}`"),
-            scope: &pull(repository),
+            scope: &pull_scope(repository),
         };
-        self.ask(&question)
+        self.request(&request)
     }
 
-    fn about(&self, repository: &str, digest: &str) -> Result<About, RegistryError> {
-        let question = Question {
+    fn config(&self, repository: &str, digest: &str) -> Result<ImageConfig, RegistryError> {
+        let request = RegistryRequest {
             path: &format!("{repository}/blobs/{digest}"),
             accept: "*/*",
             what: &format!("config of `{repository}`"),
-            scope: &pull(repository),
+            scope: &pull_scope(repository),
         };
-        let config = self.ask::<Config>(&question)?.value;
-        Ok(About {
+        let config = self.request::<ConfigBlob>(&request)?.value;
+        Ok(ImageConfig {
             labels: config.config.and_then(|it| it.labels).unwrap_or_default(),
             created: config.created.unwrap_or_default(),
             platform: format!("{}/{}", config.os, config.architecture),
@@ -208,20 +208,20 @@ impl Registry {
     }
 }
 
-/// The image for this machine, or else the first.
-fn own(images: &[Blob]) -> Option<&Blob> {
+/// The image for this machine's platform, or else the first.
+fn for_this_machine(images: &[Descriptor]) -> Option<&Descriptor> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
         other => other,
     };
-    let fits = |image: &&Blob| {
+    let fits = |image: &&Descriptor| {
         let platform = image.platform.as_ref();
         platform.is_some_and(|it| it.os == "linux" && it.architecture == architecture)
     };
     images.iter().find(fits).or(images.first())
 }
 
-fn pull(repository: &str) -> String {
+fn pull_scope(repository: &str) -> String {
     format!("repository:{repository}:pull")
 }

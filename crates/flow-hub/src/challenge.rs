@@ -1,23 +1,23 @@
-//! How a registry wants to be told who we are: the header `WWW-Authenticate` of its refusal.
+//! How a registry wants a client to authenticate: the header `WWW-Authenticate`.
 
-/// What is to be sent along with a request.
+/// An authentication scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Challenge {
     /// Name and password.
     Basic,
-    /// A token, which somebody else hands out.
+    /// A token, which a token server issues.
     Bearer {
-        /// Who.
+        /// The URL of the token server.
         realm: String,
-        /// For which registry.
+        /// The registry's name there.
         service: Option<String>,
-        /// For what.
+        /// The requested access.
         scope: Option<String>,
     },
 }
 
 impl Challenge {
-    /// Reads the header; none: it asks for what we do not have.
+    /// Parses the header; `None` if the scheme is not supported.
     pub(crate) fn parse(header: &str) -> Option<Self> {
         let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
         if scheme.eq_ignore_ascii_case("basic") {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_asked_for_where_the_registry_says() {
+    fn a_bearer_challenge_names_the_token_server() {
         let header = r#"Bearer realm="https://auth.example.com/token",service="r",scope="repository:a/b:pull,push""#;
         let expected = Challenge::Bearer {
             realm: "https://auth.example.com/token".to_owned(),
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_are_known_or_not() {
+    fn other_schemes_than_basic_and_bearer_are_not_supported() {
         assert_eq!(
             Challenge::parse(r#"Basic realm="r""#),
             Some(Challenge::Basic)

@@ -1,66 +1,64 @@
-//! What can go wrong with a registry, told apart by what a person would do about it.
+//! Errors of registries, one for each remedy.
 
-/// Why a registry did not answer a question.
+/// Why a request to a registry failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// Nobody answers.
+    /// No connection to the registry.
     #[error("no registry answers at `{host}` (is its name right, and does it run?)")]
-    Silent {
-        /// Where it was looked for.
+    Unreachable {
+        /// The registry.
         host: String,
-        /// What the attempt met.
+        /// The cause.
         source: Box<ureq::Error>,
     },
-    /// Nobody whom we trust vouches for it.
+    /// Its certificate is not trusted.
     #[error(
-        "the registry `{host}` shows a certificate that nobody vouches for (put that of its authority into \
+        "the certificate of the registry `{host}` is not trusted (put the certificate of its authority into \
          `/etc/docker/certs.d/{host}/ca.crt`)"
     )]
     Untrusted {
         /// The registry.
         host: String,
-        /// What is wrong with it.
+        /// The cause.
         source: Box<ureq::Error>,
     },
-    /// It wants to know who we are.
-    #[error("the registry `{host}` does not let us see {what} (log in with `docker login {host}`)")]
+    /// It requires a login.
+    #[error("the registry `{host}` denies access to {what} (log in with `docker login {host}`)")]
     Forbidden {
         /// The registry.
         host: String,
-        /// What was asked for.
+        /// What was requested.
         what: String,
     },
-    /// It does not have it.
+    /// It has no such content.
     #[error("the registry `{host}` has no {what}")]
     Missing {
         /// The registry.
         host: String,
-        /// What was asked for.
+        /// What was requested.
         what: String,
     },
-    /// It tells nobody which images it has.
-    #[error(
-        "the registry `{0}` does not list what it has; ask for a name with `flow hub info NAME`"
-    )]
+    /// It does not list its images.
+    #[error("the registry `{0}` does not list its images; name one with `flow hub info NAME`")]
     NoCatalog(String),
-    /// It answered as no registry does.
-    #[error("the registry `{host}` answered {status} when asked for {what}")]
-    Refused {
+    /// It answered with an unexpected status.
+    #[error("the registry `{host}` answered {status} to the request for {what}")]
+    UnexpectedStatus {
         /// The registry.
         host: String,
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// The HTTP status.
         status: u16,
     },
-    /// It answered something else than what the API says.
-    #[error("the registry `{host}` did not give {what} as registries do")]
-    Strange {
+    /// It answered with something that is not the expected JSON.
+    #[error("the registry `{host}` sent an invalid answer to the request for {what}")]
+    InvalidResponse {
         /// The registry.
         host: String,
-        /// What was asked for.
+        /// What was requested.
         what: String,
-        /// What is wrong with the answer.
+        /// The cause.
         source: serde_json::Error,
     },
 }

@@ -1,13 +1,13 @@
-//! What flow asks registries of images: which executors there are, and what is said of them.
+//! A client of image registries, for the executors in them and their labels.
 //!
-//! ```text
-//! Trust      who may vouch for it        trust.rs
-//! Registry   asks, and says who we are   registry.rs, challenge.rs
-//! Catalog    names, tags, labels         catalog.rs
-//! ```
+//! | File | Subject |
+//! |---|---|
+//! | `trust.rs` | the certificates that are trusted for a registry |
+//! | `registry.rs`, `challenge.rs` | requests and authentication |
+//! | `catalog.rs` | repositories, tags and labels |
 //!
-//! It speaks the distribution API of the Open Container Initiative, which every registry has. Images themselves are
-//! fetched and sent by the Docker engine (`flow-docker`). Nothing in here reads the environment or prints.
+//! It uses the distribution API of the Open Container Initiative, which every registry has. The Docker engine
+//! (`flow-docker`) pulls and pushes the images themselves. Nothing here reads the environment or prints.
 
 #![warn(missing_docs)]
 
@@ -17,7 +17,7 @@ mod error;
 mod registry;
 mod trust;
 
-pub use catalog::{About, Details};
+pub use catalog::{ImageConfig, ImageDetails};
 pub use error::RegistryError;
 pub use registry::Registry;
-pub use trust::{Trust, TrustError};
+pub use trust::{TrustError, TrustStore};

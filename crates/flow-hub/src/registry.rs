@@ -1,10 +1,11 @@
-//! A registry that is asked over HTTP, and told who we are where it wants to know.
+//! Requests to a registry over HTTP, with authentication where the registry requires it.
 //!
 //! The rules:
-//! - A registry on this machine for which nobody has put a certificate in place is asked without TLS, as Docker
-//!   does; every other one with it.
-//! - Nobody is told who we are before asking, and nobody but the registry itself, or whom it names over TLS.
-//! - Every wait has a limit, and so has the size of an answer.
+//! - A registry on this machine without a certificate of its own is called without TLS, as Docker does. All others are
+//!   called with TLS.
+//! - Credentials are sent only after a challenge, and only to the registry itself or over TLS to the token server that it
+//!   names.
+//! - Time and size of each answer are limited.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -20,46 +21,46 @@ use ureq::{Agent, Body};
 
 use crate::challenge::Challenge;
 use crate::error::RegistryError;
-use crate::trust::Trust;
+use crate::trust::TrustStore;
 
-/// How long one answer may take, all of it.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// The time that one answer may take in all.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The largest answer: a config holds labels and history, and a catalogue a thousand names.
+/// The largest answer. A configuration contains labels and history, and a page of a list a hundred names.
 const ANSWER_BYTES_MAX: u64 = 8 << 20;
 
-/// Docker's public registry as image names have it, and where it listens.
+/// The host of Docker's public registry in image names, and the one to connect to.
 const PUBLIC: (&str, &str) = (flow_docker::PUBLIC_REGISTRY, "registry-1.docker.io");
 
-/// A registry, and who we are there.
+/// A registry, with the credentials for it.
 #[derive(Debug)]
 pub struct Registry {
     host: String,
     root: String,
     credentials: Option<Credentials>,
     agent: Agent,
-    /// What let us in, by the scope that it was asked for.
+    /// The `Authorization` header that was accepted, by scope.
     tokens: RefCell<HashMap<String, String>>,
 }
 
-/// One question.
-pub(crate) struct Question<'q> {
-    /// Behind `/v2/`.
+/// A request.
+pub(crate) struct RegistryRequest<'q> {
+    /// The path after `/v2/`.
     pub(crate) path: &'q str,
-    /// The forms of an answer that we can read.
+    /// Accepted media types of the answer.
     pub(crate) accept: &'q str,
-    /// What is wanted, a noun for messages.
+    /// What is requested, a noun for messages.
     pub(crate) what: &'q str,
-    /// Whose permission it takes, as tokens name it.
+    /// The token scope that it needs.
     pub(crate) scope: &'q str,
 }
 
-/// What came back.
-pub(crate) struct Answer<T> {
+/// A decoded answer.
+pub(crate) struct RegistryResponse<T> {
     pub(crate) value: T,
-    /// The question for the page after this one, if there is one.
+    /// The path of the next page, if there is one.
     pub(crate) next: Option<String>,
-    /// The content's own name, where the registry says it.
+    /// The digest of the content, if the registry sends it.
     pub(crate) digest: Option<String>,
 }
 
@@ -70,93 +71,96 @@ struct Token {
 }
 
 impl Registry {
-    /// The registry `host[:port]`, as these credentials; who may vouch for it says `trust`.
+    /// The registry `host[:port]`, with these credentials and trusted certificates.
     #[must_use]
-    pub fn new(host: &str, credentials: Option<Credentials>, trust: &Trust) -> Self {
+    pub fn new(host: &str, credentials: Option<Credentials>, trust: &TrustStore) -> Self {
         let config = Agent::config_builder()
             .tls_config(trust.tls())
-            .timeout_global(Some(ANSWER_WITHIN))
-            // What a refusal says is read too.
+            .timeout_global(Some(ANSWER_TIMEOUT))
+            // The body of an error is read too.
             .http_status_as_error(false)
             .user_agent(concat!("flow/", env!("CARGO_PKG_VERSION")));
-        let listens = if host == PUBLIC.0 { PUBLIC.1 } else { host };
-        let scheme = match is_here(host) && !trust.is_own() {
+        let address = if host == PUBLIC.0 { PUBLIC.1 } else { host };
+        let scheme = match is_local(host) && !trust.has_own() {
             true => "http",
             false => "https",
         };
         Self {
             host: host.to_owned(),
-            root: format!("{scheme}://{listens}"),
+            root: format!("{scheme}://{address}"),
             credentials,
             agent: config.build().into(),
             tokens: RefCell::default(),
         }
     }
 
-    /// Its name.
+    /// Its host and port, as in image names.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Asks, and reads the answer.
-    pub(crate) fn ask<T: DeserializeOwned>(
+    /// Sends a request and decodes the answer.
+    pub(crate) fn request<T: DeserializeOwned>(
         &self,
-        question: &Question<'_>,
-    ) -> Result<Answer<T>, RegistryError> {
-        let mut answer = self.answer(question)?;
+        request: &RegistryRequest<'_>,
+    ) -> Result<RegistryResponse<T>, RegistryError> {
+        let mut answer = self.send_authenticated(request)?;
         let next = header(&answer, "link").and_then(|it| next(&it));
         let digest = header(&answer, "docker-content-digest");
         let text = self.read(&mut answer)?;
-        let read = serde_json::from_slice(&text).map_err(|source| RegistryError::Strange {
+        let read = serde_json::from_slice(&text).map_err(|source| RegistryError::InvalidResponse {
             host: self.host.clone(),
-            what: question.what.to_owned(),
+            what: request.what.to_owned(),
             source,
         });
-        Ok(Answer {
+        Ok(RegistryResponse {
             value: read?,
             next,
             digest,
         })
     }
 
-    /// Asks twice where the registry wants to know who asks.
-    fn answer(&self, question: &Question<'_>) -> Result<Response<Body>, RegistryError> {
-        let known = self.tokens.borrow().get(question.scope).cloned();
-        let first = self.send(question, known.as_deref())?;
+    /// Sends a request, and sends it again with credentials if the registry requires them.
+    fn send_authenticated(
+        &self,
+        request: &RegistryRequest<'_>,
+    ) -> Result<Response<Body>, RegistryError> {
+        let known = self.tokens.borrow().get(request.scope).cloned();
+        let first = self.send(request, known.as_deref())?;
         if first.status() != StatusCode::UNAUTHORIZED {
-            return self.accepted(first, question);
+            return self.check_status(first, request);
         }
         let challenge = header(&first, "www-authenticate").and_then(|it| Challenge::parse(&it));
-        let word = match challenge {
-            Some(challenge) => self.password(&challenge, question)?,
+        let authorization = match challenge {
+            Some(challenge) => self.authorization(&challenge, request)?,
             None => None,
         };
-        let word = word.ok_or_else(|| self.forbidden(question))?;
-        let second = self.send(question, Some(&word))?;
-        let scope = question.scope.to_owned();
-        self.tokens.borrow_mut().insert(scope, word);
-        self.accepted(second, question)
+        let authorization = authorization.ok_or_else(|| self.forbidden(request))?;
+        let second = self.send(request, Some(&authorization))?;
+        let scope = request.scope.to_owned();
+        self.tokens.borrow_mut().insert(scope, authorization);
+        self.check_status(second, request)
     }
 
     fn send(
         &self,
-        question: &Question<'_>,
-        word: Option<&str>,
+        request: &RegistryRequest<'_>,
+        authorization: Option<&str>,
     ) -> Result<Response<Body>, RegistryError> {
-        let url = format!("{}/v2/{}", self.root, question.path);
-        let mut request = self.agent.get(url).header("accept", question.accept);
-        if let Some(word) = word {
-            request = request.header("authorization", word);
+        let url = format!("{}/v2/{}", self.root, request.path);
+        let mut get = self.agent.get(url).header("accept", request.accept);
+        if let Some(authorization) = authorization {
+            get = get.header("authorization", authorization);
         }
-        request.call().map_err(|source| self.silent(source))
+        get.call().map_err(|source| self.unreachable(source))
     }
 
-    /// The header that lets us in; none: we are nobody.
-    fn password(
+    /// The `Authorization` header for a challenge; `None` without credentials.
+    fn authorization(
         &self,
         challenge: &Challenge,
-        question: &Question<'_>,
+        request: &RegistryRequest<'_>,
     ) -> Result<Option<String>, RegistryError> {
         match challenge {
             Challenge::Basic => Ok(self.basic()),
@@ -165,7 +169,7 @@ impl Registry {
                 service,
                 scope,
             } => {
-                let scope = scope.as_deref().unwrap_or(question.scope);
+                let scope = scope.as_deref().unwrap_or(request.scope);
                 let token = self.token(realm, service.as_deref(), scope)?;
                 Ok(token.map(|token| format!("Bearer {token}")))
             }
@@ -173,13 +177,16 @@ impl Registry {
     }
 
     fn basic(&self) -> Option<String> {
-        let who = self.credentials.as_ref()?;
-        let (name, password) = who.username.as_ref().zip(who.password.as_ref())?;
+        let credentials = self.credentials.as_ref()?;
+        let (name, password) = credentials
+            .username
+            .as_ref()
+            .zip(credentials.password.as_ref())?;
         let pair = STANDARD.encode(format!("{name}:{password}"));
         Some(format!("Basic {pair}"))
     }
 
-    /// Asks for a token, in the name of nobody where we are nobody.
+    /// Requests a token, anonymously without credentials.
     fn token(
         &self,
         realm: &str,
@@ -189,20 +196,25 @@ impl Registry {
         if let Some(token) = self
             .credentials
             .as_ref()
-            .and_then(|it| it.registrytoken.clone())
+            .and_then(|it| it.registry_token.clone())
         {
             return Ok(Some(token));
         }
-        let mut answer = match self.identity() {
-            Some(identity) => self.exchange(realm, service, scope, identity)?,
+        let mut answer = match self.identity_token() {
+            Some(identity) => self.token_by_identity(realm, service, scope, identity)?,
             None => self.token_by_password(realm, service, scope)?,
         };
         if !answer.status().is_success() {
             return Ok(None);
         }
         let text = self.read(&mut answer)?;
-        let token = serde_json::from_slice::<Token>(&text);
-        Ok(token.ok().map(|it| it.token))
+        let token: Token =
+            serde_json::from_slice(&text).map_err(|source| RegistryError::InvalidResponse {
+                host: self.host.clone(),
+                what: format!("a token from `{realm}`"),
+                source,
+            })?;
+        Ok(Some(token.token))
     }
 
     fn token_by_password(
@@ -215,25 +227,25 @@ impl Registry {
         if let Some(service) = service {
             request = request.query("service", service);
         }
-        if let Some(basic) = self.basic().filter(|_| self.may_know(realm)) {
+        if let Some(basic) = self.basic().filter(|_| self.may_receive_password(realm)) {
             request = request.header("authorization", basic);
         }
-        request.call().map_err(|source| self.silent(source))
+        request.call().map_err(|source| self.unreachable(source))
     }
 
-    /// What `docker login` got in place of a password.
-    fn identity(&self) -> Option<&str> {
-        self.credentials.as_ref()?.identitytoken.as_deref()
+    /// The identity token that `docker login` stored in place of a password.
+    fn identity_token(&self) -> Option<&str> {
+        self.credentials.as_ref()?.identity_token.as_deref()
     }
 
-    fn exchange(
+    fn token_by_identity(
         &self,
         realm: &str,
         service: Option<&str>,
         scope: &str,
         identity: &str,
     ) -> Result<Response<Body>, RegistryError> {
-        if !self.may_know(realm) {
+        if !self.may_receive_password(realm) {
             return self.token_by_password(realm, service, scope);
         }
         let form = [
@@ -244,31 +256,31 @@ impl Registry {
             ("refresh_token", identity),
         ];
         let sent = self.agent.post(realm).send_form(form);
-        sent.map_err(|source| self.silent(source))
+        sent.map_err(|source| self.unreachable(source))
     }
 
-    /// Whether a password may be sent there: over TLS, as openly as to the registry itself, or without leaving
-    /// this machine where the registry does not either.
-    fn may_know(&self, realm: &str) -> bool {
+    /// Whether a password may be sent to this URL: over TLS, to the registry itself, or within this machine if the registry
+    /// is on it too.
+    fn may_receive_password(&self, realm: &str) -> bool {
         let open = realm.strip_prefix("http://");
         let open = open.map(|rest| rest.split('/').next().unwrap_or(rest));
-        let is_here_too = is_here(&self.host) && open.is_some_and(is_here);
+        let stays_local = is_local(&self.host) && open.is_some_and(is_local);
         realm.starts_with("https://")
             || realm.starts_with(&format!("{}/", self.root))
-            || is_here_too
+            || stays_local
     }
 
-    fn accepted(
+    fn check_status(
         &self,
         answer: Response<Body>,
-        question: &Question<'_>,
+        request: &RegistryRequest<'_>,
     ) -> Result<Response<Body>, RegistryError> {
-        let (host, what) = (self.host.clone(), question.what.to_owned());
+        let (host, what) = (self.host.clone(), request.what.to_owned());
         match answer.status() {
             status if status.is_success() => Ok(answer),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(self.forbidden(question)),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(self.forbidden(request)),
             StatusCode::NOT_FOUND => Err(RegistryError::Missing { host, what }),
-            status => Err(RegistryError::Refused {
+            status => Err(RegistryError::UnexpectedStatus {
                 host,
                 what,
                 status: status.as_u16(),
@@ -276,30 +288,31 @@ impl Registry {
         }
     }
 
-    fn forbidden(&self, question: &Question<'_>) -> RegistryError {
+    fn forbidden(&self, request: &RegistryRequest<'_>) -> RegistryError {
         RegistryError::Forbidden {
             host: self.host.clone(),
-            what: question.what.to_owned(),
+            what: request.what.to_owned(),
         }
     }
 
-    fn silent(&self, source: ureq::Error) -> RegistryError {
+    fn unreachable(&self, source: ureq::Error) -> RegistryError {
         let (host, source) = (self.host.clone(), Box::new(source));
-        // TLS tells it through the socket, as one of its many errors.
+        // The TLS library has no error of its own for this.
         match source.to_string().contains("certificate") {
             true => RegistryError::Untrusted { host, source },
-            false => RegistryError::Silent { host, source },
+            false => RegistryError::Unreachable { host, source },
         }
     }
 
     fn read(&self, answer: &mut Response<Body>) -> Result<Vec<u8>, RegistryError> {
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
-        body.read_to_vec().map_err(|source| self.silent(source))
+        body.read_to_vec()
+            .map_err(|source| self.unreachable(source))
     }
 }
 
 /// Whether a registry is on this machine.
-fn is_here(host: &str) -> bool {
+fn is_local(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     name == "localhost" || name.starts_with("127.") || name == "[::1]"
 }
@@ -309,7 +322,7 @@ fn header(answer: &Response<Body>, name: &str) -> Option<String> {
     value.to_str().ok().map(str::to_owned)
 }
 
-/// The path of the next page, behind `/v2/`: `</v2/_catalog?last=b&n=2>; rel="next"`.
+/// The path of the next page after `/v2/`: `</v2/_catalog?last=b&n=2>; rel="next"`.
 fn next(link: &str) -> Option<String> {
     let (url, rest) = link.strip_prefix('<')?.split_once('>')?;
     let (_, path) = url.split_once("/v2/")?;
@@ -321,8 +334,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machine_is_asked_without_tls() {
-        let root = |host: &str| Registry::new(host, None, &Trust::default()).root;
+    fn only_this_machine_is_called_without_tls() {
+        let root = |host: &str| Registry::new(host, None, &TrustStore::default()).root;
         assert_eq!(root("localhost:5000"), "http://localhost:5000");
         assert_eq!(root("127.0.0.1:5000"), "http://127.0.0.1:5000");
         assert_eq!(root("r.example.com"), "https://r.example.com");
@@ -334,23 +347,42 @@ mod tests {
     }
 
     #[test]
-    fn a_password_goes_to_the_registry_or_over_tls_or_stays_here() {
-        let may_know =
-            |host: &str, realm: &str| Registry::new(host, None, &Trust::default()).may_know(realm);
-        assert!(may_know("localhost:5000", "http://localhost:5000/token"));
-        assert!(may_know("localhost:5000", "http://127.0.0.1:5001/token"));
-        assert!(may_know("localhost:5000", "https://auth.example.com/token"));
-        assert!(!may_know("localhost:5000", "http://auth.example.com/token"));
-        assert!(!may_know(
+    fn a_password_goes_to_the_registry_or_over_tls_or_stays_on_this_machine() {
+        let may_receive_password = |host: &str, realm: &str| {
+            Registry::new(host, None, &TrustStore::default()).may_receive_password(realm)
+        };
+        assert!(may_receive_password(
+            "localhost:5000",
+            "http://localhost:5000/token"
+        ));
+        assert!(may_receive_password(
+            "localhost:5000",
+            "http://127.0.0.1:5001/token"
+        ));
+        assert!(may_receive_password(
+            "localhost:5000",
+            "https://auth.example.com/token"
+        ));
+        assert!(!may_receive_password(
+            "localhost:5000",
+            "http://auth.example.com/token"
+        ));
+        assert!(!may_receive_password(
             "localhost:5000",
             "http://localhost.example.com/token"
         ));
-        assert!(!may_know("r.example.com", "http://localhost:5001/token"));
-        assert!(!may_know("r.example.com", "http://r.example.com/token"));
+        assert!(!may_receive_password(
+            "r.example.com",
+            "http://localhost:5001/token"
+        ));
+        assert!(!may_receive_password(
+            "r.example.com",
+            "http://r.example.com/token"
+        ));
     }
 
     #[test]
-    fn a_page_names_the_next() {
+    fn a_page_names_the_next_page() {
         let path = next("</v2/_catalog?last=b&n=2>; rel=\"next\"");
         assert_eq!(path.as_deref(), Some("_catalog?last=b&n=2"));
         assert_eq!(next("nonsense"), None);

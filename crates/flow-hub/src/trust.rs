@@ -1,7 +1,7 @@
-//! Who may vouch for a registry: the world's authorities, and those that somebody has put in place for it.
+//! The certificates that are trusted for a registry: public authorities, and those installed for this registry.
 //!
-//! The places are Docker's, for what the engine trusts flow should, and the other way: a folder for each registry,
-//! `certs.d/HOST:PORT`, with certificates in files that end in `.crt`.
+//! The folders are Docker's, so that flow and the engine trust the same: `certs.d/HOST:PORT` for each registry, with
+//! certificates in files that end in `.crt`.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
-/// Where systems keep the world's authorities: Debian's kin, Red Hat's, SUSE's, Alpine.
+/// The system's certificates of public authorities: Debian, Red Hat, SUSE, Alpine.
 const SYSTEM: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -18,43 +18,43 @@ const SYSTEM: &[&str] = &[
     "/etc/ssl/cert.pem",
 ];
 
-/// How such a certificate's file ends.
-const ENDING: &str = "crt";
+/// The extension of certificate files.
+const EXTENSION: &str = "crt";
 
-/// Who may vouch for one registry. By default those who are built in.
+/// The certificates that are trusted for one registry. By default the built-in public authorities.
 #[derive(Debug, Clone, Default)]
-pub struct Trust {
-    /// Put in place for this registry.
+pub struct TrustStore {
+    /// Installed for this registry.
     own: Vec<Certificate<'static>>,
-    /// In place of those who are built in.
+    /// Replace the built-in authorities.
     others: Option<Vec<Certificate<'static>>>,
 }
 
-/// Why it is not known who may vouch for a registry.
+/// Why certificates cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// A file is there and cannot be read.
+    /// A file or folder cannot be read.
     #[error("cannot read certificates in `{path}`")]
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file holds something else.
-    #[error("`{path}` holds no certificate (it must be in PEM, `-----BEGIN CERTIFICATE-----`)")]
+    /// A file has no certificate.
+    #[error("`{path}` has no certificate (it must be in PEM, `-----BEGIN CERTIFICATE-----`)")]
     Empty {
         /// The file.
         path: PathBuf,
     },
 }
 
-impl Trust {
-    /// Reads who may vouch for the registry `host[:port]`: what lies in a folder of its name in one of `folders`,
-    /// and in `authorities`, a file that takes the place of those who are built in (SSL_CERT_FILE).
+impl TrustStore {
+    /// Reads the certificates for the registry `host[:port]` from folders of its name in `folders`, and from
+    /// `authorities`, a file that replaces the built-in authorities (SSL_CERT_FILE).
     ///
     /// # Errors
-    /// If something is there that cannot be read, or is no certificate.
+    /// If a file cannot be read, or has no certificate.
     pub fn read(
         host: &str,
         folders: &[PathBuf],
@@ -68,15 +68,15 @@ impl Trust {
         }
         let others = match authorities {
             Some(path) => Some(certificates(path)?),
-            // Those who are built in cannot be listed beside others; the system's are mostly the same.
-            None if !own.is_empty() => Some(of_system()),
+            // The built-in authorities cannot be combined with others; the system's are mostly the same.
+            None if !own.is_empty() => Some(system_certificates()),
             None => None,
         };
         Ok(Self { own, others })
     }
 
-    /// Whether somebody has put a certificate in place for this very registry.
-    pub(crate) fn is_own(&self) -> bool {
+    /// Whether a certificate is installed for this registry.
+    pub(crate) fn has_own(&self) -> bool {
         !self.own.is_empty()
     }
 
@@ -92,7 +92,7 @@ impl Trust {
     }
 }
 
-/// The files of certificates in a folder, which need not be there.
+/// The certificate files in a folder, which may be missing.
 fn files(folder: &Path) -> Result<Vec<PathBuf>, TrustError> {
     let wrong = |source| TrustError::Read {
         path: folder.to_owned(),
@@ -104,13 +104,13 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, TrustError> {
         Err(error) => return Err(wrong(error)),
     };
     let paths = entries.into_iter().map(|entry| entry.path());
-    let is_one = |path: &PathBuf| path.extension().is_some_and(|it| it == ENDING);
+    let is_one = |path: &PathBuf| path.extension().is_some_and(|it| it == EXTENSION);
     let mut paths: Vec<PathBuf> = paths.filter(is_one).collect();
     paths.sort();
     Ok(paths)
 }
 
-/// What a file holds; never nothing.
+/// The certificates in a file; at least one.
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, TrustError> {
     let text = fs::read(path).map_err(|source| TrustError::Read {
         path: path.to_owned(),
@@ -134,7 +134,7 @@ fn in_pem(text: &[u8]) -> Vec<Certificate<'static>> {
     items.filter_map(certificate).collect()
 }
 
-fn of_system() -> Vec<Certificate<'static>> {
+fn system_certificates() -> Vec<Certificate<'static>> {
     let mut found = SYSTEM.iter().filter_map(|path| fs::read(path).ok());
     found.next().map(|text| in_pem(&text)).unwrap_or_default()
 }
@@ -143,28 +143,28 @@ fn of_system() -> Vec<Certificate<'static>> {
 mod tests {
     use super::*;
 
-    /// Bytes that are as good as a certificate's where nobody looks into it.
+    /// A PEM block; its content is not parsed.
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
     #[test]
-    fn certificates_of_a_registry_lie_in_a_folder_of_its_name() {
+    fn certificates_of_a_registry_are_in_a_folder_of_its_name() {
         let root = tempfile::tempdir().unwrap();
         let (one, two) = (root.path().join("one"), root.path().join("two"));
         let own = one.join("r.example.com:5000");
         fs::create_dir_all(&own).unwrap();
         fs::write(own.join("ca.crt"), PEM.repeat(2)).unwrap();
         fs::write(own.join("client.key"), "another matter").unwrap();
-        let read = |host: &str| Trust::read(host, &[two.clone(), one.clone()], None).unwrap();
+        let read = |host: &str| TrustStore::read(host, &[two.clone(), one.clone()], None).unwrap();
         assert_eq!(read("r.example.com:5000").own.len(), 2);
         let other = read("r.example.com");
-        assert!(!other.is_own() && other.others.is_none());
+        assert!(!other.has_own() && other.others.is_none());
     }
 
     #[test]
-    fn a_file_takes_the_place_of_those_who_are_built_in() {
+    fn a_file_replaces_the_built_in_authorities() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("authorities.pem");
-        let read = || Trust::read("r.example.com", &[], Some(&file));
+        let read = || TrustStore::read("r.example.com", &[], Some(&file));
         let error = read().unwrap_err().to_string();
         assert!(
             error.starts_with("cannot read certificates in `"),
@@ -172,7 +172,7 @@ mod tests {
         );
         fs::write(&file, "nothing of the kind").unwrap();
         let error = read().unwrap_err().to_string();
-        assert!(error.contains("holds no certificate"), "{error}");
+        assert!(error.contains("has no certificate"), "{error}");
         fs::write(&file, PEM).unwrap();
         assert_eq!(read().unwrap().others.unwrap().len(), 1);
     }

@@ -1,12 +1,21 @@
 //! Changes a running flow without losing a request.
 //!
-//! A change is a new plan, or the wish that some processes of the present one be new. What may stay
-//! stays. For the rest the order is always the same: new processes start and get ready; the gateway is
-//! told where everybody is now; it says when no request follows what it was told before; the old
-//! processes drain and end. If a new process is never ready, everything is as it was.
+//! ```text
+//! change.rs   scale, restart, reload
+//! source.rs   the files that the plan comes from
+//! watch.rs    reloads when they change
+//! ```
 //!
-//! A process at a port that the file gives cannot meet its successor: it is taken out first, while others
-//! of its shard do its work.
+//! A change is a new plan, or a request that some processes of the present plan be replaced. Processes that still fit
+//! stay. For the others the order is always the same: new processes start and become ready; the gateway gets the new
+//! placement; it reports when no request follows the old one; the old processes drain and exit. If a new process never
+//! becomes ready, everything stays as it was.
+//!
+//! A process on a port that the file assigns cannot run beside its successor. It is taken out of the placement and
+//! stopped first, while others of its shard do its work.
+
+pub(crate) mod source;
+pub(crate) mod watch;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -15,27 +24,29 @@ use std::sync::Arc;
 use flow_spec::{Gateway, LocalRun, Plan, Run};
 use tokio::sync::mpsc;
 
-use crate::child::StartError;
-use crate::crew::{Crew, Kept};
-use crate::event::Member;
-use crate::post::{self, GATEWAY, NodeDevices, Post, Role};
+use crate::event::ReadyProcess;
+use crate::process::error::StartError;
+use crate::spec::process_spec::{self, GATEWAY, NodeDevicesError, ProcessSpec};
+use crate::spec::role::Role;
+use crate::supervisor::Supervisor;
+use crate::supervisor::handle::ProcessHandle;
 
-/// Sentences about a change that may wait for whoever asked for it; he misses what is beyond.
-pub(crate) const SENTENCES_MAX: usize = 256;
+/// Sentences about a change that may wait for the caller who asked for it; more are left out.
+const SENTENCES_MAX: usize = 256;
 
-/// Why a flow is not changed. It runs on as it was.
+/// Why a flow was not changed. It runs on as it was.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unchanged {
+pub(crate) enum ChangeError {
     #[error("the flow has no `{name}`; it has {known}")]
     Unknown { name: String, known: String },
-    #[error("somebody else has started `{0}`, so it is not ours to change")]
+    #[error("`{0}` is external: the flow did not start it, and cannot change it")]
     External(String),
     #[error(
         "the gateway holds the clients' streams and stays as long as the flow does: use `flow down` and `flow up`"
     )]
     Gateway,
     #[error(transparent)]
-    Devices(NodeDevices),
+    Devices(NodeDevicesError),
     #[error("a new process was not ready, and everything is as it was")]
     NotReady(#[source] Arc<StartError>),
     #[error("the flow is about to end")]
@@ -44,192 +55,202 @@ pub(crate) enum Unchanged {
     PortMoves { port: u16 },
 }
 
-/// Who is told how a change goes on.
+/// Reports the progress of a change.
 #[derive(Debug, Clone)]
-pub(crate) struct Tell(pub(crate) mpsc::Sender<String>);
+pub(crate) struct ChangeProgress(mpsc::Sender<String>);
 
-impl Tell {
-    /// To whoever asked, and into the log.
-    fn say(&self, sentence: String) {
-        tracing::info!("{sentence}");
-        self.whisper(sentence);
+impl ChangeProgress {
+    /// Progress for a caller, who must not delay the change by not reading it.
+    pub(crate) fn channel() -> (Self, mpsc::Receiver<String>) {
+        let (sender, receiver) = mpsc::channel(SENTENCES_MAX);
+        (Self(sender), receiver)
     }
 
-    /// To whoever asked, who must not hold up the change if he does not listen.
-    fn whisper(&self, sentence: String) {
+    /// Progress for the log alone.
+    pub(crate) fn to_log() -> Self {
+        Self::channel().0
+    }
+
+    /// Reports to the caller and to the log.
+    fn report(&self, sentence: String) {
+        tracing::info!("{sentence}");
+        self.report_to_caller(sentence);
+    }
+
+    fn report_to_caller(&self, sentence: String) {
         drop(self.0.try_send(sentence));
     }
 }
 
-/// One change of a crew, which has its turn.
-pub(crate) struct Change<'c> {
-    crew: &'c Crew,
-    tell: Tell,
-    _turn: tokio::sync::MutexGuard<'c, ()>,
+/// A change of a flow. No other one is in progress.
+pub(crate) struct Change<'s> {
+    supervisor: &'s Supervisor,
+    progress: ChangeProgress,
+    _lock: tokio::sync::MutexGuard<'s, ()>,
 }
 
-/// Who is to hold a post after the change.
-enum Next {
-    Stays(Kept),
-    New(Box<Post>),
+/// The process of a spec after the change.
+enum Successor {
+    Stays(ProcessHandle),
+    New(Box<ProcessSpec>),
 }
 
-impl<'c> Change<'c> {
-    /// Waits until no other change is under way.
-    pub(crate) async fn begin(crew: &'c Crew, tell: Tell) -> Self {
-        let turn = crew.turn.lock().await;
+impl<'s> Change<'s> {
+    /// Waits until no other change is in progress.
+    pub(crate) async fn begin(supervisor: &'s Supervisor, progress: ChangeProgress) -> Self {
+        let lock = supervisor.change_lock.lock().await;
         Self {
-            crew,
-            tell,
-            _turn: turn,
+            supervisor,
+            progress,
+            _lock: lock,
         }
     }
 
-    /// Starts a node, or one process of it, anew: one process after another.
-    pub(crate) async fn restart(&self, name: &str) -> Result<(), Unchanged> {
+    /// Replaces the processes of a node, or one process of it, one after another.
+    pub(crate) async fn restart(&self, name: &str) -> Result<(), ChangeError> {
         if name == GATEWAY {
-            return Err(Unchanged::Gateway);
+            return Err(ChangeError::Gateway);
         }
-        let plan = self.crew.plan();
-        let posts = self.posts(&plan)?;
-        let roles: Vec<Role> = posts
+        let plan = self.supervisor.plan();
+        let specs = self.specs(&plan)?;
+        let roles: Vec<Role> = specs
             .into_iter()
-            .filter(|post| self.is_called(post, name))
-            .map(|post| post.role)
+            .filter(|spec| self.is_named(spec, name))
+            .map(|spec| spec.role)
             .collect();
         if roles.is_empty() {
-            return Err(self.nobody(&plan, name));
+            return Err(self.unknown(&plan, name));
         }
         for role in roles {
-            self.become_(plan.clone(), &BTreeSet::from([role])).await?;
+            self.apply(plan.clone(), &BTreeSet::from([role])).await?;
         }
         Ok(())
     }
 
-    /// Whether a post is meant by a name: that of its node, its own, or the one its process still has.
-    fn is_called(&self, post: &Post, name: &str) -> bool {
-        let executors = self.crew.executors();
-        let mut kept = executors.iter().filter(|it| it.post.role == post.role);
-        let is_node = matches!(&post.role, Role::Executor { node, .. } if node.as_str() == name);
-        is_node || &*post.name == name || kept.any(|it| &*it.post.name == name)
+    /// Whether a name means this spec: the name of its node, its own, or the one that its process still has.
+    fn is_named(&self, spec: &ProcessSpec, name: &str) -> bool {
+        let executors = self.supervisor.executors();
+        let mut same_role = executors.iter().filter(|it| it.spec.role == spec.role);
+        let is_node = matches!(&spec.role, Role::Executor { node, .. } if node.as_str() == name);
+        is_node || &*spec.name == name || same_role.any(|it| &*it.spec.name == name)
     }
 
-    fn nobody(&self, plan: &Plan, name: &str) -> Unchanged {
+    fn unknown(&self, plan: &Plan, name: &str) -> ChangeError {
         if plan.find(name).is_some() {
-            return Unchanged::External(name.to_owned());
+            return ChangeError::External(name.to_owned());
         }
-        let executors = self.crew.executors();
+        let executors = self.supervisor.executors();
         let names: Vec<String> = executors
             .iter()
-            .map(|kept| format!("`{}`", kept.post.name))
+            .map(|process| format!("`{}`", process.spec.name))
             .collect();
-        Unchanged::Unknown {
+        ChangeError::Unknown {
             name: name.to_owned(),
             known: names.join(", "),
         }
     }
 
-    /// Gives a node so many replicas, in each of its shards.
-    pub(crate) async fn scale(&self, name: &str, replicas: NonZeroU16) -> Result<(), Unchanged> {
+    /// Gives a node this number of replicas, in each of its shards.
+    pub(crate) async fn scale(&self, name: &str, replicas: NonZeroU16) -> Result<(), ChangeError> {
         if name == GATEWAY {
-            return Err(Unchanged::Gateway);
+            return Err(ChangeError::Gateway);
         }
-        let mut plan = self.crew.plan();
+        let mut plan = self.supervisor.plan();
         match local_run(&mut plan, name) {
             Some(run) => run.replicas = replicas,
-            None => return Err(self.nobody(&plan, name)),
+            None => return Err(self.unknown(&plan, name)),
         }
-        self.become_(plan, &BTreeSet::new()).await
+        self.apply(plan, &BTreeSet::new()).await
     }
 
-    /// Follows a new plan. What of the gateway cannot change while it runs is told, and stays.
-    pub(crate) async fn reload(&self, mut plan: Plan) -> Result<(), Unchanged> {
-        let present = self.crew.plan().gateway;
-        for what in keep_fixed(&present, &mut plan.gateway) {
-            self.tell.say(format!(
+    /// Follows a new plan. Options of the gateway that cannot change while it runs are reported, and stay.
+    pub(crate) async fn reload(&self, mut plan: Plan) -> Result<(), ChangeError> {
+        let present = self.supervisor.plan().gateway;
+        for what in keep_fixed_options(&present, &mut plan.gateway) {
+            self.progress.report(format!(
                 "the gateway's {what} cannot change while the flow runs: use `flow down` and `flow up`"
             ));
         }
-        if plan == self.crew.plan() {
-            self.tell.say("nothing differs".to_owned());
+        if plan == self.supervisor.plan() {
+            self.progress.report("nothing differs".to_owned());
             return Ok(());
         }
-        self.become_(plan, &BTreeSet::new()).await
+        self.apply(plan, &BTreeSet::new()).await
     }
 
-    fn posts(&self, plan: &Plan) -> Result<Vec<Post>, Unchanged> {
-        post::executors(plan, &self.crew.common).map_err(Unchanged::Devices)
+    fn specs(&self, plan: &Plan) -> Result<Vec<ProcessSpec>, ChangeError> {
+        process_spec::executors(plan, &self.supervisor.shared).map_err(ChangeError::Devices)
     }
 
-    /// Makes the crew what a plan wants; processes with these roles are new in any case.
-    async fn become_(&self, plan: Plan, renewed: &BTreeSet<Role>) -> Result<(), Unchanged> {
-        let posts = self.posts(&plan)?;
-        let (at_taken_ports, free): (Vec<Post>, Vec<Post>) =
-            posts.iter().cloned().partition(|post| {
-                self.stays(post, renewed).is_none() && self.holder_of(post).is_some()
+    /// Makes the processes match a plan. Processes with the roles `replaced` are replaced in any case.
+    async fn apply(&self, plan: Plan, replaced: &BTreeSet<Role>) -> Result<(), ChangeError> {
+        let specs = self.specs(&plan)?;
+        let (on_used_ports, others): (Vec<ProcessSpec>, Vec<ProcessSpec>) =
+            specs.iter().cloned().partition(|spec| {
+                self.fitting(spec, replaced).is_none() && self.port_user(spec).is_some()
             });
-        for post in at_taken_ports {
-            self.renew_in_place(post).await?;
+        for spec in on_used_ports {
+            self.replace_in_place(spec).await?;
         }
-        let free: BTreeSet<Role> = free.into_iter().map(|post| post.role).collect();
-        let renewed: BTreeSet<Role> = renewed.intersection(&free).cloned().collect();
-        let next: Vec<Next> = posts
+        let others: BTreeSet<Role> = others.into_iter().map(|spec| spec.role).collect();
+        let replaced: BTreeSet<Role> = replaced.intersection(&others).cloned().collect();
+        let successors: Vec<Successor> = specs
             .into_iter()
-            .map(|post| match self.stays(&post, &renewed) {
-                Some(kept) => Next::Stays(kept),
-                None => Next::New(Box::new(post)),
+            .map(|spec| match self.fitting(&spec, &replaced) {
+                Some(process) => Successor::Stays(process),
+                None => Successor::New(Box::new(spec)),
             })
             .collect();
-        let executors = self.start(next).await?;
+        let executors = self.start(successors).await?;
         self.hand_over(plan, executors).await;
         Ok(())
     }
 
-    /// The process that holds a post and may go on to.
-    fn stays(&self, post: &Post, renewed: &BTreeSet<Role>) -> Option<Kept> {
-        if renewed.contains(&post.role) {
+    /// The process that fits a spec and may stay.
+    fn fitting(&self, spec: &ProcessSpec, replaced: &BTreeSet<Role>) -> Option<ProcessHandle> {
+        if replaced.contains(&spec.role) {
             return None;
         }
-        let executors = self.crew.executors();
-        let mut able = executors
-            .into_iter()
-            .filter(|kept| kept.is_kept() && post.is_met_by(&kept.post));
-        able.next()
+        let mut executors = self.supervisor.executors().into_iter();
+        executors.find(|process| process.is_supervised() && spec.is_met_by(&process.spec))
     }
 
-    /// Who listens at a port that the plan gives to this post, and which port it is.
-    fn holder_of(&self, post: &Post) -> Option<(Kept, u16)> {
-        let wanted = [Some(post.ports.serving), post.ports.metrics];
+    /// The process that uses a port which the plan assigns to this spec, and the port.
+    fn port_user(&self, spec: &ProcessSpec) -> Option<(ProcessHandle, u16)> {
+        let wanted = [Some(spec.ports.serving), spec.ports.metrics];
         let wanted: Vec<u16> = wanted.into_iter().flatten().filter(|it| *it > 0).collect();
-        let executors = self.crew.executors().into_iter();
-        let mut holders = executors.filter(Kept::is_kept).filter_map(|kept| {
-            let member = kept.seen().member?;
-            let metrics = member.metrics.map(|it| it.port());
-            let mut held = [Some(member.address.port()), metrics].into_iter().flatten();
-            let port = held.find(|port| wanted.contains(port))?;
-            Some((kept, port))
+        let executors = self.supervisor.executors().into_iter();
+        let supervised = executors.filter(ProcessHandle::is_supervised);
+        let mut users = supervised.filter_map(|handle| {
+            let process = handle.status().process?;
+            let metrics = process.metrics.map(|it| it.port());
+            let mut used = [Some(process.address.port()), metrics]
+                .into_iter()
+                .flatten();
+            let port = used.find(|port| wanted.contains(port))?;
+            Some((handle, port))
         });
-        holders.next()
+        users.next()
     }
 
-    /// Starts whoever is new, all at once, and waits until everybody is ready.
-    async fn start(&self, next: Vec<Next>) -> Result<Vec<Kept>, Unchanged> {
+    /// Starts all new processes at once, and waits until every process is ready.
+    async fn start(&self, successors: Vec<Successor>) -> Result<Vec<ProcessHandle>, ChangeError> {
         let mut started = Vec::new();
-        let executors: Vec<Kept> = next
+        let executors: Vec<ProcessHandle> = successors
             .into_iter()
-            .map(|next| match next {
-                Next::Stays(kept) => kept,
-                Next::New(post) => {
-                    let kept = self.crew.start(*post);
-                    started.push(kept.clone());
-                    kept
+            .map(|successor| match successor {
+                Successor::Stays(process) => process,
+                Successor::New(spec) => {
+                    let process = self.supervisor.start(*spec);
+                    started.push(process.clone());
+                    process
                 }
             })
             .collect();
-        for kept in &started {
-            if let Err(error) = self.ready(kept).await {
-                for kept in &started {
-                    kept.stop().await;
+        for process in &started {
+            if let Err(error) = self.ready(process).await {
+                for process in &started {
+                    process.stop().await;
                 }
                 return Err(error);
             }
@@ -237,76 +258,85 @@ impl<'c> Change<'c> {
         Ok(executors)
     }
 
-    async fn ready(&self, kept: &Kept) -> Result<Member, Unchanged> {
-        let ready = kept.ready().await;
-        let member = ready.map_err(|error| error.map_or(Unchanged::Ending, Unchanged::NotReady))?;
-        // Everybody else has heard it as an event.
-        self.tell.whisper(member.to_string());
-        Ok(member)
+    async fn ready(&self, handle: &ProcessHandle) -> Result<ReadyProcess, ChangeError> {
+        let ready = handle.ready().await;
+        let process =
+            ready.map_err(|error| error.map_or(ChangeError::Ending, ChangeError::NotReady))?;
+        // The log has it from the event.
+        self.progress.report_to_caller(process.to_string());
+        Ok(process)
     }
 
-    /// From now on these are the executors; whoever is not among them ends when nobody needs him.
-    async fn hand_over(&self, plan: Plan, executors: Vec<Kept>) {
-        let before = self.crew.executors();
-        let stays = |old: &Kept| executors.iter().any(|it| Arc::ptr_eq(&it.post, &old.post));
-        let leaving: Vec<Kept> = before.into_iter().filter(|old| !stays(old)).collect();
-        self.crew.put(plan, executors);
-        let (version, _) = self.crew.place();
+    /// Makes these the executors of the flow. Others stop when no request needs them.
+    async fn hand_over(&self, plan: Plan, executors: Vec<ProcessHandle>) {
+        let before = self.supervisor.executors();
+        let stays = |old: &ProcessHandle| executors.iter().any(|it| it.is_same(old));
+        let leaving: Vec<ProcessHandle> = before.into_iter().filter(|old| !stays(old)).collect();
+        self.supervisor.set_executors(plan, executors);
+        let (version, _) = self.supervisor.place();
         if leaving.is_empty() {
             return;
         }
-        self.settle(version).await;
+        self.wait_until_settled(version).await;
         for old in &leaving {
             self.stop(old).await;
         }
     }
 
-    /// One process makes room for the next at its port.
-    async fn renew_in_place(&self, post: Post) -> Result<(), Unchanged> {
-        let Some((old, port)) = self.holder_of(&post) else {
-            let port = post.ports.serving;
-            return Err(Unchanged::PortMoves { port });
+    /// Replaces a process whose successor needs its port.
+    async fn replace_in_place(&self, spec: ProcessSpec) -> Result<(), ChangeError> {
+        let Some((old, port)) = self.port_user(&spec) else {
+            let port = spec.ports.serving;
+            return Err(ChangeError::PortMoves { port });
         };
-        if old.post.role != post.role {
-            return Err(Unchanged::PortMoves { port });
+        if old.spec.role != spec.role {
+            return Err(ChangeError::PortMoves { port });
         }
-        let at = old.address().map(|it| it.port());
-        let plan = self.crew.plan();
-        let (version, placement) = self.crew.place_without(Some(&old.post.role));
-        let still_there = placement.places.iter().any(|places| {
-            let mut all = places.all();
-            all.any(|address| Some(address.port) == at)
-        });
-        if still_there {
-            self.tell.say(format!(
-                "`{}` is alone at its port {}: its requests are tried again, or fail, until it is back",
-                post.name, port
-            ));
-        }
-        self.settle(version).await;
+        let plan = self.supervisor.plan();
+        self.take_out(&old, &spec.name, port).await;
         self.stop(&old).await;
-        let new = self.crew.start(post);
+        let new = self.supervisor.start(spec);
         let outcome = self.ready(&new).await.map(drop);
-        let kept = match &outcome {
+        let successor = match &outcome {
             Ok(()) => new,
-            // As it was: the old one's successor is its like.
-            Err(_) => self.crew.start(Post::clone(&old.post)),
+            // Everything stays as it was: the old process comes back.
+            Err(_) => self.supervisor.start(ProcessSpec::clone(&old.spec)),
         };
-        let executors = self.crew.executors().into_iter().map(|it| {
-            let is_old = Arc::ptr_eq(&it.post, &old.post);
-            if is_old { kept.clone() } else { it }
+        let executors = self.supervisor.executors().into_iter();
+        let executors = executors.map(|it| {
+            if it.is_same(&old) {
+                successor.clone()
+            } else {
+                it
+            }
         });
-        self.crew.put(plan, executors.collect());
+        self.supervisor.set_executors(plan, executors.collect());
         if outcome.is_err() {
-            drop(kept.ready().await);
+            drop(successor.ready().await);
         }
-        self.crew.place();
+        self.supervisor.place();
         outcome
     }
 
-    async fn settle(&self, version: u64) {
-        let limit = self.crew.common.grace;
-        if !self.crew.settled(version, limit).await {
+    /// Takes a process out of the placement, where its shard has others.
+    async fn take_out(&self, old: &ProcessHandle, name: &str, port: u16) {
+        let address = old.address().map(|it| it.port());
+        let (version, placement) = self.supervisor.place_without(Some(&old.spec.role));
+        let is_still_placed = placement.addresses.iter().any(|places| {
+            let mut all = places.all();
+            all.any(|it| Some(it.port) == address)
+        });
+        if is_still_placed {
+            self.progress.report(format!(
+                "`{name}` is alone at its port {port}: its requests are tried again, or fail, until it is back"
+            ));
+        }
+        self.wait_until_settled(version).await;
+    }
+
+    async fn wait_until_settled(&self, version: u64) {
+        let limit = self.supervisor.shared.grace;
+        if !self.supervisor.settled(version, limit).await {
             tracing::warn!(
                 ?limit,
                 "requests still follow the old placement, and have to end now"
@@ -314,11 +344,12 @@ impl<'c> Change<'c> {
         }
     }
 
-    async fn stop(&self, old: &Kept) {
-        let pid = old.seen().member.map(|member| member.pid);
+    async fn stop(&self, old: &ProcessHandle) {
+        let pid = old.status().process.map(|process| process.pid);
         old.stop().await;
         let pid = pid.map(|pid| format!("@{pid}")).unwrap_or_default();
-        self.tell.say(format!("{}{pid} has ended", old.post.name));
+        let sentence = format!("{}{pid} has ended", old.spec.name);
+        self.progress.report(sentence);
     }
 }
 
@@ -333,8 +364,8 @@ fn local_run<'p>(plan: &'p mut Plan, name: &str) -> Option<&'p mut LocalRun> {
     }
 }
 
-/// Puts back what of a gateway's process cannot change while it runs, and names what would have.
-fn keep_fixed(present: &Gateway, new: &mut Gateway) -> Vec<&'static str> {
+/// Restores the options of a gateway that cannot change while it runs, and names those that differed.
+fn keep_fixed_options(present: &Gateway, new: &mut Gateway) -> Vec<&'static str> {
     let differ = [
         ("host", present.host != new.host),
         ("port", present.port != new.port),
@@ -352,3 +383,6 @@ fn keep_fixed(present: &Gateway, new: &mut Gateway) -> Vec<&'static str> {
     let named = differ.into_iter().filter(|(_, differs)| *differs);
     named.map(|(what, _)| what).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! What the outside gets to hear of a flow's processes while they live.
+//! Events of a flow's processes, for the program that launched the flow.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -7,63 +7,97 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use crate::post::Role;
+use crate::logs::lossy::{DroppedLines, LossyReceiver, LossySender, lossy_channel};
+use crate::spec::role::Role;
 
-/// What a process tells about itself when it is ready, such as `device` and `model`.
+/// What a process reports about itself when it is ready, such as `device` and `model`.
 pub type Facts = IndexMap<String, String>;
 
-/// Something that happened, as it happens.
+/// Something that happened in a flow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A process wrote a line.
     Line {
         /// The process's name.
         name: Arc<str>,
-        /// The line, without its end.
+        /// The line, without its line end.
         line: String,
     },
-    /// A process is ready, for the first time or again.
-    Ready(Member),
-    /// The flow serves for the first time. All that led to it was sent before.
+    /// This program's own log has a line.
+    Log(String),
+    /// Lines of a process were dropped because events were not received fast enough.
+    Dropped(DroppedLines),
+    /// A process is ready, for the first time or after a restart.
+    Ready(ReadyProcess),
+    /// The flow serves for the first time. All events of its start were sent before.
     Serving,
+}
+
+/// Sends the events of a flow; never waits.
+pub type EventSender = LossySender<Event>;
+
+impl EventSender {
+    /// Sends a line of this program's own log, so that it comes in order with the lines of processes, and writing it
+    /// never waits for a terminal either.
+    pub fn log(&self, line: String) {
+        self.send_line(&OWN_NAME.into(), Event::Log(line));
+    }
+}
+
+/// The name under which dropped lines of this program's own log are reported.
+const OWN_NAME: &str = "flow";
+
+/// Receives the events of a flow.
+pub type EventReceiver = LossyReceiver<Event>;
+
+/// A channel that holds at most `capacity` events. When it is full, lines are dropped and counted.
+#[must_use]
+pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
+    lossy_channel(capacity)
+}
+
+impl From<DroppedLines> for Event {
+    fn from(dropped: DroppedLines) -> Self {
+        Self::Dropped(dropped)
+    }
 }
 
 /// A process of the flow that is ready.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Member {
+pub struct ReadyProcess {
     /// `encoder`, or `encoder/rep-0` where the node has several replicas.
     pub name: Arc<str>,
-    /// What it is in the flow.
+    /// What it does in the flow.
     pub role: Role,
     /// Its process id.
     pub pid: u32,
     /// Where it listens.
     pub address: SocketAddr,
-    /// Where it shows its metrics, if it does.
+    /// Where it serves its metrics; `None` if it does not.
     pub metrics: Option<SocketAddr>,
-    /// What it tells about itself.
+    /// What it reports about itself.
     pub facts: Facts,
-    /// How long it took from its start.
+    /// Time from its start until it was ready.
     pub took: Duration,
 }
 
-impl Member {
-    /// Where to call it from this machine: who listens at all addresses is called at the IPv4 one, which
-    /// is always among them.
+impl ReadyProcess {
+    /// The address at which this machine reaches it. A process that listens on all addresses is reached at the
+    /// IPv4 loopback address, which is always one of them.
     #[must_use]
     pub fn reachable(&self) -> SocketAddr {
-        from_here(self.address)
+        from_this_machine(self.address)
     }
 
-    /// Where to read its metrics from this machine, if it shows any.
+    /// The URL of its metrics for this machine; `None` if it serves none.
     #[must_use]
     pub fn metrics_url(&self) -> Option<String> {
-        let at = self.metrics.map(from_here)?;
-        Some(format!("http://{at}/metrics"))
+        let address = self.metrics.map(from_this_machine)?;
+        Some(format!("http://{address}/metrics"))
     }
 }
 
-fn from_here(address: SocketAddr) -> SocketAddr {
+fn from_this_machine(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         ip if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         ip => ip,
@@ -72,7 +106,7 @@ fn from_here(address: SocketAddr) -> SocketAddr {
 }
 
 /// `encoder@26554 ready and listening on 127.0.0.1:41233 (device cpu)`.
-impl fmt::Display for Member {
+impl fmt::Display for ReadyProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             name, pid, address, ..
@@ -92,21 +126,21 @@ impl fmt::Display for Member {
 mod tests {
     use super::*;
 
-    fn check(listens: &str, called: &str) {
-        let member = Member {
+    fn check(listens_on: &str, reached_at: &str) {
+        let process = ReadyProcess {
             name: "a".into(),
             role: Role::Gateway,
             pid: 1,
-            address: listens.parse().unwrap(),
+            address: listens_on.parse().unwrap(),
             metrics: None,
             facts: Facts::new(),
             took: Duration::ZERO,
         };
-        assert_eq!(member.reachable().to_string(), called);
+        assert_eq!(process.reachable().to_string(), reached_at);
     }
 
     #[test]
-    fn who_listens_everywhere_is_called_here() {
+    fn a_process_that_listens_on_all_addresses_is_reached_at_loopback() {
         check("0.0.0.0:7", "127.0.0.1:7");
         check("[::]:7", "127.0.0.1:7");
         check("10.1.2.3:7", "10.1.2.3:7");

@@ -1,85 +1,71 @@
-//! A plan becomes running processes, and stays that way.
+//! Turns a plan into running processes, and keeps them running.
+//!
+//! Read the folders in this order:
 //!
 //! ```text
-//! Plan ──► Post         which processes there are to be   post.rs, command.rs, rr.rs: pure
-//!      ──► Child        one process, its lines, its end   child.rs, ear.rs, relay.rs, ready.rs
-//!                       and its log file               journal.rs, log_line.rs
-//!                       of this machine                   local.rs
-//!                       or in a container                 image.rs: pure, dock.rs, volumes.rs, contained.rs
-//!      ──► Keeper       starts it again when it dies      supervise.rs, backoff.rs: pure, liveness.rs
-//!      ──► Crew         all of them, and where they are   crew.rs, feed.rs
-//!      ──► Running      from start to stop                launcher.rs, running.rs, preparation.rs
-//!
-//! and while it runs: questions and orders (control.rs, home.rs, registry.rs), changes (change.rs), and a
-//! look at its file (follow.rs).
+//! spec/        which processes a plan needs, and how each is started: pure
+//! process/     one child: its start, its ready line, its output, its exit
+//!              backend.rs is the seam: processes, containers, or fakes in tests
+//! docker/      the children that are containers
+//! logs/        lines of children: to the event channel and to the log files, never waiting
+//! supervisor/  restarts, health checks, placements, start-up and shutdown of a flow
+//! change/      scale, restart and reload of a running flow
+//! state/       the state directory of a running flow, and the list of running flows
+//! control/     the control socket: `flow ps`, `flow scale`, `flow down`, …
+//! launch.rs    the API: `Launch` starts all of it on a thread of its own
+//! render/      a plan as files for Docker Compose and Kubernetes: pure
 //! ```
 //!
 //! The rules:
-//! - Executors and gateway start at the same time, on ports of the kernel's choice; a line on their
-//!   standard output tells the address. The gateway gets the [`Placement`](flow_spec::Placement)
-//!   on its standard input as soon as every executor is ready, and another one whenever it changes.
-//! - A child that ends before it was ever ready fails the start. One that ends later, or answers no more,
-//!   is started again on the port it had, so nobody needs to be told.
-//! - A change starts what is new before it ends what is old, and ends what is old only when the gateway
-//!   says that no request follows the old placement.
-//! - The end goes against the stream of requests: first the gateway finishes what is under way, then
-//!   the executors.
-//! - No child outlives us. We end them in order where we can; the kernel does it where we cannot,
-//!   because children ask for that (`--child-of`).
+//! - Executors and the gateway start at the same time, on ports that the kernel chooses. Each reports its address in
+//!   a line on its standard output. The gateway reads the [`Placement`](flow_spec::Placement) from its standard input
+//!   as soon as every executor is ready, and another one after every change.
+//! - A child that exits before it was ever ready fails the start. A child that exits later, or stops answering health
+//!   checks, is restarted on the port that it had, so no other process needs to know.
+//! - A change starts new processes before it stops old ones. It stops old ones when the gateway reports that no
+//!   request uses the old placement any more.
+//! - Shutdown runs against the direction of requests: the gateway drains first, then the executors.
+//! - No child outlives this process. The supervisor stops children where it can; otherwise the kernel does, because
+//!   children ask for that (`--parent-pid`).
+//! - The supervisor's thread never blocks: what may block runs on other threads, and every wait for a Docker engine
+//!   has a time limit or ends with the shutdown.
+//! - Lines of children never make a child wait. Where they cannot be written fast enough, they are dropped and counted.
 //!
-//! A plan also becomes files, for those who let Compose or Kubernetes run it: [`render`], pure.
-//!
-//! Nothing in here prints, reads the environment or knows which program it is in: paths are arguments,
-//! and lines of children leave as [`Event`]s.
+//! Nothing in this crate prints, reads the environment or knows which program it runs in. Paths are arguments, and
+//! lines of children leave as [`Event`]s.
 
 #![warn(missing_docs)]
 
-mod backoff;
 mod change;
-mod child;
-mod command;
-mod contained;
 mod control;
-mod crew;
-mod dock;
-mod ear;
-mod ended;
+mod docker;
 mod event;
-mod feed;
-mod follow;
-mod home;
-mod image;
-mod journal;
-mod launcher;
-mod liveness;
-mod local;
-mod log_line;
-mod post;
-mod preparation;
-mod ready;
-pub mod registry;
-mod relay;
+mod launch;
+mod logs;
+mod process;
 pub mod render;
-pub mod rr;
-mod running;
-mod seen;
-mod supervise;
-mod volumes;
+mod spec;
+mod state;
+mod supervisor;
 
-pub use backoff::Restarts;
-pub use child::StartError;
-pub use command::Programs;
-pub use control::wire;
-pub use dock::Docker;
-pub use ended::{Cause, Ended};
-pub use event::{Event, Facts, Member};
-pub use follow::{Reading, Source, Stamp};
-pub use home::{Home, connect};
-pub use image::BadImage;
-pub use journal::{log_file, older};
-pub use liveness::Liveness;
-pub use log_line::{LogLine, LogSource};
-pub use post::{NodeDevices, Part, Role};
-pub use preparation::Preparation;
-pub use running::{Failed, Launch, Running, Started};
-pub use volumes::BadVolume;
+pub use change::source::{FileStamp, PlanReading, PlanSource};
+pub use control::protocol;
+pub use docker::context::DockerOptions;
+pub use docker::volumes::VolumeError;
+pub use event::{Event, EventReceiver, EventSender, Facts, ReadyProcess, event_channel};
+pub use launch::{Launch, RunningFlow, StartedFlow};
+pub use logs::log_files::{log_file, rotated_log_file};
+pub use logs::log_line::{LogLine, LogSource};
+pub use process::error::StartError;
+pub use process::exit_status::{ExitCause, ProcessExit};
+pub use spec::container::ImageError;
+pub use spec::invocation::Programs;
+pub use spec::process_spec::NodeDevicesError;
+pub use spec::role::{Part, Role};
+pub use spec::round_robin;
+pub use state::directory::{StateDirectory, connect};
+pub use state::registry;
+pub use supervisor::backoff::RestartPolicy;
+pub use supervisor::error::LaunchError;
+pub use supervisor::liveness::LivenessProbe;
+pub use supervisor::preparation::Preparation;

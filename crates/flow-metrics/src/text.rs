@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::{Family, Labels, Metric};
+use crate::family::{Family, Labels, Metric};
 
 /// `{a="b",c="d"}`, or an empty text if there are no labels.
 pub(crate) fn labels(labels: Labels<'_>) -> String {

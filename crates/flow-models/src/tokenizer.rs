@@ -15,7 +15,15 @@ pub struct Tokenizer {
     prompt: String,
     prompt_length: usize,
     lower_case: bool,
+    max_length: usize,
 }
+
+/// Words of a text that are tokenized, for each token that the model reads. A word has one token at least, unless it
+/// consists of characters that the tokenizer drops.
+const WORDS_PER_TOKEN: usize = 2;
+
+/// Bytes of a text that are tokenized, for each token that the model reads. English has four to five.
+const BYTES_PER_TOKEN: usize = 512;
 
 /// Options of a [`Tokenizer`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,13 +93,16 @@ impl Tokenizer {
             .map_err(TokenizerError::Tokenize)?;
         inner.with_padding(None);
         let TokenizerOptions {
-            prompt, lower_case, ..
+            prompt,
+            lower_case,
+            max_length,
         } = options;
         let mut tokenizer = Self {
             inner,
             prompt,
             prompt_length: 0,
             lower_case,
+            max_length,
         };
         tokenizer.prompt_length = tokenizer.count_prompt_tokens()?;
         Ok(tokenizer)
@@ -133,6 +144,7 @@ impl Tokenizer {
     }
 
     fn input<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let text = readable(text, self.max_length);
         let text = match self.prompt.as_str() {
             "" => Cow::Borrowed(text),
             prompt => Cow::Owned([prompt, text].concat()),
@@ -152,5 +164,41 @@ impl Tokenizer {
         let encoding = encoding.map_err(TokenizerError::Tokenize)?;
         let ends_with_special = encoding.get_special_tokens_mask().last() == Some(&1);
         Ok(encoding.len() - usize::from(ends_with_special))
+    }
+}
+
+/// The beginning of a text that a model can read with so many tokens. The rest would be tokenized and then cut off, and a
+/// long text would keep the texts of others waiting.
+fn readable(text: &str, max_length: usize) -> &str {
+    // A token has one byte at least.
+    if text.len() <= max_length {
+        return text;
+    }
+    let mut end = text.len().min(max_length.saturating_mul(BYTES_PER_TOKEN));
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let text = &text[..end];
+    let words = max_length.saturating_mul(WORDS_PER_TOKEN);
+    match text.split_whitespace().nth(words) {
+        Some(next) => &text[..next.as_ptr().addr() - text.as_ptr().addr()],
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_where_a_model_stops_reading() {
+        assert_eq!(readable("a b c d e f", 2), "a b c d ");
+        assert_eq!(readable("a b c", 2), "a b c");
+        assert_eq!(readable("ab", 2), "ab");
+        let long = "é".repeat(10_000);
+        assert_eq!(readable(&long, 3).len(), 3 * BYTES_PER_TOKEN);
+        let odd = format!("x{long}");
+        assert_eq!(readable(&odd, 3).len(), 3 * BYTES_PER_TOKEN - 1);
+        assert_eq!(readable(&long, usize::MAX), long);
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use flow_core::{Deadline, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::{EndpointsProto, StatusProto};
+use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataValue;
@@ -21,6 +22,9 @@ use crate::replica::{endpoint, within};
 use crate::status::to_failure;
 
 /// A connection to a gateway or an executor. Clones share the connection.
+///
+/// Most methods return boxed futures, so that the code of the HTTP/2 client is compiled in this crate and not once more in
+/// each program that uses it.
 #[derive(Debug, Clone)]
 pub struct Client {
     channel: Channel,
@@ -83,20 +87,22 @@ impl Client {
     /// # Errors
     ///
     /// If the text is not a URL, or nothing answers there.
-    pub async fn connect(url: &str) -> Result<Self, ConnectError> {
-        let endpoint = endpoint(&http_uri(url)?).map_err(|_| ConnectError::Url {
-            url: url.to_owned(),
-        })?;
-        let channel = endpoint
-            .connect()
-            .await
-            .map_err(|source| ConnectError::Connect {
+    pub fn connect(url: &str) -> BoxFuture<'_, Result<Self, ConnectError>> {
+        Box::pin(async move {
+            let endpoint = endpoint(&http_uri(url)?).map_err(|_| ConnectError::Url {
                 url: url.to_owned(),
-                source,
             })?;
-        Ok(Self {
-            channel,
-            limits: Limits::default(),
+            let channel = endpoint
+                .connect()
+                .await
+                .map_err(|source| ConnectError::Connect {
+                    url: url.to_owned(),
+                    source,
+                })?;
+            Ok(Self {
+                channel,
+                limits: Limits::default(),
+            })
         })
     }
 
@@ -133,14 +139,20 @@ impl Client {
     /// # Errors
     ///
     /// If there is no reply. A reply that reports a failure is a reply.
-    pub async fn single(&self, request: Envelope, deadline: Deadline) -> Result<Envelope, Failure> {
-        let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
-            .max_decoding_message_size(self.limits.message_len_max)
-            .max_encoding_message_size(self.limits.message_len_max);
-        let request = with_deadline(Request::new(request), deadline);
-        Ok(within(deadline, client.process_single_data(request))
-            .await?
-            .into_inner())
+    pub fn single(
+        &self,
+        request: Envelope,
+        deadline: Deadline,
+    ) -> BoxFuture<'_, Result<Envelope, Failure>> {
+        Box::pin(async move {
+            let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
+                .max_decoding_message_size(self.limits.message_len_max)
+                .max_encoding_message_size(self.limits.message_len_max);
+            let request = with_deadline(Request::new(request), deadline);
+            Ok(within(deadline, client.process_single_data(request))
+                .await?
+                .into_inner())
+        })
     }
 
     /// Sends an empty request through the gateway's whole flow.
@@ -148,12 +160,14 @@ impl Client {
     /// # Errors
     ///
     /// If the gateway cannot be reached or is busy. A flow that does not work is a status that says so.
-    pub async fn dry_run(&self, deadline: Deadline) -> Result<StatusProto, Failure> {
-        let mut client = JinaGatewayDryRunRpcClient::new(self.channel.clone());
-        let request = with_deadline(Request::new(()), deadline);
-        Ok(within(deadline, client.dry_run(request))
-            .await?
-            .into_inner())
+    pub fn dry_run(&self, deadline: Deadline) -> BoxFuture<'_, Result<StatusProto, Failure>> {
+        Box::pin(async move {
+            let mut client = JinaGatewayDryRunRpcClient::new(self.channel.clone());
+            let request = with_deadline(Request::new(()), deadline);
+            Ok(within(deadline, client.dry_run(request))
+                .await?
+                .into_inner())
+        })
     }
 
     /// The endpoints of the executor, or of all executors of the gateway.
@@ -161,12 +175,14 @@ impl Client {
     /// # Errors
     ///
     /// If it cannot be reached, or has no discovery, as stock gateways with the first version of DocArray.
-    pub async fn endpoints(&self, deadline: Deadline) -> Result<EndpointsProto, Failure> {
-        let mut client = JinaDiscoverEndpointsRpcClient::new(self.channel.clone());
-        let request = with_deadline(Request::new(()), deadline);
-        Ok(within(deadline, client.endpoint_discovery(request))
-            .await?
-            .into_inner())
+    pub fn endpoints(&self, deadline: Deadline) -> BoxFuture<'_, Result<EndpointsProto, Failure>> {
+        Box::pin(async move {
+            let mut client = JinaDiscoverEndpointsRpcClient::new(self.channel.clone());
+            let request = with_deadline(Request::new(()), deadline);
+            Ok(within(deadline, client.endpoint_discovery(request))
+                .await?
+                .into_inner())
+        })
     }
 
     /// Whether the process reports that it serves.
@@ -174,14 +190,16 @@ impl Client {
     /// # Errors
     ///
     /// If it cannot be reached, or has no health service.
-    pub async fn is_serving(&self, deadline: Deadline) -> Result<bool, Failure> {
-        use tonic_health::pb::health_check_response::ServingStatus;
-        use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+    pub fn is_serving(&self, deadline: Deadline) -> BoxFuture<'_, Result<bool, Failure>> {
+        Box::pin(async move {
+            use tonic_health::pb::health_check_response::ServingStatus;
+            use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
-        let mut client = HealthClient::new(self.channel.clone());
-        let request = with_deadline(Request::new(HealthCheckRequest::default()), deadline);
-        let reply = within(deadline, client.check(request)).await?;
-        Ok(reply.into_inner().status() == ServingStatus::Serving)
+            let mut client = HealthClient::new(self.channel.clone());
+            let request = with_deadline(Request::new(HealthCheckRequest::default()), deadline);
+            let reply = within(deadline, client.check(request)).await?;
+            Ok(reply.into_inner().status() == ServingStatus::Serving)
+        })
     }
 }
 
@@ -243,6 +261,8 @@ fn with_deadline<T>(mut request: Request<T>, deadline: Deadline) -> Request<T> {
 
 #[cfg(test)]
 mod tests {
+    use flow_core::Code;
+
     use super::*;
 
     #[test]
@@ -268,5 +288,35 @@ mod tests {
         );
         let tls = "`grpcs://h:1` asks for TLS, which flow does not support yet; use `grpc://`";
         check("grpcs://h:1", tls);
+    }
+
+    /// Checks the failure of a call whose stream the server resets for this reason.
+    async fn check_reset(reason: h2::Reason, expected: Code) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("grpc://{}", listener.local_addr().unwrap());
+        let server = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            let (_request, mut reply) = connection.accept().await.unwrap().unwrap();
+            reply.send_reset(reason);
+            while connection.accept().await.is_some() {}
+            std::future::pending::<()>().await;
+        };
+        let call = async {
+            let client = Client::connect(&url).await.unwrap();
+            client.single(Envelope::default(), Deadline::NEVER).await
+        };
+        let outcome = tokio::select! {
+            outcome = call => outcome,
+            () = server => unreachable!("the server waits"),
+        };
+        assert_eq!(outcome.unwrap_err().code(), expected, "{reason:?}");
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_the_server_refused_did_not_run_and_others_may_have() {
+        check_reset(h2::Reason::REFUSED_STREAM, Code::Unavailable).await;
+        check_reset(h2::Reason::INTERNAL_ERROR, Code::Lost).await;
+        check_reset(h2::Reason::ENHANCE_YOUR_CALM, Code::Lost).await;
     }
 }

@@ -4,12 +4,14 @@
 //! are in progress; a connection on which the client never sent anything has nothing to finish, and is not
 //! waited for.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use flow_core::Chain;
@@ -25,7 +27,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::ConnectionLimits;
+use crate::byte_budget::ByteBudget;
+use crate::limits::ConnectionLimits;
+use crate::open_connections::{OpenConnection, OpenConnections};
+use crate::reply_body::{OpenRequest, ReplyBody, ReplyFuture};
 
 /// Any error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -42,16 +47,23 @@ pub trait HttpService: Clone + Send + 'static {
     fn call(&self, request: Request<Incoming>) -> Self::Future;
 }
 
-/// Makes a [`HttpService`] known to hyper.
-struct HyperService<S>(S);
+/// Makes a [`HttpService`] known to hyper, and counts its requests.
+struct HyperService<S> {
+    service: S,
+    connection: Arc<OpenConnection>,
+}
 
 impl<S: HttpService> Service<Request<Incoming>> for HyperService<S> {
-    type Response = Response<S::Body>;
+    type Response = Response<ReplyBody<S::Body>>;
     type Error = Infallible;
-    type Future = S::Future;
+    type Future = ReplyFuture<S::Future>;
 
-    fn call(&self, request: Request<Incoming>) -> S::Future {
-        self.0.call(request)
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        if let Some(budget) = &self.connection.budget {
+            request.extensions_mut().insert(budget.clone());
+        }
+        let open = OpenRequest::begin(&self.connection);
+        ReplyFuture::new(self.service.call(request), open)
     }
 }
 
@@ -61,17 +73,22 @@ pub(crate) struct Connections<S> {
     builder: Arc<auto::Builder<TokioExecutor>>,
     limits: ConnectionLimits,
     tasks: JoinSet<()>,
+    /// The number of each task's connection in `open`.
+    ids: HashMap<tokio::task::Id, u64>,
+    open: OpenConnections,
     active: ActiveConnections,
     closing: CancellationToken,
 }
 
 impl<S: HttpService> Connections<S> {
-    pub(crate) fn new(service: S, limits: ConnectionLimits) -> Self {
+    pub(crate) fn new(service: S, limits: ConnectionLimits, budget: Option<ByteBudget>) -> Self {
         Self {
             service,
             builder: Arc::new(limits.builder()),
             limits,
             tasks: JoinSet::new(),
+            ids: HashMap::new(),
+            open: OpenConnections::new(limits, budget),
             active: ActiveConnections::default(),
             closing: CancellationToken::new(),
         }
@@ -79,31 +96,52 @@ impl<S: HttpService> Connections<S> {
 
     /// Whether there may be one more.
     pub(crate) fn have_room(&self) -> bool {
-        let max = self.limits.connections_max;
-        max.is_none_or(|max| self.tasks.len() < max.get())
+        self.open.have_room()
     }
 
-    /// Serves a connection.
-    pub(crate) fn serve<I>(&mut self, stream: I)
+    /// Closes some idle connections.
+    pub(crate) fn make_room(&self) {
+        self.open.make_room(Instant::now());
+    }
+
+    /// Closes the connections whose time is over.
+    pub(crate) fn close_expired(&mut self) {
+        self.open.close_expired(Instant::now());
+    }
+
+    /// Serves a connection, unless there are too many from its address.
+    pub(crate) fn serve<I>(&mut self, stream: I, from: Option<IpAddr>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let closing = self.closing.child_token();
+        let Some((id, open)) = self.open.add(from, closing, Instant::now()) else {
+            return tracing::debug!(?from, "too many connections from one address");
+        };
         let activity = Activity::default();
         let connection = Connection {
-            stream: self.active.watched(stream, activity.clone()),
+            stream: self.active.watched(stream, activity.clone(), open.clone()),
             activity,
-            closing: self.closing.child_token(),
+            open,
             lifetime_max: self.limits.lifetime_max,
         };
         let (builder, service) = (self.builder.clone(), self.service.clone());
-        self.tasks.spawn(connection.run(builder, service));
+        let task = self.tasks.spawn(connection.run(builder, service));
+        self.ids.insert(task.id(), id);
     }
 
     /// Waits until a connection has ended; for ever if none is open.
     pub(crate) async fn ended(&mut self) {
-        match self.tasks.join_next().await {
-            Some(ended) => note_end(ended),
-            None => std::future::pending().await,
+        let task = match self.tasks.join_next_with_id().await {
+            Some(Ok((task, ()))) => task,
+            Some(Err(error)) => {
+                note_end(&error);
+                error.id()
+            }
+            None => return std::future::pending().await,
+        };
+        if let Some(id) = self.ids.remove(&task) {
+            self.open.remove(id);
         }
     }
 
@@ -115,10 +153,8 @@ impl<S: HttpService> Connections<S> {
     }
 }
 
-fn note_end(ended: Result<(), JoinError>) {
-    if let Err(error) = ended
-        && error.is_panic()
-    {
+fn note_end(error: &JoinError) {
+    if error.is_panic() {
         tracing::error!(%error, "a connection's task panicked");
     }
 }
@@ -127,7 +163,7 @@ fn note_end(ended: Result<(), JoinError>) {
 struct Connection<I> {
     stream: Watched<I>,
     activity: Activity,
-    closing: CancellationToken,
+    open: Arc<OpenConnection>,
     lifetime_max: Option<Duration>,
 }
 
@@ -137,7 +173,13 @@ where
 {
     async fn run<S: HttpService>(self, builder: Arc<auto::Builder<TokioExecutor>>, service: S) {
         let lifetime_max = self.lifetime_max;
-        let serving = self.serve(&builder, service);
+        let cut = self.open.cut.clone();
+        let serving = async {
+            tokio::select! {
+                ended = self.serve(&builder, service) => ended,
+                () = cut.cancelled() => Err("the server closed it to make room".into()),
+            }
+        };
         let outcome = match lifetime_max {
             None => serving.await,
             Some(max) => timeout(max, serving)
@@ -158,10 +200,14 @@ where
         service: S,
     ) -> Result<(), BoxError> {
         let io = TokioIo::new(self.stream);
-        let mut connection = pin!(builder.serve_connection(io, HyperService(service)));
+        let service = HyperService {
+            service,
+            connection: self.open.clone(),
+        };
+        let mut connection = pin!(builder.serve_connection(io, service));
         tokio::select! {
             ended = &mut connection => return ended,
-            () = self.closing.cancelled() => {}
+            () = self.open.closing.cancelled() => {}
         }
         let mut has_begun_to_close = false;
         std::future::poll_fn(|context| {
@@ -188,11 +234,12 @@ struct ActiveConnections(TaskTracker);
 
 impl ActiveConnections {
     /// The stream, which notes its first byte in `activity`.
-    fn watched<I>(&self, stream: I, activity: Activity) -> Watched<I> {
+    fn watched<I>(&self, stream: I, activity: Activity, open: Arc<OpenConnection>) -> Watched<I> {
         Watched {
             stream,
             connections: self.clone(),
             activity,
+            open,
         }
     }
 
@@ -219,6 +266,7 @@ struct Watched<I> {
     stream: I,
     connections: ActiveConnections,
     activity: Activity,
+    open: Arc<OpenConnection>,
 }
 
 impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
@@ -229,7 +277,9 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if buffer.filled().len() > before && !self.activity.has_begun() {
+        let bytes = buffer.filled().len() - before;
+        self.open.received(bytes);
+        if bytes > 0 && !self.activity.has_begun() {
             self.activity.0.get_or_init(|| self.connections.0.token());
         }
         read

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// Begins the graceful shutdown of a process, and limits its time.
@@ -41,33 +40,6 @@ impl Drain {
     #[must_use]
     pub fn watch(&self) -> Draining {
         Draining(self.begun.clone())
-    }
-
-    /// Begins the drain at the first SIGTERM or SIGINT, and returns at the second.
-    ///
-    /// Signals are handled from the call on, not from the first poll: an earlier signal ends the process at once. So
-    /// call this before other processes can know of this one.
-    pub fn follow_signals(self) -> impl Future<Output = ()> + Send + use<> {
-        let signals = (
-            signal(SignalKind::terminate()),
-            signal(SignalKind::interrupt()),
-        );
-        async move {
-            let (Ok(mut term), Ok(mut int)) = signals else {
-                tracing::warn!("cannot handle signals; only SIGKILL ends this process");
-                return std::future::pending().await;
-            };
-            next(&mut term, &mut int).await;
-            self.begin();
-            next(&mut term, &mut int).await;
-        }
-    }
-}
-
-async fn next(term: &mut Signal, int: &mut Signal) {
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
     }
 }
 

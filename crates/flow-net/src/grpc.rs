@@ -5,7 +5,9 @@
 //! [`flow_proto`], which knows nothing of gRPC.
 
 mod codec;
+mod message_limits;
 pub mod metadata;
+mod request_body;
 mod service;
 
 /// Clients and servers of package `jina`.

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod accept_errors;
+mod byte_budget;
 mod client;
 mod connection;
 mod describe;
@@ -17,13 +18,17 @@ mod health;
 mod limits;
 mod listener;
 mod metrics_server;
+mod open_connections;
 mod pool;
+mod process_limits;
 mod replica;
+mod reply_body;
 pub mod retry;
 mod retry_budget;
 mod server;
 pub mod status;
 
+pub use byte_budget::{ByteBudget, HeldBytes};
 pub use client::{Client, Compression, ConnectError, PostOptions, Replies};
 pub use connection::{BoxError, HttpService};
 pub use describe::{info, with_reflection};
@@ -34,5 +39,6 @@ pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};
 pub use listener::{Accept, BindError, Listener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
+pub use process_limits::{memory_max, raise_open_files};
 pub use replica::{BadUri, Replica, Reply, Shards};
 pub use server::{Server, Stopped};

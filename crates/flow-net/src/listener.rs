@@ -4,13 +4,13 @@
 //! an error before anything else has started.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::limits::TCP_KEEPALIVE;
+use crate::limits::{TCP_KEEPALIVE, TCP_KEEPALIVE_INTERVAL, TCP_KEEPALIVE_RETRIES};
 
 /// Connections that the kernel completes before they are accepted. Each `post` of a stock client opens a
 /// new one.
@@ -24,12 +24,14 @@ pub trait Accept: Send {
     /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Waits for the next connection. Cancel safe: dropping the future loses no connection.
+    /// Waits for the next connection, and the address that it comes from if there is one. Cancel safe: dropping the
+    /// future loses no connection.
     ///
     /// # Errors
     ///
     /// If the connection could not be accepted. Later calls may succeed.
-    fn accept(&mut self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn accept(&mut self)
+    -> impl Future<Output = io::Result<(Self::Stream, Option<IpAddr>)>> + Send;
 }
 
 /// The address could not be listened on.
@@ -91,13 +93,13 @@ impl Listener {
 impl Accept for Listener {
     type Stream = TcpStream;
 
-    async fn accept(&mut self) -> io::Result<TcpStream> {
-        let (stream, _peer) = self.inner.accept().await?;
+    async fn accept(&mut self) -> io::Result<(TcpStream, Option<IpAddr>)> {
+        let (stream, peer) = self.inner.accept().await?;
         if let Err(error) = configure(&stream) {
             // The client has gone already; its connection ends at the first read.
             tracing::debug!(%error, "cannot set options of a connection");
         }
-        Ok(stream)
+        Ok((stream, Some(peer.ip())))
     }
 }
 
@@ -105,7 +107,11 @@ fn configure(stream: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(stream);
     // Replies are written whole: waiting for more data to fill a segment would only delay them.
     socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(TCP_KEEPALIVE))
+    let keepalive = TcpKeepalive::new()
+        .with_time(TCP_KEEPALIVE)
+        .with_interval(TCP_KEEPALIVE_INTERVAL)
+        .with_retries(TCP_KEEPALIVE_RETRIES);
+    socket.set_tcp_keepalive(&keepalive)
 }
 
 /// Binds all addresses of this machine, IPv6 included where it is available: what `0.0.0.0` means here.
@@ -161,10 +167,15 @@ mod tests {
         let mut listener = Listener::bind("127.0.0.1", 0).await.unwrap();
         let client = TcpStream::connect(listener.local_addr());
         let (accepted, _client) = tokio::join!(listener.accept(), client);
-        let accepted = accepted.unwrap();
+        let (accepted, from) = accepted.unwrap();
+        assert_eq!(from, Some(Ipv4Addr::LOCALHOST.into()));
         let socket = SockRef::from(&accepted);
         assert!(socket.tcp_nodelay().unwrap());
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), TCP_KEEPALIVE);
+        let interval = socket.tcp_keepalive_interval().unwrap();
+        let retries = socket.tcp_keepalive_retries().unwrap();
+        assert_eq!(interval, TCP_KEEPALIVE_INTERVAL);
+        assert_eq!(retries, TCP_KEEPALIVE_RETRIES);
     }
 }

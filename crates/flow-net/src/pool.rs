@@ -20,7 +20,7 @@ use crate::grpc::Metadata;
 use crate::replica::{OpenedStream, Replica, Reply};
 use crate::retry::{self, Attempt, Policy, RetryDecision};
 use crate::retry_budget::RetryBudget;
-use crate::status::CallError;
+use crate::status::{CallError, too_late};
 
 pub use host_name::HostName;
 pub use metrics::CallMetrics;
@@ -39,8 +39,18 @@ pub struct Pool {
     policy: Policy,
     budget: Mutex<RetryBudget>,
     metadata: Metadata,
+    /// Held by a request that was in progress in a process that was lost, while it is tried again. One at a time, so that
+    /// a request that ends processes is not taken for its neighbours.
+    suspect: tokio::sync::Mutex<()>,
     /// `None` if the process is not monitored.
     metrics: Option<CallMetrics>,
+}
+
+/// The tries of one call so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tries {
+    all: u32,
+    lost: u32,
 }
 
 /// The right to use a replica for one request; given back when dropped.
@@ -69,6 +79,7 @@ impl Pool {
             policy,
             budget: Mutex::new(RetryBudget::new(Instant::now())),
             metadata,
+            suspect: tokio::sync::Mutex::new(()),
             metrics: None,
         }
     }
@@ -129,15 +140,15 @@ impl Pool {
     /// If no replica replied before the deadline.
     pub async fn call(&self, parts: &[Envelope], options: &CallOptions) -> Result<Reply, Failure> {
         self.budget().earn();
-        let mut tries = 0;
+        let mut tries = Tries::default();
         loop {
-            tries += 1;
+            let suspect = self.suspect(tries, options).await?;
             let lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
             let timer = self.metrics.as_ref().map(|it| it.begin(parts));
             let outcome = lease.0.call(parts, &self.metadata, options).await;
-            drop(timer);
+            drop((timer, suspect));
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
             lease.0.record(failed, now);
@@ -147,6 +158,7 @@ impl Pool {
                     return Ok(reply);
                 }
                 Err(error) => {
+                    tries.add(&error, lease.0.peer_spoke());
                     let wait = self.retry_after(&error, &lease, tries, (options, now))?;
                     drop(lease);
                     tokio::time::sleep(wait).await;
@@ -167,19 +179,21 @@ impl Pool {
         options: &CallOptions,
     ) -> Result<DocumentStream, Failure> {
         self.budget().earn();
-        let mut tries = 0;
+        let mut tries = Tries::default();
         loop {
-            tries += 1;
+            let suspect = self.suspect(tries, options).await?;
             let lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
             let outcome = lease.0.stream(request, &self.metadata, options).await;
+            drop(suspect);
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
             lease.0.record(failed, now);
             match outcome {
                 Ok(opened) => return Ok(documents(opened, lease)),
                 Err(error) => {
+                    tries.add(&error, lease.0.peer_spoke());
                     let wait = self.retry_after(&error, &lease, tries, (options, now))?;
                     drop(lease);
                     tokio::time::sleep(wait).await;
@@ -188,18 +202,37 @@ impl Pool {
         }
     }
 
+    /// The right to try a request again that was in progress in a process that was lost; `None` for others.
+    async fn suspect(
+        &self,
+        tries: Tries,
+        options: &CallOptions,
+    ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, Failure> {
+        if tries.lost == 0 {
+            return Ok(None);
+        }
+        let turn = self.suspect.lock();
+        match options.deadline.instant() {
+            None => Ok(Some(turn.await)),
+            Some(end) => match tokio::time::timeout_at(end.into(), turn).await {
+                Ok(turn) => Ok(Some(turn)),
+                Err(_elapsed) => Err(too_late()),
+            },
+        }
+    }
+
     /// When a failed call may be tried again; its failure, if not at all.
     fn retry_after(
         &self,
         error: &CallError,
         lease: &Lease,
-        tries: u32,
+        tries: Tries,
         (options, now): (&CallOptions, Instant),
     ) -> Result<Duration, Failure> {
         let uri = lease.0.uri();
         match self.decide(error, tries, options, now) {
             RetryDecision::Retry(wait) => {
-                tracing::debug!(failure = %error.failure, replica = uri, tries, "trying again");
+                tracing::debug!(failure = %error.failure, replica = uri, tries = tries.all, "trying again");
                 Ok(wait)
             }
             RetryDecision::GiveUp => Err(with_address(&error.failure, uri, tries)),
@@ -209,14 +242,15 @@ impl Pool {
     fn decide(
         &self,
         error: &CallError,
-        tries: u32,
+        tries: Tries,
         options: &CallOptions,
         now: Instant,
     ) -> RetryDecision {
         let replicas = self.read(<[_]>::len);
         let attempt = Attempt {
             code: error.failure.code(),
-            tries,
+            tries: tries.all,
+            lost: tries.lost,
             replicas: NonZeroUsize::new(replicas).unwrap_or(NonZeroUsize::MIN),
             remaining: options.deadline.remaining(now),
             pushback: error.pushback,
@@ -252,7 +286,7 @@ async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto,
         Ok(Some(document)) => Some((Ok(document), Some((opened, lease)))),
         Err(error) => {
             lease.0.record(Some(error.failure.code()), Instant::now());
-            let failure = with_address(&error.failure, lease.0.uri(), 1);
+            let failure = with_address(&error.failure, lease.0.uri(), Tries { all: 1, lost: 0 });
             Some((Err(failure), None))
         }
     }
@@ -263,16 +297,27 @@ fn unavailable(none: &NoReplica) -> Failure {
 }
 
 /// The failure with the address where it happened, which the failure itself does not contain.
-fn with_address(failure: &Failure, uri: &str, tries: u32) -> Failure {
-    let tried = if tries == 1 {
-        String::new()
-    } else {
-        format!(" (last of {tries} tries)")
+fn with_address(failure: &Failure, uri: &str, tries: Tries) -> Failure {
+    let tried = match tries {
+        Tries { lost, .. } if lost >= retry::LOST_MAX => {
+            format!(" ({lost} processes were lost while they worked on it; it is not tried again)")
+        }
+        Tries { all: 0 | 1, .. } => String::new(),
+        Tries { all, .. } => format!(" (last of {all} tries)"),
     };
     Failure::new(
         failure.code(),
         format!("{} at `{uri}`{tried}", failure.message()),
     )
+}
+
+impl Tries {
+    /// Counts a try that failed. No process was lost where none had sent anything.
+    fn add(&mut self, error: &CallError, peer_spoke: bool) {
+        self.all += 1;
+        let is_lost = error.failure.code() == Code::Lost && !error.answered && peer_spoke;
+        self.lost += u32::from(is_lost);
+    }
 }
 
 impl Lease {

@@ -1,6 +1,7 @@
 //! One running process of a node: its connection, how busy it is, and whether it can be reached.
 
 mod call;
+mod connector;
 
 use std::net::SocketAddr;
 use std::sync::Mutex;
@@ -12,6 +13,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::grpc::Metadata;
 use crate::limits::{CONNECTION_WINDOW, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
+use crate::replica::connector::{Connector, PeerSpoke};
 
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
@@ -41,6 +43,7 @@ pub struct Replica {
     /// The URI with the host name that was resolved to this replica.
     host_name: Option<String>,
     channel: Channel,
+    peer_spoke: PeerSpoke,
     limits: Limits,
     in_flight: AtomicUsize,
     recoveries: AtomicU64,
@@ -82,10 +85,13 @@ impl Replica {
     }
 
     fn connecting(uri: String, endpoint: &Endpoint, limits: Limits) -> Self {
+        let peer_spoke = PeerSpoke::default();
+        let connector = Connector::new(peer_spoke.clone());
         Self {
             uri,
             host_name: None,
-            channel: endpoint.connect_lazy(),
+            channel: endpoint.connect_with_connector_lazy(connector),
+            peer_spoke,
             limits,
             in_flight: AtomicUsize::new(0),
             recoveries: AtomicU64::new(0),
@@ -109,6 +115,11 @@ impl Replica {
     #[must_use]
     pub fn recoveries(&self) -> u64 {
         self.recoveries.load(Ordering::Relaxed)
+    }
+
+    /// Whether a process has sent anything on the newest connection.
+    pub(crate) fn peer_spoke(&self) -> bool {
+        self.peer_spoke.get()
     }
 
     pub(crate) fn in_flight(&self) -> usize {

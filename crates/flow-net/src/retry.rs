@@ -5,6 +5,9 @@
 //! the flow says that it is idempotent. A failure of the executor's own code is an answer and never retried, and
 //! neither is a call past its deadline.
 //!
+//! A request that was in progress in two processes that were lost is not tried again, idempotent or not: it may be what
+//! ends them.
+//!
 //! A server may ask for a wait before the next try, or for no further try (push-back). A call that a busy server
 //! refused is retried if the server names a time.
 
@@ -23,6 +26,9 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// replica has 2.5 s to come back: restarts take 0.2 s to 0.7 s, and longer on a busy machine.
 const RETRIES_DEFAULT: u32 = 6;
 
+/// Processes that may be lost while a request is in progress there. A third try would end a third one.
+pub const LOST_MAX: u32 = 2;
+
 /// How often calls are retried, and which ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
@@ -39,6 +45,8 @@ pub struct Attempt {
     pub code: Code,
     /// Tries so far, including this one.
     pub tries: u32,
+    /// Those of them that ended because the process, or the connection to it, was lost.
+    pub lost: u32,
     /// Number of replicas.
     pub replicas: NonZeroUsize,
     /// Time until the deadline, if there is one.
@@ -70,7 +78,7 @@ pub enum RetryDecision {
 pub fn decide(policy: Policy, attempt: Attempt) -> RetryDecision {
     let retryable = match attempt.code {
         Code::Unavailable => true,
-        Code::Lost => policy.idempotent,
+        Code::Lost => policy.idempotent && attempt.lost < LOST_MAX,
         // Refused before it ran. A server that names no time does not want a retry.
         Code::Overloaded => matches!(attempt.pushback, Some(Pushback::After(_))),
         _ => false,
@@ -116,6 +124,7 @@ mod tests {
         Attempt {
             code,
             tries,
+            lost: u32::from(code == Code::Lost),
             replicas,
             remaining: None,
             pushback: None,
@@ -158,6 +167,20 @@ mod tests {
             attempt(Code::Lost, 1, 2),
             RetryDecision::Retry(Duration::ZERO),
         );
+    }
+
+    #[test]
+    fn a_call_that_two_processes_did_not_survive_is_not_retried() {
+        let idempotent = Policy {
+            idempotent: true,
+            ..Policy::default()
+        };
+        let lost = |lost| Attempt {
+            lost,
+            ..attempt(Code::Lost, 5, 9)
+        };
+        check(idempotent, lost(1), RetryDecision::Retry(Duration::ZERO));
+        check(idempotent, lost(2), RetryDecision::GiveUp);
     }
 
     #[test]

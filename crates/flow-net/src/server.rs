@@ -1,13 +1,16 @@
 //! Accepts connections and answers them until a drain begins, then lets requests in progress finish.
 
 use std::convert::Infallible;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::accept_errors::AcceptErrors;
 use crate::connection::{Connections, HttpService};
-use crate::{Accept, ConnectionLimits, Drain};
+use crate::{Accept, ByteBudget, ConnectionLimits, Drain};
+
+/// How often connections are looked through for those whose time is over.
+const EXPIRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +27,7 @@ pub struct Server<L, S> {
     listener: L,
     service: S,
     limits: ConnectionLimits,
+    budget: Option<ByteBudget>,
 }
 
 impl<L: Accept, S: HttpService> Server<L, S> {
@@ -33,6 +37,7 @@ impl<L: Accept, S: HttpService> Server<L, S> {
             listener,
             service,
             limits: ConnectionLimits::default(),
+            budget: None,
         }
     }
 
@@ -42,12 +47,21 @@ impl<L: Accept, S: HttpService> Server<L, S> {
         Self { limits, ..self }
     }
 
+    /// The same server with a limit on the bytes of requests and replies. Each connection may hold a part of it.
+    #[must_use]
+    pub fn with_budget(self, budget: ByteBudget) -> Self {
+        Self {
+            budget: Some(budget),
+            ..self
+        }
+    }
+
     /// Serves until `drain` begins, and then for at most its grace period.
     ///
     /// `before_close` runs when the drain begins, while connections are still accepted: clients that watch
     /// the health of this process use the time to go elsewhere.
     pub async fn serve(self, drain: &Drain, before_close: impl Future<Output = ()>) -> Stopped {
-        let mut connections = Connections::new(self.service, self.limits);
+        let mut connections = Connections::new(self.service, self.limits, self.budget);
         let mut listener = self.listener;
         let draining = drain.watch();
         let drained = async {
@@ -69,32 +83,49 @@ impl<L: Accept, S: HttpService> Server<L, S> {
 
     /// Serves until the future is dropped, which cuts off all connections.
     pub async fn serve_until_dropped(mut self) -> Infallible {
-        let mut connections = Connections::new(self.service, self.limits);
+        let mut connections = Connections::new(self.service, self.limits, self.budget);
         accept(&mut self.listener, &mut connections).await
     }
 }
 
-/// Serves each connection that comes.
+/// Serves each connection that comes. One that is too many waits, and no other is accepted, until idle ones are closed.
 async fn accept<L: Accept, S: HttpService>(
     listener: &mut L,
     connections: &mut Connections<S>,
 ) -> Infallible {
     let mut errors = AcceptErrors::default();
+    let mut waiting = None;
+    let mut expiry = interval(EXPIRY_INTERVAL);
+    expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            accepted = listener.accept(), if connections.have_room() => match accepted {
-                Ok(stream) => {
+            accepted = listener.accept(), if waiting.is_none() => match accepted {
+                Ok(accepted) => {
                     errors.accepted();
-                    connections.serve(stream);
+                    waiting = Some(accepted);
                 }
-                Err(error) => back_off(&mut errors, &error).await,
+                Err(error) => {
+                    // Files are what is missing mostly, and each connection that is closed gives one back.
+                    connections.make_room();
+                    back_off(&mut errors, &error, connections).await;
+                }
             },
             () = connections.ended() => {}
+            _ = expiry.tick() => connections.close_expired(),
+        }
+        if waiting.is_some() && !connections.have_room() {
+            connections.make_room();
+        } else if let Some((stream, from)) = waiting.take() {
+            connections.serve(stream, from);
         }
     }
 }
 
-async fn back_off(errors: &mut AcceptErrors, error: &std::io::Error) {
+async fn back_off<S: HttpService>(
+    errors: &mut AcceptErrors,
+    error: &std::io::Error,
+    connections: &mut Connections<S>,
+) {
     let Some(backoff) = errors.failed(error, Instant::now()) else {
         return tracing::debug!(%error, "a client left before its connection was accepted");
     };
@@ -103,7 +134,14 @@ async fn back_off(errors: &mut AcceptErrors, error: &std::io::Error) {
     } else {
         tracing::debug!(%error, wait = ?backoff.wait, "still cannot accept connections");
     }
-    sleep(backoff.wait).await;
+    let pause = sleep(backoff.wait);
+    tokio::pin!(pause);
+    loop {
+        tokio::select! {
+            () = &mut pause => return,
+            () = connections.ended() => {}
+        }
+    }
 }
 
 #[cfg(test)]

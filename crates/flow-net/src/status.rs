@@ -1,9 +1,14 @@
 //! Translates failures to gRPC statuses and back.
+//!
+//! Several failures have the same gRPC code, and only some of them say that the request certainly did not run. So our own
+//! servers name the failure in metadata. A status without it, from a stock server or a proxy, is read with care:
+//! UNAVAILABLE then means that the request may have run.
 
 use std::time::Duration;
 
 use flow_core::{Code, Failure};
 use tonic::Status;
+use tonic::metadata::MetadataValue;
 
 use crate::retry::Pushback;
 
@@ -14,6 +19,8 @@ use crate::retry::Pushback;
 #[must_use]
 pub fn from_failure(failure: &Failure) -> Status {
     let mut status = Status::new(to_grpc(failure.code()), failure.to_string());
+    let code = MetadataValue::from_static(failure.code().as_str());
+    status.metadata_mut().insert(CODE, code);
     if let Some(after) = failure.retry_after() {
         let ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         status.metadata_mut().insert(PUSHBACK, ms.into());
@@ -35,14 +42,24 @@ pub fn to_failure(status: &Status) -> Failure {
         return too_late();
     }
     let Some(cause) = std::error::Error::source(status) else {
-        return Failure::new(from_grpc(status.code()), message);
+        let code = named(status).unwrap_or_else(|| from_grpc(status.code()));
+        return Failure::new(code, message);
     };
     let code = match from_grpc(status.code()) {
         _ if was_never_sent(cause) => Code::Unavailable,
-        Code::Internal | Code::Cancelled => Code::Lost,
+        Code::Internal | Code::Cancelled | Code::Overloaded => Code::Lost,
         other => other,
     };
     Failure::new(code, with_causes(message, cause))
+}
+
+/// The failure's code, if one of our own servers named it.
+fn named(status: &Status) -> Option<Code> {
+    let name = status.metadata().get(CODE)?.as_bytes();
+    let is_named = |code: &&Code| code.as_str().as_bytes() == name;
+    let code = Code::ALL.iter().find(is_named).copied();
+    // A proxy that changed the status knows better.
+    code.filter(|code| to_grpc(*code) == status.code())
 }
 
 /// A call without a reply.
@@ -82,6 +99,9 @@ impl From<CallError> for Failure {
     }
 }
 
+/// Metadata by which our own servers name the failure, as [`Code::as_str`] does.
+const CODE: &str = "flow-failure";
+
 /// Metadata by which a server says after how many milliseconds a call may be tried again; any other text means
 /// never.
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
@@ -94,11 +114,21 @@ fn pushback(status: &Status) -> Option<Pushback> {
     }))
 }
 
-/// Whether the connection closed while the request was waiting to be sent: then it certainly did not run.
+/// Whether the server certainly did not begin the request: it could not be connected to, the connection closed while
+/// the request was waiting to be sent, or the server refused the stream or named an earlier one as its last.
 fn was_never_sent(cause: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(cause), |error| error.source())
-        .filter_map(|error| error.downcast_ref::<hyper::Error>())
-        .any(hyper::Error::is_canceled)
+    std::iter::successors(Some(cause), |error| error.source()).any(|error| {
+        let is_canceled = |error: &hyper::Error| error.is_canceled();
+        error.is::<tonic::ConnectError>()
+            || error.downcast_ref().is_some_and(is_canceled)
+            || error.downcast_ref().is_some_and(was_not_processed)
+    })
+}
+
+fn was_not_processed(error: &h2::Error) -> bool {
+    let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    // h2 reports a GOAWAY of the server only to the streams after the last one that the server processed.
+    (is_refused || error.is_go_away()) && error.is_remote()
 }
 
 /// The failure of a call whose deadline passed.
@@ -141,11 +171,30 @@ fn to_grpc(code: Code) -> tonic::Code {
     }
 }
 
+/// The name of the gRPC code of a failure, as the gRPC specification writes it.
+#[must_use]
+pub fn grpc_code_name(code: Code) -> &'static str {
+    match code {
+        Code::BadRequest => "INVALID_ARGUMENT",
+        Code::ExecutorFailed => "ABORTED",
+        Code::Unavailable | Code::Lost => "UNAVAILABLE",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::Cancelled => "CANCELLED",
+        Code::Overloaded => "RESOURCE_EXHAUSTED",
+        Code::TooLarge => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+    }
+}
+
 fn from_grpc(code: tonic::Code) -> Code {
     match code {
         tonic::Code::InvalidArgument | tonic::Code::FailedPrecondition => Code::BadRequest,
         tonic::Code::Aborted => Code::ExecutorFailed,
-        tonic::Code::Unavailable | tonic::Code::NotFound => Code::Unavailable,
+        // The server, or a proxy in front of it, may have begun.
+        tonic::Code::Unavailable => Code::Lost,
+        // Stock servers answer so before they have started.
+        tonic::Code::NotFound => Code::Unavailable,
         tonic::Code::DeadlineExceeded => Code::DeadlineExceeded,
         tonic::Code::Cancelled => Code::Cancelled,
         tonic::Code::ResourceExhausted => Code::Overloaded,
@@ -167,21 +216,29 @@ mod tests {
 
     #[test]
     fn every_code_survives_the_translation_and_back() {
-        let codes = [
-            Code::BadRequest,
-            Code::ExecutorFailed,
-            Code::Unavailable,
-            Code::DeadlineExceeded,
-            Code::Cancelled,
-            Code::Overloaded,
-            Code::TooLarge,
-            Code::Unimplemented,
-            Code::Internal,
-        ];
-        for code in codes {
+        for &code in Code::ALL {
             let failure = Failure::new(code, "why");
             assert_eq!(to_failure(&from_failure(&failure)), failure);
         }
+    }
+
+    #[test]
+    fn names_of_codes_are_those_of_grpc() {
+        for code in Code::ALL {
+            // tonic writes `InvalidArgument`.
+            let name = grpc_code_name(*code).replace('_', "").to_lowercase();
+            assert_eq!(name, format!("{:?}", to_grpc(*code)).to_lowercase());
+        }
+    }
+
+    #[test]
+    fn a_status_that_no_server_of_ours_made_may_mean_that_the_request_ran() {
+        let stock = Status::unavailable("upstream connect error or disconnect/reset");
+        assert_eq!(to_failure(&stock).code(), Code::Lost);
+        let mut changed = from_failure(&Failure::new(Code::Unavailable, "why"));
+        let metadata = changed.metadata().clone();
+        changed = Status::with_metadata(tonic::Code::Internal, "proxy", metadata);
+        assert_eq!(to_failure(&changed).code(), Code::Internal);
     }
 
     #[test]

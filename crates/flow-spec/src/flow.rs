@@ -1,11 +1,33 @@
 //! A flow of which everything is true that a plan needs.
 
+mod advice;
+mod calls;
+mod check;
+mod connect;
+mod container;
+mod entry;
+mod external;
+mod gateway;
+pub(crate) mod graph;
+mod local_run;
+mod monitoring;
+mod node;
+mod options;
+mod ports;
+mod program;
+
+pub use calls::Calls;
+pub use check::Checked;
+pub use container::Container;
+pub use gateway::{Gateway, GatewayLimits};
+pub use local_run::LocalRun;
+pub use monitoring::Monitoring;
+pub(crate) use node::Node;
+pub use node::Run;
+
 use std::path::PathBuf;
 
-use flow_core::NodeName;
-
-use crate::graph::Graph;
-use crate::settings::{Calls, Gateway, Run};
+use self::graph::Graph;
 
 /// A checked flow: it can only be made by [`Flow::check`], and always becomes a
 /// [`Plan`](crate::Plan).
@@ -17,17 +39,8 @@ pub struct Flow {
     pub(crate) workspace: Option<PathBuf>,
     pub(crate) gateway: Gateway,
     pub(crate) reload: bool,
-    /// As written.
+    /// In the order of the file.
     pub(crate) nodes: Vec<Node>,
-    /// Over `nodes`, by their place in it.
+    /// The graph of `nodes`, by their index.
     pub(crate) graph: Graph,
-}
-
-/// An executor's place in a flow.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) name: NodeName,
-    pub(crate) floating: bool,
-    pub(crate) calls: Calls,
-    pub(crate) run: Run,
 }

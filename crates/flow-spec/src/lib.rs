@@ -1,15 +1,21 @@
-//! From the text of a flow file to a checked plan.
+//! From the text of a flow file to a plan that can run.
 //!
 //! ```text
-//! text ──► FlowSpec   what was written   parse.rs, substitute.rs
-//!      ──► Flow       what is true       check.rs: every problem at once
-//!      ──► Plan       what to do         plan.rs: cannot fail
-//!      ──► Placement  where              place.rs: cannot fail
+//! text ──► FlowSpec   what is written        yaml/, forms/, keys/, spec/
+//!      ──► Flow       checked and complete   flow/: reports all problems at once
+//!      ──► Plan       nodes in order         plan.rs: cannot fail
+//!      ──► Placement  with addresses         plan/placement.rs: cannot fail
 //! ```
 //!
-//! Nothing in here reads a file, the environment or a clock: text and variables are arguments.
-//! The dialect is Jina's Flow YAML, read strictly: what flow does not know or does not do yet is
-//! a problem, never ignored.
+//! - `yaml/` reads text into a tree in which every value has its span, and replaces references to variables.
+//! - `keys/` has one table of all keys. The parser, the JSON schema and the reference page are made from it.
+//! - `forms/` turns the value of a key into a typed value, or a problem.
+//! - `spec/` reads the mappings of a flow file with the table.
+//! - `flow/` decides inheritance, defaults, names and the graph.
+//! - `plot/` draws a plan.
+//!
+//! Nothing here reads a file, the environment or a clock: text and variables are arguments. The format is Jina's Flow
+//! YAML, read strictly: a key that flow does not know or does not support is a problem, never ignored.
 //!
 //! ```
 //! use flow_spec::{Plan, TextFile, Variables, load};
@@ -23,82 +29,37 @@
 //! ```
 #![warn(missing_docs)]
 
-mod address;
-mod check;
-mod config;
-mod container;
-mod executors;
-mod files;
+mod context;
+mod diagnostics;
+mod error;
 mod flow;
-mod graph;
-mod hub;
+mod forms;
 mod keys;
-mod parse;
-mod place;
 mod plan;
 pub mod plot;
-mod problem;
-mod read;
-mod reference;
-mod schema;
-mod section;
-mod settings;
+#[cfg(test)]
+mod print;
 mod spec;
-mod substitute;
-mod suggest;
+mod values;
 mod yaml;
 
-use std::path::Path;
-
-pub use address::Address;
-pub use check::Checked;
-pub use config::ExecutorConfig;
-pub use container::{Container, Gpus, Volume};
-pub use executors::{AnyExecutor, Executors, Found, NotFound};
-pub use files::{Files, NoFiles};
-pub use flow::Flow;
-pub use flow_core::BadOption;
-pub use hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
-pub use place::{Placement, Places};
-pub use plan::{NodeIdx, NodePlan, Plan, Source};
-pub use problem::{LoadError, Place, Position, Problem, Problems, SyntaxError};
-pub use reference::key_reference;
-pub use schema::json_schema;
-pub use settings::{
-    Batching, Calls, Env, Gateway, LocalRun, Log, Metric, Monitoring, Poll, Polling, Protocol,
-    Retries, Run, Uses, Workers,
+pub use context::{AnyExecutor, Context, Executors, Files, Found, NoFiles, NotFound, TextFile};
+pub use diagnostics::{Position, Problem, Problems, Span};
+pub use error::{LoadError, SyntaxError};
+pub use flow::{
+    Calls, Checked, Container, Flow, Gateway, GatewayLimits, LocalRun, Monitoring, Run,
 };
+pub use flow_core::BadOption;
+pub use keys::{json_schema, key_reference};
+pub use plan::{Address, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, Source};
 pub use spec::FlowSpec;
-pub use substitute::Variables;
-
-/// A file that somebody else has read.
-#[derive(Debug, Clone, Copy)]
-pub struct TextFile<'f> {
-    /// Its path, for messages only.
-    pub path: &'f Path,
-    /// What it holds.
-    pub text: &'f str,
-}
-
-/// What a flow file refers to besides its own text.
-#[derive(Clone, Copy)]
-pub struct Context<'c> {
-    /// Values of its references, such as `${{ ENV.X }}`.
-    pub variables: &'c Variables,
-    /// The Deployments and the gateway's config that it names.
-    pub files: &'c dyn Files,
-    /// The executors that it names.
-    pub executors: &'c dyn Executors,
-}
-
-impl std::fmt::Debug for Context<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Context");
-        shown
-            .field("variables", self.variables)
-            .finish_non_exhaustive()
-    }
-}
+pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
+pub use spec::program::ExecutorConfig;
+pub use values::{
+    BatchMetric, BatchingRule, Env, Gpus, Log, Poll, Polling, Protocol, Retries, Uses, Volume,
+    Workers,
+};
+pub use yaml::Variables;
 
 /// Reads and checks a flow file that names no other files. Its executors are not looked for.
 ///
@@ -109,6 +70,7 @@ pub fn load(file: TextFile<'_>, variables: &Variables) -> Result<Checked, LoadEr
         variables,
         files: &NoFiles,
         executors: &AnyExecutor,
+        lenient: false,
     };
     load_with(file, &context)
 }

@@ -1,24 +1,29 @@
-//! A checked flow in running order: what the gateway walks and the launcher starts.
+//! A checked flow in running order: what the gateway executes and the launcher starts.
 //!
-//! A plan never changes. The state of a request is a plain `Vec` indexed by [`NodeIdx`], for nodes
-//! are numbered from 0 in an order in which parents come before their children.
+//! A plan never changes. Nodes are numbered from 0, parents before their children, so that the state of a request can
+//! be a plain `Vec` indexed by [`NodeIdx`].
+
+mod address;
+mod placement;
+
+pub use address::Address;
+pub use placement::{NodeAddresses, Placement};
 
 use std::path::PathBuf;
 
 use flow_core::NodeName;
 use serde::{Deserialize, Serialize};
 
-use crate::flow::{self, Flow};
-use crate::graph::Parent;
-use crate::settings::{Calls, Gateway, Run};
+use crate::flow::graph::Parent;
+use crate::flow::{Calls, Flow, Gateway, Node, Run};
 
-/// A node's place in its [`Plan`]. Dense from 0.
+/// The index of a node in its [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeIdx(u16);
 
 impl NodeIdx {
-    /// The place as an index into a `Vec` with one element for each node.
+    /// The index of a `Vec` with one element for each node.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -29,9 +34,9 @@ impl NodeIdx {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// What the client sent.
+    /// The client.
     Gateway,
-    /// What this node made of it.
+    /// This node.
     Node(NodeIdx),
 }
 
@@ -40,15 +45,15 @@ pub enum Source {
 pub struct Plan {
     /// The flow's own name.
     pub name: Option<String>,
-    /// Folder for what the flow keeps.
+    /// Folder for files of the flow.
     pub workspace: Option<PathBuf>,
-    /// The process clients talk to.
+    /// The process that clients connect to.
     pub gateway: Gateway,
     /// Nodes, parents before their children; otherwise as written.
     pub nodes: Vec<NodePlan>,
-    /// Nodes that read what the client sent.
+    /// Nodes that receive the documents of the client.
     pub entry: Vec<NodeIdx>,
-    /// What the reply is made of; several are joined in this order. Never empty.
+    /// The sources of the reply; several are joined in this order. Never empty.
     pub exit: Vec<Source>,
     /// The running flow follows changes of its file.
     pub reload: bool,
@@ -61,28 +66,28 @@ pub struct NodePlan {
     pub name: NodeName,
     /// Where its documents come from; several are joined in this order, the one written in `needs`.
     pub parents: Vec<Source>,
-    /// Nodes that read what it makes.
+    /// Nodes that receive its documents.
     pub children: Vec<NodeIdx>,
-    /// Its result is dropped, as the file asks.
+    /// The file asks for its result to be dropped.
     pub floating: bool,
     /// The reply depends on it.
     pub awaited: bool,
     /// How it is called.
     pub calls: Calls,
-    /// Who runs it.
+    /// Who starts it.
     pub run: Run,
 }
 
 impl From<Flow> for Plan {
     fn from(flow: Flow) -> Self {
         let order = flow.graph.order();
-        let places = places(&order);
+        let indices = indices(&order);
         let awaited = flow.graph.awaited();
         let mut nodes: Vec<NodePlan> = Vec::with_capacity(order.len());
         for &node in &order {
             let parents = flow.graph.parents[node]
                 .iter()
-                .map(|it| source(*it, &places))
+                .map(|it| source(*it, &indices))
                 .collect();
             nodes.push(NodePlan::new(&flow.nodes[node], parents, awaited[node]));
         }
@@ -97,7 +102,7 @@ impl From<Flow> for Plan {
             node.children = children;
         }
         let exit = flow.graph.exit.iter();
-        let exit = exit.map(|it| source(*it, &places)).collect();
+        let exit = exit.map(|it| source(*it, &indices)).collect();
         let Flow {
             name,
             workspace,
@@ -117,10 +122,10 @@ impl From<Flow> for Plan {
     }
 }
 
-fn source(parent: Parent, places: &[NodeIdx]) -> Source {
+fn source(parent: Parent, indices: &[NodeIdx]) -> Source {
     match parent {
         Parent::Gateway => Source::Gateway,
-        Parent::Node(node) => Source::Node(places[node]),
+        Parent::Node(node) => Source::Node(indices[node]),
     }
 }
 
@@ -129,18 +134,18 @@ fn readers(nodes: &[NodePlan], of: Source) -> Vec<NodeIdx> {
     (0..).map(NodeIdx).zip(nodes).filter_map(read).collect()
 }
 
-/// Of each node by its place in the file, its place in the plan.
-fn places(order: &[usize]) -> Vec<NodeIdx> {
-    let mut places = vec![NodeIdx(0); order.len()];
-    for (node, at) in order.iter().zip((0..).map(NodeIdx)) {
-        places[*node] = at;
+/// The index in the plan of each node of the file.
+fn indices(order: &[usize]) -> Vec<NodeIdx> {
+    let mut indices = vec![NodeIdx(0); order.len()];
+    for (node, index) in order.iter().zip((0..).map(NodeIdx)) {
+        indices[*node] = index;
     }
-    places
+    indices
 }
 
 impl NodePlan {
-    fn new(node: &flow::Node, parents: Vec<Source>, awaited: bool) -> Self {
-        let flow::Node {
+    fn new(node: &Node, parents: Vec<Source>, awaited: bool) -> Self {
+        let Node {
             name,
             floating,
             calls,
@@ -159,16 +164,16 @@ impl NodePlan {
 }
 
 impl Plan {
-    /// The node at a place of this plan.
+    /// The node of this index.
     ///
     /// # Panics
-    /// If the place is one of another, longer plan.
+    /// If the index is one of another, longer plan.
     #[must_use]
     pub fn node(&self, at: NodeIdx) -> &NodePlan {
         &self.nodes[at.index()]
     }
 
-    /// All nodes with their places, parents before children.
+    /// All nodes with their indices, parents before children.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeIdx, &NodePlan)> {
         (0..)
             .map(NodeIdx)
@@ -177,7 +182,7 @@ impl Plan {
             .into_iter()
     }
 
-    /// Who reads what comes from there.
+    /// The nodes that receive documents from there.
     #[must_use]
     pub fn children_of(&self, source: Source) -> &[NodeIdx] {
         match source {
@@ -186,7 +191,7 @@ impl Plan {
         }
     }
 
-    /// The place of the node of this name.
+    /// The index of the node of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<NodeIdx> {
         self.nodes()

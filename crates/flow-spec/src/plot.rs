@@ -1,8 +1,9 @@
 //! A plan as a picture: SVG by a layout of our own, or text for Mermaid.
 //!
 //! `picture.rs` says what there is to draw, `layers.rs` where it goes, `svg.rs` and `mermaid.rs` how it
-//! is written. Texts are measured by estimate, since no font is at hand.
+//! is written. The width of texts is estimated, because there is no font.
 
+mod cell;
 mod condition;
 mod layers;
 mod mermaid;

@@ -1,4 +1,4 @@
-//! A flow file made by calls.
+//! Flow files that are built by method calls.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::running::{Running, StartError};
 
-/// What messages call a flow that is in no file.
+/// The name of a built flow in messages.
 const NAME: &str = "the flow built here";
 
-/// A flow to be: its gateway's options, and its executors in their order.
+/// A flow: the options of its gateway, and its executors in order.
 #[derive(Debug, Clone, Default)]
 pub struct Flow {
     with: Map<String, Value>,
@@ -18,34 +18,34 @@ pub struct Flow {
     program: Option<PathBuf>,
 }
 
-/// An executor's place in a flow. Every option of an entry of `executors` can be given with
-/// [`option`](Self::option); those that most flows need have methods.
+/// An executor of a flow. [`option`](Self::option) sets any option of an entry of `executors`; common ones have methods of
+/// their own.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
     options: Map<String, Value>,
 }
 
 impl Flow {
-    /// A flow without executors, at any free port.
+    /// A flow without executors, on a free port.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The port that clients connect to.
+    /// Sets the port for clients.
     #[must_use]
     pub fn port(self, port: u16) -> Self {
         self.option("port", port)
     }
 
-    /// An option of `with` in a flow file, by the name that it has there.
+    /// Sets an option of `with` in a flow file, by its name there.
     #[must_use]
     pub fn option(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.with.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Adds an executor, which follows the one before it unless it says what it needs.
+    /// Adds an executor. It follows the one before it, unless it has `needs`.
     #[must_use]
     #[expect(
         clippy::should_implement_trait,
@@ -56,26 +56,26 @@ impl Flow {
         self
     }
 
-    /// Where the program `flow` is. Without it, it is looked for beside the running program and in the
-    /// folder above, and then on `PATH`.
+    /// Sets the path of the program `flow`. By default, it is searched beside the running program, in the folder above, and on
+    /// `PATH`.
     #[must_use]
     pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
         self.program = Some(path.into());
         self
     }
 
-    /// The flow as the text of a file that `flow up` takes: JSON, which is YAML too.
+    /// The flow as the text of a flow file: JSON, which is valid YAML.
     #[must_use]
     pub fn text(&self) -> String {
         let file = json!({"jtype": "Flow", "with": self.with, "executors": self.executors});
         format!("{file:#}\n")
     }
 
-    /// Checks the flow as `flow check` checks a file, without starting anything and without looking for its
-    /// executors. References such as `${{ ENV.NAME }}` are of use only in files and are problems here.
+    /// Checks the flow like `flow check`, without starting anything and without looking for its executors. References such as
+    /// `${{ ENV.NAME }}` are supported in files only.
     ///
     /// # Errors
-    /// With everything that is wrong.
+    /// If it has problems. The error lists all of them.
     pub fn check(&self) -> Result<Checked, LoadError> {
         let text = self.text();
         let path = Path::new(NAME);
@@ -85,7 +85,7 @@ impl Flow {
     /// Starts the flow and waits until it is ready.
     ///
     /// # Errors
-    /// If it is wrong, if there is no program `flow`, or if a process of it does not come up.
+    /// If it has problems, if there is no program `flow`, or if one of its processes does not start.
     pub async fn start(self) -> Result<Running, StartError> {
         self.check()?;
         let here = std::env::current_dir().map_err(StartError::Folder)?;
@@ -93,15 +93,17 @@ impl Flow {
         Running::start(&flow.text(), flow.program).await
     }
 
-    /// The same flow, in which relative folders begin at `base`. In a file they begin where the file is,
-    /// and the file of a flow that is built here is a temporary one.
+    /// Makes relative folders relative to `base`. In a flow file they are relative to the file, which is a temporary one for a
+    /// built flow.
     fn with_folders_in(mut self, base: &Path) -> Self {
         let executors = self.executors.iter_mut().filter_map(Value::as_object_mut);
         for options in executors.chain([&mut self.with]) {
             for key in ["workspace", "volumes"] {
                 match options.get_mut(key) {
-                    Some(Value::Array(all)) => all.iter_mut().for_each(|it| begin_at(base, it)),
-                    Some(value) => begin_at(base, value),
+                    Some(Value::Array(all)) => {
+                        all.iter_mut().for_each(|it| make_absolute(base, it))
+                    }
+                    Some(value) => make_absolute(base, value),
                     None => {}
                 }
             }
@@ -110,8 +112,8 @@ impl Flow {
     }
 }
 
-/// Makes a relative path absolute. `~` is for the program to replace.
-fn begin_at(base: &Path, value: &mut Value) {
+/// Makes a relative path absolute. The program replaces `~`.
+fn make_absolute(base: &Path, value: &mut Value) {
     let path = value.as_str().filter(|it| !it.starts_with('~'));
     let path = path.map(|it| base.join(it).to_string_lossy().into_owned());
     if let Some(path) = path {
@@ -120,67 +122,67 @@ fn begin_at(base: &Path, value: &mut Value) {
 }
 
 impl Node {
-    /// An executor of this name.
+    /// An executor with this name.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self::default().option("name", name)
     }
 
-    /// What runs: a built-in executor, a program, or a path.
+    /// Sets what runs: a built-in executor, a program, or a path.
     #[must_use]
     pub fn uses(self, uses: &str) -> Self {
         self.option("uses", uses)
     }
 
-    /// What the executor is built with.
+    /// Sets the options of the executor.
     #[must_use]
     pub fn uses_with(self, with: Value) -> Self {
         self.option("uses_with", with)
     }
 
-    /// Whose documents it gets: names of executors, or `gateway`, joined in this order.
+    /// Sets the executors, or `gateway`, whose documents it receives, joined in this order.
     #[must_use]
     pub fn needs<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.option("needs", names.into_iter().collect::<Vec<_>>())
     }
 
-    /// Processes that share the work.
+    /// Sets the number of processes that share the work.
     #[must_use]
     pub fn replicas(self, replicas: u16) -> Self {
         self.option("replicas", replicas)
     }
 
-    /// Parts that the executor's own state is cut into.
+    /// Sets the number of parts of its state.
     #[must_use]
     pub fn shards(self, shards: u16) -> Self {
         self.option("shards", shards)
     }
 
-    /// Only documents that fulfil this condition go to it.
+    /// Sends it only documents that meet this condition.
     #[must_use]
     pub fn when(self, query: Value) -> Self {
         self.option("when", query)
     }
 
-    /// The reply does not wait for it.
+    /// Makes replies not wait for it.
     #[must_use]
     pub fn floating(self) -> Self {
         self.option("floating", true)
     }
 
-    /// A request may run twice without harm.
+    /// States that a request may run twice without harm.
     #[must_use]
     pub fn idempotent(self) -> Self {
         self.option("idempotent", true)
     }
 
-    /// Somebody else has started it, at `host:port`.
+    /// Uses an executor that runs already, at `host:port`.
     #[must_use]
     pub fn external(self, address: &str) -> Self {
         self.option("external", true).option("host", address)
     }
 
-    /// Any option of an entry of `executors`, by the name that it has there.
+    /// Sets an option of an entry of `executors`, by its name there.
     #[must_use]
     pub fn option(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.options.insert(key.to_owned(), value.into());
@@ -193,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_built_is_the_flow_written() {
+    fn a_built_flow_equals_a_written_one() {
         let built = Flow::new()
             .port(54321)
             .option("workspace", "w")
@@ -229,7 +231,7 @@ executors:
     }
 
     #[test]
-    fn relative_folders_begin_where_the_program_runs() {
+    fn relative_folders_are_relative_to_the_current_folder() {
         let flow = Flow::new()
             .option("workspace", "w")
             .add(
@@ -247,14 +249,14 @@ executors:
     }
 
     #[test]
-    fn what_is_wrong_is_told_as_of_a_file() {
+    fn problems_are_reported_as_for_a_file() {
         let flow = Flow::new().add(Node::new("a").uses("echo").replicas(0).needs(["b"]));
-        let told = flow.check().unwrap_err().to_string();
+        let error = flow.check().unwrap_err().to_string();
         assert!(
-            told.starts_with("`the flow built here` has 2 problems\n"),
-            "{told}"
+            error.starts_with("`the flow built here` has 2 problems\n"),
+            "{error}"
         );
-        assert!(told.contains("executors.a.replicas"), "{told}");
-        assert!(told.contains("no executor is named `b`"), "{told}");
+        assert!(error.contains("executors.a.replicas"), "{error}");
+        assert!(error.contains("no executor is named `b`"), "{error}");
     }
 }

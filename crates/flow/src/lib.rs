@@ -1,4 +1,4 @@
-//! Flows from Rust: build one, start it, send it documents, and get them back.
+//! Builds flows, starts them, and sends them documents.
 //!
 //! ```no_run
 //! use flow::{Document, Flow, Node, stream};
@@ -16,22 +16,21 @@
 //! # }
 //! ```
 //!
-//! A [`Flow`] is the same file that `flow up` reads, made by calls in place of YAML, and is checked by the
-//! same code. It runs in processes of the program `flow`, which end with the value that [`Flow::start`]
-//! gives. A [`Client`] talks to any flow, wherever it runs.
+//! A [`Flow`] is a flow file that is built by method calls instead of YAML, and is checked by the same code. It runs in
+//! processes of the program `flow`, which end when the value that [`Flow::start`] returns is dropped. A [`Client`] connects to
+//! any flow.
 #![warn(missing_docs)]
 
 mod build;
-mod client;
 mod program;
 mod running;
 
 pub use build::{Flow, Node};
-pub use client::{Client, Post, Progress, Reply};
-pub use flow_core::{Code, Document, DocumentArray, Failure, Flavour, Tensor};
-pub use flow_net::ConnectError;
+pub use flow_client::{Client, Discovery, Post, Progress, Reply, UnknownEndpoint};
+pub use flow_core::{Code, DocArrayVersion, Document, DocumentArray, Failure, Tensor};
+pub use flow_net::{Compression, ConnectError};
 pub use flow_spec::LoadError;
-/// For streams of documents: `stream::iter` makes one of anything that can be walked through.
+/// Functions for streams of documents: `stream::iter` turns an iterator into a stream.
 pub use futures_util::stream;
 pub use running::{Running, StartError};
 

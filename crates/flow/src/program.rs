@@ -1,11 +1,11 @@
-//! Where the program `flow` is.
+//! Finds the program `flow`.
 
 use std::path::{Path, PathBuf};
 
 const NAME: &str = if cfg!(windows) { "flow.exe" } else { "flow" };
 
-/// What was given; or what lies beside the running program, or above it, where cargo puts examples and
-/// tests; or whatever `PATH` knows by the name.
+/// The given path, or the program beside the running one or in the folder above, where cargo puts examples and tests, or the
+/// one on `PATH`.
 pub(crate) fn find(given: Option<PathBuf>, running: Option<&Path>) -> PathBuf {
     let folders = running
         .into_iter()
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_nearest_is_taken() {
+    fn the_nearest_program_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let examples = folder.path().join("examples");
         let running = examples.join("tutorial");

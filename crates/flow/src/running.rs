@@ -1,11 +1,13 @@
-//! A flow in processes of its own.
+//! A running flow.
 
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
+use flow_client::Client;
 use flow_net::ConnectError;
+use flow_process::ProcessEvent;
 use flow_spec::LoadError;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -13,31 +15,29 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinSet;
 
-use crate::client::Client;
 use crate::program;
 
-/// Last lines of the log that an error quotes: enough for a cause and what led to it.
+/// Number of last lines of the log that an error quotes.
 const LAST_LINES: usize = 20;
 
-/// A flow that is up. When it is dropped, its processes are ended at once; [`stop`](Self::stop) lets them
-/// finish what is under way.
+/// A flow that is running. Dropping it kills its processes; [`stop`](Self::stop) lets them finish requests in progress.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
     port: u16,
-    /// Reads what the processes print, for as long as they do.
+    /// Read the output of the processes.
     readers: JoinSet<VecDeque<String>>,
-    /// Holds the flow's file.
+    /// Contains the flow file.
     _folder: TempDir,
 }
 
-/// Why a flow is not up.
+/// A flow did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// It is wrong.
+    /// It has problems.
     #[error(transparent)]
     Invalid(#[from] LoadError),
-    /// The folder in which its relative paths begin is not known.
+    /// The current folder, to which its paths are relative, is not known.
     #[error("cannot find the current folder")]
     Folder(#[source] io::Error),
     /// Its file could not be written.
@@ -52,11 +52,11 @@ pub enum StartError {
         source: io::Error,
     },
     /// It ended before it was ready.
-    #[error("the flow did not come up: {status}\n{log}")]
+    #[error("the flow did not start: {status}\n{log}")]
     Ended {
         /// How it ended.
         status: ExitStatus,
-        /// Its last words.
+        /// Its last lines.
         log: String,
     },
 }
@@ -69,6 +69,7 @@ impl Running {
         let program = program::find(given, std::env::current_exe().ok().as_deref());
         let mut command = Command::new(&program);
         command.arg("up").arg(&file);
+        command.args(["--ready-format", "json"]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -114,7 +115,7 @@ impl Running {
         self.port
     }
 
-    /// Where clients on this machine connect.
+    /// The URL for clients on this machine.
     #[must_use]
     pub fn url(&self) -> String {
         format!("grpc://127.0.0.1:{}", self.port)
@@ -123,15 +124,15 @@ impl Running {
     /// A client of this flow.
     ///
     /// # Errors
-    /// If nobody answers there any more.
+    /// If it does not answer.
     pub async fn client(&self) -> Result<Client, ConnectError> {
         Client::connect(&self.url()).await
     }
 
-    /// Lets the flow finish what is under way, and waits for its end.
+    /// Stops the flow after its requests in progress, and waits for its end.
     ///
     /// # Errors
-    /// If the operating system does not let us.
+    /// If the operating system refuses.
     pub async fn stop(mut self) -> io::Result<ExitStatus> {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
         if let Some(pid) = pid.and_then(Pid::from_raw) {
@@ -143,24 +144,17 @@ impl Running {
     }
 }
 
-/// Reads the banner to its end, and the port in it; none if the program ends before. What follows is read
-/// on, so that nobody waits to be heard.
+/// Waits for the ready event and returns its port; `None` if the program ends without one. A task reads later lines,
+/// so that the program never waits to write them.
 async fn ready(stdout: ChildStdout, readers: &mut JoinSet<VecDeque<String>>) -> Option<u16> {
     let mut lines = BufReader::new(stdout).lines();
-    let mut port = None;
     while let Ok(Some(line)) = lines.next_line().await {
-        port = local_port(&line).or(port);
-        if port.is_some() && line.trim_start().starts_with("ready after") {
+        if let Some(Ok(ProcessEvent::Ready(ready))) = ProcessEvent::parse(&line) {
             readers.spawn(last_lines(lines.into_inner()));
-            return port;
+            return Some(ready.address.port());
         }
     }
     None
-}
-
-fn local_port(line: &str) -> Option<u16> {
-    let address = line.trim_start().strip_prefix("Local ")?;
-    address.rsplit(':').next()?.trim().parse().ok()
 }
 
 async fn last_lines(from: impl AsyncRead + Unpin) -> VecDeque<String> {
@@ -179,33 +173,41 @@ async fn last_lines(from: impl AsyncRead + Unpin) -> VecDeque<String> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_port_stands_in_the_banner() {
-        assert_eq!(local_port("  Local      127.0.0.1:54321"), Some(54321));
-        assert_eq!(local_port("  Private    10.0.0.5:54321"), None);
-        assert_eq!(local_port("  Local      nothing"), None);
+    /// A program of this text.
+    fn program(folder: &TempDir, text: &str) -> PathBuf {
+        let program = folder.path().join("flow");
+        std::fs::write(&program, text).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        program
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_named() {
+    async fn the_port_is_that_of_the_ready_event() {
+        let folder = tempfile::tempdir().unwrap();
+        let event = r#"{"event":"ready","process":"flow","pid":7,"address":"127.0.0.1:54321"}"#;
+        let text = format!("#!/bin/sh\necho starting\necho '{event}'\n");
+        let running = Running::start("jtype: Flow", Some(program(&folder, &text))).await;
+        assert_eq!(running.unwrap().port(), 54321);
+    }
+
+    #[tokio::test]
+    async fn a_missing_program_is_named() {
         let started = Running::start("jtype: Flow", Some("/no/such/flow".into())).await;
-        let told = started.unwrap_err().to_string();
+        let error = started.unwrap_err().to_string();
         assert_eq!(
-            told,
+            error,
             "cannot start `/no/such/flow`; name it with `Flow::program`"
         );
     }
 
     #[tokio::test]
-    async fn a_program_that_ends_is_quoted() {
+    async fn the_log_of_a_program_that_ends_is_quoted() {
         let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("flow");
-        std::fs::write(&program, "#!/bin/sh\necho why not >&2\nexit 3\n").unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&program, mode).unwrap();
-        let told = Running::start("jtype: Flow", Some(program))
+        let program = program(&folder, "#!/bin/sh\necho why not >&2\nexit 3\n");
+        let error = Running::start("jtype: Flow", Some(program))
             .await
             .unwrap_err();
-        assert!(told.to_string().ends_with("\nwhy not"), "{told}");
+        assert!(error.to_string().ends_with("\nwhy not"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Flows from Rust against the real program, which lies beside the tests: `cargo xtask test` builds it.
+//! Flows from Rust with the real program, which `cargo xtask test` builds.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use flow::{Document, Flow, Node, Progress, StartError, stream};
+use flow::{Code, Document, Flow, Node, Progress, StartError, stream};
 use futures_util::{StreamExt, TryStreamExt};
 use serde_json::json;
 
-/// Where cargo puts programs.
+/// The folder of programs.
 fn folder() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.ancestors().nth(2).unwrap().to_owned()
@@ -21,7 +21,7 @@ fn texts(len: usize) -> impl stream::Stream<Item = Document> {
 }
 
 #[tokio::test]
-async fn documents_go_through_a_flow_in_their_order() {
+async fn documents_come_back_in_order() {
     let flow = Flow::new()
         .add(Node::new("echo").uses("echo").replicas(2))
         .start()
@@ -41,7 +41,7 @@ async fn documents_go_through_a_flow_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_request_that_fails_costs_only_itself() {
+async fn a_failed_request_affects_no_other() {
     // Nobody listens at port 1.
     let flow = Flow::new().add(
         Node::new("gone")
@@ -56,7 +56,10 @@ async fn a_request_that_fails_costs_only_itself() {
     let post = post.on_progress(move |it| *tell.lock().unwrap() = it);
     let replies: Vec<_> = post.replies().collect().await;
     assert_eq!(replies.len(), 2);
-    assert!(replies.iter().all(Result::is_err));
+    let codes = replies
+        .iter()
+        .map(|reply| reply.as_ref().unwrap_err().code());
+    assert!(codes.into_iter().all(|code| code == Code::Lost));
     let wanted = Progress {
         requests: 2,
         documents: 0,
@@ -66,7 +69,7 @@ async fn a_request_that_fails_costs_only_itself() {
 }
 
 #[tokio::test]
-async fn a_flow_that_does_not_come_up_says_why() {
+async fn a_flow_that_does_not_start_reports_the_cause() {
     let wrong = Flow::new()
         .add(Node::new("a").uses("echo").replicas(0))
         .start()

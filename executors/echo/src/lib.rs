@@ -1,13 +1,13 @@
-//! The smallest executor there is: every document goes back as it came.
+//! The smallest executor: it returns every document unchanged.
 
 use flow_executor::{CallError, Document, Endpoints, Executor, LoadContext, LoadError, Parameters};
 use serde::Deserialize;
 
-/// Gives documents back untouched; see its `README.md`.
+/// Returns documents unchanged; see its `README.md`.
 #[derive(Debug)]
 pub struct Echo;
 
-/// Echo takes no settings, and says so if it is given one.
+/// Echo has no options; any option is an error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct With {}
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn documents_come_back_as_they_went() {
+    fn documents_are_returned_unchanged() {
         let echo = testing::load::<Echo>(&json!({})).unwrap();
         let docs = [Document::from_text("a"), Document::from_text("b")];
         let back = echo
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_it_does_not_have_is_an_error() {
+    fn an_option_is_an_error() {
         assert!(testing::load::<Echo>(&json!({"device": "cpu"})).is_err());
     }
 }

@@ -11,6 +11,12 @@ use unicode_segmentation::UnicodeSegmentation;
 /// Words of a window where nobody says how many: what a small sentence model reads without cutting it off.
 const WINDOW_WORDS: usize = 128;
 
+/// How often the chunks of a text may repeat it. Overlaps of a tenth to a half of a chunk are usual, which is twice.
+const REPEATED_MAX: usize = 16;
+
+/// Shorter texts may be repeated as often as the options say, in bytes.
+const SHORT_TEXT: usize = 4 << 10;
+
 /// What chunks are made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -38,6 +44,11 @@ pub enum BadCut {
         /// Words in a chunk.
         max_words: usize,
     },
+    /// The chunks repeat too much.
+    #[error(
+        "`overlap` repeats the text of a document more than {REPEATED_MAX} times; make it smaller, or `max_words` larger"
+    )]
+    Repeated,
     /// One sentence a chunk leaves nothing to repeat.
     #[error("`overlap` of sentences needs `max_words`: without it, each chunk is one sentence")]
     LoneSentences,
@@ -97,13 +108,21 @@ impl Cut {
     }
 
     /// The pieces of a text, in order, none of them empty.
-    pub(crate) fn pieces(&self, text: &str) -> Vec<Piece> {
+    ///
+    /// # Errors
+    ///
+    /// If they repeat the text too often.
+    pub(crate) fn pieces(&self, text: &str) -> Result<Vec<Piece>, BadCut> {
         let ranges = match (self.by, self.max_words) {
             (By::Words, max_words) => windows(&words(text, 0..text.len()), max_words, self.overlap),
             (By::Sentences, None) => sentences(text).into_iter().map(|it| it.bytes).collect(),
             (By::Sentences, Some(max_words)) => self.gathered(text, max_words),
         };
-        located(text, ranges)
+        let bytes: usize = ranges.iter().map(Range::len).sum();
+        match bytes <= text.len().max(SHORT_TEXT).saturating_mul(REPEATED_MAX) {
+            true => Ok(located(text, ranges)),
+            false => Err(BadCut::Repeated),
+        }
     }
 
     /// As many whole sentences as fit; one that is too long by itself is cut into windows.
@@ -227,7 +246,8 @@ mod tests {
     #[track_caller]
     fn check(cut: (By, Option<usize>, usize), text: &str, expected: &[&str]) {
         let (by, max_words, overlap) = cut;
-        let pieces = Cut::new(by, max_words, overlap).unwrap().pieces(text);
+        let cut = Cut::new(by, max_words, overlap).unwrap();
+        let pieces = cut.pieces(text).unwrap();
         let found: Vec<&str> = pieces.iter().map(|it| &text[it.bytes.clone()]).collect();
         assert_eq!(found, expected);
         let chars: Vec<char> = text.chars().collect();
@@ -299,6 +319,17 @@ mod tests {
         check((By::Words, None, 0), text, &[text]);
         check((By::Words, Some(2), 1), "!?", &["!?"]);
         check((By::Words, Some(2), 0), "  ", &[]);
+    }
+
+    #[test]
+    fn a_long_text_is_repeated_only_so_often() {
+        let text = "word ".repeat(100_000);
+        let cut = |overlap| Cut::new(By::Words, Some(1000), overlap).unwrap();
+        assert_eq!(cut(999).pieces(&text), Err(BadCut::Repeated));
+        assert!(cut(900).pieces(&text).is_ok());
+        let sentences = "Some words. ".repeat(50_000);
+        let cut = Cut::new(By::Sentences, Some(1000), 499).unwrap();
+        assert_eq!(cut.pieces(&sentences), Err(BadCut::Repeated));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Cuts the texts of documents into chunks: sentences, or windows of words.
 //!
 //! `cut.rs` decides where to cut; this file writes what was cut as chunks of the documents, in either
-//! flavour.
+//! version.
 
 mod cut;
 
 use flow_executor::{
-    AccessPaths, CallError, Chain, Document, Endpoints, Executor, Flavour, LoadContext, LoadError,
-    Parameters,
+    AccessPaths, CallError, Chain, DocArrayVersion, Document, Endpoints, Executor, LoadContext,
+    LoadError, Parameters,
 };
 use serde::Deserialize;
 
@@ -17,6 +17,9 @@ pub use cut::{BadCut, By};
 
 /// What a request may say in place of the options of the same names.
 const PARAMETERS: [&str; 3] = ["by", "max_words", "overlap"];
+
+/// Bytes of tags that the chunks of one call get from their documents.
+const COPIED_TAGS_MAX: usize = 64 << 20;
 
 /// Gives each document with a text its parts as chunks; see its `README.md`.
 #[derive(Debug, Clone)]
@@ -90,10 +93,10 @@ impl Executor for Segmenter {
 impl Segmenter {
     fn segment(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
         let cut = self.cut_for(parameters)?;
-        let mut outcome = Ok(());
+        let (mut outcome, mut tags_left) = (Ok(()), COPIED_TAGS_MAX);
         self.access_paths.visit(docs, &mut |doc| {
             if doc.has_text() && outcome.is_ok() {
-                outcome = self.cut_up(doc, &cut);
+                outcome = self.cut_up(doc, &cut, &mut tags_left);
             }
         })?;
         outcome
@@ -112,10 +115,27 @@ impl Segmenter {
             .map_err(|error| bad(&error))
     }
 
-    /// A document that is cut again loses its chunks to the new ones.
-    fn cut_up(&self, doc: &mut Document, cut: &Cut) -> Result<(), CallError> {
+    /// A document that is cut again loses its chunks to the new ones. `tags_left` is the length of the tags that this call
+    /// may still copy.
+    fn cut_up(
+        &self,
+        doc: &mut Document,
+        cut: &Cut,
+        tags_left: &mut usize,
+    ) -> Result<(), CallError> {
         let text = doc.text();
-        let pieces = cut.pieces(&text);
+        let pieces = cut
+            .pieces(&text)
+            .map_err(|error| CallError::bad_request(Chain(&error).to_string()))?;
+        if self.copy_tags {
+            let copied = doc.tags_len().saturating_mul(pieces.len());
+            *tags_left = tags_left.checked_sub(copied).ok_or_else(|| {
+                CallError::bad_request(format!(
+                    "the chunks of one call would repeat more than {COPIED_TAGS_MAX} bytes of tags; send fewer documents, \
+                     or set `copy_tags` to false"
+                ))
+            })?;
+        }
         let pieces = pieces.iter().enumerate();
         let chunks = pieces.map(|(place, piece)| self.chunk(doc, &text, (place, piece)));
         let chunks: Vec<Document> = chunks.collect();
@@ -124,7 +144,7 @@ impl Segmenter {
     }
 
     fn chunk(&self, doc: &Document, text: &str, (place, piece): (usize, &Piece)) -> Document {
-        let mut chunk = Document::of_flavour(doc.flavour());
+        let mut chunk = Document::of_version(doc.version());
         let parent = doc.id();
         if !parent.is_empty() {
             // The same text gives the same ids, so indexing it again adds nothing.
@@ -134,12 +154,12 @@ impl Segmenter {
         chunk.set_text(&text[piece.bytes.clone()]);
         chunk.set_offset(place);
         chunk.set_location(piece.chars.start, piece.chars.end);
-        if doc.flavour() == Flavour::V1 {
+        if doc.version() == DocArrayVersion::V1 {
             chunk.set_granularity(doc.granularity() + 1);
         }
         if self.copy_tags {
             let tags = doc.tags();
-            // A document of the second flavour without tags may be of a class that has no such field.
+            // A document of DocArray v2 without tags may be of a class that has no such field.
             if !tags.is_empty() {
                 chunk.set_tags(&tags);
             }

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Texts of the chunks of one document of this flavour.
+/// Texts of the chunks of one document of this version of DocArray.
 fn chunks(with: &Value, doc: Document) -> Vec<Document> {
     let segmenter = testing::load::<Segmenter>(with).unwrap();
     let mut docs = segmenter
@@ -12,19 +12,19 @@ fn chunks(with: &Value, doc: Document) -> Vec<Document> {
     std::mem::take(docs[0].chunks_mut().unwrap())
 }
 
-fn doc(flavour: Flavour) -> Document {
-    let mut doc = Document::of_flavour(flavour);
+fn doc(version: DocArrayVersion) -> Document {
+    let mut doc = Document::of_version(version);
     doc.set_id("d");
     doc.set_text("Öne. Two.");
     doc
 }
 
 #[test]
-fn chunks_know_their_parent_and_where_they_stood_in_both_flavours() {
-    for flavour in [Flavour::V1, Flavour::V2] {
-        let chunks = chunks(&json!({}), doc(flavour));
+fn chunks_know_their_parent_and_where_they_stood_in_both_docarray_versions() {
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let chunks = chunks(&json!({}), doc(version));
         let second = &chunks[1];
-        assert_eq!(second.flavour(), flavour);
+        assert_eq!(second.version(), version);
         assert_eq!(second.text(), "Two.");
         assert_eq!(second.id(), "d-1");
         assert_eq!(second.parent_id(), "d");
@@ -35,16 +35,16 @@ fn chunks_know_their_parent_and_where_they_stood_in_both_flavours() {
 
 #[test]
 fn cutting_again_gives_the_same_chunks_and_no_more() {
-    let once = chunks(&json!({}), doc(Flavour::V1));
-    let mut cut = doc(Flavour::V1);
+    let once = chunks(&json!({}), doc(DocArrayVersion::V1));
+    let mut cut = doc(DocArrayVersion::V1);
     *cut.chunks_mut().unwrap() = once.clone();
     assert_eq!(chunks(&json!({}), cut), once);
 }
 
 #[test]
 fn chunks_get_their_document_s_tags_unless_that_is_turned_off() {
-    for flavour in [Flavour::V1, Flavour::V2] {
-        let mut tagged = doc(flavour);
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let mut tagged = doc(version);
         tagged.set_tags(json!({"title": "t"}).as_object().unwrap());
         let of_chunk = |with: &Value| chunks(with, tagged.clone())[1].tags();
         assert_eq!(of_chunk(&json!({}))["title"], "t");
@@ -63,7 +63,7 @@ fn a_document_without_a_text_passes_as_it_is() {
 #[test]
 fn queries_are_not_cut() {
     let segmenter = testing::load::<Segmenter>(&json!({})).unwrap();
-    let docs = segmenter.call("/search", [doc(Flavour::V1)].into_iter().collect());
+    let docs = segmenter.call("/search", [doc(DocArrayVersion::V1)].into_iter().collect());
     assert!(!docs.unwrap()[0].has_chunks());
 }
 
@@ -72,7 +72,7 @@ fn a_request_may_say_how_it_is_cut() {
     let segmenter = testing::load::<Segmenter>(&json!({})).unwrap();
     let call = |parameters: Value| {
         let parameters = parameters.as_object().unwrap().clone();
-        let docs = [doc(Flavour::V1)].into_iter().collect();
+        let docs = [doc(DocArrayVersion::V1)].into_iter().collect();
         segmenter.call_with("/segment", docs, parameters)
     };
     let mut docs = call(json!({"by": "words", "max_words": 2})).unwrap();

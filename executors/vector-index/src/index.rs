@@ -5,10 +5,10 @@
 //! only because it is new. The graph is fed by the calls that index, a little more than they bring, so no
 //! call pays for all.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
-use flow_core::Flavour;
+use flow_core::DocArrayVersion;
 
 use crate::graph::Graph;
 use crate::record::{Change, Entry};
@@ -30,7 +30,8 @@ pub(crate) struct Index {
     /// By place, one after another, each of length 1.
     vectors: Vec<f32>,
     by_id: HashMap<String, usize>,
-    by_parent: HashMap<String, Vec<usize>>,
+    /// Ordered, because the parts of a document are removed one by one.
+    by_parent: HashMap<String, BTreeSet<usize>>,
     graph: Option<Graph>,
     /// Places below this are in the graph.
     in_graph: usize,
@@ -41,7 +42,7 @@ pub(crate) struct Index {
 pub(crate) struct Kept {
     id: String,
     parent: String,
-    pub(crate) flavour: Flavour,
+    pub(crate) version: DocArrayVersion,
     pub(crate) document: Bytes,
 }
 
@@ -111,12 +112,12 @@ impl Index {
         self.by_id.insert(entry.id.clone(), place);
         if !entry.parent.is_empty() {
             let parts = self.by_parent.entry(entry.parent.clone()).or_default();
-            parts.push(place);
+            parts.insert(place);
         }
         self.entries.push(Some(Kept {
             id: entry.id,
             parent: entry.parent,
-            flavour: entry.flavour,
+            version: entry.version,
             document: entry.document,
         }));
     }
@@ -128,7 +129,7 @@ impl Index {
         if let Some(kept) = self.entries[place].take()
             && let Some(parts) = self.by_parent.get_mut(&kept.parent)
         {
-            parts.retain(|&part| part != place);
+            parts.remove(&place);
             if parts.is_empty() {
                 self.by_parent.remove(&kept.parent);
             }
@@ -209,7 +210,7 @@ impl Index {
                 id: kept.id.clone(),
                 parent: kept.parent.clone(),
                 vector: self.vector(place).to_vec(),
-                flavour: kept.flavour,
+                version: kept.version,
                 document: kept.document.clone(),
             }))
         })

@@ -9,12 +9,13 @@ mod log;
 mod record;
 mod top;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use flow_core::Tensor;
 use flow_executor::{
-    AccessPaths, BadParameter, CallError, Chain, Document, DocumentArray, Endpoints, Executor,
-    Facts, Flavour, LoadContext, LoadError, Parameters,
+    AccessPaths, BadParameter, CallError, Chain, DocArrayVersion, Document, DocumentArray,
+    Endpoints, Executor, Facts, LoadContext, LoadError, Parameters,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -29,6 +30,13 @@ const SCORE: &str = "cosine";
 
 /// The parameters that say how many matches a query gets; the first one that is sent wins.
 const LIMIT: [&str; 2] = ["top_k", "limit"];
+
+/// Most values of a vector. Models make some thousand.
+const DIMENSIONS_MAX: usize = 65_536;
+
+/// Most matches of one query, and of all queries of a call together: each is a copy of a document.
+const TOP_K_MAX: usize = 100_000;
+const MATCHES_MAX: usize = 1_000_000;
 
 /// The parameter that names documents to delete.
 const IDS: &str = "ids";
@@ -53,6 +61,8 @@ pub struct With {
     pub top_k: usize,
     /// With fewer entries, each search looks at all of them and is exact.
     pub exact_below: usize,
+    /// Values of each vector; not given: as many as the first vector has.
+    pub dimensions: Option<usize>,
     /// Whether a request is on the disk before it is acknowledged, and not only with the operating system.
     pub sync: bool,
 }
@@ -64,6 +74,7 @@ impl Default for With {
             top_k: 10,
             // Some milliseconds of one core for texts' vectors, about what encoding the query takes.
             exact_below: 20_000,
+            dimensions: None,
             sync: true,
         }
     }
@@ -82,8 +93,12 @@ impl Executor for VectorIndex {
             }
         };
         index.feed_graph_fully();
+        let is_old = log.as_ref().is_some_and(Log::is_old);
         let mut it = Self { index, log, with };
-        it.renew_if_worn()?;
+        match is_old {
+            true => it.renew()?,
+            false => it.renew_if_worn()?,
+        }
         Ok(it)
     }
 
@@ -109,7 +124,7 @@ impl VectorIndex {
     /// Puts documents in, or in the place of what was there of them.
     fn index(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
         let (mut entries, mut without) = (Vec::new(), 0u64);
-        let mut dimensions = self.index.dimensions();
+        let mut dimensions = self.dimensions();
         self.visit(docs, &mut |doc| {
             let Some(vector) = doc.embedding() else {
                 without += 1;
@@ -136,8 +151,18 @@ impl VectorIndex {
     /// Gives each query its matches.
     fn search(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
         let limit = self.limit(parameters)?;
-        let (index, dimensions) = (&self.index, self.index.dimensions());
+        let (index, dimensions) = (&self.index, self.dimensions());
+        // What a search finds at most.
+        let each = limit.min(index.len());
+        let mut all = 0;
         self.visit(docs, &mut |query| {
+            all += each;
+            if all > MATCHES_MAX {
+                let message = format!(
+                    "the queries of one call get at most {MATCHES_MAX} matches; send fewer, or a smaller `top_k`"
+                );
+                return Err(CallError::bad_request(message));
+            }
             let vector = query.embedding().ok_or_else(|| no_embedding(query))?;
             let vector = values(query, &vector, dimensions)?;
             let found = index.search(vector, limit);
@@ -153,8 +178,11 @@ impl VectorIndex {
         let ids: Option<Vec<String>> = parameters.get(IDS).map_err(|error| bad(&error))?;
         let mut ids = ids.unwrap_or_default();
         ids.extend(docs.iter().map(Document::id));
+        let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
         let gone = ids.iter().flat_map(|id| self.index.of_document(id));
-        let changes = gone.map(|id| Change::Delete(id.to_owned())).collect();
+        let gone: BTreeSet<&str> = gone.collect();
+        let changes = gone.into_iter();
+        let changes = changes.map(|id| Change::Delete(id.to_owned())).collect();
         self.change(changes)?;
         Ok(self.renew_if_worn()?)
     }
@@ -191,9 +219,13 @@ impl VectorIndex {
 
     /// Entries that were replaced or deleted cost memory and time at the next start.
     fn renew_if_worn(&mut self) -> Result<(), log::LogError> {
-        if !self.index.is_worn() {
-            return Ok(());
+        match self.index.is_worn() {
+            true => self.renew(),
+            false => Ok(()),
         }
+    }
+
+    fn renew(&mut self) -> Result<(), log::LogError> {
         self.index = self.index.compacted();
         if let Some(log) = &mut self.log {
             let before = log.len();
@@ -218,9 +250,19 @@ impl VectorIndex {
         outcome
     }
 
+    /// How many values a vector must have; `None` for any number.
+    fn dimensions(&self) -> Option<usize> {
+        self.with.dimensions.or(self.index.dimensions())
+    }
+
     fn limit(&self, parameters: &Parameters) -> Result<usize, CallError> {
         for name in LIMIT {
-            if let Some(limit) = parameters.get(name).map_err(|error| bad(&error))? {
+            let limit: Option<usize> = parameters.get(name).map_err(|error| bad(&error))?;
+            if limit.is_some_and(|limit| limit > TOP_K_MAX) {
+                let message = format!("`{name}` must be {TOP_K_MAX} or less");
+                return Err(CallError::bad_request(message));
+            }
+            if let Some(limit) = limit {
                 return Ok(limit);
             }
         }
@@ -243,6 +285,11 @@ fn entry(doc: &Document, vector: &Tensor, dimensions: Option<usize>) -> Result<E
         return Err(CallError::bad_request("a document has no id"));
     }
     let vector = values(doc, vector, dimensions)?;
+    if !doc.has_finite_scores() {
+        return Err(CallError::bad_request(format!(
+            "document `{id}` has a score that is not finite"
+        )));
+    }
     let mut kept = doc.clone();
     kept.clear_embedding();
     kept.chunks_mut()?.clear();
@@ -251,7 +298,7 @@ fn entry(doc: &Document, vector: &Tensor, dimensions: Option<usize>) -> Result<E
         id,
         parent: doc.parent_id(),
         vector,
-        flavour: doc.flavour(),
+        version: doc.version(),
         document: kept.encode(),
     })
 }
@@ -266,6 +313,14 @@ fn values(
         let id = doc.id();
         CallError::bad_request(format!("the embedding of document `{id}` {what}"))
     };
+    // Checked before there are values, which may be many more than bytes were sent.
+    let len = vector.len();
+    if len > DIMENSIONS_MAX || (vector.buffer().is_empty() && len > 0) {
+        return Err(wrong(format!(
+            "has the shape of {len} values, and {} bytes of them",
+            vector.buffer().len()
+        )));
+    }
     let values = vector
         .to_f32()
         .ok_or_else(|| wrong("holds no floats".to_owned()))?;
@@ -282,20 +337,20 @@ fn values(
 }
 
 fn as_match(query: &Document, (hit, kept): (Hit, &Kept)) -> Result<Document, CallError> {
-    let mut found = Document::decode(kept.flavour, kept.document.clone())?;
-    if found.flavour() != query.flavour() {
-        found = translated(&found, query.flavour());
+    let mut found = Document::decode(kept.version, kept.document.clone())?;
+    if found.version() != query.version() {
+        found = translated(&found, query.version());
     }
     found.set_score(SCORE, hit.score, &query.id());
-    if found.flavour() == Flavour::V1 {
+    if found.version() == DocArrayVersion::V1 {
         found.set_adjacency(query.adjacency() + 1);
     }
     Ok(found)
 }
 
-/// What both flavours have.
-fn translated(doc: &Document, flavour: Flavour) -> Document {
-    let mut other = Document::of_flavour(flavour);
+/// What both versions of DocArray have.
+fn translated(doc: &Document, version: DocArrayVersion) -> Document {
+    let mut other = Document::of_version(version);
     other.set_id(&doc.id());
     other.set_text(doc.text());
     other.set_tags(&doc.tags());

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::record::{self, Change, Read};
+use crate::record::{self, Change, Format, Read};
 
 /// What the file begins with: whose it is, and in which form.
-const MAGIC: &[u8; 8] = b"FLOWVEC1";
+const MAGIC: &[u8; 8] = b"FLOWVEC2";
+const MAGIC_V1: &[u8; 8] = b"FLOWVEC1";
 
 const LOG: &str = "index.log";
 const NEW_LOG: &str = "index.log.new";
@@ -29,6 +30,7 @@ pub(crate) struct Log {
     file: File,
     /// Up to here everything is whole.
     len: u64,
+    format: Format,
     sync: bool,
     /// The file may end in half a record that could not be cut off.
     broken: bool,
@@ -81,17 +83,23 @@ impl Log {
         let mut content = Vec::new();
         file.read_to_end(&mut content).map_err(wrong)?;
         let content = Bytes::from(content);
-        let end = replay(&path, &content, &mut apply)?;
+        let (format, end) = replay(&path, &content, &mut apply)?;
         let mut log = Self {
             folder: folder.to_owned(),
             file,
             len: end,
+            format,
             sync,
             broken: false,
             _lock: lock,
         };
         log.begin(content.len() as u64).map_err(wrong)?;
         Ok(log)
+    }
+
+    /// Whether it was written by an earlier version: then it has to be written anew before anything is added.
+    pub(crate) fn is_old(&self) -> bool {
+        self.format != Format::V2
     }
 
     /// Writes a request down. When this returns, a crash does not lose it.
@@ -122,15 +130,19 @@ impl Log {
         changes: impl Iterator<Item = Change>,
     ) -> Result<(), LogError> {
         let path = self.folder.join(NEW_LOG);
-        let rewritten = write_new(&path, changes).and_then(|(file, len)| {
-            fs::rename(&path, self.path())?;
-            // The name is on the disk only when its folder is.
-            File::open(&self.folder)?.sync_all()?;
-            Ok((file, len))
-        });
-        let (file, len) = rewritten.map_err(|source| LogError::Write { path, source })?;
+        let wrong = |source| LogError::Write {
+            path: path.clone(),
+            source,
+        };
+        let (file, len) = write_new(&path, changes).map_err(wrong)?;
+        fs::rename(&path, self.path()).map_err(wrong)?;
+        // From here on the old file has no name: what were written to it would be lost.
         (self.file, self.len) = (file, len);
-        Ok(())
+        (self.format, self.broken) = (Format::V2, false);
+        // The name is on the disk only when its folder is.
+        File::open(&self.folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(wrong)
     }
 
     /// Bytes of the log.
@@ -188,24 +200,27 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Applies every whole record, and gives where the last one ends.
-fn replay(path: &Path, content: &Bytes, apply: &mut dyn FnMut(Change)) -> Result<u64, LogError> {
-    let begins = content.starts_with(MAGIC);
-    if !begins {
+/// Applies every whole record, and gives the format of the log and where the last record ends.
+fn replay(
+    path: &Path,
+    content: &Bytes,
+    apply: &mut dyn FnMut(Change),
+) -> Result<(Format, u64), LogError> {
+    let format = match content.get(..MAGIC.len()) {
+        Some(magic) if magic == MAGIC => Format::V2,
+        Some(magic) if magic == MAGIC_V1 => Format::V1,
         // A crash may have torn the first bytes of all.
-        return match MAGIC.starts_with(content) {
-            true => Ok(0),
-            false => Err(LogError::Foreign(path.to_owned())),
-        };
-    }
+        None if MAGIC.starts_with(content) => return Ok((Format::V2, 0)),
+        _ => return Err(LogError::Foreign(path.to_owned())),
+    };
     let mut at = MAGIC.len();
     loop {
-        match record::read(&content.slice(at..)) {
+        match record::read(format, &content.slice(at..)) {
             Read::Record(changes, len) => {
                 changes.into_iter().for_each(&mut *apply);
                 at += len;
             }
-            Read::End | Read::Torn => return Ok(at as u64),
+            Read::End | Read::Torn => return Ok((format, at as u64)),
             Read::Damaged => {
                 return Err(LogError::Damaged {
                     path: path.to_owned(),
@@ -287,6 +302,48 @@ mod tests {
         let error = reopened(folder.path()).unwrap_err();
         assert!(matches!(error, LogError::Damaged { at: 8, .. }), "{error}");
         assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_changed_length_cuts_nothing_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::open(folder.path(), false, |_| {}).unwrap();
+        for id in 0..100 {
+            log.append(&[delete(&id.to_string())]).unwrap();
+        }
+        drop(log);
+        let path = folder.path().join(LOG);
+        let whole = fs::read(&path).unwrap();
+        let second = MAGIC.len() + record::encode(&[delete("0")]).len();
+        for place in 0..record::HEADER_LEN {
+            let mut bytes = whole.clone();
+            bytes[second + place] ^= 0x40;
+            fs::write(&path, &bytes).unwrap();
+            let error = reopened(folder.path()).unwrap_err();
+            assert!(matches!(error, LogError::Damaged { .. }), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_log_of_the_first_version_is_read_and_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut old = MAGIC_V1.to_vec();
+        for id in ["a", "b"] {
+            let mut record = record::encode(&[delete(id)]).to_vec();
+            record.drain(8..record::HEADER_LEN);
+            old.extend(record);
+        }
+        fs::write(folder.path().join(LOG), old).unwrap();
+        let mut changes = Vec::new();
+        let mut log = Log::open(folder.path(), true, |change| changes.push(change)).unwrap();
+        assert!(log.is_old());
+        log.rewrite(changes.into_iter()).unwrap();
+        assert!(!log.is_old());
+        log.append(&[delete("c")]).unwrap();
+        drop(log);
+        let expected = [delete("a"), delete("b"), delete("c")];
+        assert_eq!(reopened(folder.path()).unwrap(), expected);
     }
 
     #[test]

@@ -1,12 +1,26 @@
 //! What is written down of a request, as bytes. Pure: files are `log.rs`'s.
 //!
-//! A record is one request, whole or not at all: a length, a checksum, and the changes one after another.
+//! A record is one request, whole or not at all: a header and the changes one after another. The header has the length of
+//! the changes, their checksum, and a checksum of its own. This distinguishes damage from a record that a crash cut short:
+//! if a valid header follows one that is not valid, bytes were changed after they were written.
+//!
+//! Logs that were written before version 2 have headers without a checksum.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use flow_core::Flavour;
+use flow_core::DocArrayVersion;
 
-/// Length and checksum before each record, in bytes.
-pub(crate) const HEADER_LEN: usize = 8;
+/// Length, checksum and the header's own checksum before each record, in bytes.
+pub(crate) const HEADER_LEN: usize = 12;
+
+/// The same without the header's own checksum.
+const HEADER_V1_LEN: usize = 8;
+
+/// How the records of a log are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    V1,
+    V2,
+}
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
@@ -27,7 +41,7 @@ pub(crate) struct Entry {
     /// The document that it is a part of; empty if it is whole.
     pub(crate) parent: String,
     pub(crate) vector: Vec<f32>,
-    pub(crate) flavour: Flavour,
+    pub(crate) version: DocArrayVersion,
     /// What a search gives back, without its vector.
     pub(crate) document: Bytes,
 }
@@ -57,18 +71,30 @@ pub(crate) fn encode(changes: &[Change]) -> Bytes {
     let len = u32::try_from(body.len()).expect("a request is smaller than 4 GiB");
     let checksum = crc32fast::hash(body);
     out[..4].copy_from_slice(&len.to_le_bytes());
-    out[4..HEADER_LEN].copy_from_slice(&checksum.to_le_bytes());
+    out[4..HEADER_V1_LEN].copy_from_slice(&checksum.to_le_bytes());
+    let own = crc32fast::hash(&out[..HEADER_V1_LEN]);
+    out[HEADER_V1_LEN..HEADER_LEN].copy_from_slice(&own.to_le_bytes());
     out.freeze()
 }
 
 /// What a log goes on with.
-pub(crate) fn read(rest: &Bytes) -> Read {
+pub(crate) fn read(format: Format, rest: &Bytes) -> Read {
     if rest.is_empty() {
         return Read::End;
     }
-    let Some((header, body)) = rest.split_at_checked(HEADER_LEN) else {
+    let header_len = match format {
+        Format::V1 => HEADER_V1_LEN,
+        Format::V2 => HEADER_LEN,
+    };
+    let Some((header, body)) = rest.split_at_checked(header_len) else {
         return Read::Torn;
     };
+    if format == Format::V2 && !is_header(header) {
+        return match has_header(&rest[1..]) {
+            true => Read::Damaged,
+            false => Read::Torn,
+        };
+    }
     let mut header = header;
     let (len, checksum) = (header.get_u32_le() as usize, header.get_u32_le());
     let Some(record) = body.get(..len) else {
@@ -78,20 +104,31 @@ pub(crate) fn read(rest: &Bytes) -> Read {
         .then(|| changes(rest.slice_ref(record)))
         .flatten();
     match changes {
-        Some(changes) => Read::Record(changes, HEADER_LEN + len),
+        Some(changes) => Read::Record(changes, header_len + len),
         // After a power cut a file may be as long as it was to be, with nothing in it yet.
         None if len == body.len() || rest.iter().all(|&byte| byte == 0) => Read::Torn,
         None => Read::Damaged,
     }
 }
 
+/// Whether these bytes are a header as it was written.
+fn is_header(bytes: &[u8]) -> bool {
+    let (header, mut own) = bytes.split_at(HEADER_V1_LEN);
+    own.get_u32_le() == crc32fast::hash(header) && header[..4] != [0; 4]
+}
+
+/// Whether a header is anywhere in these bytes.
+fn has_header(bytes: &[u8]) -> bool {
+    bytes.windows(HEADER_LEN).any(is_header)
+}
+
 fn put_change(out: &mut BytesMut, change: &Change) {
     match change {
         Change::Put(entry) => {
             out.put_u8(PUT);
-            out.put_u8(match entry.flavour {
-                Flavour::V1 => 1,
-                Flavour::V2 => 2,
+            out.put_u8(match entry.version {
+                DocArrayVersion::V1 => 1,
+                DocArrayVersion::V2 => 2,
             });
             put_bytes(out, entry.id.as_bytes());
             put_bytes(out, entry.parent.as_bytes());
@@ -126,13 +163,13 @@ fn changes(mut record: Bytes) -> Option<Vec<Change>> {
 fn change(record: &mut Bytes) -> Option<Change> {
     match record.try_get_u8().ok()? {
         PUT => {
-            let flavour = match record.try_get_u8().ok()? {
-                1 => Flavour::V1,
-                2 => Flavour::V2,
+            let version = match record.try_get_u8().ok()? {
+                1 => DocArrayVersion::V1,
+                2 => DocArrayVersion::V2,
                 _ => return None,
             };
             Some(Change::Put(Entry {
-                flavour,
+                version,
                 id: text(record)?,
                 parent: text(record)?,
                 vector: vector(record)?,
@@ -172,10 +209,14 @@ mod tests {
             id: "a-0".to_owned(),
             parent: "a".to_owned(),
             vector: vec![0.5, -1.0],
-            flavour: Flavour::V2,
+            version: DocArrayVersion::V2,
             document: Bytes::from_static(b"doc"),
         };
         vec![Change::Delete("old".to_owned()), Change::Put(entry)]
+    }
+
+    fn read(rest: &Bytes) -> Read {
+        super::read(Format::V2, rest)
     }
 
     #[test]
@@ -183,6 +224,11 @@ mod tests {
         let bytes = encode(&record());
         assert_eq!(read(&bytes), Read::Record(record(), bytes.len()));
         assert_eq!(read(&Bytes::new()), Read::End);
+        let mut first_version = bytes.to_vec();
+        first_version.drain(HEADER_V1_LEN..HEADER_LEN);
+        let len = first_version.len();
+        let found = super::read(Format::V1, &first_version.into());
+        assert_eq!(found, Read::Record(record(), len));
     }
 
     #[test]
@@ -197,7 +243,7 @@ mod tests {
     #[test]
     fn a_changed_byte_is_torn_at_the_end_and_damage_before_it() {
         let whole = encode(&record());
-        for place in HEADER_LEN..whole.len() {
+        for place in 0..whole.len() {
             let mut bytes = whole.to_vec();
             bytes[place] ^= 1;
             assert_eq!(read(&bytes.clone().into()), Read::Torn, "byte {place}");

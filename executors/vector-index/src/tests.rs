@@ -13,8 +13,8 @@ fn load(workspace: Option<&Path>, with: &Value) -> Result<Loaded, LoadError> {
     })
 }
 
-fn doc_of(flavour: Flavour, id: &str, vector: &[f32]) -> Document {
-    let mut doc = Document::of_flavour(flavour);
+fn doc_of(version: DocArrayVersion, id: &str, vector: &[f32]) -> Document {
+    let mut doc = Document::of_version(version);
     doc.set_id(id);
     doc.set_text(format!("text of {id}"));
     doc.set_tags(json!({"from": id}).as_object().unwrap());
@@ -23,7 +23,7 @@ fn doc_of(flavour: Flavour, id: &str, vector: &[f32]) -> Document {
 }
 
 fn doc(id: &str, vector: &[f32]) -> Document {
-    doc_of(Flavour::V1, id, vector)
+    doc_of(DocArrayVersion::V1, id, vector)
 }
 
 fn call(index: &Loaded, endpoint: &str, docs: &[Document]) -> Result<DocumentArray, Failure> {
@@ -46,12 +46,12 @@ fn count(index: &Loaded) -> Value {
 }
 
 #[test]
-fn matches_come_back_with_what_was_indexed_and_their_score_in_either_flavour() {
+fn matches_come_back_with_what_was_indexed_and_their_score_in_either_docarray_version() {
     for (stored, asked) in [
-        (Flavour::V1, Flavour::V1),
-        (Flavour::V2, Flavour::V2),
-        (Flavour::V1, Flavour::V2),
-        (Flavour::V2, Flavour::V1),
+        (DocArrayVersion::V1, DocArrayVersion::V1),
+        (DocArrayVersion::V2, DocArrayVersion::V2),
+        (DocArrayVersion::V1, DocArrayVersion::V2),
+        (DocArrayVersion::V2, DocArrayVersion::V1),
     ] {
         let index = load(None, &json!({})).unwrap();
         let docs = [
@@ -62,7 +62,7 @@ fn matches_come_back_with_what_was_indexed_and_their_score_in_either_flavour() {
         assert_eq!(&*back, docs, "documents pass as they are");
         let found = matches(&index, doc_of(asked, "q", &[2.0, 0.0]));
         assert_eq!(ids(&found), ["near", "far"]);
-        assert_eq!(found[0].flavour(), asked);
+        assert_eq!(found[0].version(), asked);
         assert_eq!(found[0].text(), "text of near");
         assert_eq!(found[0].tags()["from"], "near");
         assert_eq!(found[0].embedding().map(|it| it.len()), None);
@@ -88,7 +88,7 @@ fn a_document_in_parts_is_found_by_its_parts_and_deleted_whole() {
     call(
         &index,
         "/delete",
-        &[Document::decode(Flavour::V1, whole.encode()).unwrap()],
+        &[Document::decode(DocArrayVersion::V1, whole.encode()).unwrap()],
     )
     .unwrap();
     assert_eq!(ids(&matches(&index, doc("q", &[0.0, 1.0]))), ["e"]);
@@ -253,4 +253,81 @@ fn more_matches_than_there_are_documents_is_all_of_them() {
     let index = load(None, &json!({"top_k": u32::MAX})).unwrap();
     call(&index, "/index", &around(600)).unwrap();
     assert_eq!(matches(&index, doc("q", &direction(0))).len(), 600);
+}
+
+#[test]
+fn an_array_that_has_a_shape_and_no_bytes_is_refused() {
+    let index = load(None, &json!({})).unwrap();
+    let mut bomb = doc("bomb", &[]);
+    let huge = Tensor::from_parts(vec![64 << 20], "<f4".into(), bytes::Bytes::new());
+    bomb.set_embedding(&huge);
+    for endpoint in ["/index", "/search"] {
+        let failure = call(&index, endpoint, std::slice::from_ref(&bomb)).unwrap_err();
+        let expected = "has the shape of 67108864 values, and 0 bytes of them";
+        assert!(failure.message().contains(expected), "{failure}");
+    }
+}
+
+#[test]
+fn a_score_that_is_not_finite_is_refused_and_no_search_fails_by_it() {
+    // `scores["own"].value` of DocArray v1 is NaN.
+    const SCORES: &[u8] = b"\x92\x01\x0c\x0a\x03own\x12\x05\x0d\x00\x00\xc0\x7f";
+    let index = load(None, &json!({})).unwrap();
+    let raw = [&doc("bad", &[1.0, 0.0]).encode()[..], SCORES].concat();
+    let mut bad = Document::decode(DocArrayVersion::V1, raw.into()).unwrap();
+    let failure = call(&index, "/index", &[bad.clone()]).unwrap_err();
+    assert!(failure.message().contains("not finite"), "{failure}");
+    // A log of an earlier version may have such a document.
+    bad.set_score(SCORE, 1.0, "q");
+    assert_eq!((bad.score(SCORE), bad.score("own")), (Some(1.0), None));
+}
+
+#[test]
+fn matches_of_one_call_are_limited() {
+    let index = load(None, &json!({})).unwrap();
+    let docs: Vec<Document> = (0..2000)
+        .map(|id| doc(&id.to_string(), &[1.0, 0.0]))
+        .collect();
+    call(&index, "/index", &docs).unwrap();
+    let parameters = |top_k: usize| {
+        let parameters = json!({ "top_k": top_k });
+        parameters.as_object().unwrap().clone()
+    };
+    let queries: DocumentArray = docs[..600].iter().cloned().collect();
+    let failure = index.call_with("/search", queries.clone(), parameters(2000));
+    let failure = failure.unwrap_err();
+    assert!(
+        failure.message().contains("at most 1000000 matches"),
+        "{failure}"
+    );
+    let failure = index.call_with("/search", queries, parameters(100_001));
+    let failure = failure.unwrap_err();
+    assert!(failure.message().contains("100000 or less"), "{failure}");
+}
+
+#[test]
+fn the_first_caller_does_not_choose_the_dimensions_where_an_option_does() {
+    let index = load(None, &json!({"dimensions": 2})).unwrap();
+    let failure = call(&index, "/index", &[doc("a", &[1.0])]).unwrap_err();
+    assert!(failure.message().contains("vectors of 2"), "{failure}");
+    call(&index, "/index", &[doc("a", &[1.0, 0.0])]).unwrap();
+}
+
+#[test]
+fn the_parts_of_one_document_are_deleted_in_linear_time() {
+    let index = load(None, &json!({})).unwrap();
+    let parts: Vec<Document> = (0..50_000)
+        .map(|place| {
+            let mut part = doc(&format!("d-{place}"), &[1.0, 0.0]);
+            part.set_parent_id("d");
+            part
+        })
+        .collect();
+    call(&index, "/index", &parts).unwrap();
+    let started = std::time::Instant::now();
+    // The same id many times is the same document.
+    let ids = vec![doc("d", &[1.0]); 1000];
+    call(&index, "/delete", &ids).unwrap();
+    assert_eq!(count(&index), json!(0));
+    assert!(started.elapsed() < std::time::Duration::from_secs(10));
 }

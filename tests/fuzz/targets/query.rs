@@ -2,7 +2,7 @@
 #![no_main]
 
 use flow_core::query::Query;
-use flow_core::{Document, Flavour};
+use flow_core::{Document, DocArrayVersion};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 
@@ -13,11 +13,11 @@ fuzz_target!(|text: &str| {
     let Ok(query) = Query::parse(&value) else {
         return;
     };
-    for (flavour, document) in [
-        (Flavour::V1, json!({"id": "a", "text": "b", "weight": 1, "tags": {"k": {"d": [1, "x"]}, "n": 2}})),
-        (Flavour::V2, json!({"id": "a", "text": "b", "number": 1, "flag": true, "words": ["x"]})),
+    for (version, document) in [
+        (DocArrayVersion::V1, json!({"id": "a", "text": "b", "weight": 1, "tags": {"k": {"d": [1, "x"]}, "n": 2}})),
+        (DocArrayVersion::V2, json!({"id": "a", "text": "b", "number": 1, "flag": true, "words": ["x"]})),
     ] {
-        let document = Document::from_json(flavour, &document).expect("it is one");
+        let document = Document::from_json(version, &document).expect("it is one");
         let answer = query.matches(&document);
         assert_eq!(query.matches(&document), answer);
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flow_tests::{Flavour, Program, flow_command};
+use flow_tests::{DocArrayVersion, Program, flow_command};
 
 use super::block::{self, Block, shows};
 use super::engine::{self, Engine};
@@ -187,11 +187,11 @@ impl Reader {
     /// Makes `python` the interpreter with the packages that a program needs.
     fn take_python(&mut self, program: &Block) {
         assert!(program.file().is_some(), "no command runs it: {program:?}");
-        let flavour = match program.text().contains("DocList") {
-            true => Flavour::V2,
-            false => Flavour::V1,
+        let version = match program.text().contains("DocList") {
+            true => DocArrayVersion::V2,
+            false => DocArrayVersion::V1,
         };
-        let interpreter = flow_tests::interpreter(flavour);
+        let interpreter = flow_tests::interpreter(version);
         self.has_python = interpreter.is_some();
         if let Some(interpreter) = interpreter {
             // A link would be a Python without the packages of its environment.

@@ -3,9 +3,10 @@
 //! The load and the chaos are those of `tests/it/chaos.rs`, which fails if a request is lost, fails, or is
 //! answered twice; here it runs longer, and its times are looked at.
 
+use crate::bench::ours;
+use crate::bench::participants::Bench;
 use crate::bench::report::{Report, Table};
-use crate::bench::{Bench, ours};
-use crate::{shell, test};
+use crate::shell;
 
 /// As the bar has it.
 const SECONDS: u32 = 30;
@@ -43,7 +44,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
 /// The times of one run, the shortest first.
 fn round_of(report: &Report) -> anyhow::Result<Vec<f64>> {
     let out = report.scratch("chaos.txt");
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     command
         .args([
             "test",

@@ -8,8 +8,10 @@ use std::time::Instant;
 
 use anyhow::Context;
 
+use crate::bench::participants::{Bench, System};
 use crate::bench::report::{Report, Table};
-use crate::bench::{Bench, System, corpus, median, ours};
+use crate::bench::statistics::median;
+use crate::bench::{corpus, ours};
 use crate::shell;
 
 const DOCS: usize = 10_000;

@@ -7,8 +7,10 @@ use std::process::Command;
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::bench::ours;
+use crate::bench::participants::{Bench, System};
 use crate::bench::report::{Report, Table};
-use crate::bench::{Bench, System, median, ours};
+use crate::bench::statistics::median;
 use crate::{setup, shell};
 
 const CORPORA: [&str; 3] = ["tutorial", "mixed", "long"];

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use crate::bench::participants::{Bench, System};
 use crate::bench::process::Server;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::{SIZES, Size};
-use crate::bench::{Bench, System, h2load, median, ours};
+use crate::bench::statistics::median;
+use crate::bench::{h2load, ours};
 use crate::shell;
 
 /// Ours over the bare proxy, at the two larger sizes.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::bench::participants::{Bench, System};
 use crate::bench::report::{Report, Table};
-use crate::bench::{Bench, System, corpus, ours};
+use crate::bench::{corpus, ours};
 use crate::shell;
 
 /// Documents sent before memory is looked at again.

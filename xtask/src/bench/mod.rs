@@ -5,7 +5,9 @@
 //! `tests/load/README.md`. Systems take turns within each round, so that a machine that grows slow
 //! is slow for all of them; figures are medians.
 
+mod bar_chart;
 mod chaos;
+mod charts;
 mod containers;
 mod corpus;
 mod encoder;
@@ -14,22 +16,24 @@ mod h2load;
 mod memory;
 mod nodes;
 mod ours;
+mod participants;
 mod process;
 mod products;
 mod report;
 mod request;
+mod runs;
 mod single;
 mod start;
+mod statistics;
 mod tutorial;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
-use anyhow::Context;
 use clap::ValueEnum;
 
+use crate::bench::participants::{Bench, System};
 use crate::bench::report::Report;
-use crate::{setup, shell, test};
+use crate::shell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -70,16 +74,8 @@ enum Subject {
     Containers,
     /// All of them, one after another.
     All,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum System {
-    /// What lies underneath: tonic without a gateway, the encoder without a flow.
-    Bare,
-    /// Us.
-    Flow,
-    /// Stock Jina, from .peers/jina-v1.
-    Jina,
+    /// Measures nothing: draws the charts in docs/src/charts from a kept run.
+    Report,
 }
 
 type Measure = fn(&Bench, &mut Report) -> anyhow::Result<()>;
@@ -97,30 +93,10 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Containers, containers::measure),
 ];
 
-/// What the subjects share.
-struct Bench {
-    rounds: usize,
-    systems: Vec<System>,
-}
-
-impl Bench {
-    fn has(&self, system: System) -> bool {
-        self.systems.contains(&system)
-    }
-
-    /// Jina's Python, if Jina takes part.
-    fn jina(&self) -> anyhow::Result<Option<PathBuf>> {
-        if !self.has(System::Jina) {
-            return Ok(None);
-        }
-        let python = setup::interpreter("jina-v1");
-        python
-            .context("stock Jina is not set up: run `cargo xtask setup`")
-            .map(Some)
-    }
-}
-
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.subject == Subject::Report {
+        return charts::draw_all();
+    }
     build(&args.systems)?;
     let bench = Bench {
         rounds: args.rounds.get(),
@@ -137,34 +113,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn build(systems: &[System]) -> anyhow::Result<()> {
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     command.args(["build", "--release", "--package", "bare-tonic"]);
     if systems.contains(&System::Flow) {
         command.args(["--package", "flow-cli"]);
     }
     shell::run(&mut command)
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() % 2 {
-        _ if sorted.is_empty() => f64::NAN,
-        0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
-        _ => sorted[middle],
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_the_middle_or_between_the_two_middles() {
-        assert!(median(&[]).is_nan());
-        assert_eq!(median(&[3.0]), 3.0);
-        assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 90.0]), 3.0);
-    }
 }

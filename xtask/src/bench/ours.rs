@@ -10,7 +10,7 @@ use crate::bench::process::Server;
 pub(super) fn program(name: &str) -> Command {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root("target"), PathBuf::from);
     let mut command = Command::new(target.join("release").join(name));
-    command.current_dir(crate::root());
+    command.current_dir(crate::repository::root());
     command
 }
 
@@ -59,7 +59,7 @@ pub(super) fn post(flow: &Flow, input: &Path, output: &Path) -> Command {
 }
 
 pub(super) fn root(path: &str) -> PathBuf {
-    crate::root().join(path)
+    crate::repository::root().join(path)
 }
 
 /// A port that was free a moment ago.

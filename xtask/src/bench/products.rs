@@ -8,9 +8,11 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::bench::participants::Bench;
 use crate::bench::report::{Report, Table};
-use crate::bench::{Bench, median};
-use crate::{root, shell, test};
+use crate::bench::statistics::median;
+use crate::repository::root;
+use crate::shell;
 
 /// What the core can do without memory: the row, and a column for each set of instructions.
 const CEILING: &str = "in registers";
@@ -44,7 +46,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
 }
 
 fn build(folder: &Path) -> anyhow::Result<()> {
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     command.args(["build", "--release", "--manifest-path"]);
     command.arg(root().join("tests/load/products/Cargo.toml"));
     shell::run(command.arg("--target-dir").arg(folder))

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::bench::median;
+use crate::bench::statistics::median;
 use crate::shell;
 
 pub(super) struct Report {
@@ -24,8 +24,8 @@ impl Report {
         let date = shell::output(Command::new("date").args(["-u", "+%F"]))?;
         let cpu = cpu()?;
         let name = format!("{}-{}", date.trim(), slug(&cpu));
-        let folder = crate::root().join("tests/load/runs").join(name);
-        let scratch = crate::root().join("target/bench");
+        let folder = crate::repository::root().join("tests/load/runs").join(name);
+        let scratch = crate::repository::root().join("target/bench");
         fs::create_dir_all(&folder).context("cannot make the folder for results")?;
         fs::create_dir_all(&scratch)?;
         fs::write(folder.join("machine.txt"), machine(&cpu)?)?;
@@ -122,7 +122,7 @@ impl Table {
 }
 
 /// Three digits that matter.
-fn figure(value: f64) -> String {
+pub(super) fn figure(value: f64) -> String {
     match value.abs() {
         large if 100.0 <= large => format!("{value:.0}"),
         middle if 10.0 <= middle => format!("{value:.1}"),

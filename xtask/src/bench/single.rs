@@ -7,9 +7,11 @@
 use anyhow::Context;
 use serde_json::Value;
 
+use crate::bench::participants::Bench;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::SIZES;
-use crate::bench::{Bench, h2load, median, ours};
+use crate::bench::statistics::median;
+use crate::bench::{h2load, ours};
 use crate::{setup, shell};
 
 /// Requests of a round.

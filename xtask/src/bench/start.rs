@@ -1,7 +1,8 @@
 //! How long a flow takes from its start to the line that says it is ready.
 
+use crate::bench::ours;
+use crate::bench::participants::{Bench, System};
 use crate::bench::report::{Report, Table};
-use crate::bench::{Bench, System, ours};
 
 const COLUMN: &str = "to ready";
 

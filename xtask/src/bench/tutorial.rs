@@ -9,9 +9,11 @@ use std::time::Instant;
 
 use anyhow::Context;
 
+use crate::bench::participants::{Bench, System};
 use crate::bench::report::{Report, Table};
-use crate::bench::{Bench, System, corpus, median, ours};
-use crate::{shell, test};
+use crate::bench::statistics::median;
+use crate::bench::{corpus, ours};
+use crate::shell;
 
 const DOCS: usize = 10_000;
 
@@ -73,7 +75,7 @@ fn post(flow: &ours::Flow, docs: &Path, report: &Report) -> anyhow::Result<f64> 
 
 /// Seconds of the encoder without a flow.
 fn encoder_alone(docs: &Path) -> anyhow::Result<f64> {
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     command.args(["run", "--quiet", "--release", "--package", "flow-models"]);
     command.args(["--example", ALONE_EXAMPLE, "--"]).arg(docs);
     seconds(&shell::output(&mut command)?)

@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 
 use super::half;
 use super::kernels::{self, CAPABILITIES};
-use crate::{setup, shell, test};
+use crate::{setup, shell};
 
 /// What the folder may weigh: more does not get through everywhere.
 const BYTES_MAX: u64 = 60_000_000;
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let folder = args
         .into
         .clone()
-        .unwrap_or_else(|| super::target("gpu-bundle"));
+        .unwrap_or_else(|| crate::repository::target("gpu-bundle"));
     let program = match &args.program {
         Some(program) => program.clone(),
         None => built()?,
@@ -74,7 +74,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         fs::create_dir_all(folder.join(part))?;
     }
     copy(&program, &folder.join("flow"))?;
-    copy(&crate::root().join(SCRIPT), &folder.join("run.py"))?;
+    copy(
+        &crate::repository::root().join(SCRIPT),
+        &folder.join("run.py"),
+    )?;
     model(&folder.join("model"))?;
     texts(&program, &folder.join("texts"))?;
     if args.program.is_none() {
@@ -108,8 +111,8 @@ fn built() -> anyhow::Result<PathBuf> {
 }
 
 fn release(name: &str) -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| super::target(""), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| crate::repository::target(""), PathBuf::from);
     target.join("release").join(name)
 }
 
@@ -127,14 +130,14 @@ fn texts(program: &Path, to: &Path) -> anyhow::Result<()> {
         let texts = shell::output(Command::new(program).args(["bench", "corpus", corpus]))?;
         fs::write(to.join(format!("{corpus}.jsonl")), texts)?;
     }
-    let hard = crate::root().join(HARD);
+    let hard = crate::repository::root().join(HARD);
     copy(&hard.join("texts.jsonl"), &to.join("hard.jsonl"))?;
     copy(&hard.join("vectors.f32"), &to.join("hard.f32"))
 }
 
 /// The encoder's tests, of which those on GPUs take a real one where there is one.
 fn tests(to: &Path) -> anyhow::Result<()> {
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     command.args(["test", "--release", "--no-run", "--message-format=json"]);
     let told = shell::output(command.args(["--package", "flow-models", "--test", "it"]))?;
     for line in told.lines() {

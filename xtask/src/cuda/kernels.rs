@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 
 use super::fatbin::{self, Image};
 use super::toolkit::{self, Toolkit};
-use crate::{shell, test};
+use crate::shell;
 
 const SOURCES: &str = "crates/flow-cuda/kernels";
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if args.kernels_only {
         return Ok(());
     }
-    let mut command = test::cargo();
+    let mut command = shell::cargo();
     command.args(["build", "--package", "flow-cli"]);
     if args.release {
         command.arg("--release");
@@ -100,7 +100,7 @@ impl Build {
             capabilities,
             inputs: [head.as_bytes(), &sources].concat(),
             sources,
-            folder: super::target("cuda"),
+            folder: crate::repository::target("cuda"),
         })
     }
 
@@ -151,7 +151,9 @@ impl Build {
     fn nvcc(&self, toolkit: &Toolkit, output: &Path) -> Command {
         let mut command = toolkit.program("nvcc");
         command.args(OPTIONS);
-        command.arg("-I").arg(crate::root().join(SOURCES));
+        command
+            .arg("-I")
+            .arg(crate::repository::root().join(SOURCES));
         command
             .arg("-o")
             .arg(output)
@@ -262,7 +264,7 @@ fn kernel_files() -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn files(extensions: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
-    let folder = crate::root().join(SOURCES);
+    let folder = crate::repository::root().join(SOURCES);
     let entries = fs::read_dir(&folder).with_context(|| format!("cannot read `{SOURCES}`"))?;
     let paths = entries.map(|entry| Ok(entry?.path()));
     let mut paths = paths.collect::<std::io::Result<Vec<_>>>()?;

@@ -11,8 +11,6 @@ mod half;
 mod kernels;
 mod toolkit;
 
-use std::path::PathBuf;
-
 pub(crate) use self::bundle::Args as BundleArgs;
 pub(crate) use self::kernels::Args as BuildArgs;
 
@@ -35,9 +33,4 @@ pub(crate) fn build(args: &BuildArgs) -> anyhow::Result<()> {
 /// `cargo xtask gpu-bundle`.
 pub(crate) fn pack(args: &BundleArgs) -> anyhow::Result<()> {
     bundle::run(args)
-}
-
-/// Where what is built lies, whatever folder cargo uses for its own.
-fn target(name: &str) -> PathBuf {
-    crate::root().join("target").join(name)
 }

@@ -31,9 +31,9 @@ pub(super) struct Toolkit {
 impl Toolkit {
     /// The compiler; fetched if it is not there, or if other versions are asked for now.
     pub(super) fn ready() -> anyhow::Result<Self> {
-        let folder = super::target("cuda-toolkit");
-        fs::create_dir_all(super::target(""))?;
-        let lock = File::create(super::target("cuda-toolkit.lock"))?;
+        let folder = crate::repository::target("cuda-toolkit");
+        fs::create_dir_all(crate::repository::target(""))?;
+        let lock = File::create(crate::repository::target("cuda-toolkit.lock"))?;
         lock.lock().context("cannot lock the toolkit's folder")?;
         let wanted = requirements()?;
         let found = fs::read_to_string(folder.join(READY)).unwrap_or_default();
@@ -70,16 +70,18 @@ impl Toolkit {
 
 /// What is to be there, word for word: a change of it makes the folder anew.
 pub(super) fn requirements() -> anyhow::Result<String> {
-    Ok(fs::read_to_string(crate::root().join(REQUIREMENTS))?)
+    Ok(fs::read_to_string(
+        crate::repository::root().join(REQUIREMENTS),
+    )?)
 }
 
 fn make(folder: &Path, wanted: &str) -> anyhow::Result<()> {
     let python = Python::find()?;
     eprintln!("cuda-toolkit: downloading nvcc and its headers (105 MB)");
-    let work = super::target("cuda-toolkit.part");
+    let work = crate::repository::target("cuda-toolkit.part");
     remove(&work)?;
     fs::create_dir_all(&work)?;
-    python.download(&crate::root().join(REQUIREMENTS), &work)?;
+    python.download(&crate::repository::root().join(REQUIREMENTS), &work)?;
     for entry in fs::read_dir(&work)? {
         let path = entry?.path();
         if path.extension().is_some_and(|it| it == "whl") {

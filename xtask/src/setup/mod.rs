@@ -3,8 +3,8 @@
 //! | folder | what | needed by |
 //! |---|---|---|
 //! | `.peers/model` | all-MiniLM-L6-v2 | tests |
-//! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of the first flavour | tests |
-//! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of the second flavour | tests |
+//! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of DocArray v1 | tests |
+//! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of DocArray v2 | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime; torch in `jina-v1` too | benchmarks |
@@ -43,7 +43,7 @@ pub(crate) struct Args {
 pub(crate) enum Group {
     /// The model's files, 90 MB.
     Model,
-    /// Stock Jina of both document flavours, 500 MB.
+    /// Stock Jina of both versions of DocArray, 500 MB.
     Clients,
     /// The schemas of Kubernetes' API, 120 MB.
     Kubernetes,
@@ -105,7 +105,7 @@ pub(crate) fn model() -> anyhow::Result<PathBuf> {
 
 /// Where the peers are.
 pub(crate) fn folder() -> PathBuf {
-    crate::root().join(".peers")
+    crate::repository::root().join(".peers")
 }
 
 /// The Python of one of the peers, if that peer is set up.

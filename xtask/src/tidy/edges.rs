@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 use crate::tidy::tree::{File, Tree};
 
 const FLOORS: &[(&str, &[&str])] = &[
@@ -22,8 +22,10 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-metrics", &[]),
     ("flow-docker", &[]),
     ("flow-hub", &["flow-docker"]),
+    ("flow-process", &[]),
     ("flow-net", &["flow-metrics", "flow-core", "flow-proto"]),
     ("flow-spec", &["flow-core", "flow-proto"]),
+    ("flow-client", &["flow-net", "flow-core", "flow-proto"]),
     (
         "flow-gateway",
         &[
@@ -38,6 +40,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "flow-launch",
         &[
             "flow-spec",
+            "flow-process",
             "flow-net",
             "flow-docker",
             "flow-core",
@@ -47,6 +50,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     (
         "flow-executor",
         &[
+            "flow-process",
             "flow-net",
             "flow-metrics",
             "flow-kernels",
@@ -56,7 +60,14 @@ const FLOORS: &[(&str, &[&str])] = &[
     ),
     (
         "flow-rs",
-        &["flow-spec", "flow-net", "flow-core", "flow-proto"],
+        &[
+            "flow-client",
+            "flow-spec",
+            "flow-process",
+            "flow-net",
+            "flow-core",
+            "flow-proto",
+        ],
     ),
     // What others are measured against must not be made of us.
     ("bare-tonic", &[]),

@@ -10,7 +10,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use crate::shell;
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 
 /// Crates of plain data and decisions.
 const PURE: &[&str] = &["flow-core", "flow-metrics", "flow-proto", "flow-spec"];
@@ -25,6 +25,8 @@ pub(super) struct Packages {
     names: BTreeMap<String, String>,
     /// By package id: what it links, without what only its tests or its build script use.
     links: BTreeMap<String, Vec<String>>,
+    /// Package ids of the workspace.
+    own: Vec<String>,
 }
 
 impl Packages {
@@ -36,7 +38,7 @@ impl Packages {
             .find_map(|line| line.strip_prefix("host: "))
             .context("`rustc -vV` names no host")?;
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(crate::root());
+        cargo.current_dir(crate::repository::root());
         cargo.args(["metadata", "--format-version=1", "--locked"]);
         cargo.args(["--filter-platform", host]);
         let metadata: Value = serde_json::from_str(&shell::output(&mut cargo)?)
@@ -55,6 +57,7 @@ impl Packages {
             let linked = linked.map(|it| text(&it["pkg"]));
             all.links.insert(text(&node["id"]), linked.collect());
         }
+        all.own = list(&metadata["workspace_members"]).map(text).collect();
         all
     }
 
@@ -62,6 +65,19 @@ impl Packages {
         PURE.iter()
             .flat_map(|name| self.check_package(name))
             .collect()
+    }
+
+    /// How many packages each library and program of `crates/` and `executors/` links.
+    pub(super) fn linked_by_own_crates(&self) -> Vec<(&str, usize)> {
+        let own = self
+            .own
+            .iter()
+            .filter_map(|id| self.names.get_key_value(id));
+        let mut counts: Vec<(&str, usize)> = own
+            .map(|(id, name)| (name.as_str(), self.ways(id).len()))
+            .collect();
+        counts.sort_unstable();
+        counts
     }
 
     fn check_package(&self, name: &str) -> Vec<Finding> {

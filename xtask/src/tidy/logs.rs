@@ -2,7 +2,7 @@
 //!
 //! A name in capitals, such as SIGTERM, may come first.
 
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 use crate::tidy::source::Token;
 use crate::tidy::tree::{File, Tree};
 

@@ -8,36 +8,23 @@ mod book;
 mod cycles;
 mod documents;
 mod edges;
+mod finding;
 mod imports;
 mod links;
 mod logs;
 mod page_links;
 mod places;
+mod report;
 mod size;
 mod source;
 mod tree;
 mod unsafety;
 
-use std::fmt;
-
 use anyhow::bail;
 
+use crate::tidy::finding::Finding;
 use crate::tidy::links::Packages;
 use crate::tidy::tree::Tree;
-
-/// One place that breaks one rule.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
-    path: String,
-    line: usize,
-    what: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.path, self.line, self.what)
-    }
-}
 
 const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     edges::check,
@@ -56,20 +43,32 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
 const DOCUMENT_RULES: &[fn(&Tree) -> Vec<Finding>] =
     &[documents::check, page_links::check, book::check];
 
-pub(crate) fn run() -> anyhow::Result<()> {
-    let tree = Tree::read(crate::root())?;
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print figures about the shape of the code instead of checking it.
+    #[arg(long)]
+    report: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let tree = Tree::read(crate::repository::root())?;
+    let packages = Packages::read()?;
+    if args.report {
+        print!("{}", report::text(&tree, &packages));
+        return Ok(());
+    }
     let mut findings = findings(RULES, &tree);
-    findings.extend(Packages::read()?.check());
-    report(&tree, &findings)
+    findings.extend(packages.check());
+    conclude(&tree, &findings)
 }
 
 /// Checks documents only.
 pub(crate) fn documents() -> anyhow::Result<()> {
-    let tree = Tree::read(crate::root())?;
-    report(&tree, &findings(DOCUMENT_RULES, &tree))
+    let tree = Tree::read(crate::repository::root())?;
+    conclude(&tree, &findings(DOCUMENT_RULES, &tree))
 }
 
-fn report(tree: &Tree, findings: &[Finding]) -> anyhow::Result<()> {
+fn conclude(tree: &Tree, findings: &[Finding]) -> anyhow::Result<()> {
     for finding in findings {
         eprintln!("{finding}");
     }
@@ -101,7 +100,7 @@ mod tests {
 
     #[test]
     fn this_repository_is_tidy() {
-        let tree = Tree::read(crate::root()).expect("the tree is there");
+        let tree = Tree::read(crate::repository::root()).expect("the tree is there");
         let findings = findings(RULES, &tree);
         let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
         assert!(findings.is_empty(), "\n{}", told.join("\n"));

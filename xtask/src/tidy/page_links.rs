@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::tidy::Finding;
 use crate::tidy::documents::{join, prose};
+use crate::tidy::finding::Finding;
 use crate::tidy::tree::{File, Tree};
 
 /// A link to a file of the repository, or to a heading.

@@ -1,6 +1,6 @@
 //! Words that may stand only in some places, or never in others.
 
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 use crate::tidy::source::lines_with;
 use crate::tidy::tree::{File, Tree};
 
@@ -28,12 +28,12 @@ const ENVIRONMENT: &[&str] = &[
     "xtask/",
 ];
 
-/// Where words go to a terminal, or to cargo; `process.rs` is what `run` does around the work.
+/// Where words go to a terminal, or to cargo; `flow-process` writes the log and the events of every process.
 const PROGRAMS: &[&str] = &[
     "crates/flow-cli/",
     "crates/flow-cuda/build.rs",
     "crates/flow-executor/src/run",
-    "crates/flow-executor/src/process.rs",
+    "crates/flow-process/",
     "xtask/",
 ];
 
@@ -43,9 +43,7 @@ const RULES: &[Rule] = &[
         place: Place::OnlyIn(&[
             "crates/flow-net/",
             "crates/flow-gateway/src/grpc",
-            "crates/flow-executor/src/grpc",
-            "crates/flow-executor/src/service.rs",
-            "crates/flow-executor/src/trailer.rs",
+            "crates/flow-executor/src/server/",
             "crates/flow-cli/src/cmd/",
             "xtask/",
         ]),
@@ -104,7 +102,7 @@ const RULES: &[Rule] = &[
 ];
 
 /// Modules that decide, besides those of flow-spec.
-const PURE: &[&str] = &["batch", "retry", "merge"];
+const PURE: &[&str] = &["batcher", "retry", "merge"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.sources()
@@ -171,12 +169,12 @@ mod tests {
     #[test]
     fn what_decides_knows_no_clock_no_task_and_no_environment() {
         let code = "fn f() -> Instant { Instant::now() }";
-        expect("crates/flow-executor/src/batch.rs", code, 1);
-        expect("crates/flow-executor/src/batch/split.rs", code, 1);
+        expect("crates/flow-executor/src/queue/batcher.rs", code, 1);
+        expect("crates/flow-executor/src/queue/batcher/split.rs", code, 1);
         expect("crates/flow-spec/src/check.rs", code, 1);
-        expect("crates/flow-executor/src/worker.rs", code, 0);
+        expect("crates/flow-executor/src/worker/threads.rs", code, 0);
         expect(
-            "crates/flow-executor/src/batch.rs",
+            "crates/flow-executor/src/queue/batcher.rs",
             "fn f(now: Instant) {}",
             0,
         );

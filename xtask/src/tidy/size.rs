@@ -1,6 +1,6 @@
 //! The shape of a file: one subject, and a name that says which.
 
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 use crate::tidy::tree::{File, Tree};
 
 /// Most lines of a file, without tests.
@@ -17,8 +17,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
 }
 
 fn too_long(file: &File) -> Option<Finding> {
-    let tests = file.source.as_ref().map_or(0, |source| source.test_lines);
-    let lines = file.text.lines().count() - tests;
+    let lines = file.text.lines().count() - file.test_lines();
     let long = LINES_MAX < lines && !file.is_test();
     long.then(|| {
         file.finding(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 use crate::tidy::source::{BadSource, Source};
 
 /// Folders that hold nothing of ours.
@@ -113,6 +113,11 @@ impl File {
             .any(in_folder)
             || name == "tests.rs"
             || name.ends_with("_tests.rs")
+    }
+
+    /// Lines of the file that are compiled for tests only, if it is not a test as a whole.
+    pub(super) fn test_lines(&self) -> usize {
+        self.source.as_ref().map_or(0, |source| source.test_lines)
     }
 
     /// The tokens, without those of tests.

@@ -1,6 +1,6 @@
 //! `unsafe`: few places, and each with its reason.
 
-use crate::tidy::Finding;
+use crate::tidy::finding::Finding;
 use crate::tidy::source::lines_with;
 use crate::tidy::tree::{File, Tree};
 

@@ -1,9 +1,8 @@
-//! `flow announce`: says that a process is ready which does not say so itself. For flow's own use.
+//! `flow announce`: reports the readiness of a Python executor, which does not report it itself. For internal use.
 //!
-//! It stands beside `jina executor` (`folder/python.rs`), shares its standard output, asks for its health,
-//! and ends as soon as it has said so, or as soon as there is nobody left to speak for.
+//! `folder/python.rs` starts it beside `jina executor`, whose standard output it shares. It polls the health of the executor
+//! until it is ready or has ended.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,38 +10,37 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use flow_core::Deadline;
-use flow_executor::Addresses;
 use flow_net::Client;
+use flow_process::{LogFormat, Ready};
 use rustix::process::{Pid, test_kill_process};
 
 use crate::exit::Exit;
-use crate::output;
 
-/// Between two questions; starting Python takes seconds.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Interval of polling; starting Python takes seconds.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What one question may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time-out of one request.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Options of `flow announce`.
 #[derive(Debug, Args)]
 pub(crate) struct Announce {
-    /// Process to announce
+    /// Process of the executor
     #[arg(long, value_name = "PID")]
     of: i32,
-    /// Name of the process
+    /// Name of the executor
     #[arg(long)]
     name: String,
-    /// Address on which it will listen
+    /// Address that it will listen on
     #[arg(long)]
     address: SocketAddr,
-    /// Address at which it will serve its metrics
+    /// Address of its metrics
     #[arg(long)]
     metrics: Option<SocketAddr>,
-    /// Announce in JSON, for a launcher
+    /// Report in JSON, for a launcher
     #[arg(long)]
     to_launcher: bool,
-    /// Start this command again as a process of its own, and end
+    /// Start this command as a process of its own, and exit
     #[arg(long)]
     apart: bool,
 }
@@ -51,39 +49,30 @@ pub(crate) async fn run(announce: Announce) -> anyhow::Result<Exit> {
     if announce.apart {
         return start_apart();
     }
-    let of = Pid::from_raw(announce.of).context("0 is no process")?;
+    let of = Pid::from_raw(announce.of).context("0 is not a process")?;
     while test_kill_process(of).is_ok() {
         if is_ready(announce.address).await {
-            tell(&announce)?;
+            report(&announce)?;
             return Ok(Exit::Fine);
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(Exit::Failed)
 }
 
-fn tell(announce: &Announce) -> std::io::Result<()> {
-    let Announce {
-        name,
-        of,
-        address,
-        metrics,
-        ..
-    } = announce;
-    if announce.to_launcher {
-        let facts = BTreeMap::from([("language".to_owned(), "Python".to_owned())]);
-        let addresses = Addresses {
-            serving: *address,
-            metrics: *metrics,
-        };
-        flow_executor::announce(name, &addresses, &facts, true)
-    } else {
-        let metrics = metrics.map(|at| format!(", metrics http://{at}/metrics"));
-        output::line(&format!(
-            "{name}@{of} ready and listening on {address} (language Python{})",
-            metrics.unwrap_or_default()
-        ))
-    }
+fn report(announce: &Announce) -> anyhow::Result<()> {
+    let ready = Ready {
+        process: announce.name.clone(),
+        pid: announce.of.unsigned_abs(),
+        address: announce.address,
+        metrics: announce.metrics,
+        facts: [("language".to_owned(), "Python".to_owned())].into(),
+    };
+    let format = match announce.to_launcher {
+        true => LogFormat::Json,
+        false => LogFormat::Text,
+    };
+    Ok(ready.report(format)?)
 }
 
 fn start_apart() -> anyhow::Result<Exit> {
@@ -96,11 +85,11 @@ fn start_apart() -> anyhow::Result<Exit> {
 }
 
 async fn is_ready(address: SocketAddr) -> bool {
-    let deadline = Deadline::after(Instant::now(), Some(PATIENCE));
-    let asked = async {
+    let deadline = Deadline::after(Instant::now(), Some(TIMEOUT));
+    let request = async {
         let client = Client::connect(&format!("grpc://{address}")).await.ok()?;
         client.is_serving(deadline).await.ok()
     };
-    let answer = tokio::time::timeout(PATIENCE, asked).await;
+    let answer = tokio::time::timeout(TIMEOUT, request).await;
     answer.is_ok_and(|is_serving| is_serving == Some(true))
 }

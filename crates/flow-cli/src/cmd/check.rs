@@ -1,10 +1,11 @@
-//! `flow check`: what is wrong with flow files, without starting anything.
+//! `flow check`: reports the problems of flow files without starting anything.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::exit::{self, Exit};
+use crate::error_report;
+use crate::exit::Exit;
 use crate::flow_file;
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
@@ -25,22 +26,22 @@ pub(crate) struct Check {
     files: Vec<PathBuf>,
 }
 
-/// Checks every file, also after one that is wrong. All problems go to stderr.
+/// Checks every file, even after one with problems. Prints problems on stderr.
 pub(crate) fn run(check: &Check, shell: &Shell) -> anyhow::Result<Exit> {
     let mut worst = Exit::Fine;
     for file in &check.files {
         match flow_file::load_to_start(file, shell, &|_| {}) {
             Ok(checked) => {
                 flow_file::warn(file, &checked, shell);
-                say_fine(file, shell)?;
+                print_fine(file, shell)?;
             }
-            Err(error) => worst = exit::tell(&error),
+            Err(error) => worst = error_report::report(&error),
         }
     }
     Ok(worst)
 }
 
-fn say_fine(file: &Path, shell: &Shell) -> anyhow::Result<()> {
+fn print_fine(file: &Path, shell: &Shell) -> anyhow::Result<()> {
     let fine = Painter::stdout(shell).paint(Colour::Green, "fine");
     Ok(output::line(&format!("{}: {fine}", file.display()))?)
 }

@@ -21,14 +21,10 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-pub(crate) fn run(completions: &Completions) -> anyhow::Result<Exit> {
+/// `command` describes the command line.
+pub(crate) fn run(completions: &Completions, mut command: clap::Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
-    generate(
-        completions.shell,
-        &mut crate::args::command(),
-        "flow",
-        &mut script,
-    );
+    generate(completions.shell, &mut command, "flow", &mut script);
     output::bytes(&script)?;
     Ok(Exit::Fine)
 }

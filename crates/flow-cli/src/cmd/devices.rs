@@ -1,4 +1,4 @@
-//! `flow devices`: what this machine can compute on, and what of it this program can use.
+//! `flow devices`: lists the devices of this machine, and whether this program can use them.
 
 mod gpus;
 mod processor;
@@ -29,12 +29,12 @@ pub(crate) struct Devices {
     json: bool,
 }
 
-/// All that there is.
+/// All devices.
 #[derive(Debug, Serialize)]
 struct Listing {
     cpu: Processor,
     gpus: Vec<Gpu>,
-    /// Why no GPUs are listed.
+    /// Why there are no GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_gpus: Option<String>,
 }

@@ -1,5 +1,4 @@
-//! `flow executor`: starts one executor alone: a built-in one, or what a folder holds. What it does then is
-//! `flow-executor`'s, or Jina's.
+//! `flow executor`: runs one executor: a built-in one, or the one in a folder.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -15,7 +14,7 @@ use serde_json::json;
 
 use crate::builtin;
 use crate::exit::BadUsage;
-use crate::folder::python::{Jina, become_jina};
+use crate::folder::python::{Jina, exec_jina};
 use crate::folder::{self, Found, package};
 use crate::shell::Shell;
 
@@ -42,8 +41,7 @@ fn after_help() -> String {
     format!("{}\n\n{EXAMPLES}", builtin::listing())
 }
 
-/// Serves until a signal ends it. `run_with` starts a log too, but the first one counts: ours knows
-/// `--log-level`.
+/// Serves until a signal stops it.
 pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode> {
     let colour = shell.wants_colour;
     shell
@@ -63,20 +61,20 @@ pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode>
         Found::Named(config) => named(config, executor.args, shell),
         Found::Program(path) => {
             let config = ExecutorConfig::default();
-            never(become_program(&path, &config, &executor.args, shell))
+            never(exec_program(&path, &config, &executor.args, shell))
         }
         Found::Package { manifest, config } => {
             let path = package::build(&manifest, &folder::name(&config), shell)?;
-            never(become_program(&path, &config, &executor.args, shell))
+            never(exec_program(&path, &config, &executor.args, shell))
         }
         Found::Python(config) => {
             let jina = Jina::find(&config, |name| shell.variable(name))?;
-            never(become_jina(&jina, &config, &executor.args, shell))
+            never(exec_jina(&jina, &config, &executor.args, shell))
         }
     }
 }
 
-/// What another program has taken the place of does not come back.
+/// A process that another program has replaced does not return.
 fn never(outcome: anyhow::Result<Infallible>) -> anyhow::Result<ExitCode> {
     outcome.map(|never| match never {})
 }
@@ -84,13 +82,13 @@ fn never(outcome: anyhow::Result<Infallible>) -> anyhow::Result<ExitCode> {
 fn named(config: ExecutorConfig, args: ExecutorArgs, shell: &Shell) -> anyhow::Result<ExitCode> {
     let name = folder::name(&config);
     match builtin::find(&name) {
-        Some(builtin) => Ok((builtin.run)(under(config, args))),
-        None => never(become_program(Path::new(&name), &config, &args, shell)),
+        Some(builtin) => Ok((builtin.run)(with_config(config, args))),
+        None => never(exec_program(Path::new(&name), &config, &args, shell)),
     }
 }
 
-/// What was typed counts before the config's word, key by key: later values win.
-fn under(config: ExecutorConfig, mut args: ExecutorArgs) -> ExecutorArgs {
+/// Adds the values of the config before those of the command line: later values win, key by key.
+fn with_config(config: ExecutorConfig, mut args: ExecutorArgs) -> ExecutorArgs {
     let [with, metas, requests, batching] = texts(&config);
     let before = |values: &mut Vec<String>, text| values.splice(0..0, text).for_each(drop);
     before(&mut args.uses_with, with);
@@ -101,7 +99,7 @@ fn under(config: ExecutorConfig, mut args: ExecutorArgs) -> ExecutorArgs {
     args
 }
 
-/// What a config says, as arguments with these keys.
+/// The options for the values of a config.
 const KEYS: [&str; 4] = [
     "--uses-with",
     "--uses-metas",
@@ -109,7 +107,7 @@ const KEYS: [&str; 4] = [
     "--uses-dynamic-batching",
 ];
 
-/// A config's parts as JSON, in the order of [`KEYS`]; none where there is nothing to say.
+/// The values of a config as JSON, in the order of [`KEYS`]. `None` for those that are empty.
 fn texts(config: &ExecutorConfig) -> [Option<String>; 4] {
     let requests = json!(config.requests);
     let parts = [
@@ -121,8 +119,8 @@ fn texts(config: &ExecutorConfig) -> [Option<String>; 4] {
     parts.map(|part| (part != json!({})).then(|| part.to_string()))
 }
 
-/// A program of its own takes this process's place, with what its config says and what was typed.
-fn become_program(
+/// Replaces this process by a program, with the values of its config and the options of the command line.
+fn exec_program(
     program: &Path,
     config: &ExecutorConfig,
     args: &ExecutorArgs,
@@ -136,28 +134,28 @@ fn become_program(
         command.args(text.iter().flat_map(|text| [key, text]));
     }
     let error = command
-        .args(others(std::env::args_os().skip(1)))
-        .env("FLOW_LOG", &shell.log.filter)
+        .args(arguments_for_program(std::env::args_os().skip(1)))
+        .env("FLOW_LOG", shell.log.filter.as_str())
         .exec();
     Err(error).with_context(|| format!("cannot run `{}`", program.display()))
 }
 
-/// What was typed, without what is this program's own.
-fn others(mut typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    const OURS: &[&str] = &["--uses", "--log-level"];
-    let mut others = Vec::new();
+/// The arguments of the command line for another program: without those of flow itself.
+fn arguments_for_program(mut typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    const OWN: &[&str] = &["--uses", "--log-level"];
+    let mut arguments = Vec::new();
     let mut is_command = true;
     while let Some(argument) = typed.next() {
         let text = argument.to_string_lossy();
         if is_command && text == "executor" {
             is_command = false;
-        } else if OURS.contains(&&*text) {
+        } else if OWN.contains(&&*text) {
             typed.next();
-        } else if !OURS.iter().any(|own| text.starts_with(&format!("{own}="))) {
-            others.push(argument);
+        } else if !OWN.iter().any(|own| text.starts_with(&format!("{own}="))) {
+            arguments.push(argument);
         }
     }
-    others
+    arguments
 }
 
 #[cfg(test)]
@@ -165,10 +163,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_program_is_told_all_but_what_is_ours() {
+    fn another_program_gets_all_arguments_but_those_of_flow() {
         let line = "--log-level debug executor --uses=./x --name executor --port 5 --log json";
         let typed = line.split(' ').map(OsString::from);
-        let told = others(typed).join(" ".as_ref());
-        assert_eq!(told, "--name executor --port 5 --log json");
+        let passed = arguments_for_program(typed).join(" ".as_ref());
+        assert_eq!(passed, "--name executor --port 5 --log json");
     }
 }

@@ -1,7 +1,6 @@
-//! `flow gateway`: the process clients talk to.
+//! `flow gateway`: the process that clients talk to.
 //!
-//! It is started by `flow up`, which writes placements to its standard input, or by people who run
-//! executors themselves and say where.
+//! `flow up` starts it, and writes placements to its standard input. Users start it for executors that they run themselves.
 
 mod placements;
 
@@ -12,21 +11,25 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use flow_executor::Addresses;
-use flow_gateway::Config;
-use flow_net::{Drain, Limits, Stopped};
-use flow_spec::{Address, Placement, Places, Plan, Run};
+use flow_gateway::{Config, GatewayLimits};
+use flow_net::{ConnectionLimits, Drain, Stopped};
+use flow_process::{LogFormat, Ready, end_with_parent, on_termination};
+use flow_spec::{Address, NodeAddresses, Placement, Plan, Run};
 
 use crate::exit::{BadUsage, Exit};
 use crate::flow_file;
 use crate::shell::Shell;
 use placements::Source;
 
-/// What the gateway calls itself when it is ready.
+/// Name of the gateway in its ready line.
 const NAME: &str = "gateway";
 
 const BAD_ADDRESSES: &str =
     "`--addresses` must be JSON such as `{\"encoder\": [\"grpc://host:port\"]}`";
+
+/// Headings of the options.
+const LISTENING: &str = "Listening";
+const METRICS: &str = "Metrics";
 
 /// Options of `flow gateway`.
 #[derive(Debug, Args)]
@@ -41,43 +44,45 @@ pub(crate) struct Gateway {
     /// of addresses
     #[arg(long, value_name = "JSON", requires = "file", default_value = "{}")]
     addresses: String,
-    /// Read a placed plan as one line of JSON; `-` is standard input, where each further line is a plan
-    /// that takes the place of the one before.
+    /// Read a placement as one line of JSON; on standard input (`-`), each further line replaces the one before
     #[arg(long, value_name = "FILE", conflicts_with = "file", hide = true)]
     placement: Option<PathBuf>,
-    /// Listen on this address instead of the file's
-    #[arg(long)]
+    /// Listen on this address instead of that of the file
+    #[arg(long, value_name = "ADDRESS", help_heading = LISTENING)]
     host: Option<String>,
-    /// Listen on this port instead of the file's; 0 picks a free one
-    #[arg(long)]
+    /// Listen on this port instead of that of the file; 0 picks a free one
+    #[arg(long, help_heading = LISTENING)]
     port: Option<u16>,
     /// Serve metrics for Prometheus at /metrics, even if the file does not ask for it
-    #[arg(long)]
+    #[arg(long, help_heading = METRICS)]
     monitoring: bool,
-    /// Serve the metrics on this port instead of the file's; 0 picks a free one
-    #[arg(long, value_name = "PORT")]
+    /// Serve metrics on this port instead of that of the file; 0 picks a free one
+    #[arg(long, value_name = "PORT", help_heading = METRICS)]
     port_monitoring: Option<u16>,
     /// Number of threads that serve requests [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
-    /// Time that requests under way get to finish when the gateway stops, such as 10s or 1m
+    /// Time that requests in progress get to finish when the gateway stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
-    /// The launcher that started this process; end with it, and tell it in JSON when ready.
+    /// Process of the launcher: end with it, and report readiness to it in JSON
     #[arg(long, value_name = "PID", hide = true)]
-    child_of: Option<u32>,
+    parent_pid: Option<u32>,
 }
 
 pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit> {
     let colour = shell.wants_colour;
-    shell.log.start_service(gateway.child_of.is_some(), colour);
-    if let Some(parent) = gateway.child_of {
-        flow_executor::die_with(parent)?;
+    shell
+        .log
+        .start_service(gateway.parent_pid.is_some(), colour);
+    if let Some(parent) = gateway.parent_pid {
+        end_with_parent(parent)?;
     }
     let drain = Drain::new(gateway.grace);
+    let drain_of_signals = drain.clone();
     tokio::select! {
         exit = serve(&gateway, &drain, shell) => exit,
-        () = drain.clone().follow_signals() => Ok(Exit::Interrupted),
+        () = on_termination(move || drain_of_signals.begin()) => Ok(Exit::Interrupted),
     }
 }
 
@@ -90,17 +95,17 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
     };
     let config = config(gateway, &placement.plan);
     let serving = flow_gateway::Gateway::bind(&config, placement).await?;
-    let to_launcher = gateway.child_of.is_some();
-    // A launcher that does not listen has gone; the kernel ends this process too.
-    drop(flow_executor::announce(
-        NAME,
-        &Addresses {
-            serving: serving.local_addr(),
-            metrics: serving.metrics_addr(),
-        },
-        &BTreeMap::new(),
-        to_launcher,
-    ));
+    let ready = Ready {
+        metrics: serving.metrics_addr(),
+        ..Ready::new(NAME, serving.local_addr())
+    };
+    let format = match gateway.parent_pid {
+        Some(_) => LogFormat::Json,
+        None => shell.log.format,
+    };
+    if let Err(error) = ready.report(format) {
+        tracing::debug!(%error, "nothing reads standard output");
+    }
     let placements = serving.placements();
     let stopped = tokio::select! {
         stopped = serving.serve(drain) => stopped,
@@ -109,7 +114,7 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
     match stopped {
         Stopped::Clean => Ok(Exit::Fine),
         Stopped::Forced => {
-            tracing::warn!("the grace period ended with requests under way");
+            tracing::warn!("the grace period ended with requests in progress");
             Ok(Exit::Failed)
         }
     }
@@ -122,12 +127,77 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
             .clone()
             .unwrap_or_else(|| plan.gateway.host.clone()),
         port: gateway.port.or(plan.gateway.port).unwrap_or(0),
-        limits: Limits::default(),
+        limits: {
+            let limits = limits(plan);
+            log_limits(&limits, gateway.parent_pid.is_some());
+            limits
+        },
         monitoring: (gateway.monitoring || plan.gateway.monitoring.is_some()).then(|| {
             let written = plan.gateway.monitoring.as_ref();
             let written = written.map_or(0, |it| it.port(0));
             gateway.port_monitoring.unwrap_or(written)
         }),
+    }
+}
+
+/// The divisor of the available memory for the default of `memory_max`. Executors on the same machine need most of it.
+const MEMORY_SHARE: u64 = 4;
+
+/// Bounds of the default. The lower one lets large messages pass on small machines.
+const MEMORY_MIN: u64 = 256 << 20;
+const MEMORY_MAX: u64 = 8 << 30;
+
+/// Open connections, and those of one address, if the limit on open files allows as many.
+const CONNECTIONS_MAX: u64 = 10_000;
+
+/// Errors of a client after which its connection is closed.
+const STREAM_ERRORS_MAX: usize = 10_000;
+
+/// File descriptors kept for connections to executors, logs and the program itself.
+const FILES_RESERVED: u64 = 128;
+
+/// The limits of the plan; where it has none, defaults that depend on the memory and the open files of this process.
+fn limits(plan: &Plan) -> GatewayLimits {
+    let files = flow_net::raise_open_files();
+    let connections = files.saturating_sub(FILES_RESERVED).max(files / 2);
+    let connections = usize::try_from(connections.min(CONNECTIONS_MAX)).unwrap_or(usize::MAX);
+    let memory = flow_net::memory_max().map_or(MEMORY_MIN, |max| max / MEMORY_SHARE);
+    let memory = memory.clamp(MEMORY_MIN, MEMORY_MAX);
+    let memory = usize::try_from(memory).unwrap_or(usize::MAX);
+    let written = &plan.gateway.limits;
+    let mut limits = GatewayLimits {
+        connections: ConnectionLimits {
+            connections_max: written.connections_max.or(NonZeroUsize::new(connections)),
+            per_address_max: written.per_address_max,
+            stream_errors_max: Some(STREAM_ERRORS_MAX),
+            ..ConnectionLimits::default()
+        },
+        memory_max: Some(written.memory_max.map_or(memory, NonZeroUsize::get)),
+        ..GatewayLimits::default()
+    };
+    if let Some(depth) = written.nesting_max {
+        limits.requests.documents.depth_max = depth.get();
+    }
+    if let Some(documents) = written.documents_max {
+        limits.requests.documents.documents_max = documents.get();
+    }
+    if let Some(len) = written.decompressed_max {
+        limits.messages.decompressed_len_max = len.get();
+    }
+    limits
+}
+
+/// Logs the limits: at INFO if the gateway was started alone, at DEBUG under `flow up`.
+fn log_limits(limits: &GatewayLimits, has_launcher: bool) {
+    let memory = limits.memory_max.unwrap_or_default() >> 20;
+    let connections = limits.connections.connections_max;
+    let connections = connections.map_or(0, NonZeroUsize::get);
+    let text = format!(
+        "at most {memory} MiB of requests and replies (`memory_max`), and {connections} connections (`connections_max`)"
+    );
+    match has_launcher {
+        true => tracing::debug!("{text}"),
+        false => tracing::info!("{text}"),
     }
 }
 
@@ -142,7 +212,7 @@ async fn placement(
     }
 }
 
-/// Places the nodes of a flow file where `addresses` says.
+/// Places the nodes of a flow file at `addresses`.
 fn place(file: &Path, addresses: &str, shell: &Shell) -> anyhow::Result<Placement> {
     let checked = flow_file::load(file, shell)?;
     flow_file::warn(file, &checked, shell);
@@ -162,7 +232,7 @@ fn place(file: &Path, addresses: &str, shell: &Shell) -> anyhow::Result<Placemen
         )));
     }
     Ok(Placement::new(plan, |at| {
-        Places::replicas(local.remove(&at).unwrap_or_default())
+        NodeAddresses::replicas(local.remove(&at).unwrap_or_default())
     }))
 }
 
@@ -192,7 +262,7 @@ fn parse_address(text: &str) -> anyhow::Result<Address> {
         .to_owned();
     let port = port
         .parse()
-        .with_context(|| format!("`{port}` in `{text}` is no port"))?;
+        .with_context(|| format!("`{port}` in `{text}` is not a port"))?;
     Ok(Address { tls, host, port })
 }
 
@@ -213,7 +283,7 @@ mod tests {
         check("far:9", Ok("http://far:9"));
         check("grpc://[::1]:9", Ok("http://[::1]:9"));
         check("far", Err("`far` has no port"));
-        check("far:no", Err("`no` in `far:no` is no port"));
+        check("far:no", Err("`no` in `far:no` is not a port"));
         check(
             "ftp://far:9",
             Err("`ftp` in `ftp://far:9` is neither grpc nor grpcs"),

@@ -1,17 +1,17 @@
-//! `flow hub`: executors as images in a registry of one's own, by their names.
+//! `flow hub`: shares executors as images in a registry.
 //!
 //! ```text
 //! push   folder ──► tar ──► image with labels ──► registry   push.rs, archive.rs, ignore.rs, labels.rs, python.rs
-//! list, info   registry ──► what is said of executors        show.rs
+//! list, info   registry ──► descriptions of executors        show.rs
 //! pull         registry ──► this machine                     pull.rs
 //! ```
 //!
-//! Which registry, and who we are there, is decided in `place.rs`.
+//! `location.rs` finds the registry and the credentials.
 
 mod archive;
 mod ignore;
 mod labels;
-mod place;
+mod location;
 mod progress;
 mod pull;
 mod push;
@@ -61,7 +61,7 @@ pub(crate) fn run(hub: Hub, shell: &Shell) -> anyhow::Result<Exit> {
     }
 }
 
-/// An engine is talked to over one connection, and nothing else goes on meanwhile.
+/// Runs a command on the current thread: it does one thing at a time.
 fn block_on(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,43 +1,82 @@
-//! The commands. Each file holds a command's options and what it does.
+//! The commands. Each file defines the options of a command and runs it.
 
-pub(crate) mod announce;
-pub(crate) mod bench;
-pub(crate) mod change;
-pub(crate) mod check;
-pub(crate) mod completions;
-pub(crate) mod devices;
-pub(crate) mod executor;
-pub(crate) mod export;
-pub(crate) mod gateway;
-pub(crate) mod hub;
-pub(crate) mod logs;
-pub(crate) mod model;
-pub(crate) mod new;
-pub(crate) mod ping;
-pub(crate) mod plot;
-pub(crate) mod post;
-pub(crate) mod ps;
-pub(crate) mod up;
+mod announce;
+mod bench;
+mod check;
+mod completions;
+mod devices;
+mod executor;
+mod export;
+#[cfg(feature = "launch")]
+mod flows;
+mod gateway;
+#[cfg(feature = "hub")]
+mod hub;
+mod model;
+mod new;
+mod ping;
+mod plot;
+mod post;
 
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use clap::Subcommand;
 
-use crate::args::Command;
-use crate::exit::Exit;
+use crate::runtime::{block_on, block_on_threads};
 use crate::shell::Shell;
 
-/// Runs one command to its end.
-pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
+/// The commands. A new one also has a place in the groups of `args.rs`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[cfg(feature = "launch")]
+    #[command(flatten)]
+    Flows(flows::Flows),
+    /// Check flow files without starting anything
+    Check(check::Check),
+    /// Draw a flow as an SVG or Mermaid picture
+    Plot(plot::Plot),
+    /// Send documents to a flow, and print or save the replies
+    Post(post::Post),
+    /// Check whether a flow or an executor is ready
+    Ping(ping::Ping),
+    /// Run only the gateway of a flow, for executors that run elsewhere
+    Gateway(gateway::Gateway),
+    /// Run a single executor
+    Executor(executor::Executor),
+    /// Create the project of a new executor or flow
+    #[command(subcommand)]
+    New(new::New),
+    /// Share executors as images in a registry of your own
+    #[cfg(feature = "hub")]
+    #[command(subcommand)]
+    Hub(hub::Hub),
+    /// Download, list and find models
+    #[command(subcommand)]
+    Model(model::Model),
+    /// List the devices that this machine can compute on
+    Devices(devices::Devices),
+    /// Export flows to Docker Compose or Kubernetes
+    #[command(subcommand)]
+    Export(export::Export),
+    /// Measure how fast this machine computes
+    #[command(subcommand)]
+    Bench(bench::Bench),
+    /// Generate the script that completes commands in a shell
+    Completions(completions::Completions),
+    /// Announce that another process is ready
+    #[command(hide = true)]
+    Announce(announce::Announce),
+}
+
+/// Runs one command to its end. `command_line` describes the whole command line.
+pub(crate) fn run(
+    command: Command,
+    command_line: clap::Command,
+    shell: &Shell,
+) -> anyhow::Result<ExitCode> {
     let exit = match command {
-        Command::Up(up) => block_on(up::run(up, shell))?,
-        Command::Ps(ps) => ps::run(&ps, shell)?,
-        Command::Logs(logs) => logs::run(&logs, shell)?,
-        Command::Restart(restart) => change::restart(restart, shell)?,
-        Command::Scale(scale) => change::scale(scale, shell)?,
-        Command::Reload(reload) => change::reload(&reload, shell)?,
-        Command::Down(down) => change::down(&down, shell)?,
+        #[cfg(feature = "launch")]
+        Command::Flows(command) => flows::run(command, shell)?,
         Command::Check(check) => check::run(&check, shell)?,
         Command::Plot(plot) => plot::run(&plot, shell)?,
         Command::Post(post) => block_on(post::run(post, shell))?,
@@ -46,39 +85,16 @@ pub(crate) fn run(command: Command, shell: &Shell) -> anyhow::Result<ExitCode> {
         Command::Gateway(gateway) => {
             block_on_threads(gateway.threads, gateway::run(gateway, shell))?
         }
-        // An executor's process has a runtime and an end of its own.
+        // An executor has a runtime and an exit code of its own.
         Command::Executor(executor) => return executor::run(executor, shell),
         Command::Announce(announce) => block_on(announce::run(announce))?,
         Command::New(new) => new::run(new, shell)?,
+        #[cfg(feature = "hub")]
         Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
         Command::Devices(devices) => devices::run(&devices, shell)?,
         Command::Bench(bench) => bench::run(bench, shell)?,
-        Command::Completions(completions) => completions::run(&completions)?,
+        Command::Completions(completions) => completions::run(&completions, command_line)?,
     };
     Ok(exit.into())
-}
-
-/// Runs a command that waits for sockets and processes, on as many threads as there are cores.
-fn block_on(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
-    block_on_threads(None, command)
-}
-
-/// The same on so many threads.
-fn block_on_threads(
-    threads: Option<NonZeroUsize>,
-    command: impl Future<Output = anyhow::Result<Exit>>,
-) -> anyhow::Result<Exit> {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if let Some(threads) = threads {
-        runtime.worker_threads(threads.get());
-    }
-    let runtime = runtime
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    let exit = runtime.block_on(command);
-    // A thread may hang in a read of stdin, and a connection in its last reply; nobody waits for them.
-    runtime.shutdown_background();
-    exit
 }

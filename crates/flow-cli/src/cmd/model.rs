@@ -1,4 +1,4 @@
-//! `flow model`: fetches, lists and finds models. `flow-models` decides where they may lie and come from.
+//! `flow model`: downloads, lists and finds models. `flow-models` knows where they are stored and fetched from.
 
 use std::fmt::Write;
 
@@ -22,19 +22,35 @@ EXAMPLES:
 Models come from the Hugging Face hub. The environment variables HF_HOME, HF_ENDPOINT, HF_TOKEN and
 HF_HUB_OFFLINE apply.";
 
-/// What can be done with models.
+const PULL_EXAMPLES: &str = "\
+EXAMPLES:
+  flow model pull
+  flow model pull BAAI/bge-small-en-v1.5 --revision main";
+
+const LIST_EXAMPLES: &str = "\
+EXAMPLES:
+  flow model list";
+
+const PATH_EXAMPLES: &str = "\
+EXAMPLES:
+  ls \"$(flow model path all-MiniLM-L6-v2)\"";
+
+/// The commands below `flow model`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Model {
     /// Download a model, unless it is on this machine, and print its folder
+    #[command(after_help = PULL_EXAMPLES)]
     Pull(Name),
     /// List the models on this machine
+    #[command(after_help = LIST_EXAMPLES)]
     List,
     /// Print the folder of a model on this machine
+    #[command(after_help = PATH_EXAMPLES)]
     Path(Name),
 }
 
-/// Which model.
+/// Options that name a model.
 #[derive(Debug, Args)]
 pub(crate) struct Name {
     /// Name of a model on the Hugging Face hub, or path of a folder
@@ -54,11 +70,11 @@ pub(crate) fn run(model: Model, shell: &Shell) -> anyhow::Result<Exit> {
             &model,
             revision.as_deref(),
             &environment,
-            &mut Fetched::default(),
+            &mut Download::default(),
         )?,
         Model::Path(Name { model, revision }) => {
             source::find(&model, revision.as_deref(), &environment)
-                .context("fetch it with `flow model pull`")?
+                .context("download it with `flow model pull`")?
         }
     };
     output::line(&folder.display().to_string())?;
@@ -84,11 +100,7 @@ fn table(models: &[StoredModel]) -> String {
             bytes,
             is_complete,
         } = model;
-        let part = if *is_complete {
-            ""
-        } else {
-            " (not all of it is there)"
-        };
+        let part = if *is_complete { "" } else { " (incomplete)" };
         let size = format!("{} MB", bytes / 1_000_000);
         let _never_fails = writeln!(
             table,
@@ -99,14 +111,13 @@ fn table(models: &[StoredModel]) -> String {
     table
 }
 
-/// Shows what is fetched: as a bar where stderr is a terminal, elsewhere as a line for each file that takes
-/// a while.
+/// Shows a download: as a bar if stderr is a terminal, otherwise as a line for each large file.
 #[derive(Default)]
-struct Fetched(Option<Bar>);
+struct Download(Option<Bar>);
 
-impl DownloadProgress for Fetched {
+impl DownloadProgress for Download {
     fn begin(&mut self, what: &str, bytes: Option<u64>) {
-        // The bar of a file that failed goes before the next one comes.
+        // The bar of a file that failed is removed before the next one is drawn.
         self.0 = None;
         if source::is_small(bytes) {
             return;
@@ -114,7 +125,7 @@ impl DownloadProgress for Fetched {
         let label = what.to_owned();
         let bar = Bar::new(bytes, move |pace| line(&label, pace));
         if bar.is_hidden() {
-            output::error_line(&format!("fetching {what}"));
+            output::error_line(&format!("downloading {what}"));
         }
         bar.show();
         self.0 = Some(bar);
@@ -132,13 +143,13 @@ impl DownloadProgress for Fetched {
 
     fn note(&mut self, text: &str) {
         match &self.0 {
-            Some(bar) => bar.tell(text),
+            Some(bar) => bar.print(text),
             None => output::error_line(text),
         }
     }
 }
 
-/// What the bar shows.
+/// The text of the bar.
 fn line(label: &str, pace: Pace) -> Line {
     let done = HumanBytes(pace.done);
     let amount = match pace.total {
@@ -182,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn models_stand_in_columns() {
+    fn models_are_listed_in_columns() {
         let model = |id: &str, is_complete| StoredModel {
             id: id.to_owned(),
             revision: "main".to_owned(),
@@ -192,7 +203,7 @@ mod tests {
         };
         let table = table(&[model("a/long-name", true), model("b", false)]);
         let wanted = "a/long-name  main     91 MB  /m\n\
-                      b            main     91 MB  /m (not all of it is there)\n";
+                      b            main     91 MB  /m (incomplete)\n";
         assert_eq!(table, wanted);
     }
 }

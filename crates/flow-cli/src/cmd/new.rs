@@ -1,4 +1,4 @@
-//! `flow new`: writes an executor, or a flow with one, to begin with.
+//! `flow new`: creates the project of an executor, or of a flow with one.
 //!
 //! ```text
 //! options, and questions on a terminal ──► Draft ──► files ──► a folder, a table, the next steps
@@ -22,7 +22,7 @@ use crate::exit::{BadUsage, Exit};
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
 use dialog::Dialog;
-use draft::{Draft, Wishes};
+use draft::{Draft, DraftOptions};
 use files::File;
 
 const EXECUTOR_EXAMPLES: &str = "\
@@ -39,13 +39,13 @@ EXAMPLES:
   flow new flow
   flow new flow greetings --executor Greeter --lang python";
 
-/// The name of an executor for which nobody has found a name.
+/// The default name of an executor.
 const EXECUTOR_DEFAULT: &str = "MyExecutor";
 
-/// The folder of a flow for which nobody has found a name, as in Jina but for the hello to its maker.
+/// The default folder of a flow.
 const FLOW_DEFAULT: &str = "hello-flow";
 
-/// What can be begun.
+/// The commands below `flow new`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum New {
     /// Create an executor: a Rust package, or a Python module for the Jina SDK
@@ -73,7 +73,7 @@ pub(crate) struct NewExecutor {
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
     #[command(flatten)]
-    wishes: Wishes,
+    options: DraftOptions,
 }
 
 /// Options of `flow new flow`.
@@ -87,18 +87,18 @@ pub(crate) struct NewFlow {
     #[arg(long, value_name = "NAME")]
     executor: Option<String>,
     #[command(flatten)]
-    wishes: Wishes,
+    options: DraftOptions,
 }
 
 pub(crate) fn run(new: New, shell: &Shell) -> anyhow::Result<Exit> {
     let (mut input, mut screen) = (io::stdin().lock(), io::stderr());
     match new {
         New::Executor(new) => {
-            let is_asked = new.wishes.may_ask();
+            let is_asked = new.options.may_ask();
             executor(new, Dialog::new(is_asked, &mut input, &mut screen), shell)
         }
         New::Flow(new) => {
-            let is_asked = new.wishes.may_ask();
+            let is_asked = new.options.may_ask();
             flow(new, Dialog::new(is_asked, &mut input, &mut screen), shell)
         }
     }
@@ -111,7 +111,7 @@ fn executor(new: NewExecutor, mut dialog: Dialog<'_>, shell: &Shell) -> anyhow::
         Some(path) => path,
         None => dialog.text("Folder", None, &name.kebab)?.into(),
     };
-    let draft = Draft::new(name, new.wishes, &mut dialog)?;
+    let draft = Draft::new(name, new.options, &mut dialog)?;
     write(&folder, &files::executor(&draft))?;
     show(&draft.name.camel, &folder, &files::executor(&draft), shell)?;
     next(&folder, &files::next(&draft, ""), shell)
@@ -127,7 +127,7 @@ fn flow(new: NewFlow, mut dialog: Dialog<'_>, shell: &Shell) -> anyhow::Result<E
         new.executor.as_deref(),
         EXECUTOR_DEFAULT,
     )?;
-    let draft = Draft::new(name, new.wishes, &mut dialog)?;
+    let draft = Draft::new(name, new.options, &mut dialog)?;
     let title = folder.file_name().unwrap_or_default().to_string_lossy();
     let files = files::flow(&draft, &title);
     write(&folder, &files)?;
@@ -135,7 +135,7 @@ fn flow(new: NewFlow, mut dialog: Dialog<'_>, shell: &Shell) -> anyhow::Result<E
     next(&folder, &files::next(&draft, &draft.name.kebab), shell)
 }
 
-/// Writes all files, into a folder that is not there yet or holds nothing.
+/// Writes all files into a new or empty folder.
 fn write(folder: &Path, files: &[File]) -> anyhow::Result<()> {
     let shown = folder.display();
     let is_taken = match fs::read_dir(folder) {
@@ -143,7 +143,7 @@ fn write(folder: &Path, files: &[File]) -> anyhow::Result<()> {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
     if is_taken {
-        return Err(BadUsage(format!("`{shown}` is there already")).into());
+        return Err(BadUsage(format!("`{shown}` already exists")).into());
     }
     for file in files {
         let path = folder.join(&file.path);
@@ -156,7 +156,7 @@ fn write(folder: &Path, files: &[File]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The table of what was written.
+/// Prints the table of files.
 fn show(what: &str, folder: &Path, files: &[File], shell: &Shell) -> io::Result<()> {
     let painter = Painter::stdout(shell);
     let width = files.iter().map(|file| file.path.len()).max().unwrap_or(0);
@@ -169,7 +169,7 @@ fn show(what: &str, folder: &Path, files: &[File], shell: &Shell) -> io::Result<
     Ok(())
 }
 
-/// The next steps, to be copied line by line.
+/// Prints the commands to run next.
 fn next(folder: &Path, steps: &[(String, &str)], shell: &Shell) -> anyhow::Result<Exit> {
     let painter = Painter::stdout(shell);
     let enter = (format!("cd {}", folder.display()), "");
@@ -208,8 +208,8 @@ mod tests {
             let written = write(&root.path().join(name), &files);
             let error = written.map_err(|it| it.to_string());
             assert_eq!(error.is_err(), expected.is_err(), "{error:?}");
-            if let (Err(told), Err(part)) = (error, expected) {
-                assert!(told.contains(part), "{told}");
+            if let (Err(error), Err(part)) = (error, expected) {
+                assert!(error.contains(part), "{error}");
             }
         };
         check("new", Ok(()));
@@ -217,10 +217,10 @@ mod tests {
             fs::read_to_string(root.path().join("new/src/b")).unwrap(),
             "text"
         );
-        check("new", Err("is there already"));
+        check("new", Err("already exists"));
         fs::create_dir(root.path().join("empty")).unwrap();
         check("empty", Ok(()));
         fs::write(root.path().join("file"), "").unwrap();
-        check("file", Err("is there already"));
+        check("file", Err("already exists"));
     }
 }

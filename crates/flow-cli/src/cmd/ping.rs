@@ -1,7 +1,6 @@
-//! `flow ping`: is a flow, or a single executor, ready?
+//! `flow ping`: checks whether a flow or an executor is ready.
 //!
-//! A gateway is asked for a dry run, which walks its whole graph. Who does not know that question is an
-//! executor, and is asked for its health.
+//! A gateway makes a dry run, which calls all executors. An executor has no dry runs, and is asked for its health.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -48,14 +47,14 @@ pub(crate) struct Ping {
 
 pub(crate) async fn run(ping: Ping, shell: &Shell) -> anyhow::Result<Exit> {
     shell.log.start(shell.wants_colour);
-    let url = ping.url.clone().unwrap_or_else(|| here(shell));
+    let url = ping.url.clone().unwrap_or_else(|| default_url(shell));
     let mut left = ping.attempts.get();
     loop {
         let begun = Instant::now();
         match ask(&url, ping.timeout).await {
-            Ok(who) => {
+            Ok(what) => {
                 let took = begun.elapsed();
-                output::line(&format!("{url}: {who} is ready ({took:.1?})"))?;
+                output::line(&format!("{url}: {what} is ready ({took:.1?})"))?;
                 return Ok(Exit::Fine);
             }
             Err(error) if left == 1 || error.is::<BadUsage>() => return Err(error),
@@ -66,13 +65,13 @@ pub(crate) async fn run(ping: Ping, shell: &Shell) -> anyhow::Result<Exit> {
     }
 }
 
-/// Where an executor listens in its container.
-fn here(shell: &Shell) -> String {
+/// The address of the executor in this container.
+fn default_url(shell: &Shell) -> String {
     let port = shell.variable(PORT_VARIABLE);
     format!("grpc://127.0.0.1:{}", port.as_deref().unwrap_or("54321"))
 }
 
-/// One attempt: who is ready there.
+/// One attempt; returns what is ready.
 async fn ask(url: &str, within: Duration) -> anyhow::Result<&'static str> {
     let attempt = async {
         let client = connect(url).await?;
@@ -87,7 +86,7 @@ async fn ask(url: &str, within: Duration) -> anyhow::Result<&'static str> {
 
 async fn is_ready(client: &Client, deadline: Deadline) -> anyhow::Result<&'static str> {
     match client.dry_run(deadline).await {
-        Ok(status) => walked(&status).map(|()| "the flow"),
+        Ok(status) => check_dry_run(&status).map(|()| "the flow"),
         Err(failure) if failure.code() == Code::Unimplemented => {
             anyhow::ensure!(
                 client.is_serving(deadline).await?,
@@ -99,7 +98,7 @@ async fn is_ready(client: &Client, deadline: Deadline) -> anyhow::Result<&'stati
     }
 }
 
-fn walked(status: &StatusProto) -> anyhow::Result<()> {
+fn check_dry_run(status: &StatusProto) -> anyhow::Result<()> {
     anyhow::ensure!(status.code() != StatusCode::Error, "{}", status.description);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `flow plot`: a picture of a flow.
+//! `flow plot`: draws a flow.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ pub(crate) struct Plot {
     format: Option<Format>,
 }
 
-/// What a picture may be.
+/// The format of a picture.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
     /// A picture for browsers and documents, in the light or dark colours that the reader uses
@@ -66,8 +66,8 @@ impl Plot {
             (None, "mmd" | "mermaid") => Ok(Format::Mermaid),
             (None, other) => {
                 let message = format!(
-                    "cannot draw a `.{other}`: write `.svg` or `.mmd`, or say `--format`; \
-                     `rsvg-convert` makes other pictures of an SVG"
+                    "cannot draw a `.{other}` file: use `.svg` or `.mmd`, or set `--format`; \
+                     `rsvg-convert` converts SVG to other formats"
                 );
                 Err(BadUsage(message).into())
             }
@@ -75,7 +75,7 @@ impl Plot {
     }
 }
 
-/// The flow's own name, or else its file's.
+/// The name of the flow or, without one, of its file.
 fn title(plan: &Plan, file: &Path) -> String {
     let stem = || file.file_stem().unwrap_or_default().to_string_lossy();
     plan.name.clone().unwrap_or_else(|| stem().into_owned())

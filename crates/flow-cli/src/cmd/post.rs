@@ -1,90 +1,166 @@
-//! `flow post`: sends documents to a flow and gets them back.
+//! `flow post`: sends documents to a flow, and prints or saves the replies.
 //!
-//! The input is read lazily, and a bounded number of requests is under way, so a huge file needs no more
-//! memory than a small one:
+//! ```text
+//! lines.rs     bytes → lines
+//! entries.rs   lines → documents
+//! requests.rs  documents → requests, on a thread of its own
+//! flow-client  requests → replies, in the order of the input
+//! report.rs    counts, writes (reply_writer.rs) and reports
+//! ```
 //!
-//! `lines.rs` (bytes → lines) → `entries.rs` (lines → documents) → `requests.rs` (documents → requests, on
-//! a thread of its own) → `feed.rs` (waits for room in the window) → the flow → `exchange.rs` →
-//! `window.rs` (back into the order of the input; pure) → `answer.rs` (what a reply holds) → `desk.rs`
-//! (counts, writes, tells).
-//!
-//! Before that, `offered.rs` asks the other side for its endpoints and its format of documents.
+//! The input is read as it is sent, and the number of requests in progress is limited, so that a large file needs no more
+//! memory than a small one.
 
-mod answer;
-mod desk;
+mod counts;
 mod entries;
-mod exchange;
-mod feed;
+mod hints;
 mod lines;
-mod listed;
+mod nested;
 mod new_file;
-mod offered;
 mod options;
 mod progress;
 mod readable;
+mod reply_writer;
+mod report;
 mod requests;
-mod sink;
-mod tally;
-mod window;
+mod version;
 
 use std::time::Duration;
 
+use flow_client::{Client, Exchange};
 use flow_net::Drain;
+use futures_util::stream;
+use tokio::sync::mpsc::{self, Receiver, Sender};
 
+pub(crate) use self::options::Post;
+use self::progress::Progress;
+use self::reply_writer::ReplyWriter;
+use self::report::{End, Report};
+use self::requests::{ReadItem, RequestInfo, read};
 use crate::connect::connect;
 use crate::exit::Exit;
 use crate::shell::Shell;
 
-use desk::Desk;
-use exchange::{Ended, Exchange};
-use offered::Offered;
-pub(crate) use options::Post;
-use progress::Progress;
-use sink::Sink;
+/// Requests that are read ahead, so that the connection does not wait for the disk.
+const READ_AHEAD: usize = 2;
+
+/// Problems of the input that wait to be reported.
+const PROBLEMS_MAX: usize = 16;
 
 pub(crate) async fn run(post: Post, shell: &Shell) -> anyhow::Result<Exit> {
     shell.log.start(shell.wants_colour);
-    // What is wrong with the arguments is told before anything is sent.
+    // Wrong arguments are reported before anything is sent.
     let template = post.template()?;
     let source = post.source()?;
-    let sink = Sink::open(&post)?;
-    let client = connect(&post.url).await?;
+    let writer = ReplyWriter::open(&post)?;
+    let client = Client::from(connect(&post.url).await?);
 
-    let offered = Offered::ask(&client, post.timeout).await;
+    let discovery = client.discover(post.timeout).await;
     if !post.any_endpoint {
-        offered.check(&post.on)?;
+        let offered = discovery.check(&post.on);
+        offered.map_err(|error| hints::unknown_endpoint(&error))?;
     }
-    let flavour = offered.choose(post.flavour());
-    let source = source.with_flavour(flavour);
+    let version = version::choose(post.docarray_version(), discovery.docarray_version());
+    let source = source.with_version(version);
 
-    let progress = Progress::new(source.len(), !post.no_progress && !sink.is_on_terminal());
-    let mut desk = Desk::new(sink, progress, post.unit(), flavour);
-    let interrupted = interrupted();
-    let (mut exchange, reader) = Exchange::start(&client, &post, source, template);
-    let ended = tokio::select! {
-        ended = exchange.run(&mut desk) => ended?,
-        () = time_is_up(post.timeout) => Ended::TimeIsUp,
-        () = interrupted => Ended::Interrupted,
+    let progress = Progress::new(source.len(), !post.no_progress && !writer.is_on_terminal());
+    let report = Report::new(writer, progress, post.unit(), version);
+    let (read_items, items) = mpsc::channel(READ_AHEAD);
+    let reader = tokio::task::spawn_blocking(move || read(source, &template, &read_items));
+    let (problems, reported) = mpsc::channel(PROBLEMS_MAX);
+    let requests = stream::unfold((items, problems), next_request);
+    let mut session = Session {
+        exchange: client.exchange(&post.exchange_options(), Box::pin(requests)),
+        problems: reported,
+        report,
     };
-    if matches!(ended, Ended::Complete) {
+    let interrupted = interrupted();
+    let end = tokio::select! {
+        end = session.run() => end?,
+        () = time_out(post.timeout) => End::TimeOut,
+        () = interrupted => End::Interrupted,
+    };
+    if matches!(end, End::Complete) {
         reader.await?;
     }
-    exchange.give_up(&ended, &mut desk)?;
-    desk.finish(&ended)
+    session.finish(&end)
 }
 
-async fn time_is_up(timeout: Option<Duration>) {
+/// An exchange in progress.
+struct Session {
+    exchange: Exchange<RequestInfo>,
+    problems: Receiver<ReadItem>,
+    report: Report,
+}
+
+impl Session {
+    /// Runs until every request has an outcome, or the stream fails.
+    async fn run(&mut self) -> anyhow::Result<End> {
+        loop {
+            tokio::select! {
+                Some(problem) = self.problems.recv() => self.report.problem(problem),
+                outcome = self.exchange.next() => {
+                    self.take_problems();
+                    match outcome {
+                        Some(outcome) => self.report.outcome(&outcome)?,
+                        None => return Ok(match self.exchange.end() {
+                            Some(Err(failure)) => End::Failed(failure.clone()),
+                            Some(Ok(())) | None => End::Complete,
+                        }),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reports what is left, and how it went.
+    fn finish(mut self, end: &End) -> anyhow::Result<Exit> {
+        self.take_problems();
+        let unfinished = self.exchange.into_unfinished();
+        for outcome in &unfinished.outcomes {
+            self.report.outcome(outcome)?;
+        }
+        self.report
+            .unanswered(end, &unfinished.unanswered, unfinished.is_all_sent);
+        self.report.finish(end)
+    }
+
+    fn take_problems(&mut self) {
+        while let Ok(problem) = self.problems.try_recv() {
+            self.report.problem(problem);
+        }
+    }
+}
+
+/// The next request of the input. Problems are passed on, and skipped.
+async fn next_request(
+    (mut items, problems): (Receiver<ReadItem>, Sender<ReadItem>),
+) -> Option<(
+    (flow_client::Request, RequestInfo),
+    (Receiver<ReadItem>, Sender<ReadItem>),
+)> {
+    loop {
+        match items.recv().await? {
+            ReadItem::Request(request, info) => {
+                return Some(((*request, info), (items, problems)));
+            }
+            problem => problems.send(problem).await.ok()?,
+        }
+    }
+}
+
+async fn time_out(timeout: Option<Duration>) {
     match timeout {
         Some(timeout) => tokio::time::sleep(timeout).await,
         None => std::future::pending().await,
     }
 }
 
-/// Returns at the first SIGINT or SIGTERM from the call on.
+/// Returns at the first SIGINT or SIGTERM after the call.
 fn interrupted() -> impl Future<Output = ()> {
     let drain = Drain::new(Duration::ZERO);
     let begun = drain.watch();
-    let second = drain.follow_signals();
+    let second = flow_process::on_termination(move || drain.begin());
     async move {
         tokio::select! {
             () = second => {}

@@ -1,16 +1,16 @@
-//! What names and paths in a flow file mean on this machine.
+//! Names and paths of executors in flow files.
 
 use std::fs::{self, Permissions};
 
 use super::*;
 
-/// A folder with flows, another of programs, and a shell that knows the programs.
-struct Place {
+/// Folders with flows and programs, and a shell with the programs on `PATH`.
+struct Machine {
     root: tempfile::TempDir,
     shell: Shell,
 }
 
-impl Place {
+impl Machine {
     fn new(files: &[&str]) -> Self {
         let root = tempfile::tempdir().unwrap();
         for name in files {
@@ -26,8 +26,8 @@ impl Place {
         Self { root, shell }
     }
 
-    fn known<'k>(&'k self, beside: &'k Path) -> Known<'k> {
-        Known {
+    fn known<'k>(&'k self, beside: &'k Path) -> LocalExecutors<'k> {
+        LocalExecutors {
             shell: &self.shell,
             beside,
             note: &|_| {},
@@ -35,7 +35,7 @@ impl Place {
         }
     }
 
-    /// What `uses` means, with paths as they are in the root.
+    /// The meaning of `uses`, with paths relative to the root.
     fn found(&self, uses: &str) -> String {
         let beside = self.root.path().join("flows");
         let uses = match uses.contains('/') {
@@ -57,8 +57,8 @@ impl Place {
 }
 
 #[test]
-fn a_name_is_built_in_or_on_path_or_a_folder_beside_the_flow_file() {
-    let place = Place::new(&[
+fn a_name_is_a_built_in_executor_or_a_program_or_a_folder() {
+    let machine = Machine::new(&[
         "bin/tool",
         "bin/both",
         "flows/both/config.yml",
@@ -69,7 +69,7 @@ fn a_name_is_built_in_or_on_path_or_a_folder_beside_the_flow_file() {
         "flows/empty/README.md",
         "flows/file",
     ]);
-    let check = |uses: &str, expected: &str| assert_eq!(place.found(uses), expected, "{uses}");
+    let check = |uses: &str, expected: &str| assert_eq!(machine.found(uses), expected, "{uses}");
     check("echo", "built in: echo");
     check("tool", "a program");
     check("both", "a program");
@@ -98,32 +98,32 @@ fn a_name_is_built_in_or_on_path_or_a_folder_beside_the_flow_file() {
     check("./nothing", "there is no `./nothing`; ");
     check(
         "./file",
-        "`flows/file` is not a program; `chmod +x flows/file` makes it one",
+        "`flows/file` is not a program; make it executable with `chmod +x flows/file`",
     );
     check(
         "./empty",
-        "folder `flows/empty` holds no `config.yml` and no `Cargo.toml`; ",
+        "folder `flows/empty` has neither `config.yml` nor `Cargo.toml`; ",
     );
 }
 
 #[test]
-fn a_folder_that_a_name_does_not_mean_is_its_namesake() {
-    let place = Place::new(&["flows/echo/config.yml", "flows/empty/README.md"]);
-    let beside = place.root.path().join("flows");
-    let known = place.known(&beside);
+fn a_folder_with_the_name_of_a_built_in_executor_is_suggested() {
+    let machine = Machine::new(&["flows/echo/config.yml", "flows/empty/README.md"]);
+    let beside = machine.root.path().join("flows");
+    let known = machine.known(&beside);
     assert_eq!(known.namesake("echo").as_deref(), Some("./echo"));
     assert_eq!(known.namesake("empty"), None);
     assert_eq!(known.namesake("segmenter"), None);
 }
 
 #[test]
-fn the_path_that_a_node_sets_counts() {
-    let place = Place::new(&["bin/tool"]);
-    let bin = place.root.path().join("bin").display().to_string();
+fn a_node_can_set_its_own_path() {
+    let machine = Machine::new(&["bin/tool"]);
+    let bin = machine.root.path().join("bin").display().to_string();
     let nothing = Shell::of([].into());
-    let known = Known {
+    let known = LocalExecutors {
         shell: &nothing,
-        ..place.known(place.root.path())
+        ..machine.known(machine.root.path())
     };
     let uses = Uses::Named("tool".to_owned());
     assert!(known.find(&uses, &Env::new()).is_err());
@@ -132,23 +132,25 @@ fn the_path_that_a_node_sets_counts() {
 }
 
 #[test]
-fn what_may_be_elsewhere_need_not_be_here() {
-    let place = Place::new(&[]);
-    let known = Known {
+fn an_executor_that_may_be_elsewhere_need_not_exist() {
+    let machine = Machine::new(&[]);
+    let known = LocalExecutors {
         may_be_elsewhere: true,
-        ..place.known(place.root.path())
+        ..machine.known(machine.root.path())
     };
     for uses in [Uses::Named("mine".to_owned()), Uses::Path("./mine".into())] {
         assert_eq!(known.find(&uses, &Env::new()), Ok(Found::Program));
     }
+    // So it is not taken for a program that hides a folder of the same name.
+    assert!(known.find_named("mine", &Env::new()).is_err());
     let echo = known.find(&Uses::Named("echo".to_owned()), &Env::new());
     assert_eq!(echo, Ok(Found::BuiltIn("echo".to_owned())));
 }
 
 #[test]
 fn the_options_of_every_built_in_executor_can_be_checked() {
-    let place = Place::new(&[]);
-    let known = place.known(place.root.path());
+    let machine = Machine::new(&[]);
+    let known = machine.known(machine.root.path());
     let options = [("no".to_owned(), Value::from(1))].into_iter().collect();
     for builtin in builtin::BUILTIN {
         assert_eq!(known.check_options(builtin.name, &Map::new()), []);

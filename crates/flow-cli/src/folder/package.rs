@@ -1,6 +1,6 @@
-//! Builds an executor that is a package of Rust. Cargo's own progress goes to stderr.
+//! Builds executors that are Rust packages. Cargo prints its progress on stderr.
 
-mod place;
+mod build_folder;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,39 +11,38 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use self::place::Place;
-use crate::places;
+use self::build_folder::{BuildFolder, same_file};
+use crate::paths;
 use crate::shell::Shell;
 
-/// Says with which profile of Cargo's executors are built.
+/// Cargo's profile for executors.
 const PROFILE: &str = "FLOW_CARGO_PROFILE";
 
-/// What is run is meant to be fast.
+/// The default profile.
 const PROFILE_DEFAULT: &str = "release";
 
-/// Builds the package and gives its program: the only one, or else the one called `name`.
+/// Builds the package, and returns its program: the only one, or the one called `name`.
 ///
 /// # Errors
 ///
-/// If there is no Cargo, the package does not build, or it has no program, or several and none of that
-/// name.
+/// If Cargo is missing, or the package does not build, or has no program, or has several and none of this name.
 pub(crate) fn build(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<PathBuf> {
     Builder::default().build(manifest, name, shell)
 }
 
-/// Builds packages, one at a time, until it is stopped by another thread.
+/// Builds packages, one at a time, until another thread stops it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Builder(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
     is_stopped: bool,
-    /// The process of Cargo.
+    /// The running process of Cargo.
     running: Option<Pid>,
 }
 
 impl Builder {
-    /// The same as [`build`].
+    /// Builds a package, like [`build`].
     pub(crate) fn build(
         &self,
         manifest: &Path,
@@ -58,8 +57,8 @@ impl Builder {
             &manifest,
         )?;
         let metadata = serde_json::from_slice(&metadata.stdout).unwrap_or_default();
-        let cache = places::cache(shell);
-        let place = Place::of(&manifest, &metadata, profile, cache.as_deref())?;
+        let cache = paths::cache_folder(shell);
+        let folder = BuildFolder::of(&manifest, &metadata, profile, cache.as_deref())?;
         let mut build = Command::new("cargo");
         build.args([
             "build",
@@ -67,14 +66,14 @@ impl Builder {
             "--message-format=json-render-diagnostics",
         ]);
         build.args(["--profile", profile]);
-        if let Place::Shared(shared) = &place {
+        if let BuildFolder::Shared(shared) = &folder {
             build.arg("--target-dir").arg(&shared.target);
         }
         let built = self.cargo(&mut build, &manifest)?;
         let programs = programs(&String::from_utf8_lossy(&built.stdout), &manifest);
         let program = choose(programs, name)
             .with_context(|| format!("`{}` builds no executor", manifest.display()))?;
-        place.keep(program)
+        folder.store(program)
     }
 
     /// Runs Cargo on a manifest.
@@ -82,20 +81,20 @@ impl Builder {
         let shown = manifest.display();
         let output = self.output(command.arg("--manifest-path").arg(manifest));
         let output = output.with_context(|| {
-            format!("`{shown}` is built with Cargo, which cannot be run; install Rust: https://rustup.rs")
+            format!("cannot run Cargo, which builds `{shown}`; install Rust: https://rustup.rs")
         })?;
         anyhow::ensure!(output.status.success(), "`{shown}` does not build");
         Ok(output)
     }
 
-    /// Ends the build that is under way. None begins any more.
+    /// Stops the running build, and prevents further ones.
     pub(crate) fn stop(&self) {
         let mut state = self.state();
         state.is_stopped = true;
         if let Some(cargo) = state.running
             && let Err(error) = kill_process(cargo, Signal::TERM)
         {
-            tracing::warn!(%error, "cannot end Cargo");
+            tracing::warn!(%error, "cannot stop Cargo");
         }
     }
 
@@ -120,7 +119,7 @@ impl Builder {
     }
 }
 
-/// The version in a folder's manifest; none: it has no manifest, or takes its version from elsewhere.
+/// The version in a folder's manifest. `None` if there is no manifest, or it inherits its version.
 pub(crate) fn version(folder: &Path) -> Option<String> {
     let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
     let (_, package) = manifest.split_once("[package]")?;
@@ -129,7 +128,7 @@ pub(crate) fn version(folder: &Path) -> Option<String> {
     Some(line.trim().trim_matches('"').to_owned())
 }
 
-/// Names and paths of the package's own programs, from Cargo's messages.
+/// Names and paths of the package's programs in the messages of Cargo.
 fn programs(messages: &str, manifest: &Path) -> Vec<(String, PathBuf)> {
     let is_own = |message: &Value| {
         let of = message["manifest_path"].as_str();
@@ -148,12 +147,6 @@ fn programs(messages: &str, manifest: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Cargo may tell a path with its links resolved.
-fn same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    one == other || real(one) == real(other)
-}
-
 fn choose(mut programs: Vec<(String, PathBuf)>, name: &str) -> anyhow::Result<PathBuf> {
     let at = match programs.len() {
         0 => anyhow::bail!("it has no program (`src/main.rs`)"),
@@ -163,7 +156,7 @@ fn choose(mut programs: Vec<(String, PathBuf)>, name: &str) -> anyhow::Result<Pa
             let names = || programs.iter().map(|(it, _)| format!("`{it}`"));
             at.with_context(|| {
                 let names: Vec<String> = names().collect();
-                format!("of its programs ({}) none is `{name}`", names.join(", "))
+                format!("none of its programs ({}) is `{name}`", names.join(", "))
             })?
         }
     };
@@ -183,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packages_own_programs_are_found_in_cargos_messages() {
+    fn the_programs_of_the_package_are_found_in_the_messages_of_cargo() {
         let messages = [
             message("/p/Cargo.toml", "mine", "/t/mine"),
             message("/dependency/Cargo.toml", "other", "/t/other"),
@@ -195,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_the_packages_own() {
+    fn a_version_is_read_from_the_manifest() {
         let folder = tempfile::tempdir().unwrap();
         let check = |manifest: &str, expected: Option<&str>| {
             std::fs::write(folder.path().join("Cargo.toml"), manifest).unwrap();
@@ -211,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_program_is_taken_or_the_one_of_that_name() {
+    fn the_only_program_is_chosen_or_the_one_of_the_name() {
         let check = |names: &[&str], expected: Result<&str, &str>| {
             let programs = names.iter().map(|it| ((*it).to_owned(), it.into()));
             let chosen = choose(programs.collect(), "mine").map_err(|it| it.to_string());
@@ -222,7 +215,7 @@ mod tests {
         check(&[], Err("it has no program (`src/main.rs`)"));
         check(
             &["a", "b"],
-            Err("of its programs (`a`, `b`) none is `mine`"),
+            Err("none of its programs (`a`, `b`) is `mine`"),
         );
     }
 }

@@ -1,8 +1,7 @@
-//! Runs a stock executor in Python with the user's own Jina.
+//! Runs a Python executor with the user's own Jina.
 //!
-//! This process becomes `jina executor`, so whoever started it watches and ends the real thing. Jina's
-//! executors do not say that they are ready as ours do: a process beside it (`flow announce`) asks for
-//! its health and says so.
+//! `jina executor` replaces this process, so that the launcher supervises it directly. Jina's executors do not report that
+//! they are ready: another process, `flow announce`, polls their health and reports it.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -16,14 +15,13 @@ use flow_executor::{Addresses, ExecutorArgs, Workers};
 use crate::exit::BadUsage;
 use crate::shell::Shell;
 
-/// Every address of this machine.
+/// All addresses of this machine.
 const EVERYWHERE: &str = "0.0.0.0";
 
-/// Names the interpreter that has Jina.
+/// Variable with the path of an interpreter that has Jina.
 const PYTHON: &str = "FLOW_PYTHON";
 
-/// What Jina should not do unless the user asks for it: colours and a logo in our log, surveys, and calls
-/// to its makers.
+/// Turns off Jina's colors, logo, surveys and telemetry, unless the user sets these variables.
 const QUIET: &[(&str, &str)] = &[
     ("JINA_LOG_NO_COLOR", "1"),
     ("JINA_HIDE_SURVEY", "1"),
@@ -31,7 +29,7 @@ const QUIET: &[(&str, &str)] = &[
     ("PYTHONUNBUFFERED", "1"),
 ];
 
-/// Jina's command line without the table of its arguments, which has a hundred lines and nothing to say.
+/// Jina's command line without the table of its arguments, which has a hundred lines.
 const MAIN: &str = "\
 import jina_cli
 read = getattr(jina_cli, '_get_run_args', None)
@@ -39,21 +37,21 @@ if read:
     jina_cli._get_run_args = lambda: read(print_args=False)
 jina_cli.main()";
 
-/// How Jina is called.
+/// A way to call Jina.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Jina {
-    /// By an interpreter that has it.
+    /// With an interpreter.
     Python(PathBuf),
-    /// By its own program.
+    /// With its own program.
     Program(PathBuf),
 }
 
 impl Jina {
-    /// Finds it: `FLOW_PYTHON`, a `.venv` beside the config, `PATH`.
+    /// Finds Jina in `FLOW_PYTHON`, in a `.venv` beside the config, or on `PATH`.
     ///
     /// # Errors
     ///
-    /// If there is none; the text says what to install.
+    /// If there is none. The error says what to install.
     pub(crate) fn find(
         config: &Path,
         variable: impl Fn(&str) -> Option<String>,
@@ -65,29 +63,29 @@ impl Jina {
         }
         let own = folder.join(".venv/bin/python");
         if own.exists() {
-            let who = format!("`{}`", own.display());
-            return Self::of(own).with_context(|| missing(config, &who));
+            let place = format!("`{}`", own.display());
+            return Self::of(own).with_context(|| missing(config, &place));
         }
         let path = variable("PATH").unwrap_or_default();
         let program = std::env::split_paths(&path)
             .map(|folder| folder.join("jina"))
             .find(|program| program.is_file())
             .with_context(|| missing(config, "PATH"))?;
-        // Where pip put the program, its interpreter lies beside it.
+        // pip installs the program beside its interpreter.
         let beside = Self::of(program.with_file_name("python"));
         Ok(beside.unwrap_or(Self::Program(program)))
     }
 
-    /// An interpreter; none: it cannot be run, or has no Jina.
+    /// An interpreter. `None` if it cannot be run, or has no Jina.
     fn of(python: PathBuf) -> Option<Self> {
         const HAS_JINA: &str =
             "import sys, importlib.util as u; sys.exit(u.find_spec('jina_cli') is None)";
-        let asked = Command::new(&python)
+        let checked = Command::new(&python)
             .args(["-c", HAS_JINA])
             .stdin(Stdio::null())
             .output()
             .ok()?;
-        asked.status.success().then_some(Self::Python(python))
+        checked.status.success().then_some(Self::Python(python))
     }
 
     fn command(&self) -> Command {
@@ -102,25 +100,25 @@ impl Jina {
     }
 }
 
-fn missing(config: &Path, who: &str) -> String {
+fn missing(config: &Path, place: &str) -> String {
     let requirements = config.with_file_name("requirements.txt");
     let packages = match requirements.exists() {
         true => format!("-r {}", requirements.display()),
         false => "jina".to_owned(),
     };
     format!(
-        "`{}` is an executor in Python, and {who} has no Jina to run it; install it with `pip install \
-         {packages}`, or name the interpreter that has it: {PYTHON}=/path/to/python",
+        "`{}` is a Python executor, and {place} has no Jina to run it; install it with `pip install \
+         {packages}`, or set {PYTHON} to an interpreter that has it",
         config.display()
     )
 }
 
-/// Puts `jina executor` in this process's place; comes back only if that fails.
+/// Replaces this process by `jina executor`. Returns only if that fails.
 ///
 /// # Errors
 ///
-/// If an argument has no meaning for Jina, or a process cannot be started.
-pub(crate) fn become_jina(
+/// If Jina does not support an option, or a process cannot be started.
+pub(crate) fn exec_jina(
     jina: &Jina,
     config: &Path,
     args: &ExecutorArgs,
@@ -130,12 +128,12 @@ pub(crate) fn become_jina(
         let why = "an executor in Python has one worker; write `replicas` instead of `workers`";
         return Err(BadUsage(why.to_owned()).into());
     }
-    if let Some(parent) = args.child_of {
-        flow_executor::die_with(parent)?;
+    if let Some(parent) = args.parent_pid {
+        flow_process::end_with_parent(parent)?;
     }
     let addresses = Addresses {
         serving: address(&args.host, args.port)?,
-        // Jina's executors show their metrics at every address of the machine.
+        // Jina's executors serve their metrics at all addresses of the machine.
         metrics: match args.monitoring {
             true => Some(address(EVERYWHERE, args.port_monitoring)?),
             false => None,
@@ -152,10 +150,10 @@ pub(crate) fn become_jina(
     Err(error).with_context(|| format!("cannot run `{program}`"))
 }
 
-/// Where it will be reached. Jina cannot tell which port it was given, so a free one is looked for here.
+/// The address of the executor. Jina does not report its port, so that a free one is chosen here.
 fn address(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
     let bind = || TcpListener::bind((host, port))?.local_addr();
-    let address = bind().with_context(|| format!("cannot listen at {host}:{port}"))?;
+    let address = bind().with_context(|| format!("cannot listen on {host}:{port}"))?;
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         ip => ip,
@@ -163,8 +161,7 @@ fn address(host: &str, port: u16) -> anyhow::Result<SocketAddr> {
     Ok(SocketAddr::new(ip, address.port()))
 }
 
-/// Starts the process that says when this one is ready. It is a grandchild: Jina would not know that it
-/// has a child to bury.
+/// Starts the process that reports the readiness of this one. It is a grandchild, because Jina would not wait for a child.
 fn announce_later(args: &ExecutorArgs, addresses: Addresses) -> anyhow::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["announce", "--apart"]);
@@ -174,7 +171,7 @@ fn announce_later(args: &ExecutorArgs, addresses: Addresses) -> anyhow::Result<(
     if let Some(metrics) = addresses.metrics {
         command.args(["--metrics", &metrics.to_string()]);
     }
-    if args.to_launcher || args.child_of.is_some() {
+    if args.to_launcher || args.parent_pid.is_some() {
         command.arg("--to-launcher");
     }
     let ended = command.stdin(Stdio::null()).status();
@@ -183,31 +180,31 @@ fn announce_later(args: &ExecutorArgs, addresses: Addresses) -> anyhow::Result<(
     Ok(())
 }
 
-/// What Jina is told, in its own words.
+/// The arguments for Jina.
 fn arguments(config: &Path, args: &ExecutorArgs, addresses: Addresses) -> Vec<String> {
     let mut all = vec!["executor".to_owned(), "--native".to_owned()];
-    let mut say = |key: &str, values: &[String]| {
+    let mut add = |key: &str, values: &[String]| {
         if !values.is_empty() {
             all.push(key.to_owned());
             all.extend_from_slice(values);
         }
     };
-    say("--uses", &[config.display().to_string()]);
-    // They count under the name that they are given.
+    add("--uses", &[config.display().to_string()]);
+    // Jina uses its name in the metrics.
     let name = args.runtime_name.as_ref().unwrap_or(&args.name);
-    say("--name", std::slice::from_ref(name));
-    say("--host", std::slice::from_ref(&args.host));
-    say("--port", &[addresses.serving.port().to_string()]);
-    say("--uses-with", &args.uses_with);
-    say("--uses-metas", &args.uses_metas);
-    say("--uses-requests", &args.uses_requests);
-    say("--uses-dynamic-batching", &args.uses_dynamic_batching);
-    say("--exit-on-exceptions", &args.exit_on_exceptions);
+    add("--name", std::slice::from_ref(name));
+    add("--host", std::slice::from_ref(&args.host));
+    add("--port", &[addresses.serving.port().to_string()]);
+    add("--uses-with", &args.uses_with);
+    add("--uses-metas", &args.uses_metas);
+    add("--uses-requests", &args.uses_requests);
+    add("--uses-dynamic-batching", &args.uses_dynamic_batching);
+    add("--exit-on-exceptions", &args.exit_on_exceptions);
     if let Some(folder) = &args.workspace {
-        say("--workspace", &[folder.display().to_string()]);
+        add("--workspace", &[folder.display().to_string()]);
     }
     if let Some(metrics) = addresses.metrics {
-        say("--port-monitoring", &[metrics.port().to_string()]);
+        add("--port-monitoring", &[metrics.port().to_string()]);
         all.push("--monitoring".to_owned());
     }
     all
@@ -226,10 +223,10 @@ mod tests {
     }
 
     #[test]
-    fn jina_is_told_what_the_executor_was_told() {
+    fn jina_gets_the_options_of_the_executor() {
         let line = "x --name a/rep-0 --uses-with {\"k\":1} --uses-with a:b --workspace w --grace 3s --port 0";
         let typed = Typed::parse_from(line.split(' '));
-        let told = |metrics: Option<u16>| {
+        let passed = |metrics: Option<u16>| {
             let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
             let addresses = Addresses {
                 metrics: metrics.map(at),
@@ -239,13 +236,13 @@ mod tests {
         };
         let expected = "executor --native --uses e/config.yml --name a/rep-0 --host 127.0.0.1 --port 7 \
              --uses-with {\"k\":1} a:b --workspace w";
-        assert_eq!(told(None), expected);
+        assert_eq!(passed(None), expected);
         let monitored = format!("{expected} --port-monitoring 8 --monitoring");
-        assert_eq!(told(Some(8)), monitored);
+        assert_eq!(passed(Some(8)), monitored);
     }
 
     #[test]
-    fn who_has_no_jina_is_told_what_to_install() {
+    fn without_jina_the_error_says_what_to_install() {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("config.yml");
         let find = |python: Option<&str>| {
@@ -256,15 +253,18 @@ mod tests {
         };
         assert_eq!(
             find(None),
-            "`config.yml` is an executor in Python, and PATH has no Jina to run it; install it with `pip \
-             install jina`, or name the interpreter that has it: FLOW_PYTHON=/path/to/python"
+            "`config.yml` is a Python executor, and PATH has no Jina to run it; install it with `pip \
+             install jina`, or set FLOW_PYTHON to an interpreter that has it"
         );
         std::fs::write(folder.path().join("requirements.txt"), "jina").unwrap();
-        let told = find(Some("/no/python"));
+        let error = find(Some("/no/python"));
         assert!(
-            told.contains("FLOW_PYTHON is `/no/python`, which has no Jina"),
-            "{told}"
+            error.contains("FLOW_PYTHON is `/no/python`, which has no Jina"),
+            "{error}"
         );
-        assert!(told.contains("`pip install -r requirements.txt`"), "{told}");
+        assert!(
+            error.contains("`pip install -r requirements.txt`"),
+            "{error}"
+        );
     }
 }

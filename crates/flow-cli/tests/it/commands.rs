@@ -85,7 +85,7 @@ fn first_word(command: &str) -> &str {
 }
 
 #[test]
-fn the_version_is_told() {
+fn version_prints_the_version() {
     check(
         &["--version"],
         0,
@@ -95,7 +95,7 @@ fn the_version_is_told() {
 }
 
 #[test]
-fn what_is_typed_wrongly_is_bad_usage() {
+fn invalid_arguments_are_bad_usage() {
     check(&[], 2, "", "Usage: flow");
     check(&["chekc"], 2, "", "a similar subcommand exists: 'check'");
     check(&["check"], 2, "", "<FLOW.yml>");
@@ -139,7 +139,7 @@ fn what_is_typed_wrongly_is_bad_usage() {
 }
 
 #[test]
-fn where_nobody_listens_is_told_in_a_line() {
+fn a_closed_port_is_reported_in_one_line() {
     let url = "grpc://127.0.0.1:1";
     let said =
         "flow: cannot connect to `grpc://127.0.0.1:1`: connection refused; is the flow up?\n";
@@ -158,7 +158,7 @@ fn where_nobody_listens_is_told_in_a_line() {
 }
 
 #[test]
-fn check_tells_every_problem_of_every_file() {
+fn check_reports_every_problem_of_every_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -171,7 +171,7 @@ fn check_tells_every_problem_of_every_file() {
     );
     let bad = file(
         "bad.yml",
-        "jtype: Flow\nexecutors:\n- {name: a, uss: echo}\n- {name: a}\n",
+        "jtype: Flow\nexecutors:\n- {name: a, uss: echo}\n- {name: b, usess: echo}\n",
     );
     let worse = file("worse.yml", "jtype: [\n");
 
@@ -194,7 +194,7 @@ fn check_tells_every_problem_of_every_file() {
 }
 
 #[test]
-fn check_finds_executors_and_options_that_there_are_not() {
+fn check_finds_missing_executors_and_unknown_options() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -242,7 +242,7 @@ executors:
 }
 
 #[test]
-fn an_executor_alone_tells_all_that_is_wrong_with_its_options() {
+fn an_executor_reports_all_wrong_options() {
     let arguments = [
         "executor",
         "--uses",
@@ -261,13 +261,13 @@ flow: `uses_with` of executor `executor` is wrong
 }
 
 #[test]
-fn colours_are_for_terminals() {
+fn colors_are_for_terminals() {
     let (_, out, said) = flow(&["check", "no.yml"]);
     assert!(!out.contains('\u{1b}') && !said.contains('\u{1b}'));
 }
 
 #[test]
-fn an_output_that_nobody_reads_is_no_panic() {
+fn a_closed_output_is_not_a_panic() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
     let mut process = command
         .args(["completions", "bash"])
@@ -281,6 +281,29 @@ fn an_output_that_nobody_reads_is_no_panic() {
 }
 
 #[test]
+fn a_log_filter_that_is_wrong_ends_the_program_with_bad_usage() {
+    let run = |arguments: &[&str], variable: Option<(&str, &str)>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+        let output = command.args(arguments).envs(variable).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    let (code, said) = run(&["completions", "bash"], Some(("FLOW_LOG", "debgu")));
+    assert_eq!(code, Some(2), "{said}");
+    let expected = "flow: the variable `FLOW_LOG` is wrong: `debgu` is not a log level; expected `error`, `warn`";
+    assert!(said.starts_with(expected), "{said}");
+    let (code, said) = run(&["--log-level", "a=loud", "completions", "bash"], None);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("the option `--log-level` is wrong: `a=loud`"),
+        "{said}"
+    );
+    let (code, said) = run(&["completions", "bash"], Some(("FLOW_LOG_TO", "nowhere")));
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("expected `stderr` or `stdout`"), "{said}");
+}
+
+#[test]
 fn every_shell_has_its_completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         check(&["completions", shell], 0, "request-size", "");
@@ -288,7 +311,7 @@ fn every_shell_has_its_completions() {
 }
 
 #[test]
-fn a_built_in_executor_serves_until_it_is_told_to_end() {
+fn a_built_in_executor_serves_until_it_is_stopped() {
     use rustix::process::{Pid, Signal, kill_process};
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
@@ -302,11 +325,11 @@ fn a_built_in_executor_serves_until_it_is_told_to_end() {
     BufReader::new(process.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
-    assert!(
-        line.starts_with(&format!("e@{} ready and listening on ", process.id())),
-        "{line}"
-    );
-    let url = format!("grpc://{}", line.trim_end().rsplit(' ').next().unwrap());
+    let ready: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(ready["event"], "ready");
+    assert_eq!(ready["process"], "e");
+    assert_eq!(ready["pid"], process.id());
+    let url = format!("grpc://{}", ready["address"].as_str().unwrap());
     check(&["ping", &url], 0, "the executor is ready", "");
     kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
     assert_eq!(process.wait().unwrap().code(), Some(0));
@@ -340,7 +363,7 @@ impl Drop for Serving {
 }
 
 #[test]
-fn a_request_over_http_1_is_told_what_the_port_speaks() {
+fn an_http_1_request_gets_an_answer_that_names_the_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flow.yml");
     fs::write(&file, "jtype: Flow\nexecutors: [{name: a, uses: echo}]").unwrap();
@@ -365,7 +388,7 @@ fn a_request_over_http_1_is_told_what_the_port_speaks() {
 }
 
 #[test]
-fn models_are_looked_for_where_the_environment_says() {
+fn models_are_searched_where_the_environment_says() {
     let folder = tempfile::tempdir().unwrap();
     let flow = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
@@ -394,7 +417,7 @@ fn models_are_looked_for_where_the_environment_says() {
 }
 
 #[test]
-fn devices_are_listed_with_why_there_are_no_more() {
+fn devices_are_listed_with_the_reason_for_missing_gpus() {
     check(&["devices"], 0, "  cpu  ", "");
     let (code, out, _) = flow(&["devices", "--json"]);
     let listing: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -12,7 +12,7 @@ use flow_net::grpc::jina_single_data_request_rpc_server::{
 use flow_net::{Client, PostOptions};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
-use flow_spec::{Address, Placement, Places, Plan, TextFile, Variables};
+use flow_spec::{Address, NodeAddresses, Placement, Plan, TextFile, Variables};
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -43,7 +43,12 @@ impl Gateway {
 
     fn spawn(command: &mut Command) -> Self {
         command.args(["gateway", "--placement", "-", "--host", "127.0.0.1"]);
-        command.args(["--port", "0", "--child-of", &std::process::id().to_string()]);
+        command.args([
+            "--port",
+            "0",
+            "--parent-pid",
+            &std::process::id().to_string(),
+        ]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let stdin = process.stdin.take();
@@ -87,69 +92,68 @@ fn placement(port: u16) -> Placement {
     };
     let plan = Plan::from(flow_spec::load(file, &Variables::default()).unwrap().flow);
     Placement::new(plan, |_| {
-        Places::replicas(vec![Address::new("127.0.0.1", port)])
+        NodeAddresses::replicas(vec![Address::new("127.0.0.1", port)])
     })
 }
 
-#[test]
-fn each_placement_is_answered_once_those_before_it_are_over() {
-    let mut gateway = Gateway::start();
-    gateway.place(9);
-    assert!(gateway.line()["ready"]["address"].is_string());
-    assert_eq!(gateway.line(), json!({"placed": 1}));
-    gateway.place(10);
-    assert_eq!(gateway.line(), json!({"placed": 2}));
-    // A line that is no placement has a number, too; the gateway goes on with what it had.
-    gateway.write("{}");
-    gateway.place(11);
-    assert_eq!(gateway.line(), json!({"placed": 4}));
+/// The event after which no request uses an earlier placement.
+fn placed(number: u64) -> Value {
+    json!({"event": "placed", "placement": number})
 }
 
 #[test]
-fn a_gateway_lives_on_when_no_more_placements_can_come() {
+fn a_placement_is_confirmed_when_earlier_ones_are_no_longer_used() {
     let mut gateway = Gateway::start();
     gateway.place(9);
-    let address = gateway.line()["ready"]["address"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    assert_eq!(gateway.line(), json!({"placed": 1}));
+    assert!(gateway.line()["address"].is_string());
+    assert_eq!(gateway.line(), placed(1));
+    gateway.place(10);
+    assert_eq!(gateway.line(), placed(2));
+    // A line that is no placement has a number, too; the gateway goes on with what it had.
+    gateway.write("{}");
+    gateway.place(11);
+    assert_eq!(gateway.line(), placed(4));
+}
+
+#[test]
+fn a_gateway_outlives_its_standard_input() {
+    let mut gateway = Gateway::start();
+    gateway.place(9);
+    let address = gateway.line()["address"].as_str().unwrap().to_owned();
+    assert_eq!(gateway.line(), placed(1));
     gateway.stdin = None;
     assert!(TcpStream::connect(address).is_ok());
     assert_eq!(gateway.process.try_wait().unwrap(), None);
 }
 
 #[test]
-fn a_gateway_without_free_file_descriptors_warns_once_and_recovers() {
+fn more_silent_connections_than_file_descriptors_keep_no_client_out() {
     let mut gateway = Gateway::start_with_open_files(64);
     gateway.place(9);
-    let address = gateway.line()["ready"]["address"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let address = gateway.line()["address"].as_str().unwrap().to_owned();
     let mut log = BufReader::new(gateway.process.stderr.take().unwrap());
     let connect = |_| TcpStream::connect(&address).unwrap();
     let silent: Vec<TcpStream> = (0..100).map(connect).collect();
-    let mut line = String::new();
-    while !line.contains("cannot accept connections") {
-        line.clear();
-        assert_ne!(log.read_line(&mut line).unwrap(), 0, "the log ended");
-    }
-    drop(silent);
 
     let mut client = TcpStream::connect(&address).unwrap();
+    client.set_read_timeout(Some(SERVED_WITHIN)).unwrap();
     client
         .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         .unwrap();
     let mut response = String::new();
     client.read_to_string(&mut response).unwrap();
     assert!(response.starts_with("HTTP/1.1 400"), "{response}");
+    drop(silent);
 
     drop(gateway);
     let mut rest = String::new();
     log.read_to_string(&mut rest).unwrap();
-    assert!(!rest.contains("cannot accept connections"), "{rest}");
+    let warnings = rest.matches("cannot accept connections").count();
+    assert!(warnings <= 1, "{rest}");
 }
+
+/// Silent connections are closed for others after a second each round; a machine may be busy.
+const SERVED_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// An executor that holds all calls until it is told to let them go.
 #[derive(Clone)]
@@ -216,14 +220,14 @@ fn anonymous_memory(pid: u32) -> u64 {
 }
 
 #[tokio::test]
-async fn ten_thousand_requests_under_way_fit_into_300_mb() {
+async fn ten_thousand_requests_in_progress_fit_into_300_mb() {
     const STREAMS: usize = 100;
     const REQUESTS: usize = 100;
     let (held, port, _server) = Held::start().await;
     let mut gateway = Gateway::start();
     gateway.place(port);
     let ready = gateway.line();
-    let url = format!("grpc://{}", ready["ready"]["address"].as_str().unwrap());
+    let url = format!("grpc://{}", ready["address"].as_str().unwrap());
     let client = Client::connect(&url).await.unwrap();
     let options = PostOptions::default();
     let posted = (0..STREAMS).map(|_| async {

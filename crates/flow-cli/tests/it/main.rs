@@ -12,4 +12,5 @@ mod gateway;
 mod post;
 mod running;
 mod terminal;
+mod unread_output;
 mod up;

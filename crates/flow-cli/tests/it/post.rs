@@ -1,4 +1,4 @@
-//! `flow post` as a user meets it: the real program, against a gateway that misbehaves as it is told.
+//! `flow post`, run as a program against a gateway that misbehaves on request.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::fake::{GATHERED, Gateway};
-use flow_core::Flavour;
+use flow_core::DocArrayVersion;
 use serde_json::Value;
 
-/// Nothing in here takes a tenth of this; whoever waits longer has failed.
+/// Time limit of a test: ten times what each of them takes.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What a run came to.
+/// The result of a run.
 struct Run {
     code: Option<i32>,
     out: String,
@@ -72,7 +72,7 @@ fn post(gateway: &Gateway, input: &[u8], arguments: &[&str]) -> Run {
     let mut process = command(gateway, arguments).spawn().unwrap();
     let mut stdin = process.stdin.take().unwrap();
     std::thread::scope(|scope| {
-        // A program that has failed reads no further; that is what it will say, not the pipe.
+        // A program that has failed stops reading; its message is checked, not the pipe.
         scope.spawn(move || drop(stdin.write_all(input)));
         process.wait_with_output().unwrap().into()
     })
@@ -105,7 +105,7 @@ fn replies_are_written_in_the_order_of_the_input() {
 }
 
 #[test]
-fn no_more_requests_are_under_way_than_prefetch_says() {
+fn prefetch_limits_the_requests_in_progress() {
     let gateway = Gateway::start();
     let prefetch = GATHERED.to_string();
     let arguments = on(
@@ -120,7 +120,7 @@ fn no_more_requests_are_under_way_than_prefetch_says() {
 }
 
 #[test]
-fn a_failed_request_is_told_with_its_lines_and_loses_no_other() {
+fn a_failed_request_is_reported_with_its_lines_and_its_code_and_affects_no_other() {
     let gateway = Gateway::start();
     let input = "\"a\"\n\"b\"\n\"c\"\n\"bad\"\n\"e\"\n";
     let run = post(
@@ -131,7 +131,7 @@ fn a_failed_request_is_told_with_its_lines_and_loses_no_other() {
     run.expect(
         1,
         &[
-            "flow: request 2 (lines 3–4): executor `encoder`: this text is bad\n",
+            "flow: request 2 (lines 3–4) failed with ABORTED: executor `encoder`: this text is bad\n",
             ", 3 requests, 1 failed\n",
         ],
     );
@@ -139,7 +139,7 @@ fn a_failed_request_is_told_with_its_lines_and_loses_no_other() {
 }
 
 #[test]
-fn ten_failures_are_told_and_the_others_counted() {
+fn ten_failures_are_reported_and_the_others_counted() {
     let gateway = Gateway::start();
     let run = post(
         &gateway,
@@ -157,7 +157,7 @@ fn ten_failures_are_told_and_the_others_counted() {
 }
 
 #[test]
-fn a_line_that_is_no_document_is_told_and_skipped() {
+fn a_line_that_is_not_a_document_is_reported_and_skipped() {
     let gateway = Gateway::start();
     let input = b"\"a\"\n{oops\n\"\xff\"\n{\"text\": 5}\n\n{\"text\": \"b\", \"tags\": {\"n\": 1}}";
     let run = post(&gateway, input, &on("/echo", &[]));
@@ -193,7 +193,7 @@ fn plain_lines_are_texts() {
 }
 
 #[test]
-fn a_stream_that_breaks_keeps_what_came_before() {
+fn a_stream_that_breaks_keeps_the_replies_so_far() {
     for (endpoint, cause) in [
         ("/break", "the machine is on fire"),
         ("/stop", "the gateway ended the stream"),
@@ -206,14 +206,18 @@ fn a_stream_that_breaks_keeps_what_came_before() {
         );
         run.expect(
             1,
-            &["flow: the stream ended early: ", cause, "1 document in "],
+            &[
+                "flow: the stream ended early with UNAVAILABLE: ",
+                cause,
+                "1 document in ",
+            ],
         );
         assert_eq!(run.texts(), ["0"], "{}", run.said);
     }
 }
 
 #[test]
-fn time_that_is_up_is_told_with_what_has_no_reply() {
+fn a_time_out_is_reported_with_the_requests_without_a_reply() {
     let gateway = Gateway::start();
     let run = post(&gateway, b"\"a\"\n", &on("/never", &["--timeout", "300ms"]));
     run.expect(
@@ -226,7 +230,7 @@ fn time_that_is_up_is_told_with_what_has_no_reply() {
 }
 
 #[test]
-fn texts_are_answered_for_people_to_read() {
+fn texts_are_answered_in_readable_form() {
     let gateway = Gateway::start();
     let run = post(
         &gateway,
@@ -239,7 +243,7 @@ fn texts_are_answered_for_people_to_read() {
 }
 
 #[test]
-fn requests_carry_what_was_asked_for() {
+fn requests_have_the_parameters_target_and_version_of_the_options() {
     let gateway = Gateway::start();
     let options = [
         "--parameters",
@@ -252,7 +256,7 @@ fn requests_carry_what_was_asked_for() {
     let run = post(
         &gateway,
         b"\"a\"",
-        &on("/echo", &[&options[..], &["--flavour", "v2"]].concat()),
+        &on("/echo", &[&options[..], &["--docarray", "v2"]].concat()),
     );
     run.expect(0, &["1 document in "]);
     let requests = gateway.seen().requests.lock().unwrap();
@@ -294,37 +298,37 @@ fn executors_with_a_default_are_sent_any_endpoint() {
 }
 
 #[test]
-fn documents_are_sent_in_the_format_that_executors_ask_for() {
+fn documents_are_sent_in_the_version_that_executors_read() {
     for (class, more, wanted) in [
-        ("FlowDoc", &[][..], Flavour::V1),
-        ("PydanticDocument", &[][..], Flavour::V1),
-        ("MyDoc", &[][..], Flavour::V2),
-        ("MyDoc", &["--flavour", "v1"][..], Flavour::V1),
-        ("FlowDoc", &["--flavour", "v2"][..], Flavour::V2),
+        ("FlowDoc", &[][..], DocArrayVersion::V1),
+        ("PydanticDocument", &[][..], DocArrayVersion::V1),
+        ("MyDoc", &[][..], DocArrayVersion::V2),
+        ("MyDoc", &["--docarray", "v1"][..], DocArrayVersion::V1),
+        ("FlowDoc", &["--docarray", "v2"][..], DocArrayVersion::V2),
     ] {
         let gateway = Gateway::offering(&["/encode"], class);
         let arguments = [&["--on", "/encode", "--text", "a"], more].concat();
         let run = post(&gateway, b"", &arguments);
         run.expect(0, &["1 document in "]);
-        let sent = *gateway.seen().flavour.lock().unwrap();
+        let sent = *gateway.seen().version.lock().unwrap();
         assert_eq!(sent, Some(wanted), "{class} {more:?}");
-        let is_told = run
+        let is_warned = run
             .said
             .contains("the executors read those of DocArray 0.30");
-        let differs = class == "MyDoc" && wanted == Flavour::V1;
-        assert_eq!(is_told, differs, "{}", run.said);
+        let differs = class == "MyDoc" && wanted == DocArrayVersion::V1;
+        assert_eq!(is_warned, differs, "{}", run.said);
     }
 }
 
 #[test]
-fn documents_in_a_format_that_is_not_read_bring_the_option_to_mind() {
+fn documents_in_a_version_that_is_not_read_suggest_the_option() {
     let gateway = Gateway::start();
     let run = post(&gateway, b"", &["--on", "/undecodable", "--text", "a"]);
     run.expect(
         1,
         &[
             "DecodeError",
-            "DocArray 0.30 or newer: try `--flavour v2`\n",
+            "DocArray 0.30 or newer: try `--docarray v2`\n",
         ],
     );
 }
@@ -345,7 +349,7 @@ fn matches_are_shown_with_their_scores_texts_ids_and_tags() {
 }
 
 #[test]
-fn what_executors_return_besides_documents_is_shown_and_written() {
+fn results_of_executors_are_shown_and_written() {
     let gateway = Gateway::start();
     let run = post(&gateway, b"", &["--on", "/results"]);
     run.expect(0, &["1 request, 0 failed"]);
@@ -357,7 +361,7 @@ fn what_executors_return_besides_documents_is_shown_and_written() {
     assert!(run.out.ends_with(results), "{}", run.out);
     assert_eq!(run.out.lines().count(), 2, "{}", run.out);
 
-    // Sent again, it is no document.
+    // Sent again, the results are skipped.
     let again = post(&gateway, run.out.as_bytes(), &on("/echo", &[]));
     again.expect(0, &["1 document in "]);
     assert_eq!(again.texts(), ["a"]);
@@ -370,7 +374,7 @@ fn what_executors_return_besides_documents_is_shown_and_written() {
 }
 
 #[test]
-fn an_output_file_appears_whole() {
+fn an_output_file_appears_complete() {
     let gateway = Gateway::start();
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (
@@ -388,7 +392,7 @@ fn an_output_file_appears_whole() {
     run.expect(0, &["250 documents in ", ", 3 requests, 0 failed\n"]);
     assert_eq!(texts(&fs::read_to_string(&output).unwrap()).len(), 250);
 
-    // A run of which nothing came back leaves the one before it alone.
+    // A run without replies keeps the earlier output.
     let run = post(
         &gateway,
         b"",
@@ -400,7 +404,7 @@ fn an_output_file_appears_whole() {
 }
 
 #[test]
-fn an_interrupt_ends_it_and_keeps_what_came_before() {
+fn an_interrupt_keeps_the_replies_so_far() {
     use rustix::process::{Pid, Signal, kill_process};
 
     let gateway = Gateway::start();

@@ -27,6 +27,12 @@ enum Step {
 /// The path to the smallest parts.
 const LEAF: &str = "leaf";
 
+/// Longest text, in bytes. Clients send access paths, and each path visits all documents.
+const TEXT_LEN_MAX: usize = 256;
+
+/// What an error shows of a text that is too long, in characters.
+const EXCERPT_CHARS: usize = 32;
+
 /// The text is not an access path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -60,6 +66,11 @@ impl std::str::FromStr for AccessPaths {
     type Err = BadAccessPath;
 
     fn from_str(text: &str) -> Result<Self, BadAccessPath> {
+        if text.len() > TEXT_LEN_MAX {
+            let start = text.char_indices().nth(EXCERPT_CHARS);
+            let start = &text[..start.map_or(text.len(), |(end, _)| end)];
+            return Err(BadAccessPath(format!("{start}…")));
+        }
         let mut paths = Vec::new();
         for part in text.split(',') {
             let part = part.trim();
@@ -195,6 +206,12 @@ mod tests {
         for bad in ["", "@", "@x", "@cr", "@r[0]", "@r,,c", "text", "@cleaf"] {
             assert!(bad.parse::<AccessPaths>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_long_path_is_an_error_that_shows_its_beginning() {
+        let error = "c".repeat(100_000).parse::<AccessPaths>().unwrap_err();
+        assert_eq!(error.0, format!("{}…", "c".repeat(32)));
     }
 
     #[test]

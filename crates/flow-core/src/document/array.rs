@@ -6,11 +6,18 @@ use std::ops::{Deref, DerefMut};
 use bytes::{Bytes, BytesMut};
 use flow_proto::{DATA_DOCS, DATA_DOCS_BYTES};
 
+use super::Document;
+use super::format::{BadDocument, DocArrayVersion, malformed};
 use super::wire::{self, Fields, NotAMessage};
-use super::{BadDocument, Document, Flavour, malformed};
 
 /// The only field of an array's message.
 const DOCS: u32 = 1;
+
+/// Most documents of an array that is decoded, about 1 GB of memory. Requests have lower limits ([`DocumentLimits`]);
+/// this one holds for replies of executors too.
+///
+/// [`DocumentLimits`]: super::DocumentLimits
+const DOCUMENTS_MAX: usize = 8_000_000;
 
 /// Documents of one version, in order. Derefs to a slice.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,10 +39,16 @@ impl DocumentArray {
     /// If the bytes are not an array of documents, or contain a Python pickle.
     pub fn decode(data: &Bytes) -> Result<Self, BadDocument> {
         let raws = split(data)?;
-        let flavour = raws.iter().find_map(Flavour::of).unwrap_or_default();
+        let version = raws
+            .iter()
+            .find_map(|raw| DocArrayVersion::of(raw))
+            .unwrap_or_default();
         let decode = |(place, raw)| {
-            Document::decode(flavour, raw).map_err(|error| match error {
-                BadDocument::Malformed { .. } => malformed(format!("document {place}")),
+            Document::decode(version, raw).map_err(|error| match error {
+                BadDocument::Malformed { source, .. } => BadDocument::Malformed {
+                    what: format!("document {place}"),
+                    source,
+                },
                 other => other,
             })
         };
@@ -65,10 +78,10 @@ impl DocumentArray {
 
     /// The version of the documents' format; the first if there are no documents.
     #[must_use]
-    pub fn flavour(&self) -> Flavour {
+    pub fn version(&self) -> DocArrayVersion {
         self.documents
             .first()
-            .map(Document::flavour)
+            .map(Document::version)
             .unwrap_or_default()
     }
 
@@ -106,6 +119,9 @@ fn split_array(data: &Bytes, array: &[u8], raws: &mut Vec<Bytes>) -> Result<(), 
     for field in Fields::of(array) {
         let field = field.map_err(|NotAMessage| malformed("the array of documents"))?;
         if field.number == DOCS {
+            if raws.len() == DOCUMENTS_MAX {
+                return Err(BadDocument::TooMany { max: DOCUMENTS_MAX });
+            }
             raws.push(data.slice_ref(field.content));
         }
     }

@@ -2,236 +2,91 @@
 //!
 //! Only fields that a document has are written. This file has what both versions share.
 
+pub(super) mod nodes;
 mod v1;
 mod v2;
+pub(super) mod values;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use bytes::Bytes;
-use flow_proto::docarray::v2::DictOfAnyProto;
-use prost_types::value::Kind;
-use prost_types::{ListValue, Struct};
-use serde_json::{Map, Number, Value};
+use bytes::{Bytes, BytesMut};
+use serde_json::{Map, Value};
 
-use super::{BadDocument, Document, Flavour};
-use crate::Tensor;
-use crate::tensor::len_of;
+use self::values::{bad, kind_of};
+use super::Document;
+use super::format::{BadDocument, DocArrayVersion};
+use super::wire::Fields;
 
-/// Largest integer that a double represents exactly; numbers of a protobuf `Struct` are doubles.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-
-pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
-    match document.flavour() {
-        Flavour::V1 => v1::from_document(document),
-        Flavour::V2 => v2::from_document(document),
+impl Document {
+    /// The document as JSON, with DocArray's field names; arrays as (nested) lists, bytes as base64.
+    ///
+    /// # Errors
+    ///
+    /// If the document's bytes are not a document.
+    pub fn to_json(&self) -> Result<Value, BadDocument> {
+        match self.version {
+            DocArrayVersion::V1 => v1::from_document(self),
+            DocArrayVersion::V2 => v2::from_document(self),
+        }
     }
-}
 
-pub(super) fn to_document(flavour: Flavour, value: &Value) -> Result<Document, BadDocument> {
-    let Value::Object(fields) = value else {
-        return Err(bad(format!(
-            "a document is a JSON object, not {}",
-            kind_of(value)
-        )));
-    };
-    match flavour {
-        Flavour::V1 => v1::to_document(fields),
-        Flavour::V2 => v2::to_document(fields),
+    /// Some of the document's fields as JSON, in the form of [`to_json`](Self::to_json); the others are not
+    /// decoded.
+    pub(crate) fn fields(&self, names: &[String]) -> Map<String, Value> {
+        let message = self.message();
+        let mut raw = BytesMut::new();
+        for field in Fields::of(&message).filter_map(Result::ok) {
+            let is_wanted = |name: &String| match self.version {
+                DocArrayVersion::V1 => super::v1::is(name, &field),
+                DocArrayVersion::V2 => super::v2::replaces(name, &field),
+            };
+            if names.iter().any(is_wanted) {
+                raw.extend_from_slice(field.whole);
+            }
+        }
+        let part = Self {
+            version: self.version,
+            raw: raw.freeze(),
+            ..Self::default()
+        };
+        match part.to_json() {
+            Ok(Value::Object(fields)) => fields,
+            // Nested documents were checked with their document.
+            _ => Map::new(),
+        }
+    }
+
+    /// A document of the given version from JSON; it gets a random id if it has none.
+    ///
+    /// # Errors
+    ///
+    /// If a field has the wrong type, or is not a field of documents.
+    pub fn from_json(version: DocArrayVersion, value: &Value) -> Result<Self, BadDocument> {
+        let Value::Object(fields) = value else {
+            let message = format!("a document is a JSON object, not {}", kind_of(value));
+            return Err(bad(message));
+        };
+        match version {
+            DocArrayVersion::V1 => v1::to_document(fields),
+            DocArrayVersion::V2 => v2::to_document(fields),
+        }
     }
 }
 
 /// Field `name` as JSON, from the bytes of its message's fields of that name.
-pub(super) fn from_field(flavour: Flavour, name: &str, fields: Bytes) -> Option<Value> {
-    match flavour {
-        Flavour::V1 => v1::from_field(name, fields),
-        Flavour::V2 => v2::from_field(name, fields),
+pub(super) fn from_field(version: DocArrayVersion, name: &str, fields: Bytes) -> Option<Value> {
+    match version {
+        DocArrayVersion::V1 => v1::from_field(name, fields),
+        DocArrayVersion::V2 => v2::from_field(name, fields),
     }
 }
 
 /// Field `name` of a decoded message.
-pub(super) fn to_field(flavour: Flavour, name: &str, value: &Value) -> Result<Bytes, BadDocument> {
-    match flavour {
-        Flavour::V1 => v1::to_field(name, value),
-        Flavour::V2 => Ok(v2::to_field_alone(name, value)),
+pub(super) fn to_field(
+    version: DocArrayVersion,
+    name: &str,
+    value: &Value,
+) -> Result<Bytes, BadDocument> {
+    match version {
+        DocArrayVersion::V1 => v1::to_field(name, value),
+        DocArrayVersion::V2 => Ok(v2::to_field_alone(name, value)),
     }
-}
-
-pub(super) fn from_dict(dict: DictOfAnyProto) -> Map<String, Value> {
-    v2::from_nodes(dict.data)
-}
-
-pub(super) fn to_dict(map: &Map<String, Value>) -> DictOfAnyProto {
-    v2::to_dict(map)
-}
-
-/// JSON from a protobuf `Struct`, the encoding of parameters.
-#[must_use]
-pub fn from_struct(map: Struct) -> Map<String, Value> {
-    map.fields
-        .into_iter()
-        .map(|(key, value)| (key, from_value(value)))
-        .collect()
-}
-
-/// A protobuf `Struct` from JSON.
-#[must_use]
-pub fn to_struct(map: &Map<String, Value>) -> Struct {
-    Struct {
-        fields: map
-            .iter()
-            .map(|(key, value)| (key.clone(), to_value(value)))
-            .collect(),
-    }
-}
-
-fn from_value(value: prost_types::Value) -> Value {
-    match value.kind {
-        None | Some(Kind::NullValue(_)) => Value::Null,
-        Some(Kind::NumberValue(number)) => number_to_json(number),
-        Some(Kind::StringValue(text)) => Value::String(text),
-        Some(Kind::BoolValue(flag)) => Value::Bool(flag),
-        Some(Kind::StructValue(map)) => Value::Object(from_struct(map)),
-        Some(Kind::ListValue(list)) => list.values.into_iter().map(from_value).collect(),
-    }
-}
-
-fn to_value(value: &Value) -> prost_types::Value {
-    let kind = match value {
-        Value::Null => Kind::NullValue(0),
-        Value::Bool(flag) => Kind::BoolValue(*flag),
-        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or(f64::NAN)),
-        Value::String(text) => Kind::StringValue(text.clone()),
-        Value::Array(items) => Kind::ListValue(ListValue {
-            values: items.iter().map(to_value).collect(),
-        }),
-        Value::Object(map) => Kind::StructValue(to_struct(map)),
-    };
-    prost_types::Value { kind: Some(kind) }
-}
-
-/// A number; an integer is written without a decimal point.
-fn number_to_json(number: f64) -> Value {
-    if number.fract() == 0.0 && number.abs() < EXACT_MAX {
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "an integer in range, as tested above"
-        )]
-        return Value::from(number as i64);
-    }
-    Number::from_f64(number).map_or(Value::Null, Value::Number)
-}
-
-/// The values of an array as nested lists, one level per dimension.
-fn from_tensor(tensor: &Tensor) -> Value {
-    match tensor.to_f32() {
-        Some(values) => nested(&values, tensor.shape()),
-        // Values of other types are not interpreted: type, shape and bytes are written.
-        None => serde_json::json!({
-            "dtype": tensor.data_type().as_str(),
-            "shape": tensor.shape(),
-            "buffer": BASE64.encode(tensor.buffer()),
-        }),
-    }
-}
-
-fn nested(values: &[f32], shape: &[u32]) -> Value {
-    match shape {
-        [] | [_] => values.iter().map(|&value| float(value)).collect(),
-        [_, inner @ ..] => {
-            let size = len_of(inner).max(1);
-            values
-                .chunks(size)
-                .map(|part| nested(part, inner))
-                .collect()
-        }
-    }
-}
-
-/// The shortest decimal that parses to the same float.
-fn float(value: f32) -> Value {
-    let shortest = value.to_string().parse().unwrap_or(f64::NAN);
-    Number::from_f64(shortest).map_or(Value::Null, Value::Number)
-}
-
-/// An array of 32-bit floats from nested lists of numbers.
-fn to_tensor(name: &str, value: &Value) -> Result<Tensor, BadDocument> {
-    let mut shape = Vec::new();
-    let mut inner = value;
-    while let Value::Array(items) = inner {
-        shape.push(u32::try_from(items.len()).map_err(|_| bad(format!("`{name}` is too long")))?);
-        inner = items.first().unwrap_or(&Value::Null);
-    }
-    let mut buffer = Vec::new();
-    collect(name, value, &shape, &mut buffer)?;
-    Ok(Tensor::from_parts(
-        shape,
-        crate::DataType::F32.into(),
-        buffer.into(),
-    ))
-}
-
-fn collect(name: &str, value: &Value, shape: &[u32], out: &mut Vec<u8>) -> Result<(), BadDocument> {
-    match (value, shape) {
-        (Value::Number(number), []) => {
-            #[allow(clippy::cast_possible_truncation, reason = "arrays from JSON hold f32")]
-            let number = number.as_f64().unwrap_or(f64::NAN) as f32;
-            out.extend_from_slice(&number.to_le_bytes());
-            Ok(())
-        }
-        (Value::Array(items), [length, inner @ ..]) if items.len() == *length as usize => items
-            .iter()
-            .try_for_each(|item| collect(name, item, inner, out)),
-        _ => Err(bad(format!(
-            "`{name}` must be a list of numbers, or of lists of equal length"
-        ))),
-    }
-}
-
-fn text<'a>(name: &str, value: &'a Value) -> Result<&'a str, BadDocument> {
-    value
-        .as_str()
-        .ok_or_else(|| bad(format!("`{name}` must be a text, not {}", kind_of(value))))
-}
-
-fn blob(name: &str, value: &Value) -> Result<Vec<u8>, BadDocument> {
-    BASE64
-        .decode(text(name, value)?)
-        .map_err(|error| bad(format!("`{name}` is not base64: {error}")))
-}
-
-fn object<'a>(name: &str, value: &'a Value) -> Result<&'a Map<String, Value>, BadDocument> {
-    value.as_object().ok_or_else(|| {
-        bad(format!(
-            "`{name}` must be an object, not {}",
-            kind_of(value)
-        ))
-    })
-}
-
-fn documents(flavour: Flavour, name: &str, value: &Value) -> Result<Vec<Document>, BadDocument> {
-    let Value::Array(items) = value else {
-        return Err(bad(format!(
-            "`{name}` must be a list of documents, not {}",
-            kind_of(value)
-        )));
-    };
-    items
-        .iter()
-        .map(|item| to_document(flavour, item))
-        .collect()
-}
-
-fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-fn bad(message: impl Into<String>) -> BadDocument {
-    BadDocument::Json(message.into())
 }

@@ -53,11 +53,11 @@ fn any_documents() -> impl Strategy<Value = Vec<Value>> {
     prop::collection::vec(any_document(), 0..6).prop_map(unique)
 }
 
-fn any_version() -> impl Strategy<Value = Flavour> {
-    prop_oneof![Just(Flavour::V1), Just(Flavour::V2)]
+fn any_version() -> impl Strategy<Value = DocArrayVersion> {
+    prop_oneof![Just(DocArrayVersion::V1), Just(DocArrayVersion::V2)]
 }
 
-fn array(version: Flavour, documents: &[Value]) -> DocumentArray {
+fn array(version: DocArrayVersion, documents: &[Value]) -> DocumentArray {
     documents
         .iter()
         .map(|document| Document::from_json(version, document).unwrap())
@@ -75,7 +75,7 @@ fn by_id(documents: &[Value]) -> BTreeMap<String, &Value> {
         .collect()
 }
 
-fn merged(version: Flavour, first: &[Value], second: &[Value]) -> DocumentArray {
+fn merged(version: DocArrayVersion, first: &[Value], second: &[Value]) -> DocumentArray {
     let mut merged = array(version, first);
     merged.merge(array(version, second)).unwrap();
     merged

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
 use super::wire::Fields;
-use super::{Document, Flavour, json, v1, v2};
+use super::{DocArrayVersion, Document, json, v1, v2};
 
 impl Document {
     /// The id of the document that this one is a chunk or a match of; empty if there is none.
@@ -76,24 +76,44 @@ impl Document {
     #[must_use]
     pub fn score(&self, name: &str) -> Option<f32> {
         let scores = self.field("scores")?;
-        let score = match self.flavour() {
-            Flavour::V1 => scores.get(name)?.get("value").cloned().unwrap_or(json!(0)),
-            Flavour::V2 => scores.get(name)?.clone(),
+        let score = match self.version() {
+            DocArrayVersion::V1 => scores.get(name)?.get("value").cloned().unwrap_or(json!(0)),
+            DocArrayVersion::V2 => scores.get(name)?.clone(),
         };
         score.as_f64().map(narrow)
     }
 
-    /// Adds a score. `query` is the id of the document that this one was compared with.
+    /// Whether all scores and evaluations that the document has are finite numbers.
+    #[must_use]
+    pub fn has_finite_scores(&self) -> bool {
+        let is_finite = |score: &Value| match self.version() {
+            DocArrayVersion::V1 => !matches!(score.get("value"), Some(Value::Null)),
+            DocArrayVersion::V2 => !score.is_null(),
+        };
+        ["scores", "evaluations"]
+            .iter()
+            .all(|name| match self.field(name) {
+                Some(Value::Object(scores)) => scores.values().all(is_finite),
+                _ => true,
+            })
+    }
+
+    /// Adds a score. Those that are not finite numbers are lost. `query` is the id of the document that this one was compared with.
     pub fn set_score(&mut self, name: &str, value: f32, query: &str) {
         let mut scores = match self.field("scores") {
             Some(Value::Object(scores)) => scores,
             _ => Map::new(),
         };
-        let score = match self.flavour() {
-            Flavour::V1 => json!({ "value": value, "op_name": name, "ref_id": query }),
-            Flavour::V2 => json!(value),
+        let score = match self.version() {
+            DocArrayVersion::V1 => json!({ "value": value, "op_name": name, "ref_id": query }),
+            DocArrayVersion::V2 => json!(value),
         };
         scores.insert(name.to_owned(), score);
+        // JSON has no such numbers.
+        scores.retain(|_, score| match self.version() {
+            DocArrayVersion::V1 => !matches!(score.get("value"), Some(Value::Null)),
+            DocArrayVersion::V2 => !score.is_null(),
+        });
         self.set_field("scores", &Value::Object(scores));
     }
 
@@ -109,15 +129,15 @@ impl Document {
         if bytes.is_empty() {
             return None;
         }
-        json::from_field(self.flavour(), name, bytes)
+        json::from_field(self.version(), name, bytes)
     }
 
     fn fields_of(&self, name: &str) -> Bytes {
         let mut found = BytesMut::new();
         for field in Fields::of(&self.raw).filter_map(Result::ok) {
-            let is_meant = match self.flavour() {
-                Flavour::V1 => v1::replaces(name, field.number),
-                Flavour::V2 => v2::replaces(name, &field),
+            let is_meant = match self.version() {
+                DocArrayVersion::V1 => v1::replaces(name, field.number),
+                DocArrayVersion::V2 => v2::replaces(name, &field),
             };
             if is_meant {
                 found.extend_from_slice(field.whole);
@@ -127,7 +147,7 @@ impl Document {
     }
 
     fn set_field(&mut self, name: &'static str, value: &Value) {
-        let encoded = json::to_field(self.flavour(), name, value);
+        let encoded = json::to_field(self.version(), name, value);
         self.set(
             name,
             encoded.expect("the methods above use the type of each field"),
@@ -147,8 +167,8 @@ fn narrow(number: f64) -> f32 {
 mod tests {
     use super::*;
 
-    fn check(flavour: Flavour) {
-        let mut document = Document::of_flavour(flavour);
+    fn check(version: DocArrayVersion) {
+        let mut document = Document::of_version(version);
         document.set_text("kept");
         assert_eq!(document.parent_id(), "");
         assert!(document.location().is_empty());
@@ -162,7 +182,7 @@ mod tests {
         document.set_score("cosine", 0.5, "q");
         document.set_score("own", -1.25, "q");
         let before = document.clone();
-        let document = Document::decode(flavour, document.encode()).unwrap();
+        let document = Document::decode(version, document.encode()).unwrap();
         for document in [&before, &document] {
             assert_eq!(document.parent_id(), "p");
             assert_eq!((document.granularity(), document.adjacency()), (1, 2));
@@ -176,8 +196,8 @@ mod tests {
 
     #[test]
     fn relations_survive_encoding_in_both_versions() {
-        check(Flavour::V1);
-        check(Flavour::V2);
+        check(DocArrayVersion::V1);
+        check(DocArrayVersion::V2);
     }
 
     #[test]
@@ -185,10 +205,10 @@ mod tests {
         let mut document = Document::new();
         document.set_location(5, 9);
         document.set_offset(4);
-        let mut document = Document::decode(Flavour::V1, document.encode()).unwrap();
+        let mut document = Document::decode(DocArrayVersion::V1, document.encode()).unwrap();
         document.set_location(0, 1);
         document.set_offset(0);
-        let document = Document::decode(Flavour::V1, document.encode()).unwrap();
+        let document = Document::decode(DocArrayVersion::V1, document.encode()).unwrap();
         assert_eq!(document.location(), [0.0, 1.0]);
         assert!(document.offset().abs() < f32::EPSILON);
     }

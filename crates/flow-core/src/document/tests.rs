@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 fn v1(proto: &DocumentProto) -> Document {
-    Document::decode(Flavour::V1, proto.encode_to_vec().into()).unwrap()
+    Document::decode(DocArrayVersion::V1, proto.encode_to_vec().into()).unwrap()
 }
 
 fn sample() -> DocumentProto {
@@ -49,7 +49,9 @@ fn v2_raw(fields: &[(&str, &str)]) -> Bytes {
 fn an_untouched_document_keeps_its_bytes() {
     let raw: Bytes = sample().encode_to_vec().into();
     assert_eq!(
-        Document::decode(Flavour::V1, raw.clone()).unwrap().encode(),
+        Document::decode(DocArrayVersion::V1, raw.clone())
+            .unwrap()
+            .encode(),
         raw
     );
 }
@@ -58,7 +60,7 @@ fn an_untouched_document_keeps_its_bytes() {
 fn an_unknown_field_survives_an_edit() {
     let mut raw = BytesMut::from(sample().encode_to_vec().as_slice());
     wire::put(&mut raw, 77, b"future");
-    let mut document = Document::decode(Flavour::V1, raw.freeze()).unwrap();
+    let mut document = Document::decode(DocArrayVersion::V1, raw.freeze()).unwrap();
     document.set_embedding(&Tensor::vector(&[1.0]));
     let encoded = document.encode();
     let fields = Fields::of(&encoded).map(|field| field.unwrap());
@@ -130,30 +132,30 @@ fn versions_are_recognised_by_their_first_field() {
     let first: Bytes = sample().encode_to_vec().into();
     let second = v2_raw(&[("id", "a"), ("text", "hello")]);
     assert_eq!(
-        DocumentArray::decode(&data(&[first])).unwrap().flavour(),
-        Flavour::V1
+        DocumentArray::decode(&data(&[first])).unwrap().version(),
+        DocArrayVersion::V1
     );
     assert_eq!(
         DocumentArray::decode(&data(std::slice::from_ref(&second)))
             .unwrap()
-            .flavour(),
-        Flavour::V2
+            .version(),
+        DocArrayVersion::V2
     );
     let empty_first = DocumentArray::decode(&data(&[Bytes::new(), second])).unwrap();
-    assert_eq!(empty_first.flavour(), Flavour::V2);
+    assert_eq!(empty_first.version(), DocArrayVersion::V2);
 }
 
 #[test]
 fn documents_of_the_second_version_are_edited_by_name() {
     let raw = v2_raw(&[("id", "a"), ("text", "hello"), ("own", "kept")]);
-    let mut document = Document::decode(Flavour::V2, raw).unwrap();
+    let mut document = Document::decode(DocArrayVersion::V2, raw).unwrap();
     assert_eq!(
         (document.id().as_str(), document.text().as_str()),
         ("a", "hello")
     );
     document.set_embedding(&Tensor::vector(&[1.0]));
     document.set_text("changed");
-    let again = Document::decode(Flavour::V2, document.encode()).unwrap();
+    let again = Document::decode(DocArrayVersion::V2, document.encode()).unwrap();
     assert_eq!(again.text(), "changed");
     assert_eq!(again.string("own").as_deref(), Some("kept"));
     assert_eq!(again.embedding().unwrap().to_f32().unwrap(), [1.0]);
@@ -170,14 +172,14 @@ fn documents_of_the_second_version_are_edited_by_name() {
 
 #[test]
 fn chunks_of_the_second_version_are_changed_in_place() {
-    let mut document = Document::of_flavour(Flavour::V2);
+    let mut document = Document::of_version(DocArrayVersion::V2);
     document
         .chunks_mut()
         .unwrap()
-        .push(Document::of_flavour(Flavour::V2));
-    let mut again = Document::decode(Flavour::V2, document.encode()).unwrap();
+        .push(Document::of_version(DocArrayVersion::V2));
+    let mut again = Document::decode(DocArrayVersion::V2, document.encode()).unwrap();
     again.chunks_mut().unwrap()[0].set_text("part");
-    let mut again = Document::decode(Flavour::V2, again.encode()).unwrap();
+    let mut again = Document::decode(DocArrayVersion::V2, again.encode()).unwrap();
     assert_eq!(again.chunks_mut().unwrap()[0].text(), "part");
 }
 
@@ -235,9 +237,9 @@ fn json_round_trips_in_both_versions() {
         "embedding": [0.25, -1.0],
         "chunks": [{"id": "c", "text": "part"}],
     });
-    for flavour in [Flavour::V1, Flavour::V2] {
-        let document = Document::from_json(flavour, &value).unwrap();
-        assert_eq!(document.to_json().unwrap(), value, "{flavour:?}");
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let document = Document::from_json(version, &value).unwrap();
+        assert_eq!(document.to_json().unwrap(), value, "{version:?}");
         assert_eq!(document.tags()["k"], 1);
     }
 }
@@ -245,7 +247,7 @@ fn json_round_trips_in_both_versions() {
 #[test]
 fn invalid_json_is_an_error_with_its_reason() {
     let check = |value: Value, expected: &str| {
-        let error = Document::from_json(Flavour::V1, &value).unwrap_err();
+        let error = Document::from_json(DocArrayVersion::V1, &value).unwrap_err();
         assert_eq!(error.to_string(), expected);
     };
     check(json!("x"), "a document is a JSON object, not a text");
@@ -257,7 +259,8 @@ fn invalid_json_is_an_error_with_its_reason() {
 
 #[test]
 fn floats_are_written_as_short_as_possible() {
-    let document = Document::from_json(Flavour::V1, &json!({"id": "a", "embedding": [0.1]}));
+    let document =
+        Document::from_json(DocArrayVersion::V1, &json!({"id": "a", "embedding": [0.1]}));
     assert_eq!(
         document.unwrap().to_json().unwrap().to_string(),
         r#"{"id":"a","embedding":[0.1]}"#

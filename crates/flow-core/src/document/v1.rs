@@ -5,9 +5,10 @@ use flow_proto::docarray::{DenseNdArrayProto, NdArrayProto, nd_array_proto::Cont
 use prost::Message;
 use serde_json::{Map, Value};
 
+use super::format::{BadDocument, malformed};
+use super::json::values;
 use super::wire::{self, Field, Fields, NotAMessage};
-use super::{BadDocument, Document, malformed};
-use crate::{Tensor, document::json};
+use crate::Tensor;
 
 /// Text fields and their numbers.
 const STRINGS: &[(&str, u32)] = &[
@@ -18,6 +19,10 @@ const STRINGS: &[(&str, u32)] = &[
     ("modality", 10),
     ("mime_type", 11),
 ];
+
+/// Nested documents.
+const CHUNKS: u32 = 14;
+const MATCHES: u32 = 15;
 
 /// The members of the `oneof`, of which a document has at most one.
 const CONTENT: &[&str] = &["blob", "tensor", "text"];
@@ -31,8 +36,8 @@ fn number(name: &str) -> u32 {
         "weight" => 8,
         "offset" => 12,
         "location" => 13,
-        "chunks" => 14,
-        "matches" => 15,
+        "chunks" => CHUNKS,
+        "matches" => MATCHES,
         "embedding" => 16,
         "tags" => 17,
         "scores" => 18,
@@ -69,6 +74,11 @@ pub(super) fn is(name: &str, field: &Field<'_>) -> bool {
     number(name) == field.number
 }
 
+/// Whether field `number` is a nested document.
+pub(super) fn is_nested(number: u32) -> bool {
+    matches!(number, CHUNKS | MATCHES)
+}
+
 /// Whether setting `name` removes a field `other`.
 pub(super) fn excludes(name: &str, other: &str) -> bool {
     name == other || (CONTENT.contains(&name) && CONTENT.contains(&other))
@@ -85,12 +95,12 @@ pub(super) fn string(name: &str, text: &str) -> Bytes {
 }
 
 pub(super) fn set_tags(tags: &Map<String, Value>) -> Bytes {
-    field("tags", &json::to_struct(tags).encode_to_vec())
+    field("tags", &values::to_struct(tags).encode_to_vec())
 }
 
 pub(super) fn tags(content: &Bytes) -> Map<String, Value> {
     prost_types::Struct::decode(content.clone())
-        .map(json::from_struct)
+        .map(values::from_struct)
         .unwrap_or_default()
 }
 
@@ -128,21 +138,21 @@ pub(super) fn children(raw: &Bytes, name: &str) -> Result<Vec<Bytes>, NotAMessag
         .collect()
 }
 
-pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: &[Document]) {
+pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: impl Iterator<Item = Bytes>) {
     for document in documents {
-        wire::put(out, number(name), &document.encode());
+        wire::put(out, number(name), &document);
     }
 }
 
 /// The same for two fields of which a document has only one; `None` for nested documents.
-pub(super) fn merge_key(field: &Field<'_>) -> Option<Bytes> {
-    let of_content = |name: &&&str| number(name) == field.number;
-    let number = match CONTENT.iter().find(of_content) {
-        Some(_) => number("text"),
-        None => field.number,
-    };
-    let inside = [self::number("chunks"), self::number("matches")].contains(&number);
-    (!inside).then(|| Bytes::copy_from_slice(&number.to_le_bytes()))
+pub(super) fn merge_key(field: &Field<'_>) -> Option<u32> {
+    const TEXT: u32 = 4;
+    match field.number {
+        CHUNKS | MATCHES => None,
+        // Text, blob and tensor.
+        2..=TEXT => Some(TEXT),
+        number => Some(number),
+    }
 }
 
 fn field(name: &str, content: &[u8]) -> Bytes {

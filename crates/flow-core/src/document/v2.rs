@@ -2,28 +2,27 @@
 
 use bytes::{Bytes, BytesMut};
 use flow_proto::docarray::v2::{
-    DenseNdArrayProto, DictOfAnyProto, NdArrayProto, NodeProto, node_proto::Content,
-    node_proto::DocarrayType,
+    DenseNdArrayProto, NdArrayProto, NodeProto, node_proto::Content, node_proto::DocarrayType,
 };
 use prost::Message;
-use serde_json::{Map, Value};
 
+use super::format::{BadDocument, malformed};
 use super::wire::{self, Field, Fields, NotAMessage};
-use super::{BadDocument, Document, json, malformed};
 use crate::Tensor;
 
 /// The fields of a map entry in protobuf.
 const ENTRY_KEY: u32 = 1;
-const ENTRY_VALUE: u32 = 2;
+pub(super) const ENTRY_VALUE: u32 = 2;
 
 /// The only field of a document: its map.
-const DATA: u32 = 1;
+pub(super) const DATA: u32 = 1;
 
 /// The text fields of a node: its content and the name of its class.
 const NODE_TEXT: u32 = 1;
 const NODE_BLOB: u32 = 5;
 const NODE_NDARRAY: u32 = 6;
-const NODE_DOC_ARRAY: u32 = 8;
+pub(super) const NODE_DOC: u32 = 7;
+pub(super) const NODE_DOC_ARRAY: u32 = 8;
 const NODE_DICT: u32 = 12;
 const NODE_TYPE: u32 = 13;
 
@@ -102,10 +101,10 @@ fn is_named(entry: &[u8], name: &str) -> bool {
 }
 
 /// The name of a field; `None` for nested documents.
-pub(super) fn merge_key(field: &Field<'_>) -> Option<Bytes> {
+pub(super) fn merge_key<'a>(field: &Field<'a>) -> Option<&'a [u8]> {
     let key = wire::last(field.content, ENTRY_KEY).unwrap_or_default();
     let inside = key == b"chunks" || key == b"matches";
-    (!inside).then(|| Bytes::copy_from_slice(key))
+    (!inside).then_some(key)
 }
 
 /// Whether setting `name` removes this field.
@@ -132,23 +131,6 @@ pub(super) fn typed_text(name: &str, text: &str, class: &str) -> Bytes {
             docarray_type,
         },
     )
-}
-
-pub(super) fn set_dict(name: &str, map: &Map<String, Value>) -> Bytes {
-    let content = Some(Content::Dict(json::to_dict(map)));
-    entry(
-        name,
-        &NodeProto {
-            content,
-            docarray_type: None,
-        },
-    )
-}
-
-pub(super) fn dict(content: &Bytes) -> Map<String, Value> {
-    DictOfAnyProto::decode(content.clone())
-        .map(json::from_dict)
-        .unwrap_or_default()
 }
 
 pub(super) fn tensor(content: &Bytes) -> Option<Tensor> {
@@ -191,10 +173,10 @@ pub(super) fn children(raw: &Bytes, name: &str) -> Result<Vec<Bytes>, NotAMessag
         .collect()
 }
 
-pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: &[Document]) {
+pub(super) fn put_children(out: &mut BytesMut, name: &str, documents: impl Iterator<Item = Bytes>) {
     let mut list = BytesMut::new();
     for document in documents {
-        wire::put(&mut list, DOCS, &document.encode());
+        wire::put(&mut list, DOCS, &document);
     }
     let mut node = BytesMut::new();
     wire::put(&mut node, NODE_DOC_ARRAY, &list);

@@ -1,7 +1,7 @@
 //! Finds the parameters of a request that no executor accepts, which are mostly misspelt.
 //!
 //! A request's parameters go to all executors of a flow, and each reads those that it knows. So an
-//! executor alone cannot tell a misspelt name from one that is meant for another executor; whoever knows
+//! executor alone cannot tell a misspelt name from one that is meant for another executor; code that knows
 //! all executors that the request reaches can. The rule:
 //!
 //! - A parameter for one executor (`index__top_k`, or `index: {top_k: 5}`) has to be one that it accepts.

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
-use super::{Compare, Operand, Order, Path, Test};
-use crate::{Document, Flavour};
+use super::condition::{Compare, Operand, Order, Path, Test};
+use crate::{DocArrayVersion, Document};
 
 /// The fields of a document that the query uses.
 struct Seen<'d> {
@@ -51,12 +51,12 @@ impl Seen<'_> {
     /// The value at the path. In the first version there always is one.
     fn value(&self, path: &Path) -> Option<Value> {
         let found = self.find(path).cloned();
-        match self.document.flavour() {
-            Flavour::V1 if path.0.len() == 1 => {
+        match self.document.version() {
+            DocArrayVersion::V1 if path.0.len() == 1 => {
                 Some(found.unwrap_or_else(|| default(path.field())))
             }
-            Flavour::V1 => Some(found.unwrap_or_default()),
-            Flavour::V2 => found,
+            DocArrayVersion::V1 => Some(found.unwrap_or_default()),
+            DocArrayVersion::V2 => found,
         }
     }
 
@@ -69,12 +69,12 @@ impl Seen<'_> {
 
     fn exists(&self, path: &Path) -> bool {
         let found = self.find(path);
-        match self.document.flavour() {
-            Flavour::V1 if path.0.len() == 1 => {
+        match self.document.version() {
+            DocArrayVersion::V1 if path.0.len() == 1 => {
                 found.is_some_and(|value| !value.is_null() && *value != default(path.field()))
             }
-            Flavour::V1 => found.is_some_and(|value| !value.is_null()),
-            Flavour::V2 => found.is_some(),
+            DocArrayVersion::V1 => found.is_some_and(|value| !value.is_null()),
+            DocArrayVersion::V2 => found.is_some(),
         }
     }
 

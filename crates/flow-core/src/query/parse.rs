@@ -3,7 +3,7 @@
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-use super::{BadQuery, Compare, Operand, Order, Path, Test};
+use super::condition::{BadQuery, Compare, Operand, Order, Path, Test};
 use crate::closest;
 
 /// Maximum nesting of conditions; each level takes stack when it is parsed and when it is evaluated.

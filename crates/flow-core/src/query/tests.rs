@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::Flavour;
+use crate::DocArrayVersion;
 
 /// A document with fields of every kind. The expected results are those of DocArray.
-fn document(flavour: Flavour) -> Document {
+fn document(version: DocArrayVersion) -> Document {
     let json = json!({
         "id": "a",
         "text": "hello",
@@ -15,20 +15,20 @@ fn document(flavour: Flavour) -> Document {
         "embedding": [0.5, 1.5, 2.5],
         "weight": 1.5,
     });
-    Document::from_json(flavour, &json).unwrap()
+    Document::from_json(version, &json).unwrap()
 }
 
 #[track_caller]
-fn check_flavour(flavour: Flavour, query: &Value, expected: bool) {
-    let found = Query::parse(query).unwrap().matches(&document(flavour));
-    assert_eq!(found, expected, "{query} of {flavour:?}");
+fn check_version(version: DocArrayVersion, query: &Value, expected: bool) {
+    let found = Query::parse(query).unwrap().matches(&document(version));
+    assert_eq!(found, expected, "{query} of {version:?}");
 }
 
 /// The same in both versions.
 #[track_caller]
 fn check(query: &Value, expected: bool) {
-    check_flavour(Flavour::V1, query, expected);
-    check_flavour(Flavour::V2, query, expected);
+    check_version(DocArrayVersion::V1, query, expected);
+    check_version(DocArrayVersion::V2, query, expected);
 }
 
 #[test]
@@ -128,8 +128,8 @@ fn a_field_exists_if_it_is_not_empty() {
 #[test]
 fn missing_fields_have_defaults_in_the_first_version_only() {
     let differs = |query: Value| {
-        check_flavour(Flavour::V1, &query, true);
-        check_flavour(Flavour::V2, &query, false);
+        check_version(DocArrayVersion::V1, &query, true);
+        check_version(DocArrayVersion::V2, &query, false);
     };
     differs(json!({"tags__x": {"$neq": 1}}));
     differs(json!({"tags__x": {"$nin": [1]}}));
@@ -185,7 +185,8 @@ fn conditions_are_combined() {
 
 #[test]
 fn the_size_of_bytes_is_their_number() {
-    let document = Document::from_json(Flavour::V1, &json!({"id": "a", "blob": "AAAA"})).unwrap();
+    let document =
+        Document::from_json(DocArrayVersion::V1, &json!({"id": "a", "blob": "AAAA"})).unwrap();
     assert!(
         Query::parse(&json!({"blob": {"$size": 3}}))
             .unwrap()

@@ -1,5 +1,5 @@
-//! Reads JSON into any type, as `serde_json` does. What is wrong is kept as data, with the path to it, and
-//! what was expected is said without words of Rust.
+//! Reads JSON into any type, as `serde_json` does, but reports problems as data, with their path and without terms of
+//! Rust.
 
 use std::fmt;
 
@@ -12,22 +12,27 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use serde_json::{Map, Number, Value};
 
+/// Reads a value of any kind.
+pub(crate) fn read_value<T: DeserializeOwned>(value: Value) -> Result<T, ReadError> {
+    T::deserialize(ValueReader(value))
+}
+
 /// Reads an object.
-pub(super) fn read<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, Fault> {
-    T::deserialize(Reader(Value::Object(object)))
+pub(super) fn read<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, ReadError> {
+    T::deserialize(ValueReader(Value::Object(object)))
 }
 
 /// Why a value could not be read.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(crate) struct ReadError {
     /// Keys from the outermost object to the value that is wrong.
     pub(super) path: Vec<String>,
-    pub(super) reason: Reason,
+    pub(super) problem: Problem,
 }
 
 /// What is wrong with a value.
 #[derive(Debug)]
-pub(super) enum Reason {
+pub(super) enum Problem {
     /// An object has a key that its type does not know.
     Unknown {
         name: String,
@@ -44,31 +49,31 @@ pub(super) enum Reason {
     },
 }
 
-impl Fault {
+impl ReadError {
     /// The key in the outermost object.
     pub(super) fn key(&self) -> Option<&str> {
         self.path.first().map(String::as_str)
     }
 
     pub(super) fn is_unknown_option(&self) -> bool {
-        self.path.len() == 1 && matches!(self.reason, Reason::Unknown { .. })
+        self.path.len() == 1 && matches!(self.problem, Problem::Unknown { .. })
     }
 
     pub(super) fn is_missing(&self) -> bool {
-        matches!(self.reason, Reason::Missing { .. })
+        matches!(self.problem, Problem::Missing { .. })
     }
 
     fn value(message: String) -> Self {
-        Self::new(Reason::Value {
+        Self::new(Problem::Value {
             message,
             remedy: None,
         })
     }
 
-    fn new(reason: Reason) -> Self {
+    fn new(problem: Problem) -> Self {
         Self {
             path: Vec::new(),
-            reason,
+            problem,
         }
     }
 
@@ -78,15 +83,29 @@ impl Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ReadError {}
 
-impl fmt::Display for Fault {
+impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {:?}", self.path.join("."), self.reason)
+        if !self.path.is_empty() {
+            write!(f, "`{}` ", self.path.join("."))?;
+        }
+        match &self.problem {
+            Problem::Unknown { name, known } => {
+                write!(
+                    f,
+                    "has the unknown key `{name}`; known are {}",
+                    either(known)
+                )
+            }
+            Problem::Missing { name } => write!(f, "lacks the key `{name}`"),
+            Problem::Twice { name } => write!(f, "has the key `{name}` twice"),
+            Problem::Value { message, .. } => write!(f, "{message}"),
+        }
     }
 }
 
-impl de::Error for Fault {
+impl de::Error for ReadError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::value(message.to_string())
     }
@@ -107,7 +126,7 @@ impl de::Error for Fault {
 
     fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
         let meant = closest(found, known.iter().copied());
-        Self::new(Reason::Value {
+        Self::new(Problem::Value {
             message: format!("must be {}, is `{found}`", either(known)),
             remedy: meant.map(|meant| format!("did you mean `{meant}`?")),
         })
@@ -115,19 +134,19 @@ impl de::Error for Fault {
 
     fn unknown_field(name: &str, known: &'static [&'static str]) -> Self {
         let name = name.to_owned();
-        Self::new(Reason::Unknown { name, known })
+        Self::new(Problem::Unknown { name, known })
     }
 
     fn missing_field(name: &'static str) -> Self {
-        Self::new(Reason::Missing { name })
+        Self::new(Problem::Missing { name })
     }
 
     fn duplicate_field(name: &'static str) -> Self {
-        Self::new(Reason::Twice { name })
+        Self::new(Problem::Twice { name })
     }
 }
 
-/// What serde says that it expected, in the words of a flow file.
+/// What serde expected, in the terms of a flow file.
 fn wanted(expected: &str) -> String {
     if let Some(number) = expected.strip_prefix("a nonzero ") {
         return match number.starts_with('u') {
@@ -192,10 +211,10 @@ fn unexpected(value: &Value) -> Unexpected<'_> {
     }
 }
 
-/// A value of JSON, to be read.
-struct Reader(Value);
+/// Reads a JSON value.
+struct ValueReader(Value);
 
-impl<'de> IntoDeserializer<'de, Fault> for Reader {
+impl<'de> IntoDeserializer<'de, ReadError> for ValueReader {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -203,30 +222,30 @@ impl<'de> IntoDeserializer<'de, Fault> for Reader {
     }
 }
 
-impl<'de> Deserializer<'de> for Reader {
-    type Error = Fault;
+impl<'de> Deserializer<'de> for ValueReader {
+    type Error = ReadError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self.0 {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(value),
             Value::Number(number) => read_number(&number, visitor),
             Value::String(text) => visitor.visit_string(text),
             Value::Array(items) => {
-                let mut items = SeqDeserializer::new(items.into_iter().map(Reader));
+                let mut items = SeqDeserializer::new(items.into_iter().map(ValueReader));
                 let read = visitor.visit_seq(&mut items)?;
                 items.end()?;
                 Ok(read)
             }
             Value::Object(object) => {
-                let mut entries = Entries::new(object);
+                let mut entries = ObjectReader::new(object);
                 let read = visitor.visit_map(&mut entries);
-                read.map_err(|fault| entries.placed(fault))
+                read.map_err(|error| entries.with_key(error))
             }
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
         match self.0 {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
@@ -237,7 +256,7 @@ impl<'de> Deserializer<'de> for Reader {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, ReadError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -246,15 +265,15 @@ impl<'de> Deserializer<'de> for Reader {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, ReadError> {
         match self.0 {
             Value::String(text) => visitor.visit_enum(text.into_deserializer()),
-            Value::Object(object) => MapAccessDeserializer::new(Entries::new(object))
+            Value::Object(object) => MapAccessDeserializer::new(ObjectReader::new(object))
                 .deserialize_enum(name, variants, visitor),
             other => {
                 let found = described(unexpected(&other));
                 let message = format!("must be {}, is {found}", either(variants));
-                Err(Fault::value(message))
+                Err(ReadError::value(message))
             }
         }
     }
@@ -265,7 +284,7 @@ impl<'de> Deserializer<'de> for Reader {
     }
 }
 
-fn read_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, Fault> {
+fn read_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, ReadError> {
     match (number.as_u64(), number.as_i64()) {
         (Some(value), _) => visitor.visit_u64(value),
         (None, Some(value)) => visitor.visit_i64(value),
@@ -273,14 +292,14 @@ fn read_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::V
     }
 }
 
-/// The entries of an object, which remember where the reading is.
-struct Entries {
+/// Reads the entries of an object, and remembers the current one.
+struct ObjectReader {
     rest: serde_json::map::IntoIter,
     key: String,
     value: Value,
 }
 
-impl Entries {
+impl ObjectReader {
     fn new(object: Map<String, Value>) -> Self {
         Self {
             rest: object.into_iter(),
@@ -289,34 +308,34 @@ impl Entries {
         }
     }
 
-    /// That a key stands twice is found between the key and its value, and by nobody who knows the key.
-    fn placed(&self, fault: Fault) -> Fault {
-        match fault.reason {
-            Reason::Twice { .. } if fault.path.is_empty() => fault.under(&self.key),
-            _ => fault,
+    /// Adds the current key to an error about a duplicate key, which serde reports without it.
+    fn with_key(&self, error: ReadError) -> ReadError {
+        match error.problem {
+            Problem::Twice { .. } if error.path.is_empty() => error.under(&self.key),
+            _ => error,
         }
     }
 }
 
-impl<'de> MapAccess<'de> for Entries {
-    type Error = Fault;
+impl<'de> MapAccess<'de> for ObjectReader {
+    type Error = ReadError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Fault> {
+    ) -> Result<Option<K::Value>, ReadError> {
         let Some((key, value)) = self.rest.next() else {
             return Ok(None);
         };
         (self.key, self.value) = (key.clone(), value);
         let read = seed.deserialize(key.into_deserializer());
         read.map(Some)
-            .map_err(|fault: Fault| fault.under(&self.key))
+            .map_err(|error: ReadError| error.under(&self.key))
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Fault> {
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, ReadError> {
         let value = std::mem::take(&mut self.value);
-        let read = seed.deserialize(Reader(value));
-        read.map_err(|fault| fault.under(&self.key))
+        let read = seed.deserialize(ValueReader(value));
+        read.map_err(|error| error.under(&self.key))
     }
 }

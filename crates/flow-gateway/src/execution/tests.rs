@@ -38,6 +38,32 @@ async fn nodes_of_a_chain_run_one_after_another() {
 }
 
 #[tokio::test]
+async fn a_request_that_one_node_has_run_is_not_reported_as_one_that_did_not_run() {
+    let unavailable = InMemory::failing(Failure::new(Code::Unavailable, "no replica"));
+    let code = |finished: Finished| finished.failure.unwrap().code();
+    let first = flow(plan(&["a", "b"]), &[&unavailable, &InMemory::echo()]);
+    let finished = run(&first, request("/x", &["1"])).await;
+    assert_eq!(code(finished), Code::Unavailable);
+    let second = flow(plan(&["a", "b"]), &[&InMemory::echo(), &unavailable]);
+    let finished = run(&second, request("/x", &["1"])).await;
+    assert_eq!(code(finished), Code::Lost);
+}
+
+#[tokio::test]
+async fn a_request_beyond_its_limits_calls_no_node() {
+    let node = InMemory::echo();
+    let flow = flow(plan(&["a"]), &[&node]);
+    let mut long = request("/x", &["1"]);
+    long.header.as_mut().unwrap().exec_endpoint = Some("x".repeat(2000));
+    let finished = run(&flow, long).await;
+    let expected = "`exec_endpoint` has 2000 bytes; at most 1024 are allowed";
+    assert_eq!(error(&finished.reply), expected);
+    let header = finished.reply.header.unwrap();
+    assert_eq!(header.exec_endpoint.unwrap().len(), 64);
+    assert!(node.calls().is_empty());
+}
+
+#[tokio::test]
 async fn branches_run_concurrently_and_a_join_waits_for_both() {
     // Each branch answers only after the other was called.
     let gates = [Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0))];

@@ -31,7 +31,7 @@ fn request(text: &str) -> SingleDocumentRequestProto {
 fn texts(items: &[Item]) -> Vec<String> {
     let text = |item: &Item| {
         let raw = item.as_ref().unwrap().document.clone().unwrap();
-        let document = Document::decode(flow_core::Flavour::V1, raw).unwrap();
+        let document = Document::decode(flow_core::DocArrayVersion::V1, raw).unwrap();
         document.text()
     };
     items.iter().map(text).collect()

@@ -28,8 +28,15 @@ pub(crate) const SERVICES: &[&str] = &[
     "jina.JinaInfoRPC",
 ];
 
+/// How the requests arrive that routes are for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Requests {
+    AsTheyAre,
+    Compressed,
+}
+
 /// Routes to the service, and to reflection.
-pub(crate) fn routes<S>(service: &S, limits: Limits) -> Routes
+pub(crate) fn routes<S>(service: &S, limits: Limits, requests: Requests) -> Routes
 where
     S: JinaRpc
         + JinaSingleDataRequestRpc
@@ -39,12 +46,16 @@ where
         + JinaInfoRpc
         + Clone,
 {
+    let read_max = match requests {
+        Requests::AsTheyAre => limits.message_len_max,
+        Requests::Compressed => limits.decompressed_len_max,
+    };
     macro_rules! configured {
         ($server:ident) => {
             $server::new(service.clone())
                 .accept_compressed(CompressionEncoding::Gzip)
                 .accept_compressed(CompressionEncoding::Deflate)
-                .max_decoding_message_size(limits.message_len_max)
+                .max_decoding_message_size(read_max)
                 .max_encoding_message_size(limits.message_len_max)
         };
     }

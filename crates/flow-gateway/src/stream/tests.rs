@@ -12,6 +12,7 @@ fn options(window: usize, in_order: bool) -> StreamOptions {
         window: NonZeroUsize::new(window).unwrap(),
         in_order,
         call: CallOptions::default(),
+        budget: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use flow_core::{CallOptions, Document, DocumentArray, Failure, RequestId};
+use flow_core::{CallOptions, Document, DocumentArray, Failure, RequestId, RequestLimits};
 use flow_net::{DocumentStream, Limits, Reply};
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, SingleDocumentRequestProto};
@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::backend::Backend;
+use crate::heavy::HeavyWork;
 use crate::node::Node;
 use crate::pools::Shared;
 use crate::snapshot::Snapshot;
@@ -174,6 +175,8 @@ pub(crate) fn flow_of(plan: Plan, nodes: Vec<Node>) -> Arc<SnapshotStore> {
         limits: Limits::default(),
         metrics: None,
         failures: Arc::default(),
+        requests: RequestLimits::default(),
+        heavy: HeavyWork::default(),
     };
     let ended = CancellationToken::new();
     let snapshot = Snapshot::with_nodes(plan, nodes, shared, ended.clone());

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use flow_core::{Document, DocumentArray, to_struct};
+use flow_core::{Code, Document, DocumentArray, Failure, to_struct};
 use flow_net::grpc::jina_data_request_rpc_server::{JinaDataRequestRpc, JinaDataRequestRpcServer};
 use flow_net::grpc::jina_discover_endpoints_rpc_server::{
     JinaDiscoverEndpointsRpc, JinaDiscoverEndpointsRpcServer,
@@ -149,6 +149,11 @@ impl FakeExecutor {
         let mut count = self.count.clone();
         count.wait_for(|count| *count >= times).await.unwrap();
     }
+}
+
+/// The status of a call that an executor of ours refused before it ran.
+pub(crate) fn did_not_run(message: &str) -> Status {
+    flow_net::status::from_failure(&Failure::new(Code::Unavailable, message))
 }
 
 pub(crate) fn first(call: Call) -> Response<Envelope> {

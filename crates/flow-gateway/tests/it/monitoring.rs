@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow_gateway::{BindError, Config, Gateway};
-use flow_net::Limits;
+use flow_gateway::{BindError, Config, Gateway, GatewayLimits};
 use flow_proto::Envelope;
-use flow_spec::Places;
+use flow_spec::NodeAddresses;
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tonic::{Code, Status};
+use tonic::Code;
 
-use crate::fake_executor::FakeExecutor;
+use crate::fake_executor::{FakeExecutor, did_not_run};
 use crate::test_gateway::{TestGateway, address, error, placement, placement_at, plan, request};
 use crate::topology::tonic_client;
 
@@ -84,8 +83,11 @@ async fn requests_are_counted_with_their_encoded_sizes() {
 
 #[tokio::test]
 async fn failures_are_counted_and_each_try_is_a_call() {
-    let sick = FakeExecutor::failing(Status::unavailable("not today")).await;
-    let places = [Places::replicas(vec![address(&sick), address(&sick)])];
+    let sick = FakeExecutor::failing(did_not_run("not today")).await;
+    let places = [NodeAddresses::replicas(vec![
+        address(&sick),
+        address(&sick),
+    ])];
     let gateway = TestGateway::start(placement_at(plan(&["sick"]), &places)).await;
     let replies = gateway.post(vec![request("/x", &["1"])]).await;
     assert_ne!(error(&replies[0]), "");
@@ -156,9 +158,9 @@ async fn calls_of_shards_are_counted_and_counts_survive_a_new_placement() {
     let fakes = [FakeExecutor::echo().await, FakeExecutor::echo().await];
     let shards = || {
         let shards = fakes.iter().map(|it| vec![address(it)]).collect();
-        let places = Places {
+        let places = NodeAddresses {
             shards,
-            ..Places::default()
+            ..NodeAddresses::default()
         };
         placement_at(plan(&["node, shards: 2, polling: ALL"]), &[places])
     };
@@ -183,7 +185,7 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
     let config = |monitoring| Config {
         host: "127.0.0.1".to_owned(),
         port: 0,
-        limits: Limits::default(),
+        limits: GatewayLimits::default(),
         monitoring,
     };
     let bind = async |monitoring| {

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use flow_spec::Places;
+use flow_spec::NodeAddresses;
 use tonic::Status;
 
-use crate::fake_executor::{FakeExecutor, first, ids};
+use crate::fake_executor::{FakeExecutor, did_not_run, first, ids};
 use crate::test_gateway::{TestGateway, address, error, placement, placement_at, plan, request};
 
 #[tokio::test]
 async fn a_failing_executor_gets_a_fifth_more_calls_and_a_few() {
-    let sick = FakeExecutor::failing(Status::unavailable("try again")).await;
+    let sick = FakeExecutor::failing(did_not_run("try again")).await;
     let gateway = TestGateway::start(placement(plan(&["node"]), &[&sick])).await;
     let began = Instant::now();
     let replies = gateway.post(vec![request("/x", &["1"]); 200]).await;
@@ -53,7 +53,7 @@ async fn a_busy_replica_is_called_again_at_the_time_that_it_names() {
 #[tokio::test]
 async fn a_replica_that_disappears_loses_no_request() {
     let (gone, alive) = (FakeExecutor::echo().await, FakeExecutor::echo().await);
-    let places = Places::replicas(vec![address(&gone), address(&alive)]);
+    let places = NodeAddresses::replicas(vec![address(&gone), address(&alive)]);
     let gateway = TestGateway::start(placement_at(plan(&["node"]), &[places])).await;
     drop(gone);
     for reply in gateway.post(vec![request("/x", &["1"]); 200]).await {

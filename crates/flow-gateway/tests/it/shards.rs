@@ -2,7 +2,7 @@
 
 use flow_core::Code;
 use flow_proto::Envelope;
-use flow_spec::{Places, Plan, Poll};
+use flow_spec::{NodeAddresses, Plan, Poll};
 use tonic::{Response, Status};
 
 use crate::fake_executor::{FakeExecutor, documents, ids, with_ids};
@@ -12,9 +12,9 @@ use crate::topology::tonic_client;
 /// A placement of a node with these shards.
 fn sharded(plan: Plan, shards: &[&FakeExecutor]) -> flow_spec::Placement {
     let shards = shards.iter().map(|it| vec![address(it)]).collect();
-    let places = Places {
+    let places = NodeAddresses {
         shards,
-        ..Places::default()
+        ..NodeAddresses::default()
     };
     placement_at(plan, &[places])
 }
@@ -91,8 +91,8 @@ async fn uses_before_and_uses_after_get_what_a_head_would_send() {
         FakeExecutor::tag("two").await,
     ];
     let mut placement = sharded(polled(Poll::All, true), &shards.each_ref());
-    placement.places[0].before = Some(address(&before));
-    placement.places[0].after = Some(address(&after));
+    placement.addresses[0].before = Some(address(&before));
+    placement.addresses[0].after = Some(address(&after));
     let gateway = TestGateway::start(placement).await;
     gateway.single(request("/x", &["1"])).await.unwrap();
     let tags = |part: &Envelope| {

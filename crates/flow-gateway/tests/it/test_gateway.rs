@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flow_core::{Deadline, Failure};
-use flow_gateway::{Config, Gateway, Placements};
-use flow_net::{Client, Drain, Limits, PostOptions};
+use flow_gateway::{Config, Gateway, GatewayLimits, Placements};
+use flow_net::{Client, Drain, PostOptions};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
-use flow_spec::{Address, Placement, Places, Plan, TextFile, Variables};
+use flow_spec::{Address, NodeAddresses, Placement, Plan, TextFile, Variables};
 use futures_util::{StreamExt, stream};
 use tokio::task::JoinSet;
 
@@ -47,11 +47,11 @@ pub(crate) fn address(fake: &FakeExecutor) -> Address {
 
 /// A plan with one replica for each node.
 pub(crate) fn placement(plan: Plan, fakes: &[&FakeExecutor]) -> Placement {
-    let places = |fake: &&FakeExecutor| Places::replicas(vec![address(fake)]);
+    let places = |fake: &&FakeExecutor| NodeAddresses::replicas(vec![address(fake)]);
     placement_at(plan, &fakes.iter().map(places).collect::<Vec<_>>())
 }
 
-pub(crate) fn placement_at(plan: Plan, places: &[Places]) -> Placement {
+pub(crate) fn placement_at(plan: Plan, places: &[NodeAddresses]) -> Placement {
     Placement::new(plan, |at| places[at.index()].clone())
 }
 
@@ -60,7 +60,7 @@ impl TestGateway {
         let config = Config {
             host: "127.0.0.1".to_owned(),
             port: 0,
-            limits: Limits::default(),
+            limits: GatewayLimits::default(),
             monitoring: Some(0),
         };
         let gateway = Gateway::bind(&config, placement).await.unwrap();

@@ -10,13 +10,14 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::render::devices::Share;
+use crate::render::export::{ExportError, Rendered, RenderedFile, Target, build_commands};
 use crate::render::parts::{CACHE, GRACE, PROGRAM, Unit, Units, WORKSPACE};
 use crate::render::placement::{self, placement};
-use crate::render::{BadExport, Rendered, RenderedFile, Target, build_commands, yaml};
+use crate::render::yaml;
 
-/// How much longer than a program's own grace period Docker waits before it kills.
+/// Time that Docker waits beyond a program's own grace period before it kills the program.
 const GRACE_BEYOND: Duration = Duration::from_secs(5);
-/// In place of "for ever", which Docker does not know.
+/// Stands for no limit, which Docker does not have.
 const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug, Serialize)]
@@ -26,7 +27,7 @@ struct File {
     volumes: IndexMap<String, Empty>,
 }
 
-/// A volume of which nothing is said but its name.
+/// A volume with nothing but a name.
 #[derive(Debug, Serialize)]
 struct Empty {}
 
@@ -108,7 +109,7 @@ enum Count {
 ///
 /// # Errors
 /// If a node has no image, or its devices are not known.
-pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, BadExport> {
+pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, ExportError> {
     let units = Units::of(plan, target)?;
     let placement = placement(plan, &units, |unit| {
         let hosts = hosts(unit).into_iter();
@@ -131,7 +132,7 @@ pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, BadExport> {
             path: "docker-compose.yml".into(),
             text,
         }],
-        // It has words for all that is common; engines' own options are theirs.
+        // Compose has keys for the common options, and not for those of the engine's API.
         remarks: placement::remarks(plan, |_| Vec::new()),
     })
 }
@@ -176,7 +177,7 @@ fn executor(
     unit: &Unit,
     (replica, host): (u16, &str),
     target: &Target,
-) -> Result<Service, BadExport> {
+) -> Result<Service, ExportError> {
     let mut service = service(unit, replica);
     if unit.needs.downloads_models {
         service.volumes.push(format!("cache:{CACHE}"));
@@ -187,7 +188,7 @@ fn executor(
             .push(format!("{host}-workspace:{WORKSPACE}"));
     }
     let devices = unit.devices.of_replica(replica, target.devices);
-    let devices = devices.map_err(|why| BadExport::Devices {
+    let devices = devices.map_err(|why| ExportError::Devices {
         name: unit.name.clone(),
         why,
     })?;
@@ -209,7 +210,7 @@ fn service(unit: &Unit, replica: u16) -> Service {
             .map(|(key, value)| (key.clone(), as_it_is(value)))
             .collect(),
         ports: Vec::new(),
-        // For a Prometheus beside them, and not for everybody who reaches the machine.
+        // For a Prometheus on the same machine, and not for the network.
         expose: unit.metrics.iter().map(|it| it.port.to_string()).collect(),
         extra_hosts: Vec::new(),
         volumes: Vec::new(),
@@ -233,7 +234,7 @@ fn service(unit: &Unit, replica: u16) -> Service {
     }
 }
 
-/// Other images may lack `flow`; what they say of their health counts.
+/// Other images may lack `flow`; their own health check counts.
 fn healthcheck(unit: &Unit) -> Healthcheck {
     let url = format!("grpc://127.0.0.1:{}", unit.port);
     Healthcheck {
@@ -245,7 +246,7 @@ fn healthcheck(unit: &Unit) -> Healthcheck {
     }
 }
 
-/// None: no devices.
+/// `None` for no devices.
 fn deploy(share: Share) -> Option<Deploy> {
     let (count, device_ids) = match share {
         Share::Named(names) if names.is_empty() => return None,
@@ -267,7 +268,7 @@ fn deploy(share: Share) -> Option<Deploy> {
     })
 }
 
-/// A folder of the machine, whose path is full.
+/// A folder of the machine, with an absolute path.
 fn folder(volume: &Volume) -> String {
     let end = if volume.read_only { ":ro" } else { "" };
     as_it_is(&format!("{}:{}{end}", volume.host, volume.inside))
@@ -276,7 +277,7 @@ fn folder(volume: &Volume) -> String {
 /// Every volume that a service names.
 fn volumes(services: &IndexMap<String, Service>) -> IndexMap<String, Empty> {
     let mounts = services.values().flat_map(|it| &it.volumes);
-    // A folder of the machine is none.
+    // Folders of the machine are not volumes.
     let volumes = mounts.filter(|mount| !mount.starts_with('/'));
     let names = volumes.filter_map(|mount| mount.split_once(':'));
     names.map(|(name, _)| (name.to_owned(), Empty {})).collect()
@@ -290,7 +291,7 @@ fn escaped(words: &[String]) -> Vec<String> {
     words.iter().map(|it| as_it_is(it)).collect()
 }
 
-/// Compose would put variables in where a text has a dollar sign.
+/// Escapes dollar signs, where Compose would substitute variables.
 fn as_it_is(text: &str) -> String {
     text.replace('$', "$$")
 }

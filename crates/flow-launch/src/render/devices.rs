@@ -2,54 +2,56 @@
 
 use flow_spec::{Env, Gpus};
 
-use crate::rr;
+use crate::spec::round_robin;
 
 /// The devices that a kind of container gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Devices {
     /// None.
     None,
-    /// The replicas take one each in turn, by this choice of [`rr`].
+    /// Replicas take them in turn, by this selection of [`round_robin`].
     InTurn(String),
     /// Each replica gets all of these.
     Named(Vec<String>),
-    /// Each replica gets so many, whichever they are.
+    /// Each replica gets this number of devices.
     Counted(u16),
-    /// Each replica gets all that its machine has.
+    /// Each replica gets all devices of its machine.
     All,
 }
 
-/// What one replica is to get.
+/// The devices of one replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Share {
-    /// Those of these names; there may be none.
+    /// Devices with these names; there may be none.
     Named(Vec<String>),
-    /// So many.
+    /// This number of devices.
     Counted(u16),
     /// All.
     All,
 }
 
-/// The devices cannot be told from the file.
+/// The file does not define the devices.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadDevices {
-    /// Nobody has said how many there are.
+    /// The number of devices is unknown.
     #[error(
         "`CUDA_VISIBLE_DEVICES: {0}` shares out the machine's devices: say how many it has with `--devices N`"
     )]
     Uncounted(String),
-    /// The choice is none.
+    /// The selection is not valid.
     #[error(transparent)]
-    Choice(#[from] rr::BadDevices),
+    Choice(#[from] round_robin::DevicesError),
 }
 
 impl Devices {
-    /// The devices that `CUDA_VISIBLE_DEVICES` names, and the other variables. In a container the devices
-    /// it was given are numbered from 0 anew, so the variable must not reach it; one that hides all devices
-    /// stays.
+    /// The devices that `CUDA_VISIBLE_DEVICES` names, and the other variables. A container numbers its devices from 0,
+    /// so it must not get the variable, except where that hides all devices.
     pub(crate) fn taken_from(mut env: Env) -> (Self, Env) {
-        let value = env.get(rr::VARIABLE).map_or("", String::as_str).trim();
-        let devices = if rr::shares(value) {
+        let value = env
+            .get(round_robin::VARIABLE)
+            .map_or("", String::as_str)
+            .trim();
+        let devices = if round_robin::is_round_robin(value) {
             Self::InTurn(value.to_owned())
         } else {
             let names: Vec<_> = value.split(',').map(|it| it.trim().to_owned()).collect();
@@ -61,11 +63,11 @@ impl Devices {
             }
             Self::Named(names)
         };
-        env.shift_remove(rr::VARIABLE);
+        env.shift_remove(round_robin::VARIABLE);
         (devices, env)
     }
 
-    /// Those that `gpus` says; none: it says nothing of them.
+    /// The devices that `gpus` assigns; `None` if it assigns none.
     pub(crate) fn asked_for(gpus: &Gpus) -> Option<Self> {
         match gpus.count {
             _ if !gpus.devices.is_empty() => Some(Self::Named(gpus.devices.clone())),
@@ -75,7 +77,7 @@ impl Devices {
         }
     }
 
-    /// How many each replica gets; none: as many as its machine has.
+    /// The number for each replica; `None` for all devices of its machine.
     pub(crate) fn count(&self) -> Option<usize> {
         match self {
             Self::None => Some(0),
@@ -86,7 +88,7 @@ impl Devices {
         }
     }
 
-    /// Those that a replica gets, on a machine with so many.
+    /// The devices of a replica, on a machine with this number of devices.
     pub(crate) fn of_replica(&self, replica: u16, count: Option<u16>) -> Result<Share, BadDevices> {
         match self {
             Self::None => Ok(Share::Named(Vec::new())),
@@ -94,7 +96,7 @@ impl Devices {
             Self::Counted(count) => Ok(Share::Counted(*count)),
             Self::All => Ok(Share::All),
             Self::InTurn(choice) => {
-                let chosen = match rr::devices(choice, count.map(usize::from)) {
+                let chosen = match round_robin::devices(choice, count.map(usize::from)) {
                     Ok(chosen) => chosen.unwrap_or_default(),
                     Err(_) if count.is_none() => return Err(BadDevices::Uncounted(choice.clone())),
                     Err(bad) => return Err(bad.into()),
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     fn check(value: &str, expected: Devices, stays: bool) {
-        let env = Env::from_iter([(rr::VARIABLE.to_owned(), value.to_owned())]);
+        let env = Env::from_iter([(round_robin::VARIABLE.to_owned(), value.to_owned())]);
         let (devices, rest) = Devices::taken_from(env);
         assert_eq!((devices, rest.is_empty()), (expected, !stays), "{value}");
     }
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_nobody_has_counted_are_asked_for() {
+    fn an_unknown_number_of_devices_is_an_error() {
         let check = |value: &str, count, part: &str| {
             let devices = Devices::InTurn(value.to_owned());
             let error = devices.of_replica(0, count).unwrap_err().to_string();

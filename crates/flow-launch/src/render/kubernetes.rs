@@ -1,117 +1,42 @@
 //! A flow for Kubernetes, 1.30 or newer: one file for each kind of container, one for the network, and one for the
 //! namespace.
 //!
-//! Executors stand behind headless Services: their names lead to every pod that is ready, and the gateway
-//! itself shares the requests out. One gRPC connection through a Service's own address would stick to one
-//! pod.
+//! Executors have headless Services, whose names resolve to every ready pod, and the gateway balances requests itself. A
+//! gRPC connection through the address of a Service would stay with one pod.
 
 mod config;
 mod monitor;
 mod namespace;
 mod network;
+mod objects;
 mod pod;
 mod volume;
 mod workload;
 
-use std::collections::BTreeMap;
-use std::num::NonZeroU16;
 use std::path::Path;
 
 use flow_spec::{Address, Plan};
-use indexmap::{IndexMap, IndexSet};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Serialize;
 
 use self::namespace::NAMESPACE_FILE;
+use self::objects::{EXECUTOR, Flow, GATEWAY, NAME, PART_OF, key, role};
 use crate::render::devices::Devices;
+use crate::render::export::{ExportError, Rendered, RenderedFile, Target};
 use crate::render::parts::{NodeUnits, Unit, Units, check_names, host_name};
 use crate::render::placement::{self, placement};
-use crate::render::{BadExport, Rendered, RenderedFile, Target, yaml};
+use crate::render::yaml;
 
-/// What is asked of the cluster. Names are those of nodes, or `gateway`.
-#[derive(Debug, Clone)]
-pub struct Kubernetes {
-    /// Where everything is made.
-    pub namespace: String,
-    /// The namespace exists already, so the export does not create it.
-    pub has_namespace: bool,
-    /// Gateways that share the work.
-    pub gateways: NonZeroU16,
-    /// Who is scaled by load.
-    pub autoscale: IndexMap<String, Autoscale>,
-    /// What each pod of a node is sure to get.
-    pub resources: IndexMap<String, Resources>,
-    /// Size of each volume of a workspace, such as `10Gi`.
-    pub storage: String,
-    /// The class of all volumes; none: the cluster's default.
-    pub storage_class: Option<String>,
-    /// Where executors keep the models that they download.
-    pub cache: Cache,
-    /// Size of each volume of such a cache, such as `5Gi`.
-    pub cache_size: String,
-    /// Secrets that images are pulled with.
-    pub pull_secrets: Vec<String>,
-    /// Variables whose values are kept in Secrets of the cluster.
-    pub secrets: Vec<(String, SecretVariable)>,
-    /// Nodes whose images need root and a disk that can be written.
-    pub as_root: IndexSet<String>,
-    /// Labels by which a Prometheus of the cluster finds what it is to scrape.
-    pub monitor_labels: IndexMap<String, String>,
-}
-
-/// Where executors keep the models that they download.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Cache {
-    /// In a volume of each pod, which a pod that takes its place gets again. Any storage class has such volumes, but
-    /// the pods are those of a StatefulSet: a new one starts only when the old one has gone.
-    #[default]
-    PerPod,
-    /// In one volume for all pods of the flow, which needs a storage class with `ReadWriteMany`.
-    Shared,
-    /// In the pod: each new pod downloads them.
-    None,
-}
-
-/// Bounds of a node's replicas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Autoscale {
-    /// Fewest.
-    pub min: u16,
-    /// Most.
-    pub max: u16,
-    /// CPU time that pods should use, in percent of what they ask for.
-    pub cpu_percent: u16,
-}
-
-/// What a pod is sure to get, in Kubernetes' own notation.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Resources {
-    /// Such as `500m` or `2`; it may use more where there is more.
-    pub cpu: Option<String>,
-    /// Such as `4Gi`; it never gets more.
-    pub memory: Option<String>,
-}
-
-/// A variable, and where its value is kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecretVariable {
-    /// The variable's name.
-    pub variable: String,
-    /// The Secret's name.
-    pub secret: String,
-    /// Which of the Secret's values.
-    pub key: String,
-}
+pub use self::objects::{Autoscale, Cache, Kubernetes, Resources, SecretVariable};
 
 /// The flow as files for `kubectl apply -R -f`.
 ///
 /// # Errors
-/// If a node has no image, or an option names what is not there.
+/// If a node has no image, or an option names an unknown node.
 pub fn kubernetes(
     plan: &Plan,
     target: &Target,
     wanted: &Kubernetes,
-) -> Result<Rendered, BadExport> {
+) -> Result<Rendered, ExportError> {
     let mut units = Units::of(plan, target)?;
     check(wanted, &units)?;
     units.gateway.replicas = wanted.gateways.get();
@@ -135,7 +60,7 @@ pub fn kubernetes(
     })
 }
 
-/// Folders are of one machine, and a pod may run on any.
+/// Refuses folders of the machine, because a pod may run on any machine.
 fn lacks(container: &flow_spec::Container) -> Vec<&'static str> {
     let gpus = container.gpus.as_ref().and_then(Devices::asked_for);
     let has_all = gpus.is_some_and(|gpus| gpus.count().is_none());
@@ -148,11 +73,11 @@ fn lacks(container: &flow_spec::Container) -> Vec<&'static str> {
         .collect()
 }
 
-fn check(wanted: &Kubernetes, units: &Units) -> Result<(), BadExport> {
+fn check(wanted: &Kubernetes, units: &Units) -> Result<(), ExportError> {
     if host_name(&wanted.namespace) != wanted.namespace
         || label(&wanted.namespace) != wanted.namespace
     {
-        return Err(BadExport::BadNamespace(wanted.namespace.clone()));
+        return Err(ExportError::BadNamespace(wanted.namespace.clone()));
     }
     let nodes = units.executors().map(key);
     let mut known: Vec<String> = nodes.collect();
@@ -165,39 +90,24 @@ fn check(wanted: &Kubernetes, units: &Units) -> Result<(), BadExport> {
     check_autoscale(wanted, &key(&units.gateway))
 }
 
-/// An autoscaler needs to know what CPU time is compared with, and there is one answer to how many gateways there are.
-fn check_autoscale(wanted: &Kubernetes, gateway: &str) -> Result<(), BadExport> {
+/// Checks that an autoscaler has a CPU request to compare with, and that one option sets the number of gateways.
+fn check_autoscale(wanted: &Kubernetes, gateway: &str) -> Result<(), ExportError> {
     let has_cpu = |name: &String| {
         let resources = wanted.resources.get(name);
         resources.is_some_and(|it| it.cpu.is_some())
     };
     if let Some(name) = wanted.autoscale.keys().find(|name| !has_cpu(name)) {
-        return Err(BadExport::NoCpu(name.clone()));
+        return Err(ExportError::NoCpu(name.clone()));
     }
     match wanted.gateways.get() {
         several @ 2.. if wanted.autoscale.contains_key(gateway) => {
-            Err(BadExport::TwoGatewayCounts(several))
+            Err(ExportError::TwoGatewayCounts(several))
         }
         _ => Ok(()),
     }
 }
 
-impl Kubernetes {
-    /// What is kept secret of the units that options call so.
-    fn secrets_of(&self, key: &str) -> impl Iterator<Item = &SecretVariable> {
-        let own = self.secrets.iter().filter(move |(name, _)| name == key);
-        own.map(|(_, secret)| secret)
-    }
-}
-
-/// What options call a unit.
-fn key(unit: &Unit) -> String {
-    unit.node
-        .as_ref()
-        .map_or_else(|| unit.name.clone(), ToString::to_string)
-}
-
-/// A text as the value of a label, which must not be empty or too long.
+/// Makes text a valid value of a label, which must not be empty or too long.
 fn label(text: &str) -> String {
     let is_allowed = |it: char| it.is_ascii_alphanumeric() || it == '-';
     let kept: String = text
@@ -212,7 +122,7 @@ fn label(text: &str) -> String {
 }
 
 fn devices_remark(unit: &Unit) -> Option<String> {
-    // Whoever counts them does not mind which.
+    // Only their number matters.
     if !matches!(unit.devices, Devices::InTurn(_) | Devices::Named(_)) {
         return None;
     }
@@ -222,13 +132,6 @@ fn devices_remark(unit: &Unit) -> Option<String> {
         unit.name,
         if count == 1 { "" } else { "s" }
     ))
-}
-
-/// What all objects of a flow have in common.
-struct Flow<'f> {
-    label: String,
-    source: &'f str,
-    wanted: &'f Kubernetes,
 }
 
 impl Flow<'_> {
@@ -252,7 +155,7 @@ impl Flow<'_> {
         files
     }
 
-    /// What the reader of the files should know.
+    /// Remarks for the reader of the files.
     fn remarks(&self, plan: &Plan, units: &Units) -> Vec<String> {
         let mut remarks = placement::remarks(plan, lacks);
         let all = units.executors().chain([&units.gateway]);
@@ -265,7 +168,7 @@ impl Flow<'_> {
         remarks
     }
 
-    /// A pod without a request for memory may land on a node that has too little.
+    /// Remarks that a pod without a memory request may be scheduled on a node with too little.
     fn memory_remark(&self, unit: &Unit) -> Option<String> {
         let key = key(unit);
         let asked = self.wanted.resources.get(&key);
@@ -299,7 +202,7 @@ impl Flow<'_> {
         node.all().map(file).collect()
     }
 
-    /// All objects of a unit. `config` is what its pods read at their start, beside the environment.
+    /// All objects of a unit. `config` is what its pods read at their start besides the environment.
     fn unit(&self, unit: &Unit, config: &str) -> Vec<String> {
         let mut documents = Vec::new();
         documents.extend(self.env(unit).map(|it| yaml::document(&it)));
@@ -321,58 +224,6 @@ impl Flow<'_> {
             path: path.as_ref().to_owned(),
             text: header + &documents.join("---\n"),
         }
-    }
-
-    fn meta(&self, unit: &Unit, name: &str) -> ObjectMeta {
-        ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: Some(self.wanted.namespace.clone()),
-            labels: Some(self.labels(unit)),
-            ..ObjectMeta::default()
-        }
-    }
-
-    fn labels(&self, unit: &Unit) -> BTreeMap<String, String> {
-        let mut labels = self.selected(role(unit));
-        labels.insert(NAME.to_owned(), unit.name.clone());
-        labels.insert("app.kubernetes.io/managed-by".to_owned(), "flow".to_owned());
-        labels
-    }
-
-    /// The labels of all pods of the flow that have this role.
-    fn selected(&self, role: &str) -> BTreeMap<String, String> {
-        BTreeMap::from([
-            (PART_OF.to_owned(), self.label.clone()),
-            (COMPONENT.to_owned(), role.to_owned()),
-        ])
-    }
-
-    /// The unit's own pods.
-    fn selector(&self, unit: &Unit) -> LabelSelector {
-        let mut labels = self.selected(role(unit));
-        labels.insert(NAME.to_owned(), unit.name.clone());
-        LabelSelector {
-            match_labels: Some(labels),
-            ..LabelSelector::default()
-        }
-    }
-
-    fn autoscale(&self, unit: &Unit) -> Option<Autoscale> {
-        self.wanted.autoscale.get(&key(unit)).copied()
-    }
-}
-
-const NAME: &str = "app.kubernetes.io/name";
-const PART_OF: &str = "app.kubernetes.io/part-of";
-const COMPONENT: &str = "app.kubernetes.io/component";
-const GATEWAY: &str = "gateway";
-const EXECUTOR: &str = "executor";
-
-fn role(unit: &Unit) -> &'static str {
-    if unit.node.is_some() {
-        EXECUTOR
-    } else {
-        GATEWAY
     }
 }
 

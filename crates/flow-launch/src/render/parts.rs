@@ -6,68 +6,66 @@ use std::time::Duration;
 use flow_core::NodeName;
 use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Run, Uses, Volume};
 
-use crate::backoff::Restarts;
-use crate::command::{Common, Invocation, Programs};
 use crate::render::devices::Devices;
-use crate::render::{BadExport, Needs, Target};
+use crate::render::export::{ExportError, Needs, Target};
+use crate::spec::invocation::{Invocation, Programs, SharedOptions};
+use crate::supervisor::backoff::RestartPolicy;
 
-/// Where every executor listens; the gateway too, unless the file says otherwise.
+/// The port of every executor, and of a gateway whose port the file does not set.
 pub(crate) const PORT: u16 = 8080;
-/// Where whoever is monitored shows its metrics, as in Jina's exports; the gateway too, unless the file says
-/// otherwise.
+/// The port for metrics, as in Jina's exports, unless the file sets that of the gateway.
 pub(crate) const METRICS_PORT: u16 = 9090;
 /// The program in flow's own image.
 pub(crate) const PROGRAM: &str = "/usr/local/bin/flow";
-/// Where executors keep their files, whatever folder the flow file names: there it is one of the machine.
+/// Where executors keep their files. The folder in the flow file is one of the machine that runs `flow up`.
 pub(crate) const WORKSPACE: &str = "/workspace";
-/// Where models are looked for, in flow's own image.
+/// The folder for models in flow's own image.
 pub(crate) const CACHE: &str = "/cache";
-/// Memory that a gateway needs: 16 MB when it has nothing to do, 31 MB under load, and what the requests weigh that
-/// are in flight.
+/// Memory for a gateway: 16 MB when idle, 31 MB under load, plus the size of the requests in progress.
 const GATEWAY_MEMORY: u64 = 128 << 20;
-/// How long requests under way may take at the end.
+/// The grace period for requests in progress at the end.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// Longest label of a host name.
 const NAME_LEN_MAX: usize = 63;
 
-/// A kind of container: so many of the same image with the same arguments.
+/// A kind of container: a number of replicas with the same image and arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Unit {
     /// Its host name: a DNS label.
     pub(crate) name: String,
-    /// The node it is of; none: it is the gateway.
+    /// Its node; `None` for the gateway.
     pub(crate) node: Option<NodeName>,
     pub(crate) image: String,
-    /// It runs flow's own program; otherwise what its image was made to run.
+    /// Whether it runs the program `flow` instead of the image's own program.
     pub(crate) is_flow: bool,
-    /// What runs in it, in place of the image's own program.
+    /// Replaces the image's entrypoint.
     pub(crate) entrypoint: Option<Vec<String>>,
     pub(crate) arguments: Vec<String>,
     pub(crate) port: u16,
-    /// None: it is not monitored.
+    /// `None` without monitoring.
     pub(crate) metrics: Option<Metrics>,
     pub(crate) env: Env,
     pub(crate) devices: Devices,
-    /// Folders of the machine that it sees.
+    /// Folders of the machine that it mounts.
     pub(crate) folders: Vec<Volume>,
-    /// It keeps files in [`WORKSPACE`].
+    /// Whether it keeps files in [`WORKSPACE`].
     pub(crate) keeps_files: bool,
     pub(crate) replicas: u16,
     pub(crate) needs: Needs,
-    /// How long it may take until it is ready; none: for ever.
+    /// Time limit until it is ready; `None` for no limit.
     pub(crate) timeout_ready: Option<Duration>,
 }
 
-/// How a unit's containers show what they count.
+/// How the containers of a unit serve metrics.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     pub(crate) port: u16,
-    /// What its replicas' names begin with: `enc`, or `enc/shard-0`.
+    /// Prefix of the names of its replicas: `enc`, or `enc/shard-0`.
     runtime: String,
 }
 
 impl Unit {
-    /// All that a replica of it is told.
+    /// All arguments of one of its replicas.
     pub(crate) fn arguments_of(&self, replica: u16) -> Vec<String> {
         let mut arguments = self.arguments.clone();
         if let Some(Metrics { port, runtime }) = &self.metrics {
@@ -104,17 +102,19 @@ impl NodeUnits {
 /// The containers of a flow.
 #[derive(Debug, Clone)]
 pub(crate) struct Units {
-    /// Its arguments lack the placement, which is handed over differently.
+    /// Its arguments lack the placement, which each target passes in its own way.
     pub(crate) gateway: Unit,
-    /// By the nodes' places in the plan; none: the node is external.
+    /// In the order of the plan; `None` for external nodes.
     pub(crate) nodes: Vec<Option<NodeUnits>>,
 }
 
 impl Units {
-    pub(crate) fn of(plan: &Plan, target: &Target) -> Result<Self, BadExport> {
-        let common = common(target);
+    pub(crate) fn of(plan: &Plan, target: &Target) -> Result<Self, ExportError> {
+        let shared = shared(target);
         let units = |node: &NodePlan| match &node.run {
-            Run::Local(run) => Cut::new(node, run, target, &common).units().map(Some),
+            Run::Local(run) => NodeContainers::new(node, run, target, &shared)
+                .units()
+                .map(Some),
             Run::External { .. } => Ok(None),
         };
         let nodes = plan
@@ -143,39 +143,39 @@ impl Units {
             .chain([&mut self.gateway])
     }
 
-    fn check_hosts(&self) -> Result<(), BadExport> {
+    fn check_hosts(&self) -> Result<(), ExportError> {
         let mut seen = BTreeSet::new();
         for unit in self.executors().chain([&self.gateway]) {
             if unit.name.is_empty() || unit.name.len() > NAME_LEN_MAX {
                 let node = unit.node.clone();
-                return Err(BadExport::BadName(
+                return Err(ExportError::BadName(
                     node.map_or_else(String::new, |it| it.to_string()),
                 ));
             }
             if !seen.insert(&unit.name) {
-                return Err(BadExport::SameName(unit.name.clone()));
+                return Err(ExportError::SameName(unit.name.clone()));
             }
         }
         Ok(())
     }
 }
 
-/// Every name that an option was given must be one of these.
+/// Checks that every name in an option is a known one.
 pub(crate) fn check_names<'n>(
     mut given: impl Iterator<Item = &'n String>,
     option: &'static str,
     known: &[String],
-) -> Result<(), BadExport> {
+) -> Result<(), ExportError> {
     match given.find(|name| !known.contains(name)) {
         None => Ok(()),
-        Some(name) => Err(BadExport::NoSuchNode {
+        Some(name) => Err(ExportError::NoSuchNode {
             option,
             name: name.clone(),
         }),
     }
 }
 
-/// What `--image` calls a container: a node's name, or the name of what stands around its shards.
+/// The name of a container in `--image`: that of its node, with a suffix for `uses_before` and `uses_after`.
 fn image_key(unit: &Unit) -> String {
     let node = unit.node.as_ref().map_or("", NodeName::as_str);
     match AROUND.iter().find(|around| unit.name.ends_with(*around)) {
@@ -188,21 +188,21 @@ const BEFORE: &str = "-uses-before";
 const AFTER: &str = "-uses-after";
 const AROUND: [&str; 2] = [BEFORE, AFTER];
 
-/// A node's name as a host's: a DNS label.
+/// The host name of a node: a DNS label.
 pub(crate) fn host_name(name: &str) -> String {
     let name = name.to_ascii_lowercase().replace('_', "-");
     name.trim_matches('-').to_owned()
 }
 
-fn common(target: &Target) -> Common {
-    Common {
+fn shared(target: &Target) -> SharedOptions {
+    SharedOptions {
         programs: Programs {
             flow: PROGRAM.into(),
             built_in: target.built_in.clone(),
         },
         grace: GRACE,
         log: Log::Text,
-        restarts: Restarts::default(),
+        restart_policy: RestartPolicy::default(),
         flow: None,
     }
 }
@@ -218,7 +218,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
     let arguments = [
         "gateway", "--host", "0.0.0.0", "--port", &port_text, "--grace", &grace, "--log", log,
     ];
-    // It is ready when they are.
+    // The gateway is ready when all executors are.
     let waits_for = nodes.iter().flatten().flat_map(NodeUnits::all);
     let limits = waits_for.map(|unit| unit.timeout_ready);
     let limits = limits.chain([plan.gateway.timeout_ready]);
@@ -251,17 +251,22 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
     }
 }
 
-/// A node, to be cut into its containers.
-struct Cut<'p> {
+/// A node, to be split into its containers.
+struct NodeContainers<'p> {
     node: &'p NodePlan,
-    /// As it is in a container.
+    /// Its options in a container.
     run: LocalRun,
     target: &'p Target,
-    common: &'p Common,
+    shared: &'p SharedOptions,
 }
 
-impl<'p> Cut<'p> {
-    fn new(node: &'p NodePlan, run: &LocalRun, target: &'p Target, common: &'p Common) -> Self {
+impl<'p> NodeContainers<'p> {
+    fn new(
+        node: &'p NodePlan,
+        run: &LocalRun,
+        target: &'p Target,
+        shared: &'p SharedOptions,
+    ) -> Self {
         let mut run = run.clone();
         run.host = Some("0.0.0.0".to_owned());
         run.workspace = run.workspace.map(|_| WORKSPACE.into());
@@ -269,11 +274,11 @@ impl<'p> Cut<'p> {
             node,
             run,
             target,
-            common,
+            shared,
         }
     }
 
-    fn units(&self) -> Result<NodeUnits, BadExport> {
+    fn units(&self) -> Result<NodeUnits, ExportError> {
         let shards = self.run.shards.get();
         let suffix = |shard| match shards {
             1 => String::new(),
@@ -291,8 +296,8 @@ impl<'p> Cut<'p> {
         })
     }
 
-    fn shard(&self, shard: u16, suffix: &str) -> Result<Unit, BadExport> {
-        let invocation = Invocation::executor(self.common, &self.run);
+    fn shard(&self, shard: u16, suffix: &str) -> Result<Unit, ExportError> {
+        let invocation = Invocation::executor(self.shared, &self.run);
         let image = self.image(&self.run.uses, self.node.name.as_str())?;
         let mut unit = self.unit(invocation, suffix, image);
         unit.replicas = self.run.replicas.get();
@@ -303,9 +308,9 @@ impl<'p> Cut<'p> {
         Ok(unit)
     }
 
-    /// What is called before or after the shards; the devices are theirs.
-    fn around(&self, uses: &Uses, suffix: &str) -> Result<Unit, BadExport> {
-        let invocation = Invocation::around(self.common, &self.run, uses);
+    /// The container of `uses_before` or `uses_after`, without the devices of the shards.
+    fn around(&self, uses: &Uses, suffix: &str) -> Result<Unit, ExportError> {
+        let invocation = Invocation::around_shards(self.shared, &self.run, uses);
         let key = format!("{}{suffix}", self.node.name);
         let image = self.image(uses, &key)?;
         let mut unit = self.unit(invocation, suffix, image);
@@ -352,9 +357,9 @@ impl<'p> Cut<'p> {
     }
 
     /// The image, and whether flow's own program runs in it.
-    fn image(&self, uses: &Uses, key: &str) -> Result<(String, bool), BadExport> {
+    fn image(&self, uses: &Uses, key: &str) -> Result<(String, bool), ExportError> {
         let given = self.target.images.get(key);
-        let no_image = |uses: String| BadExport::NoImage {
+        let no_image = |uses: String| ExportError::NoImage {
             key: key.to_owned(),
             uses,
         };

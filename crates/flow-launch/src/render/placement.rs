@@ -1,11 +1,11 @@
-//! Where a gateway in a container finds its executors.
+//! The placement of a gateway in a container.
 
-use flow_spec::{Address, Container, NodePlan, Placement, Places, Plan, Run, Uses};
+use flow_spec::{Address, Container, NodeAddresses, NodePlan, Placement, Plan, Run, Uses};
 
 use crate::render::parts::{NodeUnits, Unit, Units};
 
-/// The plan with every node external, at the addresses of its containers: the gateway need not know what
-/// runs there, and so no option or variable of an executor stands in its configuration.
+/// The plan with every node external, at the addresses of its containers. The gateway does not need to know what runs
+/// there, so its configuration holds no option or variable of an executor.
 pub(crate) fn placement(
     plan: &Plan,
     units: &Units,
@@ -19,23 +19,26 @@ pub(crate) fn placement(
     let places = nodes
         .map(|(node, units)| places(node, units.as_ref(), &addresses))
         .collect();
-    Placement { plan, places }
+    Placement {
+        plan,
+        addresses: places,
+    }
 }
 
 fn places(
     node: &mut NodePlan,
     units: Option<&NodeUnits>,
     addresses: impl Fn(&Unit) -> Vec<Address>,
-) -> Places {
+) -> NodeAddresses {
     let one = |unit: &Unit| addresses(unit).into_iter().next();
     let places = match (units, &node.run) {
-        (Some(units), _) => Places {
+        (Some(units), _) => NodeAddresses {
             shards: units.shards.iter().map(&addresses).collect(),
             before: units.before.as_ref().and_then(one),
             after: units.after.as_ref().and_then(one),
         },
-        (None, Run::External { addresses }) => Places::replicas(addresses.clone()),
-        (None, Run::Local(_)) => Places::default(),
+        (None, Run::External { addresses }) => NodeAddresses::replicas(addresses.clone()),
+        (None, Run::Local(_)) => NodeAddresses::default(),
     };
     node.run = Run::External {
         addresses: places.shards.iter().flatten().cloned().collect(),
@@ -43,8 +46,8 @@ fn places(
     places
 }
 
-/// What is to be known of external nodes: an address of the machine itself is another one in a container.
-/// And what a target has no words for: `lacks` names what a container asks for in vain.
+/// Remarks about external nodes, because an address of the machine itself is another one in a container; and about
+/// options that a target does not support, which `lacks` names.
 pub(crate) fn remarks(plan: &Plan, lacks: fn(&Container) -> Vec<&'static str>) -> Vec<String> {
     let external = plan.nodes.iter().filter_map(|node| match &node.run {
         Run::External { addresses } => Some((&node.name, addresses)),
@@ -63,7 +66,7 @@ pub(crate) fn remarks(plan: &Plan, lacks: fn(&Container) -> Vec<&'static str>) -
     external.filter_map(remark).chain(left_out).collect()
 }
 
-/// What `flow up` gives a node's containers, and an export does not.
+/// Options that `flow up` supports for the containers of a node, and an export does not.
 fn left_out(node: &NodePlan, lacks: fn(&Container) -> Vec<&'static str>) -> Option<String> {
     let run = match &node.run {
         Run::Local(run) if matches!(run.uses, Uses::Image(_)) => run,

@@ -1,20 +1,20 @@
-//! Values as YAML that every reader understands alike, also those of YAML 1.1.
+//! Values as YAML that every parser reads in the same way, including parsers of YAML 1.1.
 //!
-//! Text is plain only where no reader could take it for anything else (`on`, `1_000` and `12:30` are no
-//! text to some of them); otherwise it stands in double quotes, as JSON has it, or below a `|`.
+//! Text is plain only where no parser reads it as anything else (`on`, `1_000` and `12:30` are not text to some of them).
+//! Otherwise it is in double quotes, as in JSON, or below a `|`.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Words that some reader of YAML takes for something else than text.
+/// Words that some parsers do not read as text.
 const NOT_TEXT: &[&str] = &["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
 
 /// The value as a YAML document, with a line end.
 ///
 /// # Panics
-/// If it is no JSON value, such as a map whose keys are not text.
+/// If it is not a JSON value, such as a map whose keys are not text.
 pub(crate) fn document(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).expect("what is rendered is JSON");
     let mut text = String::new();
@@ -22,7 +22,7 @@ pub(crate) fn document(value: &impl Serialize) -> String {
     text
 }
 
-/// A value on lines of its own, `depth` steps to the right.
+/// A value on its own lines, indented by `depth` steps.
 fn block(text: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -68,7 +68,7 @@ fn after_key(text: &mut String, value: &Value, depth: usize) {
     }
 }
 
-/// An item of a list: its first line stands beside the dash.
+/// An item of a list, whose first line follows the dash.
 fn after_dash(text: &mut String, item: &Value, depth: usize) {
     let mut own = String::new();
     block(&mut own, item, depth + 1);
@@ -81,7 +81,7 @@ fn indent(text: &mut String, depth: usize) {
     text.extend(std::iter::repeat_n("  ", depth));
 }
 
-/// What fits on a line: scalars, and lists and maps that are empty.
+/// A value that fits on a line: a scalar, or an empty list or map.
 fn inline(text: &mut String, value: &Value) {
     match value {
         Value::String(own) => text.push_str(&scalar(own)),
@@ -89,9 +89,9 @@ fn inline(text: &mut String, value: &Value) {
     }
 }
 
-/// Several lines that YAML can show as they are.
+/// Text of several lines that YAML can hold without quotes.
 fn is_literal(text: &str) -> bool {
-    // Some readers end a line at the two separators too.
+    // Some parsers end a line at the two Unicode separators too.
     let is_shown = |it: char| it == '\n' || !(it.is_control() || "\u{2028}\u{2029}".contains(it));
     let ends_well = text.ends_with('\n') && !text.ends_with("\n\n");
     ends_well
@@ -123,7 +123,7 @@ fn scalar(text: &str) -> String {
     }
 }
 
-/// As JSON quotes it, but for characters that end a line in YAML and not in JSON, where a key must not end.
+/// Quotes text as JSON does, and escapes characters that end a line in YAML but not in JSON.
 fn quoted(text: &str) -> String {
     let mut quoted = String::new();
     for it in Value::from(text).to_string().chars() {

@@ -1,17 +1,21 @@
-//! A running flow is looked at, restarted, scaled and reloaded through its control socket.
+//! Changes of a running flow through its control socket.
 
 use std::io::{BufRead, BufReader, Write};
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use flow_launch::wire::{Answer, Ask, Done, Process, Question, Stage};
-use flow_launch::{Home, Launch, LogLine, LogSource, Reading, Source, Stamp, log_file};
+use flow_launch::protocol::{
+    ControlCommand, ControlRequest, ControlResponse, ControlResult, ProcessInfo, ProcessState,
+};
+use flow_launch::{
+    FileStamp, Launch, LogLine, LogSource, PlanReading, PlanSource, StateDirectory, log_file,
+};
 use flow_spec::{Placement, Plan};
 
 use crate::harness::{Flow, answers, gone, kill, launch, lives, plan, within};
 
-/// A flow with a folder, and a plan that can be read again.
+/// A flow with a state directory, and a plan that can be read again.
 struct Served {
     flow: Flow,
     folder: tempfile::TempDir,
@@ -30,14 +34,14 @@ impl Served {
         std::fs::write(&file, "first").unwrap();
         let read = {
             let (next, file) = (next.clone(), file.clone());
-            move || Reading {
-                stamps: vec![Stamp::of(file.clone())],
+            move || PlanReading {
+                stamps: vec![FileStamp::of(file.clone())],
                 plan: next.lock().unwrap().clone(),
             }
         };
         let mut flow = Flow::launch(Launch {
-            home: Some(Home::take(&folder.path().join("home")).unwrap()),
-            source: Some(Source::new(vec![Stamp::of(file)], read)),
+            state_directory: Some(StateDirectory::lock(&folder.path().join("home")).unwrap()),
+            source: Some(PlanSource::new(vec![FileStamp::of(file)], read)),
             ..launch(plan)
         });
         within(flow.running.started()).await.unwrap();
@@ -48,26 +52,29 @@ impl Served {
         self.folder.path().join("home")
     }
 
-    async fn ask(&self, ask: Ask) -> Answer {
+    async fn ask(&self, ask: ControlCommand) -> ControlResponse {
         let home = self.home();
         let asked = tokio::task::spawn_blocking(move || last_answer(&home, ask));
         within(asked).await.unwrap()
     }
 
-    async fn ps(&self) -> Vec<Process> {
-        match self.ask(Ask::Ps).await {
-            Answer::Done(Done::Listing(listing)) => listing.processes,
+    async fn ps(&self) -> Vec<ProcessInfo> {
+        match self.ask(ControlCommand::Ps).await {
+            ControlResponse::Done(ControlResult::Listing(listing)) => listing.processes,
             other => panic!("{other:?}"),
         }
     }
 
-    async fn changed(&self, ask: Ask) {
-        assert_eq!(self.ask(ask).await, Answer::Done(Done::Changed));
+    async fn changed(&self, ask: ControlCommand) {
+        assert_eq!(
+            self.ask(ask).await,
+            ControlResponse::Done(ControlResult::Changed)
+        );
     }
 
-    async fn refused(&self, ask: Ask) -> String {
+    async fn refused(&self, ask: ControlCommand) -> String {
         match self.ask(ask).await {
-            Answer::Refused(why) => why,
+            ControlResponse::Refused(why) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -80,29 +87,29 @@ impl Served {
             .collect()
     }
 
-    /// Names of executors, and ports that the gateway was told last.
+    /// Names of executors, and their ports in the newest placement of the gateway.
     async fn placed(&mut self) -> (Vec<String>, Vec<u16>) {
         let placement = self.flow.line("gateway", "placement ").await;
         let placement: Placement = serde_json::from_str(&placement).unwrap();
-        let all = placement.places.iter().flat_map(|it| it.all());
+        let all = placement.addresses.iter().flat_map(|it| it.all());
         let ports = all.map(|it| it.port).collect();
         let nodes = placement.plan.nodes.iter();
         (nodes.map(|node| node.name.to_string()).collect(), ports)
     }
 }
 
-fn last_answer(home: &Path, ask: Ask) -> Answer {
+fn last_answer(home: &Path, ask: ControlCommand) -> ControlResponse {
     answers(home, ask).pop().unwrap()
 }
 
-fn restart(name: &str) -> Ask {
-    Ask::Restart {
+fn restart(name: &str) -> ControlCommand {
+    ControlCommand::Restart {
         name: name.to_owned(),
     }
 }
 
-fn scale(name: &str, replicas: u16) -> Ask {
-    Ask::Scale {
+fn scale(name: &str, replicas: u16) -> ControlCommand {
+    ControlCommand::Scale {
         name: name.to_owned(),
         replicas: NonZeroU16::new(replicas).unwrap(),
     }
@@ -115,7 +122,7 @@ async fn the_processes_of_a_flow_are_listed() {
     let names: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["a/rep-0", "a/rep-1", "gateway"]);
     for process in found {
-        assert_eq!(process.state, Stage::Ready);
+        assert_eq!(process.state, ProcessState::Ready);
         assert!(lives(process.pid.unwrap()));
         assert!(process.memory_bytes.unwrap() > 0);
     }
@@ -150,7 +157,7 @@ async fn one_process_is_restarted_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_process_at_a_port_of_the_file_makes_room_for_its_successor() {
+async fn a_process_on_a_port_of_the_file_is_stopped_before_its_successor_starts() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     drop(taken);
@@ -169,7 +176,7 @@ async fn a_process_at_a_port_of_the_file_makes_room_for_its_successor() {
 }
 
 #[tokio::test]
-async fn a_node_gets_more_replicas_and_fewer() {
+async fn a_node_is_scaled_up_and_down() {
     let mut served = Served::up(&["name: a"]).await;
     let before = served.executors().await;
     assert_eq!(served.placed().await.1.len(), 1);
@@ -186,13 +193,13 @@ async fn a_node_gets_more_replicas_and_fewer() {
 }
 
 #[tokio::test]
-async fn a_reload_restarts_only_what_differs() {
+async fn a_reload_restarts_only_processes_that_differ() {
     let mut served = Served::up(&["name: a", "name: b", "name: c"]).await;
     let before = served.executors().await;
     served.placed().await;
     let new = plan("", &["name: a", "name: b, env: {NEW: yes}", "name: d"]);
     *served.next.lock().unwrap() = Ok(new);
-    served.changed(Ask::Reload).await;
+    served.changed(ControlCommand::Reload).await;
 
     let after = served.executors().await;
     let names: Vec<&str> = after.iter().map(|it| it.0.as_str()).collect();
@@ -204,7 +211,7 @@ async fn a_reload_restarts_only_what_differs() {
 }
 
 #[tokio::test]
-async fn a_flow_follows_its_file_if_that_says_so() {
+async fn a_flow_with_reload_follows_its_file() {
     let top = "with: {reload: true}";
     let mut served = Served::of(plan(top, &["name: a"])).await;
     served.placed().await;
@@ -214,7 +221,7 @@ async fn a_flow_follows_its_file_if_that_says_so() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_leaves_everything_as_it_was() {
+async fn a_refused_change_leaves_everything_as_it_was() {
     let served = Served::up(&["name: a"]).await;
     let before = served.executors().await;
     let why = served.refused(restart("b")).await;
@@ -225,19 +232,19 @@ async fn what_cannot_be_done_leaves_everything_as_it_was() {
         "{why}"
     );
     *served.next.lock().unwrap() = Err("it is wrong".to_owned());
-    let why = served.refused(Ask::Reload).await;
+    let why = served.refused(ControlCommand::Reload).await;
     assert!(
         why.ends_with("the flow runs on as it was: it is wrong"),
         "{why}"
     );
     *served.next.lock().unwrap() = Ok(plan("", &["name: a", "name: b, env: {PLAY: dies}"]));
-    let why = served.refused(Ask::Reload).await;
+    let why = served.refused(ControlCommand::Reload).await;
     assert!(why.contains("`b` ended with exit code 3"), "{why}");
     assert_eq!(served.executors().await, before);
 }
 
 #[tokio::test]
-async fn a_killed_process_is_counted() {
+async fn restarts_are_counted() {
     let mut served = Served::up(&["name: a"]).await;
     served.flow.ready("a").await;
     kill(served.executors().await[0].1);
@@ -246,7 +253,7 @@ async fn a_killed_process_is_counted() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_comes_back_knows_the_newest_placement() {
+async fn a_restarted_gateway_gets_the_newest_placement() {
     let mut served = Served::up(&["name: a"]).await;
     served.placed().await;
     served.flow.ready("gateway").await;
@@ -259,13 +266,13 @@ async fn a_gateway_that_comes_back_knows_the_newest_placement() {
 }
 
 #[tokio::test]
-async fn down_ends_the_flow_in_order() {
+async fn down_stops_the_flow_in_order() {
     let mut served = Served::up(&["name: a"]).await;
     let pids = served.executors().await;
     let home = served.home();
     let down = tokio::task::spawn_blocking(move || {
         let mut socket = flow_launch::connect(&home).unwrap();
-        let question = serde_json::to_string(&Question::new(Ask::Down)).unwrap();
+        let question = serde_json::to_string(&ControlRequest::new(ControlCommand::Down)).unwrap();
         socket
             .write_all(format!("{question}\n").as_bytes())
             .unwrap();
@@ -277,9 +284,9 @@ async fn down_ends_the_flow_in_order() {
 }
 
 #[tokio::test]
-async fn lines_of_each_process_are_in_a_file_of_its_own() {
+async fn each_process_has_a_log_file() {
     let served = Served::up(&["name: a, replicas: 2", "name: b, quiet: true"]).await;
-    let logs = Home::logs(&served.home());
+    let logs = StateDirectory::logs(&served.home());
     let folder = served.folder;
     served.flow.stop().await.unwrap();
     for name in ["a/rep-0", "a/rep-1", "b", "gateway"] {
@@ -299,9 +306,9 @@ async fn lines_of_each_process_are_in_a_file_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_log_says_where_each_run_of_a_process_begins_and_how_it_ended() {
+async fn a_log_file_notes_the_start_and_the_exit_of_each_run() {
     let mut served = Served::up(&["name: a, env: {PLAY: dies-later}"]).await;
-    let logs = Home::logs(&served.home());
+    let logs = StateDirectory::logs(&served.home());
     let first = served.flow.ready("a").await;
     let second = served.flow.ready("a").await;
     let folder = served.folder;

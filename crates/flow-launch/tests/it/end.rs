@@ -1,12 +1,12 @@
-//! How a flow ends: in order, in time, and leaving nobody behind.
+//! Shutdown: in order, in time, and without a process left behind.
 
 use std::fs;
 
-use flow_launch::{Failed, Started};
+use flow_launch::{LaunchError, StartedFlow};
 
 use crate::harness::{Flow, gone, launch, lives, plan, within};
 
-fn pids(started: &Started) -> Vec<u32> {
+fn pids(started: &StartedFlow) -> Vec<u32> {
     let executors = started.executors.iter().map(|it| it.pid);
     executors.chain([started.gateway.pid]).collect()
 }
@@ -23,21 +23,21 @@ async fn the_gateway_drains_before_the_executors_do() {
 }
 
 #[tokio::test]
-async fn a_stopped_flow_has_ended_well_and_leaves_nobody() {
+async fn a_stopped_flow_leaves_no_process() {
     let (flow, started) = Flow::serving(&["name: a", "name: b, replicas: 2"]).await;
     flow.stop().await.unwrap();
     assert!(!pids(&started).into_iter().any(lives));
 }
 
 #[tokio::test]
-async fn who_does_not_end_within_the_grace_is_killed() {
+async fn a_process_that_does_not_exit_within_the_grace_period_is_killed() {
     let (flow, started) = Flow::serving(&["name: a, env: {PLAY: stubborn}"]).await;
     flow.stop().await.unwrap();
     assert!(!pids(&started).into_iter().any(lives));
 }
 
 #[tokio::test]
-async fn a_kill_does_not_wait_for_the_grace() {
+async fn a_kill_does_not_wait_for_the_grace_period() {
     let mut launch = launch(plan("", &["name: a, env: {PLAY: stubborn}"]));
     launch.grace = std::time::Duration::from_secs(3_600);
     let mut flow = Flow::launch(launch);
@@ -56,26 +56,26 @@ async fn a_flow_can_be_stopped_before_it_is_ready() {
     let grandchild = flow.line("a", "has started ").await.parse().unwrap();
     flow.running.stop();
     let failed = within(flow.running.started()).await.unwrap_err();
-    assert!(matches!(failed, Failed::Stopped), "{failed}");
+    assert!(matches!(failed, LaunchError::Stopped), "{failed}");
     gone(grandchild).await;
 }
 
 #[tokio::test]
-async fn a_dropped_flow_leaves_nobody() {
+async fn a_dropped_flow_leaves_no_process() {
     let (flow, started) = Flow::serving(&["name: a, env: {PLAY: stubborn}"]).await;
     drop(flow);
     assert!(!pids(&started).into_iter().any(lives));
 }
 
 #[tokio::test]
-async fn children_belong_to_a_thread_that_lives_as_long_as_the_flow() {
+async fn children_are_started_from_a_thread_that_lives_as_long_as_the_flow() {
     let (_flow, started) = Flow::serving(&["name: a"]).await;
     for pid in pids(&started) {
-        assert_eq!(parent_thread(pid).as_deref(), Some("launcher\n"));
+        assert_eq!(parent_thread(pid).as_deref(), Some("supervisor\n"));
     }
 }
 
-/// The name of the thread of ours that started a process.
+/// The name of the thread of this process that started a child.
 fn parent_thread(pid: u32) -> Option<String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let read = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file));

@@ -1,4 +1,4 @@
-//! A flow of shell scripts that behave as a test wants, and what it said so far.
+//! A flow of shell scripts that behave as a test says, and its events.
 
 use std::fs;
 use std::future::Future;
@@ -6,21 +6,23 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flow_launch::wire::{Answer, Ask, Question};
-use flow_launch::{Event, Failed, Launch, Member, Programs, Restarts, Running, Started};
+use flow_launch::protocol::{ControlCommand, ControlRequest, ControlResponse};
+use flow_launch::{
+    Event, EventReceiver, Launch, LaunchError, Programs, ReadyProcess, RestartPolicy, RunningFlow,
+    StartedFlow, event_channel,
+};
 use flow_spec::{Plan, TextFile, Variables};
-use tokio::sync::mpsc;
 
-/// Nothing in these tests takes a tenth of this; a test that waits longer has failed.
+/// Time limit of every wait. Nothing in these tests takes a tenth of it.
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/play.sh");
 
 pub(crate) struct Flow {
-    pub(crate) running: Running,
-    pub(crate) events: mpsc::Receiver<Event>,
-    /// Lines that were not asked for yet: who said them, and what.
-    heard: Vec<(String, String)>,
+    pub(crate) running: RunningFlow,
+    pub(crate) events: EventReceiver,
+    /// Lines that no test has asked for yet: the process and the line.
+    lines: Vec<(String, String)>,
 }
 
 /// Executors as YAML list entries, where `PLAY` is how the script behaves.
@@ -42,10 +44,10 @@ pub(crate) fn launch(plan: Plan) -> Launch {
     };
     Launch {
         grace: Duration::from_millis(200),
-        restarts: Restarts {
+        restart_policy: RestartPolicy {
             in_a_row_max: 2,
             wait_min: Duration::from_millis(1),
-            ..Restarts::default()
+            ..RestartPolicy::default()
         },
         ..Launch::new(plan, programs)
     }
@@ -53,45 +55,48 @@ pub(crate) fn launch(plan: Plan) -> Launch {
 
 impl Flow {
     pub(crate) fn launch(launch: Launch) -> Self {
-        let (tell, events) = mpsc::channel(1_000);
+        let (sender, events) = event_channel(1_000);
         Self {
-            running: Running::launch(launch, tell).unwrap(),
+            running: RunningFlow::launch(launch, sender).unwrap(),
             events,
-            heard: Vec::new(),
+            lines: Vec::new(),
         }
     }
 
-    pub(crate) async fn serving(executors: &[&str]) -> (Self, Started) {
+    pub(crate) async fn serving(executors: &[&str]) -> (Self, StartedFlow) {
         let mut flow = Self::launch(launch(plan("", executors)));
         let started = within(flow.running.started()).await.unwrap();
         (flow, started)
     }
 
-    /// Starts what cannot start.
+    /// Starts a flow that fails to start.
     pub(crate) async fn failing(executors: &[&str]) -> (Self, String) {
         let mut flow = Self::launch(launch(plan("", executors)));
         let failed = within(flow.running.started()).await.unwrap_err();
         (flow, failed.to_string())
     }
 
-    /// The next line of this process that starts like this: what follows. Processes speak in any order,
-    /// so lines that others said meanwhile are kept.
+    /// The rest of the next line of this process that starts like this. Processes write in any order, so lines of others
+    /// are kept.
     pub(crate) async fn line(&mut self, of: &str, start: &str) -> String {
         let is_it = |(name, line): &(String, String)| name == of && line.starts_with(start);
         loop {
-            if let Some(at) = self.heard.iter().position(is_it) {
-                return self.heard.remove(at).1[start.len()..].to_owned();
+            if let Some(at) = self.lines.iter().position(is_it) {
+                return self.lines.remove(at).1[start.len()..].to_owned();
             }
             match within(self.events.recv()).await {
-                Some(Event::Line { name, line }) => self.heard.push((name.to_string(), line)),
+                Some(Event::Line { name, line }) => self.lines.push((name.to_string(), line)),
                 Some(_) => {}
-                None => panic!("`{of}` never said `{start}`; heard were {:#?}", self.heard),
+                None => panic!(
+                    "`{of}` never wrote `{start}`; other lines are {:#?}",
+                    self.lines
+                ),
             }
         }
     }
 
     /// The next time that this process is ready.
-    pub(crate) async fn ready(&mut self, of: &str) -> Member {
+    pub(crate) async fn ready(&mut self, of: &str) -> ReadyProcess {
         loop {
             match within(self.events.recv()).await {
                 Some(Event::Ready(member)) if &*member.name == of => return member,
@@ -101,18 +106,18 @@ impl Flow {
         }
     }
 
-    /// All that was said until the last process was gone, as `name: line`.
+    /// All lines until the last process has exited, as `name: line`.
     pub(crate) async fn rest(mut self) -> Vec<String> {
-        let mut heard = Vec::new();
+        let mut lines = Vec::new();
         while let Some(event) = within(self.events.recv()).await {
             if let Event::Line { name, line } = event {
-                heard.push(format!("{name}: {line}"));
+                lines.push(format!("{name}: {line}"));
             }
         }
-        heard
+        lines
     }
 
-    pub(crate) async fn stop(mut self) -> Result<(), Failed> {
+    pub(crate) async fn stop(mut self) -> Result<(), LaunchError> {
         self.running.stop();
         within(self.running.ended()).await
     }
@@ -124,10 +129,10 @@ pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
         .expect("it takes too long")
 }
 
-/// What a flow with this folder answers.
-pub(crate) fn answers(home: &Path, ask: Ask) -> Vec<Answer> {
+/// The responses of the flow with this state directory.
+pub(crate) fn answers(home: &Path, ask: ControlCommand) -> Vec<ControlResponse> {
     let mut socket = flow_launch::connect(home).unwrap();
-    let question = serde_json::to_string(&Question::new(ask)).unwrap();
+    let question = serde_json::to_string(&ControlRequest::new(ask)).unwrap();
     socket
         .write_all(format!("{question}\n").as_bytes())
         .unwrap();
@@ -136,14 +141,14 @@ pub(crate) fn answers(home: &Path, ask: Ask) -> Vec<Answer> {
     answers.collect()
 }
 
-/// Whether a process is there and not only waits for its parent to learn of its end.
+/// Whether a process is alive, and not a zombie.
 pub(crate) fn lives(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().unwrap_or_default();
     !stat.is_empty() && !state.starts_with('Z') && !state.starts_with('X')
 }
 
-/// Waits until a process is gone: whoever ends it may do so without waiting.
+/// Waits until a process has exited.
 pub(crate) async fn gone(pid: u32) {
     let gone = async {
         while lives(pid) {

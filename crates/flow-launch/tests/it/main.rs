@@ -1,4 +1,4 @@
-//! Flows of real processes: how they start, what happens when one dies, and how they end.
+//! Flows of real processes: start, restarts, changes and shutdown.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,6 +8,7 @@
 mod change;
 mod end;
 mod harness;
+mod logs;
 mod preparation;
 mod restart;
 mod start;

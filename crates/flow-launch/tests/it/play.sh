@@ -1,13 +1,13 @@
 #!/bin/sh
-# Plays a gateway or an executor, as far as the launcher can see one: it takes the arguments, tells its
-# address in the ready line, logs to standard error, and ends as $PLAY says.
+# Plays a gateway or an executor for the supervisor: takes the arguments, writes a ready line, logs to standard error,
+# and exits as $PLAY says.
 role=executor
 while [ $# -gt 0 ]; do
     case $1 in
         gateway) role=gateway ;;
         --name) name=$2 ;;
         --port) port=$2 ;;
-        --child-of) parent=$2 ;;
+        --parent-pid) parent=$2 ;;
     esac
     shift
 done
@@ -15,7 +15,7 @@ name=${name:-gateway}
 [ "$port" -eq 0 ] && port=$((20000 + $$ % 20000))
 
 say() { echo "$1" >&2; }
-ready() { echo "{\"ready\":{\"address\":\"127.0.0.1:$port\",\"facts\":{\"device\":\"none\"}}}"; }
+ready() { echo "{\"event\":\"ready\",\"process\":\"play\",\"pid\":$$,\"address\":\"127.0.0.1:$port\",\"facts\":{\"device\":\"none\"}}"; }
 # A child of ours, and we wait for it; a trap can end the wait.
 serve() {
     tail -f /dev/null &
@@ -32,7 +32,7 @@ if [ $role = gateway ]; then
     while read -r placement <&3; do
         number=$((number + 1))
         say "placement $placement"
-        echo "{\"placed\":$number}"
+        echo "{\"event\":\"placed\",\"placement\":$number}"
     done &
 fi
 case $PLAY in
@@ -42,12 +42,22 @@ case $PLAY in
         exit 3 ;;
     crashes) kill -SEGV $$ ;;
     silent) serve ;;
-    babbles) echo '{"ready":{"address":"somewhere"}}'; serve ;;
+    babbles) echo '{"event":"ready","address":"somewhere"}'; serve ;;
     dies-later) ready; exit 1 ;;
     meets)
         : > "$MEETING/$$"
         while [ "$(ls "$MEETING" | wc -l)" -lt "$GUESTS" ]; do sleep 0.01; done
         ready; serve ;;
+    floods)
+        ready
+        number=0
+        while [ $number -lt 20000 ]; do
+            say "line $number of a flood that nothing reads, as long as lines of logs are"
+            number=$((number + 1))
+        done
+        : > "$FLOOD_DONE"
+        trap 'exit 0' TERM
+        serve ;;
     stubborn) trap '' TERM; ready; serve ;;
     *)
         trap 'say "drained"; exit 0' TERM

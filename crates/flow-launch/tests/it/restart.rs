@@ -1,11 +1,11 @@
-//! What happens when a process of a running flow dies.
+//! Restarts of processes of a running flow.
 
-use flow_launch::Failed;
+use flow_launch::LaunchError;
 
 use crate::harness::{Flow, gone, kill, launch, plan, within};
 
 #[tokio::test]
-async fn a_killed_executor_is_started_again_on_its_old_port() {
+async fn a_killed_executor_is_restarted_on_its_port() {
     let (mut flow, started) = Flow::serving(&["name: a"]).await;
     let before = &started.executors[0];
     assert_eq!(flow.ready("a").await.pid, before.pid);
@@ -17,7 +17,7 @@ async fn a_killed_executor_is_started_again_on_its_old_port() {
 }
 
 #[tokio::test]
-async fn a_killed_gateway_gets_its_port_and_its_placement_again() {
+async fn a_killed_gateway_is_restarted_with_its_port_and_placement() {
     let (mut flow, started) = Flow::serving(&["name: a"]).await;
     let before = &started.gateway;
     let placed = flow.line("gateway", "placement ").await;
@@ -29,7 +29,7 @@ async fn a_killed_gateway_gets_its_port_and_its_placement_again() {
 }
 
 #[tokio::test]
-async fn what_a_process_started_ends_with_it() {
+async fn processes_that_an_executor_started_end_with_it() {
     let (mut flow, started) = Flow::serving(&["name: a"]).await;
     let grandchild = flow.line("a", "has started ").await.parse().unwrap();
     kill(started.executors[0].pid);
@@ -37,9 +37,9 @@ async fn what_a_process_started_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_flow_goes_on_without_an_executor_that_is_given_up() {
+async fn a_flow_keeps_running_without_an_executor_that_is_given_up() {
     let (mut flow, _) = Flow::serving(&["name: a", "name: b, env: {PLAY: dies-later}"]).await;
-    // Its first life, and as many restarts as it may have.
+    // Its first run, and the restarts that the policy allows.
     for _ in 0..3 {
         flow.ready("b").await;
     }
@@ -52,6 +52,6 @@ async fn a_flow_whose_gateway_is_given_up_ends() {
     let mut flow = Flow::launch(launch(plan));
     let started = within(flow.running.started()).await.unwrap();
     let ended = within(flow.running.ended()).await;
-    assert!(matches!(ended, Err(Failed::GivenUp)), "{ended:?}");
+    assert!(matches!(ended, Err(LaunchError::GivenUp)), "{ended:?}");
     gone(started.executors[0].pid).await;
 }

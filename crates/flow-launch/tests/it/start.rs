@@ -1,18 +1,18 @@
-//! How a flow starts, and how it fails to.
+//! The start of a flow, and its failures.
 
 use std::net::TcpListener;
 
-use flow_launch::{Event, Member};
+use flow_launch::{Event, ReadyProcess};
 use flow_spec::Placement;
 
 use crate::harness::{Flow, gone, launch, plan, within};
 
-fn names(members: &[Member]) -> Vec<&str> {
+fn names(members: &[ReadyProcess]) -> Vec<&str> {
     members.iter().map(|it| &*it.name).collect()
 }
 
 #[tokio::test]
-async fn the_gateway_is_told_where_every_replica_listens() {
+async fn the_gateway_gets_the_address_of_every_replica() {
     let (mut flow, started) = Flow::serving(&["name: a, replicas: 2", "name: b"]).await;
 
     assert_eq!(names(&started.executors), ["a/rep-0", "a/rep-1", "b"]);
@@ -20,7 +20,7 @@ async fn the_gateway_is_told_where_every_replica_listens() {
         serde_json::from_str(&flow.line("gateway", "placement ").await).unwrap();
     assert_eq!(placement, started.placement);
     let ports = placement
-        .places
+        .addresses
         .iter()
         .flat_map(|it| it.all())
         .map(|it| it.port);
@@ -29,7 +29,7 @@ async fn the_gateway_is_told_where_every_replica_listens() {
 }
 
 #[tokio::test]
-async fn a_process_tells_where_it_is_and_what() {
+async fn a_ready_process_has_an_address_and_facts() {
     let (_flow, started) = Flow::serving(&["name: a"]).await;
     let member = &started.executors[0];
     let expected = format!(
@@ -40,7 +40,7 @@ async fn a_process_tells_where_it_is_and_what() {
 }
 
 #[tokio::test]
-async fn children_know_their_parent_and_their_lines_are_passed_on() {
+async fn children_know_their_parent_and_their_lines_become_events() {
     let (mut flow, _) = Flow::serving(&["name: a"]).await;
     let parent = flow.line("a", "child of ").await;
     assert_eq!(parent, std::process::id().to_string());
@@ -62,13 +62,13 @@ async fn executors_start_together() {
     ];
     let guests: Vec<&str> = guests.iter().map(String::as_str).collect();
 
-    // Each is ready only when it has seen all the others.
+    // Each becomes ready only after all others have started.
     let (_flow, started) = Flow::serving(&guests).await;
     assert_eq!(started.executors.len(), 3);
 }
 
 #[tokio::test]
-async fn a_quiet_process_is_not_heard() {
+async fn lines_of_a_quiet_process_are_no_events() {
     let (flow, _) = Flow::serving(&["name: a, quiet: true"]).await;
     flow.running.stop();
     let heard = flow.rest().await;
@@ -103,13 +103,13 @@ async fn a_child_that_takes_too_long_fails_the_start_and_is_killed() {
 }
 
 #[tokio::test]
-async fn a_ready_line_without_meaning_fails_the_start() {
+async fn an_invalid_ready_line_fails_the_start() {
     let (_flow, error) = Flow::failing(&["name: b, env: {PLAY: babbles}"]).await;
     assert_eq!(error, "`b` is no executor that flow can start");
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_flow_that_could_not_start() {
+async fn a_flow_that_fails_to_start_leaves_no_process() {
     let (mut flow, _) = Flow::failing(&[
         "name: a",
         "name: b, timeout_ready: 500, env: {PLAY: silent}",
@@ -119,12 +119,12 @@ async fn nothing_is_left_of_a_flow_that_could_not_start() {
     let b: u32 = flow.line("b", "has started ").await.parse().unwrap();
     gone(a).await;
     gone(b).await;
-    // Nobody is left who could say anything.
+    // The channel ends with the last process.
     flow.rest().await;
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_named() {
+async fn a_missing_program_is_named() {
     let mut plan = plan("", &["name: a"]);
     plan.nodes[0].run = uses("ecco", plan.nodes[0].run.clone());
     let mut flow = Flow::launch(launch(plan));
@@ -144,7 +144,7 @@ fn uses(name: &str, run: flow_spec::Run) -> flow_spec::Run {
 }
 
 #[tokio::test]
-async fn a_taken_port_is_told_before_any_process_starts() {
+async fn a_port_in_use_is_an_error_before_any_process_starts() {
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let top = format!("with: {{port: {port}}}");
@@ -157,7 +157,7 @@ async fn a_taken_port_is_told_before_any_process_starts() {
 }
 
 #[tokio::test]
-async fn news_of_each_process_comes_as_it_happens() {
+async fn an_event_reports_each_process_that_is_ready() {
     let (mut flow, _) = Flow::serving(&["name: a"]).await;
     let mut ready = Vec::new();
     while ready.len() < 2 {

@@ -19,10 +19,25 @@ use candle_nn::{Init, VarBuilder};
 use candle_transformers::models::bert::{BertModel, Config};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::error::{CandleError, ForwardError};
 use super::size::ModelSize;
 use crate::tokens::{HiddenStates, TokenBatch};
 use crate::weights::WeightsFile;
+
+/// candle could not load a model.
+#[derive(Debug, thiserror::Error)]
+pub enum CandleError {
+    /// candle refused the weights.
+    #[error("candle cannot build the model")]
+    Build(#[from] candle_core::Error),
+    /// The threads could not be started.
+    #[error("cannot start candle's threads")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
+}
+
+/// candle failed to compute.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct CandleForwardError(#[from] candle_core::Error);
 
 /// A BERT model that candle computes.
 pub struct CandleEngine {
@@ -88,11 +103,11 @@ impl CandleEngine {
     /// # Errors
     ///
     /// If candle fails.
-    pub(super) fn forward(&self, batch: &TokenBatch) -> Result<HiddenStates, ForwardError> {
-        self.threads.install(|| self.forward_on_thread(batch))
+    pub(super) fn forward(&self, batch: &TokenBatch) -> Result<HiddenStates, CandleForwardError> {
+        Ok(self.threads.install(|| self.forward_on_thread(batch))?)
     }
 
-    fn forward_on_thread(&self, batch: &TokenBatch) -> Result<HiddenStates, ForwardError> {
+    fn forward_on_thread(&self, batch: &TokenBatch) -> candle_core::Result<HiddenStates> {
         let (texts, stride) = (batch.lengths.len(), batch.max_length());
         let ids = Tensor::from_vec(batch.padded_ids(), (texts, stride), &Device::Cpu)?;
         // All tokens of a single text have type 0.

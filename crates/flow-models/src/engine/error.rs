@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use flow_cuda::GpuError;
 
+use super::candle::{CandleError, CandleForwardError};
 use crate::family::ArchitectureError;
 use crate::weights::WeightsError;
 
@@ -45,7 +46,7 @@ pub enum ModelError {
     /// The weights could not be read, or do not match the configuration.
     #[error(transparent)]
     Weights(#[from] WeightsError),
-    /// candle refused the model.
+    /// candle could not load the model.
     #[error(transparent)]
     Candle(#[from] CandleError),
     /// A GPU failed, has too little memory, or cannot compute the model.
@@ -53,23 +54,12 @@ pub enum ModelError {
     Gpu(#[from] GpuError),
 }
 
-/// candle could not load a model.
-#[derive(Debug, thiserror::Error)]
-pub enum CandleError {
-    /// candle refused the weights.
-    #[error("candle cannot build the model")]
-    Build(#[from] candle_core::Error),
-    /// The threads could not be started.
-    #[error("cannot start candle's threads")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
-}
-
 /// A model failed to compute.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
     /// candle failed.
     #[error("the model failed")]
-    Candle(#[from] candle_core::Error),
+    Candle(#[from] CandleForwardError),
     /// A GPU failed.
     #[error("the model failed on the GPU")]
     Gpu(#[from] GpuError),

@@ -5,6 +5,7 @@
 //! vector per text. The engines on the CPU return hidden states, which a [`PoolingHead`] turns into vectors; GPUs pool by
 //! themselves, so that only vectors are copied back. `config.rs` chooses an engine.
 
+#[cfg_attr(not(feature = "candle"), path = "candle_absent.rs")]
 mod candle;
 mod config;
 mod cpu;
@@ -17,10 +18,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-pub use candle::CandleEngine;
+pub use candle::{CandleEngine, CandleError, CandleForwardError};
 pub use config::{EngineConfig, EngineConfigError};
 pub use cpu::CpuEngine;
-pub use error::{CandleError, ForwardError, ModelError};
+pub use error::{ForwardError, ModelError};
 pub use gpu::GpuEngine;
 
 use crate::family::{Architecture, ConfigFile, ModelFamily, ModelTensors};

@@ -14,11 +14,22 @@ pub(super) struct Lock(#[allow(dead_code, reason = "closing the file releases th
 
 /// The lock could not be taken.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot lock `{path}`")]
-pub struct LockError {
+#[error("cannot lock `{path}`{}", advice(.source))]
+pub(super) struct LockError {
     path: PathBuf,
     #[source]
     source: io::Error,
+}
+
+/// What helps against an error of the file system.
+fn advice(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => format!(
+            ", which is needed to fetch the model: let user {} write to the cache, or read a cache that holds the whole model",
+            rustix::process::geteuid().as_raw()
+        ),
+        _ => String::new(),
+    }
 }
 
 /// Takes the lock at `path`. If another process holds it, notes that and waits.
@@ -44,4 +55,20 @@ pub(super) fn take(path: &Path, progress: &mut dyn DownloadProgress) -> Result<L
     progress.note("waiting for another process that is fetching the same model");
     file.lock().map_err(failed)?;
     Ok(Lock(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_that_cannot_be_written_says_for_whom() {
+        let error = LockError {
+            path: "/cache/model.lock".into(),
+            source: io::ErrorKind::PermissionDenied.into(),
+        };
+        let user = rustix::process::geteuid().as_raw();
+        let expected = format!("let user {user} write to the cache");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
 }

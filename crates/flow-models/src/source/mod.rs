@@ -7,6 +7,7 @@
 mod environment;
 mod file;
 mod folder;
+#[cfg_attr(not(feature = "download"), path = "hub_absent.rs")]
 mod hub;
 mod hub_cache;
 mod list;
@@ -25,7 +26,6 @@ pub use environment::SourceEnvironment;
 pub use folder::{CONFIG_FILE, FolderError, TOKENIZER_FILE, WEIGHTS_FILE, check_folder};
 pub use hub::HubError;
 pub use list::{StoredModel, list};
-pub use lock::LockError;
 pub use name::{DEFAULT_MODEL, DEFAULT_REVISION, HubModel, InvalidModelName, ModelName};
 pub use progress::{DownloadProgress, LogProgress, is_small};
 pub use wheel::WheelError;
@@ -45,9 +45,6 @@ pub enum SourceError {
         #[source]
         source: FolderError,
     },
-    /// The lock that prevents concurrent downloads could not be taken.
-    #[error("cannot fetch the model")]
-    Lock(#[from] LockError),
     /// No source has the model.
     #[error("model `{}` (revision `{}`) was not found{}", .name.id, .name.revision, Attempts(.attempts))]
     NotFound {
@@ -122,16 +119,23 @@ pub fn pull(
         ModelName::Folder(folder) => return complete_folder(folder),
         ModelName::Hub(name) => name,
     };
-    if let Ok(folder) = find_in_caches(&name, environment) {
-        return Ok(folder);
-    }
+    let mut attempts = match find_in_caches(&name, environment) {
+        Ok(folder) => return Ok(folder),
+        Err(attempts) => attempts,
+    };
     let lock_file = environment
         .flow_cache
         .join("models")
         .join(name.folder_name() + ".lock");
-    let _lock = lock::take(&lock_file, progress)?;
+    let _lock = match lock::take(&lock_file, progress) {
+        Ok(lock) => lock,
+        Err(error) => {
+            attempts.push(SourceAttempt::new("a download", error));
+            return Err(SourceError::NotFound { name, attempts });
+        }
+    };
     // Another process may have fetched it while this one waited for the lock.
-    let mut attempts = match find_in_caches(&name, environment) {
+    attempts = match find_in_caches(&name, environment) {
         Ok(folder) => return Ok(folder),
         Err(attempts) => attempts,
     };

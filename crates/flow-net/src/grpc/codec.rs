@@ -2,7 +2,8 @@
 //!
 //! tonic ends a stream at the first message that cannot be decoded, and with it every other request on
 //! the stream. An invalid [`Envelope`](flow_proto::Envelope) is one bad request: it is decoded as an envelope
-//! whose header says what is wrong, and gets its own reply.
+//! whose header says what is wrong, and gets its own reply. So is one whose decoded form would take too much memory;
+//! `message_limits.rs` has these limits.
 
 use std::marker::PhantomData;
 
@@ -11,15 +12,22 @@ use prost::{DecodeError, Message};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
+use super::message_limits::{self, MessageTooLarge};
+
 /// A message with a rule for bytes that are not valid.
 pub(crate) trait Decode: Message + Default {
-    /// The message that replaces invalid bytes.
+    /// Checks what the message would take when it is decoded.
+    fn check(_message: &[u8]) -> Result<(), MessageTooLarge> {
+        Ok(())
+    }
+
+    /// The message that replaces bytes that cannot be decoded.
     ///
     /// # Errors
     ///
     /// If there is none; the call fails with this status.
-    fn from_invalid(error: &DecodeError) -> Result<Self, Status> {
-        Err(Status::invalid_argument(describe(error)))
+    fn from_invalid(description: String) -> Result<Self, Status> {
+        Err(Status::invalid_argument(description))
     }
 }
 
@@ -28,8 +36,11 @@ fn describe(error: &DecodeError) -> String {
 }
 
 impl Decode for jina::DataRequestProto {
-    fn from_invalid(error: &DecodeError) -> Result<Self, Status> {
-        let description = describe(error);
+    fn check(message: &[u8]) -> Result<(), MessageTooLarge> {
+        message_limits::check_envelope(message)
+    }
+
+    fn from_invalid(description: String) -> Result<Self, Status> {
         let exception = status_proto::ExceptionProto {
             name: "BadRequest".to_owned(),
             args: vec![description.clone()],
@@ -52,9 +63,19 @@ impl Decode for jina::DataRequestProto {
     }
 }
 
+impl Decode for jina::DataRequestListProto {
+    fn check(message: &[u8]) -> Result<(), MessageTooLarge> {
+        message_limits::check_list(message)
+    }
+}
+
+impl Decode for jina::SingleDocumentRequestProto {
+    fn check(message: &[u8]) -> Result<(), MessageTooLarge> {
+        message_limits::check_envelope(message)
+    }
+}
+
 impl Decode for () {}
-impl Decode for jina::DataRequestListProto {}
-impl Decode for jina::SingleDocumentRequestProto {}
 impl Decode for jina::EndpointsProto {}
 impl Decode for jina::StatusProto {}
 impl Decode for jina::JinaInfoProto {}
@@ -133,9 +154,11 @@ impl<U: Decode> Decoder for LenientDecoder<U> {
 
         // A slice of the bytes that arrived, without a copy. It is consumed whole, valid or not.
         let message = from.copy_to_bytes(from.remaining());
-        U::decode(message)
-            .or_else(|error| U::from_invalid(&error))
-            .map(Some)
+        let decoded = match U::check(&message) {
+            Ok(()) => U::decode(message).or_else(|error| U::from_invalid(describe(&error))),
+            Err(error) => U::from_invalid(error.to_string()),
+        };
+        decoded.map(Some)
     }
 
     fn buffer_settings(&self) -> BufferSettings {
@@ -152,7 +175,7 @@ mod tests {
     #[test]
     fn an_invalid_request_says_what_is_wrong_with_it() {
         let error = jina::DataRequestProto::decode(&b"\xff\xff"[..]).unwrap_err();
-        let envelope = jina::DataRequestProto::from_invalid(&error).unwrap();
+        let envelope = jina::DataRequestProto::from_invalid(describe(&error)).unwrap();
         let status = envelope.header.unwrap().status.unwrap();
         assert_eq!(status.code, 1);
         assert!(
@@ -188,7 +211,7 @@ mod tests {
             bytes in prop::collection::vec(any::<u8>(), 0..64),
         ) {
             if let Err(error) = jina::DataRequestProto::decode(bytes.as_slice()) {
-                let envelope = jina::DataRequestProto::from_invalid(&error).unwrap();
+                let envelope = jina::DataRequestProto::from_invalid(describe(&error)).unwrap();
                 prop_assert_eq!(envelope.header.unwrap().status.unwrap().code, 1);
             }
         }
@@ -197,7 +220,7 @@ mod tests {
     #[test]
     fn other_invalid_messages_fail_the_call() {
         let error = StatusProto::decode(&b"\xff"[..]).unwrap_err();
-        let status = StatusProto::from_invalid(&error).unwrap_err();
+        let status = StatusProto::from_invalid(describe(&error)).unwrap_err();
         assert_eq!(status.code(), tonic::Code::InvalidArgument);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use flow_core::{CallOptions, Deadline, Priority};
+use flow_core::{CallOptions, Deadline, Failure, Priority, check_priority};
 use http::HeaderMap;
 use tonic::metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue};
 
@@ -59,13 +59,17 @@ impl Metadata {
 }
 
 /// The options that a call's metadata contains; the deadline is made from the current time.
-#[must_use]
-pub fn call_options(metadata: &MetadataMap) -> CallOptions {
-    let priority = metadata.get(PRIORITY);
-    CallOptions {
+///
+/// # Errors
+///
+/// If one of them is too long to be forwarded.
+pub fn call_options(metadata: &MetadataMap) -> Result<CallOptions, Failure> {
+    let priority = metadata.get(PRIORITY).map(MetadataValue::as_bytes);
+    check_priority(priority.map_or(0, <[u8]>::len))?;
+    Ok(CallOptions {
         deadline: deadline(metadata),
-        priority: priority.map(|value| Priority::parse(value.as_bytes())),
-    }
+        priority: priority.map(Priority::parse),
+    })
 }
 
 /// When the caller stops waiting.
@@ -131,9 +135,19 @@ mod tests {
             let mut metadata = MetadataMap::new();
             metadata.insert(PRIORITY, text.parse().unwrap());
             let mut forwarded = MetadataMap::new();
-            write_priority(&mut forwarded, call_options(&metadata).priority.as_ref());
+            let options = call_options(&metadata).unwrap();
+            write_priority(&mut forwarded, options.priority.as_ref());
             assert_eq!(forwarded.get(PRIORITY), metadata.get(PRIORITY));
         }
+    }
+
+    #[test]
+    fn a_long_priority_is_refused() {
+        let mut metadata = MetadataMap::new();
+        metadata.insert(PRIORITY, "x".repeat(65).parse().unwrap());
+        let failure = call_options(&metadata).unwrap_err();
+        let expected = "`priority` has 65 bytes; at most 64 are allowed";
+        assert_eq!(failure.message(), expected);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! gRPC routes as a service of a connection.
 //!
 //! gRPC needs HTTP/2. A request over HTTP/1, from a browser or a wrong client, gets an answer that says so.
-//! A call with a `grpc-timeout` ends at that time.
+//! A call with a `grpc-timeout` ends at that time. Calls whose requests are compressed have routes of their own, with a
+//! lower limit on messages.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -17,21 +18,48 @@ use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
 use tonic::body::Body;
 use tonic::service::Routes;
-use tonic::{Status, TimeoutExpired};
 use tower_service::Service;
 
+use super::request_body::RequestBody;
 use crate::HttpService;
+use crate::byte_budget::ByteBudget;
 use crate::grpc::metadata::timeout;
+use crate::status::{from_failure, too_late};
+
+/// Names the compression of a request.
+const ENCODING: &str = "grpc-encoding";
 
 /// Answers gRPC calls.
 #[derive(Debug, Clone)]
-pub struct GrpcService(Routes);
+pub struct GrpcService {
+    routes: Routes,
+    compressed: Option<Routes>,
+}
 
 impl GrpcService {
     /// A service with these routes.
     #[must_use]
     pub fn new(routes: Routes) -> Self {
-        Self(routes.prepare())
+        Self {
+            routes: routes.prepare(),
+            compressed: None,
+        }
+    }
+
+    /// The same service with other routes for calls whose requests are compressed.
+    #[must_use]
+    pub fn with_compressed(self, routes: Routes) -> Self {
+        Self {
+            compressed: Some(routes.prepare()),
+            ..self
+        }
+    }
+
+    fn routes(&self, headers: &HeaderMap) -> Routes {
+        match &self.compressed {
+            Some(compressed) if is_compressed(headers) => compressed.clone(),
+            _ => self.routes.clone(),
+        }
     }
 }
 
@@ -45,8 +73,10 @@ impl HttpService for GrpcService {
             return GrpcFuture::Refused { response };
         }
         let limit = timeout(request.headers());
+        let mut routes = self.routes(request.headers());
+        let budget = request.extensions().get::<ByteBudget>().cloned();
         // A router is ready at any time.
-        let reply = self.0.clone().call(request);
+        let reply = routes.call(request.map(|body| RequestBody::new(body, budget)));
         GrpcFuture::Called {
             reply,
             limit: limit.map(sleep),
@@ -54,7 +84,11 @@ impl HttpService for GrpcService {
     }
 }
 
-type RoutesFuture = <Routes as Service<Request<Incoming>>>::Future;
+fn is_compressed(headers: &HeaderMap) -> bool {
+    headers.get(ENCODING).is_some_and(|name| name != "identity")
+}
+
+type RoutesFuture = <Routes as Service<Request<RequestBody>>>::Future;
 
 pin_project! {
     /// A reply that is being made.
@@ -94,7 +128,7 @@ impl Future for GrpcFuture {
 }
 
 fn timed_out() -> Response<Body> {
-    Status::from_error(Box::new(TimeoutExpired(()))).into_http()
+    from_failure(&too_late()).into_http()
 }
 
 fn needs_http2(headers: &HeaderMap) -> Response<Body> {

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::io;
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,12 +25,12 @@ struct InMemory {
 impl Accept for InMemory {
     type Stream = DuplexStream;
 
-    async fn accept(&mut self) -> io::Result<DuplexStream> {
+    async fn accept(&mut self) -> io::Result<(DuplexStream, Option<IpAddr>)> {
         if let Some(error) = self.errors.pop_front() {
             return Err(error);
         }
         match self.connections.recv().await {
-            Some(stream) => Ok(stream),
+            Some(stream) => Ok((stream, None)),
             None => std::future::pending().await,
         }
     }

@@ -1,46 +1,18 @@
+use super::mappings::{MAPPINGS, home_of};
 use super::*;
 
-const ALL: [&Keys; 9] = [
-    &TOP,
-    &WITH,
-    &GATEWAY_SECTION,
-    &GATEWAY_CONFIG,
-    &ENTRY,
-    &DEPLOYMENT,
-    &DEPLOYMENT_WITH,
-    &EXECUTOR_CONFIG,
-    &BATCHING,
-];
-
 #[test]
-fn every_alias_names_a_supported_key_of_the_same_mapping() {
-    for keys in ALL {
-        for key in keys.all() {
-            let State::AliasOf(of) = key.state else {
-                continue;
-            };
-            let meant = keys.find(of).map(|key| key.state);
-            let is_supported = matches!(meant, Some(State::Supported(..)));
-            assert!(is_supported, "{} of {}", key.name, keys.what);
-        }
-    }
-}
-
-#[test]
-fn no_table_says_a_key_twice() {
-    for table in ALL.iter().flat_map(|keys| keys.tables) {
-        for (number, key) in table.iter().enumerate() {
-            assert!(
-                table[..number].iter().all(|it| it.name != key.name),
-                "{}",
-                key.name
-            );
+fn no_table_has_two_keys_of_one_name() {
+    for table in MAPPINGS.iter().flat_map(|(_, mapping)| mapping.tables) {
+        let names: Vec<&str> = table.iter().flat_map(|key| key.names()).collect();
+        for (number, name) in names.iter().enumerate() {
+            assert!(!names[..number].contains(name), "{name}");
         }
     }
 }
 
 #[track_caller]
-fn check_known(keys: &Keys, names: &str) {
+fn check_known(keys: &Mapping, names: &str) {
     let unknown: Vec<_> = names
         .split_whitespace()
         .filter(|it| keys.find(it).is_none())
@@ -51,11 +23,11 @@ fn check_known(keys: &Keys, names: &str) {
 #[test]
 fn every_key_of_a_jina_flow_is_known() {
     check_known(
-        &TOP,
+        &TOP_MAPPING,
         "jtype version with gateway executors deployments pods jcloud",
     );
     check_known(
-        &WITH,
+        &WITH_MAPPING,
         "name workspace log_config quiet quiet_error workspace_id suppress_root_logging uses reload \
          env inspect",
     );
@@ -75,9 +47,9 @@ fn every_option_of_a_jina_executor_is_known() {
         uses_after uses_before_address uses_after_address connection_list timeout_send when external \
         grpc_metadata tls title description cors uvicorn_kwargs ssl_certfile ssl_keyfile needs method \
         shard_id replica_id pod_role deployment_role noblock_on_start";
-    check_known(&ENTRY, options);
+    check_known(&ENTRY_MAPPING, options);
     let inherited = options.replace(" needs method", "");
-    check_known(&WITH, &inherited);
+    check_known(&WITH_MAPPING, &inherited);
 }
 
 #[test]
@@ -91,14 +63,14 @@ fn every_option_of_a_jina_gateway_is_known() {
         env_from_secret image_pull_secrets floating reload port ports port_expose port_in protocol \
         protocols provider monitoring port_monitoring retries tracing traces_exporter_host \
         traces_exporter_port metrics metrics_exporter_host metrics_exporter_port stateful peer_ports";
-    check_known(&GATEWAY_SECTION, options);
-    check_known(&WITH, options);
+    check_known(&GATEWAY_MAPPING, options);
+    check_known(&WITH_MAPPING, options);
 }
 
 #[test]
 fn every_option_of_jina_2_is_known() {
     check_known(
-        &ENTRY,
+        &ENTRY_MAPPING,
         "parallel scheduling port_in port_out port_ctrl socket_in socket_out host_in host_out \
          pull_latest on_error_strategy memory_hwm runtime_backend daemon peas_hosts upload_files \
          static_routing_table compress compress_min_bytes compress_min_ratio grpc_data_requests",
@@ -108,7 +80,7 @@ fn every_option_of_jina_2_is_known() {
 #[test]
 fn every_key_of_an_executor_s_config_is_known() {
     check_known(
-        &EXECUTOR_CONFIG,
+        &CONFIG_MAPPING,
         "jtype with metas py_modules requests dynamic_batching workspace",
     );
 }

@@ -3,6 +3,7 @@
 //! A link that passes by columns takes a lane in each of them, so that it runs into nothing. Heights are
 //! found by moving each column towards its neighbours as far as its cells have room.
 
+use super::cell::Cell;
 use super::order::{self, Columns};
 use super::picture::Link;
 
@@ -20,18 +21,6 @@ const SWEEPS: usize = 24;
 const ASIDE_WEIGHT: f64 = 0.000_001;
 const LANE_WEIGHT: f64 = 0.1;
 
-/// A card or a lane in a column.
-#[derive(Debug)]
-pub(super) struct Cell {
-    pub(super) rank: usize,
-    pub(super) is_aside: bool,
-    /// Cells of the column before, and of the one after, that it is linked with.
-    pub(super) before: Vec<usize>,
-    pub(super) after: Vec<usize>,
-    is_lane: bool,
-    height: f64,
-}
-
 /// What a card takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Size {
@@ -40,7 +29,7 @@ pub(super) struct Size {
     pub(super) is_aside: bool,
 }
 
-/// A picture in place.
+/// The positions of cards and links.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// Of each card its column, and the height of its middle.
@@ -52,7 +41,7 @@ pub(super) struct Layout {
     pub(super) height: f64,
 }
 
-pub(super) fn place(sizes: &[Size], links: &[Link]) -> Layout {
+pub(super) fn layout(sizes: &[Size], links: &[Link]) -> Layout {
     let ranks = ranks(sizes.len(), links);
     let (cells, lanes) = cells(sizes, links, &ranks);
     let columns = order::columns(&cells);
@@ -79,7 +68,7 @@ pub(super) fn place(sizes: &[Size], links: &[Link]) -> Layout {
     }
 }
 
-/// The column of each card: links go to the right, and the last card stands alone at the end.
+/// The column of each card: links go to the right, and the last card is alone at the end.
 fn ranks(cards: usize, links: &[Link]) -> Vec<usize> {
     let mut ranks = vec![0; cards];
     for card in 1..cards {

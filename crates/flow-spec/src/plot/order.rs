@@ -1,7 +1,7 @@
 //! In which order the cells of each column stand: the one with the fewest crossings that is found by
 //! putting each cell at the middle of its neighbours, forth and back.
 
-use super::layers::Cell;
+use super::cell::Cell;
 
 const SWEEPS: usize = 12;
 
@@ -14,7 +14,7 @@ pub(super) fn columns(cells: &[Cell]) -> Columns {
     for (at, cell) in cells.iter().enumerate() {
         columns[cell.rank].push(at);
     }
-    // What nobody waits for goes below.
+    // Nodes that the reply does not wait for go below.
     for column in &mut columns {
         column.sort_by_key(|cell| (cells[*cell].is_aside, *cell));
     }
@@ -52,7 +52,7 @@ fn settle(cells: &[Cell], columns: &mut Columns, at: usize, neighbours: fn(&Cell
     });
 }
 
-/// Of each cell, its place in its column.
+/// The index of each cell in its column.
 fn places(cells: &[Cell], columns: &Columns) -> Vec<usize> {
     let mut places = vec![0; cells.len()];
     for column in columns {
@@ -78,7 +78,7 @@ pub(super) fn crossings(cells: &[Cell], columns: &Columns) -> usize {
     columns.iter().map(between).sum()
 }
 
-/// Pairs that stand the wrong way round, counted in a binary indexed tree.
+/// The number of pairs in the wrong order, counted with a binary indexed tree.
 fn inversions(ends: &[usize]) -> usize {
     let mut tree = vec![0_usize; ends.iter().max().map_or(0, |max| max + 2)];
     let mut found = 0;

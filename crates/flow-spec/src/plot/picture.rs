@@ -1,7 +1,8 @@
 //! What there is to draw of a plan: cards, and the links between them.
 
+use crate::flow::{LocalRun, Run};
 use crate::plan::{NodePlan, Plan, Source};
-use crate::settings::{LocalRun, Poll, Polling, Run, Uses, Workers};
+use crate::values::{Poll, Polling, Uses, Workers};
 
 use super::condition;
 
@@ -13,7 +14,7 @@ pub(super) struct Picture {
     pub(super) links: Vec<Link>,
 }
 
-/// What stands in one place of the picture.
+/// One box of the picture.
 #[derive(Debug)]
 pub(super) struct Card {
     pub(super) kind: Kind,
@@ -24,7 +25,7 @@ pub(super) struct Card {
     pub(super) details: Vec<String>,
     /// The condition on documents.
     pub(super) when: Option<String>,
-    /// Several processes stand behind it.
+    /// It represents several processes.
     pub(super) is_stack: bool,
     /// The reply does not wait for it.
     pub(super) is_aside: bool,

@@ -45,7 +45,7 @@ text{font-family:Inter,'Segoe UI','Helvetica Neue',Arial,'DejaVu Sans',sans-seri
 
 pub(super) fn draw(picture: &Picture, title: &str) -> String {
     let sizes: Vec<Size> = picture.cards.iter().map(size).collect();
-    let layout = layers::place(&sizes, &picture.links);
+    let layout = layers::layout(&sizes, &picture.links);
     let right = layout.columns.last().map_or(0.0, |(_, right)| *right);
     let has_asides = picture.links.iter().any(|link| link.is_aside);
     let foot = if has_asides { FOOT } else { 0.0 };

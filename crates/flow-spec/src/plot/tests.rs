@@ -163,7 +163,7 @@ fn nothing_in_a_column_overlaps() {
         (0, 7),
     ];
     let links = links.map(|(from, to)| link(from, to));
-    let layout = layers::place(&sizes, &links);
+    let layout = layers::layout(&sizes, &links);
     for column in 0..layout.columns.len() {
         for pair in in_column(&layout, &sizes, column).windows(2) {
             let ((above, half), (below, other)) = (pair[0], pair[1]);
@@ -181,7 +181,7 @@ fn nothing_in_a_column_overlaps() {
 #[test]
 fn a_line_is_straight_and_branches_lie_even() {
     let sizes = vec![size(60.0); 4];
-    let layout = layers::place(&sizes, &[link(0, 1), link(1, 2), link(2, 3)]);
+    let layout = layers::layout(&sizes, &[link(0, 1), link(1, 2), link(2, 3)]);
     assert!(
         layout
             .cards
@@ -190,7 +190,7 @@ fn a_line_is_straight_and_branches_lie_even() {
         "{layout:?}"
     );
 
-    let layout = layers::place(&sizes, &[link(0, 1), link(0, 2), link(1, 3), link(2, 3)]);
+    let layout = layers::layout(&sizes, &[link(0, 1), link(0, 2), link(1, 3), link(2, 3)]);
     let middle = |card: usize| layout.cards[card].1;
     assert!(
         (middle(0) - f64::midpoint(middle(1), middle(2))).abs() < 0.5,
@@ -211,7 +211,7 @@ fn links_that_need_not_cross_do_not() {
         link(3, 5),
         link(4, 5),
     ];
-    let layout = layers::place(&sizes, &links);
+    let layout = layers::layout(&sizes, &links);
     let middle = |card: usize| layout.cards[card].1;
     assert_eq!(middle(1) < middle(2), middle(4) < middle(3), "{layout:?}");
 }

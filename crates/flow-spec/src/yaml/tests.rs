@@ -73,7 +73,7 @@ fn numbers_too_large_for_an_integer_are_floats() {
 #[test]
 fn a_number_without_end_is_no_json() {
     let problem = parse("a: [.inf]").unwrap().to_json().unwrap_err();
-    assert_eq!(problem.place.path, "a[0]");
+    assert_eq!(problem.span.path, "a[0]");
     assert_eq!(problem.message, "must be a finite number, is `.inf`");
 }
 
@@ -154,14 +154,14 @@ fn aliases_of_aliases_cannot_fill_the_memory() {
 fn every_value_knows_where_it_stands() {
     let root = parse("a:\n  - b: 1\n    c:\n").unwrap();
     let item = &root.get("a").unwrap().children().next().unwrap().clone();
-    assert_eq!(item.place.path, "a[0]");
-    let place = |key: &str| item.get(key).unwrap().place.clone();
+    assert_eq!(item.span.path, "a[0]");
+    let span = |key: &str| item.get(key).unwrap().span.clone();
     assert_eq!(
-        (place("b").path.as_str(), place("b").position.to_string()),
+        (span("b").path.as_str(), span("b").position.to_string()),
         ("a[0].b", "2:8".into())
     );
     assert_eq!(
-        (place("c").path.as_str(), place("c").position.to_string()),
+        (span("c").path.as_str(), span("c").position.to_string()),
         ("a[0].c", "3:5".into())
     );
 }
@@ -173,7 +173,7 @@ fn executors_go_by_their_names() {
         .get("executors")
         .unwrap()
         .children()
-        .map(|it| it.place.path.clone())
+        .map(|it| it.span.path.clone())
         .collect();
     assert_eq!(paths, ["executors.a", "executors[1]", "executors[2]"]);
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flow_spec::{Address, LoadError, Placement, Places, Plan, TextFile, Variables, load};
+use flow_spec::{Address, LoadError, NodeAddresses, Placement, Plan, TextFile, Variables, load};
 
 fn load_text(text: &str) -> Result<flow_spec::Checked, LoadError> {
     load(
@@ -85,18 +85,18 @@ executors:
   - {name: c, uses: ./c, needs: [b, a], timeout_ready: -1, quiet: true}
 ";
     let plan = Plan::from(load_text(text).unwrap().flow);
-    let local = |_| Places::replicas(vec![Address::new("127.0.0.1", 5)]);
+    let local = |_| NodeAddresses::replicas(vec![Address::new("127.0.0.1", 5)]);
     let placement = Placement::new(plan, local);
     let json = serde_json::to_string(&placement).unwrap();
     assert_eq!(serde_json::from_str::<Placement>(&json).unwrap(), placement);
 
     let node = |name| placement.plan.find(name).unwrap();
     assert_eq!(
-        placement.places(node("a")).shards,
+        placement.addresses(node("a")).shards,
         [[Address::new("127.0.0.1", 5)]]
     );
     assert_eq!(
-        placement.places(node("b")).shards,
+        placement.addresses(node("b")).shards,
         [[Address::new("h", 1), Address::new("k", 2)]]
     );
 }

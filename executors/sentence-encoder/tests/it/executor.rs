@@ -1,6 +1,6 @@
 //! Calls the executor as the runtime does.
 
-use flow_core::{Document, DocumentArray, Flavour};
+use flow_core::{DocArrayVersion, Document, DocumentArray};
 use flow_executor::testing::{Loaded, load};
 use sentence_encoder::SentenceEncoder;
 use serde_json::{Map, Value, json};
@@ -39,10 +39,10 @@ fn vector(document: &Document) -> Vec<f32> {
 }
 
 #[test]
-fn documents_of_both_flavours_get_vectors_and_keep_the_rest() {
+fn documents_of_both_docarray_versions_get_vectors_and_keep_the_rest() {
     let encoder = loaded(&TinyModel::bert(), json!({}));
-    for flavour in [Flavour::V1, Flavour::V2] {
-        let mut document = Document::of_flavour(flavour);
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let mut document = Document::of_version(version);
         document.set_text("a b c");
         let before = document.clone();
         let after = encode(&encoder, vec![document], json!({}));

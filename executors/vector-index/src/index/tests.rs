@@ -5,7 +5,7 @@ fn entry(id: &str, parent: &str, vector: &[f32]) -> Entry {
         id: id.to_owned(),
         parent: parent.to_owned(),
         vector: vector.to_vec(),
-        flavour: Flavour::V1,
+        version: DocArrayVersion::V1,
         document: Bytes::new(),
     }
 }

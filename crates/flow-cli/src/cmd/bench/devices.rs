@@ -1,9 +1,8 @@
-//! `flow bench devices`: what a GPU is good for and what it is not, on this machine.
+//! `flow bench devices`: compares the GPUs of this machine with its processor.
 //!
-//! The experiments are those of the book chapter that introduces GPUs. Each is the same work on the processor and on
-//! each GPU; matrices are where they are needed before the clock starts, results are awaited before it stops, and
-//! figures are medians. `experiments.rs` has the work, `machine.rs` the two kinds of machine that do it; what the
-//! figures mean is said here. The last line is JSON.
+//! The experiments are those of the book's chapter on GPUs. Each does the same work on the processor and on each GPU. Copying
+//! matrices to a device is not measured, waiting for results is; the results are medians. `experiments.rs` defines the work,
+//! `machine.rs` the two kinds of machines, and `verdict.rs` the conclusions. The last line is JSON.
 
 mod experiments;
 mod machine;

@@ -1,6 +1,6 @@
-//! `flow bench encoder`: the sentence encoder alone, on this machine.
+//! `flow bench encoder`: measures the sentence encoder without a flow.
 //!
-//! Loading and a warm-up lie outside the clock; the figures are medians. The last line is JSON.
+//! Loading and a warm-up are not measured. The results are medians, printed as one line of JSON.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -23,51 +23,56 @@ EXAMPLES:
   flow bench encoder --corpus mixed
   flow bench encoder --input docs.jsonl --precision bf16 --threads 4";
 
-/// Texts that are encoded one by one, for the latency.
+/// Number of texts that are encoded one by one, for the latency.
 const ALONE: usize = 200;
-/// Texts that are encoded before the clock starts.
+/// Number of texts that are encoded before the measurement.
 const WARM_UP: usize = 128;
+
+/// Headings of the options.
+const TEXTS: &str = "Texts";
+const ENCODER: &str = "Encoder";
+const MEASUREMENT: &str = "Measurement";
 
 /// Options of `flow bench encoder`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Encoder {
     /// Encode the texts in FILE, one JSON document per line as for `flow post`
-    #[arg(long, value_name = "FILE", conflicts_with = "corpus")]
+    #[arg(long, value_name = "FILE", conflicts_with = "corpus", help_heading = TEXTS)]
     input: Option<PathBuf>,
     /// Generated texts to encode
-    #[arg(long, value_enum, default_value = "tutorial")]
+    #[arg(long, value_enum, default_value = "tutorial", help_heading = TEXTS)]
     corpus: Corpus,
     /// Maximum number of texts
-    #[arg(long, default_value = "2048")]
+    #[arg(long, value_name = "N", default_value = "2048", help_heading = TEXTS)]
     texts: NonZeroUsize,
     /// Name of a model on the Hugging Face hub, or path of a folder
-    #[arg(long, default_value = DEFAULT_MODEL)]
+    #[arg(long, default_value = DEFAULT_MODEL, help_heading = ENCODER)]
     model: String,
     /// Device to compute on: cpu, cuda, cuda:N, cuda:all or auto
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, default_value = "cpu", help_heading = ENCODER)]
     device: String,
     /// Precision of the computation: f32, bf16 or auto
-    #[arg(long, default_value = "f32")]
+    #[arg(long, default_value = "f32", help_heading = ENCODER)]
     precision: String,
     /// Engine that computes: flow or candle
-    #[arg(long, default_value = "flow")]
+    #[arg(long, default_value = "flow", help_heading = ENCODER)]
     engine: String,
     /// Best instruction set to use, such as avx2 [default: the best that the processor has]
-    #[arg(long)]
+    #[arg(long, value_name = "NAME", help_heading = ENCODER)]
     back_end: Option<String>,
     /// Number of threads that compute [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_name = "N", help_heading = ENCODER)]
     threads: Option<NonZeroUsize>,
     /// Number of times that all texts are encoded
-    #[arg(long, default_value = "5")]
+    #[arg(long, value_name = "N", default_value = "5", help_heading = MEASUREMENT)]
     rounds: NonZeroUsize,
     /// Number of texts whose vectors are compared with those of candle in f32
-    #[arg(long, value_name = "TEXTS", default_value = "64")]
+    #[arg(long, value_name = "N", default_value = "64", help_heading = MEASUREMENT)]
     compare: NonZeroUsize,
 }
 
-/// How near vectors are to the reference's.
+/// Cosines between vectors and those of the reference.
 struct Cosines {
     min: f64,
     mean: f64,
@@ -139,7 +144,7 @@ impl Encoder {
         Ok(texts)
     }
 
-    /// Compares some vectors with those of candle, or of plain loops where candle lacks the family.
+    /// Compares some vectors with those of candle, or of portable loops if candle does not support the family.
     fn cosines(
         &self,
         folder: &Path,
@@ -177,7 +182,7 @@ fn load(folder: &Path, options: &Value) -> anyhow::Result<flow_models::TextEncod
     )?)
 }
 
-/// The median of so many rounds' seconds.
+/// The median seconds of some rounds.
 fn median<E>(rounds: NonZeroUsize, work: impl Fn() -> Result<(), E>) -> Result<f64, E> {
     let mut seconds = Vec::new();
     for _ in 0..rounds.get() {
@@ -189,7 +194,7 @@ fn median<E>(rounds: NonZeroUsize, work: impl Fn() -> Result<(), E>) -> Result<f
     Ok(seconds[seconds.len() / 2])
 }
 
-/// Milliseconds that each of some texts takes alone.
+/// Milliseconds of encoding some texts one by one.
 fn alone(encoder: &flow_models::TextEncoder, texts: &[String]) -> anyhow::Result<Vec<f64>> {
     let step = texts.len().div_ceil(ALONE);
     let one = |text: &String| {
@@ -213,7 +218,7 @@ fn round(value: f64, digits: i32) -> f64 {
     (value * unit).round() / unit
 }
 
-/// Megabytes that the process holds, where the system says so.
+/// Resident megabytes of the process, if the system reports them.
 fn resident_mb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

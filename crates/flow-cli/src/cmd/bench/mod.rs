@@ -1,4 +1,4 @@
-//! `flow bench`: how fast this machine does what flows are made for.
+//! `flow bench`: measures the speed of this machine.
 
 mod corpus;
 mod devices;
@@ -10,7 +10,11 @@ use crate::exit::Exit;
 use crate::output;
 use crate::shell::Shell;
 
-/// What can be measured.
+const CORPUS_EXAMPLES: &str = "\
+EXAMPLES:
+  flow bench corpus tutorial | flow post grpc://127.0.0.1:54321 --on /encode --input -";
+
+/// The commands below `flow bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Measure the sentence encoder alone, in texts per second
@@ -18,6 +22,7 @@ pub(crate) enum Bench {
     /// Compare each GPU with the processor in a few experiments
     Devices(devices::Devices),
     /// Print the texts of a corpus, one JSON document per line
+    #[command(after_help = CORPUS_EXAMPLES)]
     Corpus {
         /// Corpus to print
         #[arg(value_enum)]

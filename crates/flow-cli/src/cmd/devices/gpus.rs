@@ -1,6 +1,5 @@
-//! NVIDIA's GPUs, as the two libraries of their driver tell of them: the one for management knows all that the machine
-//! has, the one for computing what this process may use. Both are opened when they are asked, so the program starts
-//! where there are none.
+//! NVIDIA GPUs, from the two libraries of the driver: NVML knows all GPUs of the machine, CUDA those that this process may
+//! use. Both are opened at run time, so that the program starts without them.
 
 use std::ffi::OsStr;
 
@@ -10,35 +9,35 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
 
-/// The library's name where only the driver is installed, without what one compiles against.
+/// Name of NVML where only the driver is installed, without development files.
 const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// Why a GPU of the machine has no number.
+/// Why CUDA does not list a GPU.
 const HIDDEN: &str = "`CUDA_VISIBLE_DEVICES` hides it";
 
-/// What was found.
+/// The GPUs of the machine.
 pub(super) enum Gpus {
     Found(Vec<Gpu>),
-    /// None, and why.
+    /// There are none, for this reason.
     None(String),
 }
 
 /// One GPU.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Gpu {
-    /// Its name in `device`; none: this process may not use it.
+    /// Its name in `device`. `None` if this process may not use it.
     device: Option<String>,
     name: String,
-    /// Names it in `gpus` and CUDA_VISIBLE_DEVICES, whatever its number.
+    /// Identifies it in `gpus` and CUDA_VISIBLE_DEVICES.
     uuid: String,
     memory_total_bytes: u64,
     memory_free_bytes: Option<u64>,
-    /// Percent of the last moments in which something ran; none: it does not tell.
+    /// Percent of the recent time in which it was busy. `None` if it does not report that.
     load_percent: Option<u32>,
     /// Such as `9.0`.
     compute_capability: String,
     driver: Option<String>,
-    /// The newest CUDA that the driver can serve, such as `13.0`.
+    /// The newest version of CUDA that the driver supports, such as `13.0`.
     driver_cuda: String,
     usable: bool,
     /// Why it is not usable.
@@ -46,7 +45,7 @@ pub(super) struct Gpu {
     why_not: Option<String>,
 }
 
-/// What the library for computing says: the GPUs in the order of their numbers.
+/// The GPUs that CUDA lists, in the order of their numbers.
 type Usable = Result<Vec<Gpu>, GpuUnavailable>;
 
 pub(super) fn look() -> Gpus {
@@ -57,7 +56,7 @@ pub(super) fn look() -> Gpus {
     joined(managed(), usable)
 }
 
-/// All that the machine has, with the numbers and the verdict of the library for computing.
+/// All GPUs of the machine, with their numbers in CUDA and whether they are usable.
 fn joined(managed: Result<Vec<Gpu>, String>, usable: Usable) -> Gpus {
     let why = |no: &GpuUnavailable| Chain(no).to_string();
     match (managed, usable) {
@@ -72,7 +71,7 @@ fn joined(managed: Result<Vec<Gpu>, String>, usable: Usable) -> Gpus {
     }
 }
 
-/// Those that can be used first, by their numbers, then those that are hidden.
+/// The usable GPUs by their numbers, then the hidden ones.
 fn one_list(managed: &[Gpu], usable: &[Gpu]) -> Vec<Gpu> {
     let with_more = |gpu: &Gpu| {
         let known = managed.iter().find(|known| known.uuid == gpu.uuid);
@@ -98,8 +97,8 @@ fn one_list(managed: &[Gpu], usable: &[Gpu]) -> Vec<Gpu> {
 
 fn managed() -> Result<Vec<Gpu>, String> {
     all().map_err(|error| match error {
-        NvmlError::LibloadingError(_) => format!("`{LIBRARY}` is not there either"),
-        error => format!("`{LIBRARY}` does not answer: {error}"),
+        NvmlError::LibloadingError(_) => format!("`{LIBRARY}` is missing too"),
+        error => format!("`{LIBRARY}` failed: {error}"),
     })
 }
 
@@ -195,7 +194,7 @@ impl Gpu {
 mod tests {
     use super::*;
 
-    /// As the library for management tells of it.
+    /// A GPU as NVML describes it.
     fn managed(uuid: &str) -> Gpu {
         Gpu {
             device: None,
@@ -212,7 +211,7 @@ mod tests {
         }
     }
 
-    /// As the library for computing does.
+    /// A GPU as CUDA describes it.
     fn usable(uuid: &str, device: &str) -> Gpu {
         Gpu {
             device: Some(device.to_owned()),
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_has_the_number_that_cuda_gives_it_and_what_the_management_knows() {
+    fn a_gpu_has_its_number_from_cuda_and_its_load_from_nvml() {
         let both = Ok(vec![managed("GPU-1"), managed("GPU-2")]);
         let rows = rows(joined(both, Ok(vec![usable("GPU-2", "cuda:0")])));
         assert_eq!(
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn either_library_alone_is_enough_to_list() {
+    fn either_library_alone_lists_gpus() {
         let missing = || Err("not there either".to_owned());
         let alone = rows(joined(missing(), Ok(vec![usable("GPU-2", "cuda:0")])));
         assert_eq!(alone[0][2..4], ["141 GiB", "compute 9.0 (CUDA 13.0)"]);

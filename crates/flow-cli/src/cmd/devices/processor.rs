@@ -1,4 +1,4 @@
-//! The processor: its cores, and the instructions that products of matrices can be made of.
+//! The processor: its cores and its instruction sets.
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -11,18 +11,18 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(super) struct Processor {
     name: String,
-    /// Cores the machine has.
+    /// Cores of the machine.
     cores: usize,
-    /// Cores this process may use: affinity and the container's share count.
+    /// Cores that this process may use, by its affinity and its container.
     cores_allowed: usize,
-    /// Best first; the first that suits the precision is used.
+    /// The best one first. The first one that supports the precision is used.
     instruction_sets: Vec<String>,
 }
 
 pub(super) fn look() -> Processor {
-    let told = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let allowed = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let (name, cores) = named_in(&told);
+    let (name, cores) = named_in(&cpuinfo);
     Processor {
         name: name.unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         cores: cores.max(allowed),
@@ -33,10 +33,10 @@ pub(super) fn look() -> Processor {
     }
 }
 
-/// The name of the first core, and how many there are.
-fn named_in(told: &str) -> (Option<String>, usize) {
+/// The name of the first core, and the number of cores.
+fn named_in(cpuinfo: &str) -> (Option<String>, usize) {
     let values = |key: &'static str| {
-        let lines = told.lines().filter_map(|line| line.split_once(':'));
+        let lines = cpuinfo.lines().filter_map(|line| line.split_once(':'));
         lines.filter_map(move |(name, value)| (name.trim() == key).then_some(value.trim()))
     };
     let name = values("model name").next().map(str::to_owned);
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn a_processor_is_named_by_its_first_core() {
-        let told = "processor\t: 0\nmodel name\t: A 1\n\nprocessor\t: 1\nmodel name\t: B\n";
-        assert_eq!(named_in(told), (Some("A 1".to_owned()), 2));
+        let cpuinfo = "processor\t: 0\nmodel name\t: A 1\n\nprocessor\t: 1\nmodel name\t: B\n";
+        assert_eq!(named_in(cpuinfo), (Some("A 1".to_owned()), 2));
         assert_eq!(named_in(""), (None, 0));
     }
 
     #[test]
-    fn cores_that_are_not_ours_are_told() {
+    fn cores_that_are_not_ours_are_cpuinfo() {
         let row = |cores, cores_allowed| {
             let name = "x".to_owned();
             let instruction_sets = vec!["avx2".to_owned(), "portable".to_owned()];

@@ -1,15 +1,15 @@
-//! Placements on standard input: the first one, and those that take its place while the gateway runs.
+//! Placements on standard input: the first one, and those that replace it while the gateway runs.
 //!
-//! Each line is a placement, numbered from 1. When no request is under way any more that began before
-//! number `n`, the gateway writes `{"placed": n}` to its standard output: whoever placed the nodes may end
-//! replicas then that number `n` does not name.
+//! Each line is a placement, numbered from 1. When no request is in progress that began before number `n`, the gateway writes
+//! the event `placed` to its standard output. Then the launcher may stop replicas that number `n` does not name.
 
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use flow_gateway::Placements;
 use flow_net::Stopped;
+use flow_process::ProcessEvent;
 use flow_spec::Placement;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
@@ -17,21 +17,21 @@ use tokio::sync::mpsc;
 
 use crate::exit::BadUsage;
 
-/// Lines that were read and not taken yet. Whoever writes them waits for our answers.
+/// Maximum number of lines that wait. The launcher waits for answers.
 const LINES_MAX: usize = 4;
 
-/// Where placements come from.
+/// The source of placements.
 pub(super) enum Source {
-    /// A file has one.
+    /// A file with one placement.
     File(PathBuf),
-    /// It stood in the command, where there is no file beside the program.
+    /// A placement on the command line.
     Given(String),
-    /// Standard input, read by a thread that ends with the process.
+    /// Standard input, which a thread reads.
     Lines(mpsc::Receiver<std::io::Result<String>>),
 }
 
 impl Source {
-    /// `-` is standard input, and what begins with `{` is the placement itself. Without a path there is nothing to read.
+    /// The source of an argument: `-` is standard input, and a text that begins with `{` is the placement itself.
     pub(super) fn of(path: Option<&Path>) -> Self {
         match path {
             Some(path) if path == Path::new("-") => Self::Lines(lines()),
@@ -40,7 +40,7 @@ impl Source {
         }
     }
 
-    /// The first placement. Standard input may stay empty for as long as executors load their models.
+    /// The first placement. Standard input may stay empty while executors load their models.
     pub(super) async fn first(&mut self) -> anyhow::Result<Placement> {
         let text = match self {
             Self::Given(text) => std::mem::take(text),
@@ -49,24 +49,24 @@ impl Source {
             Self::Lines(lines) => lines
                 .recv()
                 .await
-                .context("standard input ended before there was a placement")?
+                .context("standard input ended without a placement")?
                 .context("cannot read standard input")?,
         };
         parse(&text)
     }
 
-    /// Gives the gateway each further placement, and says when those before it are over. Never ends.
+    /// Gives the gateway each further placement, and reports when those before it are no longer in use. Never ends.
     pub(super) async fn follow(self, placements: &Placements) -> Stopped {
         let Self::Lines(mut lines) = self else {
             return std::future::pending().await;
         };
-        say_placed(1);
+        report_placed(1);
         let mut reading = true;
         let mut number = 1_u64;
         let mut placed = FuturesOrdered::new();
         loop {
             tokio::select! {
-                Some(number) = placed.next(), if !placed.is_empty() => say_placed(number),
+                Some(number) = placed.next(), if !placed.is_empty() => report_placed(number),
                 line = lines.recv(), if reading => {
                     let Some(Ok(line)) = line else {
                         reading = false;
@@ -79,7 +79,7 @@ impl Source {
                             number
                         }),
                         Err(error) => {
-                            tracing::error!(error = format!("{error:#}"), number, "placement is not followed");
+                            tracing::error!(error = format!("{error:#}"), number, "invalid placement; keeping the current one");
                         }
                     }
                 }
@@ -101,15 +101,15 @@ fn parse(text: &str) -> anyhow::Result<Placement> {
     serde_json::from_str(text).with_context(|| BadUsage("the placement is not valid".to_owned()))
 }
 
-fn say_placed(number: u64) {
-    let line = serde_json::json!({ "placed": number });
-    let mut out = std::io::stdout().lock();
-    // A launcher that does not listen has gone; the kernel ends this process too.
-    drop(writeln!(out, "{line}").and_then(|()| out.flush()));
+fn report_placed(number: u64) {
+    let placed = ProcessEvent::Placed { placement: number };
+    if let Err(error) = placed.write() {
+        tracing::debug!(%error, "nothing reads standard output");
+    }
 }
 
-/// The lines of standard input. A thread of its own reads them: a runtime that ends would wait for one of
-/// its threads that reads, and standard input may stay open for as long as the launcher lives.
+/// The lines of standard input. They have a thread of their own: at its end, the runtime would wait for a thread of its own
+/// that reads, and standard input may stay open.
 fn lines() -> mpsc::Receiver<std::io::Result<String>> {
     let (lines, taken) = mpsc::channel(LINES_MAX);
     std::thread::spawn(move || {

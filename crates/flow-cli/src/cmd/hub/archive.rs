@@ -1,4 +1,4 @@
-//! A folder as an engine takes it to build from: a tar archive without what `.dockerignore` leaves out.
+//! Build contexts for the Docker engine: tar archives of folders without the files that `.dockerignore` excludes.
 
 use std::fs;
 use std::io;
@@ -9,27 +9,27 @@ use tar::{Builder, HeaderMode};
 
 use super::ignore::Ignore;
 
-/// The file that says how an image is made.
+/// The file that defines an image.
 pub(super) const DOCKERFILE: &str = "Dockerfile";
 
 const IGNORE: &str = ".dockerignore";
 
-/// A file that belongs into the archive, and does not lie in the folder.
-pub(super) struct Placed {
+/// A file of the archive that is not in the folder.
+pub(super) struct ExtraFile {
     pub(super) content: Content,
     /// Its path in the archive.
     pub(super) to: String,
 }
 
-/// What such a file holds.
+/// The content of an extra file.
 pub(super) enum Content {
-    /// What lies there.
+    /// The content of this file.
     Of(PathBuf),
-    /// This.
+    /// This text.
     Text(String),
 }
 
-impl Placed {
+impl ExtraFile {
     /// A Dockerfile for a folder that has none.
     pub(super) fn dockerfile(text: String) -> Self {
         Self {
@@ -39,31 +39,31 @@ impl Placed {
     }
 }
 
-/// The archive of a folder, with `placed` in it.
-pub(super) fn of(folder: &Path, placed: Option<&Placed>) -> anyhow::Result<Vec<u8>> {
+/// The archive of a folder with an extra file.
+pub(super) fn of(folder: &Path, extra: Option<&ExtraFile>) -> anyhow::Result<Vec<u8>> {
     let ignore = fs::read_to_string(folder.join(IGNORE)).unwrap_or_default();
     let ignore = Ignore::parse(&ignore);
     let mut tar = Builder::new(Vec::new());
-    // Neither whose files they are nor when they were written makes another image.
+    // Owners and times of files do not change the image.
     tar.mode(HeaderMode::Deterministic);
     tar.follow_symlinks(false);
-    // Engines know no files with holes.
+    // Docker does not support sparse files.
     tar.sparse(false);
     let mut names = Vec::new();
     let packed = add(&mut tar, folder, &mut names, &ignore)
-        .and_then(|()| placed.map_or(Ok(()), |it| place(&mut tar, it)))
+        .and_then(|()| extra.map_or(Ok(()), |it| add_extra(&mut tar, it)))
         .and_then(|()| tar.into_inner());
     packed.with_context(|| format!("cannot pack `{}`", folder.display()))
 }
 
-/// An archive that holds nothing but a Dockerfile.
+/// An archive with a Dockerfile only.
 pub(super) fn of_dockerfile(text: &str) -> io::Result<Vec<u8>> {
     let mut tar = Builder::new(Vec::new());
-    place(&mut tar, &Placed::dockerfile(text.to_owned()))?;
+    add_extra(&mut tar, &ExtraFile::dockerfile(text.to_owned()))?;
     tar.into_inner()
 }
 
-/// Adds what lies in `root` below `names`, by name.
+/// Adds the entries of the folder `names` below `root`, sorted by name.
 fn add(
     tar: &mut Builder<Vec<u8>>,
     root: &Path,
@@ -98,30 +98,30 @@ fn add_one(
     ignore: &Ignore,
 ) -> io::Result<()> {
     let parts: Vec<&str> = names.iter().map(String::as_str).collect();
-    // The engine needs both, whatever the image holds.
+    // The engine needs both files, even if they are excluded.
     let is_needed = matches!(parts[..], [DOCKERFILE | IGNORE]);
     if is_folder {
-        return match ignore.leaves_out_folder(&parts) {
+        return match ignore.excludes_folder(&parts) {
             true => Ok(()),
             false => add(tar, root, names, ignore),
         };
     }
-    if ignore.leaves_out(&parts) && !is_needed {
+    if ignore.excludes(&parts) && !is_needed {
         return Ok(());
     }
     let path = parts.join("/");
     tar.append_path_with_name(root.join(&path), &path)
 }
 
-fn place(tar: &mut Builder<Vec<u8>>, placed: &Placed) -> io::Result<()> {
-    // What the folder itself has there may be older, and what comes later in an archive counts.
-    match &placed.content {
-        Content::Of(path) => tar.append_file(&placed.to, &mut fs::File::open(path)?),
+fn add_extra(tar: &mut Builder<Vec<u8>>, extra: &ExtraFile) -> io::Result<()> {
+    // It replaces an older file of the folder: the last entry of a path counts.
+    match &extra.content {
+        Content::Of(path) => tar.append_file(&extra.to, &mut fs::File::open(path)?),
         Content::Text(text) => {
             let mut header = tar::Header::new_gnu();
             header.set_size(text.len() as u64);
             header.set_mode(0o644);
-            tar.append_data(&mut header, &placed.to, text.as_bytes())
+            tar.append_data(&mut header, &extra.to, text.as_bytes())
         }
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_holds_what_is_not_left_out_and_what_is_placed() {
+    fn an_archive_holds_what_is_not_left_out_and_what_is_extra() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -153,11 +153,11 @@ mod tests {
         write("src/a.pyc", "");
         write("target/release/deps/x", "");
         write("elsewhere", "program");
-        let placed = Placed {
+        let extra = ExtraFile {
             content: Content::Of(folder.path().join("elsewhere")),
             to: "target/release/mine".to_owned(),
         };
-        let tar = of(folder.path(), Some(&placed)).unwrap();
+        let tar = of(folder.path(), Some(&extra)).unwrap();
         let expected = [
             ".dockerignore",
             "Dockerfile",

@@ -1,7 +1,7 @@
-//! Which files of a folder an image is built from: all but those that `.dockerignore` leaves out.
+//! The patterns of `.dockerignore`, with Docker's rules.
 //!
-//! As Docker reads it: each line is a pattern of a path from the folder, `*` and `?` stop at a slash and `**` does
-//! not, a folder stands for all that is in it, `!` takes back, and the last line that fits decides.
+//! Each line is a pattern of a path in the folder. `*` and `?` stop at a slash, `**` does not. A folder includes everything in
+//! it, `!` makes an exception, and the last pattern that matches decides.
 
 /// The patterns of a `.dockerignore`.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub(super) struct Ignore {
 
 #[derive(Debug)]
 struct Rule {
-    takes_back: bool,
+    is_exception: bool,
     parts: Vec<String>,
 }
 
@@ -24,67 +24,70 @@ impl Ignore {
         }
     }
 
-    /// Whether a file is left out.
-    pub(super) fn leaves_out(&self, path: &[&str]) -> bool {
-        let fitting = |rule: &&Rule| (1..=path.len()).any(|end| fits(&rule.parts, &path[..end]));
-        let last = self.rules.iter().rev().find(fitting);
-        last.is_some_and(|rule| !rule.takes_back)
+    /// Whether a file is excluded.
+    pub(super) fn excludes(&self, path: &[&str]) -> bool {
+        let is_match =
+            |rule: &&Rule| (1..=path.len()).any(|end| matches(&rule.parts, &path[..end]));
+        let last = self.rules.iter().rev().find(is_match);
+        last.is_some_and(|rule| !rule.is_exception)
     }
 
-    /// Whether nothing below a folder can be wanted.
-    pub(super) fn leaves_out_folder(&self, path: &[&str]) -> bool {
-        let may_take_back = |rule: &Rule| rule.takes_back && rule.may_be_below(path);
-        self.leaves_out(path) && !self.rules.iter().any(may_take_back)
+    /// Whether a folder is excluded with everything below it.
+    pub(super) fn excludes_folder(&self, path: &[&str]) -> bool {
+        let has_exception = |rule: &Rule| rule.is_exception && rule.may_be_below(path);
+        self.excludes(path) && !self.rules.iter().any(has_exception)
     }
 }
 
 impl Rule {
     fn parse(line: &str) -> Self {
-        let (takes_back, pattern) = match line.strip_prefix('!') {
+        let (is_exception, pattern) = match line.strip_prefix('!') {
             Some(pattern) => (true, pattern.trim()),
             None => (false, line),
         };
         let parts = pattern.split('/').filter(|it| !it.is_empty() && *it != ".");
         Self {
-            takes_back,
+            is_exception,
             parts: parts.map(str::to_owned).collect(),
         }
     }
 
-    /// Whether a path below `folder` can fit.
+    /// Whether a path below `folder` can match.
     fn may_be_below(&self, folder: &[&str]) -> bool {
         let mut pairs = self.parts.iter().zip(folder);
         let any_depth = self.parts.iter().any(|it| it == "**");
-        any_depth || (self.parts.len() > folder.len() && pairs.all(|(part, name)| word(part, name)))
+        any_depth
+            || (self.parts.len() > folder.len()
+                && pairs.all(|(part, name)| matches_name(part, name)))
     }
 }
 
-fn fits(parts: &[String], path: &[&str]) -> bool {
+fn matches(parts: &[String], path: &[&str]) -> bool {
     match (parts, path) {
         ([], []) => true,
         ([any, rest @ ..], _) if any == "**" => {
-            (0..=path.len()).any(|skipped| fits(rest, &path[skipped..]))
+            (0..=path.len()).any(|skipped| matches(rest, &path[skipped..]))
         }
-        ([part, parts @ ..], [name, path @ ..]) => word(part, name) && fits(parts, path),
+        ([part, parts @ ..], [name, path @ ..]) => matches_name(part, name) && matches(parts, path),
         _ => false,
     }
 }
 
-/// One name of a path against one part of a pattern.
-fn word(pattern: &str, name: &str) -> bool {
+/// Whether a name of a path matches a part of a pattern.
+fn matches_name(pattern: &str, name: &str) -> bool {
     let mut letters = pattern.chars();
     match letters.next() {
         None => name.is_empty(),
         Some('*') => {
             let rest = letters.as_str();
             let mut ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
-            ends.any(|at| word(rest, &name[at..]))
+            ends.any(|at| matches_name(rest, &name[at..]))
         }
         Some(letter) => {
             let mut others = name.chars();
             let first = others.next();
             let is_same = first.is_some_and(|first| letter == '?' || letter == first);
-            is_same && word(letters.as_str(), others.as_str())
+            is_same && matches_name(letters.as_str(), others.as_str())
         }
     }
 }
@@ -95,7 +98,7 @@ mod tests {
 
     fn left(text: &str, path: &str) -> bool {
         let path: Vec<&str> = path.split('/').collect();
-        Ignore::parse(text).leaves_out(&path)
+        Ignore::parse(text).excludes(&path)
     }
 
     #[test]
@@ -123,10 +126,10 @@ mod tests {
     #[test]
     fn a_folder_is_looked_into_if_something_in_it_may_be_wanted() {
         let ignore = Ignore::parse("*\n!target/*/mine\n");
-        assert!(!ignore.leaves_out_folder(&["target"]));
-        assert!(!ignore.leaves_out_folder(&["target", "release"]));
-        assert!(ignore.leaves_out_folder(&["target", "release", "deps"]));
-        assert!(ignore.leaves_out_folder(&["src"]));
-        assert!(!Ignore::parse("*\n!**/x").leaves_out_folder(&["src"]));
+        assert!(!ignore.excludes_folder(&["target"]));
+        assert!(!ignore.excludes_folder(&["target", "release"]));
+        assert!(ignore.excludes_folder(&["target", "release", "deps"]));
+        assert!(ignore.excludes_folder(&["src"]));
+        assert!(!Ignore::parse("*\n!**/x").excludes_folder(&["src"]));
     }
 }

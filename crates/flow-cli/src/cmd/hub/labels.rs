@@ -1,22 +1,22 @@
-//! What an image says of its executor, so that a hub can be searched and a flow knows what it starts.
+//! The labels of an executor's image, by which hubs are searched and flows know what they start.
 
 use std::collections::BTreeMap;
 
 use flow_docker::labels::{IMAGE_DEVICES, IMAGE_EXECUTOR, IMAGE_KEYWORDS, IMAGE_WIRE, WIRE};
 use serde_json::{Map, Value};
 
-/// Labels that every image may have, by the Open Container Initiative.
+/// Labels of the Open Container Initiative.
 pub(super) const TITLE: &str = "org.opencontainers.image.title";
 pub(super) const DESCRIPTION: &str = "org.opencontainers.image.description";
 pub(super) const VERSION: &str = "org.opencontainers.image.version";
 pub(super) const URL: &str = "org.opencontainers.image.url";
 
-/// What is known of an executor.
+/// The labels of an executor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Labels(pub(super) BTreeMap<String, String>);
 
 impl Labels {
-    /// What a `config.yml` says under `metas`.
+    /// The labels for the `metas` of a `config.yml`.
     pub(super) fn of_metas(metas: &Map<String, Value>) -> Self {
         let mut labels = Self::default();
         let text = |key: &str| metas.get(key).and_then(Value::as_str);
@@ -29,34 +29,34 @@ impl Labels {
         labels
     }
 
-    /// Sets a label, where there is something to say.
+    /// Sets a label, unless its value is empty.
     pub(super) fn put(&mut self, label: &str, value: Option<&str>) {
         if let Some(value) = value.filter(|it| !it.is_empty()) {
             self.0.insert(label.to_owned(), value.to_owned());
         }
     }
 
-    /// It takes the arguments of `flow executor`, and speaks as we do.
+    /// Marks an image that takes the arguments of `flow executor`.
     pub(super) fn put_wire(&mut self) {
         self.put(IMAGE_WIRE, Some(WIRE));
     }
 
-    /// The name by which a hub knows it.
+    /// Sets the name in hubs.
     pub(super) fn put_executor(&mut self, name: &str) {
         self.put(IMAGE_EXECUTOR, Some(name));
     }
 
-    /// Words to find it by.
+    /// Sets the keywords.
     pub(super) fn put_keywords(&mut self, words: &[String]) {
         self.put(IMAGE_KEYWORDS, Some(&words.join(",")));
     }
 
-    /// What it computes on.
+    /// Sets the devices that it computes on.
     pub(super) fn put_devices(&mut self, devices: &[String]) {
         self.put(IMAGE_DEVICES, Some(&devices.join(",")));
     }
 
-    /// What a label says; empty: nothing.
+    /// The value of a label; empty if it is not set.
     pub(super) fn get(&self, label: &str) -> &str {
         self.0.get(label).map_or("", String::as_str)
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metas_become_labels_and_what_they_leave_out_does_not() {
+    fn metas_become_labels() {
         let check = |metas: &Value, expected: &Value| {
             let labels = Labels::of_metas(metas.as_object().unwrap());
             assert_eq!(json!(labels.0), *expected);

@@ -1,35 +1,35 @@
-//! What an engine does meanwhile, on stderr: what a build prints line by line, and of layers on their way one line
-//! on a terminal.
+//! Progress of the Docker engine on stderr: the output of a build line by line, and a bar for layers.
 
 use std::collections::BTreeMap;
 
-use flow_docker::Step;
+use flow_docker::ProgressStep;
 use indicatif::HumanBytes;
 
+use crate::escape::escape;
 use crate::output;
 use crate::progress::{Bar, Line, Pace};
 
-/// Shows what a build prints.
+/// Prints the output of a build.
 #[derive(Default)]
 pub(super) struct Printed(String);
 
 impl Printed {
-    /// Takes a piece of text; whole lines are shown.
-    pub(super) fn show(&mut self, step: &Step) {
+    /// Takes a piece of text, and prints complete lines.
+    pub(super) fn show(&mut self, step: &ProgressStep) {
         self.0.push_str(&step.status);
         while let Some((line, rest)) = self.0.split_once('\n') {
             if !line.trim().is_empty() {
-                output::error_line(line.trim_end());
+                output::error_line(&escape(line.trim_end()));
             }
             self.0 = rest.to_owned();
         }
     }
 }
 
-/// Shows how much of an image has been fetched or sent.
+/// Shows how much of an image has been pulled or pushed.
 pub(super) struct Layers {
     bar: Bar,
-    /// Bytes that are done, and all of them, by layer.
+    /// Transferred and total bytes, by layer.
     bytes: BTreeMap<String, (u64, u64)>,
 }
 
@@ -46,7 +46,7 @@ impl Layers {
         }
     }
 
-    pub(super) fn show(&mut self, step: Step) {
+    pub(super) fn show(&mut self, step: ProgressStep) {
         if let Some(bytes) = step.bytes {
             self.bytes.insert(step.layer, bytes);
         }

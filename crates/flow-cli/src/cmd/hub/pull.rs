@@ -1,33 +1,39 @@
-//! `flow hub pull`: fetches an executor's image, so that the next flow with it starts at once.
+//! `flow hub pull`: pulls an executor's image, so that the next flow with it starts at once.
 
 use clap::Args;
 
-use super::place::{self, Where};
+use super::location::{self, LocationOptions};
 use super::progress::Layers;
+use crate::docker_config;
 use crate::exit::Exit;
-use crate::login;
 use crate::output;
 use crate::shell::Shell;
 
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow hub pull TransformerTorchEncoder:gpu
+  flow hub pull my-executor --hub registry.example.com/team";
+
 /// Options of `flow hub pull`.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Pull {
     /// Name of the executor, optionally with a tag
     #[arg(value_name = "NAME[:TAG]")]
     name: String,
     #[command(flatten)]
-    place: Where,
+    location: LocationOptions,
 }
 
 pub(super) async fn run(pull: Pull, shell: &Shell) -> anyhow::Result<Exit> {
-    let place = pull.place.place(shell)?;
-    let image = place::name(&pull.name)?.image(&place.hub);
-    let engine = place::engine(shell).await?;
-    let credentials = login::credentials(&place.host, shell)?;
-    let mut layers = Layers::new(&format!("fetching {image}"));
+    let location = pull.location.resolve(shell)?;
+    let image = location::parse_name(&pull.name)?.image(&location.hub);
+    let engine = location::engine(shell).await?;
+    let credentials = docker_config::credentials(&location.host, shell)?;
+    let mut layers = Layers::new(&format!("pulling {image}"));
     let shown = |step| layers.show(step);
     engine.pull(&image, None, credentials, shown).await?;
     drop(layers);
-    output::line(&format!("{image} is here"))?;
+    output::line(&format!("{image} is on this machine"))?;
     Ok(Exit::Fine)
 }

@@ -1,25 +1,24 @@
-//! `flow hub push`: makes an executor's image, or takes one that is there, says on it what it is, and sends it.
+//! `flow hub push`: builds the image of an executor, or takes an existing one, labels it and pushes it.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use flow_docker::{BuildImageOptionsBuilder, Engine};
+use flow_docker::{BuildOptions, Engine};
 use flow_spec::HubName;
 
-use super::archive::{self, Content, DOCKERFILE, Placed};
+use super::archive::{self, Content, DOCKERFILE, ExtraFile};
 use super::labels::{Labels, TITLE, VERSION};
-use super::place::{self, Place, Where};
+use super::location::{self, HubLocation, LocationOptions};
 use super::progress::{Layers, Printed};
 use super::python;
+use crate::docker_config;
 use crate::exit::{BadUsage, Exit};
 use crate::folder::{self, Found, package};
-use crate::login;
 use crate::output;
 use crate::shell::Shell;
 
-/// The tag of which nobody has said another.
+/// The default tag.
 const TAG_DEFAULT: &str = "latest";
 
 const EXAMPLES: &str = "\
@@ -27,6 +26,9 @@ EXAMPLES:
   flow hub push ./my-executor -t v1 -t latest
   flow hub push ./my-python-executor --build-arg BASE=python:3.12-slim
   flow hub push --image sentence-encoder --name TransformerTorchEncoder -t gpu";
+
+/// Heading of the options for the name and the labels.
+const LABELS: &str = "Name and labels";
 
 /// Options of `flow hub push`.
 #[derive(Debug, Args)]
@@ -39,54 +41,54 @@ pub(crate) struct Push {
     #[arg(long, value_name = "IMAGE", conflicts_with = "path", requires = "name")]
     image: Option<String>,
     /// Name in the registry [default: the name in config.yml]
-    #[arg(long)]
+    #[arg(long, help_heading = LABELS)]
     name: Option<String>,
     /// Tag of the image; can be given several times [default: latest]
-    #[arg(long = "tag", short, value_name = "TAG")]
+    #[arg(long = "tag", short, value_name = "TAG", help_heading = LABELS)]
     tags: Vec<String>,
     /// One-line description [default: the one in config.yml]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = LABELS)]
     description: Option<String>,
     /// Keywords to find the executor by, separated by commas [default: those in config.yml]
-    #[arg(long, value_name = "WORD,...", value_delimiter = ',')]
+    #[arg(long, value_name = "WORD,...", value_delimiter = ',', help_heading = LABELS)]
     keywords: Vec<String>,
     /// Devices that the executor computes on, separated by commas [default: those in its Dockerfile]
-    #[arg(long, value_name = "cpu,cuda", value_delimiter = ',')]
+    #[arg(long, value_name = "cpu,cuda", value_delimiter = ',', help_heading = LABELS)]
     devices: Vec<String>,
     /// Build argument for the Dockerfile, such as BASE=IMAGE; can be given several times
     #[arg(long = "build-arg", value_name = "NAME=VALUE", value_parser = pair)]
     build_args: Vec<(String, String)>,
     #[command(flatten)]
-    place: Where,
+    location: LocationOptions,
 }
 
-/// What is to be built.
+/// An image to be built.
 struct Draft {
-    /// The executor, as people write its name.
+    /// Name of the executor, as it is written.
     title: String,
     labels: Labels,
     tar: Vec<u8>,
 }
 
 pub(super) async fn run(push: Push, shell: &Shell) -> anyhow::Result<Exit> {
-    let place = push.place.place(shell)?;
+    let location = push.location.resolve(shell)?;
     let mut draft = match (&push.path, &push.image) {
         (Some(path), _) => of_folder(path, &push, shell)?,
         (None, Some(image)) => of_image(image, &push)?,
-        (None, None) => anyhow::bail!("neither a folder nor an image was named"),
+        (None, None) => anyhow::bail!("a folder or `--image` is needed"),
     };
     let names = names(&draft.title, &push.tags)?;
     describe(&mut draft, &push, &names[0]);
-    let engine = place::engine(shell).await?;
-    let images: Vec<String> = names.iter().map(|name| name.image(&place.hub)).collect();
+    let engine = location::engine(shell).await?;
+    let images: Vec<String> = names.iter().map(|name| name.image(&location.hub)).collect();
     build(&engine, draft, &push.build_args, &images[0]).await?;
     for image in &images[1..] {
         engine.tag(&images[0], image).await?;
     }
     for image in &images {
-        send(&engine, &place, image, shell).await?;
+        send(&engine, &location, image, shell).await?;
     }
-    tell(&names)
+    print_uses(&names)
 }
 
 /// A build from an executor's folder.
@@ -96,22 +98,24 @@ fn of_folder(path: &Path, push: &Push, shell: &Shell) -> anyhow::Result<Draft> {
     let found = folder::look(path, &[Path::new("")], shell, &|_| {});
     if !has_dockerfile && !matches!(found, Ok(Found::Python(_))) {
         return Err(BadUsage(format!(
-            "`{shown}` holds no `{DOCKERFILE}`: `flow new executor --dockerfile cpu` writes one"
+            "`{shown}` has no `{DOCKERFILE}`: `flow new executor --dockerfile cpu` writes one"
         ))
         .into());
     }
-    let found = found.with_context(|| BadUsage(format!("`{shown}` is no executor's folder")))?;
-    let (config, placed) = match found {
+    let found =
+        found.with_context(|| BadUsage(format!("`{shown}` is not the folder of an executor")))?;
+    let (config, extra) = match found {
         Found::Package { manifest, config } => {
-            let placed = program(&manifest, &folder::name(&config), shell)?;
-            (config, Some(placed))
+            let extra = program(&manifest, &folder::name(&config), shell)?;
+            (config, Some(extra))
         }
         Found::Named(config) => (config, None),
         Found::Python(file) => {
-            let missing = (!has_dockerfile).then(|| Placed::dockerfile(python::dockerfile(&file)));
+            let missing =
+                (!has_dockerfile).then(|| ExtraFile::dockerfile(python::dockerfile(&file)));
             (folder::load(&file, shell)?, missing)
         }
-        Found::Program(_) => return Err(BadUsage(format!("`{shown}` is no folder")).into()),
+        Found::Program(_) => return Err(BadUsage(format!("`{shown}` is not a folder")).into()),
     };
     let mut labels = Labels::of_metas(&config.metas);
     if !config.is_python {
@@ -126,25 +130,25 @@ fn of_folder(path: &Path, push: &Push, shell: &Shell) -> anyhow::Result<Draft> {
         .name
         .as_deref()
         .or(named)
-        .with_context(|| BadUsage(format!("what is `{shown}` called? say it with `--name`")))?;
+        .with_context(|| BadUsage(format!("`{shown}` has no name: set one with `--name`")))?;
     Ok(Draft {
         title: title.to_owned(),
-        tar: archive::of(path, placed.as_ref())?,
+        tar: archive::of(path, extra.as_ref())?,
         labels,
     })
 }
 
-/// The program of a package, built, and where its Dockerfile looks for it.
-fn program(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<Placed> {
+/// Builds the program of a package, and places it where the Dockerfile expects it.
+fn program(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<ExtraFile> {
     let from = package::build(manifest, name, shell)?;
     let program = from.file_name().unwrap_or_default().to_string_lossy();
-    Ok(Placed {
+    Ok(ExtraFile {
         to: format!("target/release/{program}"),
         content: Content::Of(from),
     })
 }
 
-/// An image that is there, under another name and with more to say.
+/// An existing image with another name and more labels.
 fn of_image(image: &str, push: &Push) -> anyhow::Result<Draft> {
     let tar = archive::of_dockerfile(&format!("FROM {image}\n"));
     Ok(Draft {
@@ -154,7 +158,7 @@ fn of_image(image: &str, push: &Push) -> anyhow::Result<Draft> {
     })
 }
 
-/// One name for each tag; there is one at least.
+/// A name for each tag, at least one.
 fn names(title: &str, tags: &[String]) -> anyhow::Result<Vec<HubName>> {
     let given = tags.iter().map(String::as_str);
     let or_default = tags.is_empty().then_some(TAG_DEFAULT);
@@ -165,7 +169,7 @@ fn names(title: &str, tags: &[String]) -> anyhow::Result<Vec<HubName>> {
         .map_err(|error| BadUsage(error.to_string()).into())
 }
 
-/// What was typed counts before what the folder says.
+/// Sets the labels of the options, which override those of the folder.
 fn describe(draft: &mut Draft, push: &Push, name: &HubName) {
     let labels = &mut draft.labels;
     labels.put(TITLE, Some(&draft.title));
@@ -181,25 +185,25 @@ async fn build(
     arguments: &[(String, String)],
     image: &str,
 ) -> anyhow::Result<()> {
-    let labels: HashMap<String, String> = draft.labels.0.into_iter().collect();
-    let arguments: HashMap<String, String> = arguments.iter().cloned().collect();
-    let options = BuildImageOptionsBuilder::default()
-        .t(image)
-        .labels(&labels)
-        .buildargs(&arguments)
-        .rm(true)
-        .forcerm(true);
+    let options = BuildOptions {
+        image: image.to_owned(),
+        labels: draft.labels.0.into_iter().collect(),
+        arguments: arguments.iter().cloned().collect(),
+    };
     let mut printed = Printed::default();
     let shown = |step| printed.show(&step);
-    engine
-        .build(options.build(), draft.tar.into(), shown)
-        .await?;
+    engine.build(&options, draft.tar.into(), shown).await?;
     Ok(())
 }
 
-async fn send(engine: &Engine, place: &Place, image: &str, shell: &Shell) -> anyhow::Result<()> {
-    let credentials = login::credentials(&place.host, shell)?;
-    let mut layers = Layers::new(&format!("sending {image}"));
+async fn send(
+    engine: &Engine,
+    location: &HubLocation,
+    image: &str,
+    shell: &Shell,
+) -> anyhow::Result<()> {
+    let credentials = docker_config::credentials(&location.host, shell)?;
+    let mut layers = Layers::new(&format!("pushing {image}"));
     engine
         .push(image, credentials, |step| layers.show(step))
         .await?;
@@ -208,8 +212,8 @@ async fn send(engine: &Engine, place: &Place, image: &str, shell: &Shell) -> any
     Ok(())
 }
 
-/// The next step, to be copied.
-fn tell(names: &[HubName]) -> anyhow::Result<Exit> {
+/// Prints the line for flow files.
+fn print_uses(names: &[HubName]) -> anyhow::Result<Exit> {
     let name = &names[0];
     let (repository, tag) = (name.repository(), name.tag());
     output::line(&format!(
@@ -220,6 +224,6 @@ fn tell(names: &[HubName]) -> anyhow::Result<Exit> {
 
 fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
-    let (name, value) = pair.ok_or("write NAME=VALUE")?;
+    let (name, value) = pair.ok_or("needs the form `NAME=VALUE`")?;
     Ok((name.to_owned(), value.to_owned()))
 }

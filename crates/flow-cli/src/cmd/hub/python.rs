@@ -1,15 +1,15 @@
-//! The Dockerfile of an executor in Python whose folder has none.
+//! The Dockerfile of a Python executor without one.
 
 use std::path::Path;
 
-/// The packages that an executor needs, by the names that Python's own tools give the files.
+/// The files that list the packages of an executor.
 const REQUIREMENTS: &str = "requirements.txt";
 const CONSTRAINTS: &str = "constraints.txt";
 
-/// How an image is made of the folder around this config.
+/// The Dockerfile for the folder of this config.
 ///
-/// Packages come before the executor's own files, so that a change of these does not fetch them again. Jina is
-/// named beside them: executors are written for images that have it, and a base that does keeps the one it has.
+/// Packages are installed before the executor's own files are copied, so that a change of these does not install them again.
+/// Jina is installed too: executors assume that their image has it, and a base image that has it keeps its version.
 pub(super) fn dockerfile(config: &Path) -> String {
     let has = |name: &str| config.with_file_name(name).is_file();
     let files = [REQUIREMENTS, CONSTRAINTS].map(|name| has(name).then_some(name));
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_come_before_the_executors_own_files() {
+    fn packages_are_installed_before_the_files_are_copied() {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("config.yml");
         let check = |copy: &str, install: &str| {

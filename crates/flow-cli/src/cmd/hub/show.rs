@@ -1,22 +1,35 @@
-//! `flow hub list` and `flow hub info`: what a hub says of its executors, without fetching any image.
+//! `flow hub list` and `flow hub info`: describe executors in a hub without pulling their images.
 
 use clap::Args;
 use flow_docker::labels::{IMAGE_DEVICES, IMAGE_EXECUTOR, IMAGE_KEYWORDS, IMAGE_WIRE};
-use flow_hub::{Details, Registry};
+use flow_hub::{ImageDetails, Registry};
 use serde_json::{Value, json};
 
 use super::labels::{DESCRIPTION, Labels, TITLE, URL, VERSION};
-use super::place::{self, Place, Where};
+use super::location::{self, HubLocation, LocationOptions};
+use crate::escape::escape_json;
 use crate::exit::Exit;
 use crate::output::{self, Painter};
 use crate::shell::Shell;
 use crate::table::Table;
 
-/// The tag that stands for an executor where it has it.
+/// The tag that represents an executor, if it has this tag.
 const TAG_DEFAULT: &str = "latest";
+
+const LIST_EXAMPLES: &str = "\
+EXAMPLES:
+  flow hub list
+  flow hub list encoder --hub registry.example.com/team
+  flow hub list --json";
+
+const INFO_EXAMPLES: &str = "\
+EXAMPLES:
+  flow hub info TransformerTorchEncoder
+  flow hub info TransformerTorchEncoder:gpu --json";
 
 /// Options of `flow hub list`.
 #[derive(Debug, Args)]
+#[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct List {
     /// List only executors whose name, keywords or description contain WORD
     #[arg(value_name = "WORD")]
@@ -28,11 +41,12 @@ pub(crate) struct List {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Where,
+    location: LocationOptions,
 }
 
 /// Options of `flow hub info`.
 #[derive(Debug, Args)]
+#[command(after_help = INFO_EXAMPLES)]
 pub(crate) struct Info {
     /// Name of the executor, optionally with a tag
     #[arg(value_name = "NAME[:TAG]")]
@@ -41,29 +55,29 @@ pub(crate) struct Info {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Where,
+    location: LocationOptions,
 }
 
 /// An executor of a hub.
 struct Entry {
-    /// Below the hub.
+    /// Its path below the hub.
     name: String,
     tags: Vec<String>,
     labels: Labels,
 }
 
 pub(super) fn list(list: &List, shell: &Shell) -> anyhow::Result<Exit> {
-    let place = list.place.place(shell)?;
-    let registry = place.registry(shell)?;
-    let mut entries = entries(&registry, &place)?;
+    let location = list.location.resolve(shell)?;
+    let registry = location.registry(shell)?;
+    let mut entries = entries(&registry, &location)?;
     entries.retain(|entry| (list.all || entry.is_executor()) && entry.has(list.word.as_deref()));
     if list.json {
         let all: Vec<Value> = entries.iter().map(Entry::json).collect();
-        output::line(&json!(all).to_string())?;
+        output::line(&escape_json(&json!(all).to_string()))?;
         return Ok(Exit::Fine);
     }
     if entries.is_empty() {
-        output::error_line(&format!("no such executors in {}", place.hub));
+        output::error_line(&format!("no such executors in {}", location.hub));
     }
     let head = ["NAME", "TAGS", "VERSION", "DEVICES", "DESCRIPTION"];
     let table = Table {
@@ -75,21 +89,21 @@ pub(super) fn list(list: &List, shell: &Shell) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-fn entries(registry: &Registry, place: &Place) -> anyhow::Result<Vec<Entry>> {
+fn entries(registry: &Registry, location: &HubLocation) -> anyhow::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for repository in registry.repositories()? {
-        let Some(name) = repository.strip_prefix(&place.folder) else {
+        let Some(name) = repository.strip_prefix(&location.folder) else {
             continue;
         };
         let tags = registry.tags(&repository)?;
-        // Whoever has deleted all tags has left the name.
+        // The name stays when all tags are deleted.
         let Some(tag) = representative(&tags) else {
             continue;
         };
-        let about = registry.image(&repository, tag)?.about;
+        let config = registry.image(&repository, tag)?.config;
         entries.push(Entry {
             name: name.to_owned(),
-            labels: Labels(about.labels),
+            labels: Labels(config.labels),
             tags,
         });
     }
@@ -131,21 +145,21 @@ impl Entry {
 }
 
 pub(super) fn info(info: &Info, shell: &Shell) -> anyhow::Result<Exit> {
-    let place = info.place.place(shell)?;
-    let name = place::name(&info.name)?;
-    let registry = place.registry(shell)?;
-    let repository = place.repository(&name);
+    let location = info.location.resolve(shell)?;
+    let name = location::parse_name(&info.name)?;
+    let registry = location.registry(shell)?;
+    let repository = location.repository(&name);
     let tags = registry.tags(&repository)?;
     let details = registry.image(&repository, name.tag())?;
     let uses = format!("hub://{}:{}", name.repository(), name.tag());
-    let image = name.image(&place.hub);
+    let image = name.image(&location.hub);
     if info.json {
         let all = json!({
             "uses": uses, "image": image, "digest": details.digest, "tags": tags,
-            "platform": details.about.platform, "created": details.about.created,
-            "bytes": details.bytes, "labels": details.about.labels,
+            "platform": details.config.platform, "created": details.config.created,
+            "bytes": details.bytes, "labels": details.config.labels,
         });
-        output::line(&all.to_string())?;
+        output::line(&escape_json(&all.to_string()))?;
         return Ok(Exit::Fine);
     }
     let mut rows = described(&details);
@@ -158,15 +172,15 @@ pub(super) fn info(info: &Info, shell: &Shell) -> anyhow::Result<Exit> {
     ]);
     rows.retain(|row| !row[1].is_empty());
     let table = Table { head: None, rows };
-    // Digests and names are copied from here, so they are not broken into lines.
+    // Digests and names are copied from here, so they are not wrapped.
     output::bytes(table.text(Painter::stdout(shell), None).as_bytes())?;
     Ok(Exit::Fine)
 }
 
-/// What is written on an image, as names and values.
-fn described(details: &Details) -> Vec<Vec<String>> {
-    let labels = Labels(details.about.labels.clone());
-    let size = format!("{:.1} MB to fetch", megabytes(details.bytes));
+/// The labels and properties of an image, as names and values.
+fn described(details: &ImageDetails) -> Vec<Vec<String>> {
+    let labels = Labels(details.config.labels.clone());
+    let size = format!("{:.1} MB to download", megabytes(details.bytes));
     let rows = [
         ("name", labels.get(TITLE)),
         ("description", labels.get(DESCRIPTION)),
@@ -175,9 +189,9 @@ fn described(details: &Details) -> Vec<Vec<String>> {
         ("project", labels.get(URL)),
         ("devices", labels.get(IMAGE_DEVICES)),
         ("wire", labels.get(IMAGE_WIRE)),
-        ("platform", &details.about.platform),
+        ("platform", &details.config.platform),
         ("size", &size),
-        ("created", &details.about.created),
+        ("created", &details.config.created),
     ];
     let row = |(name, value): (&str, &str)| vec![name.to_owned(), value.to_owned()];
     rows.map(row).into()
@@ -196,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_latest_stands_for_an_executor_or_else_the_last() {
+    fn the_latest_tag_represents_an_executor_or_else_the_last() {
         let check = |tags: &[&str], expected: Option<&str>| {
             let tags: Vec<String> = tags.iter().map(|it| (*it).to_owned()).collect();
             assert_eq!(representative(&tags), expected);
@@ -207,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_looked_for_in_all_that_is_said() {
+    fn a_word_is_searched_in_name_description_and_keywords() {
         let mut labels = Labels::default();
         labels.put(DESCRIPTION, Some("Upper-cases every text."));
         labels.put(IMAGE_KEYWORDS, Some("loud,text"));

@@ -1,4 +1,4 @@
-//! Questions on a terminal. Where nobody can be asked, every answer is its default.
+//! Questions on a terminal. Without a terminal, every answer is its default.
 
 use std::io::{BufRead, Write};
 
@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::name::Name;
 use crate::exit::BadUsage;
 
-/// Asks, or does not.
+/// Asks questions, or takes the defaults.
 pub(super) struct Dialog<'t> {
     is_on: bool,
     input: &'t mut dyn BufRead,
@@ -23,12 +23,12 @@ impl<'t> Dialog<'t> {
         }
     }
 
-    /// Asks nothing more.
+    /// Takes the defaults from here on.
     pub(super) fn end(&mut self) {
         self.is_on = false;
     }
 
-    /// A text, from an option or else from whoever types.
+    /// A text from an option or an answer.
     pub(super) fn text(
         &mut self,
         question: &str,
@@ -38,7 +38,7 @@ impl<'t> Dialog<'t> {
         self.answer(question, given, default, |text| Ok(text.to_owned()))
     }
 
-    /// An executor's name.
+    /// The name of an executor from an option or an answer.
     pub(super) fn name(
         &mut self,
         question: &str,
@@ -48,7 +48,7 @@ impl<'t> Dialog<'t> {
         self.answer(question, given, default, Name::parse)
     }
 
-    /// Yes or no, and no where nobody is asked.
+    /// Whether the user agrees; without questions, no.
     pub(super) fn agrees(&mut self, question: &str) -> anyhow::Result<bool> {
         self.answer(question, None, "n", |text| match text {
             "y" | "Y" | "yes" => Ok(true),
@@ -57,7 +57,7 @@ impl<'t> Dialog<'t> {
         })
     }
 
-    /// An answer that `read` understands; whoever types may try again, an option may not.
+    /// An answer that `read` accepts. A bad answer is asked for again; a bad option is an error.
     pub(super) fn answer<T>(
         &mut self,
         question: &str,
@@ -91,7 +91,7 @@ impl<'t> Dialog<'t> {
             .context("cannot read the answer")?;
         anyhow::ensure!(
             read > 0,
-            "nothing was written: the questions were not answered"
+            "no files were written: the questions were not answered"
         );
         match line.trim() {
             "" => Ok(default.to_owned()),
@@ -104,7 +104,7 @@ impl<'t> Dialog<'t> {
 mod tests {
     use super::*;
 
-    /// What a dialog gives and shows.
+    /// The result of a dialog, and what it shows.
     fn typed<T>(
         typed: &str,
         is_on: bool,
@@ -124,31 +124,31 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_answer_is_told_and_asked_again() {
+    fn a_bad_answer_is_asked_for_again() {
         let (given, shown) = typed("2fast\nFast\n", true, |it| {
             it.name("Name", None, "MyExecutor")
         });
         assert_eq!(given.unwrap().camel, "Fast");
-        assert!(shown.contains("`2fast` is no name"), "{shown}");
+        assert!(shown.contains("`2fast` is not a name"), "{shown}");
     }
 
     #[test]
-    fn options_are_not_asked_and_not_asked_again() {
+    fn a_bad_option_is_an_error() {
         let ask = |it: &mut Dialog<'_>| it.name("Name", Some("2fast"), "MyExecutor");
         let (given, shown) = typed("Fast\n", true, ask);
-        assert!(given.unwrap_err().contains("is no name"));
+        assert!(given.unwrap_err().contains("is not a name"));
         assert_eq!(shown, "");
     }
 
     #[test]
-    fn where_nobody_can_be_asked_defaults_count() {
+    fn without_questions_the_default_is_taken() {
         let (given, shown) = typed("y\n", false, |it| it.agrees("More?"));
         assert_eq!((given, shown.as_str()), (Ok(false), ""));
     }
 
     #[test]
-    fn a_dialog_that_breaks_off_writes_nothing() {
+    fn a_dialog_that_ends_early_is_an_error() {
         let (given, _) = typed("", true, |it| it.text("Folder", None, "here"));
-        assert!(given.unwrap_err().starts_with("nothing was written"));
+        assert!(given.unwrap_err().starts_with("no files were written"));
     }
 }

@@ -1,4 +1,4 @@
-//! All that is to be known before anything is written.
+//! The properties of a new executor, from options and answers.
 
 use std::io::{self, IsTerminal};
 
@@ -7,7 +7,6 @@ use clap::{Args, ValueEnum};
 use super::dialog::Dialog;
 use super::name::Name;
 use super::source;
-use crate::exit::BadUsage;
 
 /// The language of an executor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -19,7 +18,7 @@ pub(super) enum Language {
     Python,
 }
 
-/// What its image is made for.
+/// The machine that its image is for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Dockerfile {
     /// No image.
@@ -27,36 +26,39 @@ pub(super) enum Dockerfile {
     None,
     /// A machine without a GPU.
     Cpu,
-    /// A GPU of NVIDIA's.
+    /// A machine with an NVIDIA GPU.
     #[value(aliases = ["torch-gpu", "tf-gpu", "jax-gpu"])]
     Cuda,
 }
 
-/// What `flow new executor` and `flow new flow` may be told.
+/// Heading of the options of the project.
+const PROJECT: &str = "Project";
+
+/// Options of `flow new executor` and `flow new flow`.
 #[derive(Debug, Args)]
-pub(crate) struct Wishes {
+pub(crate) struct DraftOptions {
     /// Language of the executor: rust or python [default: rust]
-    #[arg(long, value_enum, value_name = "LANGUAGE", hide_possible_values = true)]
+    #[arg(long, value_enum, value_name = "LANGUAGE", hide_possible_values = true, help_heading = PROJECT)]
     lang: Option<Language>,
     /// One-line description of the executor
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = PROJECT)]
     description: Option<String>,
     /// Keywords to find the executor by, separated by commas
-    #[arg(long, value_name = "WORD,...", value_delimiter = ',')]
+    #[arg(long, value_name = "WORD,...", value_delimiter = ',', help_heading = PROJECT)]
     keywords: Option<Vec<String>>,
     /// Web address of the executor's project
-    #[arg(long)]
+    #[arg(long, help_heading = PROJECT)]
     url: Option<String>,
     /// Write a Dockerfile for machines without a GPU (cpu) or with one (cuda) [default: none]
     #[arg(long, value_enum, value_name = "none|cpu|cuda")]
-    #[arg(hide_possible_values = true)]
+    #[arg(hide_possible_values = true, help_heading = PROJECT)]
     dockerfile: Option<Dockerfile>,
     /// Same as `--dockerfile cpu`; for compatibility with `jina hub new`
     #[arg(long, hide = true, conflicts_with = "dockerfile")]
     add_dockerfile: bool,
     /// Source of flow to build against: a checkout, or a URL that git can clone [default: the checkout that
     /// this program was built in, or flow's repository]
-    #[arg(long, value_name = "PATH|URL")]
+    #[arg(long, value_name = "PATH|URL", help_heading = PROJECT)]
     flow_source: Option<String>,
     /// Do not ask questions; take the defaults for what the options leave open
     #[arg(long, short)]
@@ -66,14 +68,14 @@ pub(crate) struct Wishes {
     advance_configuration: bool,
 }
 
-impl Wishes {
-    /// Whether there is somebody to ask, and questions are welcome.
+impl DraftOptions {
+    /// Whether to ask for what the options leave open.
     pub(super) fn may_ask(&self) -> bool {
         !self.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 }
 
-/// What is to be written.
+/// A new executor.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) name: Name,
@@ -86,69 +88,73 @@ pub(super) struct Draft {
     pub(super) source: String,
 }
 
-/// What an executor does of which nobody has said so.
+/// The description of an executor without one.
 const DESCRIPTION_DEFAULT: &str = "Greets every text.";
 
 impl Draft {
-    /// Asks for what the wishes leave open: the rarer things only after a further question.
-    pub(super) fn new(name: Name, wishes: Wishes, dialog: &mut Dialog<'_>) -> anyhow::Result<Self> {
-        let language = match wishes.lang {
+    /// Asks for what the options leave open. The less important questions follow only on request.
+    pub(super) fn new(
+        name: Name,
+        options: DraftOptions,
+        dialog: &mut Dialog<'_>,
+    ) -> anyhow::Result<Self> {
+        let language = match options.lang {
             Some(language) => language,
             None => dialog.answer("Language, rust or python", None, "rust", word)?,
         };
         let source = match language {
-            Language::Rust => source::dependency(wishes.flow_source.as_deref())?,
+            Language::Rust => source::dependency(options.flow_source.as_deref())?,
             Language::Python => String::new(),
         };
-        let more = wishes.advance_configuration
-            || dialog.agrees("Dockerfile, description, keywords and address too? y/n")?;
+        let more = options.advance_configuration
+            || dialog.agrees("Set Dockerfile, description, keywords and URL too? y/n")?;
         if !more {
             dialog.end();
         }
-        let dockerfile = match wishes.dockerfile {
+        let dockerfile = match options.dockerfile {
             Some(dockerfile) => dockerfile,
-            None if wishes.add_dockerfile => Dockerfile::Cpu,
+            None if options.add_dockerfile => Dockerfile::Cpu,
             None => dialog.answer("Dockerfile: none, cpu or cuda", None, "none", word)?,
         };
         let line = |text: &str| plain(text);
-        let keywords = wishes.keywords.map(|words| words.join(","));
+        let keywords = options.keywords.map(|words| words.join(","));
         Ok(Self {
             name,
             language,
             description: dialog.answer(
-                "What it does, in a line",
-                wishes.description.as_deref(),
+                "Description in one line",
+                options.description.as_deref(),
                 DESCRIPTION_DEFAULT,
                 line,
             )?,
             keywords: dialog.answer(
-                "Keywords, with commas between",
+                "Keywords, separated by commas",
                 keywords.as_deref(),
                 "",
                 words,
             )?,
-            url: dialog.answer("Address of its project", wishes.url.as_deref(), "", line)?,
+            url: dialog.answer("URL of the project", options.url.as_deref(), "", line)?,
             dockerfile,
             source,
         })
     }
 }
 
-/// One of an option's words.
+/// Parses a value of an option.
 fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
     T::from_str(text, true).map_err(|_| {
         let known = T::value_variants().iter().filter_map(T::to_possible_value);
         let known: Vec<String> = known.map(|it| format!("`{}`", it.get_name())).collect();
-        format!("`{text}` is none of {}", known.join(", "))
+        format!("`{text}` is not one of {}", known.join(", "))
     })
 }
 
-/// A text that stands as it is in Rust, Python, TOML, YAML and a Dockerfile.
+/// A text that needs no escapes in Rust, Python, TOML, YAML and a Dockerfile.
 fn plain(text: &str) -> Result<String, String> {
     let is_odd = |it: char| it.is_control() || matches!(it, '"' | '\\' | '$' | '@');
     match text.trim().find(is_odd) {
         Some(_) => Err(format!(
-            "`{}` should be one line, without any of \" \\ $ @",
+            "`{}` must be one line without any of \" \\ $ @",
             text.escape_debug()
         )),
         None => Ok(text.trim().to_owned()),
@@ -164,12 +170,6 @@ fn words(text: &str) -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// Why `--flow-source` is of no use.
-pub(super) fn bad_source(text: &str) -> anyhow::Error {
-    let why = "is no checkout of flow, and no URL";
-    BadUsage(format!("`--flow-source`: `{text}` {why}")).into()
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -179,18 +179,18 @@ mod tests {
     #[derive(Parser)]
     struct Typed {
         #[command(flatten)]
-        wishes: Wishes,
+        options: DraftOptions,
     }
 
     const SOURCE: &str = "--flow-source=https://example.com/flow";
 
     fn draft(options: &[&str], typed: Option<&str>) -> Result<String, String> {
-        let options = ["x", SOURCE].iter().chain(options);
-        let wishes = Typed::try_parse_from(options).map_err(|it| it.to_string())?;
+        let arguments = ["x", SOURCE].iter().chain(options);
+        let options = Typed::try_parse_from(arguments).map_err(|it| it.to_string())?;
         let (mut input, mut screen) = (typed.unwrap_or("").as_bytes(), io::sink());
         let mut dialog = Dialog::new(typed.is_some(), &mut input, &mut screen);
         let name = Name::parse("MyExecutor").unwrap();
-        let made = Draft::new(name, wishes.wishes, &mut dialog).map_err(|it| it.to_string())?;
+        let made = Draft::new(name, options.options, &mut dialog).map_err(|it| it.to_string())?;
         Ok(format!(
             "{:?} {:?} {} {:?} {}",
             made.language, made.dockerfile, made.description, made.keywords, made.url
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn options_say_everything_or_nothing() {
+    fn options_replace_the_defaults() {
         let check = |options: &[&str], expected: &str| {
             assert_eq!(draft(options, None).as_deref(), Ok(expected));
         };
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rarer_questions_come_after_a_further_one() {
+    fn the_less_important_questions_follow_on_request() {
         let check = |typed: &str, expected: &str| {
             assert_eq!(draft(&[], Some(typed)).as_deref(), Ok(expected));
         };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_would_break_a_file_is_refused() {
+    fn a_text_that_needs_escapes_is_refused() {
         let told = draft(&["--description", "a \"quoted\" word"], None).unwrap_err();
         assert!(told.contains("without any of"), "{told}");
     }

@@ -1,7 +1,6 @@
 //! The files of an executor and of a flow, from the templates in `templates/`.
 //!
-//! The templates are an executor called MyExecutor, and so can be read as they are; what stands between
-//! two `@` is filled in.
+//! The templates are valid files of an executor called MyExecutor. Text between two `@` is replaced.
 
 use serde_json::json;
 
@@ -13,18 +12,18 @@ pub(super) struct File {
     /// Its path below the folder.
     pub(super) path: String,
     pub(super) text: String,
-    /// What it is for, in a few words.
+    /// Its purpose in a few words.
     pub(super) about: &'static str,
 }
 
-/// A file before it is filled in: path, template, what it is for.
+/// Path, text and purpose of a file.
 type Template = (&'static str, &'static str, &'static str);
 
 const RUST: &[Template] = &[
     (
         "Cargo.toml",
         include_str!("templates/rust/Cargo.toml.in"),
-        "the package and what it stands on",
+        "the package and its dependencies",
     ),
     (
         "src/lib.rs",
@@ -34,22 +33,22 @@ const RUST: &[Template] = &[
     (
         "src/main.rs",
         include_str!("templates/rust/main.rs.in"),
-        "its program",
+        "the program",
     ),
     (
         "config.yml",
         include_str!("templates/rust/config.yml.in"),
-        "what it is built with, and its description",
+        "default settings and description",
     ),
     (
         "README.md",
         include_str!("templates/rust/README.md.in"),
-        "what it does and how it is run",
+        "how to run, test and change it",
     ),
     (
         ".gitignore",
         include_str!("templates/rust/gitignore.in"),
-        "what git leaves out",
+        "files that git ignores",
     ),
 ];
 
@@ -62,28 +61,28 @@ const PYTHON: &[Template] = &[
     (
         "config.yml",
         include_str!("templates/python/config.yml.in"),
-        "what it is built with, and its description",
+        "default settings and description",
     ),
     (
         "requirements.txt",
         include_str!("templates/python/requirements.txt.in"),
-        "the packages it needs",
+        "the packages that it needs",
     ),
     (
         "constraints.txt",
         // The versions that flow's own tests run stock executors with.
         include_str!("../../../../../tests/peers/constraints-v2.txt"),
-        "versions of them that work together",
+        "versions of packages that work together",
     ),
     (
         "README.md",
         include_str!("templates/python/README.md.in"),
-        "what it does and how it is run",
+        "how to run, test and change it",
     ),
     (
         ".gitignore",
         include_str!("templates/python/gitignore.in"),
-        "what git leaves out",
+        "files that git ignores",
     ),
 ];
 
@@ -95,7 +94,7 @@ const FLOW: Template = (
 const FLOW_README: Template = (
     "README.md",
     include_str!("templates/flow/README.md.in"),
-    "what is where",
+    "an overview of the files",
 );
 const CLIENT_V1: Template = (
     "client.py",
@@ -108,7 +107,7 @@ const CLIENT_V2: Template = (
     "a client in Python",
 );
 
-/// An executor's folder with a flow that runs it.
+/// The files of an executor, with a flow that runs it.
 pub(super) fn executor(draft: &Draft) -> Vec<File> {
     let mut files = package(draft);
     files.push(fill(FLOW, draft, &[("uses", "config.yml")]));
@@ -118,7 +117,7 @@ pub(super) fn executor(draft: &Draft) -> Vec<File> {
 /// Sends the executor its first document.
 const POST: &str = "flow post grpc://127.0.0.1:54321 --on /greet --text world";
 
-/// A flow's folder with an executor's folder in it.
+/// The files of a flow, with the folder of an executor.
 pub(super) fn flow(draft: &Draft, title: &str) -> Vec<File> {
     let folder = &draft.name.kebab;
     let client = match draft.language {
@@ -126,7 +125,7 @@ pub(super) fn flow(draft: &Draft, title: &str) -> Vec<File> {
         Language::Python => CLIENT_V2,
     };
     let below = [("uses", format!("./{folder}"))];
-    let told = [
+    let texts = [
         ("executor", folder.clone()),
         ("post", POST.to_owned()),
         ("title", title.to_owned()),
@@ -134,7 +133,7 @@ pub(super) fn flow(draft: &Draft, title: &str) -> Vec<File> {
     let mut files = vec![
         fill(FLOW, draft, &borrowed(&below)),
         fill(client, draft, &[]),
-        fill(FLOW_README, draft, &borrowed(&told)),
+        fill(FLOW_README, draft, &borrowed(&texts)),
     ];
     files[0].about = "the flow: its port, its executors";
     files.extend(package(draft).into_iter().map(|file| File {

@@ -1,15 +1,15 @@
-//! An executor's name in the three ways in which it is written.
+//! The name of an executor in its three notations.
 
-/// A name that a type, a package and a crate can have.
+/// A name that is valid for a type, a package and a crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name {
-    /// `MyExecutor`: the type.
+    /// `MyExecutor`, for the type.
     pub(super) camel: String,
-    /// `my-executor`: the package, the program, the folder, the node.
+    /// `my-executor`, for the package, the program, the folder and the node.
     pub(super) kebab: String,
 }
 
-/// What the code that is written names already, and packages that it stands on.
+/// Names that the templates or their dependencies use.
 const TAKEN: &[&str] = &[
     "call-error",
     "core",
@@ -36,11 +36,11 @@ const TAKEN: &[&str] = &[
 ];
 
 impl Name {
-    /// Reads `MyExecutor`, `my-executor` or `my_executor`.
+    /// Parses `MyExecutor`, `my-executor` or `my_executor`.
     ///
     /// # Errors
     ///
-    /// If it is no name, or would clash with another.
+    /// If it is not a name, or is taken.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let is_letter = |it: char| it.is_ascii_alphanumeric();
         let is_name = text.starts_with(|it: char| it.is_ascii_alphabetic())
@@ -49,7 +49,7 @@ impl Name {
                 .all(|it| is_letter(it) || it == '-' || it == '_');
         if !is_name {
             return Err(format!(
-                "`{text}` is no name: write letters and digits, as in `MyExecutor`"
+                "`{text}` is not a name: write letters and digits, as in `MyExecutor`"
             ));
         }
         let camel: String = text.split(['-', '_']).map(capitalised).collect();
@@ -64,7 +64,7 @@ impl Name {
         Ok(name)
     }
 
-    /// `my_executor`: the crate.
+    /// `my_executor`, for the crate.
     pub(super) fn snake(&self) -> String {
         self.kebab.replace('-', "_")
     }
@@ -76,7 +76,7 @@ fn capitalised(word: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// As `config.yml` is read: each capital begins a word.
+/// Each capital letter begins a word, as in the `jtype` of a `config.yml`.
 fn kebab(camel: &str) -> String {
     let mut kebab = String::new();
     for letter in camel.chars() {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_written_in_three_ways() {
+    fn a_name_has_three_notations() {
         let check = |text: &str, camel: &str, kebab: &str, snake: &str| {
             let name = Name::parse(text).unwrap();
             assert_eq!((name.camel.as_str(), name.kebab.as_str()), (camel, kebab));
@@ -107,15 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_or_is_taken_is_refused() {
+    fn an_invalid_or_taken_name_is_refused() {
         let check = |text: &str, part: &str| {
-            let told = Name::parse(text).unwrap_err();
-            assert!(told.contains(part), "{told}");
+            let error = Name::parse(text).unwrap_err();
+            assert!(error.contains(part), "{error}");
         };
-        check("", "is no name");
-        check("2fast", "is no name");
-        check("a b", "is no name");
-        check("a/b", "is no name");
+        check("", "is not a name");
+        check("2fast", "is not a name");
+        check("a b", "is not a name");
+        check("a/b", "is not a name");
         check("Echo", "is taken");
         check("sentence_encoder", "is taken");
         check("Document", "is taken");

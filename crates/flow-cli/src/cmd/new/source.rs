@@ -1,18 +1,18 @@
-//! Where a written package finds flow's SDK.
+//! The dependency of a new package on flow's SDK.
 
 use std::path::Path;
 
 use serde_json::json;
 
-use super::draft::bad_source;
+use crate::exit::BadUsage;
 
 /// The SDK's folder in a checkout.
 const SDK: &str = "crates/flow-executor";
 
-/// Where whoever has no checkout gets it from.
+/// The default source without a checkout.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// The dependency as Cargo.toml has it.
+/// The dependency in the notation of Cargo.toml.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub(super) fn dependency(given: Option<&str>) -> anyhow::Result<String> {
     }
 }
 
-/// The checkout that this program was built in, if it still lies there: `target/<profile>/flow`.
+/// The checkout that this program was built in, if it still exists: the program is `target/<profile>/flow`.
 fn own_checkout() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let root = program.ancestors().nth(3)?;
@@ -35,8 +35,15 @@ fn own_checkout() -> Option<String> {
 fn checkout(root: &Path) -> Option<String> {
     let sdk = root.join(SDK).canonicalize().ok()?;
     let is_there = sdk.join("Cargo.toml").is_file();
-    // Texts of JSON are texts of TOML.
+    // Strings of JSON are valid in TOML.
     is_there.then(|| format!("path = {}", json!(sdk.to_string_lossy())))
+}
+
+fn bad_source(text: &str) -> anyhow::Error {
+    BadUsage(format!(
+        "`--flow-source`: `{text}` is neither a checkout of flow nor a URL"
+    ))
+    .into()
 }
 
 fn git(url: &str) -> String {
@@ -53,10 +60,10 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join(SDK)).unwrap();
         let shown = root.to_str().unwrap();
-        let told = dependency(Some(shown)).unwrap_err().to_string();
+        let error = dependency(Some(shown)).unwrap_err().to_string();
         assert!(
-            told.ends_with("is no checkout of flow, and no URL"),
-            "{told}"
+            error.ends_with("is neither a checkout of flow nor a URL"),
+            "{error}"
         );
         std::fs::write(root.join(SDK).join("Cargo.toml"), "").unwrap();
         let found = dependency(Some(shown)).unwrap();

@@ -1,30 +1,30 @@
-//! Documents of an input, one after another, each with its place.
+//! The documents of an input, each with its position.
 
 use std::io::{self, BufRead};
 
-use flow_core::{BadDocument, Document, Flavour};
+use flow_core::{BadDocument, DocArrayVersion, Document};
 use serde_json::Value;
 
 use super::lines::{BadLine, Line, Lines};
 
-/// How a line tells of a document.
+/// How lines represent documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A JSON object is a document, a JSON string a text; blank lines, and what executors returned besides
-    /// documents in the output of another run, are passed over.
+    /// A JSON object is a document, a JSON string is a text. Blank lines are skipped, and so are the results of executors in
+    /// the output of another run.
     Json,
-    /// The line is the text, also an empty one: line 7 of the output answers line 7 of the input.
+    /// The line is the text, even if it is empty: line 7 of the output is the reply to line 7 of the input.
     Plain,
 }
 
-/// Where documents come from.
+/// An input.
 pub(super) struct Source {
-    origin: Origin,
-    flavour: Flavour,
+    input: Input,
+    version: DocArrayVersion,
     len: Option<u64>,
 }
 
-enum Origin {
+enum Input {
     Texts(std::iter::Enumerate<std::vec::IntoIter<String>>),
     Lines {
         lines: Lines<Box<dyn BufRead + Send>>,
@@ -32,17 +32,17 @@ enum Origin {
     },
 }
 
-/// A document's place in the input, and the document or why there is none.
+/// An entry of the input: a line or a text.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The line's number, or the text's; the first is 1.
+    /// Its number; the first is 1.
     pub(super) number: u64,
-    /// Bytes of the input up to here.
+    /// Bytes of the input up to its end.
     pub(super) end: u64,
     pub(super) document: Result<Document, BadEntry>,
 }
 
-/// Why a line tells of no document.
+/// A line is not a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadEntry {
     #[error(transparent)]
@@ -56,57 +56,61 @@ pub(super) enum BadEntry {
 }
 
 impl Source {
-    pub(super) fn texts(texts: Vec<String>, flavour: Flavour) -> Self {
+    pub(super) fn texts(texts: Vec<String>, version: DocArrayVersion) -> Self {
         Self {
-            origin: Origin::Texts(texts.into_iter().enumerate()),
-            flavour,
+            input: Input::Texts(texts.into_iter().enumerate()),
+            version,
             len: None,
         }
     }
 
-    pub(super) fn lines(input: Box<dyn BufRead + Send>, form: Form, flavour: Flavour) -> Self {
+    pub(super) fn lines(
+        input: Box<dyn BufRead + Send>,
+        form: Form,
+        version: DocArrayVersion,
+    ) -> Self {
         Self {
-            origin: Origin::Lines {
+            input: Input::Lines {
                 lines: Lines::new(input),
                 form,
             },
-            flavour,
+            version,
             len: None,
         }
     }
 
-    /// The documents are sent in this format.
-    pub(super) fn with_flavour(self, flavour: Flavour) -> Self {
-        Self { flavour, ..self }
+    /// Sets the version of the documents.
+    pub(super) fn with_version(self, version: DocArrayVersion) -> Self {
+        Self { version, ..self }
     }
 
-    /// The input is this long.
+    /// Sets the length of the input in bytes.
     pub(super) fn with_len(self, len: Option<u64>) -> Self {
         Self { len, ..self }
     }
 
-    /// How long the input is, if that is known.
+    /// The length of the input in bytes, if that is known.
     pub(super) fn len(&self) -> Option<u64> {
         self.len
     }
 
-    /// No documents were ever meant: the request itself is all there is to send.
+    /// Whether a request without documents is to be sent.
     pub(super) fn is_without_documents(&self) -> bool {
-        matches!(&self.origin, Origin::Texts(texts) if texts.len() == 0)
+        matches!(&self.input, Input::Texts(texts) if texts.len() == 0)
     }
 
-    /// The next entry; none at the end of the input.
+    /// The next entry. `None` at the end of the input.
     pub(super) fn next(&mut self) -> io::Result<Option<Entry>> {
-        match &mut self.origin {
-            Origin::Texts(texts) => Ok(texts.next().map(|(at, text)| Entry {
+        match &mut self.input {
+            Input::Texts(texts) => Ok(texts.next().map(|(at, text)| Entry {
                 number: at as u64 + 1,
                 end: 0,
-                document: Ok(from_text(&text, self.flavour)),
+                document: Ok(from_text(&text, self.version)),
             })),
-            Origin::Lines { lines, form } => {
+            Input::Lines { lines, form } => {
                 while let Some(line) = lines.next()? {
                     if *form == Form::Plain || !(is_blank(&line) || is_results(&line)) {
-                        return Ok(Some(from_line(line, *form, self.flavour)));
+                        return Ok(Some(from_line(line, *form, self.version)));
                     }
                 }
                 Ok(None)
@@ -119,19 +123,19 @@ fn is_blank(line: &Line) -> bool {
     line.text.as_ref().is_ok_and(|text| text.trim().is_empty())
 }
 
-/// A line as `sink.rs` writes it for what executors return besides documents.
+/// Whether `reply_writer.rs` wrote the line for the results of executors.
 fn is_results(line: &Line) -> bool {
     let begins = |text: &String| text.starts_with("{\"__results__\":");
     line.text.as_ref().is_ok_and(begins)
 }
 
-fn from_line(line: Line, form: Form, flavour: Flavour) -> Entry {
+fn from_line(line: Line, form: Form, version: DocArrayVersion) -> Entry {
     let document = line
         .text
         .map_err(BadEntry::Line)
         .and_then(|text| match form {
-            Form::Plain => Ok(from_text(&text, flavour)),
-            Form::Json => from_json(&text, flavour),
+            Form::Plain => Ok(from_text(&text, version)),
+            Form::Json => from_json(&text, version),
         });
     Entry {
         number: line.number,
@@ -140,14 +144,14 @@ fn from_line(line: Line, form: Form, flavour: Flavour) -> Entry {
     }
 }
 
-fn from_json(text: &str, flavour: Flavour) -> Result<Document, BadEntry> {
+fn from_json(text: &str, version: DocArrayVersion) -> Result<Document, BadEntry> {
     match serde_json::from_str(text).map_err(|error| not_json(&error))? {
-        Value::String(text) => Ok(from_text(&text, flavour)),
-        value => Document::from_json(flavour, &value).map_err(BadEntry::Document),
+        Value::String(text) => Ok(from_text(&text, version)),
+        value => Document::from_json(version, &value).map_err(BadEntry::Document),
     }
 }
 
-/// serde counts lines within the text, which is always one line of the input.
+/// serde counts lines in the text, which is always one line of the input.
 fn not_json(error: &serde_json::Error) -> BadEntry {
     let text = error.to_string();
     let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
@@ -157,8 +161,8 @@ fn not_json(error: &serde_json::Error) -> BadEntry {
     }
 }
 
-fn from_text(text: &str, flavour: Flavour) -> Document {
-    let mut document = Document::of_flavour(flavour);
+fn from_text(text: &str, version: DocArrayVersion) -> Document {
+    let mut document = Document::of_version(version);
     document.set_text(text);
     document
 }
@@ -168,7 +172,7 @@ mod tests {
     use super::*;
 
     fn entries(input: &'static str, form: Form) -> Vec<Entry> {
-        let mut source = Source::lines(Box::new(input.as_bytes()), form, Flavour::V1);
+        let mut source = Source::lines(Box::new(input.as_bytes()), form, DocArrayVersion::V1);
         std::iter::from_fn(|| source.next().unwrap()).collect()
     }
 
@@ -199,12 +203,12 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_are_passed_over_in_json_and_counted() {
+    fn blank_lines_are_skipped_in_json_and_counted() {
         check("\"a\"\n\n  \n\"b\"", Form::Json, &[(1, "a"), (4, "b")]);
     }
 
     #[test]
-    fn results_in_the_output_of_another_run_are_passed_over() {
+    fn results_in_the_output_of_another_run_are_skipped() {
         let input = "\"a\"\n{\"__results__\":{\"index\":{\"count\":3}}}\n\"b\"";
         check(input, Form::Json, &[(1, "a"), (3, "b")]);
     }
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_line_is_told() {
+    fn a_bad_line_has_an_error_that_says_why() {
         check_bad(
             "{\"text\": oops}",
             "is not valid JSON: expected value at column 10; for lines of plain text use `--lines`",
@@ -232,13 +236,13 @@ mod tests {
 
     #[test]
     fn texts_are_numbered_from_one() {
-        let mut source = Source::texts(vec!["a".to_owned(), "b".to_owned()], Flavour::V2);
+        let mut source = Source::texts(vec!["a".to_owned(), "b".to_owned()], DocArrayVersion::V2);
         assert!(!source.is_without_documents());
         let first = source.next().unwrap().unwrap();
         assert_eq!(
-            (first.number, first.document.unwrap().flavour()),
-            (1, Flavour::V2)
+            (first.number, first.document.unwrap().version()),
+            (1, DocArrayVersion::V2)
         );
-        assert!(Source::texts(Vec::new(), Flavour::V1).is_without_documents());
+        assert!(Source::texts(Vec::new(), DocArrayVersion::V1).is_without_documents());
     }
 }

@@ -1,14 +1,14 @@
-//! Lines of an input that may be larger than memory, each with its number and where it ends.
+//! The lines of an input that may be larger than memory, each with its number and its end.
 //!
-//! A line that is too long or not UTF-8 is told of and passed over, and the next one is read as ever.
+//! A line that is too long or not UTF-8 is an error of its own: the next line is read as usual.
 
 use std::io::{self, BufRead, Read};
 
-/// Longest line. It becomes a text, a JSON tree and a message, so this much is in memory several times;
-/// documents with images in them have some megabytes.
+/// Maximum bytes of a line. It becomes a text, a JSON tree and a message, so that it is in memory several times. Documents
+/// with images have some megabytes.
 pub(super) const LINE_LEN_MAX: usize = 128 << 20;
 
-/// What editors of one make put before the first line.
+/// Some editors put it before the first line.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Reads lines.
@@ -25,13 +25,13 @@ pub(super) struct Lines<R> {
 pub(super) struct Line {
     /// The first is 1.
     pub(super) number: u64,
-    /// Bytes of the input up to and with this line.
+    /// Bytes of the input up to the end of this line.
     pub(super) end: u64,
-    /// Without its line end.
+    /// The text without the line end.
     pub(super) text: Result<String, BadLine>,
 }
 
-/// Why a line is no text.
+/// A line is not a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadLine {
     #[error("is not valid UTF-8 at byte {byte}")]
@@ -54,9 +54,9 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The next line; none at the end of the input.
+    /// The next line. `None` at the end of the input.
     pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
-        // A line of just the longest length may end in `\r\n`.
+        // A line of the maximum length may end in `\r\n`.
         let taken_max = self.len_max as u64 + 2;
         let mut bytes = Vec::new();
         let taken = self
@@ -107,7 +107,7 @@ fn cut_line_end(bytes: &mut Vec<u8>) {
     }
 }
 
-/// Passes over the rest of a line without keeping it, and says how long that was.
+/// Skips the rest of a line, and returns its length.
 fn skip_line(input: &mut impl BufRead) -> io::Result<u64> {
     let mut skipped = 0;
     loop {
@@ -132,7 +132,7 @@ mod tests {
     const LEN_MAX: usize = 8;
 
     fn lines(input: &[u8]) -> Vec<Line> {
-        // Tiny buffers, so that lines lie across their ends.
+        // Tiny buffers, so that lines cross their ends.
         let mut lines = Lines::with_len_max(BufReader::with_capacity(3, input), LEN_MAX);
         std::iter::from_fn(|| lines.next().unwrap()).collect()
     }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_of_all_makes_are_cut() {
+    fn line_ends_of_all_systems_are_removed() {
         check(b"", &[]);
         check(b"a\nb\n", &["a", "b"]);
         check(b"a\nb", &["a", "b"]);
@@ -163,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_cut_from_the_first_line_only() {
+    fn a_byte_order_mark_is_removed_from_the_first_line_only() {
         check(b"\xef\xbb\xbfa\n\xef\xbb\xbfb", &["a", "\u{feff}b"]);
     }
 
     #[test]
-    fn invalid_utf8_spoils_its_own_line_only() {
+    fn invalid_utf8_affects_its_own_line_only() {
         let lines = lines(b"one\ntw\xffo\nthree");
         assert_eq!(lines[1].text, Err(BadLine::NotUtf8 { byte: 3 }));
         assert_eq!(lines[2].text.as_deref(), Ok("three"));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_line_has_exactly_len_max_bytes() {
+    fn a_line_has_at_most_len_max_bytes() {
         check(b"12345678\n1", &["12345678", "1"]);
         check(b"12345678\r\n1", &["12345678", "1"]);
         check(b"12345678", &["12345678"]);

@@ -1,5 +1,4 @@
-//! A file that appears whole: until it is finished it lies beside its place under another name, and what
-//! was there before stays.
+//! A file that appears complete: until it is finished it has a temporary name, and the file that was there before stays.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -10,15 +9,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct NewFile {
     file: File,
-    /// Where it lies, and where it belongs; none if it is written in place.
+    /// Its temporary and its final path. `None` if it is written in place.
     rename: Option<(PathBuf, PathBuf)>,
 }
 
 impl NewFile {
-    /// Begins a file that will be at `path`. What is there and is no regular file, such as a pipe or
-    /// `/dev/null`, is written to directly.
+    /// Creates a file that will be at `path`. If something is there that is not a regular file, such as a pipe or
+    /// `/dev/null`, it is written to directly.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
-        // A link stays one: its target is what is replaced.
+        // A link stays a link: its target is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let before = fs::metadata(&target).ok();
         if before.as_ref().is_some_and(|about| !about.is_file()) {
@@ -40,7 +39,7 @@ impl NewFile {
         Ok(new)
     }
 
-    /// Puts the file in its place.
+    /// Gives the file its final path.
     pub(super) fn finish(mut self) -> io::Result<()> {
         match self.rename.take() {
             Some((part, target)) => fs::rename(part, target),
@@ -49,7 +48,7 @@ impl NewFile {
     }
 }
 
-/// A name beside `target` that no other process takes.
+/// A temporary path beside `target` that no other process uses.
 fn part_of(target: &Path) -> io::Result<PathBuf> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut part = OsString::from(".");
@@ -71,7 +70,7 @@ impl Write for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some((part, _)) = &self.rename {
-            // It was never finished. If it cannot be removed either, there is nobody left to tell.
+            // It was not finished. A failure to remove it cannot be reported.
             drop(fs::remove_file(part));
         }
     }
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays_until_the_new_file_is_finished() {
+    fn the_old_file_stays_until_the_new_one_is_finished() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
@@ -102,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_never_finished_leaves_no_trace() {
+    fn an_unfinished_file_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         drop(NewFile::create(&folder.path().join("out")).unwrap());
         assert!(names(folder.path()).is_empty());
     }
 
     #[test]
-    fn a_link_keeps_leading_to_its_target() {
+    fn a_link_keeps_its_target() {
         let folder = tempfile::tempdir().unwrap();
         let (target, link) = (folder.path().join("target"), folder.path().join("link"));
         fs::write(&target, "old").unwrap();
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_written_to_as_they_are() {
+    fn devices_are_written_to_directly() {
         let mut null = NewFile::create(Path::new("/dev/null")).unwrap();
         null.write_all(b"x").unwrap();
         null.finish().unwrap();

@@ -1,4 +1,4 @@
-//! What can be typed after `flow post`, and what it comes to.
+//! Options of `flow post`.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -8,18 +8,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use flow_client::{ExchangeOptions, RequestTemplate};
 use flow_core::parameters::from_options;
-use flow_core::{Chain, Endpoint, Flavour};
-use flow_net::{Compression, PostOptions};
+use flow_core::{Chain, DocArrayVersion, Endpoint};
+use flow_net::Compression;
 
+use super::counts::Unit;
 use super::entries::{Form, Source};
 use super::requests::Template;
-use super::tally::Unit;
 use crate::exit::BadUsage;
-
-/// Requests under way if nothing else is said: enough to keep every replica of a large flow busy, and
-/// few enough that their documents need some megabytes only.
-const PREFETCH: usize = 64;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -34,10 +31,16 @@ INPUT:
   itself. Other lines are reported and skipped.
 
 OUTPUT:
-  Each line is one document as a JSON object. Where executors return results besides documents, a line
-  {\"__results__\": {\"EXECUTOR\": …}} follows the documents of that request; as input such a line is ignored.
+  Each line is one document as a JSON object. If executors return results besides documents, a line
+  {\"__results__\": {\"EXECUTOR\": …}} follows the documents of that request. As input, such lines are
+  ignored.
 
 Exit codes: 0 success, 1 a request failed or a line was skipped, 2 bad usage.";
+
+/// Headings of the options.
+const DOCUMENTS: &str = "Documents";
+const REQUEST: &str = "Request";
+const SENDING: &str = "Sending";
 
 /// Options of `flow post`.
 #[derive(Debug, Args)]
@@ -49,51 +52,57 @@ pub(crate) struct Post {
     /// Endpoint to call, such as /encode
     #[arg(long, value_name = "ENDPOINT")]
     pub(super) on: Endpoint,
-    /// Send these texts as documents; the replies are printed for people unless --output is given
-    #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with = "input")]
+    /// Send these texts as documents, and print the replies in readable form unless --output is given
+    #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with = "input", help_heading = DOCUMENTS)]
     text: Vec<String>,
     /// Send the documents in FILE, one per line; `-` reads standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = DOCUMENTS)]
     input: Option<PathBuf>,
     /// Treat each line of the input as plain text instead of JSON
-    #[arg(long, requires = "input")]
+    #[arg(long, requires = "input", help_heading = DOCUMENTS)]
     lines: bool,
-    /// Write the documents that come back to FILE, as JSON lines in the order of the input; `-` writes to
-    /// standard output
-    #[arg(long, value_name = "FILE")]
+    /// Write the replies to FILE, as JSON lines in the order of the input; `-` writes to standard output
+    #[arg(long, value_name = "FILE", help_heading = DOCUMENTS)]
     output: Option<PathBuf>,
-    /// Number of documents in each request
-    #[arg(long, value_name = "N", default_value = "100")]
-    request_size: NonZeroUsize,
     /// Parameters for the executors, as a JSON object or as KEY:VALUE; can be given several times
-    #[arg(long, value_name = "JSON|KEY:VALUE")]
+    #[arg(long, value_name = "JSON|KEY:VALUE", help_heading = REQUEST)]
     parameters: Vec<String>,
-    /// Send only to executors whose names match this regular expression
-    #[arg(long, value_name = "REGEX")]
+    /// Send only to executors whose names begin with a match of this regular expression
+    #[arg(long, value_name = "REGEX", help_heading = REQUEST)]
     target_executor: Option<String>,
-    /// Maximum number of requests under way [default: 64, or fewer if the gateway allows fewer]
-    #[arg(long, value_name = "N")]
+    /// Number of documents in each request
+    #[arg(long, value_name = "N", default_value = "100", help_heading = SENDING)]
+    request_size: NonZeroUsize,
+    /// Maximum number of requests in progress [default: 64, or fewer if the gateway allows fewer]
+    #[arg(long, value_name = "N", help_heading = SENDING)]
     prefetch: Option<NonZeroUsize>,
     /// Give up after this time, such as 30s or 5m [default: never]
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = SENDING)]
     pub(crate) timeout: Option<Duration>,
-    /// Document format to send: v1 for DocArray up to 0.21, v2 for 0.30 and later [default: the format that
-    /// the executors report, otherwise v1]
-    #[arg(long, value_enum)]
-    flavour: Option<FlavourName>,
+    /// Retry connecting, and requests that did not run, up to N times
+    #[arg(long, value_name = "N", default_value = "0", help_heading = SENDING)]
+    retries: u32,
+    /// With --retries, also retry requests that may have run, such as those of a connection that broke
+    #[arg(long, requires = "retries", help_heading = SENDING)]
+    idempotent: bool,
+    /// Version of the documents to send: v1 for DocArray up to 0.21, v2 for 0.30 and later [default: the
+    /// version that the executors report, otherwise v1]
+    #[arg(long, value_enum, value_name = "VERSION", alias = "flavour", help_heading = REQUEST)]
+    #[arg(hide_possible_values = true)]
+    docarray: Option<DocArrayVersionName>,
     /// Send even if no executor declares the endpoint
-    #[arg(long)]
+    #[arg(long, help_heading = REQUEST)]
     pub(super) any_endpoint: bool,
-    /// Compress requests with this algorithm [default: none]
-    #[arg(long, value_enum, value_name = "ALGORITHM")]
+    /// Compress requests with this algorithm: gzip or deflate [default: none]
+    #[arg(long, value_enum, value_name = "ALGORITHM", help_heading = SENDING, hide_possible_values = true)]
     compression: Option<CompressionName>,
     /// Do not show a progress bar
-    #[arg(long)]
+    #[arg(long, help_heading = SENDING)]
     pub(crate) no_progress: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum FlavourName {
+enum DocArrayVersionName {
     V1,
     V2,
 }
@@ -104,9 +113,9 @@ enum CompressionName {
     Deflate,
 }
 
-/// Where replies go.
+/// Where replies are written.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Output<'p> {
+pub(super) enum OutputKind<'p> {
     Nowhere,
     /// To standard output, for people.
     Readable,
@@ -117,60 +126,65 @@ pub(super) enum Output<'p> {
 }
 
 impl Post {
-    /// What all requests have in common.
+    /// The endpoint and parameters of all requests.
     pub(super) fn template(&self) -> Result<Template, BadUsage> {
         Ok(Template {
-            endpoint: self.on.clone(),
-            target_executor: self.target_executor.clone(),
-            parameters: from_options(&self.parameters)
-                .map_err(|error| BadUsage(format!("`--parameters`: {}", Chain(&error))))?,
+            request: RequestTemplate {
+                endpoint: self.on.to_string(),
+                target: self.target_executor.clone(),
+                parameters: from_options(&self.parameters)
+                    .map_err(|error| BadUsage(format!("`--parameters`: {}", Chain(&error))))?,
+            },
             request_size: self.request_size,
         })
     }
 
-    /// Where documents come from.
+    /// The input.
     pub(super) fn source(&self) -> anyhow::Result<Source> {
-        let flavour = Flavour::default();
+        let version = DocArrayVersion::default();
         let form = if self.lines { Form::Plain } else { Form::Json };
         match self.input.as_deref() {
-            None => Ok(Source::texts(self.text.clone(), flavour)),
+            None => Ok(Source::texts(self.text.clone(), version)),
             Some(path) if is_standard(path) => Ok(Source::lines(
                 Box::new(BufReader::new(io::stdin())),
                 form,
-                flavour,
+                version,
             )),
             Some(path) => {
                 let (file, len) = open(path)
                     .with_context(|| BadUsage(format!("cannot read `{}`", path.display())))?;
-                let source = Source::lines(Box::new(BufReader::new(file)), form, flavour);
+                let source = Source::lines(Box::new(BufReader::new(file)), form, version);
                 Ok(source.with_len(len))
             }
         }
     }
 
-    /// The format that documents are sent in, if the user has chosen one.
-    pub(super) fn flavour(&self) -> Option<Flavour> {
-        self.flavour.map(|name| match name {
-            FlavourName::V1 => Flavour::V1,
-            FlavourName::V2 => Flavour::V2,
+    /// The version of the documents to send, if the user asks for one.
+    pub(super) fn docarray_version(&self) -> Option<DocArrayVersion> {
+        self.docarray.map(|name| match name {
+            DocArrayVersionName::V1 => DocArrayVersion::V1,
+            DocArrayVersionName::V2 => DocArrayVersion::V2,
         })
     }
 
-    pub(super) fn output(&self) -> Output<'_> {
+    /// Where replies are written.
+    pub(super) fn output(&self) -> OutputKind<'_> {
         match &self.output {
-            Some(path) if is_standard(path) => Output::Stdout,
-            Some(path) => Output::File(path),
-            None if self.input.is_none() => Output::Readable,
-            None => Output::Nowhere,
+            Some(path) if is_standard(path) => OutputKind::Stdout,
+            Some(path) => OutputKind::File(path),
+            None if self.input.is_none() => OutputKind::Readable,
+            None => OutputKind::Nowhere,
         }
     }
 
-    pub(super) fn options(&self) -> PostOptions {
-        PostOptions {
-            prefetch: self.prefetch.map(NonZeroUsize::get),
-            // The window puts replies in order here, so the gateway need not hold them back.
-            results_in_order: false,
+    /// How requests are sent.
+    pub(super) fn exchange_options(&self) -> ExchangeOptions {
+        ExchangeOptions {
+            prefetch: self.prefetch,
+            in_order: true,
             timeout: self.timeout,
+            retries: self.retries,
+            idempotent: self.idempotent,
             compression: self.compression.map(|name| match name {
                 CompressionName::Gzip => Compression::Gzip,
                 CompressionName::Deflate => Compression::Deflate,
@@ -178,12 +192,7 @@ impl Post {
         }
     }
 
-    /// Requests that may be under way.
-    pub(super) fn window(&self) -> usize {
-        self.prefetch.map_or(PREFETCH, NonZeroUsize::get)
-    }
-
-    /// What places in the input are counted in.
+    /// The unit of the input.
     pub(super) fn unit(&self) -> Unit {
         if self.input.is_some() {
             Unit::Line
@@ -197,7 +206,7 @@ fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// The file, and how long it is if that can be known.
+/// The file, and its length if that is known.
 fn open(path: &Path) -> io::Result<(File, Option<u64>)> {
     let file = File::open(path)?;
     let about = file.metadata()?;

@@ -1,4 +1,4 @@
-//! The progress bar of `flow post`: only on a terminal, and only where nothing else is shown.
+//! The progress bar of `flow post`. Drawn only on a terminal, and only if no documents are printed there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,18 +6,18 @@ use std::time::Instant;
 
 use indicatif::HumanDuration;
 
-use super::tally::{counted, grouped, rate};
+use super::counts::{counted, grouped, rate};
 use crate::progress::{Bar, Line, Pace};
 
-/// How far the input has been answered.
+/// The progress through the input.
 pub(super) struct Progress {
     bar: Bar,
-    /// Documents that have come back.
+    /// Documents that came back.
     documents: Arc<AtomicU64>,
 }
 
 impl Progress {
-    /// For an input of `len` bytes, if that is known.
+    /// Progress through an input of `len` bytes, if that is known.
     pub(super) fn new(len: Option<u64>, is_wanted: bool) -> Self {
         let documents = Arc::<AtomicU64>::default();
         let bar = if is_wanted {
@@ -34,24 +34,24 @@ impl Progress {
         Self { bar, documents }
     }
 
-    /// The input has been answered up to byte `end`; so many documents have come back in all.
+    /// Sets the progress: the input has been answered up to byte `end`, and `documents` came back in all.
     pub(super) fn advance(&self, end: u64, documents: u64) {
         self.documents.store(documents, Ordering::Relaxed);
         self.bar.set(end, None);
     }
 
-    /// A line on stderr that the bar does not overwrite.
-    pub(super) fn tell(&self, text: &str) {
-        self.bar.tell(text);
+    /// Prints a line on stderr that the bar does not overwrite.
+    pub(super) fn print(&self, text: &str) {
+        self.bar.print(text);
     }
 
-    /// Takes the bar away; the summary says all that it said.
-    pub(super) fn finish(&self) {
+    /// Removes the bar.
+    pub(super) fn clear(&self) {
         self.bar.clear();
     }
 }
 
-/// What the bar shows.
+/// The text of the bar.
 fn line(documents: u64, per_second: u64, pace: Pace) -> Line {
     let fraction = pace.fraction();
     if documents == 0 {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_how_many_documents_are_back_and_how_fast() {
+    fn the_line_shows_the_number_of_documents_and_the_rate() {
         let pace = |total| Pace {
             done: 5,
             total,

@@ -1,30 +1,31 @@
-//! A reply as people read it: a line for each field of a document, with long arrays cut short, a few lines
-//! for documents inside it, and what executors return besides documents.
+//! Replies for people to read: a line for each field of a document, with long arrays truncated, a few lines for each nested
+//! document, and the results of executors.
 
 use serde_json::{Map, Value};
 
-use super::listed::{count, documents, listed};
+use super::nested::{count, documents, listed};
+use crate::escape::{escape, escape_lines};
 
-/// Values of an array that are shown.
+/// Number of values of an array that are shown.
 const VALUES_SHOWN: usize = 5;
 
-/// A document, each field on a line of its own. Documents inside it have lines of at most `columns`.
+/// A document, with each field on a line of its own. Lines of nested documents have at most `columns` columns.
 pub(super) fn readable(document: &Value, columns: usize) -> String {
     let Value::Object(fields) = document else {
-        return format!("{document}\n");
+        return json(document) + "\n";
     };
     let width = width(fields);
     let mut fields: Vec<_> = fields.iter().collect();
-    fields.sort_by_key(|(name, _)| place(name));
-    let lines = |(name, value)| {
-        let inside = documents(value).map(|documents| listed(&documents, columns));
-        let inside = inside.unwrap_or_default();
-        format!("{name:width$}  {}\n{inside}", shown(value))
+    fields.sort_by_key(|(name, _)| position(name));
+    let lines = |(name, value): (&String, &Value)| {
+        let nested = documents(value).map(|documents| listed(&documents, columns));
+        let nested = nested.unwrap_or_default();
+        format!("{:width$}  {}\n{nested}", escape(name), shown(value))
     };
     fields.into_iter().map(lines).collect()
 }
 
-/// What each executor returned, under its name.
+/// The results of each executor, below its name.
 pub(super) fn readable_results(results: &Map<String, Value>) -> String {
     let blocks: Vec<String> = results.iter().map(returned).collect();
     blocks.join("\n")
@@ -32,25 +33,26 @@ pub(super) fn readable_results(results: &Map<String, Value>) -> String {
 
 fn returned((executor, result): (&String, &Value)) -> String {
     let Value::Object(fields) = result else {
-        return format!("result of {executor}  {}\n", shown(result));
+        return format!("result of {}  {}\n", escape(executor), shown(result));
     };
     let width = width(fields);
     let lines = fields
         .iter()
-        .map(|(name, value)| format!("  {name:width$}  {}\n", shown(value)));
-    format!("result of {executor}\n{}", lines.collect::<String>())
+        .map(|(name, value)| format!("  {:width$}  {}\n", escape(name), shown(value)));
+    let lines = lines.collect::<String>();
+    format!("result of {}\n{lines}", escape(executor))
 }
 
 fn width(fields: &Map<String, Value>) -> usize {
     fields
         .keys()
-        .map(|name| name.chars().count())
+        .map(|name| escape(name).chars().count())
         .max()
         .unwrap_or(0)
 }
 
-/// What a document is comes before what was made of it; documents inside it come last.
-fn place(name: &str) -> u8 {
+/// The position of a field: id and text first, nested documents last.
+fn position(name: &str) -> u8 {
     match name {
         "id" => 0,
         "text" => 1,
@@ -62,17 +64,21 @@ fn place(name: &str) -> u8 {
 
 fn shown(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => escape_lines(text).into_owned(),
         Value::Array(_) => match (shape(value), documents(value)) {
             (Some(shape), _) => array(&shape, value),
             (None, Some(documents)) => count(documents.len(), "document"),
-            (None, None) => value.to_string(),
+            (None, None) => json(value),
         },
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => json(value),
     }
 }
 
-/// How long an array of numbers is in each of its dimensions; none if it is not one.
+fn json(value: &Value) -> String {
+    escape(&value.to_string()).into_owned()
+}
+
+/// The sizes of an array of numbers in each dimension. `None` if the value is not one.
 fn shape(value: &Value) -> Option<Vec<usize>> {
     match value {
         Value::Number(_) => Some(Vec::new()),
@@ -96,7 +102,7 @@ fn array(shape: &[usize], value: &Value) -> String {
     format!("{} numbers: {}{rest}", sizes.join("×"), values.join(", "))
 }
 
-/// The numbers of an array, however deep they lie.
+/// The numbers of an array, in all dimensions.
 fn values(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     match value {
         Value::Array(items) => Box::new(items.iter().flat_map(values)),
@@ -123,7 +129,20 @@ mod tests {
     }
 
     #[test]
-    fn long_arrays_are_cut_short() {
+    fn control_characters_are_escaped() {
+        check(
+            &json!({"id": "\u{1b}[2J", "text": "one\ntwo\u{7}", "tags": {"\u{9b}k": "\u{1b}c"}}),
+            "id    \\x1b[2J\ntext  one\ntwo\\x07\ntags  {\"\\x9bk\":\"\\u001bc\"}\n",
+        );
+        let results = json!({"index\u{1b}c": {"a\rb": 1}});
+        assert_eq!(
+            readable_results(results.as_object().unwrap()),
+            "result of index\\x1bc\n  a\\x0db  1\n"
+        );
+    }
+
+    #[test]
+    fn long_arrays_are_truncated() {
         check(
             &json!({"embedding": [0.5, 1.0]}),
             "embedding  2 numbers: 0.5, 1.0\n",
@@ -138,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_inside_come_last_and_are_listed() {
+    fn nested_documents_come_last_and_are_listed() {
         check(
             &json!({"matches": [{"id": "b", "text": "found"}], "tags": {}, "chunks": [{"id": "a", "text": "part"}]}),
             "tags     {}\n\
@@ -149,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn results_stand_under_the_executor_that_returned_them() {
+    fn results_are_below_the_name_of_their_executor() {
         let results = json!({"index/rep-0": {"count": 3, "dimensions": null}, "own": 5});
         assert_eq!(
             readable_results(results.as_object().unwrap()),

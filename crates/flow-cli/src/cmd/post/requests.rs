@@ -1,92 +1,81 @@
-//! Documents become requests. This runs on a thread of its own, because reading may block, and goes only
-//! as far ahead as its channel allows.
+//! Turns documents into requests. Runs on a thread of its own, because reading may block, and reads ahead only as far as its
+//! channel allows.
 
 use std::io;
 use std::num::NonZeroUsize;
 
-use flow_core::{Document, DocumentArray, Endpoint, RequestId};
-use flow_net::MESSAGE_LEN_MAX;
-use flow_proto::Envelope;
-use flow_proto::jina::HeaderProto;
-use serde_json::{Map, Value};
+use flow_client::{Request, RequestTemplate};
+use flow_core::Document;
 use tokio::sync::mpsc::Sender;
 
 use super::entries::{BadEntry, Source};
 
-/// Room for what a message holds besides documents and parameters.
-const HEADER_LEN_MAX: usize = 64 << 10;
-
-/// What all requests have in common.
+/// The endpoint and parameters of all requests, and the number of documents in each.
 #[derive(Debug, Clone)]
 pub(super) struct Template {
-    pub(super) endpoint: Endpoint,
-    pub(super) target_executor: Option<String>,
-    pub(super) parameters: Map<String, Value>,
+    pub(super) request: RequestTemplate,
     pub(super) request_size: NonZeroUsize,
 }
 
-/// A request's place in the input.
+/// Where the documents of a request come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The first request is 1.
+pub(super) struct RequestInfo {
+    /// Number of the request; the first is 1.
     pub(super) number: u64,
-    /// The lines or texts that its documents come from; none if it has no documents.
+    /// The first and last line or text of its documents. `None` if it has no documents.
     pub(super) entries: Option<(u64, u64)>,
+    /// Number of its documents.
     pub(super) documents: usize,
-    /// Bytes of the input up to here.
+    /// Bytes of the input up to its end.
     pub(super) end: u64,
 }
 
-/// What reading came upon.
+/// An item of the input.
 #[derive(Debug)]
-pub(super) enum Read {
-    Request(Box<Envelope>, Place),
-    /// A request that nobody would accept; it is not sent.
-    TooLarge {
-        place: Place,
-        len: usize,
-    },
+pub(super) enum ReadItem {
+    Request(Box<Request>, RequestInfo),
+    /// An entry that is not a document.
     BadEntry {
         number: u64,
         error: BadEntry,
     },
-    /// The input cannot be read any further.
+    /// The rest of the input cannot be read.
     Broken(io::Error),
-    /// All of the input has been read.
-    End,
 }
 
-/// Reads the whole source, and waits whenever `out` is full. Ends early when nobody listens any more.
-pub(super) fn read(mut source: Source, template: &Template, out: &Sender<Read>) {
+/// Reads the whole source, and waits while `out` is full. Ends early if the receiver is gone.
+pub(super) fn read(mut source: Source, template: &Template, out: &Sender<ReadItem>) {
     let mut requests = Requests::new(template);
-    let mut send = |read| out.blocking_send(read).is_ok();
+    let send = |item| out.blocking_send(item).is_ok();
     if source.is_without_documents() {
-        let _nobody_listens = send(requests.take());
+        send(requests.take());
+        return;
     }
     loop {
-        let read = match source.next() {
+        let item = match source.next() {
             Ok(Some(entry)) => match entry.document {
                 Ok(document) => requests.push(document, entry.number, entry.end),
-                Err(error) => Some(Read::BadEntry {
+                Err(error) => Some(ReadItem::BadEntry {
                     number: entry.number,
                     error,
                 }),
             },
             Ok(None) => break,
             Err(error) => {
-                let _nobody_listens = send(Read::Broken(error));
+                send(ReadItem::Broken(error));
                 break;
             }
         };
-        if read.is_some_and(|read| !send(read)) {
+        if item.is_some_and(|item| !send(item)) {
             return;
         }
     }
-    let rest = (!requests.documents.is_empty()).then(|| requests.take());
-    let _all_told = rest.is_none_or(&mut send) && send(Read::End);
+    if !requests.documents.is_empty() {
+        send(requests.take());
+    }
 }
 
-/// Gathers documents until they fill a request.
+/// Collects documents until they fill a request.
 struct Requests<'t> {
     template: &'t Template,
     documents: Vec<Document>,
@@ -106,8 +95,8 @@ impl<'t> Requests<'t> {
         }
     }
 
-    /// The request that this document fills, if it does.
-    fn push(&mut self, document: Document, entry: u64, end: u64) -> Option<Read> {
+    /// Adds a document; returns the request that it fills.
+    fn push(&mut self, document: Document, entry: u64, end: u64) -> Option<ReadItem> {
         let first = self.entries.map_or(entry, |(first, _)| first);
         self.entries = Some((first, entry));
         self.end = end;
@@ -115,45 +104,23 @@ impl<'t> Requests<'t> {
         (self.documents.len() == self.template.request_size.get()).then(|| self.take())
     }
 
-    /// A request of what has gathered.
-    fn take(&mut self) -> Read {
+    /// A request with the documents so far.
+    fn take(&mut self) -> ReadItem {
         self.number += 1;
         let documents = std::mem::take(&mut self.documents);
-        let place = Place {
+        let info = RequestInfo {
             number: self.number,
             entries: self.entries.take(),
             documents: documents.len(),
             end: self.end,
         };
-        let data = (!documents.is_empty()).then(|| documents.into_iter().collect());
-        let envelope = self.template.envelope(data.as_ref());
-        match envelope.data.as_ref().map_or(0, |data| data.len()) {
-            len if len > MESSAGE_LEN_MAX - HEADER_LEN_MAX => Read::TooLarge { place, len },
-            _ => Read::Request(Box::new(envelope), place),
-        }
-    }
-}
-
-impl Template {
-    fn envelope(&self, documents: Option<&DocumentArray>) -> Envelope {
-        Envelope {
-            header: Some(HeaderProto {
-                request_id: RequestId::random().into(),
-                exec_endpoint: Some(self.endpoint.to_string()),
-                target_executor: self.target_executor.clone(),
-                ..HeaderProto::default()
-            }),
-            parameters: (!self.parameters.is_empty())
-                .then(|| flow_core::parameters::from_json(&self.parameters)),
-            data: documents.map(DocumentArray::encode),
-            ..Envelope::default()
-        }
+        ReadItem::Request(Box::new(self.template.request.request(documents)), info)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use flow_core::Flavour;
+    use flow_core::DocArrayVersion;
     use tokio::sync::mpsc;
 
     use super::super::entries::Form;
@@ -161,26 +128,27 @@ mod tests {
 
     fn template(request_size: usize) -> Template {
         Template {
-            endpoint: "/encode".parse().unwrap(),
-            target_executor: None,
-            parameters: Map::new(),
+            request: RequestTemplate {
+                endpoint: "/encode".to_owned(),
+                ..RequestTemplate::default()
+            },
             request_size: request_size.try_into().unwrap(),
         }
     }
 
-    fn all(source: Source, request_size: usize) -> Vec<Read> {
-        let (out, mut reads) = mpsc::channel(100);
+    fn all(source: Source, request_size: usize) -> Vec<ReadItem> {
+        let (out, mut items) = mpsc::channel(100);
         read(source, &template(request_size), &out);
-        std::iter::from_fn(|| reads.try_recv().ok()).collect()
+        std::iter::from_fn(|| items.try_recv().ok()).collect()
     }
 
     /// Of each request: its lines and how many documents.
     fn check(input: &'static str, request_size: usize, wanted: &[((u64, u64), usize)]) {
-        let source = Source::lines(Box::new(input.as_bytes()), Form::Json, Flavour::V1);
+        let source = Source::lines(Box::new(input.as_bytes()), Form::Json, DocArrayVersion::V1);
         let found: Vec<_> = all(source, request_size)
             .into_iter()
-            .filter_map(|read| match read {
-                Read::Request(_, place) => Some((place.entries.unwrap(), place.documents)),
+            .filter_map(|item| match item {
+                ReadItem::Request(_, info) => Some((info.entries.unwrap(), info.documents)),
                 _ => None,
             })
             .collect();
@@ -188,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_full_but_for_the_last() {
+    fn every_request_but_the_last_is_full() {
         check("", 2, &[]);
         check("\"a\"\n", 2, &[((1, 1), 1)]);
         check("\"a\"\n\"b\"\n", 2, &[((1, 2), 2)]);
@@ -201,20 +169,20 @@ mod tests {
     }
 
     #[test]
-    fn no_texts_are_one_request_without_documents() {
-        let reads = all(Source::texts(Vec::new(), Flavour::V1), 2);
-        let [Read::Request(envelope, place), Read::End] = &reads[..] else {
+    fn without_texts_there_is_one_request_without_documents() {
+        let reads = all(Source::texts(Vec::new(), DocArrayVersion::V1), 2);
+        let [ReadItem::Request(request, info)] = &reads[..] else {
             panic!("{reads:?}")
         };
-        assert_eq!((&envelope.data, place.documents), (&None, 0));
+        assert_eq!((request.documents_len(), info.documents), (0, 0));
     }
 
     #[test]
-    fn reading_ends_when_nobody_listens() {
-        let (out, reads) = mpsc::channel(1);
-        drop(reads);
+    fn reading_ends_when_the_receiver_is_gone() {
+        let (out, items) = mpsc::channel(1);
+        drop(items);
         let endless = io::BufReader::new(io::repeat(b'\n'));
-        let source = Source::lines(Box::new(endless), Form::Plain, Flavour::V1);
+        let source = Source::lines(Box::new(endless), Form::Plain, DocArrayVersion::V1);
         read(source, &template(1), &out);
     }
 }

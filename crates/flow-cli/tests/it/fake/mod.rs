@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use flow_core::{Code, Document, DocumentArray, Failure, Flavour, to_struct};
+use flow_core::{Code, DocArrayVersion, Document, DocumentArray, Failure, to_struct};
 use flow_net::grpc::jina_discover_endpoints_rpc_server::{
     JinaDiscoverEndpointsRpc, JinaDiscoverEndpointsRpcServer,
 };
@@ -38,7 +38,7 @@ pub(crate) struct Seen {
     pub(crate) requests: Mutex<Vec<Envelope>>,
     pub(crate) documents: AtomicUsize,
     /// Of the first document that came.
-    pub(crate) flavour: Mutex<Option<Flavour>>,
+    pub(crate) version: Mutex<Option<DocArrayVersion>>,
     pub(crate) in_flight: AtomicUsize,
     pub(crate) in_flight_most: AtomicUsize,
 }
@@ -136,8 +136,8 @@ impl Seen {
             .fetch_add(texts(request).len(), Ordering::Relaxed);
         let data = request.data.as_ref();
         let documents = data.map(|data| DocumentArray::decode(data).unwrap());
-        let mut flavour = self.flavour.lock().unwrap();
-        *flavour = flavour.or(documents.map(|it| it.flavour()));
+        let mut version = self.version.lock().unwrap();
+        *version = version.or(documents.map(|it| it.version()));
         let header_only = Envelope {
             data: None,
             ..request.clone()

@@ -3,17 +3,21 @@
 use std::collections::HashMap;
 
 use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use flow_proto::docarray::{DocumentProto, NamedScoreProto, NdArrayProto, document_proto::Content};
 use prost::Message;
 use serde_json::{Map, Value};
 
-use super::super::{BadDocument, Document, Flavour, malformed, v1};
-use super::{BASE64, bad, blob, documents, float, from_struct, from_tensor, kind_of, object, text};
-use super::{to_struct, to_tensor};
+use super::super::format::{BadDocument, DocArrayVersion, undecodable};
+use super::super::{Document, v1};
+use super::values::{
+    bad, blob, float, from_struct, from_tensor, kind_of, object, text, to_struct, to_tensor,
+};
 
 pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
-    let proto = DocumentProto::decode(document.encode()).map_err(|_| malformed("a document"))?;
+    let proto = DocumentProto::decode(document.encode())
+        .map_err(|error| undecodable("a document", error))?;
     Ok(from_proto(proto))
 }
 
@@ -145,7 +149,7 @@ pub(super) fn to_document(fields: &Map<String, Value>) -> Result<Document, BadDo
     if proto.id.is_empty() {
         proto.id = crate::RequestId::random().into();
     }
-    let mut document = Document::decode(Flavour::V1, proto.encode_to_vec().into())?;
+    let mut document = Document::decode(DocArrayVersion::V1, proto.encode_to_vec().into())?;
     for (name, value) in later {
         set_nested(&mut document, name, value)?;
     }
@@ -179,8 +183,8 @@ fn set_nested(document: &mut Document, name: &str, value: &Value) -> Result<(), 
     match name {
         "embedding" => document.set_embedding(&to_tensor(name, value)?),
         "tensor" => document.set_tensor(&to_tensor(name, value)?),
-        "chunks" => *document.chunks_mut()? = documents(Flavour::V1, name, value)?,
-        "matches" => *document.matches_mut()? = documents(Flavour::V1, name, value)?,
+        "chunks" => *document.chunks_mut()? = documents(name, value)?,
+        "matches" => *document.matches_mut()? = documents(name, value)?,
         _ => return Err(bad(format!("a document has no field `{name}`"))),
     }
     Ok(())
@@ -195,6 +199,11 @@ fn scores(name: &str, value: &Value) -> Result<HashMap<String, NamedScoreProto>,
 
 fn to_score(name: &str, value: &Value) -> Result<NamedScoreProto, BadDocument> {
     let mut score = NamedScoreProto::default();
+    // In documents of DocArray v2 a score is a plain number.
+    if value.is_number() {
+        score.value = number(name, value)?;
+        return Ok(score);
+    }
     for (key, value) in object(name, value)? {
         match key.as_str() {
             "value" => score.value = number(key, value)?,
@@ -234,4 +243,17 @@ fn numbers(name: &str, value: &Value) -> Result<Vec<f32>, BadDocument> {
         )));
     };
     items.iter().map(|item| number(name, item)).collect()
+}
+
+fn documents(name: &str, value: &Value) -> Result<Vec<Document>, BadDocument> {
+    let Value::Array(items) = value else {
+        return Err(bad(format!(
+            "`{name}` must be a list of documents, not {}",
+            kind_of(value)
+        )));
+    };
+    let documents = items.iter();
+    documents
+        .map(|item| Document::from_json(DocArrayVersion::V1, item))
+        .collect()
 }

@@ -10,7 +10,7 @@ use crate::render::parts::Unit;
 /// The placement's file in its ConfigMap.
 pub(super) const PLACEMENT: &str = "placement.json";
 
-/// Ends of variables' names whose values should not be read by everybody.
+/// Suffixes of names of variables that may hold secrets.
 const SECRET: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "KEY", "CREDENTIALS"];
 
 impl Flow<'_> {
@@ -47,13 +47,13 @@ pub(super) fn env_name(unit: &Unit) -> String {
     format!("{}-env", unit.name)
 }
 
-/// Tells pods with another configuration apart, so that a change of it alone brings up new ones.
+/// A hash of the configuration, so that a change of it alone replaces the pods.
 pub(super) fn fingerprint(unit: &Unit, config: &str) -> String {
     let env = unit
         .env
         .iter()
         .flat_map(|(key, value)| [key.as_str(), value.as_str()]);
-    // FNV-1a: the same in every build, and nobody attacks it.
+    // FNV-1a: the same in every build. It needs no protection against attacks.
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let texts = env.chain([config]);
     let bytes = texts.flat_map(|text| text.bytes().chain([0]));

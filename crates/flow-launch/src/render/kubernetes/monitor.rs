@@ -1,6 +1,6 @@
-//! What the operator of Prometheus is told: which Services show metrics, and at which port.
+//! The ServiceMonitor for the Prometheus operator: which Services serve metrics, and on which port.
 //!
-//! Its kinds are no part of Kubernetes' own API, so this one is written out here.
+//! Its kinds are not part of the Kubernetes API, so this one is defined here.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::render::parts::Units;
 /// The name of a port for metrics.
 pub(super) const METRICS: &str = "monitoring";
 
-/// `monitoring.coreos.com/v1`, with those of its fields that are used.
+/// The kind of `monitoring.coreos.com/v1`, with the fields that the export uses.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServiceMonitor {
@@ -39,7 +39,7 @@ struct Endpoint {
 }
 
 impl Flow<'_> {
-    /// One for all Services of the flow: those without such a port are passed over.
+    /// One for all Services of the flow. It skips those without such a port.
     pub(super) fn monitor(&self, units: &Units) -> Option<ServiceMonitor> {
         let mut all = units.executors().chain([&units.gateway]);
         all.any(|unit| unit.metrics.is_some())

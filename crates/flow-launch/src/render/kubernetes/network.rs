@@ -1,4 +1,4 @@
-//! How pods are found, and who may reach them.
+//! Services and network policies: how pods are found, and what may connect to them.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::networking::v1::{
@@ -13,14 +13,14 @@ use super::{EXECUTOR, Flow, GATEWAY, PART_OF, role};
 use crate::render::parts::{METRICS_PORT, PORT, Unit, Units};
 
 impl Flow<'_> {
-    /// Executors are found pod by pod; the gateway has one address for all of its pods.
+    /// A headless Service for executors, which are found pod by pod; one with an address for the gateway.
     pub(super) fn service(&self, unit: &Unit) -> Service {
         let is_headless = role(unit) == EXECUTOR;
         let port = ServicePort {
             name: Some("grpc".to_owned()),
             port: unit.port.into(),
             target_port: Some(IntOrString::String("grpc".to_owned())),
-            // For meshes and gateways of the cluster, which would take it for mere TCP.
+            // For meshes and gateways of the cluster, which would treat it as plain TCP.
             app_protocol: Some("kubernetes.io/h2c".to_owned()),
             ..ServicePort::default()
         };
@@ -42,8 +42,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Only the gateway reaches executors, and whoever scrapes them. (Probes come from the node, which may
-    /// always.)
+    /// Allows connections to executors from the gateway, and to their metrics. Probes come from the node, which is
+    /// always allowed.
     pub(super) fn policy(&self, units: &Units) -> NetworkPolicy {
         let pods = |role| LabelSelector {
             match_labels: Some(self.selected(role)),

@@ -1,4 +1,4 @@
-//! One pod: its container, what it may do, when it counts as ready, and what it gets.
+//! One pod: its container, rights, probes and resources.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ use crate::render::parts::{GRACE, PROGRAM, Unit};
 
 /// User and group of flow's own image.
 const USER: i64 = 65532;
-/// A pod that ends still gets new connections for a moment, until every node knows.
+/// Wait before the shutdown of a pod, which gets new connections until every node knows that it ends.
 const GATEWAY_LEAVES: Duration = Duration::from_secs(5);
-/// How much longer than a program's own grace period a pod may live.
+/// Time that a pod gets beyond a program's own grace period.
 const GRACE_BEYOND: Duration = Duration::from_secs(5);
-/// In place of "for ever", which a probe does not know.
+/// Stands for no limit, which a probe does not have.
 const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
-/// CPU that a pod requests unless an option says otherwise. It is little, so that a flow fits into a small cluster;
-/// where an autoscaler compares with it, an option has to say it.
+/// The default CPU request of a pod. It is small, so that a flow fits into a small cluster. An autoscaler compares with
+/// the request, so with one an option has to set it.
 const CPU: &str = "250m";
-/// Requests for memory are multiples of this.
+/// Memory requests are multiples of this.
 const MEMORY_STEP: u64 = 32 << 20;
-/// How often a pod that starts is asked, in seconds.
+/// Seconds between two probes of a pod that starts.
 const STARTUP_PERIOD: u16 = 2;
 
 impl Flow<'_> {
@@ -59,12 +59,12 @@ impl Flow<'_> {
     }
 
     fn container(&self, unit: &Unit) -> Container {
-        // Whoever scrapes pods tells them apart by their names.
+        // Metrics distinguish pods by their names.
         let mut arguments = unit.arguments_of(0);
         if role(unit) == GATEWAY {
             arguments.extend(["--placement".to_owned(), PLACEMENT_FILE.to_owned()]);
         }
-        // Kubernetes would put variables in where a text has `$(…)`.
+        // Kubernetes would substitute variables in `$(…)`.
         let arguments = arguments.into_iter().map(|it| it.replace('$', "$$"));
         Container {
             name: role(unit).to_owned(),
@@ -85,7 +85,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The variables that stand in no ConfigMap.
+    /// The variables that are in no ConfigMap.
     fn env_of_secrets(&self, unit: &Unit) -> Option<Vec<EnvVar>> {
         let variable = |it: &SecretVariable| EnvVar {
             name: it.variable.clone(),
@@ -111,7 +111,7 @@ impl Flow<'_> {
         (!secrets.is_empty()).then_some(secrets)
     }
 
-    /// Pods of a kind rather stand on different nodes.
+    /// Spreads the pods of a unit over nodes, if possible.
     fn spread(&self, unit: &Unit) -> TopologySpreadConstraint {
         TopologySpreadConstraint {
             max_skew: 1,
@@ -129,7 +129,7 @@ impl Flow<'_> {
             .unwrap_or_else(|| CPU.to_owned());
         let as_memory = |it: String| ("memory".to_owned(), Quantity(it));
         let limit = asked.and_then(|it| it.memory.clone()).map(as_memory);
-        // What is expected helps to place a pod, and is no reason to end one that needs more.
+        // An estimate helps to schedule a pod, and must not end one that needs more.
         let expected = unit.needs.memory.map(|bytes| as_memory(mebibytes(bytes)));
         let memory = limit.clone().or(expected);
         let gpus = unit.devices.count().filter(|count| *count > 0);
@@ -148,13 +148,13 @@ impl Flow<'_> {
     }
 
     fn pod_security(&self, unit: &Unit) -> PodSecurityContext {
-        // Other images bring a user of their own.
+        // Other images have their own user.
         let user = unit.is_flow.then_some(USER);
         PodSecurityContext {
             run_as_non_root: Some(!self.needs_root(unit)),
             run_as_user: user.filter(|_| !self.needs_root(unit)),
             run_as_group: user.filter(|_| !self.needs_root(unit)),
-            // Volumes can be written by it.
+            // Gives this group write access to volumes.
             fs_group: Some(USER),
             seccomp_profile: Some(SeccompProfile {
                 type_: "RuntimeDefault".to_owned(),
@@ -177,7 +177,7 @@ impl Flow<'_> {
     }
 }
 
-/// So much memory in Kubernetes' notation, rounded up.
+/// An amount of memory in Kubernetes' notation, rounded up.
 fn mebibytes(bytes: u64) -> String {
     let rounded = bytes.next_multiple_of(MEMORY_STEP);
     format!("{}Mi", rounded >> 20)
@@ -195,7 +195,7 @@ fn ports(unit: &Unit) -> Vec<ContainerPort> {
     all.map(port).collect()
 }
 
-/// None: what the image was made to run.
+/// `None` for the image's own command.
 fn command(unit: &Unit) -> Option<Vec<String>> {
     if unit.is_flow {
         return Some(vec![PROGRAM.to_owned()]);
@@ -216,7 +216,7 @@ fn env_from(unit: &Unit) -> Option<Vec<EnvFromSource>> {
     })
 }
 
-/// Until it succeeds for the first time, the other probes wait.
+/// The startup probe. The other probes wait until it succeeds for the first time.
 fn startup(unit: &Unit) -> Probe {
     let limit = unit.timeout_ready.unwrap_or(FOR_EVER).as_secs();
     let times = limit.div_ceil(STARTUP_PERIOD.into()).max(1);
@@ -227,7 +227,7 @@ fn startup(unit: &Unit) -> Probe {
     )
 }
 
-/// Asks gRPC's own health service, which both flow's and Jina's servers have.
+/// A probe of the gRPC health service, which flow's and Jina's servers have.
 fn probe(unit: &Unit, period_seconds: i32, failures: i32) -> Probe {
     Probe {
         grpc: Some(GRPCAction {
@@ -243,7 +243,7 @@ fn probe(unit: &Unit, period_seconds: i32, failures: i32) -> Probe {
 
 fn leaves(unit: &Unit) -> Duration {
     if role(unit) == EXECUTOR {
-        // The gateway notices by itself, and asks another pod.
+        // The gateway detects failures itself, and uses another pod.
         Duration::ZERO
     } else {
         GATEWAY_LEAVES

@@ -1,4 +1,4 @@
-//! The folders of a pod that are not its image's, and the volumes behind them.
+//! The volumes of a pod, and where it mounts them.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, EmptyDirVolumeSource, PersistentVolumeClaim, PersistentVolumeClaimSpec,
@@ -22,24 +22,24 @@ const PLACEMENT_FOLDER: &str = "/etc/flow";
 /// What a folder holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Folder {
-    /// Nothing at first, and it ends with the pod.
+    /// Empty at first; deleted with the pod.
     Empty,
     /// The gateway's placement.
     Placement,
-    /// What stays with this pod of a StatefulSet, which adds the volume by itself.
+    /// Kept for this pod of a StatefulSet, which adds the volume itself.
     Claimed,
-    /// What stays, and all pods of the flow share.
+    /// Kept, and shared by all pods of the flow.
     Shared,
 }
 
 impl Flow<'_> {
-    /// Whether its pods have volumes of their own that outlive them.
+    /// Whether its pods have their own volumes, which outlive them.
     pub(super) fn is_stateful(&self, unit: &Unit) -> bool {
         let folders = self.folders(unit);
         folders.iter().any(|(_, _, it)| *it == Folder::Claimed)
     }
 
-    /// The volumes that each pod of a StatefulSet has of its own.
+    /// The volumes that each pod of a StatefulSet owns.
     pub(super) fn claims(&self, unit: &Unit) -> Vec<PersistentVolumeClaim> {
         let folders = self.folders(unit).into_iter();
         let claimed = folders.filter(|(_, _, folder)| *folder == Folder::Claimed);
@@ -57,7 +57,7 @@ impl Flow<'_> {
         claimed.map(claim).collect()
     }
 
-    /// The volume that all pods keep their models in; none where each has its own, or downloads none.
+    /// The shared volume for models; `None` if each pod has its own, or downloads none.
     pub(super) fn shared_cache(&self, units: &Units) -> Option<PersistentVolumeClaim> {
         let is_wanted = self.wanted.cache == Cache::Shared;
         let is_used = units.executors().any(|unit| unit.needs.downloads_models);
@@ -72,7 +72,7 @@ impl Flow<'_> {
         })
     }
 
-    /// With a volume of its own, a pod starts only when the one before it has let go of it.
+    /// With its own volume, a pod starts only after its predecessor has released the volume.
     pub(super) fn cache_remark(&self, unit: &Unit) -> Option<String> {
         let is_own = unit.needs.downloads_models && self.wanted.cache == Cache::PerPod;
         let fewest = self.autoscale(unit).map_or(unit.replicas, |it| it.min);

@@ -1,4 +1,4 @@
-//! How many pods there are of a kind, and how they are replaced.
+//! Deployments and StatefulSets: the number of pods, and how they are replaced.
 
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment, StatefulSet,
@@ -18,7 +18,7 @@ use crate::render::parts::Unit;
 
 impl Flow<'_> {
     pub(super) fn deployment(&self, unit: &Unit, template: PodTemplateSpec) -> Deployment {
-        // A pod more than usual may find no GPU that is free, and would wait for ever.
+        // An additional pod may find no free GPU, and would wait forever.
         let (surge, unavailable) = match unit.devices {
             Devices::None => (1, 0),
             Devices::InTurn(_) | Devices::Named(_) | Devices::Counted(_) | Devices::All => (0, 1),
@@ -42,7 +42,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Each pod keeps its own volume, also when it is replaced.
+    /// A StatefulSet, whose pods keep their volumes when they are replaced.
     pub(super) fn stateful_set(&self, unit: &Unit, template: PodTemplateSpec) -> StatefulSet {
         StatefulSet {
             metadata: self.meta(unit, &unit.name),
@@ -60,7 +60,7 @@ impl Flow<'_> {
         }
     }
 
-    /// None where an autoscaler decides: otherwise each `kubectl apply` would undo what it did.
+    /// `None` with an autoscaler: each `kubectl apply` would override its decision.
     fn replicas(&self, unit: &Unit) -> Option<i32> {
         let is_scaled = self.autoscale(unit).is_some();
         (!is_scaled).then(|| unit.replicas.into())
@@ -102,7 +102,7 @@ impl Flow<'_> {
         })
     }
 
-    /// Where there are several pods, all but one stay while nodes are emptied.
+    /// With several pods, keeps all but one while nodes are drained.
     pub(super) fn disruption_budget(&self, unit: &Unit) -> Option<PodDisruptionBudget> {
         let most = self.autoscale(unit).map_or(unit.replicas, |it| it.max);
         (most > 1).then(|| PodDisruptionBudget {
@@ -117,8 +117,7 @@ impl Flow<'_> {
     }
 }
 
-/// A volume that holds nothing but downloads goes with its StatefulSet. One that holds more stays until somebody deletes
-/// it.
+/// A volume with downloads only is deleted with its StatefulSet. Others stay until they are deleted by hand.
 fn retention(unit: &Unit) -> Option<StatefulSetPersistentVolumeClaimRetentionPolicy> {
     (!unit.keeps_files).then(|| StatefulSetPersistentVolumeClaimRetentionPolicy {
         when_deleted: Some("Delete".to_owned()),

@@ -97,6 +97,7 @@ async fn a_call_ends_at_the_time_that_its_caller_names() {
         .body(Empty::<Bytes>::new())
         .unwrap();
     let response = client.send_request(request).await.unwrap();
-    assert_eq!(response.headers()["grpc-status"], "1");
-    assert_eq!(response.headers()["grpc-message"], "Timeout%20expired");
+    assert_eq!(response.headers()["grpc-status"], "4");
+    let message = "the%20deadline%20passed%20before%20there%20was%20a%20reply";
+    assert_eq!(response.headers()["grpc-message"], message);
 }

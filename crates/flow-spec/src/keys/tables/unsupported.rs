@@ -1,73 +1,105 @@
-//! Keys of Jina's that `flow` knows and does not take, in any mapping.
+//! Jina's keys that flow knows and does not support, whichever mapping they are in.
 
-use super::super::Key;
-use super::{NO_PYTHON, OFF, not_yet, refused, without_effect};
+use crate::keys::{Key, ignored, not_yet, refused, without_effect};
 
+/// Only `flow` has the key.
+pub(super) const OWN: &str = "no such key";
+
+pub(super) const OFF: &[&str] = &["false"];
+pub(super) const NO_PYTHON: &str =
+    "flow runs no Python; start the executor with Jina and add it as `external`";
+pub(super) const IN_A_FILE: &str =
+    "flow loads no Python itself; name the executor's folder or `config.yml` under `uses`";
+pub(super) const NO_STACKS: &str = "flow's log holds no stack traces of Python";
+pub(super) const OWN_FOLDERS: &str = "flow names folders in the workspace by executor and replica";
+pub(super) const NO_CODE: &str = "it watches the files of a Python executor; \
+    `reload: true` in `with` follows the flow file";
+pub(super) const JCLOUD: &str = "it configures Jina's cloud; the flow runs here";
+
+const NO_RESOURCES: &str =
+    "it configures Jina's cloud; `docker_kwargs` limits memory and processors of a container";
+const NO_HTTP: &str = "it describes an HTTP interface, and the flow serves gRPC";
+const NOT_GRPC_C: &str = "it sets options of gRPC's C library, which flow does not use";
 const ON_OR_OFF: &[&str] = &["false", "true"];
 const IS_INTERNAL: &str = "Jina sets it for its own processes";
 const IN_JINA_2: &str = "it is an option of Jina 2 that Jina 3 no longer has";
 const NO_REMOTE: &str = "it is for JinaD, which is no more; start the executor there as `external`";
 
-pub(in super::super) const ELSEWHERE: &[Key] = &[
+pub(crate) const ELSEWHERE: &[&Key] = &[
     // What runs is a process of its own either way.
-    not_yet("native", ON_OR_OFF),
-    not_yet("env_from_secret", &[]),
-    not_yet("image_pull_secrets", &[]),
-    not_yet("k8s_namespace", &[]),
-    not_yet("provider", &["NONE"]),
-    not_yet("provider_endpoint", &[]),
-    not_yet("stateful", OFF),
-    not_yet("peer_ports", &[]),
+    &not_yet("native", ON_OR_OFF),
+    &without_effect(
+        "env_from_secret",
+        "it names a Kubernetes secret; set the variable where `flow up` runs, or in `env`",
+    ),
+    &without_effect(
+        "image_pull_secrets",
+        "it names a Kubernetes secret; images are pulled with Docker's own credentials",
+    ),
+    &without_effect(
+        "k8s_namespace",
+        "it names a Kubernetes namespace; `flow export kubernetes --namespace` sets one",
+    ),
+    &without_effect("jcloud", JCLOUD),
+    &without_effect("resources", NO_RESOURCES),
+    &not_yet("provider", &["NONE"]),
+    &not_yet("provider_endpoint", &[]),
+    &not_yet("stateful", OFF),
+    &not_yet("peer_ports", &[]),
 ];
 
-pub(in super::super) const HTTP: &[Key] = &[
-    not_yet("title", &[]),
-    not_yet("description", &[]),
-    not_yet("cors", OFF),
-    not_yet("ssl_certfile", &[]),
-    not_yet("ssl_keyfile", &[]),
-    not_yet("compression", &["NoCompression", "None"]),
-    not_yet("grpc_server_options", &[]),
-    not_yet("grpc_channel_options", &[]),
-    refused("uvicorn_kwargs", &[], "flow's HTTP server is not uvicorn"),
+pub(crate) const HTTP: &[&Key] = &[
+    &not_yet("restful", OFF),
+    &without_effect("title", NO_HTTP),
+    &without_effect("description", NO_HTTP),
+    &not_yet("cors", OFF),
+    &not_yet("ssl_certfile", &[]),
+    &not_yet("ssl_keyfile", &[]),
+    &ignored(
+        "compression",
+        &["NoCompression", "None"],
+        "flow sends messages between its processes uncompressed",
+    ),
+    &without_effect("grpc_server_options", NOT_GRPC_C),
+    &without_effect("grpc_channel_options", NOT_GRPC_C),
+    &without_effect("uvicorn_kwargs", "flow's server is not uvicorn"),
 ];
 
-pub(in super::super) const INTERNAL: &[Key] = &[
-    without_effect("timeout_ctrl", "flow sends no control requests"),
-    refused("extra_search_paths", &[], NO_PYTHON),
-    refused(
+pub(crate) const INTERNAL: &[&Key] = &[
+    &without_effect("timeout_ctrl", "flow sends no control requests"),
+    &refused("extra_search_paths", &[], NO_PYTHON),
+    &refused(
         "runtime_cls",
         &["WorkerRuntime", "GatewayRuntime"],
         IS_INTERNAL,
     ),
-    refused("shard_id", &["0"], IS_INTERNAL),
-    refused("replica_id", &["0"], IS_INTERNAL),
-    refused("pod_role", &[], IS_INTERNAL),
-    refused("deployment_role", &[], IS_INTERNAL),
-    refused("noblock_on_start", OFF, IS_INTERNAL),
+    &refused("shard_id", &["0"], IS_INTERNAL),
+    &refused("replica_id", &["0"], IS_INTERNAL),
+    &refused("pod_role", &[], IS_INTERNAL),
+    &refused("deployment_role", &[], IS_INTERNAL),
+    &refused("noblock_on_start", OFF, IS_INTERNAL),
 ];
 
-pub(in super::super) const JINA2: &[Key] = &[
-    refused("scheduling", &["LOAD_BALANCE"], IN_JINA_2),
-    refused("port_in", &[], IN_JINA_2),
-    refused("port_expose", &[], IN_JINA_2),
-    refused("port_out", &[], IN_JINA_2),
-    refused("port_ctrl", &[], IN_JINA_2),
-    refused("socket_in", &[], IN_JINA_2),
-    refused("socket_out", &[], IN_JINA_2),
-    refused("host_in", &[], IN_JINA_2),
-    refused("host_out", &[], IN_JINA_2),
-    refused("pull_latest", OFF, IN_JINA_2),
-    refused("on_error_strategy", &["IGNORE"], IN_JINA_2),
-    refused("memory_hwm", &["-1"], IN_JINA_2),
-    refused("runtime_backend", &["PROCESS"], IN_JINA_2),
-    refused("static_routing_table", OFF, IN_JINA_2),
-    refused("compress", &["NONE"], IN_JINA_2),
-    refused("compress_min_bytes", &["1024"], IN_JINA_2),
-    refused("compress_min_ratio", &["1.1"], IN_JINA_2),
-    refused("grpc_data_requests", OFF, IN_JINA_2),
-    refused("prefetch_on_recv", &["1"], IN_JINA_2),
-    refused("daemon", OFF, NO_REMOTE),
-    refused("peas_hosts", &[], NO_REMOTE),
-    refused("upload_files", &[], NO_REMOTE),
+pub(crate) const JINA2: &[&Key] = &[
+    &ignored("scheduling", &["LOAD_BALANCE"], IN_JINA_2),
+    &ignored("port_in", &[], IN_JINA_2),
+    &ignored("port_expose", &[], IN_JINA_2),
+    &ignored("port_out", &[], IN_JINA_2),
+    &ignored("port_ctrl", &[], IN_JINA_2),
+    &ignored("socket_in", &[], IN_JINA_2),
+    &ignored("socket_out", &[], IN_JINA_2),
+    &ignored("host_in", &[], IN_JINA_2),
+    &ignored("host_out", &[], IN_JINA_2),
+    &ignored("on_error_strategy", &["IGNORE"], IN_JINA_2),
+    &ignored("memory_hwm", &["-1"], IN_JINA_2),
+    &ignored("runtime_backend", &["PROCESS"], IN_JINA_2),
+    &ignored("static_routing_table", OFF, IN_JINA_2),
+    &ignored("compress", &["NONE"], IN_JINA_2),
+    &ignored("compress_min_bytes", &["1024"], IN_JINA_2),
+    &ignored("compress_min_ratio", &["1.1"], IN_JINA_2),
+    &ignored("grpc_data_requests", OFF, IN_JINA_2),
+    &ignored("prefetch_on_recv", &["1"], IN_JINA_2),
+    &refused("daemon", OFF, NO_REMOTE),
+    &refused("peas_hosts", &[], NO_REMOTE),
+    &refused("upload_files", &[], NO_REMOTE),
 ];

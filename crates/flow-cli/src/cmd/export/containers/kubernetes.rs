@@ -1,0 +1,132 @@
+//! `flow export kubernetes`.
+
+mod earlier;
+mod options;
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+
+use clap::Args;
+use flow_launch::render::{self, RenderedFile};
+
+use self::options::{CacheKind, FromSecret, Scaled, Sized, label};
+use super::files::{bad_usage, warn, write};
+use super::images::Images;
+use super::value::node_value;
+use crate::exit::Exit;
+use crate::output;
+use crate::shell::Shell;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  flow export kubernetes flows/encode.yml k8s --namespace search
+  flow export kubernetes flows/encode.yml k8s --namespace search \\
+      --gateways 2 --resources encoder=cpu:4,memory:2Gi --autoscale encoder=2..8
+  kubectl apply -R -f k8s
+
+A file of an earlier export of the same flow file that this one does not write is removed from OUT_DIR.";
+
+/// Headings of the options.
+const CLUSTER: &str = "Cluster";
+const SCALING: &str = "Scaling";
+const STORAGE: &str = "Storage";
+const SECURITY: &str = "Security";
+
+/// Options of `flow export kubernetes`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Kubernetes {
+    #[command(flatten)]
+    images: Images,
+    /// Folder to write to
+    #[arg(value_name = "OUT_DIR")]
+    out: PathBuf,
+    /// Namespace of all objects; the export creates it, unless it is `default`
+    #[arg(long, value_name = "NAME", default_value = "default", help_heading = CLUSTER)]
+    namespace: String,
+    /// Do not create the namespace
+    #[arg(long, help_heading = CLUSTER)]
+    existing_namespace: bool,
+    /// Number of gateways
+    #[arg(long, value_name = "N", default_value = "1", help_heading = SCALING)]
+    gateways: NonZeroU16,
+    /// Scale an executor, or `gateway`, between MIN and MAX replicas so that it uses PERCENT of the CPU time
+    /// that it requests [default percent: 80]
+    #[arg(long, value_name = "NODE=MIN..MAX[@PERCENT]", value_parser = node_value::<Scaled>, help_heading = SCALING)]
+    autoscale: Vec<(String, Scaled)>,
+    /// CPU and memory that each pod of an executor, or of `gateway`, requests; the memory is also its limit
+    /// [default: 250m of CPU, and the memory that a built-in executor is known to need]
+    #[arg(long, value_name = "NODE=cpu:N,memory:SIZE", value_parser = node_value::<Sized>, help_heading = SCALING)]
+    resources: Vec<(String, Sized)>,
+    /// Size of the volume of each workspace
+    #[arg(long, value_name = "SIZE", default_value = "10Gi", help_heading = STORAGE)]
+    storage: String,
+    /// Where executors keep the models that they download
+    #[arg(long, value_enum, value_name = "KIND", default_value_t, help_heading = STORAGE)]
+    cache: CacheKind,
+    /// Size of each volume for downloaded models
+    #[arg(long, value_name = "SIZE", default_value = "5Gi", help_heading = STORAGE)]
+    cache_size: String,
+    /// Storage class of the volumes [default: the cluster's own]
+    #[arg(long, value_name = "NAME", help_heading = STORAGE)]
+    storage_class: Option<String>,
+    /// Secret with the credentials to pull images; can be given several times
+    #[arg(long, value_name = "SECRET", help_heading = SECURITY)]
+    pull_secret: Vec<String>,
+    /// Set an environment variable of an executor, or of `gateway`, from a key of a Secret
+    #[arg(long, value_name = "NODE=VARIABLE:SECRET:KEY", value_parser = node_value::<FromSecret>, help_heading = SECURITY)]
+    env_from_secret: Vec<(String, FromSecret)>,
+    /// Let an executor run as root and write to its root filesystem, if its image needs that
+    #[arg(long, value_name = "NODE", help_heading = SECURITY)]
+    as_root: Vec<String>,
+    /// Label of the ServiceMonitor, by which the cluster's Prometheus selects what it scrapes
+    #[arg(long, value_name = "LABEL=VALUE", value_parser = label, help_heading = CLUSTER)]
+    monitor_label: Vec<(String, String)>,
+}
+
+/// Writes the files for Kubernetes.
+pub(super) fn run(kubernetes: &Kubernetes, shell: &Shell) -> anyhow::Result<Exit> {
+    let (plan, target) = kubernetes.images.read(None, shell)?;
+    let rendered = render::kubernetes(&plan, &target, &kubernetes.settings());
+    let rendered = rendered.map_err(|error| bad_usage(&error))?;
+    warn(&rendered, shell);
+    let replaced = earlier::marker(&kubernetes.out);
+    for RenderedFile { path, text } in &rendered.files {
+        write(&kubernetes.out.join(path), text)?;
+    }
+    let (count, out) = (rendered.files.len(), kubernetes.out.display());
+    for path in earlier::remove(&kubernetes.out, &rendered, replaced.as_deref())? {
+        let path = path.display();
+        output::line(&format!(
+            "{path}: removed, the flow no longer has this part"
+        ))?;
+    }
+    output::line(&format!(
+        "{out}: {count} files; apply them with `kubectl apply -R -f {out}`"
+    ))?;
+    kubernetes.images.print_build_commands()?;
+    Ok(Exit::Fine)
+}
+
+impl Kubernetes {
+    fn settings(&self) -> render::Kubernetes {
+        let autoscale = self.autoscale.iter().cloned();
+        let resources = self.resources.iter().cloned();
+        let secrets = self.env_from_secret.iter().cloned();
+        render::Kubernetes {
+            namespace: self.namespace.clone(),
+            has_namespace: self.existing_namespace,
+            gateways: self.gateways,
+            autoscale: autoscale.map(|(node, it)| (node, it.0)).collect(),
+            resources: resources.map(|(node, it)| (node, it.0)).collect(),
+            storage: self.storage.clone(),
+            storage_class: self.storage_class.clone(),
+            cache: self.cache.into(),
+            cache_size: self.cache_size.clone(),
+            pull_secrets: self.pull_secret.clone(),
+            secrets: secrets.map(|(node, it)| (node, it.0)).collect(),
+            as_root: self.as_root.iter().cloned().collect(),
+            monitor_labels: self.monitor_label.iter().cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Values of the options of `flow export kubernetes`.
+
+use std::str::FromStr;
+
+use clap::ValueEnum;
+use flow_launch::render::{Autoscale, Cache, Resources, SecretVariable};
+
+/// Default CPU time that pods should use, in percent of their request.
+const CPU_PERCENT: u16 = 80;
+
+/// The bounds of a node's replicas: `2..8` or `2..8@60`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scaled(pub(super) Autoscale);
+
+/// The resources of a node's pods: `cpu:4,memory:2Gi`, or one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sized(pub(super) Resources);
+
+/// A variable whose value is kept in a Secret: `HF_TOKEN:hub:token`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FromSecret(pub(super) SecretVariable);
+
+/// Where executors keep the models that they download.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum CacheKind {
+    /// A volume for each pod, which makes the pods those of a StatefulSet
+    #[default]
+    Pod,
+    /// One volume for the flow; its storage class must support `ReadWriteMany`
+    Shared,
+    /// No volume: each new pod downloads its models, unless its image has them
+    None,
+}
+
+impl From<CacheKind> for Cache {
+    fn from(kind: CacheKind) -> Self {
+        match kind {
+            CacheKind::Pod => Self::PerPod,
+            CacheKind::Shared => Self::Shared,
+            CacheKind::None => Self::None,
+        }
+    }
+}
+
+/// A label's name and its value.
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("needs the form `LABEL=VALUE`, such as `release=prometheus`".to_owned()),
+    }
+}
+
+impl FromStr for Scaled {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || format!("`{text}` is not of the form `MIN..MAX` or `MIN..MAX@PERCENT`");
+        let (bounds, percent) = match text.split_once('@') {
+            Some((bounds, percent)) => (bounds, percent.parse().map_err(|_| form())?),
+            None => (text, CPU_PERCENT),
+        };
+        let (min, max) = bounds.split_once("..").ok_or_else(form)?;
+        let bound = |it: &str| it.parse().map_err(|_| form());
+        let (min, max): (u16, u16) = (bound(min)?, bound(max)?);
+        if min == 0 || min > max || percent == 0 {
+            return Err(format!(
+                "`{text}` needs 1 ≤ MIN ≤ MAX and a PERCENT above 0"
+            ));
+        }
+        Ok(Self(Autoscale {
+            min,
+            max,
+            cpu_percent: percent,
+        }))
+    }
+}
+
+impl FromStr for Sized {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut resources = Resources::default();
+        for part in text.split(',') {
+            let (resource, value) = match part.split_once(':') {
+                Some(("cpu", value)) => (&mut resources.cpu, value),
+                Some(("memory", value)) => (&mut resources.memory, value),
+                _ => return Err(format!("`{part}` is neither `cpu:N` nor `memory:SIZE`")),
+            };
+            if !is_quantity(value) {
+                return Err(format!(
+                    "`{value}` is not a quantity such as `500m`, `2` or `4Gi`"
+                ));
+            }
+            *resource = Some(value.to_owned());
+        }
+        Ok(Self(resources))
+    }
+}
+
+impl FromStr for FromSecret {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<_> = text.split(':').collect();
+        match parts[..] {
+            [variable, secret, key] if !parts.contains(&"") => Ok(Self(SecretVariable {
+                variable: variable.to_owned(),
+                secret: secret.to_owned(),
+                key: key.to_owned(),
+            })),
+            _ => Err(format!("`{text}` is not of the form `VARIABLE:SECRET:KEY`")),
+        }
+    }
+}
+
+/// Whether the text is a quantity of Kubernetes: a number with an optional unit.
+fn is_quantity(text: &str) -> bool {
+    let number = text.trim_end_matches(|it: char| it.is_ascii_alphabetic());
+    let unit = &text[number.len()..];
+    let units = [
+        "", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
+    ];
+    let is_positive = number.parse::<f64>().is_ok_and(|it| it > 0.0);
+    is_positive && number.starts_with(|it: char| it.is_ascii_digit()) && units.contains(&unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_has_a_name() {
+        let found = label("release=prometheus").unwrap();
+        assert_eq!(found, ("release".to_owned(), "prometheus".to_owned()));
+        for wrong in ["", "release", "=x"] {
+            assert!(label(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn bounds_of_replicas_are_a_range_with_an_optional_percentage() {
+        let check = |text: &str, expected: Option<(u16, u16, u16)>| {
+            let found = text.parse::<Scaled>().ok();
+            let found = found.map(|Scaled(it)| (it.min, it.max, it.cpu_percent));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("2..8", Some((2, 8, 80)));
+        check("1..1@60", Some((1, 1, 60)));
+        for wrong in ["", "2", "0..3", "3..2", "1..2@0", "1..2@x", "a..b"] {
+            check(wrong, None);
+        }
+    }
+
+    #[test]
+    fn a_secret_variable_names_the_secret_and_the_key() {
+        let FromSecret(found) = "HF_TOKEN:hub:token".parse().unwrap();
+        assert_eq!(
+            [&found.variable, &found.secret, &found.key],
+            ["HF_TOKEN", "hub", "token"]
+        );
+        for wrong in ["", "A", "A:b", "A:b:", "A:b:c:d"] {
+            assert!(wrong.parse::<FromSecret>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn resources_are_quantities_of_kubernetes() {
+        let check = |text: &str, expected: Option<(Option<&str>, Option<&str>)>| {
+            let found = text.parse::<Sized>().ok();
+            let found = found
+                .as_ref()
+                .map(|Sized(it)| (it.cpu.as_deref(), it.memory.as_deref()));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("cpu:4,memory:2Gi", Some((Some("4"), Some("2Gi"))));
+        check("cpu:500m", Some((Some("500m"), None)));
+        check("memory:1.5G", Some((None, Some("1.5G"))));
+        for wrong in [
+            "", "cpu", "cpu:", "cpu:x", "cpu:-1", "cpu:1GB", "gpu:1", "cpu:inf", "cpu:0",
+        ] {
+            check(wrong, None);
+        }
+    }
+}

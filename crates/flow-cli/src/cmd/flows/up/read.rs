@@ -1,0 +1,122 @@
+//! Reads a flow file into a plan that can be started: once at the start, and again when the running flow reloads.
+//!
+//! A draft is the plan of the file. It is complete when its executors are built.
+
+use std::path::{Path, PathBuf};
+
+use flow_launch::{PlanReading, PlanSource, Preparation};
+use flow_spec::{Env, Plan, Run};
+
+use super::{devices, old_workspace};
+use crate::exit;
+use crate::flow_file;
+use crate::folder::package::Builder;
+use crate::resolve::{FilesRead, resolve_folders, resolve_uses};
+use crate::shell::Shell;
+
+/// A flow file and the options of the command line.
+#[derive(Debug, Clone)]
+pub(super) struct FlowFile {
+    pub(super) path: PathBuf,
+    /// Overrides the port of the file.
+    pub(super) port: Option<u16>,
+    pub(super) shell: Shell,
+    /// Builds the executors.
+    pub(super) builder: Builder,
+}
+
+/// The result of reading a flow file for the first time.
+pub(super) struct FirstReading {
+    /// The plan, in which executors are not built yet.
+    pub(super) draft: Plan,
+    /// Builds them, and returns the complete plan.
+    pub(super) preparation: Preparation,
+    /// Reads the file again.
+    pub(super) source: PlanSource,
+}
+
+/// A draft could not be completed. Carries the message through the launcher.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(super) struct Incomplete {
+    pub(super) text: String,
+    /// Whether the user has to correct a file or the command.
+    pub(super) is_bad_usage: bool,
+}
+
+impl FlowFile {
+    /// Reads and checks the file for the first time. Reports everything that is wrong with it before anything is built.
+    pub(super) fn start(self) -> anyhow::Result<FirstReading> {
+        let files_read = FilesRead::default();
+        let draft = self.draft(&files_read)?;
+        old_workspace::warn(&draft, &self.path);
+        let stamps = files_read.into_stamps();
+        let again = self.clone();
+        let source = PlanSource::new(stamps.clone(), move || again.read());
+        let builder = self.builder.clone();
+        let (plan, read_source) = (draft.clone(), source.clone());
+        let complete = move || {
+            let files_read = FilesRead::from(stamps);
+            let completed = self.complete(plan, &files_read);
+            read_source.set_stamps(files_read.into_stamps());
+            completed.map_err(|error| incomplete(&error).into())
+        };
+        Ok(FirstReading {
+            draft,
+            preparation: Preparation::new(complete, move || builder.stop()),
+            source,
+        })
+    }
+
+    /// Reads the file, and builds its executors.
+    fn read(&self) -> PlanReading {
+        let files_read = FilesRead::default();
+        let draft = self.draft(&files_read);
+        let plan = draft.and_then(|draft| self.complete(draft, &files_read));
+        PlanReading {
+            plan: plan.map_err(|error| format!("{error:#}")),
+            stamps: files_read.into_stamps(),
+        }
+    }
+
+    fn draft(&self, files_read: &FilesRead) -> anyhow::Result<Plan> {
+        files_read.record(&self.path);
+        let record = |path: &Path| files_read.record(path);
+        let checked = flow_file::load_to_start(&self.path, &self.shell, &record)?;
+        flow_file::warn(&self.path, &checked, &self.shell);
+        let mut plan = Plan::from(checked.flow);
+        plan.gateway.port = self.port.or(plan.gateway.port);
+        Ok(plan)
+    }
+
+    fn complete(&self, mut plan: Plan, files_read: &FilesRead) -> anyhow::Result<Plan> {
+        let shell = &self.shell;
+        resolve_uses(&mut plan, &self.path, &self.builder, files_read, shell)?;
+        resolve_folders(&mut plan, &self.path, shell)?;
+        devices::share(&mut plan, shell)?;
+        for env in environments(&mut plan) {
+            // Every process logs with the same filter, unless the file sets another one.
+            let filter = || shell.log.filter.to_string();
+            env.entry("FLOW_LOG".to_owned()).or_insert_with(filter);
+        }
+        Ok(plan)
+    }
+}
+
+fn incomplete(error: &anyhow::Error) -> Incomplete {
+    Incomplete {
+        text: format!("{error:#}"),
+        is_bad_usage: exit::is_bad_usage(error),
+    }
+}
+
+fn environments(plan: &mut Plan) -> impl Iterator<Item = &mut Env> {
+    let nodes = plan
+        .nodes
+        .iter_mut()
+        .filter_map(|node| match &mut node.run {
+            Run::Local(run) => Some(&mut run.env),
+            Run::External { .. } => None,
+        });
+    nodes.chain([&mut plan.gateway.env])
+}

@@ -1,0 +1,134 @@
+//! Writes replies: nowhere, for people, or as JSON lines.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use anyhow::Context;
+use flow_client::Reply;
+use flow_core::parameters::RESULTS;
+use flow_core::{Code, Failure};
+use serde_json::{Map, Value, json};
+
+use super::new_file::NewFile;
+use super::options::{OutputKind, Post};
+use super::readable::{readable, readable_results};
+use crate::escape::escape_json;
+use crate::exit::BadUsage;
+use crate::output;
+
+/// Maximum columns of a line if stdout is not a terminal.
+const COLUMNS_MAX: usize = 200;
+
+/// The reply to a request that did not fail, as JSON.
+#[derive(Debug)]
+pub(super) struct Answer<'r> {
+    documents: Vec<Value>,
+    /// What executors returned besides documents, by their names.
+    pub(super) results: &'r Map<String, Value>,
+}
+
+impl<'r> Answer<'r> {
+    /// Fails if a document has no form in JSON.
+    pub(super) fn of(reply: &'r Reply) -> Result<Self, Failure> {
+        let documents = reply.documents.iter();
+        let documents = documents.map(|it| {
+            let json = it.to_json();
+            json.map_err(|error| Failure::from_error(Code::Internal, &error))
+        });
+        Ok(Self {
+            documents: documents.collect::<Result<_, _>>()?,
+            results: &reply.results,
+        })
+    }
+}
+
+/// An open output.
+pub(super) enum ReplyWriter {
+    Nowhere,
+    /// For people, on standard output.
+    Readable {
+        is_first: bool,
+    },
+    /// JSON lines on standard output.
+    Stdout,
+    /// JSON lines in a file.
+    File(Box<BufWriter<NewFile>>),
+}
+
+impl ReplyWriter {
+    /// Opens the output that the options name.
+    pub(super) fn open(post: &Post) -> anyhow::Result<Self> {
+        Ok(match post.output() {
+            OutputKind::Nowhere => Self::Nowhere,
+            OutputKind::Readable => Self::Readable { is_first: true },
+            OutputKind::Stdout => Self::Stdout,
+            OutputKind::File(path) => {
+                let file = NewFile::create(path)
+                    .with_context(|| BadUsage(format!("cannot write `{}`", path.display())))?;
+                Self::File(Box::new(BufWriter::new(file)))
+            }
+        })
+    }
+
+    /// Whether the output is on the terminal, where it would interfere with a progress bar.
+    pub(super) fn is_on_terminal(&self) -> bool {
+        matches!(self, Self::Readable { .. } | Self::Stdout) && io::stdout().is_terminal()
+    }
+
+    /// Whether nothing is written.
+    pub(super) fn is_nowhere(&self) -> bool {
+        matches!(self, Self::Nowhere)
+    }
+
+    /// Writes a reply. Standard output is flushed.
+    pub(super) fn write(&mut self, answer: &Answer<'_>) -> io::Result<()> {
+        match self {
+            Self::Nowhere => Ok(()),
+            Self::Readable { is_first } => {
+                let blocks = blocks(answer);
+                let gap = if *is_first || blocks.is_empty() {
+                    ""
+                } else {
+                    "\n"
+                };
+                *is_first &= blocks.is_empty();
+                output::bytes(format!("{gap}{}", blocks.join("\n")).as_bytes())
+            }
+            Self::Stdout => {
+                let mut lines = Vec::new();
+                write_lines(&mut lines, answer)?;
+                let lines = String::from_utf8_lossy(&lines);
+                output::bytes(escape_json(&lines).as_bytes())
+            }
+            Self::File(file) => write_lines(file, answer),
+        }
+    }
+
+    /// Makes a file appear under its name. A file that is not finished leaves no trace.
+    pub(super) fn finish(self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file
+                .into_inner()
+                .map_err(io::IntoInnerError::into_error)?
+                .finish(),
+            Self::Nowhere | Self::Readable { .. } | Self::Stdout => Ok(()),
+        }
+    }
+}
+
+/// A reply for people to read, in blocks.
+fn blocks(answer: &Answer<'_>) -> Vec<String> {
+    let columns = output::columns(io::stdout()).unwrap_or(COLUMNS_MAX);
+    let documents = answer.documents.iter().map(|it| readable(it, columns));
+    let results = (!answer.results.is_empty()).then(|| readable_results(answer.results));
+    documents.chain(results).collect()
+}
+
+/// Writes a line for each document, and one for the results.
+fn write_lines(out: &mut impl Write, answer: &Answer<'_>) -> io::Result<()> {
+    let results = (!answer.results.is_empty()).then(|| json!({ RESULTS: answer.results }));
+    for value in answer.documents.iter().chain(&results) {
+        serde_json::to_writer(&mut *out, value)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}

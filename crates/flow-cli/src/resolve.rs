@@ -1,0 +1,9 @@
+//! Completes the plan of a flow file for this machine: programs in place of the paths of executors, and absolute folders.
+
+mod files_read;
+mod folders;
+mod uses;
+
+pub(crate) use self::files_read::FilesRead;
+pub(crate) use self::folders::resolve_folders;
+pub(crate) use self::uses::{resolve_uses, resolve_uses_unbuilt};

@@ -1,0 +1,140 @@
+//! Resolves `uses:` where it is a path or a folder beside the flow file, and applies the `config.yml` of executors.
+//!
+//! A relative path is relative to the current folder or, if nothing is there, to the flow file. `executors.rs` says what
+//! a name means. The values of a `config.yml` apply where the flow file has none.
+
+use std::path::Path;
+
+use anyhow::Context;
+use flow_spec::{Env, ExecutorConfig, LocalRun, Plan, Run, Uses};
+
+use super::files_read::FilesRead;
+use crate::executors::folder_of;
+use crate::exit::BadUsage;
+use crate::flow_file::beside;
+use crate::folder::package::Builder;
+use crate::folder::python::Jina;
+use crate::folder::{self, Found};
+use crate::shell::Shell;
+
+/// Resolves every `uses:` of a plan for a start: builds Rust packages, and looks for the interpreters of Python modules.
+/// Records every `config.yml` that it reads.
+pub(crate) fn resolve_uses(
+    plan: &mut Plan,
+    flow_file: &Path,
+    builder: &Builder,
+    files_read: &FilesRead,
+    shell: &Shell,
+) -> anyhow::Result<()> {
+    let lookup = Lookup {
+        flow_folder: beside(flow_file),
+        builder: Some(builder),
+        files_read,
+        shell,
+    };
+    resolve_plan(plan, &lookup)
+}
+
+/// Resolves every `uses:` of a plan that starts elsewhere: builds nothing, and leaves the paths of packages and Python
+/// modules as they are.
+pub(crate) fn resolve_uses_unbuilt(
+    plan: &mut Plan,
+    flow_file: &Path,
+    shell: &Shell,
+) -> anyhow::Result<()> {
+    let lookup = Lookup {
+        flow_folder: beside(flow_file),
+        builder: None,
+        files_read: &FilesRead::default(),
+        shell,
+    };
+    resolve_plan(plan, &lookup)
+}
+
+/// Where executors are looked for, and how they are built.
+struct Lookup<'l> {
+    /// The folder of the flow file.
+    flow_folder: &'l Path,
+    /// Builds packages; `None` leaves their paths.
+    builder: Option<&'l Builder>,
+    files_read: &'l FilesRead,
+    shell: &'l Shell,
+}
+
+fn resolve_plan(plan: &mut Plan, lookup: &Lookup<'_>) -> anyhow::Result<()> {
+    for node in &mut plan.nodes {
+        if let Run::Local(run) = &mut node.run {
+            let name = &node.name;
+            resolve_run(run, lookup)
+                .with_context(|| BadUsage(format!("cannot run the executor `{name}`")))?;
+        }
+    }
+    Ok(())
+}
+
+fn resolve_run(run: &mut LocalRun, lookup: &Lookup<'_>) -> anyhow::Result<()> {
+    for around in [&mut run.before, &mut run.after].into_iter().flatten() {
+        resolve_around(around, &run.env, lookup)?;
+    }
+    if let Some((uses, config)) = resolve(&run.uses, &run.env, lookup)? {
+        config.overlay(run);
+        run.uses = uses;
+    }
+    Ok(())
+}
+
+/// Resolves `uses_before` or `uses_after`. These have no options, so their config must not need any.
+fn resolve_around(around: &mut Uses, env: &Env, lookup: &Lookup<'_>) -> anyhow::Result<()> {
+    if let Some((uses, config)) = resolve(around, env, lookup)? {
+        let has_options = !config.with.is_empty() || !config.requests.is_empty();
+        anyhow::ensure!(
+            !has_options,
+            "the config of `{}` has `with` or `requests`, which `uses_before` and `uses_after` do not support",
+            folder::name(&config)
+        );
+        *around = uses;
+    }
+    Ok(())
+}
+
+/// The program behind `uses`, and its config. `None` if `uses` is neither a path nor a folder beside the flow file.
+fn resolve(
+    uses: &Uses,
+    env: &Env,
+    lookup: &Lookup<'_>,
+) -> anyhow::Result<Option<(Uses, ExecutorConfig)>> {
+    let shell = lookup.shell;
+    let record = |path: &Path| lookup.files_read.record(path);
+    let here = Path::new("");
+    let (path, found) = match uses {
+        Uses::Path(path) => {
+            let found = folder::look(path, &[here, lookup.flow_folder], shell, &record)?;
+            (path.clone(), found)
+        }
+        Uses::Named(name) => match folder_of(name, env, lookup.flow_folder, shell) {
+            Some(folder) => {
+                let found = folder::look(&folder, &[here], shell, &record)?;
+                (folder, found)
+            }
+            None => return Ok(None),
+        },
+        Uses::Image(_) => return Ok(None),
+    };
+    Ok(Some(match (found, lookup.builder) {
+        (Found::Program(path), _) => (Uses::Path(path), ExecutorConfig::default()),
+        (Found::Named(config), _) => (config.uses(), config),
+        (Found::Package { config, .. }, None) => (Uses::Path(path), config),
+        (Found::Python(_), None) => (Uses::Path(path), ExecutorConfig::default()),
+        (Found::Package { manifest, config }, Some(builder)) => {
+            let name = folder::name(&config);
+            let program = builder.build(&manifest, &name, shell)?;
+            (Uses::Path(program), config)
+        }
+        // Jina reads the config itself: the launcher starts `flow executor --uses CONFIG`.
+        (Found::Python(path), Some(_)) => {
+            let variable = |name: &str| env.get(name).cloned().or_else(|| shell.variable(name));
+            Jina::find(&path, variable)?;
+            (Uses::Path(path), ExecutorConfig::default())
+        }
+    }))
+}

@@ -1,0 +1,114 @@
+//! The stream of an exchange to the other side.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use flow_core::{Deadline, Failure};
+use flow_net::{Client, Compression, PostOptions, Replies};
+use flow_proto::Envelope;
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use tokio::sync::mpsc;
+
+/// Requests between the exchange and the stream, which takes them as fast as the other side does.
+const QUEUE: usize = 1;
+
+/// A stream of encoded requests.
+#[derive(Debug)]
+pub(crate) struct Requests(mpsc::Receiver<Envelope>);
+
+impl Stream for Requests {
+    type Item = Envelope;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Envelope>> {
+        self.0.poll_recv(context)
+    }
+}
+
+/// Opens a stream of requests, with this time-out.
+pub(crate) type OpenStream = Arc<dyn Fn(Requests, Option<Duration>) -> Opening + Send + Sync>;
+
+/// A stream that is being opened.
+type Opening = Pin<Box<dyn Future<Output = Result<Replies, Failure>> + Send>>;
+
+/// Opens streams to a gateway or an executor.
+pub(crate) fn to_client(
+    client: &Client,
+    prefetch: Option<usize>,
+    compression: Option<Compression>,
+) -> OpenStream {
+    let client = client.clone();
+    Arc::new(move |requests: Requests, timeout| -> Opening {
+        let client = client.clone();
+        let options = PostOptions {
+            prefetch,
+            // The window restores the order, so the gateway need not hold replies back.
+            results_in_order: false,
+            timeout,
+            compression,
+        };
+        Box::pin(async move { client.post(&options, requests).await })
+    })
+}
+
+/// The current stream to the other side.
+pub(crate) struct Connection {
+    /// `None` once everything has been sent, or the stream takes nothing more.
+    pub(crate) sender: Option<mpsc::Sender<Envelope>>,
+    pub(crate) events: Pin<Box<dyn Stream<Item = Result<Event, Failure>> + Send>>,
+    /// Whether the other side has opened the stream.
+    pub(crate) is_open: bool,
+    /// Attempts to open a stream since the last reply.
+    pub(crate) tries: u32,
+}
+
+/// An event of the stream.
+pub(crate) enum Event {
+    Opened,
+    Reply(Box<Envelope>),
+}
+
+impl Connection {
+    /// Opens a stream after a wait, when it is polled.
+    ///
+    /// Some gateways answer nothing, not even headers, before the first reply, so that opening the stream is a part of
+    /// waiting for replies.
+    pub(crate) fn open(open: &OpenStream, wait: Duration, deadline: Deadline, tries: u32) -> Self {
+        let (sender, requests) = mpsc::channel(QUEUE);
+        let open = Arc::clone(open);
+        let opened = async move {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            let timeout = deadline.remaining(Instant::now());
+            let replies = open(Requests(requests), timeout).await?;
+            let replies = replies.map_ok(|reply| Event::Reply(Box::new(reply)));
+            let opened = stream::once(std::future::ready(Ok(Event::Opened)));
+            Ok::<_, Failure>(opened.chain(replies))
+        };
+        Self {
+            sender: Some(sender),
+            events: Box::pin(stream::once(opened).try_flatten()),
+            is_open: false,
+            tries,
+        }
+    }
+}
+
+/// Sends the first request when the stream takes it. Never returns if the stream takes no more: then its events say why.
+pub(crate) async fn send_first(
+    sender: Option<&mpsc::Sender<Envelope>>,
+    unsent: &mut VecDeque<Envelope>,
+) {
+    if let Some(sender) = sender
+        && let Ok(permit) = sender.reserve().await
+    {
+        if let Some(request) = unsent.pop_front() {
+            permit.send(request);
+        }
+        return;
+    }
+    std::future::pending().await
+}

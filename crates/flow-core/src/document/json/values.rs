@@ -1,0 +1,176 @@
+//! JSON of single values: parameters, arrays, texts and bytes.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use prost_types::value::Kind;
+use prost_types::{ListValue, Struct};
+use serde_json::{Map, Number, Value};
+
+use super::super::format::BadDocument;
+use crate::tensor::len_of;
+use crate::{DataType, Tensor};
+
+/// Largest integer that a double represents exactly; numbers of a protobuf `Struct` are doubles.
+const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// JSON from a protobuf `Struct`, the encoding of parameters.
+#[must_use]
+pub fn from_struct(map: Struct) -> Map<String, Value> {
+    map.fields
+        .into_iter()
+        .map(|(key, value)| (key, from_value(value)))
+        .collect()
+}
+
+/// A protobuf `Struct` from JSON.
+#[must_use]
+pub fn to_struct(map: &Map<String, Value>) -> Struct {
+    Struct {
+        fields: map
+            .iter()
+            .map(|(key, value)| (key.clone(), to_value(value)))
+            .collect(),
+    }
+}
+
+fn from_value(value: prost_types::Value) -> Value {
+    match value.kind {
+        None | Some(Kind::NullValue(_)) => Value::Null,
+        Some(Kind::NumberValue(number)) => number_to_json(number),
+        Some(Kind::StringValue(text)) => Value::String(text),
+        Some(Kind::BoolValue(flag)) => Value::Bool(flag),
+        Some(Kind::StructValue(map)) => Value::Object(from_struct(map)),
+        Some(Kind::ListValue(list)) => list.values.into_iter().map(from_value).collect(),
+    }
+}
+
+fn to_value(value: &Value) -> prost_types::Value {
+    let kind = match value {
+        Value::Null => Kind::NullValue(0),
+        Value::Bool(flag) => Kind::BoolValue(*flag),
+        Value::Number(number) => Kind::NumberValue(number.as_f64().unwrap_or(f64::NAN)),
+        Value::String(text) => Kind::StringValue(text.clone()),
+        Value::Array(items) => Kind::ListValue(ListValue {
+            values: items.iter().map(to_value).collect(),
+        }),
+        Value::Object(map) => Kind::StructValue(to_struct(map)),
+    };
+    prost_types::Value { kind: Some(kind) }
+}
+
+/// A number; an integer is written without a decimal point.
+fn number_to_json(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < EXACT_MAX {
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "an integer in range, as tested above"
+        )]
+        return Value::from(number as i64);
+    }
+    Number::from_f64(number).map_or(Value::Null, Value::Number)
+}
+
+/// The values of an array as nested lists, one level per dimension.
+pub(super) fn from_tensor(tensor: &Tensor) -> Value {
+    match tensor.to_f32() {
+        Some(values) => nested(&values, tensor.shape()),
+        // Values of other types are not interpreted: type, shape and bytes are written.
+        None => serde_json::json!({
+            "dtype": tensor.data_type().as_str(),
+            "shape": tensor.shape(),
+            "buffer": BASE64.encode(tensor.buffer()),
+        }),
+    }
+}
+
+fn nested(values: &[f32], shape: &[u32]) -> Value {
+    match shape {
+        [] | [_] => values.iter().map(|&value| float(value)).collect(),
+        [_, inner @ ..] => {
+            let size = len_of(inner).max(1);
+            values
+                .chunks(size)
+                .map(|part| nested(part, inner))
+                .collect()
+        }
+    }
+}
+
+/// The shortest decimal that parses to the same float.
+pub(super) fn float(value: f32) -> Value {
+    let shortest = value.to_string().parse().unwrap_or(f64::NAN);
+    Number::from_f64(shortest).map_or(Value::Null, Value::Number)
+}
+
+/// An array of 32-bit floats from nested lists of numbers.
+pub(super) fn to_tensor(name: &str, value: &Value) -> Result<Tensor, BadDocument> {
+    let mut shape = Vec::new();
+    let mut inner = value;
+    while let Value::Array(items) = inner {
+        shape.push(u32::try_from(items.len()).map_err(|_| bad(format!("`{name}` is too long")))?);
+        inner = items.first().unwrap_or(&Value::Null);
+    }
+    let mut buffer = Vec::new();
+    collect(name, value, &shape, &mut buffer)?;
+    Ok(Tensor::from_parts(
+        shape,
+        DataType::F32.into(),
+        buffer.into(),
+    ))
+}
+
+fn collect(name: &str, value: &Value, shape: &[u32], out: &mut Vec<u8>) -> Result<(), BadDocument> {
+    match (value, shape) {
+        (Value::Number(number), []) => {
+            #[allow(clippy::cast_possible_truncation, reason = "arrays from JSON hold f32")]
+            let number = number.as_f64().unwrap_or(f64::NAN) as f32;
+            out.extend_from_slice(&number.to_le_bytes());
+            Ok(())
+        }
+        (Value::Array(items), [length, inner @ ..]) if items.len() == *length as usize => items
+            .iter()
+            .try_for_each(|item| collect(name, item, inner, out)),
+        _ => Err(bad(format!(
+            "`{name}` must be a list of numbers, or of lists of equal length"
+        ))),
+    }
+}
+
+pub(super) fn text<'a>(name: &str, value: &'a Value) -> Result<&'a str, BadDocument> {
+    value
+        .as_str()
+        .ok_or_else(|| bad(format!("`{name}` must be a text, not {}", kind_of(value))))
+}
+
+pub(super) fn blob(name: &str, value: &Value) -> Result<Vec<u8>, BadDocument> {
+    BASE64
+        .decode(text(name, value)?)
+        .map_err(|error| bad(format!("`{name}` is not base64: {error}")))
+}
+
+pub(super) fn object<'a>(
+    name: &str,
+    value: &'a Value,
+) -> Result<&'a Map<String, Value>, BadDocument> {
+    value.as_object().ok_or_else(|| {
+        bad(format!(
+            "`{name}` must be an object, not {}",
+            kind_of(value)
+        ))
+    })
+}
+
+pub(super) fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+pub(super) fn bad(message: impl Into<String>) -> BadDocument {
+    BadDocument::Json(message.into())
+}

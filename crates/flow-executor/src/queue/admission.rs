@@ -1,0 +1,190 @@
+//! Admits requests before they are decoded, and bounds those that wait and their bytes, for each priority class.
+//!
+//! A request waits while its class is full, and its connection delays further requests meanwhile, so that clients slow
+//! down. Refusing requests would not do: stock gateways turn RESOURCE_EXHAUSTED into an unknown error. Each class has
+//! its own bounds, so bulk requests never keep interactive ones out.
+
+use std::sync::Arc;
+
+use flow_core::{Code, Document, Failure};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::admitted::Admitted;
+use super::batcher::PriorityClass;
+use super::call::{Call, CallRequest};
+use super::call_queue::{CallQueue, CallersGuard};
+use super::reply::{CallOutput, ReplySender};
+
+/// Requests of one class that may wait: some batches, so that workers never idle, and no more, so that a slow executor
+/// does not collect minutes of work.
+const CLASS_REQUESTS_MAX: usize = 1024;
+
+/// Documents of a stream that may wait for a slow client.
+const STREAM_DOCUMENTS_MAX: usize = 16;
+
+/// Bytes that one permit stands for: the number of permits that can be acquired at once is limited.
+const BYTES_UNIT: usize = 1 << 10;
+
+/// The documents of a stream, while the executor makes them.
+pub(crate) type Documents = mpsc::Receiver<Result<Document, Failure>>;
+
+/// Admits requests. Clones share the bounds.
+#[derive(Debug, Clone)]
+pub(crate) struct Admission {
+    queue: Arc<CallQueue>,
+    interactive: Bounds,
+    bulk: Bounds,
+    _callers: Arc<CallersGuard>,
+}
+
+/// The bounds of a priority class.
+#[derive(Debug, Clone)]
+struct Bounds {
+    requests: Arc<Semaphore>,
+    bytes: Arc<Semaphore>,
+    bytes_max: u32,
+}
+
+impl Admission {
+    /// Admits requests to a queue. Those that wait or run have at most this number of bytes, half of it for each class.
+    pub(crate) fn new(queue: &Arc<CallQueue>, bytes_max: usize) -> Self {
+        let bounds = || Bounds::new(bytes_max / 2);
+        Self {
+            queue: Arc::clone(queue),
+            interactive: bounds(),
+            bulk: bounds(),
+            _callers: Arc::new(queue.register_callers()),
+        }
+    }
+
+    /// Waits until a request may be decoded that takes this number of bytes. One that takes more than its class may have
+    /// waits until it is the only one.
+    pub(crate) async fn admit(
+        &self,
+        class: PriorityClass,
+        bytes: usize,
+    ) -> Result<Admitted, Failure> {
+        let bounds = match class {
+            PriorityClass::Interactive => &self.interactive,
+            PriorityClass::Bulk => &self.bulk,
+        };
+        let units = u32::try_from(bytes.div_ceil(BYTES_UNIT)).unwrap_or(u32::MAX);
+        let units = units.min(bounds.bytes_max);
+        // Bytes come first: a request that waits for them does not take a place from smaller ones.
+        let bytes = bounds.bytes.clone().acquire_many_owned(units).await;
+        let request = bounds.requests.clone().acquire_owned().await;
+        Ok(Admitted {
+            class,
+            permit: request.map_err(|_closed| workers_ended())?,
+            bytes: Arc::new(bytes.map_err(|_closed| workers_ended())?),
+        })
+    }
+
+    /// Waits for the output of a call. Dropping the future abandons the call.
+    pub(crate) async fn call(
+        &self,
+        admitted: Admitted,
+        request: CallRequest,
+    ) -> Result<CallOutput, Failure> {
+        let (reply, output) = oneshot::channel();
+        self.enqueue(admitted, request, ReplySender::Once(reply))?;
+        output.await.unwrap_or_else(|_| Err(workers_ended()))
+    }
+
+    /// Returns the documents of a call as the executor makes them.
+    pub(crate) fn stream(
+        &self,
+        admitted: Admitted,
+        request: CallRequest,
+    ) -> Result<Documents, Failure> {
+        let (reply, documents) = mpsc::channel(STREAM_DOCUMENTS_MAX);
+        self.enqueue(admitted, request, ReplySender::Stream(reply))?;
+        Ok(documents)
+    }
+
+    fn enqueue(
+        &self,
+        admitted: Admitted,
+        request: CallRequest,
+        reply: ReplySender,
+    ) -> Result<(), Failure> {
+        let is_queued = self.queue.push(Call::new(admitted, request, reply));
+        is_queued.then_some(()).ok_or_else(workers_ended)
+    }
+}
+
+impl Bounds {
+    fn new(bytes_max: usize) -> Self {
+        let units = u32::try_from(bytes_max / BYTES_UNIT).unwrap_or(u32::MAX);
+        let units = units.max(1);
+        Self {
+            requests: Arc::new(Semaphore::new(CLASS_REQUESTS_MAX)),
+            bytes: Arc::new(Semaphore::new(units as usize)),
+            bytes_max: units,
+        }
+    }
+}
+
+fn workers_ended() -> Failure {
+    Failure::new(Code::Unavailable, "the executor has stopped")
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    const CLASS: PriorityClass = PriorityClass::Interactive;
+
+    fn admission(bytes_max: usize) -> Admission {
+        Admission::new(&CallQueue::new(), bytes_max)
+    }
+
+    #[test]
+    fn a_request_waits_while_its_bytes_do_not_fit() {
+        let admission = admission(2 * 100 * BYTES_UNIT);
+        let admit = |bytes| admission.admit(CLASS, bytes).now_or_never();
+        let first = admit(60 * BYTES_UNIT).unwrap().unwrap();
+        assert!(admit(41 * BYTES_UNIT).is_none());
+        let second = admit(40 * BYTES_UNIT).unwrap().unwrap();
+        drop(first);
+        assert!(admit(41 * BYTES_UNIT).is_some());
+        let held = second.hold_bytes();
+        drop(second);
+        assert!(admit(100 * BYTES_UNIT).is_none());
+        drop(held);
+        assert!(admit(100 * BYTES_UNIT).is_some());
+    }
+
+    #[test]
+    fn bulk_requests_leave_room_for_interactive_ones() {
+        let admission = admission(2 * 100 * BYTES_UNIT);
+        let bulk = admission.admit(PriorityClass::Bulk, 100 * BYTES_UNIT);
+        let _bulk = bulk.now_or_never().unwrap();
+        assert!(
+            admission
+                .admit(PriorityClass::Bulk, 1)
+                .now_or_never()
+                .is_none()
+        );
+        assert!(
+            admission
+                .admit(CLASS, 100 * BYTES_UNIT)
+                .now_or_never()
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_request_larger_than_the_bound_is_admitted_alone() {
+        let admission = admission(2 * 100 * BYTES_UNIT);
+        let admit = |bytes| admission.admit(CLASS, bytes).now_or_never();
+        let small = admit(1).unwrap();
+        assert!(admit(usize::MAX).is_none());
+        drop(small);
+        let large = admit(usize::MAX).unwrap();
+        assert!(admit(1).is_none());
+        drop(large);
+    }
+}

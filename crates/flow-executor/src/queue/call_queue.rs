@@ -1,0 +1,172 @@
+//! The calls that wait, shared by the server and the workers.
+//!
+//! `batcher.rs` decides which calls leave. A worker that finds none sleeps, and the next call wakes it. A worker that
+//! takes a batch and leaves others wakes the next worker.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::batcher::{Batcher, Next, QueuedRequest};
+use super::call::Call;
+use crate::sdk::BatchMetric;
+
+/// How often a worker yields before it sleeps. That takes some microseconds per batch if nothing else runs, and under
+/// load the next call has arrived by then. Waking a thread takes longer than a short call.
+const YIELDS: u32 = 8;
+
+/// The calls that wait.
+#[derive(Debug)]
+pub(crate) struct CallQueue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    batcher: Batcher<Call>,
+    /// Calls whose documents have no weights yet; a worker computes them with the executor.
+    unweighed: Vec<Call>,
+    sleeping_workers: usize,
+    workers: usize,
+    /// Whether more calls may arrive.
+    has_callers: bool,
+}
+
+/// What a worker does next.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Compute the weights of these calls, and push them again.
+    Weigh(Vec<Call>),
+    /// Run these calls together.
+    Run(Vec<Call>),
+}
+
+/// Counts a worker. When the last one ends, all waiting calls fail.
+#[derive(Debug)]
+pub(crate) struct WorkerGuard(Arc<CallQueue>);
+
+/// Counts the server as a source of calls. When it is dropped, the workers end.
+#[derive(Debug)]
+pub(crate) struct CallersGuard(Arc<CallQueue>);
+
+impl CallQueue {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State {
+                batcher: Batcher::new(),
+                unweighed: Vec::new(),
+                sleeping_workers: 0,
+                workers: 0,
+                has_callers: true,
+            }),
+            changed: Condvar::new(),
+        })
+    }
+
+    pub(crate) fn register_worker(self: &Arc<Self>) -> WorkerGuard {
+        self.lock().workers += 1;
+        WorkerGuard(Arc::clone(self))
+    }
+
+    pub(crate) fn register_callers(self: &Arc<Self>) -> CallersGuard {
+        CallersGuard(Arc::clone(self))
+    }
+
+    /// Adds a call; `false` if all workers have ended.
+    pub(crate) fn push(&self, call: Call) -> bool {
+        let mut state = self.lock();
+        if state.workers == 0 {
+            return false;
+        }
+        if call.rule().metric() == BatchMetric::Custom && !call.is_weighed() {
+            state.unweighed.push(call);
+        } else {
+            state.batcher.push(call);
+        }
+        self.wake_one(&state);
+        true
+    }
+
+    /// Waits for work; `None` once the queue is empty and no more calls can arrive.
+    pub(crate) fn next(&self) -> Option<Work> {
+        let mut yields = 0;
+        let mut state = self.lock();
+        loop {
+            if !state.unweighed.is_empty() {
+                return Some(Work::Weigh(std::mem::take(&mut state.unweighed)));
+            }
+            let now = Instant::now();
+            let until = match state.batcher.next(now) {
+                Next::Call(mut batch) => {
+                    batch.iter_mut().for_each(Call::leave_queue);
+                    if !state.batcher.is_empty() {
+                        self.wake_one(&state);
+                    }
+                    return Some(Work::Run(batch));
+                }
+                Next::Idle if !state.has_callers => return None,
+                Next::Idle if yields < YIELDS => {
+                    yields += 1;
+                    drop(state);
+                    thread::yield_now();
+                    state = self.lock();
+                    continue;
+                }
+                Next::Idle => None,
+                Next::WaitUntil(then) => Some(then),
+            };
+            state = self.sleep(state, until.map(|then| then.duration_since(now)));
+        }
+    }
+
+    fn sleep<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        at_most: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        state.sleeping_workers += 1;
+        let mut state = match at_most {
+            None => self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(time) => {
+                let woken = self.changed.wait_timeout(state, time);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        state.sleeping_workers -= 1;
+        state
+    }
+
+    /// Wakes a worker if one sleeps; waking is a system call.
+    fn wake_one(&self, state: &State) {
+        if state.sleeping_workers > 0 {
+            self.changed.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for WorkerGuard {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.workers -= 1;
+        if state.workers == 0 {
+            // A call that is dropped fails its request.
+            state.batcher = Batcher::new();
+            state.unweighed.clear();
+        }
+    }
+}
+
+impl Drop for CallersGuard {
+    fn drop(&mut self) {
+        self.0.lock().has_callers = false;
+        self.0.changed.notify_all();
+    }
+}

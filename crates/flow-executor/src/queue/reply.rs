@@ -1,0 +1,186 @@
+//! Where the output of a request is sent, and how the output of a request that was split over several calls is put
+//! together.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flow_core::{Document, DocumentArray, Failure};
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+
+/// The executor's output for a request.
+#[derive(Debug)]
+pub(crate) struct CallOutput {
+    pub(crate) documents: DocumentArray,
+    pub(crate) results: Option<Map<String, Value>>,
+}
+
+/// Sends the output of a call to its caller.
+#[derive(Debug)]
+pub(crate) enum ReplySender {
+    /// All documents at once.
+    Once(oneshot::Sender<Result<CallOutput, Failure>>),
+    /// One document after another.
+    Stream(mpsc::Sender<Result<Document, Failure>>),
+    /// To the request that this is a part of.
+    Part(SplitPart),
+}
+
+/// A part of a request that was split.
+#[derive(Debug)]
+pub(crate) struct SplitPart {
+    request: Arc<Mutex<SplitRequest>>,
+    /// The index of its first document among the request's documents.
+    first: usize,
+}
+
+/// A request that was split, with the documents that are finished.
+#[derive(Debug)]
+struct SplitRequest {
+    documents: Vec<Document>,
+    missing: usize,
+    /// `None` once the reply is sent.
+    reply: Option<oneshot::Sender<Result<CallOutput, Failure>>>,
+}
+
+impl ReplySender {
+    /// Whether the caller has gone.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Once(reply) => reply.is_closed(),
+            Self::Stream(reply) => reply.is_closed(),
+            Self::Part(part) => {
+                let request = part.request.lock().unwrap_or_else(PoisonError::into_inner);
+                let reply = request.reply.as_ref();
+                reply.is_none_or(oneshot::Sender::is_closed)
+            }
+        }
+    }
+
+    /// Splits a request of `total` documents into the first `docs` and the others.
+    pub(crate) fn split(self, docs: usize, total: usize) -> (Self, Self) {
+        let part = match self {
+            Self::Part(part) => part,
+            Self::Once(reply) => SplitPart {
+                request: Arc::new(Mutex::new(SplitRequest {
+                    documents: vec![Document::default(); total],
+                    missing: total,
+                    reply: Some(reply),
+                })),
+                first: 0,
+            },
+            // A stream has one document, which cannot be split.
+            whole @ Self::Stream(_) => return (whole, Self::disconnected()),
+        };
+        let rest = SplitPart {
+            request: Arc::clone(&part.request),
+            first: part.first + docs,
+        };
+        (Self::Part(part), Self::Part(rest))
+    }
+
+    /// A sender without a receiver.
+    pub(crate) fn disconnected() -> Self {
+        Self::Once(oneshot::channel().0)
+    }
+
+    /// Sends the output; it is lost if the caller has gone.
+    pub(crate) fn send(self, output: Result<CallOutput, Failure>) {
+        match self {
+            Self::Once(reply) => drop(reply.send(output)),
+            Self::Part(part) => part.send(output),
+            Self::Stream(reply) => match output {
+                Ok(output) => output.documents.into_iter().for_each(|document| {
+                    drop(reply.blocking_send(Ok(document)));
+                }),
+                Err(failure) => drop(reply.blocking_send(Err(failure))),
+            },
+        }
+    }
+}
+
+impl SplitPart {
+    fn send(self, output: Result<CallOutput, Failure>) {
+        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        match output {
+            Ok(output) => request.insert(self.first, output.documents),
+            // The request can no longer succeed, so it does not wait for its other parts.
+            Err(failure) => request.finish(Err(failure)),
+        }
+    }
+}
+
+impl SplitRequest {
+    fn insert(&mut self, first: usize, documents: DocumentArray) {
+        self.missing = self.missing.saturating_sub(documents.len());
+        for (slot, document) in self.documents.iter_mut().skip(first).zip(documents) {
+            *slot = document;
+        }
+        if self.missing == 0 {
+            let documents = std::mem::take(&mut self.documents).into_iter().collect();
+            self.finish(Ok(CallOutput {
+                documents,
+                results: None,
+            }));
+        }
+    }
+
+    fn finish(&mut self, output: Result<CallOutput, Failure>) {
+        if let Some(reply) = self.reply.take() {
+            drop(reply.send(output));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::Code;
+
+    use super::*;
+
+    fn output(texts: &[&str]) -> Result<CallOutput, Failure> {
+        let documents = texts.iter().map(|text| Document::from_text(text)).collect();
+        Ok(CallOutput {
+            documents,
+            results: None,
+        })
+    }
+
+    type Receiver = oneshot::Receiver<Result<CallOutput, Failure>>;
+
+    /// A request of four documents, split into one, two and one.
+    fn split() -> ([ReplySender; 3], Receiver) {
+        let (reply, receiver) = oneshot::channel();
+        let (first, rest) = ReplySender::Once(reply).split(1, 4);
+        let (second, third) = rest.split(2, 3);
+        ([first, second, third], receiver)
+    }
+
+    #[test]
+    fn a_split_request_is_answered_with_its_last_part_in_its_own_order() {
+        let ([first, second, third], mut receiver) = split();
+        third.send(output(&["d"]));
+        first.send(output(&["a"]));
+        assert!(receiver.try_recv().is_err());
+        second.send(output(&["b", "c"]));
+        let documents = receiver.try_recv().unwrap().unwrap().documents;
+        let texts: Vec<String> = documents.iter().map(Document::text).collect();
+        assert_eq!(texts, ["a", "b", "c", "d"]);
+    }
+
+    #[test]
+    fn a_part_that_fails_fails_its_request_at_once_and_abandons_the_other_parts() {
+        let ([first, second, third], mut receiver) = split();
+        assert!(!third.is_abandoned());
+        second.send(Err(Failure::new(Code::ExecutorFailed, "no")));
+        assert_eq!(receiver.try_recv().unwrap().unwrap_err().message(), "no");
+        assert!(first.is_abandoned() && third.is_abandoned());
+        first.send(output(&["a"]));
+    }
+
+    #[test]
+    fn a_caller_that_has_gone_abandons_every_part() {
+        let ([first, _, third], receiver) = split();
+        drop(receiver);
+        assert!(first.is_abandoned() && third.is_abandoned());
+    }
+}

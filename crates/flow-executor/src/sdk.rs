@@ -1,0 +1,22 @@
+//! What an executor's author uses.
+
+mod batching;
+mod docs_matrix;
+mod endpoints;
+mod error;
+mod executor;
+mod fork;
+mod monitor;
+mod parameters;
+
+pub(crate) use batching::BatchRule;
+pub use batching::{Batching, Fit};
+pub use docs_matrix::DocsMatrix;
+pub(crate) use endpoints::{Binding, Method, WholeMethod};
+pub use endpoints::{Emit, Endpoints, IntoResults};
+pub use error::{CallError, LoadError};
+pub use executor::{Executor, LoadContext};
+pub use flow_core::batching::BatchMetric;
+pub use fork::Fork;
+pub use monitor::{Monitor, Timer};
+pub use parameters::{BadParameter, Parameters};

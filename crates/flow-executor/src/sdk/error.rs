@@ -1,0 +1,93 @@
+//! The errors of an executor's own code.
+
+use std::fmt;
+
+use flow_core::{Chain, Code, Failure};
+
+/// A call that failed.
+///
+/// `?` makes it from any error, and [`CallError::new`] from a text. The caller gets the error with all its causes.
+#[derive(Debug)]
+pub struct CallError {
+    code: Code,
+    message: String,
+    is_final: bool,
+}
+
+impl CallError {
+    /// The executor could not do its work.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            code: Code::ExecutorFailed,
+            message: message.into(),
+            is_final: false,
+        }
+    }
+
+    /// The request is invalid: a wrong parameter, or a document without what the method needs.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self {
+            code: Code::BadRequest,
+            message: message.into(),
+            is_final: false,
+        }
+    }
+
+    /// The executor cannot continue with any request, for example because a device is lost. After the reply the process
+    /// reports that it does not serve, and ends with an error. A launcher starts it again.
+    #[must_use]
+    pub fn and_end(self) -> Self {
+        Self {
+            is_final: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    pub(crate) fn into_failure(self) -> Failure {
+        Failure::new(self.code, self.message)
+    }
+}
+
+impl<E: std::error::Error + 'static> From<E> for CallError {
+    fn from(error: E) -> Self {
+        Self::new(Chain(&error).to_string())
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// An executor that cannot be loaded.
+///
+/// `?` makes it from any error, and [`LoadError::new`] from a text. It ends the process, which reports the text.
+#[derive(Debug)]
+pub struct LoadError(String);
+
+impl LoadError {
+    /// An error that says what went wrong, what was expected, and what to do.
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl<E: std::error::Error + 'static> From<E> for LoadError {
+    fn from(error: E) -> Self {
+        Self(Chain(&error).to_string())
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

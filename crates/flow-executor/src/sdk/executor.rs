@@ -1,0 +1,75 @@
+//! The trait that an author implements.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use flow_process::Facts;
+
+use crate::sdk::{Endpoints, Fork, LoadError, Monitor};
+
+/// The work of one executor: documents in, documents out.
+///
+/// The runtime loads the value on a worker's thread and uses it only there. With several workers, each has a value of
+/// its own ([`fork`](Self::fork)). So it may contain what cannot be shared between threads, needs no locks, and may
+/// block. A panic fails the call and not the process.
+pub trait Executor: Sized + 'static {
+    /// The options in the flow file, under `uses_with`. Derive `Deserialize` and deny unknown fields.
+    type With: DeserializeOwned + Send;
+
+    /// Checks what the types of the options cannot express, such as two that exclude each other.
+    ///
+    /// The runtime calls it before [`load`](Self::load), and `flow check` calls it for built-in executors, so it must not
+    /// load anything.
+    ///
+    /// # Errors
+    ///
+    /// If the executor cannot be loaded with these options on any machine.
+    fn check(with: &Self::With) -> Result<(), LoadError> {
+        let _ = with;
+        Ok(())
+    }
+
+    /// Loads what the methods need. The executor is ready after this returns.
+    ///
+    /// # Errors
+    ///
+    /// If the executor cannot work. The text is reported to the user who started the flow.
+    fn load(with: Self::With, context: &LoadContext) -> Result<Self, LoadError>;
+
+    /// The endpoints, each with its method.
+    fn endpoints() -> Endpoints<Self>;
+
+    /// An executor for another worker of the same process (`workers: N`), sharing what is large.
+    ///
+    /// `None` if it works on one thread only; more throughput needs replicas then. To support several workers, put weights
+    /// and indexes behind an `Arc` and return `Some(Fork::of(self.clone()))`, or [`Fork::new`] with a closure that makes
+    /// the rest on the other worker's thread.
+    fn fork(&self) -> Option<Fork<Self>> {
+        None
+    }
+
+    /// What it reports about itself when it is ready, such as `device` and `model`.
+    fn facts(&self) -> Facts {
+        Facts::new()
+    }
+}
+
+/// What an executor can use while it loads.
+#[derive(Debug, Clone, Default)]
+pub struct LoadContext {
+    /// The name of its node.
+    pub name: String,
+    /// The folder for its data, which other executors of the flow may share.
+    pub workspace: Option<PathBuf>,
+    /// The number of its shard, from 0, if the node has shards.
+    pub shard: Option<u16>,
+    /// Values that override the executor's own description (`uses_metas`).
+    pub metas: Map<String, Value>,
+    /// The environment variables of the process at its start.
+    pub environment: BTreeMap<String, String>,
+    /// Registers metrics of its own.
+    pub monitor: Monitor,
+}

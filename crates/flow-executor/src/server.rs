@@ -1,0 +1,188 @@
+//! Serves one executor: loads it, answers requests, reports its health, and shuts down gracefully.
+
+mod discovery;
+mod error;
+mod error_trailer;
+mod grpc;
+mod parameter_check;
+mod prepare;
+mod request_thread;
+mod routes;
+mod settings;
+
+use std::convert::Infallible;
+
+use flow_metrics::Registry;
+use flow_net::{
+    Accept, ByteBudget, Drain, GrpcService, Health, HttpService, Listener, MetricsServer,
+    MetricsServerError, Server, Stopped,
+};
+use flow_process::Facts;
+use tokio::sync::oneshot::error::RecvError;
+
+use self::grpc::{JinaService, ServiceParts};
+use self::request_thread::{CompressedElsewhere, RequestThread};
+use self::routes::routes;
+use crate::endpoint_table::EndpointTable;
+use crate::metrics::{ExecutorMetrics, MetricLabels};
+use crate::sdk::{Executor, LoadContext, LoadError, Monitor};
+use crate::worker::{ExitPolicy, ExitReason, StartedWorkers};
+
+pub use error::ServeError;
+pub(crate) use parameter_check::check_parameters;
+pub(crate) use prepare::{Prepare, Prepared, prepare};
+pub use settings::{Addresses, Monitoring, Settings};
+
+/// Serves `E` until `drain` begins. `ready` is called once, when the executor is loaded and answers.
+///
+/// # Errors
+///
+/// See [`ServeError`].
+pub async fn serve<E: Executor>(
+    mut settings: Settings,
+    drain: &Drain,
+    ready: impl FnOnce(&Addresses, &Facts),
+) -> Result<Stopped, ServeError> {
+    let prepared = prepare::<E>(&mut settings, drain)?;
+    serve_prepared(prepared, settings, drain, Box::new(ready)).await
+}
+
+/// Called once, when the executor is loaded and answers.
+pub(crate) type OnReady<'r> = dyn FnOnce(&Addresses, &Facts) + 'r;
+
+/// Serves an executor whose settings are checked.
+pub(crate) async fn serve_prepared(
+    prepared: Prepared,
+    settings: Settings,
+    drain: &Drain,
+    ready: Box<OnReady<'_>>,
+) -> Result<Stopped, ServeError> {
+    let Prepared {
+        endpoints,
+        exit,
+        class,
+        start,
+    } = prepared;
+    let name = settings.context.name.clone();
+    let listener = Listener::bind(&settings.host, settings.port).await?;
+    let mut monitored = match &settings.monitoring {
+        Some(monitoring) => {
+            Some(Monitored::start(&settings.host, monitoring, (class, &endpoints)).await?)
+        }
+        None => None,
+    };
+    let addresses = Addresses {
+        serving: listener.local_addr(),
+        metrics: monitored.as_ref().map(|it| it.server.local_addr()),
+    };
+
+    let monitor = monitored.as_ref().map(|it| it.monitor.clone());
+    let context = LoadContext {
+        monitor: monitor.unwrap_or_default(),
+        ..settings.context
+    };
+    let metrics = monitored.as_ref().map(|it| it.metrics.clone());
+    let workers = start(context, metrics.clone()).map_err(ServeError::Thread)?;
+    let StartedWorkers { admission, loaded } = workers;
+    let (health, health_service) = Health::new(routes::SERVICES).await;
+    let thread = RequestThread::start().map_err(ServeError::Thread)?;
+    let service = JinaService::new(ServiceParts {
+        name: name.clone(),
+        endpoints,
+        admission,
+        metrics,
+        limits: settings.request_limits,
+        spawner: thread.spawner(),
+    });
+    let limits = settings.limits;
+    let all = routes(&service, limits, limits.message_len_max).add_service(health_service);
+    let compressed = routes(&service, limits, limits.decompressed_len_max);
+
+    let service = CompressedElsewhere {
+        service: GrpcService::new(all).with_compressed(compressed),
+        spawner: thread.spawner(),
+    };
+    let server = with_budget(Server::new(listener, service), settings.request_memory_max);
+    let mut serving = std::pin::pin!(server.serve(drain, health.set_serving(false)));
+    let metrics_server = monitored.take().map(|it| it.server);
+    let mut serving_metrics = std::pin::pin!(serve_metrics(metrics_server));
+    tokio::select! {
+        stopped = &mut serving => return Ok(stopped),
+        never = &mut serving_metrics => match never {},
+        facts = loaded => {
+            let facts = loaded_facts(&name, facts)?;
+            health.set_serving(true).await;
+            ready(&addresses, &facts);
+        }
+    }
+    let stopped = tokio::select! {
+        stopped = serving => stopped,
+        never = serving_metrics => match never {},
+    };
+    failure_at_exit(name, &exit).map_or(Ok(stopped), Err)
+}
+
+/// The server, with a limit on the bytes of requests.
+fn with_budget<L: Accept, S: HttpService>(
+    server: Server<L, S>,
+    max: Option<usize>,
+) -> Server<L, S> {
+    match max {
+        Some(max) => server.with_budget(ByteBudget::new(max)),
+        None => server,
+    }
+}
+
+/// What a loaded executor reports about itself, or why it is not loaded.
+fn loaded_facts(
+    name: &str,
+    loaded: Result<Result<Facts, LoadError>, RecvError>,
+) -> Result<Facts, ServeError> {
+    let facts = loaded.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
+    facts.map_err(|error| ServeError::Load {
+        name: name.to_owned(),
+        reason: error.to_string(),
+    })
+}
+
+/// The failure that ended the process, if one did.
+fn failure_at_exit(name: String, exit: &ExitPolicy) -> Option<ServeError> {
+    Some(match exit.reason()?.clone() {
+        ExitReason::Listed(exception) => ServeError::Exception { name, exception },
+        ExitReason::Final(reason) => ServeError::Last { name, reason },
+    })
+}
+
+/// The metrics of a process, and the server for them.
+struct Monitored {
+    metrics: ExecutorMetrics,
+    /// For the executor's own metrics.
+    monitor: Monitor,
+    server: MetricsServer,
+}
+
+impl Monitored {
+    async fn start(
+        host: &str,
+        monitoring: &Monitoring,
+        (class, endpoints): (&'static str, &EndpointTable),
+    ) -> Result<Self, MetricsServerError> {
+        let registry = Registry::new();
+        let labels = MetricLabels {
+            runtime: &monitoring.runtime_name,
+            executor: class,
+        };
+        Ok(Self {
+            metrics: ExecutorMetrics::new(&registry, labels, endpoints),
+            monitor: Monitor::new(&registry, labels.runtime),
+            server: MetricsServer::bind(host, monitoring.port, registry).await?,
+        })
+    }
+}
+
+async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
+    match server {
+        Some(server) => server.serve().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,44 @@
+//! Jina's services as gRPC routes.
+
+use flow_net::Limits;
+use flow_net::grpc::jina_data_request_rpc_server::JinaDataRequestRpcServer;
+use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpcServer;
+use flow_net::grpc::jina_info_rpc_server::JinaInfoRpcServer;
+use flow_net::grpc::jina_rpc_server::JinaRpcServer;
+use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpcServer;
+use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpcServer;
+use tonic::codec::CompressionEncoding;
+use tonic::service::Routes;
+
+use super::error_trailer::ErrorTrailer;
+use super::grpc::JinaService;
+
+/// The names of the services, for health checks.
+pub(crate) const SERVICES: &[&str] = &[
+    "jina.JinaSingleDataRequestRPC",
+    "jina.JinaDataRequestRPC",
+    "jina.JinaSingleDocumentRequestRPC",
+    "jina.JinaDiscoverEndpointsRPC",
+    "jina.JinaInfoRPC",
+    "jina.JinaRPC",
+];
+
+/// All services, and reflection, for requests of at most this length.
+pub(crate) fn routes(service: &JinaService, limits: Limits, read_max: usize) -> Routes {
+    macro_rules! configured {
+        ($server:ident) => {
+            $server::new(service.clone())
+                .accept_compressed(CompressionEncoding::Gzip)
+                .accept_compressed(CompressionEncoding::Deflate)
+                .max_decoding_message_size(read_max)
+                .max_encoding_message_size(limits.message_len_max)
+        };
+    }
+    let routes = Routes::new(ErrorTrailer(configured!(JinaSingleDataRequestRpcServer)))
+        .add_service(ErrorTrailer(configured!(JinaDataRequestRpcServer)))
+        .add_service(configured!(JinaRpcServer))
+        .add_service(configured!(JinaSingleDocumentRequestRpcServer))
+        .add_service(configured!(JinaDiscoverEndpointsRpcServer))
+        .add_service(configured!(JinaInfoRpcServer));
+    flow_net::with_reflection(routes)
+}

@@ -1,0 +1,274 @@
+//! Runs the author's methods for a batch of requests, and returns each request its documents.
+//!
+//! A method that panics fails the call and not the process. When a call with several requests fails, each of them is
+//! tried alone, so that only the bad one fails. This is done for methods bound with `on_batch` only: others may have
+//! had effects already.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use flow_core::{Code, Document, DocumentArray, Failure};
+use flow_metrics::Stopwatch;
+use tokio::sync::mpsc;
+
+use super::exit_policy::{ExitPolicy, FailureKind};
+use crate::endpoint_table::EndpointIdx;
+use crate::metrics::ExecutorMetrics;
+use crate::queue::{Call, CallOutput, ReplySender};
+use crate::sdk::{
+    BatchRule, Binding, CallError, DocsMatrix, Emit, Endpoints, Method, Parameters, WholeMethod,
+};
+
+/// One executor and what its calls need.
+pub(crate) struct CallRunner<E> {
+    pub(crate) executor: E,
+    pub(crate) endpoints: Arc<Endpoints<E>>,
+    pub(crate) exit: ExitPolicy,
+    pub(crate) metrics: Option<ExecutorMetrics>,
+}
+
+/// A method that failed.
+struct CallFailure {
+    failure: Failure,
+    kind: FailureKind,
+}
+
+impl<E> CallRunner<E> {
+    /// Runs a batch: one request, or several with the same method and parameters.
+    pub(crate) fn run(&mut self, mut batch: Vec<Call>) {
+        let Some(first) = batch.first() else { return };
+        let endpoints = Arc::clone(&self.endpoints);
+        let Binding { method, .. } = &endpoints.bindings[first.method.0];
+        match method {
+            Method::Batch(_) if batch.len() > 1 => self.run_together(method, batch),
+            Method::Whole(whole) if first.rule != BatchRule::Alone => self.run_merged(whole, batch),
+            _ => batch
+                .drain(..)
+                .for_each(|call| self.run_alone(method, call)),
+        }
+    }
+
+    /// Sets the weights of a call's documents as the executor computes them, or 1 if it panics.
+    pub(crate) fn weigh(&self, call: &mut Call) {
+        let Some(weigher) = &self.endpoints.weigher else {
+            return call.set_weights(|_| 1);
+        };
+        let executor = &self.executor;
+        let weighed = catch_panic(|| {
+            call.set_weights(|document| (weigher.0)(executor, document));
+            Ok(())
+        });
+        if let Err(failed) = weighed {
+            tracing::warn!(failure = %failed.failure, "cannot compute the weights of documents");
+            call.set_weights(|_| 1);
+        }
+    }
+
+    /// Calls the method once for the documents of all requests.
+    fn run_together(&mut self, method: &Method<E>, batch: Vec<Call>) {
+        let Method::Batch(together) = method else {
+            return;
+        };
+        // Copies share the documents' bytes. The originals are needed if the call fails.
+        let copies = batch.iter().flat_map(|call| call.documents.iter().cloned());
+        let mut documents: Vec<Document> = copies.collect();
+        let time = self.time(batch[0].endpoint);
+        let outcome =
+            catch_panic(|| together(&mut self.executor, &mut documents, &batch[0].parameters));
+        drop(time);
+        match outcome {
+            Ok(()) => send_outputs(batch, documents),
+            Err(CallFailure { failure, .. }) => {
+                tracing::debug!(%failure, requests = batch.len(), "batch failed, trying each alone");
+                for call in batch {
+                    // Its caller may have gone during the batch.
+                    if !call.reply.is_abandoned() {
+                        self.run_alone(method, call);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls a method once that could change the number of documents. Here it must not, because each request gets back as
+    /// many documents as it sent.
+    fn run_merged(&mut self, method: &WholeMethod<E>, mut batch: Vec<Call>) {
+        let lengths: Vec<usize> = batch.iter().map(|call| call.documents.len()).collect();
+        let moved = batch.iter_mut().flat_map(|call| call.documents.drain(..));
+        let mut documents: DocumentArray = moved.collect();
+        let before = documents.len();
+        let parameters = &batch[0].parameters;
+        let time = self.time(batch[0].endpoint);
+        let outcome = catch_panic(|| {
+            let results = method(&mut self.executor, &mut documents, parameters)?;
+            check_merged(before, documents.len(), results.is_some())
+        });
+        drop(time);
+        match outcome {
+            Ok(()) => {
+                let mut documents = documents.into_iter();
+                for (call, docs) in batch.into_iter().zip(lengths) {
+                    call.reply.send(Ok(output(documents.by_ref().take(docs))));
+                }
+            }
+            Err(failed) => {
+                for call in batch {
+                    call.reply.send(Err(failed.failure.clone()));
+                }
+                self.exit.observe(&failed.failure, failed.kind);
+            }
+        }
+    }
+
+    fn run_alone(&mut self, method: &Method<E>, call: Call) {
+        let Call {
+            endpoint,
+            parameters,
+            documents,
+            parts,
+            reply,
+            ..
+        } = call;
+        // Stopped before the reply is sent, so that a caller with the reply finds its time in the metrics.
+        let time = self.time(endpoint);
+        let failed = match reply {
+            ReplySender::Stream(reply) => {
+                let outcome = self.run_stream(method, (&parameters, documents), &reply);
+                drop(time);
+                outcome
+                    .err()
+                    .map(|failed| (ReplySender::Stream(reply), failed))
+            }
+            reply => {
+                let outcome = self.run_once(method, &parameters, (documents, parts));
+                drop(time);
+                match outcome {
+                    Ok(output) => {
+                        reply.send(Ok(output));
+                        None
+                    }
+                    Err(failed) => Some((reply, failed)),
+                }
+            }
+        };
+        if let Some((reply, failed)) = failed {
+            reply.send(Err(failed.failure.clone()));
+            self.exit.observe(&failed.failure, failed.kind);
+        }
+    }
+
+    fn time(&self, endpoint: EndpointIdx) -> Option<Stopwatch> {
+        self.metrics.as_ref().map(|it| it.call(endpoint))
+    }
+
+    fn run_once(
+        &mut self,
+        method: &Method<E>,
+        parameters: &Parameters,
+        (mut documents, parts): (Vec<Document>, Vec<(String, usize)>),
+    ) -> Result<CallOutput, CallFailure> {
+        let executor = &mut self.executor;
+        match method {
+            Method::Batch(method) => catch_panic(|| {
+                method(executor, &mut documents, parameters)?;
+                Ok(output(documents))
+            }),
+            Method::Whole(method) => catch_panic(|| {
+                let mut documents = documents.into_iter().collect();
+                let results = method(executor, &mut documents, parameters)?;
+                Ok(CallOutput { documents, results })
+            }),
+            Method::Matrix(method) => catch_panic(|| {
+                let matrix = DocsMatrix::split(documents, parts);
+                Ok(output(method(executor, matrix, parameters)?))
+            }),
+            Method::Stream(_) => Err(CallFailure {
+                failure: Failure::new(
+                    Code::Unimplemented,
+                    "this endpoint streams its documents: call `stream_doc`",
+                ),
+                kind: FailureKind::Error,
+            }),
+        }
+    }
+
+    /// Runs a method for a caller that gets its documents one by one.
+    fn run_stream(
+        &mut self,
+        method: &Method<E>,
+        (parameters, documents): (&Parameters, Vec<Document>),
+        reply: &mpsc::Sender<Result<Document, Failure>>,
+    ) -> Result<(), CallFailure> {
+        let mut send = |document| reply.blocking_send(Ok(document)).is_ok();
+        match method {
+            Method::Stream(method) => documents.into_iter().try_for_each(|document| {
+                let executor = &mut self.executor;
+                catch_panic(|| method(executor, document, parameters, &mut Emit(&mut send)))
+            }),
+            other => {
+                let parts = vec![(String::new(), documents.len())];
+                let output = self.run_once(other, parameters, (documents, parts))?;
+                output.documents.into_iter().all(&mut send);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn check_merged(before: usize, after: usize, has_results: bool) -> Result<(), CallError> {
+    if before != after {
+        return Err(CallError::new(format!(
+            "a method that is batched must keep the number of documents: it got {before} and returned {after}"
+        )));
+    }
+    if has_results {
+        return Err(CallError::new(
+            "a method that is batched cannot return results, because they belong to no single request",
+        ));
+    }
+    Ok(())
+}
+
+fn output(documents: impl IntoIterator<Item = Document>) -> CallOutput {
+    CallOutput {
+        documents: documents.into_iter().collect(),
+        results: None,
+    }
+}
+
+fn send_outputs(batch: Vec<Call>, documents: Vec<Document>) {
+    let mut documents = documents.into_iter();
+    for call in batch {
+        let own = documents.by_ref().take(call.documents.len());
+        call.reply.send(Ok(output(own)));
+    }
+}
+
+/// Runs the author's code. A panic becomes a failure with its message.
+fn catch_panic<T>(method: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallFailure> {
+    match catch_unwind(AssertUnwindSafe(method)) {
+        Ok(outcome) => outcome.map_err(|error| CallFailure {
+            kind: match error.is_final() {
+                true => FailureKind::Final,
+                false => FailureKind::Error,
+            },
+            failure: error.into_failure(),
+        }),
+        Err(panic) => {
+            let text = panic_message(&*panic);
+            tracing::error!(panic = text, "executor panicked");
+            Err(CallFailure {
+                failure: Failure::new(Code::ExecutorFailed, format!("panicked: {text}")),
+                kind: FailureKind::Panic,
+            })
+        }
+    }
+}
+
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let literal = panic.downcast_ref::<&str>().copied();
+    literal
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

@@ -1,0 +1,56 @@
+//! Reloads a running flow when its files change (`reload: true`).
+//!
+//! Files are looked at twice a second instead of being watched by the kernel: editors replace files, network file
+//! systems report nothing, and each of these is a special case for a watcher. Two looks a second cost nothing that could
+//! be measured.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use flow_spec::Plan;
+
+use crate::change::source::PlanSource;
+use crate::change::{Change, ChangeProgress};
+use crate::supervisor::Supervisor;
+
+/// Wait between two looks at the files.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Follows the files for as long as it is polled; does nothing without a source.
+pub(crate) async fn follow(source: Option<PlanSource>, supervisor: &Supervisor) -> Infallible {
+    let Some(source) = source else {
+        return std::future::pending().await;
+    };
+    loop {
+        wait_for_change(&source).await;
+        let _lock = source.lock().await;
+        match source.read().await {
+            Ok(plan) => reload(plan, supervisor).await,
+            Err(problem) => {
+                tracing::error!(%problem, "the changed flow file cannot be used, the flow runs on as it was");
+            }
+        }
+    }
+}
+
+/// Returns when a file has changed since it was read, and then not for one look: an editor may still write it.
+async fn wait_for_change(source: &PlanSource) {
+    let mut last = source.stamps();
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let now = PlanSource::refreshed(last.clone()).await;
+        if now != source.stamps() && now == last {
+            return;
+        }
+        last = now;
+    }
+}
+
+async fn reload(plan: Plan, supervisor: &Supervisor) {
+    tracing::info!("the flow file has changed");
+    let change = Change::begin(supervisor, ChangeProgress::to_log()).await;
+    if let Err(error) = change.reload(plan).await {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        tracing::error!(%error, cause, "the flow runs on as it was");
+    }
+}

@@ -1,0 +1,124 @@
+//! A child that is a process of this machine.
+//!
+//! It leads its own process group. A Ctrl-C at the terminal therefore reaches only the supervisor, which decides the
+//! order of the shutdown; and the processes that a child starts end with it.
+
+use std::io;
+use std::process::Stdio;
+
+use futures_util::future::BoxFuture;
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+
+use crate::process::backend::{ChildControl, ChildStdin, StartRequest, StartedChild};
+use crate::process::error::StartError;
+use crate::process::exit_status::ExitCause;
+use crate::process::output::ChildOutput;
+use crate::spec::invocation::Invocation;
+use crate::spec::ports::Ports;
+
+/// Starts a process. The kernel ends it when the calling thread ends.
+pub(crate) fn start(
+    request: &StartRequest<'_>,
+    output: ChildOutput,
+) -> Result<StartedChild, StartError> {
+    let invocation = request.invocation;
+    let process = command(request.name, invocation, request.ports).spawn();
+    let mut process = process.map_err(|source| StartError::Spawn {
+        name: request.name.clone(),
+        program: invocation.program.display().to_string(),
+        remedy: invocation.remedy.clone().filter(|_| is_missing(&source)),
+        source,
+    })?;
+    let piped = "both output streams of a child are pipes";
+    let stdout = process.stdout.take().expect(piped);
+    let stderr = process.stderr.take().expect(piped);
+    let stdin = process.stdin.take();
+    let group = ProcessGroup::of(&process);
+    Ok(StartedChild {
+        control: Box::new(LocalProcess { process, group }),
+        stdin: stdin.map(|it| -> ChildStdin { Box::new(it) }),
+        readers: output.read(stdout, stderr),
+    })
+}
+
+/// A process that was started.
+#[derive(Debug)]
+struct LocalProcess {
+    process: Child,
+    group: ProcessGroup,
+}
+
+impl ChildControl for LocalProcess {
+    fn pid(&self) -> u32 {
+        self.process.id().unwrap_or(0)
+    }
+
+    fn exited(&mut self) -> BoxFuture<'_, ExitCause> {
+        Box::pin(async {
+            // Waiting fails only for a process that is not a child of this one.
+            let status = self.process.wait().await;
+            status.map_or(ExitCause::Code(-1), ExitCause::from)
+        })
+    }
+
+    fn terminate(&self) -> BoxFuture<'_, ()> {
+        self.group.signal(Signal::TERM);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn kill(&self) -> BoxFuture<'_, ()> {
+        self.group.signal(Signal::KILL);
+        Box::pin(std::future::ready(()))
+    }
+
+    /// The group's id is in use while one of its processes lives, and the kernel does not assign an id again right
+    /// after its use.
+    fn release(&mut self) {
+        self.group.signal(Signal::KILL);
+    }
+}
+
+fn command(name: &str, invocation: &Invocation, ports: Ports) -> Command {
+    let mut command = Command::new(&invocation.program);
+    let stdin = if invocation.reads_stdin {
+        Stdio::piped()
+    } else {
+        Stdio::null()
+    };
+    command
+        .args(&invocation.arguments)
+        .args(invocation.at_start(name, ports, std::process::id()))
+        .envs(&invocation.env)
+        .process_group(0)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    command
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+}
+
+/// The process group of a child and all that it started.
+#[derive(Debug, Clone, Copy)]
+struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    fn of(process: &Child) -> Self {
+        let id = process.id().and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(Pid::from_raw))
+    }
+
+    fn signal(self, signal: Signal) {
+        let Some(leader) = self.0 else { return };
+        match kill_process_group(leader, signal) {
+            // The group is empty: nothing is left to signal.
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(error) => tracing::warn!(%error, group = %leader, "cannot signal a process group"),
+        }
+    }
+}

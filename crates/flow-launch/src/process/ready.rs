@@ -1,0 +1,42 @@
+//! The events that a child reports on its standard output.
+
+use std::net::SocketAddr;
+
+use flow_process::ProcessEvent;
+
+use crate::event::Facts;
+
+pub(crate) use flow_process::BadProcessEvent as BadReady;
+
+/// What a ready child reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// Where it accepts requests.
+    pub(crate) address: SocketAddr,
+    /// Where it serves metrics, if it does.
+    pub(crate) metrics: Option<SocketAddr>,
+    /// What it reports about itself.
+    pub(crate) facts: Facts,
+}
+
+/// The ready event in a line; `None` if the line is something else.
+pub(crate) fn parse(line: &str) -> Option<Result<Ready, BadReady>> {
+    match ProcessEvent::parse(line)? {
+        Ok(ProcessEvent::Ready(ready)) => Some(Ok(Ready {
+            address: ready.address,
+            metrics: ready.metrics,
+            facts: ready.facts.into_iter().collect(),
+        })),
+        Ok(ProcessEvent::Placed { .. }) => None,
+        Err(error) => Some(Err(error)),
+    }
+}
+
+/// The number of the placement, of those written to a gateway from 1, before which no request is in progress any
+/// more; `None` if the line is not that event.
+pub(crate) fn placed(line: &str) -> Option<u64> {
+    match ProcessEvent::parse(line)? {
+        Ok(ProcessEvent::Placed { placement }) => Some(placement),
+        _ => None,
+    }
+}

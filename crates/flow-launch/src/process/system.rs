@@ -1,0 +1,97 @@
+//! The backend of a real flow: processes of this machine, and containers of its Docker engine.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use flow_core::{Chain, Code, Deadline, Failure};
+use flow_net::{Limits, Replica};
+use futures_util::future::BoxFuture;
+
+use crate::docker::container;
+use crate::docker::context::DockerContext;
+use crate::process::backend::{HealthCheck, ProcessBackend, StartRequest, StartedChild};
+use crate::process::error::StartError;
+use crate::process::local;
+use crate::process::output::ChildOutput;
+
+/// Starts processes and containers.
+#[derive(Debug)]
+pub(crate) struct SystemBackend {
+    docker: DockerContext,
+}
+
+impl SystemBackend {
+    pub(crate) fn new(docker: DockerContext) -> Self {
+        Self { docker }
+    }
+}
+
+impl ProcessBackend for SystemBackend {
+    fn prepare<'a>(
+        &'a self,
+        request: &'a StartRequest<'_>,
+    ) -> BoxFuture<'a, Result<(), StartError>> {
+        Box::pin(async {
+            match &request.invocation.container {
+                None => Ok(()),
+                Some(invocation) => container::prepare(request, invocation, &self.docker).await,
+            }
+        })
+    }
+
+    fn start<'a>(
+        &'a self,
+        request: &'a StartRequest<'_>,
+        output: ChildOutput,
+    ) -> BoxFuture<'a, Result<StartedChild, StartError>> {
+        Box::pin(async {
+            match &request.invocation.container {
+                None => local::start(request, output),
+                Some(invocation) => {
+                    container::start(request, invocation, &self.docker, output).await
+                }
+            }
+        })
+    }
+
+    fn health_check(&self, address: SocketAddr) -> Option<Box<dyn HealthCheck>> {
+        match Replica::new(&format!("http://{address}"), Limits::default()) {
+            Ok(replica) => Some(Box::new(replica)),
+            Err(error) => {
+                tracing::warn!(%address, error = %Chain(&error), "cannot check the health of a process");
+                None
+            }
+        }
+    }
+}
+
+impl HealthCheck for Replica {
+    fn responds(&self, limit: Duration) -> BoxFuture<'_, bool> {
+        let deadline = Deadline::after(Instant::now(), Some(limit));
+        Box::pin(async move { is_answer(&self.is_serving(deadline).await) })
+    }
+}
+
+/// Whatever a process answers is an answer; only silence is none.
+fn is_answer(outcome: &Result<bool, Failure>) -> bool {
+    let is_silence = |failure: &Failure| {
+        matches!(
+            failure.code(),
+            Code::Unavailable | Code::Lost | Code::DeadlineExceeded
+        )
+    };
+    !outcome.as_ref().is_err_and(is_silence)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_an_answer() {
+        let failed = |code| is_answer(&Err(Failure::new(code, "no")));
+        assert!(is_answer(&Ok(false)));
+        assert!(failed(Code::Internal));
+        assert!(!failed(Code::Unavailable) && !failed(Code::DeadlineExceeded));
+    }
+}

@@ -1,0 +1,115 @@
+//! The options, the files and the errors that all exports share.
+
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+
+use crate::render::devices::BadDevices;
+
+/// Options that all exports share.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The flow's name, for labels.
+    pub flow: String,
+    /// The flow file's name, for comments.
+    pub source: String,
+    /// The image of the program `flow`: gateway and built-in executors.
+    pub image: String,
+    /// Images of single nodes, whose entry point takes an executor's arguments.
+    pub images: IndexMap<String, String>,
+    /// Names of the executors in flow's own image.
+    pub built_in: Vec<String>,
+    /// The needs of built-in executors, by the names of `--image`.
+    pub needs: IndexMap<String, Needs>,
+    /// CUDA devices of the machine, where the flow file leaves their number open.
+    pub devices: Option<u16>,
+}
+
+/// The known needs of a process before it starts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Bytes of memory; `None` if unknown.
+    pub memory: Option<u64>,
+    /// Whether it downloads models to the cache folder.
+    pub downloads_models: bool,
+}
+
+/// The files of an export, and remarks about them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// In reading order.
+    pub files: Vec<RenderedFile>,
+    /// Differences from `flow up` and manual steps, one sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// A file to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedFile {
+    /// Below the folder of the export.
+    pub path: PathBuf,
+    /// All of it.
+    pub text: String,
+}
+
+/// The commands that build an image of the program `flow`, to be run in a checkout of flow.
+#[must_use]
+pub fn build_commands(image: &str) -> String {
+    format!(
+        "cargo build --release && docker build -f docker/Dockerfile --target gateway -t {image} ."
+    )
+}
+
+/// Why a plan cannot be exported.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExportError {
+    /// No image holds the executor.
+    #[error(
+        "`{uses}` of `{key}` is not in flow's own image: name one that holds it with `--image {key}=IMAGE`"
+    )]
+    NoImage {
+        /// The node, or the node and `-uses-before` or `-uses-after`.
+        key: String,
+        /// What it uses, as written.
+        uses: String,
+    },
+    /// An option names a node that the flow does not start.
+    #[error("`{option}` names `{name}`, which is no executor that the flow starts")]
+    NoSuchNode {
+        /// The option.
+        option: &'static str,
+        /// The name it was given.
+        name: String,
+    },
+    /// An autoscaler has no CPU request to compare with.
+    #[error(
+        "`--autoscale {0}=…` compares the CPU time of a pod with the CPU that the pod requests: say how much that is, such as `--resources {0}=cpu:2`"
+    )]
+    NoCpu(String),
+    /// Two options set the number of gateways.
+    #[error(
+        "`--gateways {0}` and `--autoscale gateway=…` both say how many gateways there are: keep one of them"
+    )]
+    TwoGatewayCounts(u16),
+    /// The node's name is not a valid host name.
+    #[error(
+        "the containers of `{0}` need a host name of 1 to 63 letters, digits and `-`: rename it"
+    )]
+    BadName(String),
+    /// The namespace is not valid.
+    #[error(
+        "`{0}` is no namespace: 1 to 63 small letters, digits and `-`, a letter or digit at both ends"
+    )]
+    BadNamespace(String),
+    /// Two nodes have the same host name.
+    #[error("two containers would be named `{0}`: rename an executor")]
+    SameName(String),
+    /// The file does not define the node's devices.
+    #[error("the replicas of `{name}` cannot be given devices: {why}")]
+    Devices {
+        /// The replicas' name.
+        name: String,
+        /// What is wrong.
+        why: BadDevices,
+    },
+}

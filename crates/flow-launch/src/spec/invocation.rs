@@ -1,0 +1,315 @@
+//! How a process is started: program, arguments, environment. Pure; `process/local.rs` starts it.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use flow_spec::{Env, Gateway, LocalRun, Log, Uses};
+
+use crate::spec::container::ContainerInvocation;
+use crate::spec::ports::Ports;
+use crate::supervisor::backoff::RestartPolicy;
+
+/// Where executors listen unless the file says otherwise: only this machine can connect.
+const HOST_DEFAULT: &str = "127.0.0.1";
+
+/// The programs of a flow.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The program `flow`: the gateway and every built-in executor.
+    pub flow: PathBuf,
+    /// Names of the built-in executors.
+    pub built_in: Vec<String>,
+}
+
+/// Options that all processes of a flow share.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedOptions {
+    pub(crate) programs: Programs,
+    pub(crate) grace: Duration,
+    pub(crate) log: Log,
+    pub(crate) restart_policy: RestartPolicy,
+    /// The flow's name.
+    pub(crate) flow: Option<String>,
+}
+
+/// How a process is started, without what only its start defines: name, ports and parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    pub(crate) env: Env,
+    /// It reads placements from its standard input, as only the gateway does.
+    pub(crate) reads_stdin: bool,
+    /// Advice for an error that the program does not exist.
+    pub(crate) remedy: Option<String>,
+    /// The container that it runs in; the program is then the image's.
+    pub(crate) container: Option<Box<ContainerInvocation>>,
+}
+
+impl Invocation {
+    /// A replica of a node.
+    pub(crate) fn executor(shared: &SharedOptions, run: &LocalRun) -> Self {
+        let mut it = Self::around_shards(shared, run, &run.uses);
+        it.arguments.extend(run.arguments());
+        if let Some(container) = &mut it.container {
+            container.set_jina_arguments(run);
+        }
+        it
+    }
+
+    /// A process that is called before or after the shards of a node. It runs where they run, and does not get their
+    /// `uses_with`.
+    pub(crate) fn around_shards(shared: &SharedOptions, run: &LocalRun, uses: &Uses) -> Self {
+        let mut it = shared.programs.resolve(uses);
+        it.env.clone_from(&run.env);
+        if let Uses::Image(image) = uses {
+            let container = ContainerInvocation::new(image, run, shared.flow.as_deref());
+            it.argument("--host", container.listen_host());
+            if let Some(folder) = container.workspace_path() {
+                it.argument("--workspace", folder.to_string_lossy());
+            }
+            it.container = Some(Box::new(container));
+        } else {
+            it.argument("--host", run.host.as_deref().unwrap_or(HOST_DEFAULT));
+            if let Some(folder) = &run.workspace {
+                it.argument("--workspace", folder.to_string_lossy());
+            }
+        }
+        it.add_shared(shared, run.log);
+        it
+    }
+
+    /// The gateway. It reads the placement from its standard input, but binds its port before the placement is known, so
+    /// the address is an argument.
+    pub(crate) fn gateway(
+        shared: &SharedOptions,
+        gateway: &Gateway,
+        threads: Option<NonZeroUsize>,
+    ) -> Self {
+        let mut it = Self::new(shared.programs.flow.clone());
+        it.arguments.push("gateway".to_owned());
+        it.env.clone_from(&gateway.env);
+        it.reads_stdin = true;
+        it.argument("--placement", "-");
+        it.argument("--host", &gateway.host);
+        if let Some(threads) = threads {
+            it.argument("--threads", threads.to_string());
+        }
+        it.add_shared(shared, gateway.log);
+        it
+    }
+
+    /// Sets the number of the shard, which selects its part of the shared workspace.
+    pub(crate) fn shard(&mut self, shard: u16) {
+        self.argument("--shard", shard.to_string());
+        if let Some(container) = &mut self.container {
+            container.set_jina_shard(shard);
+        }
+    }
+
+    /// Enables metrics, under this name.
+    pub(crate) fn monitor(&mut self, runtime_name: &str) {
+        self.arguments.push("--monitoring".to_owned());
+        self.argument("--runtime-name", runtime_name);
+        if let Some(container) = &mut self.container {
+            container.runtime_name = Some(runtime_name.to_owned());
+        }
+    }
+
+    /// The arguments that the start adds.
+    pub(crate) fn at_start(&self, name: &str, ports: Ports, parent: u32) -> Vec<String> {
+        let mut last = vec![
+            "--port".to_owned(),
+            ports.serving.to_string(),
+            "--parent-pid".to_owned(),
+            parent.to_string(),
+        ];
+        if let Some(port) = ports.metrics {
+            last.extend(["--port-monitoring".to_owned(), port.to_string()]);
+        }
+        // The gateway has a fixed name.
+        if !self.reads_stdin {
+            last.extend(["--name".to_owned(), name.to_owned()]);
+        }
+        last
+    }
+
+    fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            arguments: Vec::new(),
+            env: Env::new(),
+            reads_stdin: false,
+            remedy: None,
+            container: None,
+        }
+    }
+
+    fn add_shared(&mut self, shared: &SharedOptions, log: Option<Log>) {
+        self.argument("--grace", format!("{}ms", shared.grace.as_millis()));
+        self.argument("--log", log_format(log.unwrap_or(shared.log)));
+    }
+
+    pub(crate) fn argument(&mut self, key: &str, value: impl Into<String>) {
+        self.arguments.extend([key.to_owned(), value.into()]);
+    }
+}
+
+impl Programs {
+    fn resolve(&self, uses: &Uses) -> Invocation {
+        match uses {
+            Uses::Named(name) if self.built_in.contains(name) => self.own_executor(name),
+            Uses::Named(name) => Invocation {
+                remedy: Some(self.known()),
+                ..Invocation::new(name.into())
+            },
+            // A config file that was not resolved belongs to a Python executor, which `flow executor` starts.
+            Uses::Path(path)
+                if path
+                    .extension()
+                    .is_some_and(|it| it == "yml" || it == "yaml") =>
+            {
+                self.own_executor(&path.to_string_lossy())
+            }
+            Uses::Path(path) => Invocation::new(path.clone()),
+            Uses::Image(image) => Invocation::new(image.into()),
+        }
+    }
+
+    fn own_executor(&self, uses: &str) -> Invocation {
+        let mut it = Invocation::new(self.flow.clone());
+        it.arguments.push("executor".to_owned());
+        it.argument("--uses", uses);
+        it
+    }
+
+    fn known(&self) -> String {
+        let names: Vec<String> = self.built_in.iter().map(|it| format!("`{it}`")).collect();
+        format!(
+            "no such program is on PATH; built into flow are {}",
+            names.join(", ")
+        )
+    }
+}
+
+/// A quiet process writes text too: its last lines are quoted when it exits.
+fn log_format(log: Log) -> &'static str {
+    match log {
+        Log::Text | Log::Off => "text",
+        Log::Json => "json",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::*;
+
+    fn shared() -> SharedOptions {
+        SharedOptions {
+            programs: Programs {
+                flow: "/bin/flow".into(),
+                built_in: vec!["echo".to_owned(), "sentence-encoder".to_owned()],
+            },
+            grace: Duration::from_secs(10),
+            log: Log::Text,
+            restart_policy: RestartPolicy::default(),
+            flow: None,
+        }
+    }
+
+    fn local(uses: Uses) -> LocalRun {
+        LocalRun {
+            uses,
+            with: serde_json::Map::new(),
+            metas: serde_json::Map::new(),
+            requests: [].into_iter().collect(),
+            shards: NonZeroU16::MIN,
+            replicas: NonZeroU16::MIN,
+            before: None,
+            after: None,
+            workers: flow_spec::Workers::default(),
+            batching: [].into_iter().collect(),
+            exit_on_exceptions: Vec::new(),
+            env: Env::new(),
+            workspace: None,
+            timeout_ready: None,
+            host: None,
+            ports: Vec::new(),
+            log: None,
+            container: flow_spec::Container::default(),
+            monitoring: None,
+        }
+    }
+
+    fn named(name: &str) -> Uses {
+        Uses::Named(name.to_owned())
+    }
+
+    fn check(run: &LocalRun, expected: &str) {
+        let it = Invocation::executor(&shared(), run);
+        let line = format!("{} {}", it.program.display(), it.arguments.join(" "));
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_built_in_executor_is_the_program_flow() {
+        let rest = "--host 127.0.0.1 --grace 10000ms --log text";
+        check(
+            &local(named("echo")),
+            &format!("/bin/flow executor --uses echo {rest}"),
+        );
+        check(&local(named("mine")), &format!("mine {rest}"));
+        check(
+            &local(Uses::Path("./mine".into())),
+            &format!("./mine {rest}"),
+        );
+        check(
+            &local(Uses::Path("./mine/config.yml".into())),
+            &format!("/bin/flow executor --uses ./mine/config.yml {rest}"),
+        );
+    }
+
+    #[test]
+    fn options_of_the_file_become_arguments() {
+        let run = LocalRun {
+            with: serde_json::from_str(r#"{"device":"cpu","n":[1,2.5]}"#).unwrap(),
+            metas: serde_json::from_str(r#"{"name":"x"}"#).unwrap(),
+            requests: [("/a".to_owned(), "b".to_owned())].into_iter().collect(),
+            workspace: Some("/tmp/w".into()),
+            host: Some("0.0.0.0".to_owned()),
+            log: Some(Log::Json),
+            workers: flow_spec::Workers::Number(NonZeroU16::new(3).unwrap()),
+            batching: serde_json::from_str(r#"{"/a":{"preferred_batch_size":4,"timeout":9}}"#)
+                .unwrap(),
+            exit_on_exceptions: vec!["panic".to_owned(), "Odd".to_owned()],
+            ..local(named("echo"))
+        };
+        check(
+            &run,
+            "/bin/flow executor --uses echo --host 0.0.0.0 --workspace /tmp/w --grace 10000ms --log json \
+             --uses-with {\"device\":\"cpu\",\"n\":[1,2.5]} --uses-metas {\"name\":\"x\"} \
+             --uses-requests {\"/a\":\"b\"} \
+             --uses-dynamic-batching {\"/a\":{\"preferred_batch_size\":4,\"timeout\":9}} \
+             --workers 3 --exit-on-exceptions panic,Odd",
+        );
+    }
+
+    #[test]
+    fn the_child_gets_the_environment_of_the_file() {
+        let mut run = local(named("echo"));
+        run.env.insert("A".to_owned(), "1".to_owned());
+        assert_eq!(Invocation::executor(&shared(), &run).env, run.env);
+    }
+
+    #[test]
+    fn an_unknown_name_is_explained_with_the_known_ones() {
+        let it = Invocation::executor(&shared(), &local(named("ecco")));
+        assert_eq!(
+            it.remedy.unwrap(),
+            "no such program is on PATH; built into flow are `echo`, `sentence-encoder`"
+        );
+    }
+}

@@ -1,0 +1,217 @@
+use std::num::{NonZeroU16, NonZeroUsize};
+
+use super::*;
+use crate::spec::invocation::Programs;
+
+const CORES: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+
+fn shared() -> SharedOptions {
+    SharedOptions {
+        programs: Programs {
+            flow: "/bin/flow".into(),
+            built_in: vec!["echo".to_owned()],
+        },
+        grace: Duration::from_secs(10),
+        log: Log::Text,
+        restart_policy: RestartPolicy::default(),
+        flow: None,
+    }
+}
+
+fn plan(executors: &str) -> Plan {
+    let text = format!("jtype: Flow\nwith: {{port: 5}}\nexecutors: {executors}");
+    let path = "test.yml".as_ref();
+    let file = flow_spec::TextFile { path, text: &text };
+    let checked = flow_spec::load(file, &flow_spec::Variables::default());
+    Plan::from(checked.unwrap().flow)
+}
+
+/// A plan of one node, in shards.
+fn sharded(shards: u16, replicas: u16) -> Plan {
+    let mut plan = plan("[{name: a, uses: echo}]");
+    let run = run(&mut plan);
+    run.ports = vec![7, 8, 9];
+    run.shards = NonZeroU16::new(shards).unwrap();
+    run.replicas = NonZeroU16::new(replicas).unwrap();
+    plan
+}
+
+fn run(plan: &mut Plan) -> &mut LocalRun {
+    match &mut plan.nodes[0].run {
+        Run::Local(run) => run,
+        Run::External { .. } => panic!("the flow starts it"),
+    }
+}
+
+fn check(plan: &Plan, expected: &[(&str, u16)]) {
+    let specs = executors(plan, &shared()).unwrap();
+    let found: Vec<(&str, u16)> = specs
+        .iter()
+        .map(|it| (&*it.name, it.ports.serving))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn each_replica_is_a_process_with_its_own_name() {
+    check(&plan("[{name: a, uses: echo}]"), &[("a", 0)]);
+    check(&plan("[{name: a, uses: echo, port: 7}]"), &[("a", 7)]);
+    check(
+        &plan("[{name: a, uses: echo, replicas: 2}, {name: b, uses: echo}]"),
+        &[("a/rep-0", 0), ("a/rep-1", 0), ("b", 0)],
+    );
+}
+
+#[test]
+fn each_shard_has_its_own_replicas() {
+    check(&sharded(2, 1), &[("a/shard-0", 7), ("a/shard-1", 8)]);
+    check(
+        &sharded(2, 2),
+        &[
+            ("a/shard-0/rep-0", 7),
+            ("a/shard-0/rep-1", 8),
+            ("a/shard-1/rep-0", 9),
+            ("a/shard-1/rep-1", 0),
+        ],
+    );
+}
+
+#[test]
+fn uses_before_and_uses_after_are_processes() {
+    let mut plan = sharded(2, 1);
+    run(&mut plan).before = Some(Uses::Named("echo".to_owned()));
+    run(&mut plan).after = Some(Uses::Named("ranker".to_owned()));
+    check(
+        &plan,
+        &[
+            ("a/shard-0", 7),
+            ("a/shard-1", 8),
+            ("a/uses-before", 0),
+            ("a/uses-after", 0),
+        ],
+    );
+    let specs = executors(&plan, &shared()).unwrap();
+    assert_eq!(specs[3].invocation.program.to_str(), Some("ranker"));
+}
+
+#[test]
+fn an_external_executor_is_not_started() {
+    check(
+        &plan("[{name: a, external: true, host: 127.0.0.1, port: 7}]"),
+        &[],
+    );
+}
+
+#[test]
+fn replicas_take_devices_in_turn_in_every_shard() {
+    let mut plan = sharded(2, 3);
+    let env = &mut run(&mut plan).env;
+    env.insert(round_robin::VARIABLE.to_owned(), "RR0,1".to_owned());
+    let specs = executors(&plan, &shared()).unwrap();
+    let seen: Vec<&str> = specs
+        .iter()
+        .map(|it| it.invocation.env[round_robin::VARIABLE].as_str())
+        .collect();
+    assert_eq!(seen, ["0", "1", "0", "0", "1", "0"]);
+}
+
+#[test]
+fn unknown_devices_are_an_error_that_names_the_node() {
+    let mut plan = sharded(1, 1);
+    let env = &mut run(&mut plan).env;
+    env.insert(round_robin::VARIABLE.to_owned(), "RR".to_owned());
+    let error = executors(&plan, &shared()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot assign devices to the replicas of `a`"
+    );
+    assert!(error.source.to_string().contains("CUDA_TOTAL_DEVICES"));
+}
+
+#[test]
+fn a_process_stays_if_it_would_be_started_in_the_same_way() {
+    let spec = |yaml: &str| executors(&plan(yaml), &shared()).unwrap().remove(0);
+    let old = spec("[{name: a, uses: echo}]");
+    let check = |yaml: &str, stays: bool| assert_eq!(spec(yaml).is_met_by(&old), stays, "{yaml}");
+    check("[{name: a, uses: echo}]", true);
+    // It keeps the name that it had alone.
+    check("[{name: a, uses: echo, replicas: 2}]", true);
+    check("[{name: a, uses: echo, timeout_send: 5}]", true);
+    check("[{name: b, uses: echo}]", false);
+    check("[{name: a, uses: ecco}]", false);
+    check("[{name: a, uses: echo, port: 7}]", false);
+    check("[{name: a, uses: echo, env: {A: b}}]", false);
+    check("[{name: a, uses: echo, uses_with: {b: 1}}]", false);
+    check("[{name: a, uses: echo, monitoring: true}]", false);
+}
+
+#[test]
+fn a_monitored_process_has_a_metrics_port_and_jinas_name() {
+    let mut plan = sharded(2, 2);
+    let run = run(&mut plan);
+    run.monitoring = Some(flow_spec::Monitoring {
+        ports: vec![7, 8, 0],
+    });
+    run.before = Some(Uses::Named("echo".to_owned()));
+    let specs = executors(&plan, &shared()).unwrap();
+    let told = specs.iter().map(|spec| {
+        let arguments = spec
+            .invocation
+            .at_start(&spec.name, spec.ports, 1)
+            .join(" ");
+        let start = spec.invocation.arguments.join(" ");
+        let name = start.rsplit(' ').next().unwrap_or_default().to_owned();
+        let port = arguments
+            .split("--port-monitoring ")
+            .nth(1)
+            .unwrap_or_default();
+        let port = port.split(' ').next().unwrap_or_default().to_owned();
+        assert!(start.contains("--monitoring --runtime-name "), "{start}");
+        (name, port)
+    });
+    let told: Vec<(String, String)> = told.collect();
+    let told: Vec<(&str, &str)> = told.iter().map(|(a, b)| (&**a, &**b)).collect();
+    assert_eq!(
+        told,
+        [
+            ("a/shard-0/rep-0", "7"),
+            ("a/shard-0/rep-1", "8"),
+            ("a/shard-1/rep-0", "0"),
+            ("a/shard-1/rep-1", "0"),
+            ("a/uses-before/rep-0", "0"),
+        ]
+    );
+}
+
+#[test]
+fn the_gateway_is_a_process() {
+    let spec = gateway(
+        &plan("[{name: a, uses: echo}, {name: b}]"),
+        &shared(),
+        CORES,
+    );
+    assert_eq!(
+        (&*spec.name, spec.ports.serving, spec.role),
+        ("gateway", 5, Role::Gateway)
+    );
+    let arguments = spec.invocation.arguments.join(" ");
+    let expected = "gateway --placement - --host 0.0.0.0 --grace 10000ms --log text";
+    assert_eq!(arguments, expected);
+}
+
+#[test]
+fn beside_one_executor_the_gateway_uses_half_of_the_cores() {
+    let threads = |executors: &str, cores: usize| {
+        let cores = NonZeroUsize::new(cores).unwrap();
+        threads(&plan(executors), cores).map(NonZeroUsize::get)
+    };
+    for (cores, half) in [(1, 1), (2, 1), (3, 2), (16, 8)] {
+        assert_eq!(threads("[{name: a, uses: echo}]", cores), Some(half));
+    }
+    assert_eq!(threads("[{name: a}, {name: b}]", 2), None);
+    let elsewhere = "[{name: a, external: true, host: far, port: 7}]";
+    assert_eq!(threads(elsewhere, 2), None);
+    let spec = gateway(&plan("[{name: a, replicas: 3}]"), &shared(), CORES);
+    let arguments = spec.invocation.arguments.join(" ");
+    assert!(arguments.contains("--threads 2"), "{arguments}");
+}

@@ -1,0 +1,5 @@
+//! What running flows leave on the disk: a state directory each, and the list of running flows.
+
+pub(crate) mod directory;
+pub mod registry;
+pub(crate) mod socket;

@@ -1,0 +1,75 @@
+//! A process of the flow as everything but its task uses it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::event::ReadyProcess;
+use crate::process::error::StartError;
+use crate::spec::process_spec::ProcessSpec;
+use crate::supervisor::shutdown::Shutdown;
+use crate::supervisor::status::{ProcessState, ProcessStatus};
+
+/// A process of the flow. Its task runs until the process has exited for good.
+#[derive(Debug, Clone)]
+pub(crate) struct ProcessHandle {
+    pub(crate) spec: Arc<ProcessSpec>,
+    pub(crate) shutdown: watch::Sender<Shutdown>,
+    pub(crate) status: watch::Receiver<ProcessStatus>,
+}
+
+impl ProcessHandle {
+    pub(crate) fn status(&self) -> ProcessStatus {
+        self.status.borrow().clone()
+    }
+
+    /// Waits until it is ready for the first time.
+    ///
+    /// # Errors
+    /// If it never became ready; `None` if it was stopped before.
+    pub(crate) async fn ready(&self) -> Result<ReadyProcess, Option<Arc<StartError>>> {
+        let mut status = self.status.clone();
+        let is_decided = |status: &ProcessStatus| {
+            status.process.is_some() || status.state == ProcessState::Failed
+        };
+        match status.wait_for(is_decided).await {
+            Ok(status) => status.process.clone().ok_or(status.failure.clone()),
+            Err(_ended) => Err(None),
+        }
+    }
+
+    /// Waits until it is given up.
+    pub(crate) async fn given_up(&self) {
+        let mut status = self.status.clone();
+        let is_given_up = |status: &ProcessStatus| status.state == ProcessState::GivenUp;
+        if status.wait_for(is_given_up).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Whether its task still runs: the process lives, or will be restarted.
+    pub(crate) fn is_supervised(&self) -> bool {
+        let state = self.status.borrow().state;
+        let has_ended = matches!(state, ProcessState::Failed | ProcessState::GivenUp);
+        !has_ended && self.status.has_changed().is_ok()
+    }
+
+    /// Where it listens, or did when it last was ready.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        let status = self.status.borrow();
+        status.process.as_ref().map(ReadyProcess::reachable)
+    }
+
+    /// Whether both are the same process.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.spec, &other.spec)
+    }
+
+    /// Lets it finish what is in progress, and waits until it has exited.
+    pub(crate) async fn stop(&self) {
+        self.shutdown.send_replace(Shutdown::Drain);
+        let mut status = self.status.clone();
+        while status.changed().await.is_ok() {}
+    }
+}

@@ -1,0 +1,225 @@
+//! Limits the bytes of requests and replies that a process holds.
+//!
+//! A budget has parts: that of a connection is part of the process's, that of a stream part of its connection's. What a
+//! part holds counts in all budgets around it. A new message is read only while all of them have room, so a client that
+//! sends much or reads nothing fills its own part, and not the others'.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+/// A connection may hold this fraction of the process's budget, and a stream half of that.
+const CONNECTION_SHARE: usize = 4;
+const STREAM_SHARE: usize = 2;
+
+/// A limit on bytes. Clones are the same budget.
+#[derive(Debug, Clone)]
+pub struct ByteBudget(Arc<Budget>);
+
+#[derive(Debug)]
+struct Budget {
+    max: usize,
+    held: AtomicUsize,
+    whole: Option<ByteBudget>,
+    waiters: Arc<Waiters>,
+}
+
+/// What waits for room, in a budget or in any of its parts.
+#[derive(Debug, Default)]
+struct Waiters {
+    count: AtomicUsize,
+    released: Notify,
+}
+
+/// Bytes that count in a budget until this is dropped.
+#[derive(Debug)]
+pub struct HeldBytes {
+    budget: ByteBudget,
+    bytes: usize,
+}
+
+impl ByteBudget {
+    /// A budget of so many bytes.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self(Arc::new(Budget {
+            max,
+            held: AtomicUsize::new(0),
+            whole: None,
+            waiters: Arc::default(),
+        }))
+    }
+
+    /// The part of a connection.
+    #[must_use]
+    pub fn for_connection(&self) -> Self {
+        self.part(CONNECTION_SHARE)
+    }
+
+    /// The part of a stream.
+    #[must_use]
+    pub fn for_stream(&self) -> Self {
+        self.part(STREAM_SHARE)
+    }
+
+    fn part(&self, share: usize) -> Self {
+        Self(Arc::new(Budget {
+            max: self.0.max / share,
+            held: AtomicUsize::new(0),
+            whole: Some(self.clone()),
+            waiters: self.0.waiters.clone(),
+        }))
+    }
+
+    /// The limit, in bytes.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.0.max
+    }
+
+    /// Bytes that are held.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.0.held.load(Ordering::SeqCst)
+    }
+
+    /// Counts bytes that are in memory, whether or not there is room.
+    #[must_use]
+    pub fn hold(&self, bytes: usize) -> HeldBytes {
+        self.add(bytes);
+        HeldBytes {
+            budget: self.clone(),
+            bytes,
+        }
+    }
+
+    /// Whether this budget and those around it have room for a new message of any length.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.chain().all(|budget| budget.held() < budget.0.max)
+    }
+
+    /// Whether a message that has begun may grow: up to a quarter above the limit of the process.
+    pub(crate) fn may_grow(&self) -> bool {
+        let whole = self.chain().last().unwrap_or(self);
+        whole.held() < whole.0.max.saturating_add(whole.0.max / 4)
+    }
+
+    /// Waits until there is room.
+    pub async fn room(&self) {
+        while !self.has_room() {
+            let waiters = self.0.waiters.clone();
+            waiters.count.fetch_add(1, Ordering::SeqCst);
+            let _guard = Waiting(&waiters.count);
+            let released = waiters.released.notified();
+            tokio::pin!(released);
+            // From here on a release is noticed.
+            released.as_mut().enable();
+            if !self.has_room() {
+                released.await;
+            }
+        }
+    }
+
+    /// This budget and those around it.
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |budget| budget.0.whole.as_ref())
+    }
+
+    fn add(&self, bytes: usize) {
+        for budget in self.chain() {
+            budget.0.held.fetch_add(bytes, Ordering::SeqCst);
+        }
+    }
+
+    fn release(&self, bytes: usize) {
+        for budget in self.chain() {
+            budget.0.held.fetch_sub(bytes, Ordering::SeqCst);
+        }
+        if self.0.waiters.count.load(Ordering::SeqCst) > 0 {
+            self.0.waiters.released.notify_waiters();
+        }
+    }
+}
+
+/// A future that waits for room, and is counted as long as it does.
+struct Waiting<'c>(&'c AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl HeldBytes {
+    /// Changes how many bytes are held.
+    pub fn set(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(0) => {}
+            Some(more) => self.budget.add(more),
+            None => self.budget.release(self.bytes - bytes),
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn bytes_count_in_all_budgets_around_a_part() {
+        let whole = ByteBudget::new(80);
+        let connection = whole.for_connection();
+        let stream = connection.for_stream();
+        assert_eq!((connection.max(), stream.max()), (20, 10));
+        let mut held = stream.hold(7);
+        assert_eq!((whole.held(), connection.held(), stream.held()), (7, 7, 7));
+        held.set(3);
+        let other = connection.hold(1);
+        assert_eq!((whole.held(), connection.held(), stream.held()), (4, 4, 3));
+        drop((held, other));
+        assert_eq!((whole.held(), connection.held(), stream.held()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_full_part_leaves_room_for_the_others() {
+        let whole = ByteBudget::new(80);
+        let (full, other) = (whole.for_connection(), whole.for_connection());
+        let _held = full.hold(20);
+        assert!(!full.has_room() && !full.for_stream().has_room());
+        assert!(other.has_room() && other.for_stream().has_room());
+    }
+
+    #[test]
+    fn a_message_that_has_begun_may_grow_beyond_the_limit_by_a_quarter() {
+        let whole = ByteBudget::new(80);
+        let connection = whole.for_connection();
+        let mut held = connection.hold(99);
+        assert!(connection.may_grow());
+        held.set(100);
+        assert!(!connection.may_grow());
+    }
+
+    #[test]
+    fn waiting_ends_when_bytes_are_released_anywhere() {
+        let whole = ByteBudget::new(80);
+        let (one, other) = (whole.for_connection(), whole.for_connection());
+        let mut held = one.hold(80);
+        let mut room = Box::pin(other.room());
+        assert!(room.as_mut().now_or_never().is_none());
+        held.set(79);
+        assert!(room.as_mut().now_or_never().is_some());
+        drop(room);
+        assert_eq!(whole.0.waiters.count.load(Ordering::SeqCst), 0);
+    }
+}

@@ -1,0 +1,156 @@
+//! Limits on what decoding a message takes, checked on its bytes.
+//!
+//! Documents and parameters stay bytes when a message is decoded. Header, routes and the parts of a list become structs,
+//! which take far more memory than their bytes: an empty route is two bytes on the wire and about 200 in memory.
+
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// Fields of a request or a reply, and of a list.
+const HEADER: u32 = 1;
+const ROUTES: u32 = 3;
+const REQUESTS: u32 = 1;
+
+/// Bytes of header and routes together. A text of one byte in them takes 24 bytes and more when it is decoded. Failures
+/// of stock executors contain the source lines of their stack, some kilobytes each.
+const HEAD_LEN_MAX: usize = 1 << 20;
+
+/// Routes of a message. Each process that a request passes adds one.
+const ROUTES_MAX: usize = 1024;
+
+/// Parts of a request that is a list: one for each branch of a join.
+const PARTS_MAX: usize = 1024;
+
+/// A message has more or larger parts than are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MessageTooLarge {
+    #[error("header and routes of the message have more than {HEAD_LEN_MAX} bytes")]
+    Head,
+    #[error("the message has more than {ROUTES_MAX} routes")]
+    Routes,
+    #[error("the message has more than {PARTS_MAX} parts")]
+    Parts,
+}
+
+/// Checks a request or a reply.
+pub(crate) fn check_envelope(message: &[u8]) -> Result<(), MessageTooLarge> {
+    let (mut head_len, mut routes) = (0, 0);
+    for (number, content) in contents(message) {
+        match number {
+            HEADER => head_len += content.len(),
+            ROUTES => {
+                head_len += content.len();
+                routes += 1;
+            }
+            _ => {}
+        }
+        if routes > ROUTES_MAX {
+            return Err(MessageTooLarge::Routes);
+        }
+    }
+    match head_len {
+        0..=HEAD_LEN_MAX => Ok(()),
+        _ => Err(MessageTooLarge::Head),
+    }
+}
+
+/// Checks a list of requests.
+pub(crate) fn check_list(message: &[u8]) -> Result<(), MessageTooLarge> {
+    let parts = contents(message).filter(|(number, _)| *number == REQUESTS);
+    for (count, (_, part)) in parts.enumerate() {
+        if count == PARTS_MAX {
+            return Err(MessageTooLarge::Parts);
+        }
+        check_envelope(part)?;
+    }
+    Ok(())
+}
+
+/// The number and the content of each length-delimited field. Ends where the bytes are not valid, which prost reports.
+fn contents(mut rest: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let (number, wire_type) = decode_key(&mut rest).ok()?;
+            let skipped = match wire_type {
+                WireType::LengthDelimited => {
+                    let len = usize::try_from(decode_varint(&mut rest).ok()?).ok()?;
+                    let (content, after) = rest.split_at_checked(len)?;
+                    rest = after;
+                    return Some((number, content));
+                }
+                WireType::Varint => {
+                    decode_varint(&mut rest).ok()?;
+                    0
+                }
+                WireType::SixtyFourBit => 8,
+                WireType::ThirtyTwoBit => 4,
+                // prost skips groups, and reads what follows. Fields in them count as the message's own.
+                WireType::StartGroup | WireType::EndGroup => 0,
+            };
+            rest = rest.get(skipped..)?;
+        }
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_proto::jina::{DataRequestListProto, DataRequestProto, HeaderProto, RouteProto};
+    use prost::Message;
+
+    use super::*;
+
+    fn with_routes(count: usize) -> DataRequestProto {
+        DataRequestProto {
+            data: Some(vec![0; 2 << 20].into()),
+            routes: vec![RouteProto::default(); count],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn documents_are_not_limited_here_but_routes_are() {
+        let check = |count| check_envelope(&with_routes(count).encode_to_vec());
+        assert_eq!(check(ROUTES_MAX), Ok(()));
+        assert_eq!(check(ROUTES_MAX + 1), Err(MessageTooLarge::Routes));
+    }
+
+    #[test]
+    fn header_and_routes_have_a_length() {
+        let message = |len| DataRequestProto {
+            header: Some(HeaderProto {
+                request_id: "x".repeat(len),
+                ..HeaderProto::default()
+            }),
+            ..DataRequestProto::default()
+        };
+        let check = |len| check_envelope(&message(len).encode_to_vec());
+        assert_eq!(check(HEAD_LEN_MAX - 10), Ok(()));
+        assert_eq!(check(HEAD_LEN_MAX), Err(MessageTooLarge::Head));
+    }
+
+    #[test]
+    fn a_list_has_a_number_of_parts_and_each_is_checked() {
+        let list = |requests| DataRequestListProto { requests }.encode_to_vec();
+        let empty = vec![DataRequestProto::default(); PARTS_MAX];
+        assert_eq!(check_list(&list(empty.clone())), Ok(()));
+        let more = [empty, vec![DataRequestProto::default()]].concat();
+        assert_eq!(check_list(&list(more)), Err(MessageTooLarge::Parts));
+        let routes = vec![with_routes(ROUTES_MAX + 1)];
+        assert_eq!(check_list(&list(routes)), Err(MessageTooLarge::Routes));
+    }
+
+    #[test]
+    fn a_group_hides_nothing() {
+        let group = b"\x4b\x4c";
+        let message = [&group[..], &with_routes(ROUTES_MAX + 1).encode_to_vec()].concat();
+        assert!(DataRequestProto::decode(&message[..]).is_ok());
+        assert_eq!(check_envelope(&message), Err(MessageTooLarge::Routes));
+    }
+
+    #[test]
+    fn invalid_bytes_are_left_to_prost() {
+        for bytes in [&b"\xff\xff"[..], b"\x0a\x20xx", b"\x0b", b"\x09x"] {
+            assert_eq!(check_envelope(bytes), Ok(()));
+        }
+    }
+}

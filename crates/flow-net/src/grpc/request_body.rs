@@ -1,0 +1,169 @@
+//! The body of a gRPC request, whose bytes count in a budget from the first to the last of each message.
+//!
+//! A message that is complete is decoded at once, and counts where it is kept. The first message of a call begins only
+//! while the budget has room; further ones are read when the call asks for them. A message that grows while there is no
+//! room ends the call.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tonic::Status;
+
+use crate::byte_budget::{ByteBudget, HeldBytes};
+use crate::connection::BoxError;
+
+/// Bytes before each message: whether it is compressed, and its length.
+const PREFIX_LEN: usize = 5;
+
+/// A request's body that counts its bytes.
+pub(crate) struct RequestBody {
+    body: Incoming,
+    budget: Option<Counted>,
+}
+
+struct Counted {
+    budget: ByteBudget,
+    held: HeldBytes,
+    message: Message,
+    has_begun: bool,
+    /// Set while the first message waits for room.
+    room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(body: Incoming, budget: Option<ByteBudget>) -> Self {
+        let budget = budget.map(|budget| Counted {
+            held: budget.hold(0),
+            budget,
+            message: Message::default(),
+            has_begun: false,
+            room: None,
+        });
+        Self { body, budget }
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(counted) = &mut self.budget {
+            // What was read before is decoded, except for the part of the last message.
+            counted.held.set(counted.message.begun());
+            std::task::ready!(counted.poll_room(context));
+        }
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
+        let frame = frame.map(|frame| frame.map_err(BoxError::from));
+        if let (Some(counted), Some(Ok(frame))) = (&mut self.budget, &frame)
+            && let Some(data) = frame.data_ref()
+        {
+            counted.message.read(data);
+            counted.held.set(counted.message.begun().max(data.len()));
+            if !counted.budget.may_grow() {
+                return Poll::Ready(Some(Err(out_of_memory().into())));
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Counted {
+    /// Ready once the first message may begin.
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if !self.has_begun && (self.room.is_some() || !self.budget.has_room()) {
+            let room = self.room.get_or_insert_with(|| {
+                let budget = self.budget.clone();
+                Box::pin(async move { budget.room().await })
+            });
+            std::task::ready!(room.as_mut().poll(context));
+            self.room = None;
+        }
+        self.has_begun = true;
+        Poll::Ready(())
+    }
+}
+
+fn out_of_memory() -> Status {
+    Status::resource_exhausted(
+        "the server holds as many bytes of requests and replies as it may; try again later",
+    )
+}
+
+/// Where in a sequence of messages the bytes end that have been read.
+#[derive(Debug, Default)]
+struct Message {
+    prefix: [u8; PREFIX_LEN],
+    /// Bytes of the prefix that have been read.
+    prefix_len: usize,
+    /// Bytes of the message that have been read, and that have not.
+    read: usize,
+    missing: usize,
+}
+
+impl Message {
+    /// Bytes of the message that has begun; none if the last one is complete.
+    fn begun(&self) -> usize {
+        self.prefix_len + self.read
+    }
+
+    fn read(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.prefix_len < PREFIX_LEN {
+                self.prefix[self.prefix_len] = bytes[0];
+                self.prefix_len += 1;
+                bytes = &bytes[1..];
+                if self.prefix_len == PREFIX_LEN {
+                    let [_, length @ ..] = self.prefix;
+                    self.missing = u32::from_be_bytes(length) as usize;
+                }
+            } else {
+                let taken = self.missing.min(bytes.len());
+                self.read += taken;
+                self.missing -= taken;
+                bytes = &bytes[taken..];
+            }
+            if self.prefix_len == PREFIX_LEN && self.missing == 0 {
+                *self = Self::default();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_found_however_they_are_cut() {
+        let mut bytes = Vec::new();
+        for len in [0u8, 3, 0, 200] {
+            bytes.extend([0, 0, 0, 0, len]);
+            bytes.extend(vec![b'x'; usize::from(len)]);
+        }
+        for step in 1..bytes.len() {
+            let mut message = Message::default();
+            for part in bytes.chunks(step) {
+                message.read(part);
+            }
+            assert_eq!(message.begun(), 0, "in steps of {step}");
+        }
+        let mut message = Message::default();
+        message.read(&bytes[..bytes.len() - 1]);
+        assert_eq!(message.begun(), PREFIX_LEN + 199);
+    }
+}

@@ -1,0 +1,176 @@
+//! Connects to a replica, and notes whether a process has sent anything on the connection.
+//!
+//! A connection can be accepted without a process behind it: the Docker engine accepts connections to the published port
+//! of a container that is not running, and resets them. A server that runs sends its HTTP/2 settings at once.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::future::BoxFuture;
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::limits::TCP_KEEPALIVE;
+
+/// Whether bytes have arrived on the newest connection.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PeerSpoke(Arc<AtomicBool>);
+
+impl PeerSpoke {
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, spoke: bool) {
+        self.0.store(spoke, Ordering::Relaxed);
+    }
+}
+
+/// Makes the connections of one replica.
+#[derive(Debug, Clone)]
+pub(super) struct Connector {
+    tcp: HttpConnector,
+    peer_spoke: PeerSpoke,
+}
+
+impl Connector {
+    pub(super) fn new(peer_spoke: PeerSpoke) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
+        tcp.set_keepalive(Some(TCP_KEEPALIVE));
+        Self { tcp, peer_spoke }
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Connection;
+    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Future = BoxFuture<'static, Result<Connection, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.tcp.poll_ready(cx)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = self.tcp.call(uri);
+        let peer_spoke = self.peer_spoke.clone();
+        Box::pin(async move {
+            let stream = connecting.await?;
+            peer_spoke.set(false);
+            Ok(Connection { stream, peer_spoke })
+        })
+    }
+}
+
+/// A connection that notes when bytes arrive.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TokioIo<TcpStream>,
+    peer_spoke: PeerSpoke,
+}
+
+impl Read for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.peer_spoke.get() {
+            return Pin::new(&mut this.stream).poll_read(cx, buffer);
+        }
+        // Until the first bytes a small buffer of our own shows how many there are.
+        let mut first = [0; 64];
+        let room = first.len().min(buffer.remaining());
+        let mut first = hyper::rt::ReadBuf::new(&mut first[..room]);
+        let read = Pin::new(&mut this.stream).poll_read(cx, first.unfilled());
+        if !first.filled().is_empty() {
+            this.peer_spoke.set(true);
+            buffer.put_slice(first.filled());
+        }
+        read
+    }
+}
+
+impl Write for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn read(connection: &mut Connection, buffer: &mut [u8]) -> usize {
+        let mut buffer = hyper::rt::ReadBuf::new(buffer);
+        poll_fn(|cx| Pin::new(&mut *connection).poll_read(cx, buffer.unfilled()))
+            .await
+            .unwrap();
+        buffer.filled().len()
+    }
+
+    #[tokio::test]
+    async fn a_peer_has_spoken_when_its_first_bytes_arrive_and_not_when_it_accepts() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri: Uri = format!("http://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
+        let peer_spoke = PeerSpoke::default();
+        let mut connector = Connector::new(peer_spoke.clone());
+
+        let mut connection = connector.call(uri.clone()).await.unwrap();
+        let (mut server, _) = listener.accept().await.unwrap();
+        assert!(!peer_spoke.get());
+        server.write_all(b"hello").await.unwrap();
+        let mut text = [0; 3];
+        assert_eq!(read(&mut connection, &mut text).await, 3);
+        assert_eq!(&text, b"hel");
+        assert!(peer_spoke.get());
+        assert_eq!(read(&mut connection, &mut text).await, 2);
+        assert_eq!(&text[..2], b"lo");
+
+        let mut silent = connector.call(uri).await.unwrap();
+        drop(listener.accept().await.unwrap());
+        assert_eq!(read(&mut silent, &mut text).await, 0);
+        assert!(!peer_spoke.get());
+    }
+}

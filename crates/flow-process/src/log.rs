@@ -1,0 +1,247 @@
+//! The log of a process: which events are written, how, and where.
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
+use std::str::FromStr;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
+
+/// How a process logs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogSettings {
+    /// The format of each line.
+    pub format: LogFormat,
+    /// Which events are logged.
+    pub filter: LogFilter,
+    /// Where lines are written.
+    pub output: LogOutput,
+    /// Whether lines may be colored. They are on terminals only.
+    pub color: bool,
+}
+
+impl LogSettings {
+    /// Starts to log the events of this process, and its panics.
+    ///
+    /// The first log of a process stays: later ones change nothing.
+    pub fn start(&self) {
+        let output = self.output;
+        self.start_with(move || output.open());
+    }
+
+    /// Starts to log to a writer of the caller's, which stands in for the output. It gets each line in one call.
+    pub fn start_with<W: Write + 'static>(&self, writer: impl Fn() -> W + Send + Sync + 'static) {
+        let lines = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new(self.filter.as_str()))
+            .with_writer(writer)
+            .with_ansi(self.color && self.output.is_terminal());
+        let started = match self.format {
+            LogFormat::Text => lines.try_init(),
+            LogFormat::Json => lines.json().try_init(),
+        };
+        if started.is_ok() {
+            std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked")));
+        }
+    }
+}
+
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// One line per event, for people.
+    #[default]
+    Text,
+    /// One JSON object per event, for programs.
+    Json,
+}
+
+impl LogFormat {
+    /// The names of all formats.
+    pub const NAMES: [&str; 2] = ["text", "json"];
+}
+
+impl FromStr for LogFormat {
+    type Err = BadLogFormat;
+
+    fn from_str(name: &str) -> Result<Self, BadLogFormat> {
+        match name {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(BadLogFormat(name.to_owned())),
+        }
+    }
+}
+
+/// The name is not that of a log format.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a log format; expected `text` or `json`")]
+pub struct BadLogFormat(String);
+
+/// Where a process writes its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogOutput {
+    /// Standard error, apart from results.
+    #[default]
+    Stderr,
+    /// Standard output, for services in containers.
+    Stdout,
+}
+
+impl LogOutput {
+    fn is_terminal(self) -> bool {
+        match self {
+            Self::Stderr => std::io::stderr().is_terminal(),
+            Self::Stdout => std::io::stdout().is_terminal(),
+        }
+    }
+
+    fn open(self) -> Box<dyn Write> {
+        match self {
+            Self::Stderr => Box::new(std::io::stderr()),
+            Self::Stdout => Box::new(std::io::stdout()),
+        }
+    }
+}
+
+impl FromStr for LogOutput {
+    type Err = BadLogOutput;
+
+    fn from_str(name: &str) -> Result<Self, BadLogOutput> {
+        match name {
+            "stderr" => Ok(Self::Stderr),
+            "stdout" => Ok(Self::Stdout),
+            _ => Err(BadLogOutput(name.to_owned())),
+        }
+    }
+}
+
+/// The name is not that of a log output.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is not a log output; expected `stderr` or `stdout`")]
+pub struct BadLogOutput(String);
+
+/// Which events are logged: a level, and levels of single modules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogFilter(String);
+
+impl LogFilter {
+    /// The filter as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for LogFilter {
+    /// Level `info`, without a library's reports of its own settings.
+    fn default() -> Self {
+        Self("info,hnsw_rs=warn".to_owned())
+    }
+}
+
+impl fmt::Display for LogFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = BadLogFilter;
+
+    /// Parses a filter such as `warn,flow_net=debug`.
+    fn from_str(text: &str) -> Result<Self, BadLogFilter> {
+        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            check(part)?;
+        }
+        Ok(Self(parts.join(",")))
+    }
+}
+
+/// Checks one part of a filter.
+///
+/// tracing takes a word alone for the name of a module, and then `debgu` logs nothing; here it has to be a level.
+fn check(part: &str) -> Result<(), BadLogFilter> {
+    if part.contains(['=', '[']) {
+        let parsed = EnvFilter::try_new(part);
+        return parsed.map(drop).map_err(|source| BadLogFilter::Invalid {
+            part: part.to_owned(),
+            source,
+        });
+    }
+    let level: Result<LevelFilter, _> = part.parse();
+    level.map(drop).map_err(|_| BadLogFilter::NotALevel {
+        part: part.to_owned(),
+    })
+}
+
+/// The text is not a log filter.
+#[derive(Debug, thiserror::Error)]
+pub enum BadLogFilter {
+    /// A word alone is not a level.
+    #[error(
+        "`{part}` is not a log level; expected `error`, `warn`, `info`, `debug`, `trace` or `off`, or `MODULE=LEVEL` \
+         for one module"
+    )]
+    NotALevel {
+        /// The word.
+        part: String,
+    },
+    /// The level of a module cannot be parsed.
+    #[error("`{part}` is not a log filter; expected `MODULE=LEVEL`, such as `flow_net=debug`")]
+    Invalid {
+        /// The part of the filter.
+        part: String,
+        /// The cause.
+        source: ParseError,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Result<&str, &str>) {
+        let parsed: Result<LogFilter, _> = text.parse();
+        let parsed = parsed.map_err(|error: BadLogFilter| error.to_string());
+        match (parsed, expected) {
+            (Ok(filter), Ok(expected)) => assert_eq!(filter.as_str(), expected),
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            (parsed, _) => panic!("{text}: {parsed:?}"),
+        }
+    }
+
+    #[test]
+    fn a_filter_is_levels_and_levels_of_modules() {
+        check("info", Ok("info"));
+        check("WARN, flow_net=debug", Ok("WARN,flow_net=debug"));
+        check("off", Ok("off"));
+        check(
+            "info,flow_net[request]=trace",
+            Ok("info,flow_net[request]=trace"),
+        );
+        check("", Ok(""));
+    }
+
+    #[test]
+    fn a_misspelt_level_is_an_error_that_names_it() {
+        check("debgu", Err("`debgu` is not a log level; expected `error`"));
+        check("info,flow_net", Err("or `MODULE=LEVEL` for one module"));
+        check("flow_net=loud", Err("`flow_net=loud` is not a log filter"));
+    }
+
+    #[test]
+    fn formats_and_outputs_have_names() {
+        for name in LogFormat::NAMES {
+            assert!(name.parse::<LogFormat>().is_ok());
+        }
+        let error = "xml".parse::<LogFormat>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`xml` is not a log format; expected `text` or `json`"
+        );
+        assert_eq!("stdout".parse::<LogOutput>().unwrap(), LogOutput::Stdout);
+        assert!("file".parse::<LogOutput>().is_err());
+    }
+}

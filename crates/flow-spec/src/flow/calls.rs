@@ -1,0 +1,68 @@
+//! How a node is called.
+
+use std::time::Duration;
+
+use flow_core::query::Query;
+use serde::{Deserialize, Serialize};
+
+use super::entry::EntryChecker;
+use super::options::{is_set, or_default, value};
+use crate::values::{Polling, Retries};
+
+/// How a node is called, wherever it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calls {
+    /// How long one call may take; `None`: until the request's own deadline.
+    pub timeout: Option<Duration>,
+    /// How often a call that failed is tried again.
+    pub retries: Retries,
+    /// A request may run twice without harm, so one that was lost with its replica is tried again.
+    pub idempotent: bool,
+    /// gRPC metadata of each call, in this order.
+    pub metadata: Vec<(String, String)>,
+    /// Which shards receive a request, if there are several.
+    pub polling: Polling,
+    /// Several inputs of the node, or replies of its shards, are merged into one array of documents; otherwise
+    /// they stay separate.
+    pub reduce: bool,
+    /// Only documents that match go to the node; `None`: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Query>,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            timeout: None,
+            retries: Retries::Default,
+            idempotent: false,
+            metadata: Vec::new(),
+            polling: Polling::default(),
+            reduce: true,
+            when: None,
+        }
+    }
+}
+
+impl EntryChecker<'_> {
+    /// What the gateway says about its calls wins over what `with` says about everything.
+    pub(super) fn calls(&self) -> Calls {
+        let options = &self.effective.options;
+        let (own, gateway) = (&self.entry.inherited.options, &self.spec.gateway.options);
+        let timeout = [
+            &own.timeout_send,
+            &gateway.timeout_send,
+            &options.timeout_send,
+        ];
+        let retries = [&own.retries, &gateway.retries, &options.retries];
+        Calls {
+            timeout: timeout.into_iter().find_map(value).flatten(),
+            retries: retries.into_iter().find_map(value).unwrap_or_default(),
+            idempotent: is_set(&options.idempotent),
+            metadata: or_default(&options.grpc_metadata),
+            polling: or_default(&options.polling),
+            reduce: !is_set(&options.no_reduce),
+            when: value(&options.when).flatten(),
+        }
+    }
+}

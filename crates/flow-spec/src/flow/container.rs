@@ -1,0 +1,136 @@
+//! The container of an executor.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::entry::EntryChecker;
+use super::options::{is_set, or_default, value, values};
+use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
+use crate::forms::PLATFORM;
+use crate::keys::CONTAINER;
+use crate::spec::ExecutorSpec;
+use crate::values::{Gpus, NetworkMode, Uses, Volume};
+
+/// The container of an executor, beside its image.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    /// GPUs assigned to the container; `None` assigns none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<Gpus>,
+    /// Folders of the machine, and volumes of the engine, that it sees.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<Volume>,
+    /// The program that runs in it, instead of the image's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entrypoint: Option<Vec<String>>,
+    /// It uses the machine's network; otherwise its port is published.
+    #[serde(skip_serializing_if = "is_false")]
+    pub on_host_network: bool,
+    /// The platform of the image, such as `linux/arm64`; `None` leaves the choice to the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
+    /// The image is pulled at each start, even if it exists.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_refetched: bool,
+    /// The workspace is not mounted.
+    #[serde(skip_serializing_if = "is_false")]
+    pub without_workspace: bool,
+    /// The options of `docker_kwargs`, as part of the request to the engine's API (`ContainerCreate`).
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub engine: Map<String, Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(it: &bool) -> bool {
+    !it
+}
+
+impl EntryChecker<'_> {
+    pub(super) fn container(&self, diagnostics: &mut Diagnostics) -> Container {
+        let options = &self.effective.container;
+        let mut engine = or_default(&options.docker_kwargs);
+        let platform = engine.shift_remove(PLATFORM);
+        let platform = platform.and_then(|it| it.as_str().map(str::to_owned));
+        Container {
+            gpus: value(&options.gpus),
+            volumes: values(&options.volumes),
+            entrypoint: value(&options.entrypoint),
+            on_host_network: self.on_host_network(&mut engine, diagnostics),
+            platform: platform.or_else(|| value(&options.prefer_platform)),
+            is_refetched: is_set(&options.force_update),
+            without_workspace: is_set(&options.disable_auto_volume),
+            engine,
+        }
+    }
+
+    /// Two keys may ask for the machine's network, and one of them for another network.
+    fn on_host_network(
+        &self,
+        engine: &mut Map<String, Value>,
+        diagnostics: &mut Diagnostics,
+    ) -> bool {
+        let forced = value(&self.effective.container.force_network_mode) == Some(NetworkMode::Host);
+        let host = engine.get_mut("HostConfig").and_then(Value::as_object_mut);
+        let Some(host) = host else { return forced };
+        let named = host.get("NetworkMode").and_then(Value::as_str);
+        match (forced, named) {
+            (_, Some("host")) => {
+                host.shift_remove("NetworkMode");
+                true
+            }
+            (true, Some(named)) => {
+                let message = format!("`force_network_mode: HOST` and the network `{named}`");
+                let problem = Problem::new(&self.entry.span, message);
+                diagnostics.problem(problem.remedy("keep one of them"));
+                true
+            }
+            _ => forced,
+        }
+    }
+}
+
+/// Warns of options of a container if there is none.
+pub(super) fn warn_of_no_effect<'u>(
+    entry: &ExecutorSpec,
+    mut programs: impl Iterator<Item = &'u Uses>,
+    diagnostics: &mut Diagnostics,
+) {
+    if programs.any(|uses| matches!(uses, Uses::Image(_))) {
+        return;
+    }
+    let it = &entry.inherited.container;
+    let written: [(&str, Option<&Span>); 5] = [
+        (CONTAINER.gpus.name(), asks(&it.gpus, |_| true)),
+        (
+            CONTAINER.volumes.name(),
+            asks(&it.volumes, |it| !it.is_empty()),
+        ),
+        (
+            CONTAINER.entrypoint.name(),
+            asks(&it.entrypoint, |it| !it.is_empty()),
+        ),
+        (
+            CONTAINER.docker_kwargs.name(),
+            asks(&it.docker_kwargs, |it| !it.is_empty()),
+        ),
+        (
+            CONTAINER.force_update.name(),
+            asks(&it.force_update, |it| *it),
+        ),
+    ];
+    for (key, span) in written {
+        let Some(span) = span else { continue };
+        let message = format!("`{key}` has no effect: `uses` names no image (`docker://…`)");
+        diagnostics.warn(Problem::new(span, message));
+    }
+}
+
+/// The span of a value that asks for anything.
+fn asks<T>(written: &Option<Spanned<T>>, asks: impl Fn(&T) -> bool) -> Option<&Span> {
+    let written = written.as_ref().filter(|written| asks(&written.value));
+    written.map(|written| &written.span)
+}
+
+#[cfg(test)]
+mod tests;

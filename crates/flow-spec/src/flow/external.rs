@@ -1,0 +1,84 @@
+//! An executor that is not started by the flow: its addresses, and options that have no effect on it.
+
+use super::entry::EntryChecker;
+use super::options::value;
+use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::forms::Host;
+use crate::keys::{Key, Options as _};
+use crate::plan::Address;
+
+/// The host of an external executor of which only the port is written.
+const THIS_MACHINE: &str = "127.0.0.1";
+
+impl EntryChecker<'_> {
+    /// The addresses of an external executor.
+    pub(super) fn external(&self, diagnostics: &mut Diagnostics) -> Vec<Address> {
+        self.warn_of_process_options(diagnostics);
+        self.addresses(diagnostics)
+    }
+
+    fn warn_of_process_options(&self, diagnostics: &mut Diagnostics) {
+        for (key, span) in self.process_options() {
+            let message = format!(
+                "`{}` has no effect: who starts an external executor decides it",
+                key.name
+            );
+            diagnostics.warn(Problem::new(span, message));
+        }
+        let replicas = self.entry.inherited.options.replicas.as_ref();
+        if let Some(replicas) = replicas.filter(|it| it.value.get() > 1) {
+            let message = "`replicas` has no effect: an external executor has one for each address";
+            diagnostics.warn(Problem::new(&replicas.span, message));
+        }
+    }
+
+    /// The options that are written for processes of the flow.
+    fn process_options(&self) -> impl Iterator<Item = (&'static Key, &Span)> {
+        let own = &self.entry.inherited;
+        let written = self.entry.options.written().into_iter();
+        let written = written.chain(own.options.written());
+        let written = written.chain(own.monitoring.written());
+        written.filter(|(key, _)| key.is_for_processes)
+    }
+
+    fn addresses(&self, diagnostics: &mut Diagnostics) -> Vec<Address> {
+        let written = value(&self.effective.options.host);
+        let written = written.filter(|hosts| !hosts.is_empty());
+        let mut hosts: Vec<Host> = written
+            .iter()
+            .flatten()
+            .flat_map(|part| part.value.clone())
+            .collect();
+        let ports = self.entry.options.port.as_ref();
+        let ports = ports.map_or(&[][..], |ports| ports.value.as_slice());
+        if written.is_none() {
+            hosts.push(Host {
+                name: THIS_MACHINE.to_owned(),
+                port: None,
+                has_scheme: false,
+            });
+        }
+        let (hosts_len, ports_len) = (hosts.len(), ports.len());
+        if hosts_len != ports_len && hosts_len > 1 && ports_len > 1 {
+            let message = format!("has {hosts_len} hosts and {ports_len} ports");
+            let remedy = "write as many ports as hosts, or one";
+            diagnostics.problem(Problem::new(&self.entry.span, message).remedy(remedy));
+            return Vec::new();
+        }
+        let len = hosts_len.max(ports_len);
+        let ports = (0..len).map(|at| ports.get(at % ports_len.max(1)).map(|port| port.value));
+        let pairs = hosts.iter().cycle().zip(ports);
+        let addresses: Option<Vec<_>> = pairs.map(|(host, port)| address(host, port)).collect();
+        addresses.unwrap_or_else(|| {
+            let message = "an external executor needs an address";
+            let remedy = "write `host: name:port`, or `host` and `port`";
+            diagnostics.problem(Problem::new(&self.entry.span, message).remedy(remedy));
+            Vec::new()
+        })
+    }
+}
+
+/// A port that is written with the host wins.
+fn address(host: &Host, port: Option<u16>) -> Option<Address> {
+    Some(Address::new(host.name.clone(), host.port.or(port)?))
+}

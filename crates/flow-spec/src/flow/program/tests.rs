@@ -1,0 +1,242 @@
+//! Executors that are not there, and options that they do not have, are problems of the flow file.
+
+use super::*;
+use crate::{Context, Executors, NoFiles, TextFile, Variables, load_with};
+
+/// There is `echo`, which takes `times`, and `index`, which is a folder too; on `PATH` there is `tool`.
+struct Made;
+
+const CONFIG: &str = "jtype: Echo\nwith:\n  times: 2\n  no: 1\n";
+
+impl Executors for Made {
+    fn find(&self, uses: &Uses, env: &Env) -> Result<Found, NotFound> {
+        let config = |text: &str, is_package| {
+            Ok(Found::Config {
+                path: "folder/config.yml".to_owned(),
+                text: text.to_owned(),
+                is_package,
+            })
+        };
+        match uses {
+            Uses::Named(name) => self.find_named(name, env),
+            Uses::Image(_) => Ok(Found::Program),
+            Uses::Path(path) => match path.to_str().unwrap() {
+                "./config" => config(CONFIG, false),
+                "./named" => config("jtype: Nobody", false),
+                "./package" => config("jtype: Nobody", true),
+                "./python" => config("jtype: Nobody\npy_modules: a.py", false),
+                "./broken" => config("jtype: [", false),
+                "./wrong" => config("jtype: Echo\nwiht: {}", false),
+                "./program" => Ok(Found::Program),
+                other => Err(not_found(other)),
+            },
+        }
+    }
+
+    fn find_named(&self, name: &str, env: &Env) -> Result<Found, NotFound> {
+        match name {
+            "echo" | "index" => Ok(Found::BuiltIn(name.to_owned())),
+            "tool" => Ok(Found::Program),
+            "own" if env.contains_key("PATH") => Ok(Found::Program),
+            other => Err(not_found(other)),
+        }
+    }
+
+    fn namesake(&self, name: &str) -> Option<String> {
+        ["index", "tool"]
+            .contains(&name)
+            .then(|| format!("./{name}"))
+    }
+
+    fn check_options(&self, _name: &str, options: &Map<String, Value>) -> Vec<BadOption> {
+        let keys = options.iter().filter_map(|(key, value)| {
+            let is_unknown = key != "times";
+            let bad = BadOption {
+                key: Some(key.clone()),
+                is_unknown,
+                message: format!("{key} is {value}"),
+                remedy: is_unknown.then(|| "leave it out".to_owned()),
+            };
+            (is_unknown || !value.is_number()).then_some(bad)
+        });
+        let all = options.contains_key("all").then(|| BadOption {
+            key: None,
+            is_unknown: false,
+            message: "too many".to_owned(),
+            remedy: None,
+        });
+        keys.chain(all).collect()
+    }
+}
+
+fn not_found(name: &str) -> NotFound {
+    NotFound {
+        message: format!("no `{name}`"),
+        remedy: Some("name another".to_owned()),
+    }
+}
+
+/// Problems and warnings of a flow with this entry, a line each.
+fn found(entry: &str) -> Vec<String> {
+    let text = format!("jtype: Flow\nexecutors:\n- {{name: a, {entry}}}\n");
+    let path = "flow.yml".as_ref();
+    let context = Context {
+        variables: &Variables::default(),
+        files: &NoFiles,
+        executors: &Made,
+        lenient: false,
+    };
+    let loaded = load_with(TextFile { path, text: &text }, &context);
+    let problems = match loaded {
+        Ok(checked) => checked.warnings,
+        Err(crate::LoadError::Invalid { problems, .. }) => problems,
+        Err(other) => panic!("{other}"),
+    };
+    let lines = problems.iter().map(|problem| {
+        let Span {
+            file,
+            position,
+            path,
+        } = &problem.span;
+        let file = file.as_ref().map(|file| format!("{file}:"));
+        let path = path
+            .trim_start_matches("executors.a")
+            .trim_start_matches('.');
+        format!("{}{position} {path}: {problem}", file.unwrap_or_default())
+    });
+    lines.collect()
+}
+
+#[track_caller]
+fn check(entry: &str, expected: &[&str]) {
+    assert_eq!(found(entry), expected, "{entry}");
+}
+
+#[test]
+fn an_executor_that_is_there_is_fine() {
+    check("uses: echo", &[]);
+    check("uses: echo, uses_with: {times: 1}", &[]);
+    check("uses: {jtype: Echo, with: {times: 1}}", &[]);
+    check("uses: ./program, uses_with: {any: 1}", &[]);
+    check("uses: ./python, uses_with: {any: 1}", &[]);
+    check("uses: ./package, uses_with: {any: 1}", &[]);
+    check("uses: 'docker://x', uses_with: {any: 1}", &[]);
+    check("uses: own, env: {PATH: /own}", &[]);
+}
+
+#[test]
+fn an_executor_that_is_not_there_is_told_where_it_is_named() {
+    check("uses: ecco", &["3:19 uses: no `ecco`; name another"]);
+    check("uses: ./ecco", &["3:19 uses: no `./ecco`; name another"]);
+    check(
+        "uses: {jtype: Ecco}",
+        &["3:27 uses.jtype: no `ecco`; name another"],
+    );
+    check(
+        "uses: ./named",
+        &["folder/config.yml:1:8 jtype: no `nobody`; name another"],
+    );
+    check("uses: own", &["3:19 uses: no `own`; name another"]);
+    check(
+        "uses: echo, shards: 2, uses_before: nobody, uses_after: {jtype: Ecco}",
+        &[
+            "3:49 uses_before: no `nobody`; name another",
+            "3:77 uses_after.jtype: no `ecco`; name another",
+        ],
+    );
+}
+
+#[test]
+fn an_option_is_told_where_it_stands() {
+    check(
+        "uses: echo, uses_with: {times: x, no: 1}",
+        &[
+            "3:44 uses_with.times: times is \"x\"",
+            "3:47 uses_with.no: no is 1; leave it out",
+        ],
+    );
+    check(
+        "uses: {jtype: Echo, with: {no: 1}}",
+        &["3:40 uses.with.no: no is 1; leave it out"],
+    );
+    check(
+        "uses: ./config",
+        &["folder/config.yml:4:3 with.no: no is 1; leave it out"],
+    );
+    check(
+        "uses: echo, uses_with: {all: 1}",
+        &[
+            "3:36 uses_with: too many",
+            "3:37 uses_with.all: all is 1; leave it out",
+        ],
+    );
+    // Nothing is used: documents pass unchanged, and options have no meaning.
+    let entry = "method: needs, uses_with: {no: 1}";
+    assert!(found(entry).contains(&"3:40 uses_with.no: no is 1; leave it out".to_owned()));
+}
+
+#[test]
+fn what_the_flow_says_of_an_option_counts_before_its_config() {
+    check(
+        "uses: ./config, uses_with: {no: 2, times: x}",
+        &[
+            "3:41 uses_with.no: no is 2; leave it out",
+            "3:55 uses_with.times: times is \"x\"",
+        ],
+    );
+}
+
+#[test]
+fn the_config_that_is_named_is_checked_too() {
+    check(
+        "uses: ./wrong, replicas: 0",
+        &[
+            "3:38 replicas: must be at least 1, is 0",
+            "folder/config.yml:2:1 wiht: `wiht` is not a key of an executor's config; did you mean `with`?",
+        ],
+    );
+    let [said] = &found("uses: ./broken")[..] else {
+        panic!("one problem");
+    };
+    let start = "3:19 uses: `folder/config.yml` is not valid YAML: line 2, column 1: ";
+    assert!(said.starts_with(start), "{said}");
+}
+
+#[test]
+fn a_config_that_names_nothing_is_told_once() {
+    check(
+        "uses: {with: {no: 1}}",
+        &[
+            "3:19 uses: the config does not say which executor it is for; write `jtype:` and its \
+             name at the top",
+        ],
+    );
+}
+
+#[test]
+fn a_name_that_a_folder_has_too_is_a_warning() {
+    check(
+        "uses: index",
+        &[
+            "3:19 uses: `index` is the executor that is built into flow, and not the folder beside \
+             the flow file; write `./index` to use the folder",
+        ],
+    );
+    check(
+        "uses: tool",
+        &[
+            "3:19 uses: `tool` is a program on PATH, and not the folder beside the flow file; write \
+             `./tool` to use the folder",
+        ],
+    );
+    check("uses: {jtype: Index}", &[]);
+}
+
+#[test]
+fn an_executor_that_somebody_else_starts_is_not_looked_for() {
+    let found = found("uses: nobody, external: true, port: 5");
+    assert!(
+        found.iter().all(|line| !line.contains("no `nobody`")),
+        "{found:?}"
+    );
+}

@@ -1,0 +1,35 @@
+//! The forms of values: how each is written, and how it becomes a typed value or a problem that says what was
+//! expected and what is written.
+
+mod batching;
+mod container;
+mod form;
+mod gateway;
+mod host;
+mod hub;
+mod kwargs;
+mod query;
+mod scalar;
+mod shards;
+mod time;
+mod uses;
+mod values;
+
+pub(crate) use batching::{BATCH_METRIC, BATCH_SIZE, BATCH_TIMEOUT, BATCHING};
+pub(crate) use container::{ENTRYPOINT, GPUS, NETWORK_MODE, VOLUMES};
+pub(crate) use form::{Form, Shape};
+pub(crate) use gateway::{GATEWAY_USES, JTYPE_GATEWAY};
+pub(crate) use host::{HOSTS, Host, LISTEN_HOSTS};
+pub(crate) use hub::HUB;
+pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, Kind, PLATFORM};
+pub(crate) use query::WHEN;
+pub(crate) use scalar::{
+    ARGUMENTS, COUNT, DEPLOYMENT_OPTIONS, EXECUTORS, FLAG, GATEWAY, IN_FLIGHT_MAX, INSPECT,
+    JTYPE_DEPLOYMENT, JTYPE_FLOW, LOG_CONFIG, METHOD, NAME, NESTING_MAX, OBJECT, PORTS,
+    PORTS_OR_ANY, PREFETCH, PROTOCOLS, REQUESTS, RETRIES, SIZE, TEXT, TEXTS, VERSION, WITH, reject,
+    text,
+};
+pub(crate) use shards::{POLLING, WORKERS};
+pub(crate) use time::{TIMEOUT_READY, TIMEOUT_SEND};
+pub(crate) use uses::USES;
+pub(crate) use values::{ENV, METADATA};

@@ -1,0 +1,65 @@
+//! Mappings of single values: environments and gRPC metadata.
+
+use super::form::{Form, Shape};
+use super::scalar::{entries, loose_text, reject};
+use crate::diagnostics::{Diagnostics, Problem};
+use crate::values::Env;
+use crate::yaml::{Entry, Node};
+
+pub(crate) const ENV: Form<Env> = Form::new(Shape::Values, env);
+pub(crate) const METADATA: Form<Vec<(String, String)>> = Form::new(Shape::Values, metadata);
+
+fn env(node: &Node, diagnostics: &mut Diagnostics) -> Option<Env> {
+    let entries = entries(node, diagnostics)?;
+    Some(
+        entries
+            .iter()
+            .filter_map(|entry| variable(entry, diagnostics))
+            .collect(),
+    )
+}
+
+fn variable(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {
+    if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+        let message = format!(
+            "`{}` cannot be the name of an environment variable",
+            entry.key
+        );
+        diagnostics.problem(Problem::new(&entry.span, message));
+        return None;
+    }
+    let value = loose_text(&entry.value, diagnostics)?;
+    Some((entry.key.clone(), value))
+}
+
+/// gRPC metadata: lower-case names and printable ASCII, or a call would fail with it.
+fn metadata(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<(String, String)>> {
+    let entries = entries(node, diagnostics)?;
+    Some(
+        entries
+            .iter()
+            .filter_map(|entry| metadata_entry(entry, diagnostics))
+            .collect(),
+    )
+}
+
+fn metadata_entry(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {
+    let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.".contains(&b);
+    let reserved = entry.key.starts_with("grpc-") || entry.key.ends_with("-bin");
+    if entry.key.is_empty() || !entry.key.bytes().all(is_name) || reserved {
+        let message = format!(
+            "`{}` cannot be the name of gRPC metadata: lower-case letters, digits, `_`, `-` and `.`, \
+             not `grpc-…` or `…-bin`",
+            entry.key
+        );
+        let lower = entry.key.to_ascii_lowercase();
+        let meant = (lower != entry.key && lower.bytes().all(is_name)).then_some(lower);
+        diagnostics.problem(Problem::new(&entry.span, message).suggest(meant.as_deref()));
+        return None;
+    }
+    let value = loose_text(&entry.value, diagnostics)?;
+    if !value.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        return reject(&entry.value, "printable ASCII", diagnostics);
+    }
+    Some((entry.key.clone(), value))
+}

@@ -1,0 +1,314 @@
+//! Prints what a flow file says as JSON, which is YAML too, so that tests can read it again.
+
+use std::num::{NonZeroU16, NonZeroUsize};
+use std::time::Duration;
+
+use flow_core::NodeName;
+use flow_core::query::Query;
+use indexmap::IndexMap;
+use serde_json::{Map, Value, json};
+
+use crate::diagnostics::Spanned;
+use crate::forms::{Host, KWARGS, PLATFORM};
+use crate::spec::hub::{Hub, HubName};
+use crate::spec::program::{ExecutorConfig, Program};
+use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
+use crate::values::{
+    Arguments, BatchMetric, BatchingRule, Gpus, Inspect, Log, Method, NetworkMode, Poll, Polling,
+    Protocol, Retries, Uses, Volume, Workers,
+};
+use crate::yaml::Node;
+
+/// A value as a flow file may write it.
+pub(crate) trait Print {
+    fn print(&self) -> Value;
+}
+
+/// The options of a table. `options!` implements it.
+pub(crate) trait PrintOptions {
+    fn print(&self, into: &mut Map<String, Value>);
+}
+
+impl FlowSpec {
+    /// The flow file in its plainest form.
+    pub(crate) fn print(&self) -> String {
+        let mut with = Map::new();
+        self.options.print(&mut with);
+        self.gateway_with.print(&mut with);
+        self.executors_with.print(&mut with);
+        let mut gateway = Map::new();
+        self.gateway.print(&mut gateway);
+        let executors: Vec<Value> = self.executors.iter().map(ExecutorSpec::print).collect();
+        json!({"jtype": "Flow", "with": with, "gateway": gateway, "executors": executors})
+            .to_string()
+    }
+}
+
+impl GatewaySpec {
+    fn print(&self, into: &mut Map<String, Value>) {
+        self.options.print(into);
+        self.log.print(into);
+        self.monitoring.print(into);
+    }
+}
+
+impl InheritedSpec {
+    fn print(&self, into: &mut Map<String, Value>) {
+        self.options.print(into);
+        self.log.print(into);
+        self.monitoring.print(into);
+        self.container.print(into);
+    }
+}
+
+impl ExecutorSpec {
+    fn print(&self) -> Value {
+        let mut options = Map::new();
+        self.entry.print(&mut options);
+        self.options.print(&mut options);
+        self.inherited.print(&mut options);
+        options.into()
+    }
+}
+
+impl<T: Print> Print for Vec<Spanned<T>> {
+    fn print(&self) -> Value {
+        self.iter().map(|item| item.value.print()).collect()
+    }
+}
+
+macro_rules! print_as {
+    ($($Type:ty: $it:ident => $value:expr;)*) => {
+        $(impl Print for $Type {
+            fn print(&self) -> Value {
+                let $it = self;
+                $value
+            }
+        })*
+    };
+}
+
+print_as! {
+    String: it => json!(it);
+    bool: it => json!(it);
+    u16: it => json!(it);
+    u64: it => json!(it);
+    NonZeroU16: it => json!(it);
+    NonZeroUsize: it => json!(it);
+    NodeName: it => json!(it.as_str());
+    Map<String, Value>: it => engine_options(it);
+    IndexMap<String, String>: it => json!(it);
+    Vec<String>: it => json!(it);
+    Vec<(String, String)>: it => it.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    Arguments: it => json!(it.values);
+    IndexMap<String, BatchingRule>: it => json!(it);
+    BatchMetric: it => json!(it);
+    Protocol: it => json!(it);
+    Polling: it => polling(it);
+    Workers: it => json!(it.to_string());
+    Vec<Host>: it => json!(it.iter().map(host).collect::<Vec<_>>().join(","));
+    Hub: it => json!(it.to_string());
+    Gpus: it => gpus(it);
+    Volume: it => volume(it);
+    Option<Query>: it => it.as_ref().map_or(json!({}), |query| query.json().clone());
+    Program: it => program(it);
+}
+
+/// The gateway's `uses` and versions have one value.
+impl Print for () {
+    fn print(&self) -> Value {
+        json!("GRPCGateway")
+    }
+}
+
+/// Mappings of options are taken apart before a flow file is printed.
+impl Print for Node {
+    fn print(&self) -> Value {
+        self.to_json().expect("it was read as JSON")
+    }
+}
+
+impl Print for Option<Duration> {
+    fn print(&self) -> Value {
+        self.map_or(json!(-1), |time| {
+            json!(humantime::format_duration(time).to_string())
+        })
+    }
+}
+
+impl Print for Option<Log> {
+    fn print(&self) -> Value {
+        json!(match self {
+            None => "default",
+            Some(Log::Text) => "plain",
+            Some(Log::Json) => "json",
+            Some(Log::Off) => "quiet",
+        })
+    }
+}
+
+impl Print for Retries {
+    fn print(&self) -> Value {
+        match self {
+            Self::Default => json!(-1),
+            Self::Times(times) => json!(times),
+        }
+    }
+}
+
+impl Print for Inspect {
+    fn print(&self) -> Value {
+        json!(match self {
+            Self::Collect => "COLLECT",
+            Self::Hang => "HANG",
+            Self::Remove => "REMOVE",
+        })
+    }
+}
+
+impl Print for NetworkMode {
+    fn print(&self) -> Value {
+        json!(match self {
+            Self::Host => "HOST",
+            Self::Published => "AUTO",
+        })
+    }
+}
+
+impl Print for Method {
+    fn print(&self) -> Value {
+        json!(match self {
+            Self::Add => "add",
+            Self::NeedsAll => "needs_all",
+            Self::Inspect => "inspect",
+            Self::GatherInspect => "gather_inspect",
+        })
+    }
+}
+
+fn polling(polling: &Polling) -> Value {
+    let poll = |poll: &Poll| json!(poll);
+    let named = polling.by_endpoint.iter();
+    let named = named.map(|(endpoint, it)| (endpoint.clone(), poll(it)));
+    named
+        .chain([("*".to_owned(), poll(&polling.default))])
+        .collect()
+}
+
+fn host(host: &Host) -> String {
+    let scheme = if host.has_scheme { "grpc://" } else { "" };
+    match (host.port, host.name.contains(':')) {
+        (Some(port), true) => format!("{scheme}[{}]:{port}", host.name),
+        (Some(port), false) => format!("{scheme}{}:{port}", host.name),
+        (None, _) => format!("{scheme}{}", host.name),
+    }
+}
+
+fn gpus(gpus: &Gpus) -> Value {
+    let list = |key: &str, items: &[String]| match items {
+        [] => None,
+        items => Some(format!("\"{key}={}\"", items.join(","))),
+    };
+    let options: Vec<String> = gpus
+        .options
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let parts = [
+        gpus.count.map(|count| format!("count={count}")),
+        list("device", &gpus.devices),
+        gpus.driver
+            .as_ref()
+            .map(|driver| format!("driver={driver}")),
+        list("capabilities", &gpus.capabilities),
+        list("options", &options),
+    ];
+    json!(parts.into_iter().flatten().collect::<Vec<_>>().join(","))
+}
+
+fn volume(volume: &Volume) -> Value {
+    json!({
+        "type": if volume.is_named { "volume" } else { "bind" },
+        "source": volume.host,
+        "target": volume.inside,
+        "read_only": volume.read_only,
+    })
+}
+
+fn program(program: &Program) -> Value {
+    match program {
+        Program::Named(Uses::Named(name)) => json!(name),
+        Program::Named(Uses::Path(path)) => json!(path),
+        Program::Named(Uses::Image(image)) => json!(format!("docker://{image}")),
+        Program::Hub(name) => json!(hub_name(name)),
+        Program::Config(written) => config(&written.config),
+    }
+}
+
+fn hub_name(name: &HubName) -> String {
+    format!("hub://{}:{}", name.repository(), name.tag())
+}
+
+fn config(config: &ExecutorConfig) -> Value {
+    let ExecutorConfig {
+        jtype,
+        with,
+        metas,
+        requests,
+        batching,
+        workspace,
+        is_python: _,
+    } = config;
+    json!({
+        "jtype": jtype,
+        "with": with,
+        "metas": metas,
+        "requests": requests,
+        "dynamic_batching": batching,
+        "workspace": workspace,
+    })
+}
+
+/// `docker_kwargs` accepts the engine's names too, and has no sections. Other mappings stay as they are.
+fn engine_options(options: &Map<String, Value>) -> Value {
+    let (host, own): (Map<_, _>, Map<_, _>) = options
+        .clone()
+        .into_iter()
+        .partition(|(key, _)| key == "HostConfig");
+    let host = host.into_iter().flat_map(|(_, options)| match options {
+        Value::Object(options) => options,
+        other => panic!("{other} is a mapping"),
+    });
+    let known = |name: &str| name == PLATFORM || KWARGS.iter().any(|kwarg| kwarg.is_called(name));
+    let all: Map<String, Value> = own.into_iter().chain(host).collect();
+    let printed = all.into_iter().map(|(name, value)| match known(&name) {
+        true => (name, engine_value(value)),
+        false => (name, value),
+    });
+    Value::Object(printed.collect())
+}
+
+/// Devices are written as texts.
+fn engine_value(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(device).collect(),
+        other => other,
+    }
+}
+
+fn device(item: Value) -> Value {
+    let part = |name: &str| item.get(name).and_then(Value::as_str);
+    let parts = [
+        part("PathOnHost"),
+        part("PathInContainer"),
+        part("CgroupPermissions"),
+    ];
+    match parts {
+        [Some(host), Some(inside), Some(permissions)] => {
+            json!(format!("{host}:{inside}:{permissions}"))
+        }
+        _ => item,
+    }
+}
+
+mod tests;

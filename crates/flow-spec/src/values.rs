@@ -1,0 +1,184 @@
+//! Values of options, checked and complete.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+pub use flow_core::Workers;
+pub use flow_core::batching::{BatchMetric, BatchingRule};
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::diagnostics::Span;
+
+mod container;
+
+pub use container::{Gpus, Volume};
+
+/// Requests of one stream that may be in progress if nothing else is written, as in Jina.
+pub(crate) const PREFETCH: NonZeroUsize = NonZeroUsize::new(1000).expect("it is not zero");
+
+/// Environment variables in the order in which they are set. Names are unique.
+pub type Env = IndexMap<String, String>;
+
+/// The protocol of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Jina's gRPC services.
+    Grpc,
+}
+
+/// The format of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Log {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+    /// No log.
+    Off,
+}
+
+/// Which shards of a node receive a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Poll {
+    /// One of them, in turn.
+    #[default]
+    Any,
+    /// Each of them.
+    All,
+}
+
+/// Polling by endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Polling {
+    /// For endpoints that are not named.
+    pub default: Poll,
+    /// As the file says; these win.
+    pub by_endpoint: IndexMap<String, Poll>,
+}
+
+impl Polling {
+    /// How requests to this endpoint are polled. If the file does not say, `/search` asks every shard and
+    /// `/index` one, as in Jina.
+    #[must_use]
+    pub fn of(&self, endpoint: &str) -> Poll {
+        let written = self.by_endpoint.get(endpoint).copied();
+        let unwritten = UNWRITTEN.iter().find(|(name, _)| *name == endpoint);
+        written.unwrap_or(unwritten.map_or(self.default, |(_, poll)| *poll))
+    }
+
+    /// The endpoints that are not polled as `default` says.
+    #[must_use]
+    pub fn exceptions(&self) -> Vec<&str> {
+        let written = self.by_endpoint.keys().map(String::as_str);
+        let unwritten = UNWRITTEN.iter().map(|(endpoint, _)| *endpoint);
+        let unwritten = unwritten.filter(|it| !self.by_endpoint.contains_key(*it));
+        let all = written.chain(unwritten);
+        all.filter(|it| self.of(it) != self.default).collect()
+    }
+}
+
+/// How endpoints are polled that the file does not name.
+const UNWRITTEN: [(&str, Poll); 2] = [("/index", Poll::Any), ("/search", Poll::All)];
+
+/// How often a call that certainly did not run is tried again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Retries {
+    /// The connection pool decides by the number of replicas.
+    #[default]
+    Default,
+    /// At most this often; 0 means never.
+    Times(u32),
+}
+
+/// The program that a node runs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Uses {
+    /// An executor built into flow, or else a program on `PATH`.
+    Named(String),
+    /// A path with a slash: a program, or a folder or `config.yml` that names one.
+    Path(PathBuf),
+    /// An image of a container, by the name that a Docker engine knows.
+    Image(String),
+}
+
+/// The built-in executor that gives documents back unchanged, as Jina's `BaseExecutor` does.
+const PASSES_THROUGH: &str = "echo";
+
+impl Uses {
+    /// What runs if no `uses` is written, as in Jina.
+    pub(crate) fn pass_through() -> Self {
+        Self::Named(PASSES_THROUGH.to_owned())
+    }
+}
+
+/// The network of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NetworkMode {
+    /// The machine's own.
+    Host,
+    /// One of its own, of which the executor's port is published.
+    Published,
+}
+
+/// How inspections are handled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Inspect {
+    /// The reply waits for them, and is joined with their results.
+    #[default]
+    Collect,
+    /// They run, and the reply does not wait for them.
+    Hang,
+    /// They are not started.
+    Remove,
+}
+
+/// How an entry of `executors` finds its parents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// By `needs`, or else it follows the entry before it.
+    Add,
+    /// It joins every node that nothing needs so far.
+    NeedsAll,
+    /// It is beside the flow, after the entry before it; the next entry does not follow it.
+    Inspect,
+    /// It joins the entry before it and all inspections so far.
+    GatherInspect,
+}
+
+impl Method {
+    /// Whether it only looks at the flow, and so may be left out.
+    pub(crate) fn inspects(self) -> bool {
+        matches!(self, Self::Inspect | Self::GatherInspect)
+    }
+}
+
+/// Options that an executor is built with. Flow does not know their keys.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Arguments {
+    pub(crate) values: Map<String, Value>,
+    /// Where each option is written.
+    pub(crate) spans: ArgumentSpans,
+}
+
+/// Where each option of an executor is written.
+pub(crate) type ArgumentSpans = IndexMap<String, ArgumentSpan>;
+
+/// Where an option of an executor is written.
+#[derive(Debug, Clone)]
+pub(crate) struct ArgumentSpan {
+    pub(crate) key: Span,
+    pub(crate) value: Span,
+}
+
+impl PartialEq for Arguments {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
+    }
+}

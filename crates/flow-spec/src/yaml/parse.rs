@@ -1,0 +1,285 @@
+//! Events of the YAML parser → [`Node`]s.
+//!
+//! Aliases and merge keys (`<<`) are resolved here. The size of a tree is bounded, because eight lines of aliases
+//! can ask for more memory than there is.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
+
+use super::scalar::Scalar;
+use super::tree::{Content, Entry, Node};
+use crate::diagnostics::{Position, Span};
+use crate::error::SyntaxError;
+
+/// Most values in one document, aliases written out: far more than a flow of thousands of nodes has.
+const NODES_MAX: usize = 50_000;
+/// Deepest nesting, so that walking the tree cannot overflow a stack.
+const DEPTH_MAX: usize = 64;
+
+/// Reads one YAML document.
+pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
+    let mut builder = Builder::new(text);
+    builder.skip_while(|event| matches!(event, Event::StreamStart | Event::DocumentStart(_)))?;
+    let (event, at) = builder.next()?;
+    let mut root = match event {
+        Event::StreamEnd => Node::empty(),
+        event => builder.node(event, at)?,
+    };
+    builder.skip_while(|event| matches!(event, Event::DocumentEnd))?;
+    match builder.next()? {
+        (Event::StreamEnd, _) => {}
+        (_, at) => {
+            return Err(error(
+                at,
+                "a second document starts here; only one is expected",
+            ));
+        }
+    }
+    root.locate("");
+    Ok(root)
+}
+
+/// Reads a text in a value of the document as YAML of its own. All of it has the span of the value.
+pub(crate) fn embedded(text: &str, at: &Span) -> Result<Node, SyntaxError> {
+    let mut node = parse(text)?;
+    node.locate(&at.path);
+    node.for_each_span(&mut |span| {
+        span.file.clone_from(&at.file);
+        span.position = at.position;
+    });
+    Ok(node)
+}
+
+struct Builder<'t> {
+    events: Parser<'t, saphyr_parser::StrInput<'t>>,
+    anchors: HashMap<usize, Node>,
+    depth: usize,
+    nodes: usize,
+}
+
+impl<'t> Builder<'t> {
+    fn new(text: &'t str) -> Self {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let events = Parser::new_from_str(text);
+        Self {
+            events,
+            anchors: HashMap::new(),
+            depth: 0,
+            nodes: 0,
+        }
+    }
+
+    fn next(&mut self) -> Result<(Event<'t>, Position), SyntaxError> {
+        match self.events.next() {
+            Some(event) => event
+                .map(|(event, span)| (event, position(span)))
+                .map_err(not_yaml),
+            None => Ok((Event::StreamEnd, Position::START)),
+        }
+    }
+
+    fn skip_while(&mut self, skip: impl Fn(&Event<'_>) -> bool) -> Result<(), SyntaxError> {
+        while matches!(self.events.peek(), Some(Ok((event, _))) if skip(event)) {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, event: Event<'t>, at: Position) -> Result<Node, SyntaxError> {
+        self.take_room(1, at)?;
+        let (anchor, node) = match event {
+            Event::Alias(anchor) => return self.alias(anchor, at),
+            Event::Scalar(text, style, anchor, tag) => (anchor, scalar(text, style, tag, at)?),
+            Event::SequenceStart(anchor, tag) => {
+                let items = self.nested(at, Self::items)?;
+                (anchor, Node::new(at, own_tag(tag), Content::List(items)))
+            }
+            Event::MappingStart(anchor, tag) => {
+                let entries = self.nested(at, Self::entries)?;
+                (
+                    anchor,
+                    Node::new(at, own_tag(tag), Content::Mapping(entries)),
+                )
+            }
+            _ => return Err(error(at, "a value was expected here")),
+        };
+        // The parser numbers anchors from 1; 0 says that there is none.
+        if anchor != 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn alias(&mut self, anchor: usize, at: Position) -> Result<Node, SyntaxError> {
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            return Err(error(at, "an alias stands inside the value that it names"));
+        };
+        self.take_room(count(&node), at)?;
+        if self.depth + depth(&node) > DEPTH_MAX {
+            return Err(too_deep(at));
+        }
+        Ok(node)
+    }
+
+    fn nested<T>(
+        &mut self,
+        at: Position,
+        read: impl FnOnce(&mut Self) -> Result<T, SyntaxError>,
+    ) -> Result<T, SyntaxError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(too_deep(at));
+        }
+        let value = read(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn items(&mut self) -> Result<Vec<Node>, SyntaxError> {
+        let mut items = Vec::new();
+        loop {
+            match self.next()? {
+                (Event::SequenceEnd, _) => return Ok(items),
+                (event, at) => items.push(self.node(event, at)?),
+            }
+        }
+    }
+
+    fn entries(&mut self) -> Result<Vec<Entry>, SyntaxError> {
+        let mut entries = Vec::new();
+        let mut merged = Vec::new();
+        loop {
+            let (event, at) = self.next()?;
+            if event == Event::MappingEnd {
+                break;
+            }
+            let key = self.node(event, at)?;
+            let (event, value_at) = self.next()?;
+            let value = self.node(event, value_at)?;
+            match key.content {
+                Content::Scalar(key) if key.plain && key.text == "<<" => {
+                    merged.extend(merge_sources(value)?);
+                }
+                Content::Scalar(Scalar { text, .. }) => entries.push(entry(text, at, value)),
+                _ => return Err(error(at, "a key must be a text")),
+            }
+        }
+        add_missing(&mut entries, merged);
+        Ok(entries)
+    }
+
+    fn take_room(&mut self, nodes: usize, at: Position) -> Result<(), SyntaxError> {
+        self.nodes += nodes;
+        if self.nodes > NODES_MAX {
+            return Err(error(
+                at,
+                format!("more than {NODES_MAX} values, aliases counted"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn entry(key: String, at: Position, mut value: Node) -> Entry {
+    // The parser places an absent value wherever the next token is; its key is where to look.
+    if value.content == Content::Scalar(Scalar::plain("")) {
+        value.span.position = at;
+    }
+    let span = Span::new(at, "");
+    Entry { key, span, value }
+}
+
+/// `<<: *base` or `<<: [*a, *b]`.
+fn merge_sources(value: Node) -> Result<Vec<Entry>, SyntaxError> {
+    match value.content {
+        Content::Mapping(entries) => Ok(entries),
+        Content::List(items) => {
+            let merged: Result<Vec<_>, _> = items.into_iter().map(merge_sources).collect();
+            Ok(merged?.into_iter().flatten().collect())
+        }
+        Content::Scalar(_) => Err(error(value.span.position, "`<<` must name a mapping")),
+    }
+}
+
+/// A mapping's own keys win, then those of the first mapping that is merged into it.
+fn add_missing(entries: &mut Vec<Entry>, merged: Vec<Entry>) {
+    let mut known: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+    entries.extend(
+        merged
+            .into_iter()
+            .filter(|entry| known.insert(entry.key.clone())),
+    );
+}
+
+fn scalar(
+    text: Cow<'_, str>,
+    style: ScalarStyle,
+    tag: Option<Cow<'_, Tag>>,
+    at: Position,
+) -> Result<Node, SyntaxError> {
+    let mut plain = style == ScalarStyle::Plain;
+    let core = tag.as_ref().filter(|tag| tag.is_yaml_core_schema());
+    match core.map(|tag| tag.suffix.as_str()) {
+        None => {}
+        Some("str") => plain = false,
+        Some("int" | "float" | "bool" | "null") => plain = true,
+        Some(other) => return Err(error(at, format!("there is no tag `!!{other}` here"))),
+    }
+    let scalar = Scalar {
+        text: text.into_owned(),
+        plain,
+    };
+    Ok(Node::new(at, own_tag(tag), Content::Scalar(scalar)))
+}
+
+fn own_tag(tag: Option<Cow<'_, Tag>>) -> Option<String> {
+    tag.filter(|tag| !tag.is_yaml_core_schema())
+        .map(|tag| tag.suffix.clone())
+}
+
+fn count(node: &Node) -> usize {
+    1 + node.children().map(count).sum::<usize>()
+}
+
+fn depth(node: &Node) -> usize {
+    node.children()
+        .map(|child| 1 + depth(child))
+        .max()
+        .unwrap_or(0)
+}
+
+fn position(span: saphyr_parser::Span) -> Position {
+    Position {
+        line: span.start.line().max(1),
+        column: span.start.col() + 1,
+    }
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "`map_err` hands it over by value"
+)]
+fn not_yaml(error: ScanError) -> SyntaxError {
+    let at = error.marker();
+    let position = Position {
+        line: at.line().max(1),
+        column: at.col() + 1,
+    };
+    SyntaxError {
+        position,
+        message: error.info().to_owned(),
+    }
+}
+
+fn error(position: Position, message: impl Into<String>) -> SyntaxError {
+    SyntaxError {
+        position,
+        message: message.into(),
+    }
+}
+
+fn too_deep(at: Position) -> SyntaxError {
+    error(at, format!("nested deeper than {DEPTH_MAX} levels"))
+}

@@ -1,0 +1,202 @@
+//! A YAML document as a tree in which every value has its span.
+//!
+//! The tree keeps what is written: scalars stay texts until [`Scalar::resolve`] is called, and a repeated key stays
+//! in the tree twice.
+
+use std::collections::HashMap;
+
+use flow_core::NodeName;
+use serde_json::{Map, Value};
+
+use super::scalar::{Resolved, Scalar};
+use crate::diagnostics::{Diagnostics, Position, Problem, Span};
+
+/// A value of the document.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) span: Span,
+    /// A tag that is not one of YAML's own, such as `Flow` for `!Flow`.
+    pub(crate) tag: Option<String>,
+    pub(crate) content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Content {
+    Scalar(Scalar),
+    List(Vec<Node>),
+    Mapping(Vec<Entry>),
+}
+
+/// A key and its value. The key's span has the same path as the value's.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) span: Span,
+    pub(crate) value: Node,
+}
+
+impl Node {
+    pub(crate) fn new(position: Position, tag: Option<String>, content: Content) -> Self {
+        Self {
+            span: Span::new(position, ""),
+            tag,
+            content,
+        }
+    }
+
+    /// The root of an empty document.
+    pub(crate) fn empty() -> Self {
+        Self::new(Position::START, None, Content::Scalar(Scalar::plain("")))
+    }
+
+    /// Changes the span of this node and of everything below it.
+    pub(crate) fn for_each_span(&mut self, change: &mut impl FnMut(&mut Span)) {
+        change(&mut self.span);
+        match &mut self.content {
+            Content::Scalar(_) => {}
+            Content::List(items) => items.iter_mut().for_each(|it| it.for_each_span(change)),
+            Content::Mapping(entries) => {
+                for entry in entries {
+                    change(&mut entry.span);
+                    entry.value.for_each_span(change);
+                }
+            }
+        }
+    }
+
+    /// Visits every node below this one.
+    pub(crate) fn for_each_below(&self, visit: &mut impl FnMut(&Node)) {
+        for child in self.children() {
+            visit(child);
+            child.for_each_below(visit);
+        }
+    }
+
+    /// The values directly below this one.
+    pub(crate) fn children(&self) -> impl Iterator<Item = &Node> {
+        let (items, entries) = match &self.content {
+            Content::Scalar(_) => (&[][..], &[][..]),
+            Content::List(items) => (items.as_slice(), &[][..]),
+            Content::Mapping(entries) => (&[][..], entries.as_slice()),
+        };
+        items.iter().chain(entries.iter().map(|entry| &entry.value))
+    }
+
+    /// The value of a key; of a repeated key, the first one.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        let Content::Mapping(entries) = &self.content else {
+            return None;
+        };
+        entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| &entry.value)
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(&self.content, Content::Scalar(scalar) if scalar.resolve() == Resolved::Null)
+    }
+
+    /// The value as an error message describes it: a text with its content, a list without.
+    pub(crate) fn described(&self) -> String {
+        match &self.content {
+            Content::Scalar(scalar) => scalar.described(),
+            Content::List(_) => "a list".to_owned(),
+            Content::Mapping(_) => "a mapping".to_owned(),
+        }
+    }
+
+    /// Sets the path in the span of this node and of everything below it.
+    ///
+    /// An item of a list that has a name is called by it instead of by its number, as in `executors.encoder`.
+    pub(crate) fn locate(&mut self, path: &str) {
+        path.clone_into(&mut self.span.path);
+        match &mut self.content {
+            Content::Scalar(_) => {}
+            Content::List(items) => {
+                for (number, item) in items.iter_mut().enumerate() {
+                    let path = item_path(path, number, item);
+                    item.locate(&path);
+                }
+            }
+            Content::Mapping(entries) => {
+                for entry in entries {
+                    let path = join(path, &entry.key);
+                    entry.value.locate(&path);
+                    entry.span.path = path;
+                }
+            }
+        }
+    }
+
+    /// Reports repeated keys of this mapping and of those below it.
+    pub(crate) fn report_duplicates(&self, diagnostics: &mut Diagnostics) {
+        match &self.content {
+            Content::Scalar(_) => {}
+            Content::List(items) => items
+                .iter()
+                .for_each(|it| it.report_duplicates(diagnostics)),
+            Content::Mapping(entries) => {
+                let mut seen: HashMap<&str, Position> = HashMap::new();
+                for entry in entries {
+                    let first = *seen.entry(&entry.key).or_insert(entry.span.position);
+                    if first != entry.span.position {
+                        diagnostics.problem(stands_twice(entry, first));
+                    }
+                    entry.value.report_duplicates(diagnostics);
+                }
+            }
+        }
+    }
+
+    /// The value as JSON. The error names the first value that JSON cannot represent.
+    pub(crate) fn to_json(&self) -> Result<Value, Problem> {
+        match &self.content {
+            Content::Scalar(scalar) => scalar.to_json().ok_or_else(|| {
+                let message = format!("must be a finite number, is {}", scalar.described());
+                Problem::new(&self.span, message)
+            }),
+            Content::List(items) => items
+                .iter()
+                .map(Self::to_json)
+                .collect::<Result<_, _>>()
+                .map(Value::Array),
+            Content::Mapping(entries) => entries_to_json(entries).map(Value::Object),
+        }
+    }
+}
+
+pub(crate) fn entries_to_json(entries: &[Entry]) -> Result<Map<String, Value>, Problem> {
+    entries
+        .iter()
+        .map(|entry| Ok((entry.key.clone(), entry.value.to_json()?)))
+        .collect()
+}
+
+fn stands_twice(entry: &Entry, first: Position) -> Problem {
+    let message = format!(
+        "`{}` stands twice; the first is at line {}",
+        entry.key, first.line
+    );
+    Problem::new(&entry.span, message)
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+fn item_path(list: &str, number: usize, item: &Node) -> String {
+    match item.get(NAME).map(|name| &name.content) {
+        Some(Content::Scalar(name)) if name.text.parse::<NodeName>().is_ok() => {
+            format!("{list}.{}", name.text)
+        }
+        _ => format!("{list}[{number}]"),
+    }
+}
+
+/// The key that names an item of a list.
+const NAME: &str = "name";

@@ -1,0 +1,72 @@
+//! Clients that mean harm: what they send is refused or bounded, and nobody else notices.
+//!
+//! After each attack an ordinary client is served within a second, by the same processes, and these have not taken much
+//! memory.
+
+mod connections;
+mod documents;
+mod sizes;
+
+use std::time::Duration;
+
+use flow_core::Deadline;
+use flow_tests::{TestFlow, client, said, texts};
+
+/// Time in which an ordinary client is served after an attack. Test programs are not optimized, and several tests run
+/// side by side.
+const SERVED_WITHIN: Duration = Duration::from_secs(5);
+
+/// A flow under attack.
+struct Target {
+    flow: TestFlow,
+    /// Its processes and their memory before the attack.
+    before: Vec<(&'static str, u32, u64)>,
+}
+
+impl Target {
+    fn up(yaml: &str, processes: &[&'static str]) -> Self {
+        let flow = TestFlow::up(yaml);
+        let state = |&name: &&'static str| {
+            let pid = flow.pid(name);
+            (name, pid, high_water(pid))
+        };
+        let before = processes.iter().map(state).collect();
+        Self { flow, before }
+    }
+
+    /// The port of an executor, as if the attacker had found it.
+    fn port_of(&self, name: &str) -> u16 {
+        let line = self.flow.program().line(&format!("{name}@"));
+        let port = line.rsplit_once("127.0.0.1:").unwrap().1;
+        let end = port.find(|it: char| !it.is_ascii_digit());
+        port[..end.unwrap_or(port.len())].parse().unwrap()
+    }
+
+    /// Fails if an ordinary client is not served, a process has restarted, or one has taken more than `mebibytes`.
+    async fn survived(&self, mebibytes: u64) {
+        let client = client(&self.flow).await;
+        let request = texts("/ordinary", &["well"]);
+        let reply = client.single(request, Deadline::NEVER);
+        let reply = tokio::time::timeout(SERVED_WITHIN, reply).await;
+        let reply = reply.expect("an ordinary client waits").unwrap();
+        assert_eq!(said(&reply).failure, None);
+        for (name, pid, before) in &self.before {
+            assert_eq!(self.flow.pid(name), *pid, "`{name}` has restarted");
+            let taken = high_water(*pid).saturating_sub(*before) >> 20;
+            assert!(taken <= mebibytes, "`{name}` has taken {taken} MiB");
+        }
+    }
+}
+
+/// The most memory that a process has had, in bytes.
+fn high_water(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
+    let kilobytes: u64 = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    kilobytes << 10
+}

@@ -1,0 +1,82 @@
+//! `cargo xtask bench report`: draws a run as the charts that README and the book show.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::bench::bar_chart::draw;
+use crate::bench::runs;
+use crate::repository::root;
+
+/// Where the charts lie, from the top folder.
+const FOLDER: &str = "docs/src/charts";
+
+/// The run whose figures README and book quote. Change it together with them.
+const RUN: &str = "2026-11-21-amd-epyc-2-cores-avx-512-bf16";
+
+/// One chart.
+struct Plot {
+    /// The name of the run's CSV and of the chart.
+    subject: &'static str,
+    title: &'static str,
+    /// Systems that are left out.
+    hidden: &'static [&'static str],
+}
+
+impl Plot {
+    fn path(&self) -> PathBuf {
+        root().join(FOLDER).join(format!("{}.svg", self.subject))
+    }
+
+    fn draw(&self) -> anyhow::Result<String> {
+        let run = runs::read(RUN, self.subject)?;
+        Ok(draw(&run, self.title, |system| {
+            !self.hidden.contains(&system)
+        }))
+    }
+}
+
+const PLOTS: &[Plot] = &[
+    Plot {
+        subject: "gateway",
+        title: "Through a gateway to an executor that does nothing",
+        hidden: &["bare tonic echo"],
+    },
+    Plot {
+        subject: "encoder",
+        title: "all-MiniLM-L6-v2 on the CPU",
+        hidden: &["flow f32, one thread"],
+    },
+];
+
+pub(super) fn draw_all() -> anyhow::Result<()> {
+    let folder = root().join(FOLDER);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    for plot in PLOTS {
+        let path = plot.path();
+        fs::write(&path, plot.draw()?)
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        eprintln!("drew {FOLDER}/{}.svg from the run {RUN}", plot.subject);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_charts_show_the_run_that_the_documents_quote() {
+        for plot in PLOTS {
+            let path = plot.path();
+            let drawn = fs::read_to_string(&path).unwrap_or_default();
+            let is_fresh = drawn == plot.draw().unwrap();
+            assert!(
+                is_fresh,
+                "{} is stale: run `cargo xtask bench report`",
+                path.display()
+            );
+        }
+    }
+}

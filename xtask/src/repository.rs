@@ -1,0 +1,15 @@
+//! Where the repository lies, and the folder for what is built in it.
+
+use std::path::{Path, PathBuf};
+
+/// The repository's top folder.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask/ lies in the top folder")
+}
+
+/// A path below `target/`, whatever folder cargo itself builds in.
+pub(crate) fn target(name: &str) -> PathBuf {
+    root().join("target").join(name)
+}
