@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower_service::Service;
@@ -113,11 +113,16 @@ impl Future for GrpcFuture {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
-            GrpcFutureProjection::Called { reply, limit } => {
+            GrpcFutureProjection::Called { reply, mut limit } => {
+                // A timer fires up to a millisecond late, and a reply in that time is too late as well.
+                let end = limit.as_ref().as_pin_ref().map(Sleep::deadline);
+                if end.is_some_and(|end| end <= Instant::now()) {
+                    return Poll::Ready(Ok(timed_out()));
+                }
                 if let Poll::Ready(reply) = Pin::new(reply).poll(context) {
                     return Poll::Ready(reply);
                 }
-                match limit.as_pin_mut() {
+                match limit.as_mut().as_pin_mut() {
                     Some(limit) => limit.poll(context).map(|()| Ok(timed_out())),
                     None => Poll::Pending,
                 }
