@@ -26,7 +26,7 @@ use self::routes::routes;
 use crate::endpoint_table::EndpointTable;
 use crate::metrics::{ExecutorMetrics, MetricLabels};
 use crate::sdk::{Executor, LoadContext, LoadError, Monitor};
-use crate::worker::{ExitPolicy, ExitReason, StartedWorkers};
+use crate::worker::{Description, ExitPolicy, ExitReason, StartedWorkers};
 
 pub use error::ServeError;
 pub(crate) use parameter_check::check_parameters;
@@ -94,6 +94,7 @@ pub(crate) async fn serve_prepared(
         limits: settings.request_limits,
         spawner: thread.spawner(),
     });
+    let described_service = service.clone();
     let limits = settings.limits;
     let all = routes(&service, limits, limits.message_len_max).add_service(health_service);
     let compressed = routes(&service, limits, limits.decompressed_len_max);
@@ -109,8 +110,9 @@ pub(crate) async fn serve_prepared(
     tokio::select! {
         stopped = &mut serving => return Ok(stopped),
         never = &mut serving_metrics => match never {},
-        facts = loaded => {
-            let facts = loaded_facts(&name, facts)?;
+        described = loaded => {
+            let Description { facts, models } = loaded_description(&name, described)?;
+            described_service.set_models(models);
             health.set_serving(true).await;
             ready(&addresses, &facts);
         }
@@ -133,13 +135,13 @@ fn with_budget<L: Accept, S: HttpService>(
     }
 }
 
-/// What a loaded executor reports about itself, or why it is not loaded.
-fn loaded_facts(
+/// What a loaded executor says of itself, or why it is not loaded.
+fn loaded_description(
     name: &str,
-    loaded: Result<Result<Facts, LoadError>, RecvError>,
-) -> Result<Facts, ServeError> {
-    let facts = loaded.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
-    facts.map_err(|error| ServeError::Load {
+    loaded: Result<Result<Description, LoadError>, RecvError>,
+) -> Result<Description, ServeError> {
+    let described = loaded.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
+    described.map_err(|error| ServeError::Load {
         name: name.to_owned(),
         reason: error.to_string(),
     })

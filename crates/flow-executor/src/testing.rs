@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flow_core::{DocumentArray, Failure, Workers, to_struct};
+use flow_core::{DocumentArray, Failure, Models, Workers, to_struct};
 use flow_process::Facts;
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use crate::options;
 use crate::queue::{Admission, CallOutput, CallRequest, PriorityClass};
 use crate::sdk::{DocsMatrix, Executor, LoadContext, LoadError, Parameters};
 use crate::server::check_parameters;
-use crate::worker::{self, ExitPolicy, StartedWorkers, WorkerConfig};
+use crate::worker::{self, Description, ExitPolicy, StartedWorkers, WorkerConfig};
 
 /// The name of the executor under test.
 const NAME: &str = "executor";
@@ -26,7 +26,7 @@ pub struct Loaded {
     runtime: tokio::runtime::Runtime,
     admission: Admission,
     endpoints: EndpointTable,
-    facts: Facts,
+    described: Description,
 }
 
 /// The settings of the executor under test, as in a flow file.
@@ -92,13 +92,13 @@ pub fn load_as<E: Executor>(setup: Setup) -> Result<Loaded, LoadError> {
     };
     let StartedWorkers { admission, loaded } =
         worker::start(config, move || E::load(with, &context))?;
-    let facts = runtime.block_on(loaded);
-    let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")))?;
+    let described = runtime.block_on(loaded);
+    let described = described.unwrap_or_else(|_| Err(LoadError::new("its thread ended")))?;
     Ok(Loaded {
         runtime,
         admission,
         endpoints,
-        facts,
+        described,
     })
 }
 
@@ -106,7 +106,24 @@ impl Loaded {
     /// What the executor reports about itself.
     #[must_use]
     pub fn facts(&self) -> &Facts {
-        &self.facts
+        &self.described.facts
+    }
+
+    /// The models that the executor reports, by endpoint.
+    #[must_use]
+    pub fn models(&self) -> &Models {
+        &self.described.models
+    }
+
+    /// Sends one request to `endpoint`, and returns the tokens that a model read for it, if the executor counts them.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails.
+    pub fn tokens(&self, endpoint: &str, docs: DocumentArray) -> Result<Option<u64>, Failure> {
+        let parts = DocsMatrix::new([("gateway".to_owned(), docs)]);
+        let output = self.run(endpoint, parts, Map::new())?;
+        Ok(output.tokens)
     }
 
     /// Sends one request to `endpoint`, and returns the documents of its reply.
@@ -174,6 +191,7 @@ impl Loaded {
             return Ok(CallOutput {
                 documents,
                 results: None,
+                tokens: None,
             });
         };
         let of_method = self.endpoints.accepts(bound.method);

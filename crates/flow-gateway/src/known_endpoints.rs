@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use flow_core::parameters::Accepted;
-use flow_core::{Endpoint, discovery};
+use flow_core::{Endpoint, Models, discovery};
 use flow_proto::jina::EndpointsProto;
 
 /// The endpoints of one node, if they are known.
@@ -18,6 +18,8 @@ pub(crate) struct KnownEndpoints(RwLock<Option<Known>>);
 struct Known {
     /// Each endpoint and the parameters that it accepts. Empty if the executor does not name any.
     endpoints: HashMap<String, Option<Arc<Accepted>>>,
+    /// The models of the executor.
+    models: Arc<Models>,
     /// The generation of the replicas that named them; see `flow_net::Pool::generation`.
     generation: u64,
 }
@@ -41,9 +43,17 @@ impl KnownEndpoints {
         };
         let known = Known {
             endpoints: offered.endpoints.iter().map(endpoint).collect(),
+            models: Arc::new(discovery::models(offered)),
             generation,
         };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    }
+
+    /// The models of the executor, by endpoint; `None` until it has said which. They stay known while its replicas are
+    /// replaced, because a new replica runs the same models.
+    pub(crate) fn models(&self) -> Option<Arc<Models>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().map(|known| known.models.clone())
     }
 
     /// Whether the node is known not to offer this endpoint.

@@ -38,6 +38,8 @@ pub(crate) struct UnaryReply {
     pub(crate) envelope: Envelope,
     /// How many of the shards answered that were called; `None` if no node has shards.
     pub(crate) shards: Option<Shards>,
+    /// How many tokens models read for the request; `None` if no executor counts them.
+    pub(crate) tokens: Option<u64>,
 }
 
 /// What a client asks of a stream.
@@ -78,6 +80,7 @@ impl Service {
             _ => Ok(UnaryReply {
                 envelope: finished.reply,
                 shards: finished.shards,
+                tokens: finished.tokens,
             }),
         }
     }

@@ -17,7 +17,7 @@ use crate::replica::connector::{Connector, PeerSpoke};
 
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
-pub use call::{Reply, Shards};
+pub use call::{Reply, Shards, TOKENS};
 
 /// Time for connecting; after that another replica is the better choice.
 const CONNECT_MAX: Duration = Duration::from_secs(5);

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use flow_core::Models;
 use flow_process::Facts;
 
 use crate::sdk::{Endpoints, Fork, LoadError, Monitor};
@@ -54,6 +55,12 @@ pub trait Executor: Sized + 'static {
     /// What it reports about itself when it is ready, such as `device` and `model`.
     fn facts(&self) -> Facts {
         Facts::new()
+    }
+
+    /// The models that it runs, by the endpoint that each computes. The gateway's HTTP APIs find an executor by the name
+    /// of its model, and describe the model to clients.
+    fn models(&self) -> Models {
+        Models::new()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use flow_core::Workers;
+use flow_core::{Models, Workers};
 use flow_process::Facts;
 use tokio::sync::oneshot;
 
@@ -21,8 +21,15 @@ use crate::sdk::{Endpoints, Executor, Fork, LoadError};
 /// The workers, as the server sees them.
 pub(crate) struct StartedWorkers {
     pub(crate) admission: Admission,
-    /// Receives the executor's facts when it is loaded on every thread, or why it could not be loaded.
-    pub(crate) loaded: oneshot::Receiver<Result<Facts, LoadError>>,
+    /// Receives what the executor says of itself when it is loaded on every thread, or why it could not be loaded.
+    pub(crate) loaded: oneshot::Receiver<Result<Description, LoadError>>,
+}
+
+/// What a loaded executor says of itself.
+#[derive(Debug, Default)]
+pub(crate) struct Description {
+    pub(crate) facts: Facts,
+    pub(crate) models: Models,
 }
 
 /// How the threads run an executor.
@@ -51,8 +58,8 @@ pub(crate) fn start<E: Executor>(
     thread.spawn(move || {
         let started = catch_panic(load).and_then(|executor| config.start_others(&queue, executor));
         match started {
-            Ok((executor, facts)) => {
-                if result.send(Ok(facts)).is_ok() {
+            Ok((executor, described)) => {
+                if result.send(Ok(described)).is_ok() {
                     config.work(executor, &queue, guard);
                 }
             }
@@ -82,7 +89,11 @@ fn count(workers: Workers) -> usize {
 
 impl<E: Executor> WorkerConfig<E> {
     /// Starts the other threads and waits until each has its executor.
-    fn start_others(&self, queue: &Arc<CallQueue>, executor: E) -> Result<(E, Facts), LoadError> {
+    fn start_others(
+        &self,
+        queue: &Arc<CallQueue>,
+        executor: E,
+    ) -> Result<(E, Description), LoadError> {
         let forks = self.forks(&executor)?;
         let workers = forks.len() + 1;
         let (result, results) = sync_channel(workers);
@@ -95,7 +106,8 @@ impl<E: Executor> WorkerConfig<E> {
         if workers > 1 {
             facts.insert("workers".to_owned(), workers.to_string());
         }
-        Ok((executor, facts))
+        let models = executor.models();
+        Ok((executor, Description { facts, models }))
     }
 
     fn forks(&self, executor: &E) -> Result<Vec<Fork<E>>, LoadError> {
