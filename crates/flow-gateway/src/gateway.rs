@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use crate::background;
 use crate::grpc::{JinaService, Requests, SERVICES, routes};
 use crate::heavy::HeavyWork;
+use crate::http;
 use crate::metrics::GatewayMetrics;
 use crate::pools::{PlacementError, Shared};
 use crate::service::Service;
@@ -136,12 +137,13 @@ impl Gateway {
             let service = Service::new(self.snapshots.clone(), drain.watch());
             let failures = self.snapshots.newest().shared.failures.clone();
             let limits = self.limits;
+            let http = http::routes(service.clone(), limits);
             let service = JinaService(service);
             let all = routes(&service, limits.messages, Requests::AsTheyAre);
             let compressed = routes(&service, limits.messages, Requests::Compressed);
             let grpc = GrpcService::new(all.add_service(health_service));
-            let grpc = grpc.with_compressed(compressed);
-            let mut server = Server::new(self.listener, grpc).with_limits(limits.connections);
+            let all = grpc.with_compressed(compressed).with_http(http);
+            let mut server = Server::new(self.listener, all).with_limits(limits.connections);
             if let Some(max) = limits.memory_max {
                 server = server.with_budget(ByteBudget::new(max));
             }

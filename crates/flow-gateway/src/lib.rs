@@ -22,6 +22,7 @@ mod gateway;
 mod generate;
 mod grpc;
 mod heavy;
+mod http;
 mod known_endpoints;
 mod limit;
 mod merge;

@@ -204,7 +204,7 @@ where
             service,
             connection: self.open.clone(),
         };
-        let mut connection = pin!(builder.serve_connection(io, service));
+        let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
         tokio::select! {
             ended = &mut connection => return ended,
             () = self.open.closing.cancelled() => {}

@@ -111,7 +111,7 @@ impl Default for ConnectionLimits {
             idle_max: Some(IDLE_MAX),
             age_max: None,
             lifetime_max: None,
-            http1_keep_alive: false,
+            http1_keep_alive: true,
             streams_max: CONNECTION_STREAMS_MAX,
             stream_errors_max: None,
             stream_window: STREAM_WINDOW,

@@ -39,15 +39,22 @@ const PROGRAMS: &[&str] = &[
 
 const RULES: &[Rule] = &[
     Rule {
-        rows: &["tonic", "tonic_health", "tonic_reflection", "tonic_prost"],
+        rows: &[
+            "axum",
+            "tonic",
+            "tonic_health",
+            "tonic_reflection",
+            "tonic_prost",
+        ],
         place: Place::OnlyIn(&[
             "crates/flow-net/",
             "crates/flow-gateway/src/grpc",
+            "crates/flow-gateway/src/http",
             "crates/flow-executor/src/server/",
             "crates/flow-cli/src/cmd/",
             "xtask/",
         ]),
-        why: "only flow-net and the protocol adapters name tonic",
+        why: "only flow-net and the protocol adapters name tonic and axum",
     },
     Rule {
         rows: &[

@@ -1,8 +1,9 @@
-//! The body of a gRPC request, whose bytes count in a budget from the first to the last of each message.
+//! The body of a request, whose bytes count in a budget while they are read.
 //!
-//! A message that is complete is decoded at once, and counts where it is kept. The first message of a call begins only
-//! while the budget has room; further ones are read when the call asks for them. A message that grows while there is no
-//! room ends the call.
+//! In a gRPC call, bytes count from the first to the last of each message. A message that is complete is decoded at once,
+//! and counts where it is kept. The body of any other request counts as a whole. The first message of a call, or a body,
+//! begins only while the budget has room; further messages are read when the call asks for them. One that grows while
+//! there is no room ends the request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,18 +28,53 @@ pub(crate) struct RequestBody {
 struct Counted {
     budget: ByteBudget,
     held: HeldBytes,
-    message: Message,
+    content: Content,
     has_begun: bool,
     /// Set while the first message waits for room.
     room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
+/// What is in a body.
+enum Content {
+    /// A sequence of gRPC messages.
+    Messages(Message),
+    /// Anything else, of which so many bytes were read.
+    Whole(usize),
+}
+
+impl Content {
+    /// Bytes that were read and not yet given away.
+    fn kept(&self) -> usize {
+        match self {
+            Self::Messages(message) => message.begun(),
+            Self::Whole(read) => *read,
+        }
+    }
+
+    fn read(&mut self, data: &[u8]) {
+        match self {
+            Self::Messages(message) => message.read(data),
+            Self::Whole(read) => *read += data.len(),
+        }
+    }
+}
+
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, budget: Option<ByteBudget>) -> Self {
+    /// The body of a gRPC call.
+    pub(crate) fn of_grpc(body: Incoming, budget: Option<ByteBudget>) -> Self {
+        Self::new(body, budget, Content::Messages(Message::default()))
+    }
+
+    /// The body of any other request.
+    pub(crate) fn of_http(body: Incoming, budget: Option<ByteBudget>) -> Self {
+        Self::new(body, budget, Content::Whole(0))
+    }
+
+    fn new(body: Incoming, budget: Option<ByteBudget>, content: Content) -> Self {
         let budget = budget.map(|budget| Counted {
             held: budget.hold(0),
             budget,
-            message: Message::default(),
+            content,
             has_begun: false,
             room: None,
         });
@@ -56,7 +92,7 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(counted) = &mut self.budget {
             // What was read before is decoded, except for the part of the last message.
-            counted.held.set(counted.message.begun());
+            counted.held.set(counted.content.kept());
             std::task::ready!(counted.poll_room(context));
         }
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
@@ -64,8 +100,8 @@ impl Body for RequestBody {
         if let (Some(counted), Some(Ok(frame))) = (&mut self.budget, &frame)
             && let Some(data) = frame.data_ref()
         {
-            counted.message.read(data);
-            counted.held.set(counted.message.begun().max(data.len()));
+            counted.content.read(data);
+            counted.held.set(counted.content.kept().max(data.len()));
             if !counted.budget.may_grow() {
                 return Poll::Ready(Some(Err(out_of_memory().into())));
             }

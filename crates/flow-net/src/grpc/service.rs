@@ -1,8 +1,8 @@
-//! gRPC routes as a service of a connection.
+//! gRPC routes as a service of a connection, and the routes of other HTTP requests beside them.
 //!
-//! gRPC needs HTTP/2. A request over HTTP/1, from a browser or a wrong client, gets an answer that says so.
-//! A call with a `grpc-timeout` ends at that time. Calls whose requests are compressed have routes of their own, with a
-//! lower limit on messages.
+//! A request whose content type is that of gRPC is a gRPC call. Any other goes to the HTTP routes; where there are none, an
+//! HTTP/1 request, from a browser or a wrong client, gets an answer that says so. A call with a `grpc-timeout` ends at that
+//! time. Calls whose requests are compressed have routes of their own, with a lower limit on messages.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -29,11 +29,15 @@ use crate::status::{from_failure, too_late};
 /// Names the compression of a request.
 const ENCODING: &str = "grpc-encoding";
 
-/// Answers gRPC calls.
+/// The content type of gRPC calls, which may be followed by `+` or `;` and more.
+const GRPC: &str = "application/grpc";
+
+/// Answers gRPC calls, and other requests if it has routes for them.
 #[derive(Debug, Clone)]
 pub struct GrpcService {
     routes: Routes,
     compressed: Option<Routes>,
+    http: Option<Routes>,
 }
 
 impl GrpcService {
@@ -43,6 +47,16 @@ impl GrpcService {
         Self {
             routes: routes.prepare(),
             compressed: None,
+            http: None,
+        }
+    }
+
+    /// The same service with routes for requests that are not gRPC calls.
+    #[must_use]
+    pub fn with_http(self, routes: Routes) -> Self {
+        Self {
+            http: Some(routes.prepare()),
+            ..self
         }
     }
 
@@ -67,21 +81,35 @@ impl HttpService for GrpcService {
     type Body = Body;
     type Future = GrpcFuture;
 
+    // A router is ready at any time.
     fn call(&self, request: Request<Incoming>) -> GrpcFuture {
+        let budget = request.extensions().get::<ByteBudget>().cloned();
+        if let Some(http) = &self.http
+            && !is_grpc(request.headers())
+        {
+            let reply = http
+                .clone()
+                .call(request.map(|it| RequestBody::of_http(it, budget)));
+            return GrpcFuture::Called { reply, limit: None };
+        }
         if request.version() < Version::HTTP_2 {
             let response = ready(Ok(needs_http2(request.headers())));
             return GrpcFuture::Refused { response };
         }
         let limit = timeout(request.headers());
         let mut routes = self.routes(request.headers());
-        let budget = request.extensions().get::<ByteBudget>().cloned();
-        // A router is ready at any time.
-        let reply = routes.call(request.map(|body| RequestBody::new(body, budget)));
+        let reply = routes.call(request.map(|body| RequestBody::of_grpc(body, budget)));
         GrpcFuture::Called {
             reply,
             limit: limit.map(sleep),
         }
     }
+}
+
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let rest = content_type.and_then(|it| it.strip_prefix(GRPC.as_bytes()));
+    matches!(rest, Some([] | [b'+' | b';', ..]))
 }
 
 fn is_compressed(headers: &HeaderMap) -> bool {
@@ -115,7 +143,7 @@ impl Future for GrpcFuture {
         match self.project() {
             GrpcFutureProjection::Called { reply, mut limit } => {
                 // A timer fires up to a millisecond late, and a reply in that time is too late as well.
-                let end = limit.as_ref().as_pin_ref().map(Sleep::deadline);
+                let end = limit.as_ref().as_pin_ref().map(|limit| limit.deadline());
                 if end.is_some_and(|end| end <= Instant::now()) {
                     return Poll::Ready(Ok(timed_out()));
                 }
