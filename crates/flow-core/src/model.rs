@@ -27,6 +27,8 @@ pub struct ModelInfo {
     pub normalized: bool,
     /// The numeric precision, such as `f32`.
     pub precision: String,
+    /// `cpu`, or the names of the GPUs that compute.
+    pub device: String,
     /// The lengths to which vectors may be cut; see [`ShorterVectors`].
     pub shorter: ShorterVectors,
     /// The number of texts of a batch, at most.

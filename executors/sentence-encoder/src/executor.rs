@@ -283,9 +283,8 @@ fn log_gpu_memory(encoder: &TextEncoder) {
 
 fn facts(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> Facts {
     let info = encoder.info();
-    let devices = encoder.gpu().map(|gpu| gpu.names().join(", "));
     let facts = [
-        ("device", devices.unwrap_or_else(|| "cpu".to_owned())),
+        ("device", device(encoder)),
         ("model", config.model.clone()),
         ("engine", info.engine.to_owned()),
         ("back_end", info.back_end),
@@ -297,6 +296,12 @@ fn facts(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> Facts {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// `cpu`, or the names of the GPUs that compute.
+fn device(encoder: &TextEncoder) -> String {
+    let gpus = encoder.gpu().map(|gpu| gpu.names().join(", "));
+    gpus.unwrap_or_else(|| "cpu".to_owned())
 }
 
 /// What the executor reports of its model.
@@ -312,6 +317,7 @@ fn model_info(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> ModelInf
         pooling: pooling.join("+"),
         normalized: head.normalize,
         precision: encoder.info().precision,
+        device: device(encoder),
         shorter: match encoder.matryoshka() {
             Matryoshka::No => ShorterVectors::No,
             Matryoshka::Any => ShorterVectors::Any,
