@@ -20,7 +20,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &["flow-core", "flow-kernels", "flow-cuda", "flow-proto"],
     ),
     ("flow-metrics", &[]),
-    ("flow-docker", &[]),
+    ("flow-docker", &["flow-spec"]),
     ("flow-hub", &["flow-docker"]),
     ("flow-process", &[]),
     ("flow-net", &["flow-metrics", "flow-core", "flow-proto"]),
