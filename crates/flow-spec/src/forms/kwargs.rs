@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_refused_with_what_was_meant() {
+    fn unknown_options_are_refused_with_a_suggestion() {
         let check = |text: &str, expected: &str| assert_eq!(read(text), expected, "{text}");
         check(
             "{mem_limits: 1}",
