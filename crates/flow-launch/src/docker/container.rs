@@ -255,6 +255,7 @@ fn spawn_check(
                 address,
                 metrics: None,
                 facts,
+                keeps_state: None,
             })));
         }
     })
