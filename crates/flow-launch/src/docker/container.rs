@@ -254,6 +254,7 @@ fn spawn_check(
                 address,
                 metrics: None,
                 facts,
+                keeps_state: None,
             })));
         }
     })
