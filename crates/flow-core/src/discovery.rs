@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_class_of_documents_tells_their_format() {
+    fn the_class_of_documents_determines_their_format() {
         let check = |input: Value, expected| {
             let said = said("/encode", &json!({ "input": input }));
             assert_eq!(docarray_version(&said), expected, "{input}");

@@ -77,7 +77,7 @@ pub use flow_core::{
     Tensor, Workers,
 };
 pub use flow_metrics::{BadMetricName, Stopwatch};
-pub use flow_process::Facts;
+pub use flow_process::{Facts, KeepsState};
 
 pub use options::{BadOptions, check_options};
 pub use run::{ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_with};

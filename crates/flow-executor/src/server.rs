@@ -26,7 +26,7 @@ use self::routes::routes;
 use crate::endpoint_table::EndpointTable;
 use crate::metrics::{ExecutorMetrics, MetricLabels};
 use crate::sdk::{Executor, LoadContext, LoadError, Monitor};
-use crate::worker::{Description, ExitPolicy, ExitReason, StartedWorkers};
+use crate::worker::{ExecutorReport, ExitPolicy, ExitReason, StartedWorkers};
 
 pub use error::ServeError;
 pub(crate) use parameter_check::check_parameters;
@@ -44,11 +44,12 @@ pub async fn serve<E: Executor>(
     ready: impl FnOnce(&Addresses, &Facts),
 ) -> Result<Stopped, ServeError> {
     let prepared = prepare::<E>(&mut settings, drain)?;
-    serve_prepared(prepared, settings, drain, Box::new(ready)).await
+    let on_ready = |addresses: &Addresses, report: &ExecutorReport| ready(addresses, &report.facts);
+    serve_prepared(prepared, settings, drain, Box::new(on_ready)).await
 }
 
 /// Called once, when the executor is loaded and answers.
-pub(crate) type OnReady<'r> = dyn FnOnce(&Addresses, &Facts) + 'r;
+pub(crate) type OnReady<'r> = dyn FnOnce(&Addresses, &ExecutorReport) + 'r;
 
 /// Serves an executor whose settings are checked.
 pub(crate) async fn serve_prepared(
@@ -110,11 +111,11 @@ pub(crate) async fn serve_prepared(
     tokio::select! {
         stopped = &mut serving => return Ok(stopped),
         never = &mut serving_metrics => match never {},
-        described = loaded => {
-            let Description { facts, models } = loaded_description(&name, described)?;
-            described_service.set_models(models);
+        loaded = loaded => {
+            let mut report = executor_report(&name, loaded)?;
+            described_service.set_models(std::mem::take(&mut report.models));
             health.set_serving(true).await;
-            ready(&addresses, &facts);
+            ready(&addresses, &report);
         }
     }
     let stopped = tokio::select! {
@@ -135,13 +136,13 @@ fn with_budget<L: Accept, S: HttpService>(
     }
 }
 
-/// What a loaded executor says of itself, or why it is not loaded.
-fn loaded_description(
+/// What a loaded executor reports about itself, or why it is not loaded.
+fn executor_report(
     name: &str,
-    loaded: Result<Result<Description, LoadError>, RecvError>,
-) -> Result<Description, ServeError> {
-    let described = loaded.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
-    described.map_err(|error| ServeError::Load {
+    loaded: Result<Result<ExecutorReport, LoadError>, RecvError>,
+) -> Result<ExecutorReport, ServeError> {
+    let report = loaded.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
+    report.map_err(|error| ServeError::Load {
         name: name.to_owned(),
         reason: error.to_string(),
     })

@@ -4,17 +4,17 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow_core::RequestLimits;
 use flow_metrics::Registry;
 use flow_net::{
-    ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Limits, Listener, MetricsServer,
-    MetricsServerError, Server, Stopped,
+    ByteBudget, Drain, GrpcService, Health, Listener, MetricsServer, MetricsServerError, Server,
+    Stopped,
 };
 use flow_spec::Placement;
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use crate::background;
+use crate::gateway_limits::GatewayLimits;
 use crate::grpc::{JinaService, Requests, SERVICES, routes};
 use crate::heavy::HeavyWork;
 use crate::http;
@@ -34,19 +34,6 @@ pub struct Config {
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
     pub monitoring: Option<u16>,
-}
-
-/// Limits on what clients send to a gateway.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GatewayLimits {
-    /// Limits on messages.
-    pub messages: Limits,
-    /// Limits on the parts of requests.
-    pub requests: RequestLimits,
-    /// Limits on connections.
-    pub connections: ConnectionLimits,
-    /// Bytes of requests and replies that the process may hold; `None` for no limit.
-    pub memory_max: Option<usize>,
 }
 
 /// The gateway could not start.

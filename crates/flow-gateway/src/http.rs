@@ -17,18 +17,17 @@ mod tei;
 mod text_input;
 mod vector_format;
 
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, Router};
+use flow_core::{CallOptions, Failure};
 use flow_net::grpc::metadata::call_options;
 use serde_json::json;
 use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
 
-use crate::gateway::GatewayLimits;
+use crate::gateway_limits::GatewayLimits;
 use crate::service::Service;
-use flow_core::{CallOptions, Failure};
-use http::HeaderMap;
 
 /// What every route has.
 #[derive(Debug, Clone)]

@@ -13,6 +13,7 @@ mod client;
 mod connection;
 mod describe;
 mod drain;
+mod file_watch;
 pub mod grpc;
 mod health;
 mod limits;
@@ -27,12 +28,16 @@ pub mod retry;
 mod retry_budget;
 mod server;
 pub mod status;
+pub mod tls;
 
 pub use byte_budget::{ByteBudget, HeldBytes};
-pub use client::{Client, Compression, ConnectError, PostOptions, Replies};
+pub use client::{
+    ApiKey, BadApiKey, Client, Compression, ConnectError, ConnectOptions, PostOptions, Replies,
+};
 pub use connection::{BoxError, HttpService};
 pub use describe::{info, with_reflection};
 pub use drain::{Drain, Draining};
+pub use file_watch::FileWatch;
 pub use grpc::{BadMetadata, GrpcService, Metadata};
 pub use health::Health;
 pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};

@@ -21,7 +21,8 @@ pub(crate) use form::{Form, Shape};
 pub(crate) use gateway::{GATEWAY_USES, JTYPE_GATEWAY};
 pub(crate) use host::{HOSTS, Host, LISTEN_HOSTS};
 pub(crate) use hub::HUB;
-pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, Kind, PLATFORM};
+pub use kwargs::engine_name;
+pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, Kind, NETWORK, PLATFORM};
 pub(crate) use query::WHEN;
 pub(crate) use scalar::{
     ARGUMENTS, COUNT, DEPLOYMENT_OPTIONS, EXECUTORS, FLAG, GATEWAY, IN_FLIGHT_MAX, INSPECT,

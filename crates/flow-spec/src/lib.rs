@@ -50,14 +50,15 @@ pub use flow::{
     Calls, Checked, Container, Flow, Gateway, GatewayLimits, LocalRun, Monitoring, Run,
 };
 pub use flow_core::BadOption;
+pub use forms::engine_name;
 pub use keys::{json_schema, key_reference};
 pub use plan::{Address, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, Source};
 pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;
 pub use values::{
-    BatchMetric, BatchingRule, Env, Gpus, Log, Poll, Polling, Protocol, Retries, Uses, Volume,
-    Workers,
+    BatchMetric, BatchingRule, ContainerDevice, DockerOption, DockerOptions, Env, Gpus, Log,
+    LogDriver, Poll, Polling, Protocol, Retries, Ulimit, Uses, Volume, Workers,
 };
 pub use yaml::Variables;
 

@@ -12,8 +12,10 @@ use serde_json::{Map, Value};
 use crate::diagnostics::{Span, Spanned};
 
 mod container;
+mod docker_options;
 
 pub use container::{Gpus, Volume};
+pub use docker_options::{ContainerDevice, DockerOption, DockerOptions, LogDriver, Ulimit};
 
 /// Requests of one stream that may be in progress if nothing else is written, as in Jina.
 pub(crate) const PREFETCH: NonZeroUsize = NonZeroUsize::new(1000).expect("it is not zero");

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use flow_core::Models;
-use flow_process::Facts;
+use flow_process::{Facts, KeepsState};
 
 use crate::sdk::{Endpoints, Fork, LoadError, Monitor};
 
@@ -61,6 +61,15 @@ pub trait Executor: Sized + 'static {
     /// of its model, and describe the model to clients.
     fn models(&self) -> Models {
         Models::new()
+    }
+
+    /// Where it keeps what requests change, such as an index.
+    ///
+    /// Return [`KeepsState::InWorkspace`] if it writes files there. A restart or a reload then ends the process before its
+    /// successor starts, so that two processes never use the same files. `flow scale` refuses to change the number of
+    /// replicas of an executor with state, because a new one would have none.
+    fn keeps_state(&self) -> KeepsState {
+        KeepsState::Nowhere
     }
 }
 

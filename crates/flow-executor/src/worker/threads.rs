@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use flow_core::{Models, Workers};
-use flow_process::Facts;
+use flow_process::{Facts, KeepsState};
 use tokio::sync::oneshot;
 
 use super::exit_policy::ExitPolicy;
@@ -18,18 +18,20 @@ use crate::metrics::ExecutorMetrics;
 use crate::queue::{Admission, CallQueue, Work, WorkerGuard};
 use crate::sdk::{Endpoints, Executor, Fork, LoadError};
 
+/// What a loaded executor reports about itself.
+#[derive(Debug, Default)]
+pub(crate) struct ExecutorReport {
+    pub(crate) facts: Facts,
+    /// Its models, by endpoint.
+    pub(crate) models: Models,
+    pub(crate) keeps_state: KeepsState,
+}
+
 /// The workers, as the server sees them.
 pub(crate) struct StartedWorkers {
     pub(crate) admission: Admission,
-    /// Receives what the executor says of itself when it is loaded on every thread, or why it could not be loaded.
-    pub(crate) loaded: oneshot::Receiver<Result<Description, LoadError>>,
-}
-
-/// What a loaded executor says of itself.
-#[derive(Debug, Default)]
-pub(crate) struct Description {
-    pub(crate) facts: Facts,
-    pub(crate) models: Models,
+    /// Receives the executor's report when it is loaded on every thread, or why it could not be loaded.
+    pub(crate) loaded: oneshot::Receiver<Result<ExecutorReport, LoadError>>,
 }
 
 /// How the threads run an executor.
@@ -58,8 +60,8 @@ pub(crate) fn start<E: Executor>(
     thread.spawn(move || {
         let started = catch_panic(load).and_then(|executor| config.start_others(&queue, executor));
         match started {
-            Ok((executor, described)) => {
-                if result.send(Ok(described)).is_ok() {
+            Ok((executor, report)) => {
+                if result.send(Ok(report)).is_ok() {
                     config.work(executor, &queue, guard);
                 }
             }
@@ -93,7 +95,7 @@ impl<E: Executor> WorkerConfig<E> {
         &self,
         queue: &Arc<CallQueue>,
         executor: E,
-    ) -> Result<(E, Description), LoadError> {
+    ) -> Result<(E, ExecutorReport), LoadError> {
         let forks = self.forks(&executor)?;
         let workers = forks.len() + 1;
         let (result, results) = sync_channel(workers);
@@ -106,8 +108,12 @@ impl<E: Executor> WorkerConfig<E> {
         if workers > 1 {
             facts.insert("workers".to_owned(), workers.to_string());
         }
-        let models = executor.models();
-        Ok((executor, Description { facts, models }))
+        let report = ExecutorReport {
+            facts,
+            models: executor.models(),
+            keeps_state: executor.keeps_state(),
+        };
+        Ok((executor, report))
     }
 
     fn forks(&self, executor: &E) -> Result<Vec<Fork<E>>, LoadError> {

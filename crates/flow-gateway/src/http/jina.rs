@@ -1,12 +1,12 @@
 //! The routes of Jina's HTTP gateway.
 
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use flow_core::Failure;
 use flow_proto::jina::{JinaInfoProto, StatusProto};
-use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::status::status;

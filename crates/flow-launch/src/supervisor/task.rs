@@ -175,6 +175,7 @@ impl ProcessTask {
             address: ready.address,
             metrics: ready.metrics,
             facts: ready.facts,
+            keeps_state: ready.keeps_state,
             took,
         };
         if let Some(feed) = &self.feed {

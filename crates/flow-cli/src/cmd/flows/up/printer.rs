@@ -354,6 +354,7 @@ mod tests {
             address: "127.0.0.1:41233".parse().unwrap(),
             metrics: None,
             facts: Facts::from_iter(facts),
+            keeps_state: None,
             took: std::time::Duration::ZERO,
         };
         let shown = |columns| look(Format::Text, columns).text(Event::Ready(member.clone()));
