@@ -95,6 +95,7 @@ pub(crate) async fn serve_prepared(
         limits: settings.request_limits,
         spawner: thread.spawner(),
     });
+    let described_service = service.clone();
     let limits = settings.limits;
     let all = routes(&service, limits, limits.message_len_max).add_service(health_service);
     let compressed = routes(&service, limits, limits.decompressed_len_max);
@@ -111,7 +112,8 @@ pub(crate) async fn serve_prepared(
         stopped = &mut serving => return Ok(stopped),
         never = &mut serving_metrics => match never {},
         loaded = loaded => {
-            let report = executor_report(&name, loaded)?;
+            let mut report = executor_report(&name, loaded)?;
+            described_service.set_models(std::mem::take(&mut report.models));
             health.set_serving(true).await;
             ready(&addresses, &report);
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flow_core::{DocumentArray, Failure, Workers, to_struct};
+use flow_core::{DocumentArray, Failure, Models, Workers, to_struct};
 use flow_process::{Facts, KeepsState};
 use serde_json::{Map, Value};
 
@@ -115,6 +115,23 @@ impl Loaded {
         self.report.keeps_state
     }
 
+    /// The models that the executor reports, by endpoint.
+    #[must_use]
+    pub fn models(&self) -> &Models {
+        &self.report.models
+    }
+
+    /// Sends one request to `endpoint`, and returns the tokens that a model read for it, if the executor counts them.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails.
+    pub fn tokens(&self, endpoint: &str, docs: DocumentArray) -> Result<Option<u64>, Failure> {
+        let parts = DocsMatrix::new([("gateway".to_owned(), docs)]);
+        let output = self.run(endpoint, parts, Map::new())?;
+        Ok(output.tokens)
+    }
+
     /// Sends one request to `endpoint`, and returns the documents of its reply.
     ///
     /// # Errors
@@ -180,6 +197,7 @@ impl Loaded {
             return Ok(CallOutput {
                 documents,
                 results: None,
+                tokens: None,
             });
         };
         let of_method = self.endpoints.accepts(bound.method);

@@ -3,9 +3,18 @@
 //! Requests reach the routes over HTTP/1 and HTTP/2, on the same port as gRPC calls. What the APIs share is here and in two
 //! files: [`body`] reads a request's body within the limits, and [`status`] maps failures to status codes.
 
+mod api_error;
 mod body;
+mod cohere;
+mod embeddings;
 mod jina;
+mod json_request;
+mod models;
+mod openai;
 mod status;
+mod tei;
+mod text_input;
+mod vector_format;
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -30,6 +39,9 @@ pub(crate) struct HttpState {
 pub(crate) fn routes(service: Service, limits: GatewayLimits) -> Routes {
     let router = Router::new()
         .merge(jina::routes())
+        .merge(openai::routes())
+        .merge(tei::routes())
+        .merge(cohere::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(HttpState { service, limits });

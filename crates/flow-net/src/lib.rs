@@ -45,5 +45,5 @@ pub use listener::{Accept, BindError, Listener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
 pub use process_limits::{memory_max, raise_open_files};
-pub use replica::{BadUri, Replica, Reply, Shards};
+pub use replica::{BadUri, Replica, Reply, Shards, TOKENS};
 pub use server::{Server, Stopped};

@@ -17,7 +17,7 @@ use crate::tls::{ClientTls, TlsOptions};
 
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
-pub use call::{Reply, Shards};
+pub use call::{Reply, Shards, TOKENS};
 pub(crate) use connector::{Connector, PeerSpoke};
 
 /// Time for connecting; after that another replica is the better choice.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use flow_core::Models;
 use flow_process::{Facts, KeepsState};
 
 use crate::sdk::{Endpoints, Fork, LoadError, Monitor};
@@ -63,6 +64,12 @@ pub trait Executor: Sized + 'static {
     /// replicas of an executor with state, because a new one would have none.
     fn keeps_state(&self) -> KeepsState {
         KeepsState::Nowhere
+    }
+
+    /// The models that it runs, by the endpoint that each computes. The gateway's HTTP APIs find an executor by the name
+    /// of its model, and describe the model to clients.
+    fn models(&self) -> Models {
+        Models::new()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use flow_core::Workers;
+use flow_core::{Models, Workers};
 use flow_process::{Facts, KeepsState};
 use tokio::sync::oneshot;
 
@@ -23,6 +23,7 @@ use crate::sdk::{Endpoints, Executor, Fork, LoadError};
 pub(crate) struct ExecutorReport {
     pub(crate) facts: Facts,
     pub(crate) keeps_state: KeepsState,
+    pub(crate) models: Models,
 }
 
 /// The workers, as the server sees them.
@@ -109,6 +110,7 @@ impl<E: Executor> WorkerConfig<E> {
         let report = ExecutorReport {
             facts,
             keeps_state: executor.keeps_state(),
+            models: executor.models(),
         };
         Ok((executor, report))
     }
