@@ -25,6 +25,7 @@ pub(crate) struct ExecutorReport {
     /// Its models, by endpoint.
     pub(crate) models: Models,
     pub(crate) keeps_state: KeepsState,
+    pub(crate) models: Models,
 }
 
 /// The workers, as the server sees them.
@@ -112,6 +113,7 @@ impl<E: Executor> WorkerConfig<E> {
             facts,
             models: executor.models(),
             keeps_state: executor.keeps_state(),
+            models: executor.models(),
         };
         Ok((executor, report))
     }
