@@ -25,7 +25,6 @@ pub(crate) struct ExecutorReport {
     /// Its models, by endpoint.
     pub(crate) models: Models,
     pub(crate) keeps_state: KeepsState,
-    pub(crate) models: Models,
 }
 
 /// The workers, as the server sees them.
@@ -113,7 +112,6 @@ impl<E: Executor> WorkerConfig<E> {
             facts,
             models: executor.models(),
             keeps_state: executor.keeps_state(),
-            models: executor.models(),
         };
         Ok((executor, report))
     }
