@@ -239,7 +239,10 @@ fn a_request_can_ask_for_vectors_of_another_length_and_refuse_truncation() {
     let docs = ["a b", "a b c"].map(Document::from_text);
     let failure = encoder.call_with("/encode", docs.into_iter().collect(), parameters);
     let message = failure.unwrap_err().to_string();
-    assert!(message.contains("text 1 has more than 4 tokens"), "{message}");
+    assert!(
+        message.contains("text 1 has more than 4 tokens"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -249,11 +252,16 @@ fn texts_become_tokens_and_tokens_texts() {
     let tokens = encoder.call("/tokenize", docs).unwrap()[0].tags()["tokens"].clone();
     let tokens = tokens.as_array().unwrap();
     assert_eq!(tokens.len(), 4);
-    assert_eq!((&tokens[0]["special"], &tokens[1]["start"]), (&json!(true), &json!(0)));
+    assert_eq!(
+        (&tokens[0]["special"], &tokens[1]["start"]),
+        (&json!(true), &json!(0))
+    );
     let ids: Vec<&Value> = tokens.iter().map(|token| &token["id"]).collect();
     let mut document = Document::new();
     document.set_tags(&Map::from_iter([("ids".to_owned(), json!(ids))]));
-    let texts = encoder.call("/decode", DocumentArray::from_iter([document])).unwrap();
+    let texts = encoder
+        .call("/decode", DocumentArray::from_iter([document]))
+        .unwrap();
     assert_eq!(texts[0].text(), "a b");
 }
 
@@ -264,5 +272,8 @@ fn the_model_is_reported_for_the_endpoint_that_it_computes() {
     let reported = &encoder.models()["/encode"];
     assert_eq!(reported.name, model.path().to_str().unwrap());
     assert_eq!((reported.dimensions, reported.max_length), (4, 8));
-    assert_eq!((reported.pooling.as_str(), reported.precision.as_str()), ("mean", "f32"));
+    assert_eq!(
+        (reported.pooling.as_str(), reported.precision.as_str()),
+        ("mean", "f32")
+    );
 }
