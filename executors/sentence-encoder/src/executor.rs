@@ -40,6 +40,11 @@ const PARAMETERS: [&str; 5] = [
     TRUNCATE,
 ];
 
+/// The endpoints that show what the tokenizer does. They have other names than the HTTP routes of the gateway for them,
+/// because an endpoint of an executor comes before a route of the same name.
+const TO_TOKENS: &str = "/to_tokens";
+const FROM_TOKENS: &str = "/from_tokens";
+
 /// The endpoint that encodes.
 const ENCODE: &str = "/encode";
 
@@ -104,12 +109,12 @@ impl Executor for SentenceEncoder {
         Endpoints::new()
             .on_batch(ENCODE, Self::encode)
             .default_batch(Self::encode)
-            .on_batch("/tokenize", Self::tokenize)
-            .on_batch("/decode", Self::decode)
+            .on_batch(TO_TOKENS, Self::tokenize)
+            .on_batch(FROM_TOKENS, Self::decode)
             .accepts(ENCODE, PARAMETERS)
             .accepts(Endpoint::DEFAULT, PARAMETERS)
-            .accepts("/tokenize", [tokens::ADD_SPECIAL])
-            .accepts("/decode", [tokens::SKIP_SPECIAL])
+            .accepts(TO_TOKENS, [tokens::ADD_SPECIAL])
+            .accepts(FROM_TOKENS, [tokens::SKIP_SPECIAL])
     }
 
     fn facts(&self) -> Facts {

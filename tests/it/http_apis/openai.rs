@@ -57,7 +57,9 @@ async fn a_call_of_several_pieces_keeps_its_order_and_its_tokens() {
     let wanted = over_grpc(&flow, &of).await;
     let got: Vec<Vec<f32>> = some.iter().map(|&at| got[at].clone()).collect();
     check_close(&got, &wanted);
-    let tokens = post(&flow, "/tokenize", &json!({"inputs": texts})).await.json();
+    let tokens = post(&flow, "/tokenize", &json!({"inputs": texts}))
+        .await
+        .json();
     let tokens = tokens.as_array().unwrap().iter();
     let tokens: usize = tokens.map(|it| it.as_array().unwrap().len()).sum();
     assert_eq!(reply["usage"]["prompt_tokens"], tokens);

@@ -16,7 +16,6 @@ use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::ServedModels;
-use super::openai::no_such_kind;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
 
@@ -205,7 +204,7 @@ impl Serialize for EmbedReply {
 
 async fn rerank(State(state): State<HttpState>) -> Response {
     let models = ServedModels::of(&state.service.snapshot());
-    failed(&no_such_kind("for reranking", &models))
+    failed(&models.lack("for reranking"))
 }
 
 /// An error in Cohere's shape.

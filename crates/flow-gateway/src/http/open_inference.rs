@@ -10,16 +10,11 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
+use self::infer::VERSION;
+use self::tensors::{INPUT, OUTPUT};
 use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
-
-/// The names of the tensors.
-const INPUT: &str = "text";
-const OUTPUT: &str = "embedding";
-
-/// The version of every model.
-const VERSION: &str = "1";
 
 /// The routes.
 pub(crate) fn routes() -> Router<HttpState> {

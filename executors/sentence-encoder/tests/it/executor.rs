@@ -249,7 +249,7 @@ fn a_request_can_ask_for_vectors_of_another_length_and_refuse_truncation() {
 fn texts_become_tokens_and_tokens_texts() {
     let encoder = loaded(&TinyModel::bert(), json!({}));
     let docs = DocumentArray::from_iter([Document::from_text("a b")]);
-    let tokens = encoder.call("/tokenize", docs).unwrap()[0].tags()["tokens"].clone();
+    let tokens = encoder.call("/to_tokens", docs).unwrap()[0].tags()["tokens"].clone();
     let tokens = tokens.as_array().unwrap();
     assert_eq!(tokens.len(), 4);
     assert_eq!(
@@ -260,7 +260,7 @@ fn texts_become_tokens_and_tokens_texts() {
     let mut document = Document::new();
     document.set_tags(&Map::from_iter([("ids".to_owned(), json!(ids))]));
     let texts = encoder
-        .call("/decode", DocumentArray::from_iter([document]))
+        .call("/from_tokens", DocumentArray::from_iter([document]))
         .unwrap();
     assert_eq!(texts[0].text(), "a b");
 }

@@ -15,14 +15,14 @@ use super::super::json_request::{JsonRequest, json_reply};
 use super::super::models::{ServedModel, ServedModels};
 use super::super::text_input::TextInput;
 use super::errors::failed;
-use super::refuse_prompt;
+use super::options::refuse_prompt;
 
 const TOKENIZE_FIELDS: &[&str] = &["inputs", "add_special_tokens", "prompt_name", "model"];
 const DECODE_FIELDS: &[&str] = &["ids", "skip_special_tokens", "model"];
 
 /// The endpoints of the executor, and the tags of its documents.
-const TOKENIZE: &str = "/tokenize";
-const DECODE: &str = "/decode";
+const TOKENIZE: &str = "/to_tokens";
+const DECODE: &str = "/from_tokens";
 const TOKENS: &str = "tokens";
 const IDS: &str = "ids";
 
