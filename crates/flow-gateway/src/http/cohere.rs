@@ -85,7 +85,7 @@ async fn embed_texts(State(state): State<HttpState>, request: Request) -> Respon
 
 async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, FIELDS).await?;
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(request.body.model.as_deref())?;
     let formats = request.body.formats();
     let wanted = request.body.translate()?;
@@ -203,7 +203,7 @@ impl Serialize for EmbedReply {
 }
 
 async fn rerank(State(state): State<HttpState>) -> Response {
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     failed(&models.lack("for reranking"))
 }
 

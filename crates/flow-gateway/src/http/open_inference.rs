@@ -79,7 +79,7 @@ fn is_ready(ready: bool, field: &str) -> Response {
 }
 
 async fn model(State(state): State<HttpState>, Path(path): Path<String>) -> Response {
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let path = ModelPath::parse(&path);
     match (models.find(Some(path.model)), path.operation) {
         (Err(error), _) => failed(&error),

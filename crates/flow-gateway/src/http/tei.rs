@@ -107,7 +107,7 @@ async fn embed_texts(State(state): State<HttpState>, request: Request) -> Respon
 
 async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, EMBED_FIELDS).await?;
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(request.body.model.as_deref())?;
     let wanted = request.body.translate()?;
     let characters = characters(&wanted.texts);
@@ -150,7 +150,7 @@ async fn similarity(State(state): State<HttpState>, request: Request) -> Respons
 async fn answer_similarity(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<SimilarityBody> =
         JsonRequest::read(state, request, SIMILARITY_FIELDS).await?;
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(request.body.model.as_deref())?;
     let wanted = request.body.translate()?;
     let characters = characters(&wanted.texts);
@@ -233,7 +233,7 @@ fn compute_headers(model: &ServedModel, characters: usize, embeddings: &Embeddin
 /// A route for a kind of model that no executor has.
 fn absent(what: &'static str) -> MethodRouter<HttpState> {
     post(async move |State(state): State<HttpState>| {
-        let models = ServedModels::of(&state.service.snapshot());
+        let models = ServedModels::of(&state.service.snapshot()).await;
         failed(&models.lack(what))
     })
 }

@@ -113,7 +113,7 @@ pub(super) async fn infer(
     let bytes = whole.bytes.clone();
     let read = move || Ok(InferRequest::read(&bytes, json_len));
     let request = state.service.heavy().run(whole.bytes.len(), read).await??;
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let found = models.find(Some(model))?;
     let wanted = EmbedRequest {
         texts: request.texts,

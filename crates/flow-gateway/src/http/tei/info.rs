@@ -27,7 +27,7 @@ pub(super) async fn info(State(state): State<HttpState>, Query(chosen): Query<Ch
 
 async fn answer(state: &HttpState, name: Option<&str>) -> Result<Response, ApiError> {
     let snapshot = state.service.snapshot();
-    let models = ServedModels::of(&snapshot);
+    let models = ServedModels::of(&snapshot).await;
     let model = models.find(name)?;
     let mut body = described(model);
     body["max_concurrent_requests"] = json!(snapshot.plan.gateway.in_flight_max);

@@ -126,7 +126,7 @@ async fn send(
     options: &CallOptions,
 ) -> Result<DocumentArray, ApiError> {
     let snapshot = state.service.snapshot();
-    let models = ServedModels::of(&snapshot);
+    let models = ServedModels::of(&snapshot).await;
     let model = models.find(model)?;
     let mut nodes = snapshot.nodes();
     let node = nodes.find(|(plan, _)| plan.name.as_str() == model.executor);
