@@ -10,6 +10,7 @@ mod embeddings;
 mod jina;
 mod json_request;
 mod models;
+mod open_inference;
 mod openai;
 mod status;
 mod tei;
@@ -42,6 +43,7 @@ pub(crate) fn routes(service: Service, limits: GatewayLimits) -> Routes {
         .merge(openai::routes())
         .merge(tei::routes())
         .merge(cohere::routes())
+        .merge(open_inference::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(HttpState { service, limits });
