@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use flow_core::RequestLimits;
@@ -10,14 +11,15 @@ use flow_net::{
     ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Limits, Listener, MetricsServer,
     MetricsServerError, Server, Stopped,
 };
-use flow_spec::Placement;
-use futures_util::future::BoxFuture;
+use flow_spec::{Placement, Protocol};
+use futures_util::future::{BoxFuture, join_all};
 use tokio::time::timeout;
+use tonic::service::Routes;
 
 use crate::background;
 use crate::grpc::{JinaService, Requests, SERVICES, routes};
 use crate::heavy::HeavyWork;
-use crate::http;
+use crate::http::{self, HttpState, Serves};
 use crate::metrics::GatewayMetrics;
 use crate::pools::{PlacementError, Shared};
 use crate::service::Service;
@@ -30,6 +32,8 @@ pub struct Config {
     pub host: String,
     /// Port to listen at; 0 for any free port.
     pub port: u16,
+    /// Further ports, in the order of the flow's.
+    pub more_ports: Vec<u16>,
     /// Limits on what clients send.
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
@@ -66,7 +70,8 @@ pub enum BindError {
 /// A gateway that listens.
 #[derive(Debug)]
 pub struct Gateway {
-    listener: Listener,
+    /// The listeners, the first one first.
+    listeners: Vec<Listener>,
     limits: GatewayLimits,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
@@ -94,7 +99,10 @@ impl Gateway {
             heavy: HeavyWork::default(),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
-        let listener = Listener::bind(&config.host, config.port).await?;
+        let mut listeners = vec![Listener::bind(&config.host, config.port).await?];
+        for port in &config.more_ports {
+            listeners.push(Listener::bind(&config.host, *port).await?);
+        }
         let metrics = match registry {
             Some((port, registry)) => {
                 Some(MetricsServer::bind(&config.host, port, registry).await?)
@@ -102,7 +110,7 @@ impl Gateway {
             None => None,
         };
         Ok(Self {
-            listener,
+            listeners,
             limits: config.limits,
             snapshots,
             metrics,
@@ -112,7 +120,14 @@ impl Gateway {
     /// The address, with the port that was taken.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.listener.local_addr()
+        self.listeners[0].local_addr()
+    }
+
+    /// The addresses of the further ports.
+    #[must_use]
+    pub fn more_addrs(&self) -> Vec<SocketAddr> {
+        let more = self.listeners.iter().skip(1);
+        more.map(Listener::local_addr).collect()
     }
 
     /// The address of its metrics, if it is monitored.
@@ -137,17 +152,16 @@ impl Gateway {
             let service = Service::new(self.snapshots.clone(), drain.watch());
             let failures = self.snapshots.newest().shared.failures.clone();
             let limits = self.limits;
-            let http = http::routes(service.clone(), limits);
-            let service = JinaService(service);
-            let all = routes(&service, limits.messages, Requests::AsTheyAre);
-            let compressed = routes(&service, limits.messages, Requests::Compressed);
-            let grpc = GrpcService::new(all.add_service(health_service));
-            let all = grpc.with_compressed(compressed).with_http(http);
-            let mut server = Server::new(self.listener, all).with_limits(limits.connections);
-            if let Some(max) = limits.memory_max {
-                server = server.with_budget(ByteBudget::new(max));
-            }
-            let serving = server.serve(drain, health.set_serving(false));
+            let jina = JinaService(service.clone());
+            let all = routes(&jina, limits.messages, Requests::AsTheyAre);
+            let protocols = Protocols {
+                service,
+                gateway: self.snapshots.newest().plan.gateway.clone(),
+                limits,
+                grpc: all.add_service(health_service),
+                compressed: routes(&jina, limits.messages, Requests::Compressed),
+            };
+            let serving = protocols.serve(self.listeners, drain, &health);
 
             let draining = drain.watch();
             let background = async {
@@ -173,6 +187,70 @@ impl Gateway {
             failures.flush();
             stopped
         })
+    }
+}
+
+/// What all ports of a gateway serve.
+struct Protocols {
+    service: Service,
+    gateway: flow_spec::Gateway,
+    limits: GatewayLimits,
+    grpc: Routes,
+    compressed: Routes,
+}
+
+impl Protocols {
+    /// Serves on all listeners.
+    async fn serve(self, listeners: Vec<Listener>, drain: &Drain, health: &Health) -> Stopped {
+        let budget = self.limits.memory_max.map(ByteBudget::new);
+        let limits = share(self.limits.connections, listeners.len());
+        let ports = listeners.into_iter().zip(self.gateway.ports());
+        let serving = ports.map(|(listener, port)| {
+            let service = self.of_port(&port.protocols);
+            let mut server = Server::new(listener, service).with_limits(limits);
+            if let Some(budget) = budget.clone() {
+                server = server.with_budget(budget);
+            }
+            server.serve(drain, health.set_serving(false))
+        });
+        let stopped = join_all(serving).await;
+        let forced = stopped.into_iter().find(|it| *it == Stopped::Forced);
+        forced.unwrap_or(Stopped::Clean)
+    }
+
+    /// The service of a port with these protocols.
+    fn of_port(&self, protocols: &[Protocol]) -> GrpcService {
+        let serves = match self.gateway.only_protocols {
+            true => Serves::only(protocols),
+            false => Serves::ALL,
+        };
+        let state = HttpState {
+            service: self.service.clone(),
+            limits: self.limits,
+            options: Arc::new(self.gateway.http.clone()),
+            serves,
+        };
+        let grpc = GrpcService::new(self.grpc.clone()).with_compressed(self.compressed.clone());
+        let grpc = match http::routes(state, self.grpc.clone()) {
+            Some(routes) => grpc.with_http(routes),
+            None => grpc,
+        };
+        if serves.grpc {
+            grpc
+        } else {
+            grpc.without_grpc()
+        }
+    }
+}
+
+/// The part of the limits that each of several ports has.
+fn share(limits: ConnectionLimits, ports: usize) -> ConnectionLimits {
+    let part = |max: NonZeroUsize| {
+        NonZeroUsize::new(max.get() / ports.max(1)).unwrap_or(NonZeroUsize::MIN)
+    };
+    ConnectionLimits {
+        connections_max: limits.connections_max.map(part),
+        ..limits
     }
 }
 

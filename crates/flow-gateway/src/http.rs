@@ -1,40 +1,109 @@
 //! The gateway's HTTP routes. Each file of `http/` translates one API for `service.rs`, and decides nothing.
 //!
-//! Requests reach the routes over HTTP/1 and HTTP/2, on the same port as gRPC calls. What the APIs share is here and in two
-//! files: [`body`] reads a request's body within the limits, and [`status`] maps failures to status codes.
+//! Requests reach the routes over HTTP/1 and HTTP/2, on the same port as gRPC calls. What the APIs share is here and in
+//! these files: [`body`] reads a request's body within the limits, [`status`] maps failures to status codes, and
+//! [`request_id`] gives every request an id. Around all routes are layers for other origins ([`cors`]), for compression,
+//! and for gRPC calls of browsers ([`grpc_web`]).
 
 mod body;
+mod cors;
+mod grpc_web;
 mod jina;
+mod request_id;
 mod status;
 
-use axum::http::{Method, StatusCode, Uri};
+use std::sync::Arc;
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
+use flow_core::{CallOptions, Failure};
 use flow_net::grpc::metadata::call_options;
+use flow_spec::{HttpOptions, Protocol};
+use http::HeaderMap;
 use serde_json::json;
 use tonic::metadata::MetadataMap;
 use tonic::service::Routes;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{And, NotForContentType, Predicate, SizeAbove};
+use tower_http::decompression::RequestDecompressionLayer;
 
+use self::grpc_web::GrpcWebLayer;
 use crate::gateway::GatewayLimits;
 use crate::service::Service;
-use flow_core::{CallOptions, Failure};
-use http::HeaderMap;
+
+/// Shortest response that is compressed, in bytes.
+const COMPRESSED_MIN: u16 = 1024;
 
 /// What every route has.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpState {
     pub(crate) service: Service,
     pub(crate) limits: GatewayLimits,
+    /// The options of the flow file.
+    pub(crate) options: Arc<HttpOptions>,
+    pub(crate) serves: Serves,
 }
 
-/// All HTTP routes of a gateway.
-pub(crate) fn routes(service: Service, limits: GatewayLimits) -> Routes {
-    let router = Router::new()
-        .merge(jina::routes())
-        .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed)
-        .with_state(HttpState { service, limits });
-    Routes::from(router)
+/// The protocols that a port serves besides gRPC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Serves {
+    pub(crate) grpc: bool,
+    pub(crate) http: bool,
+    pub(crate) websocket: bool,
+}
+
+impl Serves {
+    pub(crate) const ALL: Self = Self {
+        grpc: true,
+        http: true,
+        websocket: true,
+    };
+
+    /// These protocols, and no others.
+    pub(crate) fn only(protocols: &[Protocol]) -> Self {
+        Self {
+            grpc: protocols.contains(&Protocol::Grpc),
+            http: protocols.contains(&Protocol::Http),
+            websocket: protocols.contains(&Protocol::Websocket),
+        }
+    }
+}
+
+/// All HTTP routes of a gateway; `None` if the port has none. `grpc` answers the gRPC calls of browsers.
+pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
+    let Serves {
+        http, websocket, ..
+    } = state.serves;
+    if !http && !websocket {
+        return None;
+    }
+    let mut router = jina::routes(&state);
+    router = match http {
+        true => router
+            .fallback(jina::endpoint)
+            .method_not_allowed_fallback(jina::endpoint),
+        false => router.fallback(not_http),
+    };
+    let grpc_web = state.serves.grpc.then_some(grpc);
+    let options = state.options.clone();
+    let router = router
+        .with_state(state)
+        .layer(GrpcWebLayer(grpc_web))
+        .layer(RequestDecompressionLayer::new())
+        .layer(CompressionLayer::new().compress_when(is_compressed()))
+        .layer(cors::layer(&options.cors))
+        .layer(from_fn(request_id::identify));
+    Some(Routes::from(router))
+}
+
+/// Which responses are compressed: those that are worth it. Messages of gRPC have their own compression, and events are
+/// sent one by one.
+fn is_compressed() -> impl Predicate {
+    let size: SizeAbove = SizeAbove::new(COMPRESSED_MIN);
+    let size: And<SizeAbove, NotForContentType> = size.and(NotForContentType::GRPC);
+    size.and(NotForContentType::SSE)
 }
 
 /// The options of a call, from the headers of its request. They have the names of gRPC's metadata.
@@ -47,12 +116,7 @@ fn detail(status: StatusCode, detail: &str) -> Response {
     (status, Json(json!({ "detail": detail }))).into_response()
 }
 
-async fn not_found(method: Method, uri: Uri) -> Response {
-    let text = format!("there is no route for {method} {}", uri.path());
-    detail(StatusCode::NOT_FOUND, &text)
-}
-
-async fn method_not_allowed(method: Method, uri: Uri) -> Response {
-    let text = format!("{} does not take {method} requests", uri.path());
-    detail(StatusCode::METHOD_NOT_ALLOWED, &text)
+async fn not_http() -> Response {
+    let text = "this port serves WebSocket at `/` only, because of `only_protocols`";
+    detail(StatusCode::NOT_FOUND, text)
 }

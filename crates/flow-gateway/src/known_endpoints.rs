@@ -18,6 +18,8 @@ pub(crate) struct KnownEndpoints(RwLock<Option<Known>>);
 struct Known {
     /// Each endpoint and the parameters that it accepts. Empty if the executor does not name any.
     endpoints: HashMap<String, Option<Arc<Accepted>>>,
+    /// The whole answer.
+    offered: Arc<EndpointsProto>,
     /// The generation of the replicas that named them; see `flow_net::Pool::generation`.
     generation: u64,
 }
@@ -41,9 +43,17 @@ impl KnownEndpoints {
         };
         let known = Known {
             endpoints: offered.endpoints.iter().map(endpoint).collect(),
+            offered: Arc::new(offered.clone()),
             generation,
         };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    }
+
+    /// What executors of this generation answered, if they did.
+    pub(crate) fn offered(&self, generation: u64) -> Option<Arc<EndpointsProto>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known.as_ref().filter(|it| it.generation == generation)?;
+        Some(known.offered.clone())
     }
 
     /// Whether the node is known not to offer this endpoint.

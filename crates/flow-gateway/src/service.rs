@@ -16,6 +16,8 @@ use flow_proto::jina::{
 use futures_util::Stream;
 
 use crate::admission::Admitted;
+use crate::discovery::Offered;
+use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
 use crate::snapshot_store::SnapshotStore;
 use crate::stream::{self, StreamOptions};
@@ -150,6 +152,21 @@ impl Service {
     pub(crate) async fn endpoints(&self, options: &CallOptions) -> Result<EndpointsProto, Failure> {
         let admitted = self.admit(None, |_metrics| ())?;
         discovery::endpoints(&admitted.snapshot, options.deadline).await
+    }
+
+    /// What the executors offer, as far as it is known.
+    pub(crate) fn offered(&self) -> Offered {
+        Offered::known(&self.snapshots.newest())
+    }
+
+    /// What the executors offer. Those that have not said so yet are asked.
+    pub(crate) async fn ask_offered(&self) -> Offered {
+        Offered::asked(&self.snapshots.newest()).await
+    }
+
+    /// Runs work on the bytes of requests and replies.
+    pub(crate) fn heavy(&self) -> HeavyWork {
+        self.snapshots.newest().shared.heavy.clone()
     }
 
     /// The versions of this program and its machine.

@@ -47,7 +47,8 @@ pub use context::{AnyExecutor, Context, Executors, Files, Found, NoFiles, NotFou
 pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
-    Calls, Checked, Container, Flow, Gateway, GatewayLimits, LocalRun, Monitoring, Run,
+    Calls, Checked, Container, Flow, Gateway, GatewayLimits, GatewayPort, HttpOptions, LocalRun,
+    Monitoring, Run,
 };
 pub use flow_core::BadOption;
 pub use keys::{json_schema, key_reference};
@@ -56,8 +57,8 @@ pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;
 pub use values::{
-    BatchMetric, BatchingRule, Env, Gpus, Log, Poll, Polling, Protocol, Retries, Uses, Volume,
-    Workers,
+    BatchMetric, BatchingRule, Cors, Env, ExposedEndpoint, Gpus, Log, Poll, Polling, Protocol,
+    Retries, Uses, Volume, Workers,
 };
 pub use yaml::Variables;
 

@@ -14,8 +14,8 @@ use crate::spec::hub::{Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
-    Arguments, BatchMetric, BatchingRule, Gpus, Inspect, Log, Method, NetworkMode, Poll, Polling,
-    Protocol, Retries, Uses, Volume, Workers,
+    Arguments, BatchMetric, BatchingRule, Cors, ExposedEndpoint, GatewayKind, Gpus, Inspect, Log,
+    Method, NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
 };
 use crate::yaml::Node;
 
@@ -114,10 +114,40 @@ print_as! {
     Program: it => program(it);
 }
 
-/// The gateway's `uses` and versions have one value.
+/// Versions have one value.
 impl Print for () {
     fn print(&self) -> Value {
-        json!("GRPCGateway")
+        json!("1")
+    }
+}
+
+impl Print for GatewayKind {
+    fn print(&self) -> Value {
+        let name = Self::NAMES.iter().find(|(_, kind)| kind == self);
+        json!(name.map(|(name, _)| name))
+    }
+}
+
+impl Print for Cors {
+    fn print(&self) -> Value {
+        match self {
+            Self::Off => json!(false),
+            Self::Any => json!(true),
+            Self::Origins(origins) => json!(origins),
+        }
+    }
+}
+
+impl Print for IndexMap<String, ExposedEndpoint> {
+    fn print(&self) -> Value {
+        let exposed = self.iter().map(|(endpoint, it)| {
+            let mut options = json!({"http_path": it.path, "methods": it.methods});
+            if let Some(summary) = &it.summary {
+                options["summary"] = json!(summary);
+            }
+            (endpoint.clone(), options)
+        });
+        exposed.collect::<Map<_, _>>().into()
     }
 }
 

@@ -253,6 +253,7 @@ fn spawn_check(
             // Without a receiver, the child was stopped in the meantime.
             drop(ready_sender.send(Ok(Ready {
                 address,
+                more_addresses: Vec::new(),
                 metrics: None,
                 facts,
             })));
