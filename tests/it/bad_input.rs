@@ -17,7 +17,7 @@ fn read(message: &Bytes) -> Said {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_message_get_a_reply_of_their_own_on_a_stream() {
+async fn a_malformed_message_on_a_stream_gets_a_failed_reply_of_its_own() {
     let flow = echo();
     let connection = Connection::open(flow.port()).await;
     let good = |text| raw::encoded(&texts("/any", &[text]));
@@ -42,7 +42,7 @@ async fn bytes_that_are_no_message_get_a_reply_of_their_own_on_a_stream() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_message_fail_a_call_of_their_own() {
+async fn a_malformed_message_fails_only_its_own_call() {
     let flow = echo();
     let connection = Connection::open(flow.port()).await;
     let answer = connection
@@ -75,7 +75,7 @@ async fn check_documents(data: &'static [u8], wanted: &str) {
 }
 
 #[tokio::test]
-async fn documents_that_are_none_are_refused_by_the_executor() {
+async fn malformed_documents_are_refused_by_the_executor() {
     // An array whose only document has a length beyond its end.
     check_documents(b"\x0a\x04\x0a\x20xx", "executor `echo`: ").await;
 }
@@ -91,7 +91,7 @@ async fn a_text_that_is_not_utf8_is_refused_by_the_executor() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_nobody_answers_gives_the_request_back() {
+async fn an_endpoint_without_a_handler_returns_the_request_unchanged() {
     let flow = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
     let said = post(&flow, vec![texts("/no/such/endpoint", &["x"])]).await;
     assert_eq!(said[0].texts, ["x"]);
@@ -99,7 +99,7 @@ async fn an_endpoint_that_nobody_answers_gives_the_request_back() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_no_expression_is_refused() {
+async fn a_target_that_is_not_a_regular_expression_is_refused() {
     let flow = echo();
     let mut bad = texts("/any", &["x"]);
     bad.header.as_mut().unwrap().target_executor = Some("(".to_owned());
@@ -153,7 +153,7 @@ async fn check_unknown_field(version: flow_core::DocArrayVersion) {
 }
 
 #[tokio::test]
-async fn a_field_that_nobody_knows_comes_back() {
+async fn an_unknown_field_comes_back() {
     check_unknown_field(flow_core::DocArrayVersion::V1).await;
     check_unknown_field(flow_core::DocArrayVersion::V2).await;
 }

@@ -1,5 +1,5 @@
-//! Executors that panic, hang, exit or are killed with work under way: each request that needed them is
-//! told why, and nobody else notices.
+//! Executors that panic, hang, exit or are killed with requests in progress: each request that needed them fails with the
+//! reason, and no other request is affected.
 
 use std::time::{Duration, Instant};
 
@@ -28,12 +28,12 @@ async fn under_way(flow: &TestFlow) -> impl Future<Output = Result<Said, String>
     let (began, until) = (flow.folder().join("began"), flow.folder().join("until"));
     let waits = request("/wait", &["x"], &json!({ "began": began, "until": until }));
     let client = client(flow).await;
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (begin, begun) = tokio::sync::oneshot::channel();
     let mut task = tokio::task::JoinSet::new();
     task.spawn(async move {
         let reply = client.single(waits, Deadline::NEVER).await;
         drop(
-            tell.send(
+            begin.send(
                 reply
                     .map(|reply| said(&reply))
                     .map_err(|failure| failure.to_string()),
@@ -44,9 +44,9 @@ async fn under_way(flow: &TestFlow) -> impl Future<Output = Result<Said, String>
         .await
         .unwrap();
     async move {
-        let told = told.await;
+        let begun = begun.await;
         drop(task);
-        told.unwrap()
+        begun.unwrap()
     }
 }
 
@@ -76,7 +76,7 @@ async fn a_failure_stops_the_nodes_below_it() {
 }
 
 #[tokio::test]
-async fn an_executor_that_hangs_costs_its_requests_their_deadline_and_others_nothing() {
+async fn a_hanging_executor_fails_its_own_requests_at_their_deadline() {
     let flow = TestFlow::up(&format!(
         "executors:
   - {{name: moody, uses: {MOODY}, timeout_send: 300}}

@@ -1,7 +1,7 @@
 //! A flow under load while its processes are killed, replaced, made more and made fewer: every request is
 //! answered once, and well.
 //!
-//! Requests leave on a timetable, whatever becomes of those before them, and their times count from when
+//! Requests leave on a timetable, whatever the outcome of those before them, and their times count from when
 //! they were to leave. `FLOW_CHAOS_SECONDS` says for how long, and `FLOW_CHAOS_OUT` where the times go, a line
 //! of milliseconds each; `cargo xtask bench chaos` sets both, and looks at them.
 

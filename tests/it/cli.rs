@@ -116,7 +116,7 @@ fn plain_lines_come_from_standard_input_and_go_to_standard_output() {
 }
 
 #[test]
-fn a_bad_line_is_told_with_its_number_and_the_others_are_sent() {
+fn an_invalid_line_is_reported_with_its_number_and_the_others_are_sent() {
     let flow = moody();
     let arguments = [
         "post",
@@ -132,13 +132,16 @@ fn a_bad_line_is_told_with_its_number_and_the_others_are_sent() {
     let (code, post) = flow_with(&arguments, input);
     assert_eq!(code, Some(1), "{}", post.said());
     assert_eq!(texts(&post.stdout()), ["one!", "three!"]);
-    let told = post.stderr();
-    assert!(told.contains("line 2") && told.contains("line 3"), "{told}");
-    assert!(told.contains("2 lines skipped"), "{told}");
+    let output = post.stderr();
+    assert!(
+        output.contains("line 2") && output.contains("line 3"),
+        "{output}"
+    );
+    assert!(output.contains("2 lines skipped"), "{output}");
 }
 
 #[test]
-fn a_request_that_fails_is_told_and_the_others_are_written() {
+fn a_failed_request_is_reported_and_the_others_are_written() {
     let flow = moody();
     let arguments = ["post", &flow.url(), "--on", "/fail", "--text", "a"];
     let (code, post) = self::flow(&arguments);
@@ -197,7 +200,7 @@ fn ping_says_whether_a_flow_is_ready() {
 }
 
 #[test]
-fn a_flow_that_is_not_there_is_told_with_its_address() {
+fn an_unreachable_flow_is_reported_with_its_address() {
     let nobody = format!("grpc://127.0.0.1:{}", free_port());
     let (code, post) = flow(&["post", &nobody, "--on", "/any", "--text", "a"]);
     assert_eq!(code, Some(1), "{}", post.said());

@@ -304,7 +304,7 @@ async fn no_request_is_lost_when_one_of_two_containers_is_killed_under_load() {
 }
 
 #[tokio::test]
-async fn shards_run_in_containers_and_are_told_which_they_are() {
+async fn shards_run_in_containers_and_get_their_numbers() {
     let Some(programs) = Programs::image() else {
         return;
     };
@@ -316,8 +316,8 @@ async fn shards_run_in_containers_and_are_told_which_they_are() {
     assert_eq!(said[0].texts, ["x"], "{said:?}");
     for shard in ["0", "1"] {
         let id = container(&flow, &format!("echo/shard-{shard}"));
-        let told = inspect(&id, "{{.Config.Cmd}}");
-        assert!(told.contains(&format!("--shard {shard}")), "{told}");
+        let output = inspect(&id, "{{.Config.Cmd}}");
+        assert!(output.contains(&format!("--shard {shard}")), "{output}");
     }
 }
 
@@ -398,19 +398,19 @@ fn volumes_are_those_of_the_machine_wherever_their_paths_begin() {
     ] {
         assert!(mounts.contains(&mount), "{mount} in {mounts}");
     }
-    let told = inspect(&own[0], "{{.Config.Cmd}}");
-    assert!(told.contains("--workspace /workspace"), "{told}");
+    let output = inspect(&own[0], "{{.Config.Cmd}}");
+    assert!(output.contains("--workspace /workspace"), "{output}");
     program.signal(Signal::TERM);
     program.end();
 }
 
 #[test]
-fn a_folder_that_the_image_may_not_write_is_told_and_what_helps() {
+fn a_folder_that_the_image_cannot_write_is_reported_with_the_remedy() {
     let Some(programs) = Programs::image() else {
         return;
     };
     if !rustix::process::geteuid().is_root() {
-        // Then the container runs as whoever starts the flow, and he owns the folder.
+        // Then the container runs as the user who starts the flow, who owns the folder.
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -435,7 +435,7 @@ fn a_folder_that_the_image_may_not_write_is_told_and_what_helps() {
 }
 
 #[tokio::test]
-async fn a_container_out_of_memory_is_told_as_that() {
+async fn a_container_that_runs_out_of_memory_is_reported_as_such() {
     let Some(programs) = Programs::image() else {
         return;
     };
@@ -455,7 +455,7 @@ async fn a_container_out_of_memory_is_told_as_that() {
 }
 
 #[test]
-fn a_taken_port_is_told_with_its_number() {
+fn a_taken_container_port_is_reported_with_its_number() {
     let Some(programs) = Programs::image() else {
         return;
     };
@@ -473,7 +473,7 @@ fn a_taken_port_is_told_with_its_number() {
 }
 
 #[test]
-fn an_image_that_is_nowhere_is_told() {
+fn a_missing_image_is_reported() {
     if !can_run() {
         return;
     }
@@ -485,12 +485,12 @@ fn an_image_that_is_nowhere_is_told() {
 }
 
 #[test]
-fn an_engine_that_does_not_answer_is_told() {
+fn an_engine_that_does_not_answer_is_reported() {
     let said = refused_with("executors: [{name: a, uses: 'docker://a'}]", |command| {
         command.env("DOCKER_HOST", "unix:///no/such/socket");
     });
-    let told = "no Docker engine answers at `unix:///no/such/socket`";
-    assert!(said.contains(told), "{said}");
+    let output = "no Docker engine answers at `unix:///no/such/socket`";
+    assert!(said.contains(output), "{said}");
     let said = refused_with("executors: [{name: a, uses: 'docker://a'}]", |command| {
         command.env("DOCKER_HOST", format!("tcp://127.0.0.1:{}", free_port()));
     });
@@ -542,7 +542,7 @@ impl Nobody {
 const SOCKET: &str = "/var/run/docker.sock";
 
 #[test]
-fn a_user_who_may_not_talk_to_the_engine_is_told_what_to_do() {
+fn a_user_without_access_to_the_engine_gets_the_remedy() {
     let Some(nobody) = Nobody::new() else { return };
     let yaml = "jtype: Flow\nexecutors: [{name: a, uses: 'docker://a'}]";
     let mut program = nobody.up(yaml, Nobody::ID);
@@ -587,7 +587,7 @@ fn a_container_runs_as_the_owner_of_a_folder_that_its_own_user_may_not_write() {
 }
 
 #[test]
-fn an_image_of_another_wire_or_without_a_program_is_told() {
+fn an_image_of_another_protocol_or_without_a_program_is_refused() {
     let Some(docker) = DockerTest::start() else {
         return;
     };
@@ -643,15 +643,15 @@ async fn a_stock_executor_of_python_runs_from_its_image() {
     ));
     let said = post(&flow, vec![texts("/upper", &["one"])]).await;
     assert_eq!(said[0].texts, ["ONE"], "{said:?}");
-    let told = inspect(&container(&flow, "stock"), "{{.Config.Cmd}}");
+    let output = inspect(&container(&flow, "stock"), "{{.Config.Cmd}}");
     assert!(
-        told.starts_with("[--native --name stock --host 0.0.0.0 --port 54321"),
-        "{told}"
+        output.starts_with("[--native --name stock --host 0.0.0.0 --port 54321"),
+        "{output}"
     );
 }
 
 #[test]
-fn containers_get_the_gpus_that_the_file_says_or_what_to_install_is_told() {
+fn containers_get_their_gpus_or_the_error_says_what_to_install() {
     let Some(programs) = Programs::image() else {
         return;
     };

@@ -141,7 +141,7 @@ fn a_gpu_that_cannot_be_used_ends_the_start_with_what_to_do() {
 }
 
 #[test]
-fn kernels_that_do_not_fit_or_are_not_there_are_told() {
+fn missing_and_unsuitable_kernels_are_reported() {
     let why = if has_kernels() {
         "this program's kernels do not run on this GPU"
     } else {
@@ -190,14 +190,14 @@ fn the_program_is_linked_to_no_library_of_cudas() {
         skipped("there is no `readelf` to read what the program is linked to");
         return;
     };
-    let told = String::from_utf8_lossy(&output.stdout);
-    let needed = told.lines().filter(|line| line.contains("(NEEDED)"));
+    let output = String::from_utf8_lossy(&output.stdout);
+    let needed = output.lines().filter(|line| line.contains("(NEEDED)"));
     let needed: Vec<&str> = needed
         .filter_map(|line| line.split(['[', ']']).nth(1))
         .collect();
     assert!(
         needed.iter().any(|name| name.starts_with("libc.so")),
-        "{told}"
+        "{output}"
     );
     let others = needed
         .iter()

@@ -229,8 +229,8 @@ impl Container {
         let mut ping = flow_command();
         ping.args(["ping", &url, "--attempts", "60"]);
         let (code, pinged) = Program::run(ping);
-        let told = || format!("{} {}", pinged.said(), must(&["logs", &self.0]));
-        assert_eq!(code, Some(0), "{}", told());
+        let output = || format!("{} {}", pinged.said(), must(&["logs", &self.0]));
+        assert_eq!(code, Some(0), "{}", output());
         url
     }
 
@@ -285,7 +285,7 @@ fn the_image_serves_an_executor_alone_without_root_on_a_read_only_disk() {
 }
 
 #[test]
-fn what_a_test_makes_in_the_engine_goes_with_it_also_when_it_fails() {
+fn objects_of_a_test_are_removed_from_the_engine_even_when_it_fails() {
     let Some(docker) = DockerTest::start() else {
         return;
     };

@@ -27,7 +27,7 @@ async fn ask(options: &[&str], endpoint: &str) -> (String, Option<i32>) {
 }
 
 #[tokio::test]
-async fn the_process_ends_after_the_reply_that_tells_why() {
+async fn the_process_ends_after_the_reply_that_gives_the_reason() {
     let (failure, code) = ask(&["--exit-on-exceptions", "panic"], "/panic").await;
     assert!(failure.contains("this is too much"), "{failure}");
     assert_eq!(code, Some(EXECUTOR_FAILED));
@@ -45,7 +45,7 @@ async fn an_executor_that_can_do_no_more_ends_its_process_after_the_reply() {
 }
 
 #[test]
-fn a_name_that_no_failure_has_is_told_at_the_start() {
+fn an_unknown_failure_name_is_reported_at_the_start() {
     let mut command = Command::new(MOODY);
     command.args(["--exit-on-exceptions", "ValueError"]);
     let mut program = Program::start(command);

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// The oldest version with everything that is used, and one of those that came after it.
 const VERSIONS: &[&str] = &["1.30", "1.33", "1.37"];
 
-/// What Prometheus' operator is told.
+/// The `PodMonitor` for Prometheus' operator.
 const SERVICE_MONITOR: &str = "service-monitor.yml";
 
 fn root() -> PathBuf {
@@ -152,7 +152,7 @@ fn check(name: &str, text: &str) {
 }
 
 #[test]
-fn every_flow_becomes_the_compose_file_that_was_looked_at() {
+fn every_flow_is_exported_as_the_recorded_compose_file() {
     for case in cases() {
         let said = export("docker-compose", &case, "-");
         check(&format!("{}.compose.yml", case.name), &said.stdout());
@@ -160,7 +160,7 @@ fn every_flow_becomes_the_compose_file_that_was_looked_at() {
 }
 
 #[test]
-fn every_flow_becomes_the_kubernetes_files_that_were_looked_at() {
+fn every_flow_is_exported_as_the_recorded_kubernetes_files() {
     for case in cases() {
         let folder = tempfile::tempdir().unwrap();
         export("kubernetes", &case, &folder.path().display().to_string());
@@ -197,7 +197,7 @@ fn kubernetes_own_schemas_find_nothing_wrong_and_no_field_too_many() {
 }
 
 #[test]
-fn a_flow_that_is_monitored_tells_prometheus_operator_what_it_understands() {
+fn a_monitored_flow_is_exported_with_a_pod_monitor() {
     let schema = include_str!("../golden/export/service-monitor.schema.json");
     let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
     for case in cases() {
@@ -255,7 +255,7 @@ fn documents(files: &[(String, PathBuf)]) -> impl Iterator<Item = Value> {
 }
 
 #[test]
-fn what_cannot_be_exported_is_told_with_what_would_help() {
+fn a_flow_that_cannot_be_exported_is_refused_with_the_remedy() {
     let check = |entry: &str, options: &[&str], expected: &str| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("flow.yml");
@@ -366,8 +366,8 @@ fn exporting_again_removes_what_the_flow_no_longer_has() {
     assert_eq!(flow.names(), kept);
     assert!(!flow.out().join("b").exists());
     for gone in ["00-namespace.yml", "b/b-0.yml", "b/b-1.yml"] {
-        let told = format!("k8s/{gone}: removed");
-        assert!(said.stdout().contains(&told), "{}", said.said());
+        let output = format!("k8s/{gone}: removed");
+        assert!(said.stdout().contains(&output), "{}", said.said());
     }
 }
 
@@ -471,8 +471,8 @@ fn pods_request_the_memory_that_an_executor_is_known_to_need() {
     check("encoder", (Some("224Mi"), None));
     check("gateway", (Some("128Mi"), None));
     check("large", (None, None));
-    let told = "`large` requests no memory, because how much it needs is not known: say it with `--resources large=memory:SIZE`";
-    assert!(said.stderr().contains(told), "{}", said.said());
+    let output = "`large` requests no memory, because how much it needs is not known: say it with `--resources large=memory:SIZE`";
+    assert!(said.stderr().contains(output), "{}", said.said());
     assert_eq!(said.stderr().matches("requests no memory").count(), 1);
 }
 
@@ -484,8 +484,8 @@ fn a_pod_finds_the_model_of_the_pod_that_it_replaces() {
         fs::read_to_string(path).unwrap()
     };
     let said = flow.must(&[]);
-    let told = "`encoder` keeps its model in a volume that one pod at a time can have";
-    assert!(said.stderr().contains(told), "{}", said.said());
+    let output = "`encoder` keeps its model in a volume that one pod at a time can have";
+    assert!(said.stderr().contains(output), "{}", said.said());
     assert!(text("encoder").contains("kind: StatefulSet"));
     assert!(text("encoder").contains("volumeClaimTemplates"));
     assert!(!text("a").contains("/cache"), "it downloads nothing");
@@ -508,7 +508,7 @@ fn a_pod_finds_the_model_of_the_pod_that_it_replaces() {
 }
 
 #[test]
-fn where_the_image_of_flow_comes_from_is_told() {
+fn an_export_says_how_the_image_of_flow_is_built() {
     let flow = Exported::new("{name: a, uses: echo}");
     let export = |target: &str, out: &str, options: &[&str]| {
         let (code, program) = Program::run(flow.command(target, out, options));
@@ -519,8 +519,8 @@ fn where_the_image_of_flow_comes_from_is_told() {
     let build =
         |image: &str| format!("docker build -f docker/Dockerfile --target gateway -t {image} .");
     for (target, out) in [("docker-compose", "compose.yml"), ("kubernetes", "k8s")] {
-        let told = export(target, out, &[]);
-        assert!(told.contains(&build(image)), "{told}");
+        let output = export(target, out, &[]);
+        assert!(output.contains(&build(image)), "{output}");
         let own = export(target, out, &["--image-gateway", "mine:1"]);
         assert!(!own.contains("docker build"), "{own}");
     }
@@ -530,7 +530,7 @@ fn where_the_image_of_flow_comes_from_is_told() {
 }
 
 #[test]
-fn an_image_is_exported_with_its_container_and_what_has_no_words_there_is_told() {
+fn an_image_is_exported_with_its_container_and_unsupported_options_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flow.yml");
     let yaml = "jtype: Flow\nexecutors: [{name: a, uses: 'docker://example.com/a:1', gpus: all, \
@@ -549,12 +549,12 @@ fn an_image_is_exported_with_its_container_and_what_has_no_words_there_is_told()
     for part in ["example.com/a:1", "count: all", "/bin/a", &mount] {
         assert!(compose.stdout().contains(part), "{}", compose.stdout());
     }
-    let told = "`a` does not get its `docker_kwargs` in the export";
-    assert!(compose.stderr().contains(told), "{}", compose.stderr());
+    let output = "`a` does not get its `docker_kwargs` in the export";
+    assert!(compose.stderr().contains(output), "{}", compose.stderr());
     let kubernetes = export("kubernetes", &out);
-    let told = "`a` does not get its `gpus: all`, `volumes`, `docker_kwargs` in the export";
+    let output = "`a` does not get its `gpus: all`, `volumes`, `docker_kwargs` in the export";
     assert!(
-        kubernetes.stderr().contains(told),
+        kubernetes.stderr().contains(output),
         "{}",
         kubernetes.stderr()
     );

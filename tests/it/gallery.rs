@@ -51,7 +51,7 @@ async fn the_logger_is_not_in_the_reply_s_way() {
 }
 
 #[tokio::test]
-async fn the_external_executor_is_called_where_it_is() {
+async fn the_external_executor_is_called_at_its_address() {
     let elsewhere = TestFlow::file("echo.yml");
     let text = without_head("external.yml").replace("54330", &elsewhere.port().to_string());
     let said = post(&TestFlow::up(&text), vec![texts("/any", &["a"])]).await;

@@ -30,7 +30,7 @@ fn folder(root: &Path) -> PathBuf {
     folder
 }
 
-/// `flow hub` in this hub, as whoever this folder knows.
+/// `flow hub` with this hub, as the user whose credentials are in this folder.
 fn hub(registry: &Registry, config: &Path, arguments: &[&str]) -> (Option<i32>, Program) {
     let mut command = flow_command();
     command
@@ -182,9 +182,9 @@ fn a_registry_that_is_locked_opens_to_who_has_logged_in() {
 /// A folder for PATH with a helper that knows the password, and Docker's config that names it.
 fn helper(registry: &Registry) -> tempfile::TempDir {
     let helper = tempfile::tempdir().unwrap();
-    let told = json!({"ServerURL": registry.host, "Username": USER, "Secret": PASSWORD});
+    let output = json!({"ServerURL": registry.host, "Username": USER, "Secret": PASSWORD});
     let script = helper.path().join("docker-credential-test");
-    let text = format!("#!/bin/sh\ncat >/dev/null; echo '{told}'\n");
+    let text = format!("#!/bin/sh\ncat >/dev/null; echo '{output}'\n");
     fs::write(&script, text).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     let config = json!({"credHelpers": {(registry.host.as_str()): "test"}});
@@ -240,10 +240,10 @@ async fn a_flow_fetches_its_executors_from_a_registry_that_is_locked() {
     );
 
     must(&["rmi", &image]);
-    let told = refused_with(&by_image, |command| {
+    let output = refused_with(&by_image, |command| {
         command.env("DOCKER_CONFIG", "/nowhere");
     });
-    assert!(told.contains("`docker login"), "{told}");
+    assert!(output.contains("`docker login"), "{output}");
 
     let folder = registry.login().display().to_string();
     let login = [("DOCKER_CONFIG", folder.as_str())];
@@ -281,8 +281,8 @@ fn a_registry_that_wants_tokens_gets_them_from_whom_it_names() {
     ] {
         let (code, refused) = hub(&registry, nobody, question);
         assert_eq!(code, Some(1), "{}", refused.said());
-        let told = refused.stderr();
-        assert!(told.contains("`docker login"), "{told}");
+        let output = refused.stderr();
+        assert!(output.contains("`docker login"), "{output}");
     }
     let tokens = registry.tokens.as_ref().unwrap();
     assert_eq!(tokens.asked(), [""; 0], "nobody gets a token");
@@ -337,10 +337,10 @@ fn a_registry_is_trusted_for_whose_authority_there_is_a_certificate_where_docker
     let nobody = Path::new("/nowhere");
     let (code, refused) = hub(&registry, nobody, &["list"]);
     assert_eq!(code, Some(1), "{}", refused.said());
-    let told = refused.stderr();
+    let output = refused.stderr();
     assert!(
-        told.contains("certificate") && told.contains("certs.d"),
-        "{told}"
+        output.contains("certificate") && output.contains("certs.d"),
+        "{output}"
     );
 
     let mut by_variable = flow_command();
@@ -371,7 +371,7 @@ fn a_registry_is_trusted_for_whose_authority_there_is_a_certificate_where_docker
 }
 
 #[test]
-fn what_is_missing_is_told_with_what_to_do() {
+fn a_missing_setting_is_reported_with_the_remedy() {
     let check = |arguments: &[&str], hub: Option<&str>, code: i32, part: &str| {
         let mut command = flow_command();
         command
@@ -415,7 +415,7 @@ fn what_is_missing_is_told_with_what_to_do() {
 }
 
 #[test]
-fn an_executor_that_a_hub_does_not_have_is_told() {
+fn an_executor_that_the_hub_does_not_have_is_reported() {
     let Some(registry) = Registry::open() else {
         return;
     };

@@ -51,7 +51,7 @@ pub(crate) fn model() -> PathBuf {
     program.stdout().trim().into()
 }
 
-/// A copy of it, readable for whoever an image runs as.
+/// A copy of it that every user of an image can read.
 pub(crate) fn copy_model(to: &Path) {
     fs::create_dir_all(to).unwrap();
     let files = Command::new("cp")

@@ -33,12 +33,12 @@ async fn check(needs: &str, wanted: &str) {
 }
 
 #[tokio::test]
-async fn the_branch_that_needs_names_first_wins_whoever_is_faster() {
+async fn the_branch_that_needs_names_first_wins_however_slow_it_is() {
     check("[left, right]", "xL").await;
     check("[right, left]", "xR").await;
 }
 
-/// Whoever is faster: three branches that set the same tags, and as many milliseconds as chance gives each.
+/// However slow they are: three branches that set the same tags, and as many milliseconds as chance gives each.
 #[tokio::test]
 async fn a_thousand_joins_of_branches_that_take_their_time_give_one_result() {
     let branch = |name| {

@@ -32,6 +32,7 @@ mod parameters;
 mod processes;
 mod registry;
 mod scaffold;
+mod state;
 mod stock_clients;
 mod stock_executors;
 mod stock_gateways;

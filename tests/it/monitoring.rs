@@ -156,7 +156,7 @@ async fn requests_that_share_a_call_are_one_call_and_other_endpoints_are_the_def
 }
 
 #[tokio::test]
-async fn whoever_is_started_again_is_read_at_the_same_place() {
+async fn a_restarted_process_serves_its_metrics_on_the_same_port() {
     let (fixed, other) = (free_port(), free_port());
     let flow = TestFlow::up(&format!(
         "with: {{monitoring: true, port_monitoring: {other}}}\nexecutors: [{{name: a, uses: echo, replicas: 2, \
@@ -199,7 +199,7 @@ fn a_flow_that_is_not_monitored_shows_nothing() {
 }
 
 #[test]
-fn a_taken_port_is_told_with_who_has_it_and_what_to_write() {
+fn a_taken_metrics_port_is_reported_with_its_owner_and_the_remedy() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let fails = |yaml: &str| {
@@ -213,21 +213,24 @@ fn a_taken_port_is_told_with_who_has_it_and_what_to_write() {
         assert_eq!(code, Some(1), "{}", program.said());
         program.stderr()
     };
-    let told = fails(&format!(
+    let output = fails(&format!(
         "with: {{monitoring: true, port_monitoring: {port}, host: 127.0.0.1}}\nexecutors: [{{uses: echo}}]"
     ));
     let part = format!("port {port} is taken: process {}", std::process::id());
-    assert!(told.contains(&part), "{told}");
-    assert!(told.contains("write another `port_monitoring`"), "{told}");
-    let told = fails(&format!(
+    assert!(output.contains(&part), "{output}");
+    assert!(
+        output.contains("write another `port_monitoring`"),
+        "{output}"
+    );
+    let output = fails(&format!(
         "executors: [{{name: a, uses: echo, monitoring: true, port_monitoring: {port}}}]"
     ));
     let part = format!("(`port_monitoring`): cannot listen on `127.0.0.1:{port}`");
-    assert!(told.contains(&part), "{told}");
+    assert!(output.contains(&part), "{output}");
 }
 
 #[test]
-fn an_executor_alone_is_monitored_if_it_is_told_to() {
+fn a_standalone_executor_serves_metrics_on_request() {
     let mut command = flow_command();
     command.args([
         "executor",

@@ -28,7 +28,7 @@ fn flow_on(command: &str, yaml: &str) -> (Option<i32>, Program) {
     flow(&[command, file.to_str().unwrap()])
 }
 
-/// A request under way when the flow is told to end, and what became of it and of the flow.
+/// A request in progress when the flow is asked to end, and the outcomes of both.
 async fn end_with_work_under_way(signals: &[Signal]) -> (Option<i32>, Option<Vec<String>>) {
     let mut flow = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
     let (began, until) = (flow.folder().join("began"), flow.folder().join("until"));
@@ -130,9 +130,9 @@ fn an_executor_that_cannot_load_fails_the_start_with_its_own_words() {
     );
     let (code, up) = flow_on("up", &yaml);
     assert_eq!(code, Some(1), "{}", up.said());
-    let told = up.stderr();
+    let output = up.stderr();
     for part in ["`ill`", "exit code 1", "no appetite"] {
-        assert!(told.contains(part), "no `{part}` in {told}");
+        assert!(output.contains(part), "no `{part}` in {output}");
     }
     let started = up.lines();
     let echo = started.iter().find_map(|line| line.text.strip_prefix("a@"));
@@ -145,7 +145,7 @@ fn an_executor_that_cannot_load_fails_the_start_with_its_own_words() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_with_who_has_it() {
+fn a_taken_port_is_reported_with_its_owner() {
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let file = flow_file("echo.yml");
@@ -177,21 +177,21 @@ fn check_refused(yaml: &str, wanted: &[&str]) {
     for command in ["check", "up"] {
         let (code, program) = flow_on(command, yaml);
         assert_eq!(code, Some(2), "{}", program.said());
-        let told = program.stderr() + &program.stdout();
+        let output = program.stderr() + &program.stdout();
         for part in wanted {
-            assert!(told.contains(part), "no `{part}` in {told}");
+            assert!(output.contains(part), "no `{part}` in {output}");
         }
     }
 }
 
 #[test]
-fn an_unknown_key_is_told_with_its_place_and_what_was_meant() {
+fn an_unknown_key_is_reported_with_its_position_and_a_suggestion() {
     let yaml = "jtype: Flow\nexecutors:\n  - name: echo\n    uses: echo\n    replcas: 2\n";
     check_refused(yaml, &["5:5", "replcas", "did you mean `replicas`"]);
 }
 
 #[test]
-fn all_problems_of_a_file_are_told_at_once() {
+fn all_problems_of_a_file_are_reported_at_once() {
     let yaml = "jtype: Flow\nexecutors:\n  - {name: a, uses: echo, needs: b}\n  - {name: b, uses: echo, needs: a}\n  - {name: c, uses: echo, polling: some}\n  - {name: d, uses: echo, replicas: none}\n";
     check_refused(
         yaml,
@@ -223,7 +223,7 @@ fn a_name_that_two_executors_have_is_made_unique_with_a_warning() {
 }
 
 #[test]
-fn an_executor_that_is_not_there_is_told_before_anything_starts() {
+fn a_missing_executor_is_reported_before_anything_starts() {
     let yaml = "jtype: Flow\nexecutors: [{name: a, uses: ./no/such/program}]\n";
     let (code, up) = flow_on("up", yaml);
     assert_eq!(code, Some(2), "{}", up.said());

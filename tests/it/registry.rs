@@ -8,7 +8,7 @@ use flow_tests::{Program, free_port};
 
 use crate::tokens::{Tokens, openssl};
 
-/// Name and password of whoever may use a registry that is locked.
+/// The user of a registry that requires authentication.
 pub(crate) const USER: &str = "someone";
 pub(crate) const PASSWORD: &str = "secret";
 
@@ -158,7 +158,7 @@ fn own_address() -> Option<String> {
     address.map(|ip| ip.to_string())
 }
 
-/// Makes an authority, and its word for whoever is at this address.
+/// Makes a certificate authority, and a certificate for this address.
 fn certify(folder: &Path, address: &str) -> Option<()> {
     let new = "-newkey rsa:2048 -nodes -days 2";
     openssl(

@@ -49,8 +49,8 @@ fn new(folder: &Path, arguments: &[&str]) -> Program {
 pub(crate) fn written(folder: &Path, name: &str) -> PathBuf {
     let source = root().display().to_string();
     let options = ["--flow-source", &source, "--dockerfile", "cpu"];
-    let told = new(folder, &[&["executor", name], &options[..]].concat());
-    let said = told.stdout();
+    let output = new(folder, &[&["executor", name], &options[..]].concat());
+    let said = output.stdout();
     let (_, kebab) = said.lines().next().unwrap().split_once(" is in ").unwrap();
     let package = folder.join(kebab);
     fs::copy(root().join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
@@ -61,7 +61,7 @@ pub(crate) fn written(folder: &Path, name: &str) -> PathBuf {
 pub(crate) fn built(package: &Path, program: &str) {
     let mut cargo = Command::new("cargo");
     cargo_s(&mut cargo).arg("build").current_dir(package);
-    // Without the limit of other programs: it builds all that an executor stands on.
+    // Without the limit of other programs: it builds all dependencies of an executor.
     let output = cargo.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -136,7 +136,7 @@ fn an_executor_that_is_written_compiles_passes_its_tests_serves_and_becomes_an_i
     for arguments in [&["fmt", "--check"][..], &["test"]] {
         let mut cargo = Command::new("cargo");
         cargo_s(&mut cargo).args(arguments).current_dir(&package);
-        // Without the limit of other programs: it builds all that an executor stands on.
+        // Without the limit of other programs: it builds all dependencies of an executor.
         let output = cargo.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {said}");
@@ -194,7 +194,7 @@ fn packages_are_built_in_one_folder_and_their_programs_are_kept_apart() {
 }
 
 #[test]
-fn a_package_that_does_not_build_is_told_with_cargos_words() {
+fn a_package_that_does_not_build_is_reported_with_cargos_output() {
     let folder = tempfile::tempdir().unwrap();
     let source = root().display().to_string();
     new(
@@ -214,9 +214,9 @@ fn a_package_that_does_not_build_is_told_with_cargos_words() {
         .arg(package.join("flow.yml"));
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(2), "{}", program.said());
-    let told = program.stderr();
-    assert!(told.contains("1999"), "{told}");
-    assert!(told.contains("does not build"), "{told}");
+    let output = program.stderr();
+    assert!(output.contains("1999"), "{output}");
+    assert!(output.contains("does not build"), "{output}");
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn jina_does_not_outlive_a_flow_that_is_killed() {
 }
 
 #[test]
-fn who_has_no_jina_is_told_what_to_install() {
+fn without_jina_the_error_says_what_to_install() {
     let folder = tempfile::tempdir().unwrap();
     new(folder.path(), &["executor", "Greeter", "--lang", "python"]);
     let mut command = flow_command();
@@ -297,10 +297,10 @@ fn who_has_no_jina_is_told_what_to_install() {
         .arg(folder.path().join("greeter/flow.yml"));
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(2), "{}", program.said());
-    let told = program.stderr();
+    let output = program.stderr();
     assert!(
-        told.contains("PATH has no Jina") && told.contains("requirements.txt"),
-        "{told}"
+        output.contains("PATH has no Jina") && output.contains("requirements.txt"),
+        "{output}"
     );
 }
 

@@ -154,7 +154,7 @@ fn a_failure_of_an_executor_reaches_the_client_with_its_text() {
 }
 
 #[test]
-fn a_deadline_that_passes_is_told_by_whoever_sees_it_first() {
+fn a_deadline_that_passes_is_reported_by_the_side_that_sees_it_first() {
     each("timeout", |got| {
         // The client's own clock and the gateway's reply arrive at the same time.
         let text = got["text"].as_str().unwrap();
@@ -186,7 +186,7 @@ fn an_executor_streams_documents_one_by_one() {
 }
 
 #[test]
-fn the_port_tells_its_health_and_its_services() {
+fn the_port_serves_health_and_reflection() {
     each("services", |got| {
         assert_eq!(got["health"], 1);
         let names = got["names"].as_array().unwrap();

@@ -76,7 +76,7 @@ async fn an_executor_of_docarray_v2_works_behind_our_gateway() {
 }
 
 /// `flow post` sends what the executor reads, directly and through our gateway, and says what to do where
-/// it was told otherwise.
+/// configured otherwise.
 fn check_posts(version: DocArrayVersion) {
     let Some(stock) = Stock::executor(version) else {
         return;

@@ -22,7 +22,7 @@ const ISSUER: &str = "flow-tests";
 /// What `docker login` keeps in place of a password where it was given one.
 pub(crate) const IDENTITY: &str = "kept-since-the-login";
 
-/// A server that gives tokens to whoever knows the password.
+/// A server that gives tokens for the right password.
 pub(crate) struct Tokens {
     address: String,
     folder: PathBuf,
@@ -107,7 +107,7 @@ fn answer(stream: &TcpStream, folder: &Path, asked: &Mutex<Vec<String>>) {
         body.len()
     );
     let mut stream = stream;
-    // Whoever has gone does not want it.
+    // The client has disconnected.
     drop(stream.write_all((head + &body).as_bytes()));
 }
 

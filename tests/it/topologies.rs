@@ -63,7 +63,7 @@ impl Asked {
         }
     }
 
-    /// Four documents that are told apart by id, text and number.
+    /// Four documents that differ in id, text and number.
     fn request(&self, version: Docs) -> Envelope {
         let document = |number: usize| {
             let kind = if number < 2 { "x" } else { "y" };
@@ -92,7 +92,7 @@ impl Asked {
     }
 }
 
-/// Where branches set the same field, Jina's stock gateway takes whoever comes first. It is warmed by another
+/// Where branches set the same field, Jina's stock gateway takes the first reply. It is warmed by another
 /// request before, and the others are late enough, so that it is the first of `needs`.
 fn topologies() -> Vec<Topology> {
     [lines(), joins(), conditions()]

@@ -69,7 +69,7 @@ pub fn script(version: DocArrayVersion, name: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Makes a peer write nothing beside its scripts, ask nothing of its makers, and call only who it is told
+/// Makes a peer write nothing beside its scripts, ask nothing of its makers, and connect only where it is configured
 /// to.
 pub(crate) fn quiet(command: &mut Command) {
     command

@@ -131,10 +131,7 @@ impl Drop for Program {
         drop(self.child.kill());
         drop(self.child.wait());
         if thread::panicking() {
-            #[allow(
-                clippy::print_stderr,
-                reason = "whoever looks into a failed test needs it"
-            )]
+            #[allow(clippy::print_stderr, reason = "it explains a failed test")]
             {
                 eprintln!("{}", self.said());
             }

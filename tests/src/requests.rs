@@ -80,7 +80,7 @@ pub struct Said {
 
 /// Reads a reply.
 pub fn said(reply: &Envelope) -> Said {
-    // A reply that tells of documents that are none has them still.
+    // A reply that reports malformed documents still contains them.
     let documents = reply
         .data
         .as_ref()

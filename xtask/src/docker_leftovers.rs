@@ -63,7 +63,7 @@ fn engine() -> Vec<String> {
     left
 }
 
-/// Files that git does not know, or is told to ignore. A folder of nothing else is one entry.
+/// Files that git does not track or ignores. A folder of nothing else is one entry.
 fn checkout() -> anyhow::Result<BTreeSet<String>> {
     let mut git = Command::new("git");
     git.args(["status", "--porcelain", "--ignored"]);

@@ -2,7 +2,7 @@
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "it talks to whoever runs it"
+    reason = "it is a command-line program"
 )]
 
 mod bench;

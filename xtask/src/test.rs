@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every test of the workspace, with all that the tests need.
 //!
 //! Tests find their surroundings in two variables: `FLOW_BIN` is the program `flow`, `FLOW_PEERS` the
-//! folder of stock peers. A peer that could not be set up leaves its tests out, and is told of twice:
+//! folder of stock peers. The tests of a peer that could not be set up are skipped, which is reported twice:
 //! before the tests and after them.
 
 use std::panic::resume_unwind;
@@ -105,7 +105,7 @@ fn target() -> anyhow::Result<PathBuf> {
     Ok(own.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 
-/// What is left out and why, for whoever reads the output.
+/// The skipped parts and the reasons, as they are printed.
 fn skipped(missing: &[Missing]) -> String {
     let lines = missing.iter().map(|Missing { name, why }| {
         format!("SKIPPED: tests against `{name}`, which could not be set up: {why:#}\n")
@@ -118,17 +118,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_skipped_is_told_with_its_reason() {
+    fn skipped_steps_are_reported_with_their_reason() {
         let why = anyhow::anyhow!("there is no python3");
-        let told = skipped(&[Missing {
+        let output = skipped(&[Missing {
             name: "jina-v1",
             why,
         }]);
         assert!(
-            told.contains("SKIPPED") && told.contains("`jina-v1`"),
-            "{told}"
+            output.contains("SKIPPED") && output.contains("`jina-v1`"),
+            "{output}"
         );
-        assert!(told.contains("there is no python3"), "{told}");
+        assert!(output.contains("there is no python3"), "{output}");
         assert_eq!(skipped(&[]), "");
     }
 }

@@ -10,7 +10,9 @@ use crate::exit::BadUsage;
 /// Connects to `grpc://host:port`. An invalid address is bad usage.
 pub(crate) async fn connect(url: &str) -> anyhow::Result<Client> {
     Client::connect(url).await.map_err(|error| match &error {
-        ConnectError::Url { .. } | ConnectError::Tls { .. } => BadUsage(error.to_string()).into(),
+        ConnectError::Url { .. } | ConnectError::NotEncrypted { .. } | ConnectError::Tls(_) => {
+            BadUsage(error.to_string()).into()
+        }
         ConnectError::Connect { url, source } => match reason(source) {
             Some(reason) => anyhow::anyhow!("cannot connect to `{url}`: {reason}; is the flow up?"),
             None => error.into(),

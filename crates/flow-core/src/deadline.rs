@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_beyond_the_clocks_range_is_no_deadline() {
+    fn a_limit_beyond_the_clocks_range_sets_no_deadline() {
         assert_eq!(
             Deadline::after(Instant::now(), Some(Duration::MAX)),
             Deadline::NEVER

@@ -7,9 +7,10 @@
 use flow_proto::jina::EndpointsProto;
 use prost_types::Struct;
 use prost_types::value::Kind;
+use serde_json::Value;
 
 use crate::parameters::Accepted;
-use crate::{DocArrayVersion, Endpoint};
+use crate::{DocArrayVersion, Endpoint, ModelInfo, Models, from_struct};
 
 /// The class that our executors name: documents of any kind, in either of DocArray's formats.
 pub const ANY_DOCUMENT: &str = "FlowDoc";
@@ -40,6 +41,21 @@ pub fn accepted(said: &EndpointsProto, endpoint: &str) -> Option<Accepted> {
         }
         Some(_) => None,
     }
+}
+
+/// Where our executors describe the model that computes an endpoint, within the endpoint's description.
+pub const MODEL: &str = "model";
+
+/// The models of the executor, by endpoint, as far as it says.
+#[must_use]
+pub fn models(said: &EndpointsProto) -> Models {
+    let of_endpoint = |endpoint: &String| {
+        let model = map(description(said, endpoint)?, MODEL)?;
+        let model = Value::Object(from_struct(model.clone()));
+        let model: ModelInfo = serde_json::from_value(model).ok()?;
+        Some((endpoint.clone(), model))
+    };
+    said.endpoints.iter().filter_map(of_endpoint).collect()
 }
 
 /// Which of DocArray's formats the endpoints' documents have to be sent in; `None`: either, or unknown.
@@ -112,7 +128,7 @@ fn kind<'s>(within: &'s Struct, name: &str) -> Option<&'s Kind> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::to_struct;
@@ -152,7 +168,22 @@ mod tests {
     }
 
     #[test]
-    fn the_class_of_documents_tells_their_format() {
+    fn an_executor_describes_the_model_of_an_endpoint() {
+        let model = ModelInfo {
+            name: "a/b".to_owned(),
+            kind: crate::ModelKind::Embedding,
+            dimensions: 384,
+            shorter: crate::ShorterVectors::Only(vec![64]),
+            ..ModelInfo::default()
+        };
+        let described = said("/encode", &json!({ "model": model }));
+        let expected = Models::from([("/encode".to_owned(), model)]);
+        assert_eq!(models(&described), expected);
+        assert!(models(&said("/encode", &json!({"model": null}))).is_empty());
+    }
+
+    #[test]
+    fn the_class_of_documents_determines_their_format() {
         let check = |input: Value, expected| {
             let said = said("/encode", &json!({ "input": input }));
             assert_eq!(docarray_version(&said), expected, "{input}");

@@ -9,6 +9,7 @@ mod deadline;
 pub mod discovery;
 mod document;
 mod failure;
+mod model;
 mod name;
 mod option;
 pub mod parameters;
@@ -25,6 +26,7 @@ pub use document::{
     DocumentLimits, from_struct, to_struct,
 };
 pub use failure::{Chain, Code, Failure};
+pub use model::{ModelInfo, ModelKind, Models, ShorterVectors};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
 pub use option::BadOption;
 pub use request_limits::{RequestLimits, RequestTooLarge, check_priority};

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_that_are_no_struct_say_why() {
+    fn invalid_parameters_are_refused_with_a_reason() {
         let error = decode(&Bytes::from_static(b"\x0a\xff")).unwrap_err();
         assert!(error.to_string().contains("`parameters`"), "{error}");
         let cause = std::error::Error::source(&error).expect("the decoder's error is the cause");

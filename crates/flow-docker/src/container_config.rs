@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use bollard::models::{ContainerCreateBody, DeviceRequest, HealthConfig, HostConfig, PortBinding};
-use serde_json::{Map, Value};
+use flow_spec::DockerOptions;
+use serde_json::Value;
 
+use crate::engine_options::engine_options;
 use crate::error::EngineError;
 
 /// The name by which a container reaches the machine that it runs on.
@@ -39,9 +41,8 @@ pub struct ContainerConfig {
     pub network: Network,
     /// GPUs assigned to the container; `None` assigns none.
     pub gpus: Option<GpuRequest>,
-    /// The user's options in the engine's own form (`ContainerCreate`). They override the fields above; mappings are
-    /// merged, and lists are extended.
-    pub engine: Map<String, Value>,
+    /// The user's options. They override the fields above; mappings are merged, and lists are extended.
+    pub options: DockerOptions,
 }
 
 /// A mount of a container.
@@ -124,7 +125,7 @@ impl ContainerConfig {
     /// If the user's options are not in the engine's form.
     pub(crate) fn body(&self) -> Result<ContainerCreateBody, EngineError> {
         let mut body = serde_json::to_value(self.base()).expect("it consists of texts and numbers");
-        merge(&mut body, &Value::Object(self.engine.clone()));
+        merge(&mut body, &Value::Object(engine_options(&self.options)));
         serde_json::from_value(body).map_err(|error| EngineError::Refused {
             what: "create a container".to_owned(),
             status: 400,
@@ -258,15 +259,21 @@ mod tests {
         );
     }
 
+    fn options(written: Value) -> DockerOptions {
+        serde_json::from_value(written).unwrap()
+    }
+
     #[test]
     fn options_of_the_user_override_and_lists_are_extended() {
-        let engine = json!({
-            "User": "7",
-            "HostConfig": {"Memory": 9, "ExtraHosts": ["db:10.0.0.1"], "NetworkMode": "team"},
+        let written = json!({
+            "user": {"text": "7"},
+            "mem_limit": {"number": 9},
+            "extra_hosts": {"hosts": {"db": "10.0.0.1"}},
+            "network": {"text": "team"},
         });
         let config = ContainerConfig {
             user: Some("1:1".to_owned()),
-            engine: engine.as_object().unwrap().clone(),
+            options: options(written),
             ..ContainerConfig::default()
         };
         let found = json_of(&config);
@@ -278,20 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn options_that_the_engine_does_not_know_are_an_error_before_the_request() {
+    fn a_value_that_the_engine_does_not_take_is_an_error_before_the_request() {
         let config = ContainerConfig {
-            engine: json!({"HostConfig": {"Memory": "much"}})
-                .as_object()
-                .unwrap()
-                .clone(),
+            options: options(json!({"cgroupns": {"text": "everybody"}})),
             ..ContainerConfig::default()
         };
-        assert!(
-            config
-                .body()
-                .unwrap_err()
-                .to_string()
-                .contains("docker_kwargs")
-        );
+        let error = config.body().unwrap_err().to_string();
+        assert!(error.contains("docker_kwargs"), "{error}");
     }
 }

@@ -4,6 +4,7 @@
 //! engine.rs             Engine           the connection
 //! image.rs              ImageInfo        inspects, pulls, tags, builds and pushes images
 //! container_config.rs   ContainerConfig  the container to create, as the engine's JSON: pure
+//! engine_options.rs                      the options of `docker_kwargs` in that form: pure
 //! container.rs          Container        creates, starts, attaches to and stops containers
 //! sweep.rs              LauncherId       removes containers that killed flows have left behind
 //! credentials.rs        DockerConfig     the credentials that `docker login` has stored
@@ -20,6 +21,7 @@ mod container;
 mod container_config;
 mod credentials;
 mod engine;
+mod engine_options;
 mod error;
 mod image;
 pub mod labels;

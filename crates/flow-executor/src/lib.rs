@@ -73,16 +73,17 @@ mod worker;
 
 pub use flow_core::{
     AccessPaths, BadAccessPath, BadOption, BadWorkers, Chain, DataType, DocArrayVersion, Document,
-    DocumentArray, Endpoint, Failure, NodeName, Tensor, Workers,
+    DocumentArray, Endpoint, Failure, ModelInfo, ModelKind, Models, NodeName, ShorterVectors,
+    Tensor, Workers,
 };
 pub use flow_metrics::{BadMetricName, Stopwatch};
-pub use flow_process::Facts;
+pub use flow_process::{Facts, KeepsState};
 
 pub use options::{BadOptions, check_options};
 pub use run::{ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_with};
 pub use sdk::{
     BadParameter, BatchMetric, Batching, CallError, DocsMatrix, Emit, Endpoints, Executor, Fit,
-    Fork, IntoResults, LoadContext, LoadError, Monitor, Parameters, Timer,
+    Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor, Parameters, Timer, Tokens,
 };
 pub use server::{Addresses, Monitoring, ServeError, Settings, serve};
 

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use flow_core::Deadline;
 use flow_net::{Client, Drain, Stopped};
-use flow_process::{Facts, LogFormat, Ready, end_with_parent, exit, on_termination};
+use flow_process::{LogFormat, Ready, end_with_parent, exit, on_termination};
 
 use self::exit_error::ExitError;
 use self::settings::{log_settings, settings};
 use crate::sdk::Executor;
 use crate::server::{Addresses, Prepare, ServeError, prepare, serve_prepared};
+use crate::worker::ExecutorReport;
 
 pub use args::{ExecutorArgs, PORT_VARIABLE};
 pub use settings::LOG_TO_VARIABLE;
@@ -133,11 +134,11 @@ fn serve(
         let serving = async {
             let prepared = prepare(&mut settings, &drain)?;
             let request_memory_max = settings.request_memory_max;
-            let ready = |addresses: &Addresses, facts: &Facts| {
+            let ready = |addresses: &Addresses, report: &ExecutorReport| {
                 if let Some(max) = request_memory_max {
                     log_memory(max, has_launcher);
                 }
-                report_ready(name, addresses, facts, format);
+                report_ready(name, addresses, report, format);
             };
             serve_prepared(prepared, settings, &drain, Box::new(ready)).await
         };
@@ -151,10 +152,11 @@ fn serve(
     outcome
 }
 
-fn report_ready(name: String, addresses: &Addresses, facts: &Facts, format: LogFormat) {
+fn report_ready(name: String, addresses: &Addresses, report: &ExecutorReport, format: LogFormat) {
     let ready = Ready {
         metrics: addresses.metrics,
-        facts: facts.clone(),
+        facts: report.facts.clone(),
+        keeps_state: Some(report.keeps_state),
         ..Ready::new(name, addresses.serving)
     };
     if let Err(error) = ready.report(format) {

@@ -8,6 +8,7 @@ mod executor;
 mod fork;
 mod monitor;
 mod parameters;
+mod tokens;
 
 pub(crate) use batching::BatchRule;
 pub use batching::{Batching, Fit};
@@ -20,3 +21,4 @@ pub use flow_core::batching::BatchMetric;
 pub use fork::Fork;
 pub use monitor::{Monitor, Timer};
 pub use parameters::{BadParameter, Parameters};
+pub use tokens::{IntoTokens, Tokens};

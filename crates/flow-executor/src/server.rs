@@ -26,7 +26,7 @@ use self::routes::routes;
 use crate::endpoint_table::EndpointTable;
 use crate::metrics::{ExecutorMetrics, MetricLabels};
 use crate::sdk::{Executor, LoadContext, LoadError, Monitor};
-use crate::worker::{ExitPolicy, ExitReason, StartedWorkers};
+use crate::worker::{ExecutorReport, ExitPolicy, ExitReason, StartedWorkers};
 
 pub use error::ServeError;
 pub(crate) use parameter_check::check_parameters;
@@ -44,11 +44,12 @@ pub async fn serve<E: Executor>(
     ready: impl FnOnce(&Addresses, &Facts),
 ) -> Result<Stopped, ServeError> {
     let prepared = prepare::<E>(&mut settings, drain)?;
-    serve_prepared(prepared, settings, drain, Box::new(ready)).await
+    let on_ready = |addresses: &Addresses, report: &ExecutorReport| ready(addresses, &report.facts);
+    serve_prepared(prepared, settings, drain, Box::new(on_ready)).await
 }
 
 /// Called once, when the executor is loaded and answers.
-pub(crate) type OnReady<'r> = dyn FnOnce(&Addresses, &Facts) + 'r;
+pub(crate) type OnReady<'r> = dyn FnOnce(&Addresses, &ExecutorReport) + 'r;
 
 /// Serves an executor whose settings are checked.
 pub(crate) async fn serve_prepared(
@@ -94,6 +95,7 @@ pub(crate) async fn serve_prepared(
         limits: settings.request_limits,
         spawner: thread.spawner(),
     });
+    let described_service = service.clone();
     let limits = settings.limits;
     let all = routes(&service, limits, limits.message_len_max).add_service(health_service);
     let compressed = routes(&service, limits, limits.decompressed_len_max);
@@ -109,10 +111,11 @@ pub(crate) async fn serve_prepared(
     tokio::select! {
         stopped = &mut serving => return Ok(stopped),
         never = &mut serving_metrics => match never {},
-        facts = loaded => {
-            let facts = loaded_facts(&name, facts)?;
+        loaded = loaded => {
+            let mut report = executor_report(&name, loaded)?;
+            described_service.set_models(std::mem::take(&mut report.models));
             health.set_serving(true).await;
-            ready(&addresses, &facts);
+            ready(&addresses, &report);
         }
     }
     let stopped = tokio::select! {
@@ -134,12 +137,12 @@ fn with_budget<L: Accept, S: HttpService>(
 }
 
 /// What a loaded executor reports about itself, or why it is not loaded.
-fn loaded_facts(
+fn executor_report(
     name: &str,
-    loaded: Result<Result<Facts, LoadError>, RecvError>,
-) -> Result<Facts, ServeError> {
-    let facts = loaded.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
-    facts.map_err(|error| ServeError::Load {
+    loaded: Result<Result<ExecutorReport, LoadError>, RecvError>,
+) -> Result<ExecutorReport, ServeError> {
+    let report = loaded.unwrap_or_else(|_| Err(LoadError::new("its thread ended")));
+    report.map_err(|error| ServeError::Load {
         name: name.to_owned(),
         reason: error.to_string(),
     })

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flow_core::{DocumentArray, Failure, Workers, to_struct};
-use flow_process::Facts;
+use flow_core::{DocumentArray, Failure, Models, Workers, to_struct};
+use flow_process::{Facts, KeepsState};
 use serde_json::{Map, Value};
 
 use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
@@ -12,7 +12,7 @@ use crate::options;
 use crate::queue::{Admission, CallOutput, CallRequest, PriorityClass};
 use crate::sdk::{DocsMatrix, Executor, LoadContext, LoadError, Parameters};
 use crate::server::check_parameters;
-use crate::worker::{self, ExitPolicy, StartedWorkers, WorkerConfig};
+use crate::worker::{self, ExecutorReport, ExitPolicy, StartedWorkers, WorkerConfig};
 
 /// The name of the executor under test.
 const NAME: &str = "executor";
@@ -26,7 +26,7 @@ pub struct Loaded {
     runtime: tokio::runtime::Runtime,
     admission: Admission,
     endpoints: EndpointTable,
-    facts: Facts,
+    report: ExecutorReport,
 }
 
 /// The settings of the executor under test, as in a flow file.
@@ -92,13 +92,13 @@ pub fn load_as<E: Executor>(setup: Setup) -> Result<Loaded, LoadError> {
     };
     let StartedWorkers { admission, loaded } =
         worker::start(config, move || E::load(with, &context))?;
-    let facts = runtime.block_on(loaded);
-    let facts = facts.unwrap_or_else(|_| Err(LoadError::new("its thread ended")))?;
+    let report = runtime.block_on(loaded);
+    let report = report.unwrap_or_else(|_| Err(LoadError::new("its thread ended")))?;
     Ok(Loaded {
         runtime,
         admission,
         endpoints,
-        facts,
+        report,
     })
 }
 
@@ -106,7 +106,30 @@ impl Loaded {
     /// What the executor reports about itself.
     #[must_use]
     pub fn facts(&self) -> &Facts {
-        &self.facts
+        &self.report.facts
+    }
+
+    /// Where the executor keeps what requests change.
+    #[must_use]
+    pub fn keeps_state(&self) -> KeepsState {
+        self.report.keeps_state
+    }
+
+    /// The models that the executor reports, by endpoint.
+    #[must_use]
+    pub fn models(&self) -> &Models {
+        &self.report.models
+    }
+
+    /// Sends one request to `endpoint`, and returns the tokens that a model read for it, if the executor counts them.
+    ///
+    /// # Errors
+    ///
+    /// If the call fails.
+    pub fn tokens(&self, endpoint: &str, docs: DocumentArray) -> Result<Option<u64>, Failure> {
+        let parts = DocsMatrix::new([("gateway".to_owned(), docs)]);
+        let output = self.run(endpoint, parts, Map::new())?;
+        Ok(output.tokens)
     }
 
     /// Sends one request to `endpoint`, and returns the documents of its reply.
@@ -174,6 +197,7 @@ impl Loaded {
             return Ok(CallOutput {
                 documents,
                 results: None,
+                tokens: None,
             });
         };
         let of_method = self.endpoints.accepts(bound.method);

@@ -5,4 +5,4 @@ mod runner;
 mod threads;
 
 pub(crate) use exit_policy::{ExitPolicy, ExitReason};
-pub(crate) use threads::{StartedWorkers, WorkerConfig, start};
+pub(crate) use threads::{ExecutorReport, StartedWorkers, WorkerConfig, start};

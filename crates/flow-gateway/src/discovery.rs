@@ -85,6 +85,13 @@ impl Offered {
             .any(|it| discovery::is_generator(it, endpoint))
     }
 
+    /// Whether an executor reports models.
+    pub(crate) fn has_models(&self) -> bool {
+        self.nodes
+            .iter()
+            .any(|it| !discovery::models(it).is_empty())
+    }
+
     /// The names of all endpoints that clients may call.
     pub(crate) fn names(&self) -> BTreeSet<&str> {
         let names = self.nodes.iter().flat_map(|it| &it.endpoints);

@@ -154,8 +154,10 @@ impl Execution {
             parameters,
             shards,
             note,
+            tokens,
         } = reply;
         self.reply.add_shards(shards);
+        self.reply.add_tokens(tokens);
         let note = note.map(|description| StatusProto {
             description,
             ..StatusProto::default()

@@ -5,10 +5,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use flow_core::RequestLimits;
 use flow_metrics::Registry;
 use flow_net::{
-    ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Limits, Listener, MetricsServer,
+    ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Listener, MetricsServer,
     MetricsServerError, Server, Stopped,
 };
 use flow_spec::{Placement, Protocol};
@@ -17,6 +16,7 @@ use tokio::time::timeout;
 use tonic::service::Routes;
 
 use crate::background;
+use crate::gateway_limits::GatewayLimits;
 use crate::grpc::{JinaService, Requests, SERVICES, routes};
 use crate::heavy::HeavyWork;
 use crate::http::{self, HttpState, Serves};
@@ -38,19 +38,6 @@ pub struct Config {
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
     pub monitoring: Option<u16>,
-}
-
-/// Limits on what clients send to a gateway.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct GatewayLimits {
-    /// Limits on messages.
-    pub messages: Limits,
-    /// Limits on the parts of requests.
-    pub requests: RequestLimits,
-    /// Limits on connections.
-    pub connections: ConnectionLimits,
-    /// Bytes of requests and replies that the process may hold; `None` for no limit.
-    pub memory_max: Option<usize>,
 }
 
 /// The gateway could not start.

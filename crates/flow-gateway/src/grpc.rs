@@ -14,14 +14,14 @@ use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRp
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
 use flow_net::grpc::metadata::call_options;
 use flow_net::status::{from_failure, to_failure};
-use flow_net::{ByteBudget, Shards};
+use flow_net::{ByteBudget, Shards, TOKENS};
 use flow_proto::Envelope;
 use flow_proto::jina::{EndpointsProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto};
 use futures_util::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::service::{Service, StreamRequest};
+use crate::service::{Service, StreamRequest, UnaryReply};
 use crate::stream::request_cost;
 
 pub(crate) use routes::{Requests, SERVICES, routes};
@@ -61,11 +61,16 @@ fn budget<T>(request: &Request<T>) -> Option<ByteBudget> {
     request.extensions().get().cloned()
 }
 
-fn with_shards(mut response: Response<Envelope>, shards: Option<Shards>) -> Response<Envelope> {
-    if let Some(Shards { total, failed }) = shards {
-        let metadata = response.metadata_mut();
+/// The reply, with what its metadata says: how many shards answered, and how many tokens were read.
+fn response(reply: UnaryReply) -> Response<Envelope> {
+    let mut response = Response::new(reply.envelope);
+    let metadata = response.metadata_mut();
+    if let Some(Shards { total, failed }) = reply.shards {
         metadata.insert(TOTAL_SHARDS, total.into());
         metadata.insert(FAILED_SHARDS, failed.into());
+    }
+    if let Some(tokens) = reply.tokens {
+        metadata.insert(TOKENS, tokens.into());
     }
     response
 }
@@ -100,7 +105,7 @@ impl JinaSingleDataRequestRpc for JinaService {
         let _held = budget.map(|budget| budget.hold(request_cost(&request)));
         let reply = self.0.unary(request, options).await;
         let reply = reply.map_err(|failure| from_failure(&failure))?;
-        Ok(with_shards(Response::new(reply.envelope), reply.shards))
+        Ok(response(reply))
     }
 }
 

@@ -5,19 +5,28 @@
 //! [`request_id`] gives every request an id. Around all routes are layers for other origins ([`cors`]), for compression,
 //! and for gRPC calls of browsers ([`grpc_web`]).
 
+mod api_error;
 mod body;
+mod cohere;
 mod cors;
+mod embeddings;
 mod grpc_web;
 mod jina;
+mod json_request;
+mod models;
+mod openai;
 mod request_id;
 mod status;
+mod tei;
+mod text_input;
+mod vector_format;
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::http::StatusCode;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
 use flow_core::{CallOptions, Failure};
 use flow_net::grpc::metadata::call_options;
 use flow_spec::{HttpOptions, Protocol};
@@ -30,7 +39,7 @@ use tower_http::compression::predicate::{And, NotForContentType, Predicate, Size
 use tower_http::decompression::RequestDecompressionLayer;
 
 use self::grpc_web::GrpcWebLayer;
-use crate::gateway::GatewayLimits;
+use crate::gateway_limits::GatewayLimits;
 use crate::service::Service;
 
 /// Shortest response that is compressed, in bytes.
@@ -82,6 +91,7 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
     let mut router = jina::routes(&state);
     router = match http {
         true => router
+            .merge(other_apis(&state))
             .fallback(jina::endpoint)
             .method_not_allowed_fallback(jina::endpoint),
         false => router.fallback(not_http),
@@ -96,6 +106,15 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
         .layer(cors::layer(&options.cors))
         .layer(from_fn(request_id::identify));
     Some(Routes::from(router))
+}
+
+/// The routes of APIs beside Jina's. An endpoint that an executor offers by the same name comes before them.
+fn other_apis(state: &HttpState) -> Router<HttpState> {
+    Router::new()
+        .merge(openai::routes())
+        .merge(tei::routes())
+        .merge(cohere::routes())
+        .layer(from_fn_with_state(state.clone(), jina::endpoint_first))
 }
 
 /// Which responses are compressed: those that are worth it. Messages of gRPC have their own compression, and events are

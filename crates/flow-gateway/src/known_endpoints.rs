@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use flow_core::parameters::Accepted;
-use flow_core::{Endpoint, discovery};
+use flow_core::{DocArrayVersion, Endpoint, Models, discovery};
 use flow_proto::jina::EndpointsProto;
 
 /// The endpoints of one node, if they are known.
@@ -20,8 +20,19 @@ struct Known {
     endpoints: HashMap<String, Option<Arc<Accepted>>>,
     /// The whole answer.
     offered: Arc<EndpointsProto>,
+    /// The models of the executor.
+    models: Arc<KnownModels>,
     /// The generation of the replicas that named them; see `flow_net::Pool::generation`.
     generation: u64,
+}
+
+/// What an executor says of its models.
+#[derive(Debug, Default)]
+pub(crate) struct KnownModels {
+    /// Its models, by endpoint.
+    pub(crate) models: Models,
+    /// The format that its documents must have; `None` if it takes any.
+    pub(crate) version: Option<DocArrayVersion>,
 }
 
 /// The parameters that a node accepts in a request.
@@ -44,6 +55,10 @@ impl KnownEndpoints {
         let known = Known {
             endpoints: offered.endpoints.iter().map(endpoint).collect(),
             offered: Arc::new(offered.clone()),
+            models: Arc::new(KnownModels {
+                models: discovery::models(offered),
+                version: discovery::docarray_version(offered),
+            }),
             generation,
         };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
@@ -54,6 +69,20 @@ impl KnownEndpoints {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let known = known.as_ref().filter(|it| it.generation == generation)?;
         Some(known.offered.clone())
+    }
+
+    /// The models of the executor, by endpoint; `None` until it has said which. They stay known while its replicas are
+    /// replaced, because a new replica runs the same models.
+    pub(crate) fn models(&self) -> Option<Arc<KnownModels>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().map(|known| known.models.clone())
+    }
+
+    /// Whether the executor has said that it offers this endpoint by its name.
+    pub(crate) fn names(&self, endpoint: &str) -> bool {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known.as_ref();
+        known.is_some_and(|known| known.endpoints.contains_key(endpoint))
     }
 
     /// Whether the node is known not to offer this endpoint.

@@ -19,6 +19,7 @@ mod document_order;
 mod execution;
 mod failure_log;
 mod gateway;
+mod gateway_limits;
 mod generate;
 mod grpc;
 mod heavy;
@@ -45,6 +46,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use gateway::{BindError, Config, Gateway, GatewayLimits, Placements};
+pub use gateway::{BindError, Config, Gateway, Placements};
+pub use gateway_limits::GatewayLimits;
 pub use pools::{NodeError, PlacementError};
 pub use snapshot_store::Placed;

@@ -44,7 +44,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// What a caller is told that gets no permit and does not wait for one.
+    /// The failure of a request that gets no permit and does not wait for one.
     pub(crate) fn refusal(&self) -> Failure {
         let message = format!(
             "the gateway is busy with {} requests, its limit (`in_flight_max`); try again in {} ms, or send on \

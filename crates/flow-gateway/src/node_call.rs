@@ -5,14 +5,13 @@
 
 use bytes::Bytes;
 use flow_core::{CallOptions, Failure};
-use flow_net::Reply;
 use flow_proto::Envelope;
 use flow_spec::{NodePlan, Poll};
 use futures_util::future::join_all;
 
 use crate::heavy::HeavyWork;
 use crate::node::Node;
-use crate::reply::error_status;
+use crate::reply::{error_status, sum};
 use crate::shard_replies::{NodeReply, ShardReplies, ShardReply, join, parts_for_after};
 
 /// A call of a node.
@@ -37,9 +36,11 @@ impl NodeCall<'_> {
 
     /// The call of a node with several shards, or with `uses_before` or `uses_after`.
     async fn run_with_shards(self, mut parts: Vec<Envelope>) -> Result<NodeReply, Failure> {
-        let mut parameters = Vec::new();
+        let (mut parameters, mut tokens) = (Vec::new(), None);
         if let Some(before) = &self.node.before {
-            let Reply { envelope, .. } = before.call(&parts, self.options).await?;
+            let reply = before.call(&parts, self.options).await?;
+            tokens = reply.tokens;
+            let envelope = reply.envelope;
             if error_status(envelope.header.as_ref()).is_some() {
                 return Ok(NodeReply::alone(envelope));
             }
@@ -52,6 +53,7 @@ impl NodeCall<'_> {
         let replies = self.poll(&parts).await;
         let mut reply = self.join(&parts, ShardReplies::new(replies)).await?;
         reply.parameters.extend(parameters);
+        reply.tokens = sum(reply.tokens, tokens);
         Ok(reply)
     }
 
@@ -79,12 +81,14 @@ impl NodeCall<'_> {
         if replies.answered.is_empty() {
             return replies.into_failure();
         }
-        let (note, shards) = (replies.note(), replies.shards);
+        let (note, shards, mut tokens) = (replies.note(), replies.shards, replies.tokens);
         let answered = &mut replies.answered;
         let reply = match (&self.node.after, parts.first()) {
             (Some(after), Some(request)) => {
                 let parts = parts_for_after(self.plan.name.as_str(), request, answered);
-                after.call(&parts, self.options).await?.envelope
+                let reply = after.call(&parts, self.options).await?;
+                tokens = sum(tokens, reply.tokens);
+                reply.envelope
             }
             _ if answered.len() == 1 => answered.remove(0),
             _ => {
@@ -100,6 +104,7 @@ impl NodeCall<'_> {
             parameters: parameters.collect(),
             shards: Some(shards),
             note,
+            tokens,
         })
     }
 }

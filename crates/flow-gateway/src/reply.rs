@@ -37,6 +37,8 @@ pub(crate) struct ReplyBuilder {
     routes: Vec<RouteProto>,
     /// The shards of all nodes that have several.
     shards: Option<Shards>,
+    /// The tokens that models read at all nodes.
+    tokens: Option<u64>,
 }
 
 /// One node's entry in the routes of a reply.
@@ -57,6 +59,8 @@ pub(crate) struct Finished {
     pub(crate) failure: Option<Failure>,
     /// How many of the shards answered that were called.
     pub(crate) shards: Option<Shards>,
+    /// How many tokens models read for the request; `None` if no executor counts them.
+    pub(crate) tokens: Option<u64>,
 }
 
 impl ReplyBuilder {
@@ -67,6 +71,7 @@ impl ReplyBuilder {
             results: BTreeMap::new(),
             routes: vec![route(GATEWAY, started)],
             shards: None,
+            tokens: None,
         }
     }
 
@@ -92,6 +97,10 @@ impl ReplyBuilder {
             all.total += total;
             all.failed += failed;
         }
+    }
+
+    pub(crate) fn add_tokens(&mut self, tokens: Option<u64>) {
+        self.tokens = sum(self.tokens, tokens);
     }
 
     /// Adds the `__results__` of an executor's reply.
@@ -143,6 +152,7 @@ impl ReplyBuilder {
             reply,
             failure,
             shards: self.shards,
+            tokens: self.tokens,
         }
     }
 }
@@ -163,6 +173,14 @@ pub(crate) fn route(name: &str, started: SystemTime) -> RouteProto {
         executor: name.to_owned(),
         start_time: Some(started.into()),
         ..RouteProto::default()
+    }
+}
+
+/// The tokens of two calls; `None` if neither counts them.
+pub(crate) fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -14,11 +14,13 @@ use flow_proto::jina::{
     EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto,
 };
 use futures_util::Stream;
+use tokio::time::timeout_at;
 
 use crate::admission::Admitted;
 use crate::discovery::Offered;
 use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
+use crate::snapshot::Snapshot;
 use crate::snapshot_store::SnapshotStore;
 use crate::stream::{self, StreamOptions};
 use crate::{discovery, generate};
@@ -40,6 +42,8 @@ pub(crate) struct UnaryReply {
     pub(crate) envelope: Envelope,
     /// How many of the shards answered that were called; `None` if no node has shards.
     pub(crate) shards: Option<Shards>,
+    /// How many tokens models read for the request; `None` if no executor counts them.
+    pub(crate) tokens: Option<u64>,
 }
 
 /// What a client asks of a stream.
@@ -74,12 +78,42 @@ impl Service {
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
         let admitted = self.admit(request.header.as_ref(), |metrics| metrics.refuse(&request))?;
+        Self::answer(admitted, request, options).await
+    }
+
+    /// One request, one reply. The request waits if the gateway is busy, until its deadline.
+    ///
+    /// # Errors
+    ///
+    /// If the deadline passes, or no executor answered. What an executor answered is a reply.
+    pub(crate) async fn unary_later(
+        &self,
+        request: Envelope,
+        options: CallOptions,
+    ) -> Result<UnaryReply, Failure> {
+        let admitted = Admitted::later(self.snapshots.newest());
+        let admitted = match options.deadline.instant() {
+            None => admitted.await,
+            Some(end) => timeout_at(end.into(), admitted).await.map_err(|_elapsed| {
+                let text = "the deadline passed while the gateway was busy";
+                Failure::new(Code::DeadlineExceeded, text)
+            })?,
+        };
+        Self::answer(admitted, request, options).await
+    }
+
+    async fn answer(
+        admitted: Admitted,
+        request: Envelope,
+        options: CallOptions,
+    ) -> Result<UnaryReply, Failure> {
         let finished = admitted.run(request, options).await;
         match finished.failure {
             Some(failure) if failure.code() != Code::BadRequest => Err(failure),
             _ => Ok(UnaryReply {
                 envelope: finished.reply,
                 shards: finished.shards,
+                tokens: finished.tokens,
             }),
         }
     }
@@ -164,9 +198,21 @@ impl Service {
         Offered::asked(&self.snapshots.newest()).await
     }
 
-    /// Runs work on the bytes of requests and replies.
+    /// The newest placement of the flow.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshots.newest()
+    }
+
+    /// Runs work on many bytes.
     pub(crate) fn heavy(&self) -> HeavyWork {
         self.snapshots.newest().shared.heavy.clone()
+    }
+
+    /// Whether each executor was ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        let snapshot = self.snapshots.newest();
+        let mut nodes = snapshot.nodes();
+        nodes.all(|(_, node)| node.was_ready())
     }
 
     /// The versions of this program and its machine.

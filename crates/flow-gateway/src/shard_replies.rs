@@ -10,7 +10,7 @@ use flow_proto::Envelope;
 use flow_proto::jina::RouteProto;
 
 use crate::merge::{concatenate, merge};
-use crate::reply::error_status;
+use crate::reply::{error_status, sum};
 
 /// The reply of a node.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct NodeReply {
     pub(crate) shards: Option<Shards>,
     /// What the node's route says of shards that did not answer.
     pub(crate) note: Option<String>,
+    /// How many tokens models read for the request, if one of them counts.
+    pub(crate) tokens: Option<u64>,
 }
 
 /// The reply of one shard. A reply that reports a failure counts as no answer.
@@ -31,6 +33,8 @@ pub(crate) struct ShardReplies {
     pub(crate) answered: Vec<Envelope>,
     failed: Vec<(usize, ShardReply)>,
     pub(crate) shards: Shards,
+    /// The tokens of those that answered.
+    pub(crate) tokens: Option<u64>,
 }
 
 impl NodeReply {
@@ -41,6 +45,7 @@ impl NodeReply {
             parameters: Vec::new(),
             shards: None,
             note: None,
+            tokens: None,
         }
     }
 }
@@ -54,6 +59,7 @@ impl From<Reply> for NodeReply {
         Self {
             shards: reply.shards,
             note,
+            tokens: reply.tokens,
             ..Self::alone(reply.envelope)
         }
     }
@@ -63,10 +69,11 @@ impl ShardReplies {
     pub(crate) fn new(replies: Vec<ShardReply>) -> Self {
         let total = replies.len();
         let mut answered = Vec::with_capacity(total);
-        let mut failed = Vec::new();
+        let (mut failed, mut tokens) = (Vec::new(), None);
         for (shard, reply) in replies.into_iter().enumerate() {
             match reply {
                 Ok(reply) if error_status(reply.envelope.header.as_ref()).is_none() => {
+                    tokens = sum(tokens, reply.tokens);
                     answered.push(reply.envelope);
                 }
                 other => failed.push((shard, other)),
@@ -81,6 +88,7 @@ impl ShardReplies {
             answered,
             failed,
             shards,
+            tokens,
         }
     }
 
@@ -179,6 +187,7 @@ mod tests {
                 ..Envelope::default()
             },
             shards: None,
+            tokens: Some(3),
         })
     }
 
@@ -198,6 +207,7 @@ mod tests {
                 ..Envelope::default()
             },
             shards: None,
+            tokens: Some(3),
         })
     }
 
@@ -217,6 +227,13 @@ mod tests {
         let note = "2 of 3 shards did not answer; shard 1: gone; shard 2: no index";
         assert_eq!(replies.note().as_deref(), Some(note));
         assert_eq!(ShardReplies::new(vec![answer("a")]).note(), None);
+    }
+
+    #[test]
+    fn the_tokens_of_the_shards_that_answered_add_up() {
+        let replies = ShardReplies::new(vec![answer("a"), lost(), answer("b")]);
+        assert_eq!(replies.tokens, Some(6));
+        assert_eq!(ShardReplies::new(vec![lost()]).tokens, None);
     }
 
     #[test]

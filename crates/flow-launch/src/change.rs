@@ -1,9 +1,11 @@
 //! Changes a running flow without losing a request.
 //!
 //! ```text
-//! change.rs   scale, restart, reload
-//! source.rs   the files that the plan comes from
-//! watch.rs    reloads when they change
+//! change.rs     scale, restart, reload
+//! in_place.rs   replaces a process that cannot run beside its successor
+//! state.rs      what executors keep, which a change must not part from them
+//! source.rs     the files that the plan comes from
+//! watch.rs      reloads when they change
 //! ```
 //!
 //! A change is a new plan, or a request that some processes of the present plan be replaced. Processes that still fit
@@ -11,10 +13,12 @@
 //! placement; it reports when no request follows the old one; the old processes drain and exit. If a new process never
 //! becomes ready, everything stays as it was.
 //!
-//! A process on a port that the file assigns cannot run beside its successor. It is taken out of the placement and
-//! stopped first, while others of its shard do its work.
+//! A process on a port that the file assigns cannot run beside its successor, nor can one that keeps its state in a
+//! workspace. It is taken out of the placement and stopped first, while others of its shard do its work.
 
+mod in_place;
 pub(crate) mod source;
+mod state;
 pub(crate) mod watch;
 
 use std::collections::BTreeSet;
@@ -51,6 +55,12 @@ pub(crate) enum ChangeError {
     NotReady(#[source] Arc<StartError>),
     #[error("the flow is about to end")]
     Ending,
+    #[error(
+        "the processes of `{node}` keep what was indexed, each its own part, so their number cannot change while the \
+         flow runs: a new one would be empty, and one that ends would take its part along; to divide an index, write \
+         `shards` in the flow file before anything is indexed"
+    )]
+    State { node: String },
     #[error("port {port} moves from one executor to another: use `flow down` and `flow up`")]
     PortMoves { port: u16 },
 }
@@ -122,6 +132,7 @@ impl<'s> Change<'s> {
             return Err(self.unknown(&plan, name));
         }
         for role in roles {
+            self.warn_of_lost_state(&role);
             self.apply(plan.clone(), &BTreeSet::from([role])).await?;
         }
         Ok(())
@@ -160,6 +171,7 @@ impl<'s> Change<'s> {
             Some(run) => run.replicas = replicas,
             None => return Err(self.unknown(&plan, name)),
         }
+        self.check_state(&plan)?;
         self.apply(plan, &BTreeSet::new()).await
     }
 
@@ -175,6 +187,7 @@ impl<'s> Change<'s> {
             self.progress.report("nothing differs".to_owned());
             return Ok(());
         }
+        self.check_state(&plan)?;
         self.apply(plan, &BTreeSet::new()).await
     }
 
@@ -185,15 +198,15 @@ impl<'s> Change<'s> {
     /// Makes the processes match a plan. Processes with the roles `replaced` are replaced in any case.
     async fn apply(&self, plan: Plan, replaced: &BTreeSet<Role>) -> Result<(), ChangeError> {
         let specs = self.specs(&plan)?;
-        let (on_used_ports, others): (Vec<ProcessSpec>, Vec<ProcessSpec>) =
-            specs.iter().cloned().partition(|spec| {
-                self.fitting(spec, replaced).is_none() && self.port_user(spec).is_some()
-            });
-        for spec in on_used_ports {
-            self.replace_in_place(spec).await?;
+        let mut replaced = replaced.clone();
+        for spec in &specs {
+            if self.fitting(spec, &replaced).is_none()
+                && let Some(predecessor) = self.predecessor(spec)
+            {
+                self.replace_in_place(predecessor, spec.clone()).await?;
+                replaced.remove(&spec.role);
+            }
         }
-        let others: BTreeSet<Role> = others.into_iter().map(|spec| spec.role).collect();
-        let replaced: BTreeSet<Role> = replaced.intersection(&others).cloned().collect();
         let successors: Vec<Successor> = specs
             .into_iter()
             .map(|spec| match self.fitting(&spec, &replaced) {
@@ -213,24 +226,6 @@ impl<'s> Change<'s> {
         }
         let mut executors = self.supervisor.executors().into_iter();
         executors.find(|process| process.is_supervised() && spec.is_met_by(&process.spec))
-    }
-
-    /// The process that uses a port which the plan assigns to this spec, and the port.
-    fn port_user(&self, spec: &ProcessSpec) -> Option<(ProcessHandle, u16)> {
-        let wanted = [Some(spec.ports.serving), spec.ports.metrics];
-        let wanted: Vec<u16> = wanted.into_iter().flatten().filter(|it| *it > 0).collect();
-        let executors = self.supervisor.executors().into_iter();
-        let supervised = executors.filter(ProcessHandle::is_supervised);
-        let mut users = supervised.filter_map(|handle| {
-            let process = handle.status().process?;
-            let metrics = process.metrics.map(|it| it.port());
-            let mut used = [Some(process.address.port()), metrics]
-                .into_iter()
-                .flatten();
-            let port = used.find(|port| wanted.contains(port))?;
-            Some((handle, port))
-        });
-        users.next()
     }
 
     /// Starts all new processes at once, and waits until every process is ready.
@@ -281,57 +276,6 @@ impl<'s> Change<'s> {
         for old in &leaving {
             self.stop(old).await;
         }
-    }
-
-    /// Replaces a process whose successor needs its port.
-    async fn replace_in_place(&self, spec: ProcessSpec) -> Result<(), ChangeError> {
-        let Some((old, port)) = self.port_user(&spec) else {
-            let port = spec.ports.serving;
-            return Err(ChangeError::PortMoves { port });
-        };
-        if old.spec.role != spec.role {
-            return Err(ChangeError::PortMoves { port });
-        }
-        let plan = self.supervisor.plan();
-        self.take_out(&old, &spec.name, port).await;
-        self.stop(&old).await;
-        let new = self.supervisor.start(spec);
-        let outcome = self.ready(&new).await.map(drop);
-        let successor = match &outcome {
-            Ok(()) => new,
-            // Everything stays as it was: the old process comes back.
-            Err(_) => self.supervisor.start(ProcessSpec::clone(&old.spec)),
-        };
-        let executors = self.supervisor.executors().into_iter();
-        let executors = executors.map(|it| {
-            if it.is_same(&old) {
-                successor.clone()
-            } else {
-                it
-            }
-        });
-        self.supervisor.set_executors(plan, executors.collect());
-        if outcome.is_err() {
-            drop(successor.ready().await);
-        }
-        self.supervisor.place();
-        outcome
-    }
-
-    /// Takes a process out of the placement, where its shard has others.
-    async fn take_out(&self, old: &ProcessHandle, name: &str, port: u16) {
-        let address = old.address().map(|it| it.port());
-        let (version, placement) = self.supervisor.place_without(Some(&old.spec.role));
-        let is_still_placed = placement.addresses.iter().any(|places| {
-            let mut all = places.all();
-            all.any(|it| Some(it.port) == address)
-        });
-        if is_still_placed {
-            self.progress.report(format!(
-                "`{name}` is alone at its port {port}: its requests are tried again, or fail, until it is back"
-            ));
-        }
-        self.wait_until_settled(version).await;
     }
 
     async fn wait_until_settled(&self, version: u64) {

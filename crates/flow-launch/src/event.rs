@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow_process::KeepsState;
 use indexmap::IndexMap;
 
 use crate::logs::lossy::{DroppedLines, LossyReceiver, LossySender, lossy_channel};
@@ -79,6 +80,8 @@ pub struct ReadyProcess {
     pub metrics: Option<SocketAddr>,
     /// What it reports about itself.
     pub facts: Facts,
+    /// Where it keeps what requests change; `None` if it does not say.
+    pub keeps_state: Option<KeepsState>,
     /// Time from its start until it was ready.
     pub took: Duration,
 }
@@ -140,6 +143,7 @@ mod tests {
             more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::new(),
+            keeps_state: None,
             took: Duration::ZERO,
         };
         assert_eq!(process.reachable().to_string(), reached_at);

@@ -43,6 +43,7 @@ use crate::event::Event;
 use crate::logs::relay::LogSinks;
 use crate::process::backend::ProcessBackend;
 use crate::spec::invocation::SharedOptions;
+use crate::spec::ports::Ports;
 use crate::spec::process_spec::ProcessSpec;
 use crate::spec::role::Role;
 use crate::supervisor::handle::ProcessHandle;
@@ -130,6 +131,12 @@ impl Supervisor {
 
     /// Starts a process. It is not part of the flow until it is in the table.
     pub(crate) fn start(&self, spec: ProcessSpec) -> ProcessHandle {
+        let ports = spec.ports;
+        self.start_at(spec, ports)
+    }
+
+    /// The same at these ports, where the plan leaves them open.
+    pub(crate) fn start_at(&self, spec: ProcessSpec, ports: Ports) -> ProcessHandle {
         let (group, feed) = match spec.role {
             Role::Gateway => {
                 let feed = PlacementFeed::new(self.placements.subscribe(), self.settled.clone());
@@ -144,7 +151,7 @@ impl Supervisor {
             sinks.events = None;
         }
         let task = ProcessTask {
-            ports: spec.ports,
+            ports,
             shutdown: ShutdownSignals {
                 own,
                 group: group.shutdown.subscribe(),

@@ -16,6 +16,7 @@ use crate::device::{DeviceSpec, DeviceUnavailable, OpenDevices};
 use crate::engine::{
     EngineConfig, EngineConfigError, EngineInfo, ForwardError, GpuEngine, ModelEngine, ModelError,
 };
+use crate::matryoshka::Matryoshka;
 use crate::options::EncoderOptions;
 use crate::parallelism::Parallelism;
 use crate::pooling::{PoolingConfig, PoolingHead};
@@ -44,6 +45,7 @@ pub struct TextEncoder {
     limits: BatchLimits,
     window_texts: usize,
     max_length: usize,
+    matryoshka: Matryoshka,
 }
 
 /// The vectors of some texts.
@@ -52,6 +54,17 @@ pub struct Vectors {
     /// A row-major matrix of `texts × width`.
     values: Vec<f32>,
     width: usize,
+    /// The number of tokens of each text.
+    tokens: Vec<usize>,
+}
+
+/// How some texts are encoded, where it differs from how the encoder was loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EncodeRequest {
+    /// Maximum texts of a batch. It does not change the vectors.
+    pub batch_size: Option<NonZeroUsize>,
+    /// Whether vectors are normalized to length 1.
+    pub normalize: Option<bool>,
 }
 
 /// A unit of work for a worker.
@@ -161,6 +174,12 @@ impl Vectors {
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
         self.values.chunks_exact(self.width)
     }
+
+    /// The number of tokens of each text that the model read: with special tokens and the prompt, after truncation.
+    #[must_use]
+    pub fn tokens(&self) -> &[usize] {
+        &self.tokens
+    }
 }
 
 impl TextEncoder {
@@ -228,6 +247,7 @@ impl TextEncoder {
             },
             engine,
             max_length,
+            matryoshka: Matryoshka::read(folder),
         })
     }
 
@@ -255,6 +275,12 @@ impl TextEncoder {
         self.limits.max_tokens
     }
 
+    /// Maximum texts of a batch.
+    #[must_use]
+    pub fn max_batch_texts(&self) -> NonZeroUsize {
+        self.limits.max_texts
+    }
+
     /// Bytes of the model's weights in memory. `None` if candle stores them.
     #[must_use]
     pub fn weight_bytes(&self) -> Option<usize> {
@@ -272,6 +298,24 @@ impl TextEncoder {
     #[must_use]
     pub fn max_length(&self) -> usize {
         self.max_length
+    }
+
+    /// How hidden states become vectors.
+    #[must_use]
+    pub fn head(&self) -> &PoolingHead {
+        &self.head
+    }
+
+    /// The tokenizer, which truncates texts.
+    #[must_use]
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The shorter vectors that the model was trained for (Matryoshka embeddings), as its `config.json` says.
+    #[must_use]
+    pub fn matryoshka(&self) -> &Matryoshka {
+        &self.matryoshka
     }
 
     /// Number of tokens of each text, after truncation.
@@ -304,27 +348,59 @@ impl TextEncoder {
         texts: &[T],
         batch_size: Option<NonZeroUsize>,
     ) -> Result<Vectors, EncodeError> {
+        let request = EncodeRequest {
+            batch_size,
+            ..EncodeRequest::default()
+        };
+        self.encode_with(texts, request)
+    }
+
+    /// Encodes texts as a request asks for it, and returns their vectors in the same order.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer or the engine fails.
+    pub fn encode_with<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+        request: EncodeRequest,
+    ) -> Result<Vectors, EncodeError> {
         let limits = BatchLimits {
-            max_texts: batch_size.unwrap_or(self.limits.max_texts),
+            max_texts: request.batch_size.unwrap_or(self.limits.max_texts),
             ..self.limits
         };
-        let width = self.head.width;
+        let head = PoolingHead {
+            normalize: request.normalize.unwrap_or(self.head.normalize),
+            ..self.head.clone()
+        };
+        let width = head.width;
         if let [text] = texts {
-            let values = self.encode_one(text.as_ref())?;
-            return Ok(Vectors { values, width });
+            let (values, tokens) = self.encode_one(text.as_ref(), &head)?;
+            let tokens = vec![tokens];
+            return Ok(Vectors {
+                values,
+                width,
+                tokens,
+            });
         }
         let mut values = vec![0.0; texts.len() * width];
+        let mut tokens = Vec::with_capacity(texts.len());
         let mut windows = texts.chunks(self.window_texts);
         let mut ids = self.tokenize(windows.next().unwrap_or_default(), limits)?;
         for window in values.chunks_mut(self.window_texts * width) {
+            tokens.extend(ids.iter().map(Vec::len));
             let next = windows.next().unwrap_or_default();
-            ids = self.encode_window(&ids, next, limits, window)?;
+            ids = self.encode_window((&ids, &head), next, limits, window)?;
         }
-        Ok(Vectors { values, width })
+        Ok(Vectors {
+            values,
+            width,
+            tokens,
+        })
     }
 
     /// Encodes a single text, on all workers where the engine can.
-    fn encode_one(&self, text: &str) -> Result<Vec<f32>, EncodeError> {
+    fn encode_one(&self, text: &str, head: &PoolingHead) -> Result<(Vec<f32>, usize), EncodeError> {
         let is_long = text.len() > SHORT_TEXT_BYTES;
         let early = is_long.then(|| self.tokenizer.ids(text)).transpose()?;
         let tokenize = || -> Result<_, EncodeError> {
@@ -333,7 +409,7 @@ impl TextEncoder {
                 None => Ok(self.tokenizer.ids(text)?),
             }
         };
-        self.engine.encode_one(&tokenize, &self.head, &self.pool)
+        self.engine.encode_one(&tokenize, head, &self.pool)
     }
 
     /// The token ids of each text.
@@ -346,13 +422,13 @@ impl TextEncoder {
             // Waking the workers would take longer.
             return Ok(self.tokenizer.encode(texts)?);
         }
-        self.encode_window(&[], texts, limits, &mut [])
+        self.encode_window((&[], &self.head), texts, limits, &mut [])
     }
 
     /// Encodes a window into `values`, and tokenizes the next one, whose token ids it returns.
     fn encode_window<T: AsRef<str> + Sync>(
         &self,
-        texts: &[Vec<u32>],
+        (texts, head): (&[Vec<u32>], &PoolingHead),
         next: &[T],
         limits: BatchLimits,
         values: &mut [f32],
@@ -365,8 +441,8 @@ impl TextEncoder {
         let parts: Vec<_> = parts
             .map(|(index, texts)| Job::Tokenize(index, texts))
             .collect();
-        let (mut ids, width) = (vec![Vec::new(); next.len()], self.head.width);
-        let run = |job: &Job<'_, T>| self.run(job, &plan.order, texts);
+        let (mut ids, width) = (vec![Vec::new(); next.len()], head.width);
+        let run = |job: &Job<'_, T>| self.run(job, &plan.order, (texts, head));
         for result in self.pool.run((&batches, &parts), self.batch_workers, run) {
             match result? {
                 JobResult::Vectors(batch, vectors) => {
@@ -389,12 +465,12 @@ impl TextEncoder {
         &self,
         job: &Job<'_, T>,
         order: &[usize],
-        texts: &[Vec<u32>],
+        (texts, head): (&[Vec<u32>], &PoolingHead),
     ) -> Result<JobResult, EncodeError> {
         match job {
             Job::Encode(batch) => {
                 let tokens = self.token_batch(&order[batch.clone()], texts);
-                let vectors = self.engine.encode(&tokens, &self.head)?;
+                let vectors = self.engine.encode(&tokens, head)?;
                 Ok(JobResult::Vectors(batch.clone(), vectors))
             }
             Job::Tokenize(index, texts) => {

@@ -1,6 +1,8 @@
 //! The pooling head: turns the hidden states of a text's tokens into one vector, as sentence-transformers does
 //! (Reimers and Gurevych, 2019).
 
+use std::fmt;
+
 use serde::Deserialize;
 
 use crate::tokens::{HiddenStates, TokenBatch};
@@ -29,6 +31,20 @@ pub enum PoolingMode {
     /// The state of the last token.
     #[serde(rename = "lasttoken")]
     LastToken,
+}
+
+impl fmt::Display for PoolingMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cls => "cls",
+            Self::Mean => "mean",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::MeanSqrtLen => "mean_sqrt_len",
+            Self::WeightedMean => "weightedmean",
+            Self::LastToken => "lasttoken",
+        })
+    }
 }
 
 /// How a model's authors pool.

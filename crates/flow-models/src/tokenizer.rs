@@ -4,7 +4,9 @@
 //! itself, which keeps the special tokens.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use tokenizers::{PostProcessor, TruncationParams};
 
@@ -12,6 +14,8 @@ use tokenizers::{PostProcessor, TruncationParams};
 #[derive(Debug)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
+    /// The same without truncation; made when it is first used, because it has a vocabulary of its own.
+    whole: OnceLock<tokenizers::Tokenizer>,
     prompt: String,
     prompt_length: usize,
     lower_case: bool,
@@ -34,6 +38,19 @@ pub struct TokenizerOptions {
     pub prompt: String,
     /// Whether inputs are lower-cased first.
     pub lower_case: bool,
+}
+
+/// A token of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Its number in the vocabulary.
+    pub id: u32,
+    /// Its text in the vocabulary.
+    pub text: String,
+    /// Whether the tokenizer added it, such as `[CLS]`.
+    pub is_special: bool,
+    /// The characters of the text that it stands for; `0..0` for special tokens.
+    pub range: Range<usize>,
 }
 
 /// A tokenizer could not be loaded, or failed.
@@ -99,6 +116,7 @@ impl Tokenizer {
         } = options;
         let mut tokenizer = Self {
             inner,
+            whole: OnceLock::new(),
             prompt,
             prompt_length: 0,
             lower_case,
@@ -128,6 +146,53 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
+    /// The tokens of one text as they are written, without the prompt and without truncation.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be tokenized.
+    pub fn tokens(&self, text: &str, with_special: bool) -> Result<Vec<Token>, TokenizerError> {
+        let text = match self.lower_case {
+            true => Cow::Owned(text.to_lowercase()),
+            false => Cow::Borrowed(text),
+        };
+        let encoding = self.whole()?.encode_char_offsets(text, with_special);
+        let encoding = encoding.map_err(TokenizerError::Tokenize)?;
+        let texts = encoding.get_tokens().iter();
+        let special = encoding.get_special_tokens_mask().iter();
+        let places = encoding.get_offsets().iter().zip(special);
+        let all = encoding.get_ids().iter().zip(texts).zip(places);
+        Ok(all
+            .map(|((&id, text), (&(start, stop), &special))| Token {
+                id,
+                text: text.clone(),
+                is_special: special == 1,
+                range: start..stop,
+            })
+            .collect())
+    }
+
+    /// The text of these tokens.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer's decoder fails.
+    pub fn decode(&self, ids: &[u32], skip_special: bool) -> Result<String, TokenizerError> {
+        let text = self.whole()?.decode(ids, skip_special);
+        text.map_err(TokenizerError::Tokenize)
+    }
+
+    /// Whether a text has more tokens than the model reads, so that its end is cut off.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be tokenized.
+    pub fn truncates(&self, text: &str) -> Result<bool, TokenizerError> {
+        let encoding = self.inner.encode_fast(self.input(text), true);
+        let encoding = encoding.map_err(TokenizerError::Tokenize)?;
+        Ok(!encoding.get_overflowing().is_empty())
+    }
+
     /// Number of leading tokens of each text that belong to the prompt, including special tokens before it.
     #[must_use]
     pub fn prompt_length(&self) -> usize {
@@ -141,6 +206,18 @@ impl Tokenizer {
             .iter()
             .find_map(|token| self.inner.token_to_id(token))
             .unwrap_or(0)
+    }
+
+    /// The tokenizer without truncation.
+    fn whole(&self) -> Result<&tokenizers::Tokenizer, TokenizerError> {
+        if let Some(whole) = self.whole.get() {
+            return Ok(whole);
+        }
+        let mut whole = self.inner.clone();
+        whole
+            .with_truncation(None)
+            .map_err(TokenizerError::Tokenize)?;
+        Ok(self.whole.get_or_init(|| whole))
     }
 
     fn input<'a>(&self, text: &'a str) -> Cow<'a, str> {

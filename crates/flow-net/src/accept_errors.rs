@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_left_early_delays_nobody() {
+    fn a_client_that_left_early_delays_no_other() {
         let mut errors = AcceptErrors::default();
         let left = io::Error::from(io::ErrorKind::ConnectionAborted);
         assert_eq!(errors.failed(&left, Instant::now()), None);

@@ -1,5 +1,6 @@
 //! A client of gateways and executors: sends requests and returns the replies.
 
+use std::fmt;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use flow_proto::jina::{EndpointsProto, StatusProto};
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
 use tonic::codec::CompressionEncoding;
-use tonic::metadata::MetadataValue;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
@@ -18,8 +19,9 @@ use crate::grpc::jina_gateway_dry_run_rpc_client::JinaGatewayDryRunRpcClient;
 use crate::grpc::jina_rpc_client::JinaRpcClient;
 use crate::grpc::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
 use crate::limits::Limits;
-use crate::replica::{endpoint, within};
+use crate::replica::{Connector, PeerSpoke, endpoint, within};
 use crate::status::to_failure;
+use crate::tls::{ClientTls, TlsError, TlsOptions};
 
 /// A connection to a gateway or an executor. Clones share the connection.
 ///
@@ -28,8 +30,27 @@ use crate::status::to_failure;
 #[derive(Debug, Clone)]
 pub struct Client {
     channel: Channel,
+    api_key: Option<ApiKey>,
     limits: Limits,
 }
+
+/// How a connection is made.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectOptions {
+    /// TLS, for addresses that begin with `grpcs://`.
+    pub tls: TlsOptions,
+    /// The key that every request is sent with.
+    pub api_key: Option<ApiKey>,
+}
+
+/// An API key of a gateway. Its text is never printed.
+#[derive(Clone)]
+pub struct ApiKey(MetadataValue<Ascii>);
+
+/// The text is no API key.
+#[derive(Debug, thiserror::Error)]
+#[error("the API key is empty, or has characters that no key has")]
+pub struct BadApiKey;
 
 /// The connection could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -40,12 +61,17 @@ pub enum ConnectError {
         /// The text.
         url: String,
     },
-    /// The URL asks for an encrypted connection.
-    #[error("`{url}` asks for TLS, which flow does not support yet; use `grpc://`")]
-    Tls {
+    /// There are options of TLS for a connection without it.
+    #[error(
+        "`{url}` is not encrypted, so options of TLS have no effect: write `grpcs://host:port`"
+    )]
+    NotEncrypted {
         /// The text.
         url: String,
     },
+    /// A file for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Nothing answers at that address.
     #[error("cannot connect to `{url}`; is the flow up?")]
     Connect {
@@ -82,28 +108,49 @@ pub enum Compression {
 }
 
 impl Client {
-    /// Connects to `grpc://host:port`.
+    /// Connects to `grpc://host:port`, or with TLS to `grpcs://host:port`.
     ///
     /// # Errors
     ///
     /// If the text is not a URL, or nothing answers there.
     pub fn connect(url: &str) -> BoxFuture<'_, Result<Self, ConnectError>> {
+        Self::connect_with(url, ConnectOptions::default())
+    }
+
+    /// Connects with these options.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not a URL, a file cannot be used, or nothing answers there that the options trust.
+    pub fn connect_with(
+        url: &str,
+        options: ConnectOptions,
+    ) -> BoxFuture<'_, Result<Self, ConnectError>> {
         Box::pin(async move {
-            let endpoint = endpoint(&http_uri(url)?).map_err(|_| ConnectError::Url {
-                url: url.to_owned(),
-            })?;
-            let channel = endpoint
-                .connect()
-                .await
-                .map_err(|source| ConnectError::Connect {
+            let uri = http_uri(url)?;
+            let connector = Connector::new(tls(url, &uri, options.tls)?, PeerSpoke::default());
+            let endpoint = endpoint(&uri).map_err(|_| bad_url(url))?;
+            let channel = endpoint.connect_with_connector(connector).await;
+            Ok(Self {
+                channel: channel.map_err(|source| ConnectError::Connect {
                     url: url.to_owned(),
                     source,
-                })?;
-            Ok(Self {
-                channel,
+                })?,
+                api_key: options.api_key,
                 limits: Limits::default(),
             })
         })
+    }
+
+    /// A request with the key of this client.
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        if let Some(ApiKey(value)) = &self.api_key {
+            request
+                .metadata_mut()
+                .insert("authorization", value.clone());
+        }
+        request
     }
 
     /// Sends a stream of requests and returns one reply for each. `requests` is polled only when the gateway can take
@@ -123,7 +170,7 @@ impl Client {
         if let Some(compression) = options.compression {
             client = client.send_compressed(encoding(compression));
         }
-        let request = with_options(Request::new(requests), options);
+        let request = with_options(self.request(requests), options);
         let replies = client
             .call(request)
             .await
@@ -148,7 +195,7 @@ impl Client {
             let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
                 .max_decoding_message_size(self.limits.message_len_max)
                 .max_encoding_message_size(self.limits.message_len_max);
-            let request = with_deadline(Request::new(request), deadline);
+            let request = with_deadline(self.request(request), deadline);
             Ok(within(deadline, client.process_single_data(request))
                 .await?
                 .into_inner())
@@ -163,7 +210,7 @@ impl Client {
     pub fn dry_run(&self, deadline: Deadline) -> BoxFuture<'_, Result<StatusProto, Failure>> {
         Box::pin(async move {
             let mut client = JinaGatewayDryRunRpcClient::new(self.channel.clone());
-            let request = with_deadline(Request::new(()), deadline);
+            let request = with_deadline(self.request(()), deadline);
             Ok(within(deadline, client.dry_run(request))
                 .await?
                 .into_inner())
@@ -178,7 +225,7 @@ impl Client {
     pub fn endpoints(&self, deadline: Deadline) -> BoxFuture<'_, Result<EndpointsProto, Failure>> {
         Box::pin(async move {
             let mut client = JinaDiscoverEndpointsRpcClient::new(self.channel.clone());
-            let request = with_deadline(Request::new(()), deadline);
+            let request = with_deadline(self.request(()), deadline);
             Ok(within(deadline, client.endpoint_discovery(request))
                 .await?
                 .into_inner())
@@ -196,38 +243,67 @@ impl Client {
             use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
             let mut client = HealthClient::new(self.channel.clone());
-            let request = with_deadline(Request::new(HealthCheckRequest::default()), deadline);
+            let request = with_deadline(self.request(HealthCheckRequest::default()), deadline);
             let reply = within(deadline, client.check(request)).await?;
             Ok(reply.into_inner().status() == ServingStatus::Serving)
         })
     }
 }
 
+impl ApiKey {
+    /// A key, as `flow key new` shows it.
+    ///
+    /// # Errors
+    ///
+    /// If the text cannot be sent in a header.
+    pub fn new(text: &str) -> Result<Self, BadApiKey> {
+        let is_fine = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        let value = is_fine.then(|| format!("Bearer {text}").parse().ok());
+        let mut value: MetadataValue<Ascii> = value.flatten().ok_or(BadApiKey)?;
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(…)")
+    }
+}
+
+/// TLS for a URL that asks for it.
+fn tls(url: &str, uri: &str, options: TlsOptions) -> Result<Option<ClientTls>, ConnectError> {
+    if uri.starts_with("https:") {
+        return Ok(Some(ClientTls::load(options)?));
+    }
+    if options != TlsOptions::default() {
+        let url = url.to_owned();
+        return Err(ConnectError::NotEncrypted { url });
+    }
+    Ok(None)
+}
+
 fn http_uri(url: &str) -> Result<String, ConnectError> {
-    let rest = match url.split_once("://") {
-        None => url,
-        Some(("grpc" | "http", rest)) => rest,
-        Some(("grpcs" | "https", _)) => {
-            return Err(ConnectError::Tls {
-                url: url.to_owned(),
-            });
-        }
-        Some(_) => {
-            return Err(ConnectError::Url {
-                url: url.to_owned(),
-            });
-        }
+    let (scheme, rest) = match url.split_once("://") {
+        None => ("http", url),
+        Some(("grpc" | "http", rest)) => ("http", rest),
+        Some(("grpcs" | "https", rest)) => ("https", rest),
+        Some(_) => return Err(bad_url(url)),
     };
     let authority = rest.trim_end_matches('/');
     let has_port = authority
         .rsplit_once(':')
         .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if has_port {
-        Ok(format!("http://{authority}"))
+        Ok(format!("{scheme}://{authority}"))
     } else {
-        Err(ConnectError::Url {
-            url: url.to_owned(),
-        })
+        Err(bad_url(url))
+    }
+}
+
+fn bad_url(url: &str) -> ConnectError {
+    ConnectError::Url {
+        url: url.to_owned(),
     }
 }
 
@@ -286,8 +362,37 @@ mod tests {
             "ftp://host:1",
             "`ftp://host:1` is not an address: write `grpc://host:port`",
         );
-        let tls = "`grpcs://h:1` asks for TLS, which flow does not support yet; use `grpc://`";
-        check("grpcs://h:1", tls);
+    }
+
+    #[test]
+    fn an_address_with_tls_has_a_scheme_of_its_own() {
+        for url in ["grpcs://h:1", "https://h:1"] {
+            assert_eq!(http_uri(url).unwrap(), "https://h:1");
+        }
+    }
+
+    #[tokio::test]
+    async fn options_of_tls_without_tls_are_an_error() {
+        let tls = TlsOptions {
+            server_name: Some("h".to_owned()),
+            ..TlsOptions::default()
+        };
+        let options = ConnectOptions {
+            tls,
+            ..ConnectOptions::default()
+        };
+        let refused = Client::connect_with("grpc://127.0.0.1:1", options).await;
+        let expected = "`grpc://127.0.0.1:1` is not encrypted, so options of TLS have no effect: write \
+            `grpcs://host:port`";
+        assert_eq!(refused.unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn an_api_key_is_not_printed() {
+        let key = ApiKey::new("flow_secret").unwrap();
+        assert!(!format!("{key:?} {:?}", key.0).contains("secret"));
+        assert!(ApiKey::new("").is_err() && ApiKey::new("a b").is_err());
+        assert!(ApiKey::new("a\n").is_err() && ApiKey::new("ä").is_err());
     }
 
     /// Checks the failure of a call whose stream the server resets for this reason.

@@ -14,6 +14,7 @@ mod connection;
 mod connection_handle;
 mod describe;
 mod drain;
+mod file_watch;
 pub mod grpc;
 mod health;
 mod limits;
@@ -28,13 +29,17 @@ pub mod retry;
 mod retry_budget;
 mod server;
 pub mod status;
+pub mod tls;
 
 pub use byte_budget::{ByteBudget, HeldBytes};
-pub use client::{Client, Compression, ConnectError, PostOptions, Replies};
+pub use client::{
+    ApiKey, BadApiKey, Client, Compression, ConnectError, ConnectOptions, PostOptions, Replies,
+};
 pub use connection::{BoxError, HttpService};
 pub use connection_handle::ConnectionHandle;
 pub use describe::{info, with_reflection};
 pub use drain::{Drain, Draining};
+pub use file_watch::FileWatch;
 pub use grpc::{BadMetadata, GrpcService, Metadata};
 pub use health::Health;
 pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};
@@ -42,6 +47,6 @@ pub use listener::{Accept, BindError, Listener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
 pub use process_limits::{memory_max, raise_open_files};
-pub use replica::{BadUri, Replica, Reply, Shards};
+pub use replica::{BadUri, Replica, Reply, Shards, TOKENS};
 pub use reply_body::OpenRequest;
 pub use server::{Server, Stopped};

@@ -13,11 +13,12 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::grpc::Metadata;
 use crate::limits::{CONNECTION_WINDOW, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
-use crate::replica::connector::{Connector, PeerSpoke};
+use crate::tls::{ClientTls, TlsOptions};
 
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
-pub use call::{Reply, Shards};
+pub use call::{Reply, Shards, TOKENS};
+pub(crate) use connector::{Connector, PeerSpoke};
 
 /// Time for connecting; after that another replica is the better choice.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -43,6 +44,7 @@ pub struct Replica {
     /// The URI with the host name that was resolved to this replica.
     host_name: Option<String>,
     channel: Channel,
+    tls: Option<ClientTls>,
     peer_spoke: PeerSpoke,
     limits: Limits,
     in_flight: AtomicUsize,
@@ -66,7 +68,22 @@ impl Replica {
     /// If the text is not a URI.
     pub fn new(uri: &str, limits: Limits) -> Result<Self, BadUri> {
         let endpoint = endpoint(uri)?;
-        Ok(Self::connecting(uri.to_owned(), &endpoint, limits))
+        Ok(Self::connecting(uri.to_owned(), &endpoint, None, limits))
+    }
+
+    /// A replica at `https://host:port`.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not a URI.
+    pub fn with_tls(uri: &str, tls: ClientTls, limits: Limits) -> Result<Self, BadUri> {
+        let endpoint = endpoint(uri)?;
+        Ok(Self::connecting(
+            uri.to_owned(),
+            &endpoint,
+            Some(tls),
+            limits,
+        ))
     }
 
     /// A replica at one of the addresses of a host name. Requests name the host, not the address.
@@ -80,17 +97,23 @@ impl Replica {
         let endpoint = endpoint(&uri)?.origin(named.uri().clone());
         Ok(Self {
             host_name: Some(name.to_owned()),
-            ..Self::connecting(uri, &endpoint, limits)
+            ..Self::connecting(uri, &endpoint, None, limits)
         })
     }
 
-    fn connecting(uri: String, endpoint: &Endpoint, limits: Limits) -> Self {
+    fn connecting(
+        uri: String,
+        endpoint: &Endpoint,
+        tls: Option<ClientTls>,
+        limits: Limits,
+    ) -> Self {
         let peer_spoke = PeerSpoke::default();
-        let connector = Connector::new(peer_spoke.clone());
+        let connector = Connector::new(tls.clone(), peer_spoke.clone());
         Self {
             uri,
             host_name: None,
             channel: endpoint.connect_with_connector_lazy(connector),
+            tls,
             peer_spoke,
             limits,
             in_flight: AtomicUsize::new(0),
@@ -109,6 +132,12 @@ impl Replica {
     #[must_use]
     pub fn host_name(&self) -> Option<&str> {
         self.host_name.as_deref()
+    }
+
+    /// The options of its TLS; `None` if its connection is not encrypted.
+    #[must_use]
+    pub fn tls_options(&self) -> Option<&TlsOptions> {
+        self.tls.as_ref().map(ClientTls::options)
     }
 
     /// How often it came back after it could not be reached; it may be a different program since.

@@ -83,6 +83,22 @@ pub struct Ready {
     /// What it reports about itself.
     #[serde(default)]
     pub facts: Facts,
+    /// Where it keeps what requests change; `None` if it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeps_state: Option<KeepsState>,
+}
+
+/// Where an executor keeps what requests change, such as an index.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeepsState {
+    /// It keeps nothing: every process of it gives the same replies.
+    #[default]
+    Nowhere,
+    /// In the memory of its process, with which it ends.
+    InMemory,
+    /// In its own folder of the workspace, which no other process may use meanwhile.
+    InWorkspace,
 }
 
 impl Ready {
@@ -96,6 +112,7 @@ impl Ready {
             more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::new(),
+            keeps_state: None,
         }
     }
 
@@ -121,6 +138,7 @@ impl fmt::Display for Ready {
             more_addresses,
             metrics,
             facts,
+            keeps_state: _,
         } = self;
         write!(f, "{process}@{pid} ready and listening on {address}")?;
         for address in more_addresses {
@@ -153,6 +171,7 @@ mod tests {
             address: "127.0.0.1:5".parse().unwrap(),
             metrics: None,
             facts: Facts::new(),
+            keeps_state: None,
         }
     }
 
@@ -186,6 +205,12 @@ mod tests {
         let line =
             r#"{"event":"ready","process":"enc","pid":7,"address":"127.0.0.1:5","facts":{}}"#;
         check(&ProcessEvent::Ready(ready()), line);
+        let line = r#"{"event":"ready","process":"enc","pid":7,"address":"127.0.0.1:5","facts":{},"keeps_state":"in_workspace"}"#;
+        let stateful = Ready {
+            keeps_state: Some(KeepsState::InWorkspace),
+            ..ready()
+        };
+        check(&ProcessEvent::Ready(stateful), line);
         check(
             &ProcessEvent::Placed { placement: 3 },
             r#"{"event":"placed","placement":3}"#,

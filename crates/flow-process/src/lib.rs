@@ -14,7 +14,7 @@ mod log;
 mod parent;
 mod signals;
 
-pub use event::{BadProcessEvent, Facts, ProcessEvent, Ready};
+pub use event::{BadProcessEvent, Facts, KeepsState, ProcessEvent, Ready};
 pub use log::{
     BadLogFilter, BadLogFormat, BadLogOutput, LogFilter, LogFormat, LogOutput, LogSettings,
 };

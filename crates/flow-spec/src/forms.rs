@@ -21,7 +21,8 @@ pub(crate) use form::{Form, Shape};
 pub(crate) use gateway::{CORS, EXPOSED, GATEWAY_USES, JTYPE_GATEWAY};
 pub(crate) use host::{HOSTS, Host, LISTEN_HOSTS};
 pub(crate) use hub::HUB;
-pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, Kind, PLATFORM};
+pub use kwargs::engine_name;
+pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, Kind, NETWORK, PLATFORM};
 pub(crate) use query::WHEN;
 pub(crate) use scalar::{
     ARGUMENTS, COUNT, DEPLOYMENT_OPTIONS, EXECUTOR_PROTOCOLS, EXECUTORS, FLAG, GATEWAY,
@@ -32,4 +33,4 @@ pub(crate) use scalar::{
 pub(crate) use shards::{POLLING, WORKERS};
 pub(crate) use time::{TIMEOUT_READY, TIMEOUT_SEND};
 pub(crate) use uses::USES;
-pub(crate) use values::{ENV, METADATA};
+pub(crate) use values::{ENV, METADATA, MODELS};

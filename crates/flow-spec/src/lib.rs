@@ -51,14 +51,16 @@ pub use flow::{
     Monitoring, Run,
 };
 pub use flow_core::BadOption;
+pub use forms::engine_name;
 pub use keys::{json_schema, key_reference};
 pub use plan::{Address, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, Source};
 pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;
 pub use values::{
-    BatchMetric, BatchingRule, Cors, Env, ExposedEndpoint, Gpus, Log, Poll, Polling, Protocol,
-    Retries, Uses, Volume, Workers,
+    BatchMetric, BatchingRule, ContainerDevice, Cors, DockerOption, DockerOptions, Env,
+    ExposedEndpoint, Gpus, Log, LogDriver, Poll, Polling, Protocol, Retries, Ulimit, Uses, Volume,
+    Workers,
 };
 pub use yaml::Variables;
 

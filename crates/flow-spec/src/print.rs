@@ -9,13 +9,14 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use crate::diagnostics::Spanned;
-use crate::forms::{Host, KWARGS, PLATFORM};
+use crate::forms::Host;
 use crate::spec::hub::{Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
-    Arguments, BatchMetric, BatchingRule, Cors, ExposedEndpoint, GatewayKind, Gpus, Inspect, Log,
-    Method, NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
+    Arguments, BatchMetric, BatchingRule, ContainerDevice, Cors, DockerOption, DockerOptions,
+    ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver, Method, NetworkMode, Poll,
+    Polling, Protocol, Retries, Uses, Volume, Workers,
 };
 use crate::yaml::Node;
 
@@ -96,7 +97,8 @@ print_as! {
     NonZeroU16: it => json!(it);
     NonZeroUsize: it => json!(it);
     NodeName: it => json!(it.as_str());
-    Map<String, Value>: it => engine_options(it);
+    DockerOptions: it => docker_options(it);
+    Map<String, Value>: it => json!(it);
     IndexMap<String, String>: it => json!(it);
     Vec<String>: it => json!(it);
     Vec<(String, String)>: it => it.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
@@ -299,46 +301,35 @@ fn config(config: &ExecutorConfig) -> Value {
     })
 }
 
-/// `docker_kwargs` accepts the engine's names too, and has no sections. Other mappings stay as they are.
-fn engine_options(options: &Map<String, Value>) -> Value {
-    let (host, own): (Map<_, _>, Map<_, _>) = options
-        .clone()
-        .into_iter()
-        .partition(|(key, _)| key == "HostConfig");
-    let host = host.into_iter().flat_map(|(_, options)| match options {
-        Value::Object(options) => options,
-        other => panic!("{other} is a mapping"),
-    });
-    let known = |name: &str| name == PLATFORM || KWARGS.iter().any(|kwarg| kwarg.is_called(name));
-    let all: Map<String, Value> = own.into_iter().chain(host).collect();
-    let printed = all.into_iter().map(|(name, value)| match known(&name) {
-        true => (name, engine_value(value)),
-        false => (name, value),
-    });
+fn docker_options(options: &DockerOptions) -> Value {
+    let printed = options
+        .iter()
+        .map(|(name, value)| (name.to_owned(), docker_option(value)));
     Value::Object(printed.collect())
 }
 
-/// Devices are written as texts.
-fn engine_value(value: Value) -> Value {
-    match value {
-        Value::Array(items) => items.into_iter().map(device).collect(),
-        other => other,
+fn docker_option(option: &DockerOption) -> Value {
+    match option {
+        DockerOption::Text(text) => json!(text),
+        DockerOption::Texts(texts) => json!(texts),
+        DockerOption::Number(number) => json!(number),
+        DockerOption::Flag(flag) => json!(flag),
+        DockerOption::Pairs(pairs) | DockerOption::Hosts(pairs) => json!(pairs),
+        DockerOption::Devices(devices) => devices.iter().map(device).collect(),
+        DockerOption::Ulimits(limits) => json!(limits),
+        DockerOption::Logging(LogDriver { driver, options }) => {
+            json!({"type": driver, "config": options})
+        }
     }
 }
 
-fn device(item: Value) -> Value {
-    let part = |name: &str| item.get(name).and_then(Value::as_str);
-    let parts = [
-        part("PathOnHost"),
-        part("PathInContainer"),
-        part("CgroupPermissions"),
-    ];
-    match parts {
-        [Some(host), Some(inside), Some(permissions)] => {
-            json!(format!("{host}:{inside}:{permissions}"))
-        }
-        _ => item,
-    }
+fn device(device: &ContainerDevice) -> Value {
+    let ContainerDevice {
+        host,
+        inside,
+        permissions,
+    } = device;
+    json!(format!("{host}:{inside}:{permissions}"))
 }
 
 mod tests;

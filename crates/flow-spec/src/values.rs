@@ -9,17 +9,22 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::diagnostics::Span;
+use crate::diagnostics::{Span, Spanned};
 
 mod container;
+mod docker_options;
 
 pub use container::{Gpus, Volume};
+pub use docker_options::{ContainerDevice, DockerOption, DockerOptions, LogDriver, Ulimit};
 
 /// Requests of one stream that may be in progress if nothing else is written, as in Jina.
 pub(crate) const PREFETCH: NonZeroUsize = NonZeroUsize::new(1000).expect("it is not zero");
 
 /// Environment variables in the order in which they are set. Names are unique.
 pub type Env = IndexMap<String, String>;
+
+/// Names that clients may give a model, each with the name of the executor that runs it.
+pub(crate) type ModelNames = Vec<(String, Spanned<String>)>;
 
 /// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -17,7 +17,7 @@ const WORDS: &[&str] = &[
     "a", "fox", "is", "quick", "and", "brown", "the", "dog", "was", "lazy",
 ];
 
-/// Sentences of words in ever-new order.
+/// Sentences of the same words in different orders.
 fn sentences(len: usize) -> impl Iterator<Item = Document> {
     let word = |number: usize, at: u32| WORDS[number / 10_usize.pow(at) % WORDS.len()];
     (0..len).map(move |number| {

@@ -28,15 +28,15 @@ async fn documents_come_back_in_order() {
         .await
         .unwrap();
     let client = flow.client().await.unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let tell = Arc::clone(&told);
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let report = Arc::clone(&reported);
     let post = client.post("/any", texts(100)).request_size(32).in_order();
-    let post = post.on_progress(move |it| tell.lock().unwrap().push(it.documents));
+    let post = post.on_progress(move |it| report.lock().unwrap().push(it.documents));
     let back: Vec<Document> = post.documents().try_collect().await.unwrap();
 
     let wanted: Vec<_> = (0..100).map(|number| number.to_string()).collect();
     assert_eq!(back.iter().map(Document::text).collect::<Vec<_>>(), wanted);
-    assert_eq!(*told.lock().unwrap(), [32, 64, 96, 100]);
+    assert_eq!(*reported.lock().unwrap(), [32, 64, 96, 100]);
     assert!(flow.stop().await.unwrap().success());
 }
 
@@ -51,9 +51,9 @@ async fn a_failed_request_affects_no_other() {
     let flow = flow.start().await.unwrap();
     let client = flow.client().await.unwrap();
     let last = Arc::new(Mutex::new(Progress::default()));
-    let tell = Arc::clone(&last);
+    let report = Arc::clone(&last);
     let post = client.post("/any", texts(4)).request_size(2).prefetch(1);
-    let post = post.on_progress(move |it| *tell.lock().unwrap() = it);
+    let post = post.on_progress(move |it| *report.lock().unwrap() = it);
     let replies: Vec<_> = post.replies().collect().await;
     assert_eq!(replies.len(), 2);
     let codes = replies
@@ -76,17 +76,17 @@ async fn a_flow_that_does_not_start_reports_the_cause() {
         .await;
     assert!(matches!(wrong.unwrap_err(), StartError::Invalid(_)));
     let unknown = Flow::new().add(Node::new("a").uses("echo").uses_with(json!({"none": 1})));
-    let told = unknown.start().await.unwrap_err().to_string();
-    assert!(told.contains("none"), "{told}");
+    let output = unknown.start().await.unwrap_err().to_string();
+    assert!(output.contains("none"), "{output}");
 }
 
 #[test]
 fn the_tutorial_s_example_runs() {
     let mut example = Command::new(folder().join("examples/tutorial"));
     let run = example.arg("200").output().unwrap();
-    let told = String::from_utf8_lossy(&run.stdout);
+    let output = String::from_utf8_lossy(&run.stdout);
     assert_eq!(
-        told,
+        output,
         "200 vectors\n",
         "{}",
         String::from_utf8_lossy(&run.stderr)

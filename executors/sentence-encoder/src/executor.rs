@@ -1,18 +1,20 @@
 //! The endpoints: takes the texts out of documents, and puts vectors into them.
 
 use std::num::NonZeroUsize;
+use std::slice;
 use std::thread;
 use std::time::Instant;
 
 use flow_core::{AccessPaths, Chain, Document, Tensor};
 use flow_executor::{
     BadParameter, CallError, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
-    Parameters,
+    ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
 use flow_models::source::{self, LogProgress, SourceEnvironment};
-use flow_models::{EncodeError, OpenDevices, TextEncoder};
+use flow_models::{EncodeError, EncodeRequest, Matryoshka, OpenDevices, TextEncoder};
 
 use crate::config::SentenceEncoderConfig;
+use crate::tokens;
 
 /// Limits the CPU instruction set if `back_end` does not. For tests, and to find out how another machine would perform.
 const BACK_END_VARIABLE: &str = "FLOW_CPU_BACKEND";
@@ -23,8 +25,23 @@ const ACCESS_PATHS: [&str; 2] = ["access_paths", "traversal_paths"];
 /// The parameter that limits the texts of a batch.
 const BATCH_SIZE: &str = "batch_size";
 
-/// The parameters that the endpoints accept.
-const PARAMETERS: [&str; 3] = [ACCESS_PATHS[0], ACCESS_PATHS[1], BATCH_SIZE];
+/// The parameter that says whether vectors are normalized to length 1.
+const NORMALIZE: &str = "normalize";
+
+/// The parameter that says whether a text with more tokens than the model reads is truncated, or refused.
+const TRUNCATE: &str = "truncate";
+
+/// The parameters that the encoding endpoints accept.
+const PARAMETERS: [&str; 5] = [
+    ACCESS_PATHS[0],
+    ACCESS_PATHS[1],
+    BATCH_SIZE,
+    NORMALIZE,
+    TRUNCATE,
+];
+
+/// The endpoint that encodes.
+const ENCODE: &str = "/encode";
 
 /// Sets the embedding of each document that has a text.
 #[derive(Debug)]
@@ -32,6 +49,7 @@ pub struct SentenceEncoder {
     encoder: TextEncoder,
     access_paths: AccessPaths,
     facts: Facts,
+    model: ModelInfo,
     /// Number of documents without a text so far.
     without_text: u64,
 }
@@ -72,50 +90,119 @@ impl Executor for SentenceEncoder {
         );
         log_gpu_memory(&encoder);
         let facts = facts(&config, &encoder);
+        let model = model_info(&config, &encoder);
         Ok(Self {
             encoder,
             access_paths: config.access_paths,
             facts,
+            model,
             without_text: 0,
         })
     }
 
     fn endpoints() -> Endpoints<Self> {
         Endpoints::new()
-            .on_batch("/encode", Self::encode)
+            .on_batch(ENCODE, Self::encode)
             .default_batch(Self::encode)
-            .accepts("/encode", PARAMETERS)
+            .on_batch("/tokenize", Self::tokenize)
+            .on_batch("/decode", Self::decode)
+            .accepts(ENCODE, PARAMETERS)
             .accepts(Endpoint::DEFAULT, PARAMETERS)
+            .accepts("/tokenize", [tokens::ADD_SPECIAL])
+            .accepts("/decode", [tokens::SKIP_SPECIAL])
     }
 
     fn facts(&self) -> Facts {
         self.facts.clone()
     }
+
+    fn models(&self) -> Models {
+        Models::from([(ENCODE.to_owned(), self.model.clone())])
+    }
 }
 
 impl SentenceEncoder {
-    fn encode(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
+    fn encode(
+        &mut self,
+        docs: &mut [Document],
+        parameters: &Parameters,
+    ) -> Result<Tokens, CallError> {
         let paths = access_paths(parameters)?.unwrap_or_else(|| self.access_paths.clone());
-        let batch_size: Option<NonZeroUsize> = parameters.get(BATCH_SIZE).map_err(bad_request)?;
+        let (texts, texts_of) = self.texts(docs, &paths)?;
+        let request = EncodeRequest {
+            batch_size: parameters.get(BATCH_SIZE).map_err(bad_request)?,
+            normalize: parameters.get(NORMALIZE).map_err(bad_request)?,
+        };
+        if parameters.get(TRUNCATE).map_err(bad_request)? == Some(false) {
+            self.check_lengths(&texts)?;
+        }
 
-        let (mut texts, mut without_text) = (Vec::new(), 0);
-        paths.visit(docs, &mut |doc| match doc.has_text() {
-            true => texts.push(doc.text()),
-            false => without_text += 1,
-        })?;
-        self.count_without_text(without_text);
-
-        let vectors = self.encoder.encode(&texts, batch_size);
+        let vectors = self.encoder.encode_with(&texts, request);
         let vectors = vectors.map_err(|error| call_error(&error))?;
         let mut rows = vectors.rows();
-        paths.visit(docs, &mut |doc| {
-            if doc.has_text()
-                && let Some(vector) = rows.next()
-            {
-                doc.set_embedding(&Tensor::vector(vector));
+        for doc in docs {
+            paths.visit(slice::from_mut(doc), &mut |doc| {
+                if doc.has_text()
+                    && let Some(vector) = rows.next()
+                {
+                    doc.set_embedding(&Tensor::vector(vector));
+                }
+            })?;
+        }
+        Ok(tokens::sums(&texts_of, vectors.tokens()))
+    }
+
+    /// The selected texts, and how many of them each document has.
+    fn texts(
+        &mut self,
+        docs: &mut [Document],
+        paths: &AccessPaths,
+    ) -> Result<(Vec<String>, Vec<usize>), CallError> {
+        let (mut texts, mut texts_of, mut without_text) = (Vec::new(), Vec::new(), 0);
+        for doc in docs {
+            let before = texts.len();
+            paths.visit(slice::from_mut(doc), &mut |doc| match doc.has_text() {
+                true => texts.push(doc.text()),
+                false => without_text += 1,
+            })?;
+            texts_of.push(texts.len() - before);
+        }
+        self.count_without_text(without_text);
+        Ok((texts, texts_of))
+    }
+
+    /// Refuses texts of which the model would not read the end.
+    fn check_lengths(&self, texts: &[String]) -> Result<(), CallError> {
+        for (index, text) in texts.iter().enumerate() {
+            if self.encoder.tokenizer().truncates(text)? {
+                let max = self.encoder.max_length();
+                return Err(CallError::bad_request(format!(
+                    "text {index} has more than {max} tokens, the most that the model reads; \
+                     shorten it, or let it be truncated"
+                )));
             }
-        })?;
+        }
         Ok(())
+    }
+
+    /// Sets the tags `tokens` of each document to the tokens of its text.
+    fn tokenize(
+        &mut self,
+        docs: &mut [Document],
+        parameters: &Parameters,
+    ) -> Result<(), CallError> {
+        let add_special = parameters.get(tokens::ADD_SPECIAL).map_err(bad_request)?;
+        docs.iter_mut().try_for_each(|doc| {
+            tokens::write(doc, self.encoder.tokenizer(), add_special.unwrap_or(true))
+        })
+    }
+
+    /// Sets the text of each document to that of the token ids in its tags.
+    fn decode(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
+        let skip_special = parameters.get(tokens::SKIP_SPECIAL).map_err(bad_request)?;
+        docs.iter_mut().try_for_each(|doc| {
+            tokens::decode(doc, self.encoder.tokenizer(), skip_special.unwrap_or(true))
+        })
     }
 
     /// Counts documents without a text. They are returned unchanged, as by stock encoders, but a user may expect vectors.
@@ -196,9 +283,8 @@ fn log_gpu_memory(encoder: &TextEncoder) {
 
 fn facts(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> Facts {
     let info = encoder.info();
-    let devices = encoder.gpu().map(|gpu| gpu.names().join(", "));
     let facts = [
-        ("device", devices.unwrap_or_else(|| "cpu".to_owned())),
+        ("device", device(encoder)),
         ("model", config.model.clone()),
         ("engine", info.engine.to_owned()),
         ("back_end", info.back_end),
@@ -210,6 +296,36 @@ fn facts(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> Facts {
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// `cpu`, or the names of the GPUs that compute.
+fn device(encoder: &TextEncoder) -> String {
+    let gpus = encoder.gpu().map(|gpu| gpu.names().join(", "));
+    gpus.unwrap_or_else(|| "cpu".to_owned())
+}
+
+/// What the executor reports of its model.
+fn model_info(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> ModelInfo {
+    let head = encoder.head();
+    let pooling: Vec<String> = head.modes.iter().map(ToString::to_string).collect();
+    ModelInfo {
+        name: config.model.clone(),
+        revision: config.revision.clone(),
+        kind: ModelKind::Embedding,
+        dimensions: encoder.width(),
+        max_length: encoder.max_length(),
+        pooling: pooling.join("+"),
+        normalized: head.normalize,
+        precision: encoder.info().precision,
+        device: device(encoder),
+        shorter: match encoder.matryoshka() {
+            Matryoshka::No => ShorterVectors::No,
+            Matryoshka::Any => ShorterVectors::Any,
+            Matryoshka::Only(lengths) => ShorterVectors::Only(lengths.clone()),
+        },
+        batch_texts: encoder.max_batch_texts().get(),
+        batch_tokens: encoder.max_batch_tokens().get(),
+    }
 }
 
 fn cores() -> NonZeroUsize {

@@ -1,7 +1,8 @@
 //! An executor that sets the embedding of documents that have a text.
 //!
 //! `config.rs` is its configuration, the keys under `uses_with:`. `executor.rs` has its endpoints: it takes the texts out of
-//! documents and puts vectors into them. `resources.rs` estimates how much memory a process needs. The model itself runs in
+//! documents and puts vectors into them. `tokens.rs`
+//! counts, shows and decodes tokens. `resources.rs` estimates how much memory a process needs. The model itself runs in
 //! [`flow_models`].
 
 #![warn(missing_docs)]
@@ -9,6 +10,7 @@
 mod config;
 mod executor;
 mod resources;
+mod tokens;
 
 pub use config::{InvalidEncoderConfig, SentenceEncoderConfig};
 pub use executor::SentenceEncoder;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use flow_core::Tensor;
 use flow_executor::{
     AccessPaths, BadParameter, CallError, Chain, DocArrayVersion, Document, DocumentArray,
-    Endpoints, Executor, Facts, LoadContext, LoadError, Parameters,
+    Endpoints, Executor, Facts, KeepsState, LoadContext, LoadError, Parameters,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -117,6 +117,13 @@ impl Executor for VectorIndex {
     fn facts(&self) -> Facts {
         let entries = ("entries".to_owned(), self.index.len().to_string());
         [entries].into_iter().collect()
+    }
+
+    fn keeps_state(&self) -> KeepsState {
+        match self.log {
+            Some(_) => KeepsState::InWorkspace,
+            None => KeepsState::InMemory,
+        }
     }
 }
 

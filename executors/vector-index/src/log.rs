@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_the_end_is_told_and_nothing_is_cut() {
+    fn damage_before_the_end_is_an_error_and_nothing_is_cut() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = Log::open(folder.path(), false, |_| {}).unwrap();
         log.append(&[delete("a")]).unwrap();

@@ -138,7 +138,7 @@ fn check_refused(outcome: Result<DocumentArray, Failure>, part: &str) {
 }
 
 #[test]
-fn what_cannot_be_indexed_or_searched_is_told_and_changes_nothing() {
+fn an_invalid_document_is_refused_and_changes_nothing() {
     let index = load(None, &json!({})).unwrap();
     call(&index, "/index", &[doc("a", &[1.0, 0.0])]).unwrap();
     let short = [doc("b", &[0.5, 0.5]), doc("c", &[1.0])];
@@ -205,7 +205,7 @@ fn log_bytes(index: &Loaded) -> u64 {
 }
 
 #[test]
-fn a_log_that_tells_mostly_of_what_is_gone_is_written_anew() {
+fn a_log_with_mostly_deleted_documents_is_rewritten() {
     let folder = tempfile::tempdir().unwrap();
     let with = json!({"sync": false});
     let index = load(Some(folder.path()), &with).unwrap();

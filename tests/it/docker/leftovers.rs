@@ -194,7 +194,7 @@ pub(super) fn sweep() {
     for kind in KINDS {
         for id in kind.with(LABEL) {
             let inspect = [kind.inspect, &[&id]].concat();
-            // Whoever sweeps at the same time may have it removed.
+            // Another launcher may have removed it in the meantime.
             let Some(value) = words(&inspect).pop() else {
                 continue;
             };

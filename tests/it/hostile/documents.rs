@@ -81,7 +81,7 @@ async fn deep_documents_do_not_pass_a_join() {
 }
 
 #[tokio::test]
-async fn many_fields_through_a_join_keep_nobody_waiting() {
+async fn many_fields_through_a_join_delay_no_other_request() {
     let target = Target::up(JOIN, &["gateway", "a", "b", "c"]);
     // The segmenter adds chunks, so that the branches differ.
     let mut document = BytesMut::from(&message(&[(1, b"id"), (4, b"Some words. And more.")])[..]);

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 /// Longer than any test waits.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
-/// More than a test's container has, and little for the machine if there is none.
+/// More than a test's container has, and little for a machine without containers.
 const HOG_MEBIBYTES: usize = 256;
 
 /// Wait between two looks at whether a call may go on.
@@ -83,7 +83,7 @@ impl Moody {
         Err(CallError::new("not today"))
     }
 
-    /// As an executor does whose device is lost.
+    /// As an executor whose device is lost does.
     fn last(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
         Err(CallError::new("nothing works any more").and_end())
     }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verdict_tells_how_much_more_all_cores_do_than_one() {
+    fn the_verdict_states_the_speedup_of_all_cores() {
         let mut table = Table::new([FLOW_F32, FLOW_ONE], "texts/s");
         table.add("long", FLOW_F32, 57.0);
         table.add("long", FLOW_ONE, 30.0);

@@ -100,7 +100,7 @@ fn bare(args: &[&str]) -> anyhow::Result<(Server, String)> {
         .ready
         .rsplit(' ')
         .next()
-        .context("it told no address")?;
+        .context("it reported no address")?;
     let url = format!("http://{address}");
     Ok((server, url))
 }

@@ -40,7 +40,7 @@ pub(super) fn times(
     std::fs::write(log, "")?;
     let mut command = command(&["-c", "1", "-m", "1", "-t", "1"], url, request, count);
     parse(&shell::output(command.arg("--log-file").arg(log))?)?;
-    let log = std::fs::read_to_string(log).context("h2load told no times")?;
+    let log = std::fs::read_to_string(log).context("h2load reported no times")?;
     log.lines().map(milliseconds).collect()
 }
 
@@ -65,7 +65,7 @@ fn milliseconds(line: &str) -> anyhow::Result<f64> {
 
 fn parse(output: &str) -> anyhow::Result<f64> {
     let line = |start: &str| output.lines().find(|line| line.starts_with(start));
-    let requests = line("requests:").context("h2load told no requests")?;
+    let requests = line("requests:").context("h2load reported no requests")?;
     let count = |what: &str| {
         let words: Vec<&str> = requests
             .split([' ', ','])
@@ -80,12 +80,12 @@ fn parse(output: &str) -> anyhow::Result<f64> {
         count("succeeded") == count("total"),
         "not all requests succeeded: {requests}"
     );
-    let finished = line("finished in").context("h2load told no rate")?;
+    let finished = line("finished in").context("h2load reported no rate")?;
     let rate = finished
         .split(", ")
         .find_map(|part| part.strip_suffix(" req/s"));
     let Some(rate) = rate else {
-        bail!("h2load told no rate: {finished}")
+        bail!("h2load reported no rate: {finished}")
     };
     rate.parse()
         .with_context(|| format!("`{rate}` is no number"))

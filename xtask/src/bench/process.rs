@@ -16,7 +16,7 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 /// Servers drain; one that does not end by then is killed.
 const GONE_WITHIN: Duration = Duration::from_secs(20);
 
-/// How often a server that was told to end is looked at.
+/// Interval at which a server that should end is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Lines kept until somebody reads them: more than any banner has. Later ones are dropped.
@@ -91,9 +91,9 @@ impl Server {
     fn end(&mut self) -> anyhow::Result<()> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).context("it has ended already")?;
-        let told = Instant::now();
+        let asked = Instant::now();
         while self.child.try_wait()?.is_none() {
-            if GONE_WITHIN < told.elapsed() {
+            if GONE_WITHIN < asked.elapsed() {
                 self.child.kill()?;
                 self.child.wait()?;
                 bail!("it did not end within {GONE_WITHIN:?} of SIGTERM");
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_ends_too_early_is_told_with_its_last_words() {
+    fn a_server_that_ends_too_early_is_reported_with_its_last_output() {
         let error = start("echo port in use; exit 3")
             .err()
             .expect("it ended")

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_verdict_tells_what_serving_adds() {
+    fn the_verdict_states_what_serving_adds() {
         let mut table = Table::new([ENGINE, FLOW, NOTHING], "milliseconds");
         table.add(ROW, ENGINE, 3.0);
         table.add(ROW, FLOW, 3.25);

@@ -139,8 +139,8 @@ fn texts(program: &Path, to: &Path) -> anyhow::Result<()> {
 fn tests(to: &Path) -> anyhow::Result<()> {
     let mut command = shell::cargo();
     command.args(["test", "--release", "--no-run", "--message-format=json"]);
-    let told = shell::output(command.args(["--package", "flow-models", "--test", "it"]))?;
-    for line in told.lines() {
+    let output = shell::output(command.args(["--package", "flow-models", "--test", "it"]))?;
+    for line in output.lines() {
         let line: serde_json::Value = serde_json::from_str(line)?;
         // Beside the tests, the executor's own program is built.
         if line["profile"]["test"] != true {

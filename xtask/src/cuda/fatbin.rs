@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fatbin_tells_its_images_by_kind_and_capability() {
+    fn a_fatbin_lists_its_images_by_kind_and_capability() {
         let found = images(&fatbin(&[(2, 90), (2, 75), (1, 90)])).unwrap();
         assert_eq!(found, [Image::Sass(75), Image::Sass(90), Image::Ptx(90)]);
         assert_eq!(images(&fatbin(&[])).unwrap(), []);

@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     shell::run(&mut command)
 }
 
-/// What nvcc is told of each file. It fuses a product and a sum only where the source says so: then tiles of every size
+/// The arguments of nvcc for each file. It fuses a product and a sum only where the source says so: then tiles of every size
 /// round alike, and a text has the same vector, bit for bit, whatever is beside it.
 const OPTIONS: &[&str] = &["-std=c++17", "-O3", "-fmad=false", "--Werror=all-warnings"];
 

@@ -49,8 +49,8 @@ impl Toolkit {
 
     /// Such as `nvcc 13.0.88`.
     pub(super) fn version(&self) -> anyhow::Result<String> {
-        let told = shell::output(self.program("nvcc").arg("--version"))?;
-        let version = told.split_whitespace().find_map(|word| {
+        let output = shell::output(self.program("nvcc").arg("--version"))?;
+        let version = output.split_whitespace().find_map(|word| {
             let version = word.strip_prefix('V')?;
             version
                 .starts_with(|it: char| it.is_ascii_digit())

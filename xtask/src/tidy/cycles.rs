@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_no_circle() {
+    fn a_chain_is_not_a_circle() {
         let chain = &CIRCLE[..3];
         expect(chain, false, None);
         let what = "`crates/a` has no circular imports now: take it out of NOT_YET";

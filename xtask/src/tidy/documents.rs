@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_ours_is_left_alone() {
+    fn files_outside_the_repository_are_ignored() {
         expect(
             "A.md",
             "`flow up FLOW.yml`, `docs.jsonl`, `target/release/flow`, `/encode`",

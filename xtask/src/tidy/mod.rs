@@ -2,7 +2,7 @@
 //!
 //! Most of ARCHITECTURE.md's promises are absences, and an absence is easily lost. Each file in here
 //! holds the rules of one subject; a rule takes the tree and gives back what breaks it. All findings
-//! are told at once. Rules read [`tree::Tree`], never the disk, so they are tested on made-up files.
+//! are reported at once. Rules read [`tree::Tree`], never the disk, so they are tested on made-up files.
 
 mod book;
 mod cycles;
@@ -102,8 +102,8 @@ mod tests {
     fn this_repository_is_tidy() {
         let tree = Tree::read(crate::repository::root()).expect("the tree is there");
         let findings = findings(RULES, &tree);
-        let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
-        assert!(findings.is_empty(), "\n{}", told.join("\n"));
+        let output: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "\n{}", output.join("\n"));
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_is_no_rust_is_told() {
+    fn a_file_that_is_not_rust_is_reported() {
         let tree = Tree::of(&[("crates/a/src/lib.rs", "fn f() {\n    )\n}")]);
         assert_eq!(unreadable(&tree).len(), 1);
     }

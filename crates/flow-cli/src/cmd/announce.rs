@@ -68,6 +68,8 @@ fn report(announce: &Announce) -> anyhow::Result<()> {
         more_addresses: Vec::new(),
         metrics: announce.metrics,
         facts: [("language".to_owned(), "Python".to_owned())].into(),
+        // Jina's executors do not say.
+        keeps_state: None,
     };
     let format = match announce.to_launcher {
         true => LogFormat::Json,

@@ -155,7 +155,7 @@ fn more_silent_connections_than_file_descriptors_keep_no_client_out() {
 /// Silent connections are closed for others after a second each round; a machine may be busy.
 const SERVED_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// An executor that holds all calls until it is told to let them go.
+/// An executor that holds all calls until the test releases them.
 #[derive(Clone)]
 struct Held {
     calls: watch::Sender<usize>,

@@ -108,9 +108,9 @@ fn a_flow_is_listed_scaled_restarted_and_stopped() {
     assert!(said.contains("b/rep-1@"), "{said}");
     assert_eq!(up.names().len(), 5);
     let said = up.said(&["restart", "a/rep-0"]);
-    let told: Vec<&str> = said.lines().collect();
-    assert!(told[0].contains("ready and listening"), "{said}");
-    assert!(told[1].ends_with("has ended"), "{said}");
+    let output: Vec<&str> = said.lines().collect();
+    assert!(output[0].contains("ready and listening"), "{said}");
+    assert!(output[1].ends_with("has ended"), "{said}");
 
     let said = up.said(&["down"]);
     assert!(said.contains("is down"), "{said}");
@@ -143,7 +143,7 @@ fn a_changed_file_is_reloaded_on_request() {
     assert_eq!(up.names(), ["c", "gateway"]);
 }
 
-/// A flow that builds an executor with a Cargo of ours, which ends when it is told to.
+/// A flow that builds an executor with a stand-in for Cargo, which ends when the test says so.
 struct Building {
     up: Up,
     /// What Cargo says; its end is Cargo's.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Nothing in here takes a tenth of this; whoever waits longer has failed.
+/// Each step takes less than a tenth of this; a longer wait is a failure.
 const LIMIT: Duration = Duration::from_secs(20);
 
 const FLOW: &str =

@@ -133,7 +133,7 @@ fn what_was_expected_is_said_without_words_of_rust() {
 }
 
 #[test]
-fn an_option_that_there_is_not_is_told_with_those_that_there_are() {
+fn an_unknown_option_is_reported_with_the_known_ones() {
     check_refused(
         &json!({"batchsize": 3}),
         &["batchsize: `batchsize` is not an option of this executor; did you mean `batch_size`?"],
@@ -163,7 +163,7 @@ fn everything_that_is_wrong_is_found_in_the_order_of_the_options() {
 }
 
 #[test]
-fn what_must_be_given_and_is_not_is_told_unless_it_was_given_wrongly() {
+fn a_missing_required_option_is_reported_unless_its_value_was_invalid() {
     #[derive(Debug, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Strict {

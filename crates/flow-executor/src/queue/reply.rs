@@ -12,6 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct CallOutput {
     pub(crate) documents: DocumentArray,
     pub(crate) results: Option<Map<String, Value>>,
+    /// The tokens that a model read for the request, if the executor counts them.
+    pub(crate) tokens: Option<u64>,
 }
 
 /// Sends the output of a call to its caller.
@@ -38,6 +40,8 @@ pub(crate) struct SplitPart {
 struct SplitRequest {
     documents: Vec<Document>,
     missing: usize,
+    /// The tokens of the parts that are finished.
+    tokens: Option<u64>,
     /// `None` once the reply is sent.
     reply: Option<oneshot::Sender<Result<CallOutput, Failure>>>,
 }
@@ -64,6 +68,7 @@ impl ReplySender {
                 request: Arc::new(Mutex::new(SplitRequest {
                     documents: vec![Document::default(); total],
                     missing: total,
+                    tokens: None,
                     reply: Some(reply),
                 })),
                 first: 0,
@@ -102,7 +107,7 @@ impl SplitPart {
     fn send(self, output: Result<CallOutput, Failure>) {
         let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         match output {
-            Ok(output) => request.insert(self.first, output.documents),
+            Ok(output) => request.insert(self.first, output),
             // The request can no longer succeed, so it does not wait for its other parts.
             Err(failure) => request.finish(Err(failure)),
         }
@@ -110,7 +115,13 @@ impl SplitPart {
 }
 
 impl SplitRequest {
-    fn insert(&mut self, first: usize, documents: DocumentArray) {
+    fn insert(&mut self, first: usize, output: CallOutput) {
+        let CallOutput {
+            documents, tokens, ..
+        } = output;
+        if let Some(tokens) = tokens {
+            *self.tokens.get_or_insert(0) += tokens;
+        }
         self.missing = self.missing.saturating_sub(documents.len());
         for (slot, document) in self.documents.iter_mut().skip(first).zip(documents) {
             *slot = document;
@@ -120,6 +131,7 @@ impl SplitRequest {
             self.finish(Ok(CallOutput {
                 documents,
                 results: None,
+                tokens: self.tokens,
             }));
         }
     }
@@ -140,6 +152,7 @@ mod tests {
     fn output(texts: &[&str]) -> Result<CallOutput, Failure> {
         let documents = texts.iter().map(|text| Document::from_text(text)).collect();
         Ok(CallOutput {
+            tokens: Some(texts.len() as u64),
             documents,
             results: None,
         })
@@ -162,7 +175,9 @@ mod tests {
         first.send(output(&["a"]));
         assert!(receiver.try_recv().is_err());
         second.send(output(&["b", "c"]));
-        let documents = receiver.try_recv().unwrap().unwrap().documents;
+        let output = receiver.try_recv().unwrap().unwrap();
+        assert_eq!(output.tokens, Some(4));
+        let documents = output.documents;
         let texts: Vec<String> = documents.iter().map(Document::text).collect();
         assert_eq!(texts, ["a", "b", "c", "d"]);
     }

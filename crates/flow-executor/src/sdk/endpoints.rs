@@ -6,7 +6,7 @@ use flow_core::parameters::Accepted;
 use flow_core::{Document, DocumentArray, Endpoint};
 use serde_json::{Map, Value};
 
-use crate::sdk::{Batching, CallError, DocsMatrix, Parameters};
+use crate::sdk::{Batching, CallError, DocsMatrix, IntoTokens, Parameters, Tokens};
 
 /// The methods of an executor, bound to endpoints.
 #[derive(Debug)]
@@ -49,8 +49,9 @@ pub(crate) enum Method<E> {
     Stream(StreamMethod<E>),
 }
 
-type BatchMethod<E> =
-    Box<dyn Fn(&mut E, &mut [Document], &Parameters) -> Result<(), CallError> + Send + Sync>;
+type BatchMethod<E> = Box<
+    dyn Fn(&mut E, &mut [Document], &Parameters) -> Result<Option<Tokens>, CallError> + Send + Sync,
+>;
 
 pub(crate) type WholeMethod<E> = Box<
     dyn Fn(&mut E, &mut DocumentArray, &Parameters) -> Result<Option<Map<String, Value>>, CallError>
@@ -153,16 +154,21 @@ impl<E: 'static> Endpoints<E> {
 
     /// Binds a method that takes documents of one or several requests with equal parameters. It cannot change their
     /// number, so requests that wait while the executor works share its next call.
+    ///
+    /// It returns nothing, or the [`Tokens`] that a model read for each document.
     #[must_use]
-    pub fn on_batch(
+    pub fn on_batch<R: IntoTokens>(
         self,
         endpoint: &str,
-        method: impl Fn(&mut E, &mut [Document], &Parameters) -> Result<(), CallError>
+        method: impl Fn(&mut E, &mut [Document], &Parameters) -> Result<R, CallError>
         + Send
         + Sync
         + 'static,
     ) -> Self {
-        self.bind(endpoint, Method::Batch(Box::new(method)))
+        let boxed: BatchMethod<E> = Box::new(move |executor, docs, parameters| {
+            method(executor, docs, parameters).map(IntoTokens::into_tokens)
+        });
+        self.bind(endpoint, Method::Batch(boxed))
     }
 
     /// Binds a method that takes the inputs of a join separately, and makes the documents of the reply. It is for nodes
@@ -206,9 +212,9 @@ impl<E: 'static> Endpoints<E> {
 
     /// Binds a method to every endpoint without a method of its own, as [`on_batch`](Self::on_batch) does.
     #[must_use]
-    pub fn default_batch(
+    pub fn default_batch<R: IntoTokens>(
         self,
-        method: impl Fn(&mut E, &mut [Document], &Parameters) -> Result<(), CallError>
+        method: impl Fn(&mut E, &mut [Document], &Parameters) -> Result<R, CallError>
         + Send
         + Sync
         + 'static,

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use flow_process::Facts;
+use flow_core::Models;
+use flow_process::{Facts, KeepsState};
 
 use crate::sdk::{Endpoints, Fork, LoadError, Monitor};
 
@@ -54,6 +55,21 @@ pub trait Executor: Sized + 'static {
     /// What it reports about itself when it is ready, such as `device` and `model`.
     fn facts(&self) -> Facts {
         Facts::new()
+    }
+
+    /// Where it keeps what requests change, such as an index.
+    ///
+    /// Return [`KeepsState::InWorkspace`] if it writes files there. A restart or a reload then ends the process before its
+    /// successor starts, so that two processes never use the same files. `flow scale` refuses to change the number of
+    /// replicas of an executor with state, because a new one would have none.
+    fn keeps_state(&self) -> KeepsState {
+        KeepsState::Nowhere
+    }
+
+    /// The models that it runs, by the endpoint that each computes. The gateway's HTTP APIs find an executor by the name
+    /// of its model, and describe the model to clients.
+    fn models(&self) -> Models {
+        Models::new()
     }
 }
 

@@ -4,17 +4,21 @@
 //! executors take any document and keep unknown fields, so one schema with the common fields serves for all.
 
 use flow_core::parameters::Accepts;
-use flow_core::{Endpoint, discovery, to_struct};
+use flow_core::{Endpoint, Models, discovery, to_struct};
 use flow_proto::jina::EndpointsProto;
 use serde_json::{Map, Value, json};
 
 use crate::endpoint_table::{EndpointTable, MethodKind};
 
-pub(crate) fn endpoints(table: &EndpointTable) -> EndpointsProto {
+pub(crate) fn endpoints(table: &EndpointTable, models: &Models) -> EndpointsProto {
     let mut endpoints = Vec::new();
     let mut schemas = Map::new();
     for (endpoint, bound) in table.endpoints() {
-        let described = schema(bound.kind, table.accepts(bound.method));
+        let mut described = schema(bound.kind, table.accepts(bound.method));
+        if let Some(model) = models.get(endpoint) {
+            // An addition of ours, which stock gateways do not read.
+            described[discovery::MODEL] = json!(model);
+        }
         endpoints.push(endpoint.to_owned());
         schemas.insert(endpoint.to_owned(), described);
     }

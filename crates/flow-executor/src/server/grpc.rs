@@ -6,16 +6,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flow_core::parameters::{self, RESULTS};
 use flow_core::{
-    BadDocument, Code, DocArrayVersion, Document, DocumentArray, Endpoint, Failure, RequestLimits,
-    to_struct,
+    BadDocument, Code, DocArrayVersion, Document, DocumentArray, Endpoint, Failure, Models,
+    RequestLimits, to_struct,
 };
-use flow_net::ByteBudget;
 use flow_net::grpc::jina_data_request_rpc_server::JinaDataRequestRpc;
 use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
 use flow_net::grpc::jina_info_rpc_server::JinaInfoRpc;
 use flow_net::grpc::jina_rpc_server::JinaRpc;
 use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
+use flow_net::{ByteBudget, TOKENS};
 use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, RouteProto,
@@ -26,6 +26,7 @@ use prost::Message;
 use prost_types::value::Kind as ValueKind;
 use prost_types::{Struct, Value};
 use serde_json::Map;
+use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::{MetadataMap, MetadataValue};
@@ -57,6 +58,25 @@ pub(crate) struct JinaService(Arc<State>);
 struct State {
     parts: ServiceParts,
     parameters: ParameterCheck,
+    /// The models of the executor; `None` until it is loaded.
+    models: watch::Sender<Option<Models>>,
+}
+
+/// The reply to a request.
+struct Answer {
+    reply: Envelope,
+    /// Whether it is a failure, which its header describes.
+    is_failure: bool,
+    /// The tokens that a model read, if the executor counts them.
+    tokens: Option<u64>,
+}
+
+/// What became of a request that was worked on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Worked {
+    /// The number of documents that the executor got.
+    documents: usize,
+    tokens: Option<u64>,
 }
 
 /// What the service is made of.
@@ -77,17 +97,31 @@ impl JinaService {
         Self(Arc::new(State {
             parts,
             parameters: ParameterCheck::default(),
+            models: watch::Sender::new(None),
         }))
     }
 
-    /// The reply to a request, and whether it is a failure, which its header describes. `others` are the further parts of a
-    /// join.
+    /// Says which models the executor runs, now that it is loaded. Discovery waits for it.
+    pub(crate) fn set_models(&self, models: Models) {
+        self.0.models.send_replace(Some(models));
+    }
+
+    /// The endpoints of the executor and its models, once it is loaded.
+    async fn discovered(&self) -> EndpointsProto {
+        let mut models = self.0.models.subscribe();
+        // The sender is in the service, so it cannot be dropped while this waits.
+        let models = models.wait_for(Option::is_some).await;
+        let models = models.ok().and_then(|models| models.clone());
+        discovery::endpoints(&self.0.parts.endpoints, &models.unwrap_or_default())
+    }
+
+    /// The reply to a request. `others` are the further parts of a join.
     async fn answer(
         &self,
         mut request: Envelope,
         others: &[Envelope],
         class: Result<PriorityClass, Failure>,
-    ) -> (Envelope, bool) {
+    ) -> Answer {
         let bound = self.find(request.header.as_ref());
         let parts = std::iter::once(&request).chain(others);
         let in_progress = self.begin(bound, parts);
@@ -100,10 +134,14 @@ impl JinaService {
             executor: self.0.parts.name.clone(),
             ..RouteProto::default()
         });
-        if let (Some(in_progress), Ok(documents)) = (in_progress, &outcome) {
-            in_progress.succeeded(&request, *documents);
+        if let (Some(in_progress), Ok(worked)) = (in_progress, &outcome) {
+            in_progress.succeeded(&request, worked.documents);
         }
-        (request, outcome.is_err())
+        Answer {
+            reply: request,
+            is_failure: outcome.is_err(),
+            tokens: outcome.ok().and_then(|worked| worked.tokens),
+        }
     }
 
     /// Answers a unary call.
@@ -113,10 +151,13 @@ impl JinaService {
         others: Vec<Envelope>,
         class: Result<PriorityClass, Failure>,
     ) -> Result<Response<Envelope>, Status> {
-        let (reply, is_failure) = self.run(request, others, class).await?;
-        let mut response = Response::new(reply);
-        if is_failure {
+        let answer = self.run(request, others, class).await?;
+        let mut response = Response::new(answer.reply);
+        if answer.is_failure {
             response.extensions_mut().insert(IsError);
+        }
+        if let Some(tokens) = answer.tokens {
+            response.metadata_mut().insert(TOKENS, tokens.into());
         }
         Ok(response)
     }
@@ -127,7 +168,7 @@ impl JinaService {
         request: Envelope,
         others: Vec<Envelope>,
         class: Result<PriorityClass, Failure>,
-    ) -> Result<(Envelope, bool), Status> {
+    ) -> Result<Answer, Status> {
         let service = self.clone();
         let bytes = payload_of_all(&request, &others);
         let answer = async move { service.answer(request, &others, class).await };
@@ -144,16 +185,16 @@ impl JinaService {
         Some(metrics.begin(bound.map(|bound| bound.endpoint), parts))
     }
 
-    /// Replaces the request's documents by the executor's output, and returns how many documents the executor got.
+    /// Replaces the request's documents by the executor's output.
     async fn work(
         &self,
         request: &mut Envelope,
         others: &[Envelope],
         (bound, class): (Option<BoundMethod>, Result<PriorityClass, Failure>),
-    ) -> Result<usize, Failure> {
+    ) -> Result<Worked, Failure> {
         let documents = self.check(request, others)?;
         if bound.is_none() && others.is_empty() {
-            return Ok(0);
+            return Ok(Worked::default());
         }
         let memory = payload_of_all(request, others) + documents * DOCUMENT_MEMORY;
         let admission = &self.0.parts.admission;
@@ -163,9 +204,9 @@ impl JinaService {
         let (documents, parts) = decode_parts(request, others, apart)?;
         let Some(bound) = bound else {
             request.data = Some(documents.into_iter().collect::<DocumentArray>().encode());
-            return Ok(0);
+            return Ok(Worked::default());
         };
-        let received = documents.len();
+        let documents_got = documents.len();
         let call = CallRequest {
             method: bound,
             parameters: self.parameters(bound, ReceivedParameters::from(&*request))?,
@@ -173,8 +214,12 @@ impl JinaService {
             parts,
         };
         let output = admission.call(admitted, call).await?;
+        let tokens = output.tokens;
         self.write(request, output)?;
-        Ok(received)
+        Ok(Worked {
+            documents: documents_got,
+            tokens,
+        })
     }
 
     /// The number of documents of a request, if all its parts are within their limits.
@@ -427,7 +472,7 @@ impl JinaRpc for JinaService {
                     |request: &Envelope| budget.as_ref().map(|it| it.hold(payload_len(request)));
                 let held = request.as_ref().ok().map(held);
                 async move {
-                    let reply = service.run(request?, Vec::new(), class).await?.0;
+                    let reply = service.run(request?, Vec::new(), class).await?.reply;
                     drop(held);
                     Ok(reply)
                 }
@@ -468,7 +513,7 @@ impl JinaSingleDocumentRequestRpc for JinaService {
 #[tonic::async_trait]
 impl JinaDiscoverEndpointsRpc for JinaService {
     async fn endpoint_discovery(&self, _: Request<()>) -> Result<Response<EndpointsProto>, Status> {
-        Ok(Response::new(discovery::endpoints(&self.0.parts.endpoints)))
+        Ok(Response::new(self.discovered().await))
     }
 }
 

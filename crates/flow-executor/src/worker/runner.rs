@@ -17,7 +17,8 @@ use crate::endpoint_table::EndpointIdx;
 use crate::metrics::ExecutorMetrics;
 use crate::queue::{Call, CallOutput, ReplySender};
 use crate::sdk::{
-    BatchRule, Binding, CallError, DocsMatrix, Emit, Endpoints, Method, Parameters, WholeMethod,
+    BatchRule, Binding, CallError, DocsMatrix, Emit, Endpoints, Method, Parameters, Tokens,
+    WholeMethod,
 };
 
 /// One executor and what its calls need.
@@ -74,11 +75,14 @@ impl<E> CallRunner<E> {
         let copies = batch.iter().flat_map(|call| call.documents.iter().cloned());
         let mut documents: Vec<Document> = copies.collect();
         let time = self.time(batch[0].endpoint);
-        let outcome =
-            catch_panic(|| together(&mut self.executor, &mut documents, &batch[0].parameters));
+        let outcome = catch_panic(|| {
+            let tokens = together(&mut self.executor, &mut documents, &batch[0].parameters)?;
+            check_tokens(documents.len(), tokens.as_ref())?;
+            Ok(tokens)
+        });
         drop(time);
         match outcome {
-            Ok(()) => send_outputs(batch, documents),
+            Ok(tokens) => send_outputs(batch, documents, tokens.as_ref()),
             Err(CallFailure { failure, .. }) => {
                 tracing::debug!(%failure, requests = batch.len(), "batch failed, trying each alone");
                 for call in batch {
@@ -171,13 +175,21 @@ impl<E> CallRunner<E> {
         let executor = &mut self.executor;
         match method {
             Method::Batch(method) => catch_panic(|| {
-                method(executor, &mut documents, parameters)?;
-                Ok(output(documents))
+                let tokens = method(executor, &mut documents, parameters)?;
+                check_tokens(documents.len(), tokens.as_ref())?;
+                Ok(CallOutput {
+                    tokens: tokens.map(|it| sum(it.each())),
+                    ..output(documents)
+                })
             }),
             Method::Whole(method) => catch_panic(|| {
                 let mut documents = documents.into_iter().collect();
                 let results = method(executor, &mut documents, parameters)?;
-                Ok(CallOutput { documents, results })
+                Ok(CallOutput {
+                    documents,
+                    results,
+                    tokens: None,
+                })
             }),
             Method::Matrix(method) => catch_panic(|| {
                 let matrix = DocsMatrix::split(documents, parts);
@@ -234,14 +246,40 @@ fn output(documents: impl IntoIterator<Item = Document>) -> CallOutput {
     CallOutput {
         documents: documents.into_iter().collect(),
         results: None,
+        tokens: None,
     }
 }
 
-fn send_outputs(batch: Vec<Call>, documents: Vec<Document>) {
+/// Checks that there is a number of tokens for each document.
+fn check_tokens(documents: usize, tokens: Option<&Tokens>) -> Result<(), CallError> {
+    match tokens.map(|it| it.each().len()) {
+        Some(counts) if counts != documents => Err(CallError::new(format!(
+            "a method must report the tokens of each document: it got {documents} documents and reported {counts} numbers"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn sum(tokens: &[usize]) -> u64 {
+    tokens.iter().map(|&it| it as u64).sum()
+}
+
+/// Sends each request its own documents, and the sum of their tokens.
+fn send_outputs(batch: Vec<Call>, documents: Vec<Document>, tokens: Option<&Tokens>) {
     let mut documents = documents.into_iter();
+    let mut rest = tokens.map(Tokens::each);
     for call in batch {
-        let own = documents.by_ref().take(call.documents.len());
-        call.reply.send(Ok(output(own)));
+        let len = call.documents.len();
+        let own_tokens = rest.as_mut().map(|rest| {
+            let (own, others) = rest.split_at(len);
+            *rest = others;
+            sum(own)
+        });
+        let own = documents.by_ref().take(len);
+        call.reply.send(Ok(CallOutput {
+            tokens: own_tokens,
+            ..output(own)
+        }));
     }
 }
 

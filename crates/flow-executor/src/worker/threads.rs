@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use flow_core::Workers;
-use flow_process::Facts;
+use flow_core::{Models, Workers};
+use flow_process::{Facts, KeepsState};
 use tokio::sync::oneshot;
 
 use super::exit_policy::ExitPolicy;
@@ -18,11 +18,19 @@ use crate::metrics::ExecutorMetrics;
 use crate::queue::{Admission, CallQueue, Work, WorkerGuard};
 use crate::sdk::{Endpoints, Executor, Fork, LoadError};
 
+/// What a loaded executor reports about itself.
+#[derive(Debug, Default)]
+pub(crate) struct ExecutorReport {
+    pub(crate) facts: Facts,
+    pub(crate) keeps_state: KeepsState,
+    pub(crate) models: Models,
+}
+
 /// The workers, as the server sees them.
 pub(crate) struct StartedWorkers {
     pub(crate) admission: Admission,
-    /// Receives the executor's facts when it is loaded on every thread, or why it could not be loaded.
-    pub(crate) loaded: oneshot::Receiver<Result<Facts, LoadError>>,
+    /// Receives the executor's report when it is loaded on every thread, or why it could not be loaded.
+    pub(crate) loaded: oneshot::Receiver<Result<ExecutorReport, LoadError>>,
 }
 
 /// How the threads run an executor.
@@ -51,8 +59,8 @@ pub(crate) fn start<E: Executor>(
     thread.spawn(move || {
         let started = catch_panic(load).and_then(|executor| config.start_others(&queue, executor));
         match started {
-            Ok((executor, facts)) => {
-                if result.send(Ok(facts)).is_ok() {
+            Ok((executor, report)) => {
+                if result.send(Ok(report)).is_ok() {
                     config.work(executor, &queue, guard);
                 }
             }
@@ -82,7 +90,11 @@ fn count(workers: Workers) -> usize {
 
 impl<E: Executor> WorkerConfig<E> {
     /// Starts the other threads and waits until each has its executor.
-    fn start_others(&self, queue: &Arc<CallQueue>, executor: E) -> Result<(E, Facts), LoadError> {
+    fn start_others(
+        &self,
+        queue: &Arc<CallQueue>,
+        executor: E,
+    ) -> Result<(E, ExecutorReport), LoadError> {
         let forks = self.forks(&executor)?;
         let workers = forks.len() + 1;
         let (result, results) = sync_channel(workers);
@@ -95,7 +107,12 @@ impl<E: Executor> WorkerConfig<E> {
         if workers > 1 {
             facts.insert("workers".to_owned(), workers.to_string());
         }
-        Ok((executor, facts))
+        let report = ExecutorReport {
+            facts,
+            keeps_state: executor.keeps_state(),
+            models: executor.models(),
+        };
+        Ok((executor, report))
     }
 
     fn forks(&self, executor: &E) -> Result<Vec<Fork<E>>, LoadError> {

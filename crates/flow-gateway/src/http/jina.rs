@@ -14,8 +14,9 @@ mod route;
 mod websocket;
 
 use axum::extract::{Request, State};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::get;
 use axum::{Json, Router};
 use flow_core::Failure;
 use flow_proto::jina::{JinaInfoProto, StatusProto};
@@ -32,7 +33,7 @@ const DOCS: &str = include_str!("jina/docs.html");
 /// The routes that do not depend on the executors.
 pub(crate) fn routes(state: &HttpState) -> Router<HttpState> {
     let serves = state.serves;
-    let mut router = Router::new().route("/", any(root));
+    let mut router = Router::new().route("/", get(root));
     if !state.options.no_debug_endpoints {
         router = router.route("/status", get(info));
         router = match (serves.http, serves.websocket) {
@@ -61,15 +62,30 @@ pub(crate) async fn endpoint(State(state): State<HttpState>, request: Request) -
     }
 }
 
+/// Calls the endpoint of a path that another API has too, if an executor offers it by this name. Executors that report
+/// models are called through the API: their endpoints of these names are there for it.
+pub(crate) async fn endpoint_first(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let offered = state.service.offered();
+    let path = request.uri().path();
+    match *request.method() == Method::POST
+        && offered.names().contains(path)
+        && !offered.has_models()
+    {
+        true => endpoint(State(state), request).await,
+        false => next.run(request).await,
+    }
+}
+
 /// The health of the service, or the beginning of a WebSocket.
 async fn root(State(state): State<HttpState>, request: Request) -> Response {
     if state.serves.websocket && websocket::is_upgrade(request.headers()) {
         return websocket::requests(state, request).await;
     }
-    match *request.method() {
-        Method::GET | Method::HEAD => Json(json!({})).into_response(),
-        _ => endpoint(State(state), request).await,
-    }
+    Json(json!({})).into_response()
 }
 
 async fn info(State(state): State<HttpState>) -> Json<Value> {

@@ -120,6 +120,7 @@ impl InMemory {
         Ok(Reply {
             envelope,
             shards: None,
+            tokens: Some(1),
         })
     }
 

@@ -185,6 +185,17 @@ async fn an_unknown_route_names_the_endpoints_and_a_wrong_method_is_refused() {
 }
 
 #[tokio::test]
+async fn an_endpoint_comes_before_the_route_of_another_api_with_its_name() {
+    let own = FakeExecutor::describing_documents(&["/predict"], None).await;
+    let gateway = gateway(&own, |_| ()).await;
+    get(&gateway, "/openapi.json").await;
+    let answer = post(&gateway, "/predict", &json!({"data": [{"title": "a"}]})).await;
+    assert_eq!(answer.json()["data"][0]["title"], "a", "{answer:?}");
+    let answer = post(&gateway, "/rerank", &json!({"data": [{"title": "a"}]})).await;
+    assert_eq!(answer.status, 404, "{answer:?}");
+}
+
+#[tokio::test]
 async fn the_fixed_routes_answer() {
     let (_echo, gateway) = echo().await;
     assert_eq!(get(&gateway, "/").await.json(), json!({}));
@@ -352,7 +363,7 @@ async fn browsers_call_grpc_services_over_http_1() {
     let len = u32::from_be_bytes(answer.body[1..5].try_into().unwrap()) as usize;
     let reply: Envelope = prost::Message::decode(&answer.body[5..5 + len]).unwrap();
     let documents = DocumentArray::decode(&reply.data.unwrap()).unwrap();
-    assert_eq!(documents.iter().next().unwrap().text(), Some("a"));
+    assert_eq!(documents.iter().next().unwrap().text(), "a");
     let trailers = String::from_utf8_lossy(&answer.body[5 + len..]);
     assert!(trailers.contains("grpc-status:0"), "{trailers}");
 }

@@ -94,7 +94,7 @@ async fn requests_as_protobuf_get_their_replies_and_end_with_a_zero_byte() {
         let reply = Envelope::decode(reply).unwrap();
         assert_eq!(reply.routes[0].executor, "gateway");
         let documents = DocumentArray::decode(&reply.data.unwrap()).unwrap();
-        ids.push(documents.iter().next().unwrap().id().unwrap().to_owned());
+        ids.push(documents.iter().next().unwrap().id());
     }
     ids.sort();
     assert_eq!(ids, ["a", "b"]);

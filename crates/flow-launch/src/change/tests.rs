@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use flow_process::KeepsState;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
@@ -175,4 +176,110 @@ async fn a_process_that_dies_during_a_change_is_restarted() {
     assert_eq!(flow.names(), ["a", "b"]);
     assert_eq!(flow.backend.times("start a").len(), 2);
     assert!(flow.time("start a") < secs(10));
+}
+
+fn keeps(state: Option<KeepsState>) -> Behavior {
+    Behavior {
+        keeps_state: state,
+        ..Behavior::SERVES
+    }
+}
+
+const IN_WORKSPACE: &str =
+    "[{name: a, uses: echo, workspace: data, replicas: 2}, {name: b, uses: echo}]";
+
+/// What happens to the executors during a change, and its outcome.
+async fn steps(flow: &Flow, change: impl Future<Output = Result<(), ChangeError>>) -> Vec<String> {
+    let before = flow.backend.order().len();
+    change.await.unwrap();
+    flow.backend.order().split_off(before)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_with_state_in_a_workspace_ends_before_its_successor_starts() {
+    // An executor in Python does not say, and may write into its workspace.
+    for state in [Some(KeepsState::InWorkspace), None] {
+        let keeps = keeps(state);
+        let flow = Flow::with(IN_WORKSPACE, &[("a/rep-0", keeps), ("a/rep-1", keeps)]).await;
+        let restart = async { flow.change().await.restart("a").await };
+        let of = |name| ["terminate", "exit", "start"].map(|step| format!("{step} {name}"));
+        let expected = [of("a/rep-0"), of("a/rep-1")].concat();
+        assert_eq!(steps(&flow, restart).await, expected, "{state:?}");
+
+        let changed = IN_WORKSPACE.replace("data", "data, env: {NEW: 'yes'}");
+        assert_eq!(
+            steps(&flow, flow.reload(&changed)).await,
+            expected,
+            "{state:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_without_state_starts_before_its_predecessor_ends() {
+    let flow = Flow::serving(IN_WORKSPACE).await;
+    let restart = async { flow.change().await.restart("a/rep-0").await };
+    let expected = ["start a/rep-0", "terminate a/rep-0", "exit a/rep-0"];
+    assert_eq!(steps(&flow, restart).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_in_place_listens_where_its_predecessor_did() {
+    let keeps = keeps(Some(KeepsState::InWorkspace));
+    let flow = Flow::with(IN_WORKSPACE, &[("a/rep-0", keeps)]).await;
+    let address = || flow.supervisor.executors()[0].address();
+    let before = address();
+    flow.change().await.restart("a/rep-0").await.unwrap();
+    assert_eq!(address(), before);
+    assert!(before.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_cannot_be_replaced_in_place_comes_back() {
+    let serves = keeps(Some(KeepsState::InWorkspace));
+    let fails = Behavior {
+        ready_after: None,
+        exits_after: Some(secs(1)),
+        ..serves
+    };
+    let flow = Flow::with(IN_WORKSPACE, &[("a/rep-0", serves)]).await;
+    flow.backend.set("a/rep-0", [fails, serves]);
+    let error = flow.change().await.restart("a/rep-0").await.unwrap_err();
+    assert!(matches!(error, ChangeError::NotReady(_)), "{error}");
+    assert_eq!(flow.names(), ["a/rep-0", "a/rep-1", "b"]);
+    assert!(flow.supervisor.executors()[0].is_supervised());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_number_of_processes_of_an_executor_with_state_does_not_change() {
+    for state in [KeepsState::InWorkspace, KeepsState::InMemory] {
+        let flow = Flow::with(ONE, &[("a", keeps(Some(state)))]).await;
+        let error = flow.scale("a", 2).await.unwrap_err();
+        assert!(matches!(error, ChangeError::State { .. }), "{error}");
+        assert!(error.to_string().contains("`shards`"), "{error}");
+        flow.scale("a", 1).await.unwrap();
+        for more in ["replicas: 2", "shards: 2"] {
+            let more = format!("[{{name: a, uses: echo, {more}}}]");
+            let error = flow.reload(&more).await.unwrap_err();
+            assert!(matches!(error, ChangeError::State { .. }), "{error}");
+        }
+        assert_eq!(flow.names(), ["a"]);
+        // It is another executor.
+        flow.reload("[{name: a, uses: other, replicas: 2}]")
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_that_loses_what_is_in_memory_says_so() {
+    let flow = Flow::with(ONE, &[("a", keeps(Some(KeepsState::InMemory)))]).await;
+    let (progress, mut said) = ChangeProgress::channel();
+    let change = Change::begin(&flow.supervisor, progress).await;
+    change.restart("a").await.unwrap();
+    let said = said.recv().await.unwrap();
+    assert_eq!(
+        said,
+        "`a` has no `workspace`: what it keeps ends with its process"
+    );
 }

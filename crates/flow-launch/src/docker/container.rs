@@ -180,8 +180,7 @@ impl<'s> PreparedContainer<'s> {
     }
 
     fn stop_signal(&self) -> String {
-        let engine = &self.container.container.engine;
-        let written = engine.get("StopSignal").and_then(serde_json::Value::as_str);
+        let written = self.container.container.options.text("stop_signal");
         written.unwrap_or(STOP_SIGNAL).to_owned()
     }
 }
@@ -256,6 +255,7 @@ fn spawn_check(
                 more_addresses: Vec::new(),
                 metrics: None,
                 facts,
+                keeps_state: None,
             })));
         }
     })

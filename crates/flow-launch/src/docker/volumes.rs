@@ -93,8 +93,7 @@ pub(crate) fn prepare(
     kind: ImageKind,
     image_user: &str,
 ) -> Result<Option<String>, VolumeError> {
-    let engine = &container.container.engine;
-    let written = engine.get("User").and_then(serde_json::Value::as_str);
+    let written = container.container.options.text("user");
     let user = User::parse(written.unwrap_or(image_user));
     let (current, may_change) = (
         User::current(),

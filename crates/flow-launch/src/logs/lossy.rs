@@ -41,7 +41,7 @@ pub(crate) fn lossy_channel<T>(capacity: usize) -> (LossySender<T>, LossyReceive
     (sender, LossyReceiver { receiver, dropped })
 }
 
-/// Lines dropped since the receiver was last told, by process.
+/// Lines dropped since the last report to the receiver, by process.
 #[derive(Debug, Default)]
 struct Counts(BTreeMap<Arc<str>, u64>);
 
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn drops_are_reported_also_when_the_sender_is_gone() {
+    async fn drops_are_reported_even_when_the_sender_is_gone() {
         let (sender, mut receiver) = lossy_channel(1);
         send(&sender, "a", 0..9);
         drop(sender);

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use flow_process::ProcessEvent;
+use flow_process::{KeepsState, ProcessEvent};
 
 use crate::event::Facts;
 
@@ -19,6 +19,8 @@ pub(crate) struct Ready {
     pub(crate) metrics: Option<SocketAddr>,
     /// What it reports about itself.
     pub(crate) facts: Facts,
+    /// Where it keeps what requests change; `None` if it does not say.
+    pub(crate) keeps_state: Option<KeepsState>,
 }
 
 /// The ready event in a line; `None` if the line is something else.
@@ -29,6 +31,7 @@ pub(crate) fn parse(line: &str) -> Option<Result<Ready, BadReady>> {
             more_addresses: ready.more_addresses,
             metrics: ready.metrics,
             facts: ready.facts.into_iter().collect(),
+            keeps_state: ready.keeps_state,
         })),
         Ok(ProcessEvent::Placed { .. }) => None,
         Err(error) => Some(Err(error)),

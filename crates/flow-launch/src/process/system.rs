@@ -72,7 +72,7 @@ impl HealthCheck for Replica {
     }
 }
 
-/// Whatever a process answers is an answer; only silence is none.
+/// Any answer of the process counts; only silence does not.
 fn is_answer(outcome: &Result<bool, Failure>) -> bool {
     let is_silence = |failure: &Failure| {
         matches!(

@@ -77,7 +77,7 @@ fn left_out(node: &NodePlan, lacks: fn(&Container) -> Vec<&'static str>) -> Opti
         Run::Local(_) | Run::External { .. } => return None,
     };
     let mut keys = lacks(&run.container);
-    if !run.container.engine.is_empty() {
+    if !run.container.options.is_empty() {
         keys.push("docker_kwargs");
     }
     if run.container.on_host_network {

@@ -223,7 +223,7 @@ impl ContainerInvocation {
             mounts: self.mounts(),
             network: self.network(at.ports),
             gpus: self.container.gpus.as_ref().map(gpu_request),
-            engine: self.container.engine.clone(),
+            options: self.container.options.clone(),
             ..ContainerConfig::default()
         }
     }

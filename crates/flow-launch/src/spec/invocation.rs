@@ -100,6 +100,11 @@ impl Invocation {
         it
     }
 
+    /// Whether the process gets a folder for its files.
+    pub(crate) fn has_workspace(&self) -> bool {
+        self.arguments.iter().any(|it| it == "--workspace")
+    }
+
     /// Sets the number of the shard, which selects its part of the shared workspace.
     pub(crate) fn shard(&mut self, shard: u16) {
         self.argument("--shard", shard.to_string());

@@ -10,6 +10,15 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
+    /// These ports, and the other ones where any free port would do.
+    pub(crate) fn or(self, other: Self) -> Self {
+        let or = |own: u16, other: u16| if own == 0 { other } else { own };
+        Self {
+            serving: or(self.serving, other.serving),
+            metrics: self.metrics.map(|own| or(own, other.metrics.unwrap_or(0))),
+        }
+    }
+
     /// Whether a process with these other ports meets this choice.
     pub(crate) fn are_met_by(self, other: Self) -> bool {
         let fits = |wanted: u16, has: u16| wanted == 0 || wanted == has;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use flow_process::{ProcessEvent, Ready};
+use flow_process::{KeepsState, ProcessEvent, Ready};
 use flow_spec::{Log, Plan, TextFile, Variables};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
@@ -48,6 +48,7 @@ pub(crate) struct Behavior {
     pub(crate) hangs: bool,
     /// A gateway that never reports that requests follow a placement.
     pub(crate) never_settles: bool,
+    pub(crate) keeps_state: Option<KeepsState>,
 }
 
 impl Behavior {
@@ -57,6 +58,7 @@ impl Behavior {
         drains_for: Some(Duration::ZERO),
         hangs: false,
         never_settles: false,
+        keeps_state: Some(KeepsState::Nowhere),
     };
 }
 
@@ -267,7 +269,10 @@ impl FakeChild {
         }
         wait(self.behavior.ready_after).await;
         let address = SocketAddr::from(([127, 0, 0, 1], self.port));
-        let ready = event(&ProcessEvent::Ready(Ready::new("fake", address)));
+        let ready = event(&ProcessEvent::Ready(Ready {
+            keeps_state: self.behavior.keeps_state,
+            ..Ready::new("fake", address)
+        }));
         drop(self.stdout.write_all(ready.as_bytes()).await);
         let mut number = 1;
         if let Some(placements) = &mut placements {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use flow_process::KeepsState;
 use tokio::sync::watch;
 
 use crate::event::ReadyProcess;
@@ -59,6 +60,12 @@ impl ProcessHandle {
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         let status = self.status.borrow();
         status.process.as_ref().map(ReadyProcess::reachable)
+    }
+
+    /// Where it keeps what requests change, if it was ready and says so.
+    pub(crate) fn keeps_state(&self) -> Option<KeepsState> {
+        let status = self.status.borrow();
+        status.process.as_ref().and_then(|it| it.keeps_state)
     }
 
     /// Whether both are the same process.

@@ -176,6 +176,7 @@ impl ProcessTask {
             more_addresses: ready.more_addresses,
             metrics: ready.metrics,
             facts: ready.facts,
+            keeps_state: ready.keeps_state,
             took,
         };
         if let Some(feed) = &self.feed {

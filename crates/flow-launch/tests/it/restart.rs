@@ -29,7 +29,7 @@ async fn a_killed_gateway_is_restarted_with_its_port_and_placement() {
 }
 
 #[tokio::test]
-async fn processes_that_an_executor_started_end_with_it() {
+async fn child_processes_of_an_executor_end_with_it() {
     let (mut flow, started) = Flow::serving(&["name: a"]).await;
     let grandchild = flow.line("a", "has started ").await.parse().unwrap();
     kill(started.executors[0].pid);

@@ -68,7 +68,7 @@ async fn executors_start_together() {
 }
 
 #[tokio::test]
-async fn lines_of_a_quiet_process_are_no_events() {
+async fn lines_of_a_quiet_process_are_not_events() {
     let (flow, _) = Flow::serving(&["name: a, quiet: true"]).await;
     flow.running.stop();
     let heard = flow.rest().await;

@@ -197,7 +197,8 @@ impl ModelEngine {
         }
     }
 
-    /// The vector of a single text, computed on all workers where the engine can. `tokenize` returns its token ids.
+    /// The vector of a single text and the number of its tokens, computed on all workers where the engine can.
+    /// `tokenize` returns its token ids.
     ///
     /// # Errors
     ///
@@ -207,7 +208,7 @@ impl ModelEngine {
         tokenize: &(dyn Fn() -> Result<Vec<u32>, E> + Sync),
         head: &PoolingHead,
         pool: &WorkerPool,
-    ) -> Result<Vec<f32>, E> {
+    ) -> Result<(Vec<f32>, usize), E> {
         let batch = |ids: Vec<u32>| TokenBatch {
             lengths: vec![ids.len()],
             ids,
@@ -216,9 +217,14 @@ impl ModelEngine {
         match self {
             Self::Cpu(engine) if pool.size() > 1 => {
                 let (ids, states) = engine.forward_one(tokenize, pool)?;
-                Ok(head.vectors(&batch(ids), &states))
+                let tokens = ids.len();
+                Ok((head.vectors(&batch(ids), &states), tokens))
             }
-            _ => Ok(self.encode(&batch(tokenize()?), head)?),
+            _ => {
+                let ids = tokenize()?;
+                let tokens = ids.len();
+                Ok((self.encode(&batch(ids), head)?, tokens))
+            }
         }
     }
 }

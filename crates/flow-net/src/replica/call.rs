@@ -28,6 +28,10 @@ const IS_ERROR: &str = "is-error";
 const TOTAL_SHARDS: &str = "total_shards";
 const FAILED_SHARDS: &str = "failed_shards";
 
+/// The metadata of a reply in which our executors say how many tokens a model read for the request. It is metadata and
+/// not a result in the reply, because clients get results, and stock peers ignore metadata that they do not know.
+pub const TOKENS: &str = "flow-tokens";
+
 /// The reply of a replica.
 #[derive(Debug)]
 pub struct Reply {
@@ -35,6 +39,8 @@ pub struct Reply {
     pub envelope: Envelope,
     /// How many shards answered, if the replica is a stock head.
     pub shards: Option<Shards>,
+    /// How many tokens a model read for the request, if the executor counts them.
+    pub tokens: Option<u64>,
 }
 
 /// A stream of documents that a replica has begun.
@@ -178,11 +184,16 @@ impl Reply {
         let metadata = response.metadata();
         let is_error = text(metadata, IS_ERROR).is_some_and(|text| text == "true");
         let shards = shards(metadata);
+        let tokens = text(metadata, TOKENS).and_then(|text| text.parse().ok());
         let mut envelope = response.into_inner();
         if is_error {
             mark(&mut envelope);
         }
-        Self { envelope, shards }
+        Self {
+            envelope,
+            shards,
+            tokens,
+        }
     }
 }
 
@@ -277,6 +288,21 @@ mod tests {
         check(None, "the executor marked its reply as a failure");
         check(Some(0), "the executor marked its reply as a failure");
         check(Some(1), "why");
+    }
+
+    #[test]
+    fn an_executor_may_report_the_tokens_that_its_model_read() {
+        let check = |value: Option<&'static str>, expected| {
+            let mut response = Response::new(Envelope::default());
+            if let Some(value) = value {
+                let value = MetadataValue::from_static(value);
+                response.metadata_mut().insert(TOKENS, value);
+            }
+            assert_eq!(Reply::of(response).tokens, expected, "{value:?}");
+        };
+        check(Some("12"), Some(12));
+        check(Some("-1"), None);
+        check(None, None);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Connects to a replica, and notes whether a process has sent anything on the connection.
 //!
 //! A connection can be accepted without a process behind it: the Docker engine accepts connections to the published port
-//! of a container that is not running, and resets them. A server that runs sends its HTTP/2 settings at once.
+//! of a container that is not running, and resets them. A server that runs sends its HTTP/2 settings at once. One that
+//! has made a TLS handshake has sent something, too.
 
 use std::io;
 use std::pin::Pin;
@@ -15,13 +16,16 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
+use crate::BoxError;
 use crate::limits::TCP_KEEPALIVE;
+use crate::tls::ClientTls;
 
 /// Whether bytes have arrived on the newest connection.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PeerSpoke(Arc<AtomicBool>);
+pub(crate) struct PeerSpoke(Arc<AtomicBool>);
 
 impl PeerSpoke {
     pub(super) fn get(&self) -> bool {
@@ -35,37 +39,53 @@ impl PeerSpoke {
 
 /// Makes the connections of one replica.
 #[derive(Debug, Clone)]
-pub(super) struct Connector {
+pub(crate) struct Connector {
     tcp: HttpConnector,
+    tls: Option<ClientTls>,
     peer_spoke: PeerSpoke,
 }
 
 impl Connector {
-    pub(super) fn new(peer_spoke: PeerSpoke) -> Self {
+    pub(crate) fn new(tls: Option<ClientTls>, peer_spoke: PeerSpoke) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
         tcp.set_keepalive(Some(TCP_KEEPALIVE));
-        Self { tcp, peer_spoke }
+        Self {
+            tcp,
+            tls,
+            peer_spoke,
+        }
     }
 }
 
 impl Service<Uri> for Connector {
     type Response = Connection;
-    type Error = <HttpConnector as Service<Uri>>::Error;
+    type Error = BoxError;
     type Future = BoxFuture<'static, Result<Connection, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.tcp.poll_ready(cx)
+        self.tcp.poll_ready(cx).map_err(BoxError::from)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
+        let host = uri.host().unwrap_or_default().to_owned();
         let connecting = self.tcp.call(uri);
         let peer_spoke = self.peer_spoke.clone();
+        let tls = self.tls.clone();
         Box::pin(async move {
             let stream = connecting.await?;
             peer_spoke.set(false);
+            let stream = match tls {
+                None => ClientStream::Plain { stream },
+                Some(tls) => {
+                    let stream = tls.connect(&host, stream.into_inner()).await?;
+                    peer_spoke.set(true);
+                    let stream = Box::new(TokioIo::new(stream));
+                    ClientStream::Encrypted { stream }
+                }
+            };
             Ok(Connection { stream, peer_spoke })
         })
     }
@@ -73,9 +93,36 @@ impl Service<Uri> for Connector {
 
 /// A connection that notes when bytes arrive.
 #[derive(Debug)]
-pub(super) struct Connection {
-    stream: TokioIo<TcpStream>,
+pub(crate) struct Connection {
+    stream: ClientStream,
     peer_spoke: PeerSpoke,
+}
+
+/// A connection to a server, encrypted or not.
+#[derive(Debug)]
+enum ClientStream {
+    Plain {
+        stream: TokioIo<TcpStream>,
+    },
+    Encrypted {
+        stream: Box<TokioIo<TlsStream<TcpStream>>>,
+    },
+}
+
+/// Calls a method of the stream, whichever it is.
+macro_rules! on_stream {
+    ($connection:expr, $stream:ident => $call:expr) => {
+        match &mut $connection.stream {
+            ClientStream::Plain { stream } => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+            ClientStream::Encrypted { stream } => {
+                let $stream = Pin::new(&mut **stream);
+                $call
+            }
+        }
+    };
 }
 
 impl Read for Connection {
@@ -86,13 +133,13 @@ impl Read for Connection {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.peer_spoke.get() {
-            return Pin::new(&mut this.stream).poll_read(cx, buffer);
+            return on_stream!(this, stream => stream.poll_read(cx, buffer));
         }
         // Until the first bytes a small buffer of our own shows how many there are.
         let mut first = [0; 64];
         let room = first.len().min(buffer.remaining());
         let mut first = hyper::rt::ReadBuf::new(&mut first[..room]);
-        let read = Pin::new(&mut this.stream).poll_read(cx, first.unfilled());
+        let read = on_stream!(this, stream => stream.poll_read(cx, first.unfilled()));
         if !first.filled().is_empty() {
             this.peer_spoke.set(true);
             buffer.put_slice(first.filled());
@@ -107,19 +154,22 @@ impl Write for Connection {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+        on_stream!(self.get_mut(), stream => stream.poll_write(cx, bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        on_stream!(self.get_mut(), stream => stream.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        on_stream!(self.get_mut(), stream => stream.poll_shutdown(cx))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        match &self.stream {
+            ClientStream::Plain { stream } => stream.is_write_vectored(),
+            ClientStream::Encrypted { stream } => stream.is_write_vectored(),
+        }
     }
 
     fn poll_write_vectored(
@@ -127,7 +177,7 @@ impl Write for Connection {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, parts)
+        on_stream!(self.get_mut(), stream => stream.poll_write_vectored(cx, parts))
     }
 }
 
@@ -155,7 +205,7 @@ mod tests {
             .parse()
             .unwrap();
         let peer_spoke = PeerSpoke::default();
-        let mut connector = Connector::new(peer_spoke.clone());
+        let mut connector = Connector::new(None, peer_spoke.clone());
 
         let mut connection = connector.call(uri.clone()).await.unwrap();
         let (mut server, _) = listener.accept().await.unwrap();

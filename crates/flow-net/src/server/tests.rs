@@ -162,7 +162,7 @@ async fn a_connection_whose_first_request_comes_during_the_drain_gets_its_reply(
     send(&mut busy).await;
     fixture.requests.recv().await.unwrap();
     fixture.drain.begin();
-    // The listener is dropped once the connections have been told to close.
+    // The listener is dropped once the connections have been asked to close.
     fixture.connect.closed().await;
     send(&mut late).await;
     fixture.requests.recv().await.unwrap();

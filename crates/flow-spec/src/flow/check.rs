@@ -90,7 +90,7 @@ fn check(spec: &FlowSpec, context: &Context<'_>, diagnostics: &mut Diagnostics) 
     Flow {
         name: value(&spec.options.name),
         workspace: value(&spec.options.workspace).map(Into::into),
-        gateway: Gateway::check(spec, diagnostics),
+        gateway: Gateway::check(spec, &nodes, diagnostics),
         reload: is_set(&spec.options.reload),
         nodes,
         graph,

@@ -1,15 +1,14 @@
 //! The container of an executor.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::entry::EntryChecker;
 use super::options::{is_set, or_default, value, values};
 use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
-use crate::forms::PLATFORM;
+use crate::forms::{NETWORK, PLATFORM};
 use crate::keys::CONTAINER;
 use crate::spec::ExecutorSpec;
-use crate::values::{Gpus, NetworkMode, Uses, Volume};
+use crate::values::{DockerOptions, Gpus, NetworkMode, Uses, Volume};
 
 /// The container of an executor, beside its image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,9 +35,9 @@ pub struct Container {
     /// The workspace is not mounted.
     #[serde(skip_serializing_if = "is_false")]
     pub without_workspace: bool,
-    /// The options of `docker_kwargs`, as part of the request to the engine's API (`ContainerCreate`).
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub engine: Map<String, Value>,
+    /// The options of `docker_kwargs`.
+    #[serde(skip_serializing_if = "DockerOptions::is_empty")]
+    pub options: DockerOptions,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
@@ -48,35 +47,27 @@ fn is_false(it: &bool) -> bool {
 
 impl EntryChecker<'_> {
     pub(super) fn container(&self, diagnostics: &mut Diagnostics) -> Container {
-        let options = &self.effective.container;
-        let mut engine = or_default(&options.docker_kwargs);
-        let platform = engine.shift_remove(PLATFORM);
-        let platform = platform.and_then(|it| it.as_str().map(str::to_owned));
+        let written = &self.effective.container;
+        let mut options = or_default(&written.docker_kwargs);
+        let platform = options.take_text(PLATFORM);
         Container {
-            gpus: value(&options.gpus),
-            volumes: values(&options.volumes),
-            entrypoint: value(&options.entrypoint),
-            on_host_network: self.on_host_network(&mut engine, diagnostics),
-            platform: platform.or_else(|| value(&options.prefer_platform)),
-            is_refetched: is_set(&options.force_update),
-            without_workspace: is_set(&options.disable_auto_volume),
-            engine,
+            gpus: value(&written.gpus),
+            volumes: values(&written.volumes),
+            entrypoint: value(&written.entrypoint),
+            on_host_network: self.on_host_network(&mut options, diagnostics),
+            platform: platform.or_else(|| value(&written.prefer_platform)),
+            is_refetched: is_set(&written.force_update),
+            without_workspace: is_set(&written.disable_auto_volume),
+            options,
         }
     }
 
     /// Two keys may ask for the machine's network, and one of them for another network.
-    fn on_host_network(
-        &self,
-        engine: &mut Map<String, Value>,
-        diagnostics: &mut Diagnostics,
-    ) -> bool {
+    fn on_host_network(&self, options: &mut DockerOptions, diagnostics: &mut Diagnostics) -> bool {
         let forced = value(&self.effective.container.force_network_mode) == Some(NetworkMode::Host);
-        let host = engine.get_mut("HostConfig").and_then(Value::as_object_mut);
-        let Some(host) = host else { return forced };
-        let named = host.get("NetworkMode").and_then(Value::as_str);
-        match (forced, named) {
+        match (forced, options.text(NETWORK)) {
             (_, Some("host")) => {
-                host.shift_remove("NetworkMode");
+                options.take_text(NETWORK);
                 true
             }
             (true, Some(named)) => {

@@ -1,18 +1,21 @@
 //! The gateway of a flow.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use flow_core::NodeName;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::local_run::TIMEOUT_READY;
 use super::monitoring::{self, Monitoring};
+use super::node::Node;
 use super::options::{env, is_set, log, or_default, value, values};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::keys::GatewayOptions;
 use crate::spec::FlowSpec;
-use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, Log, PREFETCH, Protocol};
+use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, Log, ModelNames, PREFETCH, Protocol};
 
 /// Where a gateway listens if the file does not say, as in Jina: clients connect from other machines.
 const EVERYWHERE: &str = "0.0.0.0";
@@ -55,6 +58,9 @@ pub struct Gateway {
     /// How it serves its metrics; `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<Monitoring>,
+    /// Further names of models, each with the executor that runs the model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, NodeName>,
 }
 
 /// A port of a gateway.
@@ -113,7 +119,7 @@ impl GatewayLimits {
 }
 
 impl Gateway {
-    pub(super) fn check(spec: &FlowSpec, diagnostics: &mut Diagnostics) -> Self {
+    pub(super) fn check(spec: &FlowSpec, nodes: &[Node], diagnostics: &mut Diagnostics) -> Self {
         let effective = spec.gateway.or(&spec.gateway_with);
         let options = &effective.options;
         let host = only(&options.host, "hosts", diagnostics);
@@ -147,6 +153,7 @@ impl Gateway {
             log: log(&effective.log),
             timeout_ready: value(&options.timeout_ready).unwrap_or(Some(TIMEOUT_READY)),
             monitoring: monitoring::of_gateway(&effective.monitoring, diagnostics),
+            models: models(options.models.as_ref(), nodes, diagnostics),
         }
     }
 }
@@ -194,6 +201,33 @@ fn ports(options: &GatewayOptions, diagnostics: &mut Diagnostics) -> Vec<Gateway
             protocols: of_port(number),
         })
         .collect()
+}
+
+/// The names of models, each with an executor of the flow.
+fn models(
+    written: Option<&Spanned<ModelNames>>,
+    nodes: &[Node],
+    diagnostics: &mut Diagnostics,
+) -> BTreeMap<String, NodeName> {
+    let mut models = BTreeMap::new();
+    for (model, executor) in written.into_iter().flat_map(|it| &it.value) {
+        let names = nodes.iter().map(|node| node.name.as_str());
+        match nodes
+            .iter()
+            .find(|node| node.name.as_str() == executor.value)
+        {
+            Some(node) => drop(models.insert(model.clone(), node.name.clone())),
+            None => {
+                let message = format!(
+                    "`models` gives the model `{model}` to `{}`, which is no executor of this flow",
+                    executor.value
+                );
+                let meant = flow_core::closest(&executor.value, names);
+                diagnostics.problem(Problem::new(&executor.span, message).suggest(meant));
+            }
+        }
+    }
+    models
 }
 
 /// The last value of a list that may have only one.

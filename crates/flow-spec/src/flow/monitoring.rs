@@ -141,12 +141,12 @@ mod tests {
         let options = "shards: 2, port_monitoring: [9090, 9091, 9092]";
         check("monitoring: true", options, "[] [9091, 9092]");
         let checked = load("monitoring: true", &format!("{{uses: echo, {options}}}"));
-        let told = warnings(&checked);
-        assert!(told[0].contains("port 9090 stays free"), "{told:?}");
+        let output = warnings(&checked);
+        assert!(output[0].contains("port 9090 stays free"), "{output:?}");
     }
 
     #[test]
-    fn a_port_without_metrics_is_told() {
+    fn a_port_without_metrics_is_reported() {
         let checked = load("port_monitoring: 5", "{uses: echo, port_monitoring: 6}");
         assert_eq!(warnings(&checked).len(), 2, "{:?}", warnings(&checked));
     }

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_that_are_none_are_refused() {
+    fn invalid_gpus_are_refused() {
         let rest = "; write `all`, how many, or `device=0,1` or `device=GPU-…`";
         let check = |text: &str, why: &str| {
             assert_eq!(

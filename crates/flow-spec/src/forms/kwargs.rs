@@ -1,20 +1,20 @@
-//! `docker_kwargs`: options of a container by the names that Docker's Python SDK has for them, turned
-//! into the options of the engine's API.
+//! `docker_kwargs`: options of a container by the names that Docker's Python SDK or its engine have for them.
 //!
 //! The table is the whole list. What flow does itself, or says in another key, is refused with that key's
 //! name.
 
 use flow_core::closest;
-use serde_json::{Map, Value, json};
+use indexmap::IndexMap;
 
 use super::form::{Form, Shape};
 use super::scalar::{entries, flag, integer, loose_text, mapping, reject, scalar, text};
 use crate::diagnostics::{Diagnostics, Problem};
+use crate::values::{ContainerDevice, DockerOption, DockerOptions, LogDriver, Ulimit};
 use crate::yaml::{Content, Entry, Node, Resolved, Scalar};
 
-pub(crate) const DOCKER_KWARGS: Form<Map<String, Value>> = Form::new(Shape::Docker, kwargs);
+pub(crate) const DOCKER_KWARGS: Form<DockerOptions> = Form::new(Shape::Docker, kwargs);
 
-/// How a value is written, and how it is converted for the engine.
+/// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
@@ -41,95 +41,90 @@ pub(crate) struct Kwarg {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
     /// The engine's own name for it.
-    field: &'static str,
-    /// It is one of the engine's `HostConfig`.
-    is_hosts: bool,
+    engine_name: &'static str,
 }
 
 impl Kwarg {
     /// Whether `docker_kwargs` may call it by this name: that of the SDK or the engine's own.
     pub(crate) fn is_called(&self, name: &str) -> bool {
-        self.name == name || self.field == name
+        self.name == name || self.engine_name == name
     }
 }
 
-const fn host(name: &'static str, kind: Kind, field: &'static str) -> Kwarg {
+const fn kwarg(name: &'static str, kind: Kind, engine_name: &'static str) -> Kwarg {
     Kwarg {
         name,
         kind,
-        field,
-        is_hosts: true,
+        engine_name,
     }
 }
 
-const fn own(name: &'static str, kind: Kind, field: &'static str) -> Kwarg {
-    Kwarg {
-        name,
-        kind,
-        field,
-        is_hosts: false,
-    }
+/// The engine's own name for an option of the SDK.
+#[must_use]
+pub fn engine_name(option: &str) -> Option<&'static str> {
+    let kwarg = KWARGS.iter().find(|kwarg| kwarg.name == option);
+    kwarg.map(|kwarg| kwarg.engine_name)
 }
 
 pub(crate) const KWARGS: &[Kwarg] = &[
-    host("blkio_weight", Kind::Number, "BlkioWeight"),
-    host("cap_add", Kind::Texts, "CapAdd"),
-    host("cap_drop", Kind::Texts, "CapDrop"),
-    host("cgroup_parent", Kind::Text, "CgroupParent"),
-    host("cgroupns", Kind::Text, "CgroupnsMode"),
-    host("cpu_period", Kind::Number, "CpuPeriod"),
-    host("cpu_quota", Kind::Number, "CpuQuota"),
-    host("cpu_rt_period", Kind::Number, "CpuRealtimePeriod"),
-    host("cpu_rt_runtime", Kind::Number, "CpuRealtimeRuntime"),
-    host("cpu_shares", Kind::Number, "CpuShares"),
-    host("cpuset_cpus", Kind::Text, "CpusetCpus"),
-    host("cpuset_mems", Kind::Text, "CpusetMems"),
-    host("device_cgroup_rules", Kind::Texts, "DeviceCgroupRules"),
-    host("devices", Kind::Devices, "Devices"),
-    host("dns", Kind::Texts, "Dns"),
-    host("dns_opt", Kind::Texts, "DnsOptions"),
-    host("dns_search", Kind::Texts, "DnsSearch"),
-    own("domainname", Kind::Text, "Domainname"),
-    host("extra_hosts", Kind::Hosts, "ExtraHosts"),
-    host("group_add", Kind::Texts, "GroupAdd"),
-    own("hostname", Kind::Text, "Hostname"),
-    host("init", Kind::Flag, "Init"),
-    host("ipc_mode", Kind::Text, "IpcMode"),
-    own("labels", Kind::Pairs, "Labels"),
-    host("log_config", Kind::LogConfig, "LogConfig"),
-    host("mem_limit", Kind::Bytes, "Memory"),
-    host("mem_reservation", Kind::Bytes, "MemoryReservation"),
-    host("mem_swappiness", Kind::Number, "MemorySwappiness"),
-    host("memswap_limit", Kind::Bytes, "MemorySwap"),
-    host("nano_cpus", Kind::Number, "NanoCpus"),
-    host("network", Kind::Text, "NetworkMode"),
-    host("network_mode", Kind::Text, "NetworkMode"),
-    host("oom_kill_disable", Kind::Flag, "OomKillDisable"),
-    host("oom_score_adj", Kind::Number, "OomScoreAdj"),
-    host("pid_mode", Kind::Text, "PidMode"),
-    host("pids_limit", Kind::Number, "PidsLimit"),
-    own("platform", Kind::Text, PLATFORM),
-    host("privileged", Kind::Flag, "Privileged"),
-    host("read_only", Kind::Flag, "ReadonlyRootfs"),
-    host("runtime", Kind::Text, "Runtime"),
-    host("security_opt", Kind::Texts, "SecurityOpt"),
-    host("shm_size", Kind::Bytes, "ShmSize"),
-    own("stop_signal", Kind::Text, "StopSignal"),
-    host("storage_opt", Kind::Pairs, "StorageOpt"),
-    host("sysctls", Kind::Pairs, "Sysctls"),
-    host("tmpfs", Kind::Pairs, "Tmpfs"),
-    host("ulimits", Kind::Ulimits, "Ulimits"),
-    own("user", Kind::Text, "User"),
-    host("userns_mode", Kind::Text, "UsernsMode"),
-    host("uts_mode", Kind::Text, "UTSMode"),
-    own("working_dir", Kind::Text, "WorkingDir"),
+    kwarg("blkio_weight", Kind::Number, "BlkioWeight"),
+    kwarg("cap_add", Kind::Texts, "CapAdd"),
+    kwarg("cap_drop", Kind::Texts, "CapDrop"),
+    kwarg("cgroup_parent", Kind::Text, "CgroupParent"),
+    kwarg("cgroupns", Kind::Text, "CgroupnsMode"),
+    kwarg("cpu_period", Kind::Number, "CpuPeriod"),
+    kwarg("cpu_quota", Kind::Number, "CpuQuota"),
+    kwarg("cpu_rt_period", Kind::Number, "CpuRealtimePeriod"),
+    kwarg("cpu_rt_runtime", Kind::Number, "CpuRealtimeRuntime"),
+    kwarg("cpu_shares", Kind::Number, "CpuShares"),
+    kwarg("cpuset_cpus", Kind::Text, "CpusetCpus"),
+    kwarg("cpuset_mems", Kind::Text, "CpusetMems"),
+    kwarg("device_cgroup_rules", Kind::Texts, "DeviceCgroupRules"),
+    kwarg("devices", Kind::Devices, "Devices"),
+    kwarg("dns", Kind::Texts, "Dns"),
+    kwarg("dns_opt", Kind::Texts, "DnsOptions"),
+    kwarg("dns_search", Kind::Texts, "DnsSearch"),
+    kwarg("domainname", Kind::Text, "Domainname"),
+    kwarg("extra_hosts", Kind::Hosts, "ExtraHosts"),
+    kwarg("group_add", Kind::Texts, "GroupAdd"),
+    kwarg("hostname", Kind::Text, "Hostname"),
+    kwarg("init", Kind::Flag, "Init"),
+    kwarg("ipc_mode", Kind::Text, "IpcMode"),
+    kwarg("labels", Kind::Pairs, "Labels"),
+    kwarg("log_config", Kind::LogConfig, "LogConfig"),
+    kwarg("mem_limit", Kind::Bytes, "Memory"),
+    kwarg("mem_reservation", Kind::Bytes, "MemoryReservation"),
+    kwarg("mem_swappiness", Kind::Number, "MemorySwappiness"),
+    kwarg("memswap_limit", Kind::Bytes, "MemorySwap"),
+    kwarg("nano_cpus", Kind::Number, "NanoCpus"),
+    kwarg(NETWORK, Kind::Text, "NetworkMode"),
+    kwarg("network_mode", Kind::Text, "NetworkMode"),
+    kwarg("oom_kill_disable", Kind::Flag, "OomKillDisable"),
+    kwarg("oom_score_adj", Kind::Number, "OomScoreAdj"),
+    kwarg("pid_mode", Kind::Text, "PidMode"),
+    kwarg("pids_limit", Kind::Number, "PidsLimit"),
+    kwarg(PLATFORM, Kind::Text, "Platform"),
+    kwarg("privileged", Kind::Flag, "Privileged"),
+    kwarg("read_only", Kind::Flag, "ReadonlyRootfs"),
+    kwarg("runtime", Kind::Text, "Runtime"),
+    kwarg("security_opt", Kind::Texts, "SecurityOpt"),
+    kwarg("shm_size", Kind::Bytes, "ShmSize"),
+    kwarg("stop_signal", Kind::Text, "StopSignal"),
+    kwarg("storage_opt", Kind::Pairs, "StorageOpt"),
+    kwarg("sysctls", Kind::Pairs, "Sysctls"),
+    kwarg("tmpfs", Kind::Pairs, "Tmpfs"),
+    kwarg("ulimits", Kind::Ulimits, "Ulimits"),
+    kwarg("user", Kind::Text, "User"),
+    kwarg("userns_mode", Kind::Text, "UsernsMode"),
+    kwarg("uts_mode", Kind::Text, "UTSMode"),
+    kwarg("working_dir", Kind::Text, "WorkingDir"),
 ];
 
-/// An option of the request's URL instead of its body; the caller moves it there.
-pub(crate) const PLATFORM: &str = "Platform";
+/// The platform of the image, which is no option of the container itself.
+pub(crate) const PLATFORM: &str = "platform";
 
-/// The engine's options of the machine that the container runs on.
-const HOST_CONFIG: &str = "HostConfig";
+/// The network that the container joins; also called `network_mode`.
+pub(crate) const NETWORK: &str = "network";
 
 /// Options of the SDK's that flow does not take, and why.
 const REFUSED: &[(&str, &str)] = &[
@@ -174,12 +169,12 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// Reads all of them; what is left out here was reported.
-fn kwargs(node: &Node, diagnostics: &mut Diagnostics) -> Option<Map<String, Value>> {
+fn kwargs(node: &Node, diagnostics: &mut Diagnostics) -> Option<DockerOptions> {
     if scalar(node).is_some_and(|it| it.text.trim().is_empty()) {
         return None;
     }
     let node = mapping(node, diagnostics)?;
-    let mut engine = Map::new();
+    let mut options = DockerOptions::default();
     for entry in entries(&node, diagnostics)? {
         let Some(kwarg) = find(entry, diagnostics) else {
             continue;
@@ -187,22 +182,20 @@ fn kwargs(node: &Node, diagnostics: &mut Diagnostics) -> Option<Map<String, Valu
         let Some(value) = value(&entry.value, kwarg, diagnostics) else {
             continue;
         };
-        let section = match kwarg.is_hosts {
-            true => object(&mut engine, HOST_CONFIG),
-            false => &mut engine,
-        };
-        if section.insert(kwarg.field.to_owned(), value).is_some() {
+        if options.set(main_name(kwarg), value).is_some() {
             let message = format!("`{}` is said twice, by two names", entry.key);
             diagnostics.problem(Problem::new(&entry.span, message).remedy("keep one of them"));
         }
     }
-    Some(engine)
+    Some(options)
 }
 
-/// The mapping of this name, which is created if it does not exist.
-fn object<'m>(within: &'m mut Map<String, Value>, name: &str) -> &'m mut Map<String, Value> {
-    let value = within.entry(name).or_insert_with(|| json!({}));
-    value.as_object_mut().expect("only mappings are put there")
+/// The first of an option's names in the SDK.
+fn main_name(kwarg: &Kwarg) -> &'static str {
+    let mut same = KWARGS
+        .iter()
+        .filter(|it| it.engine_name == kwarg.engine_name);
+    same.next().map_or(kwarg.name, |it| it.name)
 }
 
 fn find(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<&'static Kwarg> {
@@ -227,37 +220,30 @@ fn find(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<&'static Kwarg> 
     None
 }
 
-fn value(node: &Node, kwarg: &Kwarg, diagnostics: &mut Diagnostics) -> Option<Value> {
+fn value(node: &Node, kwarg: &Kwarg, diagnostics: &mut Diagnostics) -> Option<DockerOption> {
+    use DockerOption as Value;
     match kwarg.kind {
-        Kind::Text if kwarg.field == "NetworkMode" => network(node, diagnostics).map(Value::from),
-        Kind::Text => loose_text(node, diagnostics).map(Value::from),
-        Kind::Texts => Some(json!(texts(node, diagnostics))),
+        Kind::Text if main_name(kwarg) == NETWORK => network(node, diagnostics).map(Value::Text),
+        Kind::Text => loose_text(node, diagnostics).map(Value::Text),
+        Kind::Texts => Some(Value::Texts(texts(node, diagnostics))),
         Kind::Number => match integer(node) {
-            Some(number) => Some(number.into()),
+            Some(number) => Some(Value::Number(number)),
             None => reject(node, "a whole number", diagnostics),
         },
-        Kind::Bytes => bytes(node, diagnostics).map(Value::from),
-        Kind::Flag => flag(node, diagnostics).map(Value::from),
-        Kind::Pairs => pairs(node, '=', diagnostics).map(Value::from),
-        Kind::Hosts => {
-            let hosts = pairs(node, ':', diagnostics)?;
-            let line = |(name, address): (&String, &Value)| {
-                format!("{name}:{}", address.as_str().unwrap_or_default())
-            };
-            Some(json!(hosts.iter().map(line).collect::<Vec<_>>()))
+        Kind::Bytes => bytes(node, diagnostics).map(Value::Number),
+        Kind::Flag => flag(node, diagnostics).map(Value::Flag),
+        Kind::Pairs => Some(Value::Pairs(pairs(node, '=', diagnostics))),
+        Kind::Hosts => Some(Value::Hosts(pairs(node, ':', diagnostics))),
+        Kind::Devices => {
+            let texts = texts(node, diagnostics);
+            Some(Value::Devices(texts.iter().map(|it| device(it)).collect()))
         }
-        Kind::Devices => Some(json!(
-            texts(node, diagnostics)
-                .iter()
-                .map(|it| device(it))
-                .collect::<Vec<_>>()
-        )),
         Kind::Ulimits => {
             let read = |item: &Node| ulimit(item, diagnostics);
-            let limits: Option<Vec<Value>> = items(node).iter().map(read).collect();
-            limits.map(Value::from)
+            let limits: Option<Vec<Ulimit>> = items(node).iter().map(read).collect();
+            limits.map(Value::Ulimits)
         }
-        Kind::LogConfig => log_config(node, diagnostics),
+        Kind::LogConfig => log_config(node, diagnostics).map(Value::Logging),
     }
 }
 
@@ -314,33 +300,32 @@ fn bytes(node: &Node, diagnostics: &mut Diagnostics) -> Option<i64> {
 }
 
 /// A mapping, or a list of texts that are cut at `sign`.
-fn pairs(node: &Node, sign: char, diagnostics: &mut Diagnostics) -> Option<Map<String, Value>> {
+fn pairs(node: &Node, sign: char, diagnostics: &mut Diagnostics) -> IndexMap<String, String> {
     if let Content::Mapping(entries) = &node.content {
         let read =
             |entry: &Entry| Some((entry.key.clone(), loose_text(&entry.value, diagnostics)?));
-        let found = entries.iter().filter_map(read);
-        return Some(found.map(|(key, value)| (key, value.into())).collect());
+        return entries.iter().filter_map(read).collect();
     }
     let texts = texts(node, diagnostics);
     let pair = |text: &String| {
         let (key, value) = text.split_once(sign).unwrap_or((text, ""));
-        (key.to_owned(), Value::from(value))
+        (key.to_owned(), value.to_owned())
     };
-    Some(texts.iter().map(pair).collect())
+    texts.iter().map(pair).collect()
 }
 
-fn device(written: &str) -> Value {
+fn device(written: &str) -> ContainerDevice {
     let mut parts = written.split(':');
-    let on_host = parts.next().unwrap_or_default();
-    let inside = parts.next().unwrap_or(on_host);
-    json!({
-        "PathOnHost": on_host,
-        "PathInContainer": inside,
-        "CgroupPermissions": parts.next().unwrap_or("rwm"),
-    })
+    let host = parts.next().unwrap_or_default();
+    let inside = parts.next().unwrap_or(host);
+    ContainerDevice {
+        host: host.to_owned(),
+        inside: inside.to_owned(),
+        permissions: parts.next().unwrap_or("rwm").to_owned(),
+    }
 }
 
-fn ulimit(node: &Node, diagnostics: &mut Diagnostics) -> Option<Value> {
+fn ulimit(node: &Node, diagnostics: &mut Diagnostics) -> Option<Ulimit> {
     let find = |name: &str| {
         let mut entries = match &node.content {
             Content::Mapping(entries) => entries.iter(),
@@ -357,14 +342,14 @@ fn ulimit(node: &Node, diagnostics: &mut Diagnostics) -> Option<Value> {
         );
     };
     let (soft, hard) = (number("soft"), number("hard"));
-    Some(json!({
-        "Name": text(&name.value, diagnostics)?,
-        "Soft": soft.or(hard)?,
-        "Hard": hard.or(soft)?,
-    }))
+    Some(Ulimit {
+        name: text(&name.value, diagnostics)?,
+        soft: soft.or(hard)?,
+        hard: hard.or(soft)?,
+    })
 }
 
-fn log_config(node: &Node, diagnostics: &mut Diagnostics) -> Option<Value> {
+fn log_config(node: &Node, diagnostics: &mut Diagnostics) -> Option<LogDriver> {
     let Some(driver) = node.get("type").or_else(|| node.get("Type")) else {
         return reject(
             node,
@@ -372,12 +357,11 @@ fn log_config(node: &Node, diagnostics: &mut Diagnostics) -> Option<Value> {
             diagnostics,
         );
     };
-    let config = node.get("config").or_else(|| node.get("Config"));
-    let config = match config {
-        Some(config) => pairs(config, '=', diagnostics)?,
-        None => Map::new(),
-    };
-    Some(json!({"Type": text(driver, diagnostics)?, "Config": config}))
+    let options = node.get("config").or_else(|| node.get("Config"));
+    Some(LogDriver {
+        driver: text(driver, diagnostics)?,
+        options: options.map_or_else(IndexMap::new, |it| pairs(it, '=', diagnostics)),
+    })
 }
 
 #[cfg(test)]
@@ -385,63 +369,61 @@ mod tests {
     use super::*;
     use crate::yaml;
 
-    /// What the engine is told, or the problems.
+    /// The options as JSON, or the problems.
     fn read(text: &str) -> String {
         let node = yaml::parse(text).unwrap();
         let mut diagnostics = Diagnostics::default();
-        let engine = kwargs(&node, &mut diagnostics);
+        let options = kwargs(&node, &mut diagnostics);
         if diagnostics.problems.is_empty() {
-            return Value::from(engine.unwrap()).to_string();
+            return serde_json::to_string(&options.unwrap()).unwrap();
         }
         let problems = diagnostics.problems.iter().map(ToString::to_string);
         problems.collect::<Vec<_>>().join(" / ")
     }
 
     #[test]
-    fn options_become_the_engines_own() {
+    fn options_are_read_by_their_kind() {
         let check = |text: &str, expected: &str| assert_eq!(read(text), expected, "{text}");
-        check(
-            "{mem_limit: 512m}",
-            r#"{"HostConfig":{"Memory":536870912}}"#,
-        );
-        check(
-            "{shm_size: 1GiB}",
-            r#"{"HostConfig":{"ShmSize":1073741824}}"#,
-        );
-        check("{memswap_limit: -1}", r#"{"HostConfig":{"MemorySwap":-1}}"#);
-        check("{Memory: 7}", r#"{"HostConfig":{"Memory":7}}"#);
-        check(
-            "{network: team}",
-            r#"{"HostConfig":{"NetworkMode":"team"}}"#,
-        );
+        check("{mem_limit: 512m}", r#"{"mem_limit":{"number":536870912}}"#);
+        check("{shm_size: 1GiB}", r#"{"shm_size":{"number":1073741824}}"#);
+        check("{memswap_limit: -1}", r#"{"memswap_limit":{"number":-1}}"#);
+        check("{Memory: 7}", r#"{"mem_limit":{"number":7}}"#);
+        check("{network: team}", r#"{"network":{"text":"team"}}"#);
+        check("{network_mode: team}", r#"{"network":{"text":"team"}}"#);
         check(
             "{user: 1000, read_only: true}",
-            r#"{"User":"1000","HostConfig":{"ReadonlyRootfs":true}}"#,
+            r#"{"user":{"text":"1000"},"read_only":{"flag":true}}"#,
         );
         check(
             "{extra_hosts: {db: 10.0.0.1}}",
-            r#"{"HostConfig":{"ExtraHosts":["db:10.0.0.1"]}}"#,
+            r#"{"extra_hosts":{"hosts":{"db":"10.0.0.1"}}}"#,
         );
         check(
             "{extra_hosts: ['db:::1']}",
-            r#"{"HostConfig":{"ExtraHosts":["db:::1"]}}"#,
+            r#"{"extra_hosts":{"hosts":{"db":"::1"}}}"#,
         );
-        check("{cap_drop: ALL}", r#"{"HostConfig":{"CapDrop":["ALL"]}}"#);
-        check("{labels: [a=b, c]}", r#"{"Labels":{"a":"b","c":""}}"#);
-        check("{platform: linux/arm64}", r#"{"Platform":"linux/arm64"}"#);
+        check("{cap_drop: ALL}", r#"{"cap_drop":{"texts":["ALL"]}}"#);
+        check(
+            "{labels: [a=b, c]}",
+            r#"{"labels":{"pairs":{"a":"b","c":""}}}"#,
+        );
+        check(
+            "{platform: linux/arm64}",
+            r#"{"platform":{"text":"linux/arm64"}}"#,
+        );
         check("{runtime: ~}", "{}");
         check(
             "{devices: ['/dev/fuse', '/dev/a:/dev/b:r']}",
-            r#"{"HostConfig":{"Devices":[{"PathOnHost":"/dev/fuse","PathInContainer":"/dev/fuse","CgroupPermissions":"rwm"},{"PathOnHost":"/dev/a","PathInContainer":"/dev/b","CgroupPermissions":"r"}]}}"#,
+            r#"{"devices":{"devices":[{"host":"/dev/fuse","inside":"/dev/fuse","permissions":"rwm"},{"host":"/dev/a","inside":"/dev/b","permissions":"r"}]}}"#,
         );
         check(
             "{ulimits: [{name: nofile, soft: 5}], log_config: {type: local}}",
-            r#"{"HostConfig":{"Ulimits":[{"Name":"nofile","Soft":5,"Hard":5}],"LogConfig":{"Type":"local","Config":{}}}}"#,
+            r#"{"ulimits":{"ulimits":[{"name":"nofile","soft":5,"hard":5}]},"log_config":{"logging":{"driver":"local","options":{}}}}"#,
         );
     }
 
     #[test]
-    fn what_is_no_option_is_refused_with_what_was_meant() {
+    fn unknown_options_are_refused_with_a_suggestion() {
         let check = |text: &str, expected: &str| assert_eq!(read(text), expected, "{text}");
         check(
             "{mem_limits: 1}",

@@ -1,12 +1,13 @@
 //! Mappings of single values: environments and gRPC metadata.
 
 use super::form::{Form, Shape};
-use super::scalar::{entries, loose_text, reject};
-use crate::diagnostics::{Diagnostics, Problem};
-use crate::values::Env;
+use super::scalar::{entries, loose_text, reject, text};
+use crate::diagnostics::{Diagnostics, Problem, Spanned};
+use crate::values::{Env, ModelNames};
 use crate::yaml::{Entry, Node};
 
 pub(crate) const ENV: Form<Env> = Form::new(Shape::Values, env);
+pub(crate) const MODELS: Form<ModelNames> = Form::new(Shape::Values, models);
 pub(crate) const METADATA: Form<Vec<(String, String)>> = Form::new(Shape::Values, metadata);
 
 fn env(node: &Node, diagnostics: &mut Diagnostics) -> Option<Env> {
@@ -30,6 +31,27 @@ fn variable(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, Str
     }
     let value = loose_text(&entry.value, diagnostics)?;
     Some((entry.key.clone(), value))
+}
+
+/// Names of models, each with the executor that runs the model.
+fn models(node: &Node, diagnostics: &mut Diagnostics) -> Option<ModelNames> {
+    let entries = entries(node, diagnostics)?;
+    Some(
+        entries
+            .iter()
+            .filter_map(|entry| model(entry, diagnostics))
+            .collect(),
+    )
+}
+
+fn model(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, Spanned<String>)> {
+    if entry.key.is_empty() {
+        diagnostics.problem(Problem::new(&entry.span, "a model's name is empty"));
+        return None;
+    }
+    let value = text(&entry.value, diagnostics)?;
+    let span = entry.value.span.clone();
+    Some((entry.key.clone(), Spanned { value, span }))
 }
 
 /// gRPC metadata: lower-case names and printable ASCII, or a call would fail with it.

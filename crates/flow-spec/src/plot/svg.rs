@@ -165,14 +165,14 @@ impl Svg {
         if is_door(card) {
             return self.door(card, frame);
         }
-        let told = [&card.title, &card.program]
+        let output = [&card.title, &card.program]
             .into_iter()
             .chain(&card.when)
             .chain(&card.details);
-        let told: Vec<&str> = told.map(String::as_str).collect();
+        let output: Vec<&str> = output.map(String::as_str).collect();
         self.add(format_args!(
             "<g><title>{}</title>\n",
-            escape(&told.join("\n"))
+            escape(&output.join("\n"))
         ));
         for behind in [2.0, 1.0] {
             if card.is_stack {

@@ -236,10 +236,10 @@ mod tests {
     }
 
     #[test]
-    fn what_no_registry_can_have_is_told() {
+    fn names_that_no_registry_can_have_are_refused() {
         let check = |uses: &str, part: &str| {
-            let told = image(uses);
-            assert!(told.contains(part), "{uses}: {told}");
+            let output = image(uses);
+            assert!(output.contains(part), "{uses}: {output}");
         };
         check("hub://", "is no name");
         check("hub://a--b", "`a--b` is no name");

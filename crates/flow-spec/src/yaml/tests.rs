@@ -71,7 +71,7 @@ fn numbers_too_large_for_an_integer_are_floats() {
 }
 
 #[test]
-fn a_number_without_end_is_no_json() {
+fn an_infinite_number_is_not_json() {
     let problem = parse("a: [.inf]").unwrap().to_json().unwrap_err();
     assert_eq!(problem.span.path, "a[0]");
     assert_eq!(problem.message, "must be a finite number, is `.inf`");
@@ -151,7 +151,7 @@ fn aliases_of_aliases_cannot_fill_the_memory() {
 }
 
 #[test]
-fn every_value_knows_where_it_stands() {
+fn every_value_has_its_position() {
     let root = parse("a:\n  - b: 1\n    c:\n").unwrap();
     let item = &root.get("a").unwrap().children().next().unwrap().clone();
     assert_eq!(item.span.path, "a[0]");

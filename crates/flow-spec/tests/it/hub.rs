@@ -65,8 +65,8 @@ fn jinas_forms_name_the_same_images() {
 #[test]
 fn a_name_without_a_hub_says_how_to_name_one() {
     let check = |with: &str, uses: &str, own: Option<&str>, parts: &[&str]| {
-        let told = image(with, uses, own);
-        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        let output = image(with, uses, own);
+        assert!(parts.iter().all(|part| output.contains(part)), "{output}");
     };
     let remedy = [
         "executors.a.uses",

@@ -88,17 +88,17 @@ pub(crate) fn run(bench: &Devices, shell: &Shell) -> anyhow::Result<Exit> {
 
 /// The GPUs that can be used, and why others cannot.
 fn gpus() -> (Vec<Cuda>, Vec<String>) {
-    let told = |error: &GpuUnavailable| Chain(error).to_string();
+    let text = |error: &GpuUnavailable| Chain(error).to_string();
     let listed = flow_cuda::CudaDriver::open().and_then(|cuda| Ok((cuda.list()?, cuda)));
     let (found, cuda) = match listed {
         Ok(listed) => listed,
-        Err(error) => return (Vec::new(), vec![format!("No GPU: {}.", told(&error))]),
+        Err(error) => return (Vec::new(), vec![format!("No GPU: {}.", text(&error))]),
     };
     let (mut gpus, mut missing) = (Vec::new(), Vec::new());
     for found in found {
         match cuda.device(found.number) {
             Ok(device) => gpus.push(Cuda::new(device)),
-            Err(error) => missing.push(format!("Not cuda:{}: {}.", found.number, told(&error))),
+            Err(error) => missing.push(format!("Not cuda:{}: {}.", found.number, text(&error))),
         }
     }
     (gpus, missing)

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_stands_for_all_in_it_and_stars_stop_at_slashes() {
+    fn a_folder_matches_everything_in_it_and_stars_stop_at_slashes() {
         assert!(left(".venv", ".venv/bin/python"));
         assert!(left("/a/", "a/b"));
         assert!(left("*.pyc", "a.pyc"));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_looked_into_if_something_in_it_may_be_wanted() {
+    fn a_folder_is_searched_if_something_in_it_may_match() {
         let ignore = Ignore::parse("*\n!target/*/mine\n");
         assert!(!ignore.excludes_folder(&["target"]));
         assert!(!ignore.excludes_folder(&["target", "release"]));

@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_text_that_needs_escapes_is_refused() {
-        let told = draft(&["--description", "a \"quoted\" word"], None).unwrap_err();
-        assert!(told.contains("without any of"), "{told}");
+        let output = draft(&["--description", "a \"quoted\" word"], None).unwrap_err();
+        assert!(output.contains("without any of"), "{output}");
     }
 }

@@ -1,4 +1,4 @@
-//! A gateway that misbehaves as it is told, in the test's own process.
+//! A gateway in the test's own process that misbehaves on request.
 //!
 //! What it does with a stream is named by the endpoint of its first request.
 

@@ -173,7 +173,7 @@ fn everything_that_waits_goes_in_one_call_with_fit_all() {
 }
 
 #[test]
-fn everything_that_waits_leaves_once_a_batch_is_full_and_new_requests_fill_the_last_piece() {
+fn a_full_batch_takes_all_waiting_requests_and_new_ones_fill_its_last_piece() {
     let t0 = Instant::now();
     let rule = rule(4, ms(10), Fit::Exact);
     let mut batcher = batcher([fake(1, 3, rule, t0), fake(2, 2, rule, t0)]);
@@ -302,7 +302,7 @@ fn new_parameters_in_each_request_leave_nothing_behind() {
 }
 
 #[test]
-fn requests_that_share_no_calls_go_one_by_one_in_their_order() {
+fn requests_that_share_no_calls_run_one_by_one_in_order() {
     let t0 = Instant::now();
     let requests = [(1, 'a'), (2, 'b'), (3, 'a')];
     let mut batcher = batcher(requests.map(|(name, kind)| Fake {

@@ -154,7 +154,7 @@ fn a_monitored_process_has_a_metrics_port_and_jinas_name() {
     });
     run.before = Some(Uses::Named("echo".to_owned()));
     let specs = executors(&plan, &shared()).unwrap();
-    let told = specs.iter().map(|spec| {
+    let output = specs.iter().map(|spec| {
         let arguments = spec
             .invocation
             .at_start(&spec.name, spec.ports, 1)
@@ -169,10 +169,10 @@ fn a_monitored_process_has_a_metrics_port_and_jinas_name() {
         assert!(start.contains("--monitoring --runtime-name "), "{start}");
         (name, port)
     });
-    let told: Vec<(String, String)> = told.collect();
-    let told: Vec<(&str, &str)> = told.iter().map(|(a, b)| (&**a, &**b)).collect();
+    let output: Vec<(String, String)> = output.collect();
+    let output: Vec<(&str, &str)> = output.iter().map(|(a, b)| (&**a, &**b)).collect();
     assert_eq!(
-        told,
+        output,
         [
             ("a/shard-0/rep-0", "7"),
             ("a/shard-0/rep-1", "8"),

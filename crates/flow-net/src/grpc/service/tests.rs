@@ -49,7 +49,7 @@ impl Service<Request<Body>> for NeverAnswered {
 }
 
 #[tokio::test]
-async fn a_request_over_http_1_is_told_to_use_a_grpc_client() {
+async fn a_request_over_http_1_is_answered_with_how_to_use_a_grpc_client() {
     let (address, _server) = start().await;
     for request in ["GET / HTTP/1.1", "POST /jina.JinaRPC/Call HTTP/1.1"] {
         let mut stream = TcpStream::connect(address).await.unwrap();

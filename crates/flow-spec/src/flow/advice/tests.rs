@@ -84,7 +84,7 @@ fn branches_that_cannot_meet_in_a_field_are_fine() {
 }
 
 #[test]
-fn what_both_branches_share_is_no_conflict() {
+fn fields_that_both_branches_share_do_not_conflict() {
     let entries = [
         "name: s, uses: enc",
         "name: a, uses: x, needs: s",

@@ -181,7 +181,7 @@ fn only_the_last_entry_that_does_not_float_is_waited_for() {
 }
 
 #[test]
-fn needs_all_joins_what_nobody_needs_so_far() {
+fn needs_all_joins_the_nodes_that_no_other_node_needs() {
     check(
         "name: a\nname: b, needs: gateway\nname: c, needs: b\nname: f, floating: true\nname: j, method: needs_all",
         "a(gateway) b(gateway) c(b) f~(c) j(a, c) → j",
@@ -394,7 +394,7 @@ fn an_external_executor_without_an_address_is_a_problem() {
 }
 
 #[test]
-fn hosts_that_are_none_say_why() {
+fn invalid_hosts_are_refused_with_a_reason() {
     check_host_problem(
         "grpcs://h:1",
         "`grpcs://h:1` asks for TLS, which flow does not support yet",

@@ -52,7 +52,7 @@ fn a_container_is_what_its_keys_say() {
     );
     check(
         "docker_kwargs: {platform: linux/arm64, user: '5'}",
-        &json!({"platform": "linux/arm64", "engine": {"User": "5"}}),
+        &json!({"platform": "linux/arm64", "options": {"user": {"text": "5"}}}),
     );
 }
 
@@ -62,7 +62,7 @@ fn the_machines_network_is_asked_for_in_two_ways() {
         "force_network_mode: HOST",
         &json!({"on_host_network": true}),
     );
-    let of_kwargs = &json!({"on_host_network": true, "engine": {"HostConfig": {}}});
+    let of_kwargs = &json!({"on_host_network": true});
     check("docker_kwargs: {network_mode: host}", of_kwargs);
     check("force_network_mode: BRIDGE", &json!({}));
     let both = "uses: 'docker://x', force_network_mode: HOST, docker_kwargs: {network: team}";

@@ -60,7 +60,7 @@ fn cycles_begin_with_the_node_written_first_and_follow_the_documents() {
 }
 
 #[test]
-fn each_cycle_is_found_once_and_what_is_behind_it_is_none() {
+fn each_cycle_is_found_once_and_nodes_behind_it_are_not_in_it() {
     check_cycles(&[&[1], &[0], &[3], &[2]], &[&[0, 1], &[2, 3]]);
     check_cycles(&[&[1], &[2], &[1]], &[&[1, 2]]);
     check_cycles(&[&[1], &[0], &[1], &[2]], &[&[0, 1]]);

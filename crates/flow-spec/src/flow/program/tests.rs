@@ -125,7 +125,7 @@ fn an_executor_that_is_there_is_fine() {
 }
 
 #[test]
-fn an_executor_that_is_not_there_is_told_where_it_is_named() {
+fn a_missing_executor_is_reported_where_it_is_named() {
     check("uses: ecco", &["3:19 uses: no `ecco`; name another"]);
     check("uses: ./ecco", &["3:19 uses: no `./ecco`; name another"]);
     check(
@@ -147,7 +147,7 @@ fn an_executor_that_is_not_there_is_told_where_it_is_named() {
 }
 
 #[test]
-fn an_option_is_told_where_it_stands() {
+fn an_option_is_reported_at_its_position() {
     check(
         "uses: echo, uses_with: {times: x, no: 1}",
         &[
@@ -203,7 +203,7 @@ fn the_config_that_is_named_is_checked_too() {
 }
 
 #[test]
-fn a_config_that_names_nothing_is_told_once() {
+fn a_config_that_names_nothing_is_reported_once() {
     check(
         "uses: {with: {no: 1}}",
         &[
@@ -233,7 +233,7 @@ fn a_name_that_a_folder_has_too_is_a_warning() {
 }
 
 #[test]
-fn an_executor_that_somebody_else_starts_is_not_looked_for() {
+fn an_external_executor_is_not_looked_up() {
     let found = found("uses: nobody, external: true, port: 5");
     assert!(
         found.iter().all(|line| !line.contains("no `nobody`")),

@@ -1,11 +1,9 @@
 //! Options of the container that an executor runs in.
 
-use serde_json::{Map, Value};
-
 use crate::diagnostics::Spanned;
 use crate::forms;
 use crate::keys::{options, row};
-use crate::values::{Gpus, NetworkMode, Volume};
+use crate::values::{DockerOptions, Gpus, NetworkMode, Volume};
 
 options! {
     /// Options of an executor's container.
@@ -16,7 +14,7 @@ options! {
         )
             .default("the image's")
             .example("[python, serve.py]");
-        docker_kwargs: Map<String, Value> = row(
+        docker_kwargs: DockerOptions = row(
             forms::DOCKER_KWARGS,
             "Options of the container, by the names of Docker's Python SDK.",
         )

@@ -9,7 +9,7 @@ use super::unsupported::{NO_CODE, NO_PYTHON, NO_STACKS, OFF, OWN};
 use crate::diagnostics::Spanned;
 use crate::forms;
 use crate::keys::{Key, not_yet, options, refused, row, without_effect};
-use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, Protocol, Retries};
+use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol, Retries};
 
 const NO_FILES: &str = "the gateway keeps no files";
 const FROM_THE_FLOW: &str = "the gateway learns it from `executors`";
@@ -139,6 +139,13 @@ options! {
         )
             .default("no limit")
             .example("100")
+            .jina(OWN);
+        models: ModelNames = row(
+            forms::MODELS,
+            "Further names of models for the HTTP APIs, each with the executor that runs the model.",
+        )
+            .default("the names that the executors report")
+            .example("{text-embedding-3-small: encoder}")
             .jina(OWN);
         uses: GatewayKind = row(
             forms::GATEWAY_USES,

@@ -146,7 +146,7 @@ fn a_deployment_alone_is_a_flow_of_one_executor() {
 }
 
 #[test]
-fn problems_of_a_deployment_alone_are_told_once() {
+fn problems_of_a_lone_deployment_are_reported_once() {
     check_problems(
         "jtype: Deployment\nwith:\n  uses: echo\n  prot: 5\n  replicas: 0\n  port: x\nneds: a",
         &[
@@ -175,7 +175,7 @@ fn a_gateway_may_have_a_config() {
 }
 
 #[test]
-fn other_gateways_say_why_they_are_none() {
+fn other_gateways_are_refused_with_a_reason() {
     let check = |uses: &str, expected: &str| {
         let text = format!("jtype: Flow\ngateway: {{uses: {uses}}}\nexecutors: [{{uses: echo}}]");
         check_problems(&text, &[expected]);

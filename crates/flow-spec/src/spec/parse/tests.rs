@@ -353,7 +353,7 @@ fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
 }
 
 #[test]
-fn refused_keys_say_why() {
+fn refused_keys_give_a_reason() {
     check_entry_problem(
         "py_modules: [a.py]",
         "`py_modules` is not supported: flow loads no Python itself; name the executor's folder or `config.yml` under `uses`",
@@ -650,7 +650,7 @@ fn methods_are_jina_s() {
 }
 
 #[test]
-fn the_gateway_listens_where_it_is_told() {
+fn the_gateway_listens_on_the_given_host_and_port() {
     check_gateway("port: 54321", "port", json!(54321));
     check_gateway("port: [54321]", "port", json!(54321));
     check_gateway("ports: 1", "port", json!(1));
@@ -829,7 +829,7 @@ fn a_stream_has_a_window() {
 }
 
 #[test]
-fn a_bad_value_in_with_is_told_once() {
+fn a_bad_value_in_with_is_reported_once() {
     assert_eq!(messages(with("retries: x")).len(), 1);
     assert_eq!(messages(with("host: 'ftp://x'")).len(), 1);
 }

@@ -37,7 +37,7 @@ fn run(text: &str) -> (Value, Diagnostics) {
     (root.to_json().unwrap(), diagnostics)
 }
 
-/// Checks what becomes of one scalar.
+/// Checks the result of one scalar.
 #[track_caller]
 fn check(written: &str, expected: Value) {
     let (value, diagnostics) = run(&format!("v: \"{written}\""));

@@ -223,7 +223,7 @@ pub(super) struct OnCuda {
 }
 
 impl OnCuda {
-    fn told<T>(&self, result: Result<T, GpuError>) -> Result<T, Failed> {
+    fn checked<T>(&self, result: Result<T, GpuError>) -> Result<T, Failed> {
         let device = || self.device.clone();
         result.map_err(|source| Failed::Gpu {
             device: device(),
@@ -237,11 +237,11 @@ impl Multiply for OnCuda {
     type Weights = flow_cuda::DeviceMatrix;
 
     fn states(&self, values: &[f32], width: usize) -> Result<flow_cuda::DeviceMatrix, Failed> {
-        self.told(self.multiplier.matrix(values, width))
+        self.checked(self.multiplier.matrix(values, width))
     }
 
     fn weights(&self, values: &[f32], inputs: usize) -> Result<flow_cuda::DeviceMatrix, Failed> {
-        self.told(self.multiplier.matrix(values, inputs))
+        self.checked(self.multiplier.matrix(values, inputs))
     }
 
     fn multiply(
@@ -255,14 +255,14 @@ impl Multiply for OnCuda {
             residual,
             ..Epilogue::default()
         };
-        self.told(self.multiplier.multiply(states, weights, epilogue, out))
+        self.checked(self.multiplier.multiply(states, weights, epilogue, out))
     }
 
     fn finish(&self) -> Result<(), Failed> {
-        self.told(self.multiplier.synchronize())
+        self.checked(self.multiplier.synchronize())
     }
 
     fn fetch(&self, states: &flow_cuda::DeviceMatrix) -> Result<f64, Failed> {
-        Ok(sum(&self.told(self.multiplier.read(states))?))
+        Ok(sum(&self.checked(self.multiplier.read(states))?))
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_is_told_by_its_ratios() {
+    fn a_gpu_is_judged_by_its_ratios() {
         let said = said(&[figures("cuda:0 X", 0.01)], None);
         for part in [
             "cuda:0 X does a large product 100.0 × as fast",

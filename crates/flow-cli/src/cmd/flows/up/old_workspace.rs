@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workspaces_of_executors_are_looked_at_too() {
+    fn the_workspaces_of_executors_are_checked_too() {
         let flow = "jtype: Flow\nexecutors:\n- {uses: echo, workspace: a}\n- {uses: echo, workspace: /b}\n";
         check(&["here/a/x"], flow, &[("flows/a", "here/a")]);
     }

@@ -355,6 +355,7 @@ mod tests {
             more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::from_iter(facts),
+            keeps_state: None,
             took: std::time::Duration::ZERO,
         };
         let shown = |columns| look(Format::Text, columns).text(Event::Ready(member.clone()));

@@ -1,0 +1,115 @@
+//! What can be wrong with a request of an API for models. Each API writes it in its own shape.
+
+use std::time::Duration;
+
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use flow_core::{Code, Failure};
+
+use super::status::status;
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// The body is not JSON.
+    Syntax,
+    /// A field of the request is invalid.
+    Invalid,
+    /// There is nothing to work on.
+    Empty,
+    /// No executor runs such a model.
+    NoModel,
+    /// There is no such route.
+    NoRoute,
+    /// A call failed.
+    Failed(Code),
+}
+
+/// A failed request of an API for models.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ApiError {
+    pub(crate) kind: ErrorKind,
+    pub(crate) message: String,
+    /// The field that is invalid.
+    pub(crate) field: Option<&'static str>,
+    retry_after: Option<Duration>,
+}
+
+impl ApiError {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            field: None,
+            retry_after: None,
+        }
+    }
+
+    /// A field that is invalid.
+    pub(crate) fn invalid(field: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message).at(field)
+    }
+
+    /// Names the field that is the cause.
+    pub(crate) fn at(self, field: &'static str) -> Self {
+        Self {
+            field: Some(field),
+            ..self
+        }
+    }
+
+    /// The status code, unless the API has another one.
+    pub(crate) fn status(&self) -> StatusCode {
+        match self.kind {
+            ErrorKind::Syntax | ErrorKind::Invalid | ErrorKind::Empty => StatusCode::BAD_REQUEST,
+            ErrorKind::NoModel | ErrorKind::NoRoute => StatusCode::NOT_FOUND,
+            ErrorKind::Failed(code) => status(code),
+        }
+    }
+
+    /// The response with this status and body, and the time after which the client may try again.
+    pub(crate) fn response(&self, status: StatusCode, body: impl IntoResponse) -> Response {
+        let mut response = (status, body).into_response();
+        if let Some(after) = self.retry_after {
+            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+            let headers = response.headers_mut();
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        Self {
+            kind: ErrorKind::Failed(failure.code()),
+            message: failure.to_string(),
+            field: None,
+            retry_after: failure.retry_after(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_gateway_says_when_to_try_again_in_whole_seconds() {
+        let failure = Failure::new(Code::Overloaded, "busy");
+        let failure = failure.with_retry_after(Duration::from_millis(500));
+        let error = ApiError::from(failure);
+        let response = error.response(error.status(), "");
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
+    }
+
+    #[test]
+    fn each_kind_has_a_status_of_its_own() {
+        let status = |kind| ApiError::new(kind, "").status().as_u16();
+        assert_eq!(status(ErrorKind::Invalid), 400);
+        assert_eq!(status(ErrorKind::NoModel), 404);
+        assert_eq!(status(ErrorKind::Failed(Code::DeadlineExceeded)), 504);
+    }
+}

@@ -1,0 +1,312 @@
+//! Encodes texts by the flow, for every API that asks for vectors.
+//!
+//! A large call is sent in pieces, a few at a time, so that the requests of other clients run in between.
+
+use std::time::{Duration, Instant};
+
+use flow_core::{
+    CallOptions, Code, Document, DocumentArray, Failure, RequestId, Tensor, parameters,
+};
+use flow_proto::Envelope;
+use flow_proto::jina::HeaderProto;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde_json::{Map, Value};
+
+use super::HttpState;
+use super::api_error::{ApiError, ErrorKind};
+use super::models::{ServedModel, ServedModels};
+use crate::service::UnaryReply;
+
+/// Texts of one piece: as many as the batches of an encoder on the CPU have.
+const PIECE_TEXTS: usize = 64;
+
+/// Pieces of one call that may be in progress.
+const PIECES_AT_ONCE: usize = 4;
+
+/// The texts of a call, and what it asks of their vectors.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EmbedRequest {
+    pub(crate) texts: Vec<String>,
+    /// Parameters of the executor.
+    pub(crate) parameters: Map<String, Value>,
+    /// The field that has the texts, for messages.
+    pub(crate) field: &'static str,
+    /// The length of the vectors, if it is not the model's, and the field that asks for it.
+    pub(crate) dimensions: Option<(usize, &'static str)>,
+    /// Whether vectors that the model does not normalize are normalized here.
+    pub(crate) normalize: bool,
+}
+
+/// The vectors of a call.
+#[derive(Debug)]
+pub(crate) struct Embeddings {
+    pub(crate) vectors: Vec<Vec<f32>>,
+    /// The tokens that the model read; `None` if its executor does not count them.
+    pub(crate) tokens: Option<u64>,
+    /// The time of the call.
+    pub(crate) took: Duration,
+}
+
+impl Embeddings {
+    /// About how many bytes the vectors take as JSON.
+    pub(crate) fn json_len(&self) -> usize {
+        let values: usize = self.vectors.iter().map(Vec::len).sum();
+        values * 12
+    }
+}
+
+/// Documents for an endpoint of an executor.
+#[derive(Debug, Clone)]
+pub(crate) struct DocumentsCall<'c> {
+    pub(crate) executor: Option<&'c str>,
+    pub(crate) endpoint: &'c str,
+    pub(crate) parameters: &'c Map<String, Value>,
+    pub(crate) options: &'c CallOptions,
+}
+
+/// Encodes texts with a model.
+pub(crate) async fn embed(
+    state: &HttpState,
+    models: &ServedModels,
+    model: &ServedModel,
+    request: EmbedRequest,
+    options: &CallOptions,
+) -> Result<Embeddings, ApiError> {
+    let started = Instant::now();
+    check_count(state, &request)?;
+    let cut = cut(model, &request)?;
+    let call = DocumentsCall {
+        executor: models.are_several().then_some(model.executor.as_str()),
+        endpoint: &model.endpoint,
+        parameters: &request.parameters,
+        options,
+    };
+    let count = request.texts.len();
+    let pieces = pieces(request.texts).into_iter().enumerate();
+    let pieces = pieces.map(|(index, texts): (usize, Vec<String>)| {
+        let documents = texts.into_iter().map(|text| {
+            let mut document = Document::of_version(model.version);
+            document.set_text(text);
+            document
+        });
+        call.send(state, documents.collect(), index > 0)
+    });
+    let replies = stream::iter(pieces).buffered(PIECES_AT_ONCE);
+    let mut replies = std::pin::pin!(replies);
+    let mut all = Embeddings {
+        vectors: Vec::with_capacity(count),
+        tokens: None,
+        took: Duration::ZERO,
+    };
+    while let Some((documents, tokens)) = replies.try_next().await? {
+        for document in documents.iter() {
+            let vector = vector(document, &model.executor)?;
+            all.vectors.push(finished(vector, cut, request.normalize));
+        }
+        all.tokens = crate::reply::sum(all.tokens, tokens);
+    }
+    check_reply(count, all.vectors.len(), &model.executor)?;
+    all.took = started.elapsed();
+    Ok(all)
+}
+
+/// The texts in pieces.
+fn pieces(texts: Vec<String>) -> Vec<Vec<String>> {
+    let mut texts = texts.into_iter();
+    let piece = || -> Option<Vec<String>> {
+        let piece: Vec<String> = texts.by_ref().take(PIECE_TEXTS).collect();
+        (!piece.is_empty()).then_some(piece)
+    };
+    std::iter::from_fn(piece).collect()
+}
+
+/// Checks the number of texts.
+fn check_count(state: &HttpState, request: &EmbedRequest) -> Result<(), ApiError> {
+    let (count, max) = (request.texts.len(), inputs_max(state));
+    if count == 0 {
+        let message = format!("`{}` is empty", request.field);
+        return Err(ApiError::new(ErrorKind::Empty, message).at(request.field));
+    }
+    if count > max {
+        let message = format!(
+            "`{}` has {count} texts; at most {max} are allowed (`documents_max`)",
+            request.field
+        );
+        return Err(ApiError::invalid(request.field, message));
+    }
+    Ok(())
+}
+
+/// The texts that one call may have.
+pub(crate) fn inputs_max(state: &HttpState) -> usize {
+    state.limits.requests.documents.documents_max
+}
+
+/// The length to which vectors are cut, if they are.
+fn cut(model: &ServedModel, request: &EmbedRequest) -> Result<Option<usize>, ApiError> {
+    let Some((dimensions, field)) = request.dimensions else {
+        return Ok(None);
+    };
+    let Some(info) = &model.info else {
+        let message = format!("the executor of `{}` does not say its dimensions", model.id);
+        return Err(ApiError::invalid(field, message));
+    };
+    let own = info.dimensions;
+    if dimensions == own {
+        return Ok(None);
+    }
+    if dimensions < own && dimensions > 0 && info.shorter.allow(dimensions) {
+        return Ok(Some(dimensions));
+    }
+    let message = format!(
+        "the vectors of `{}` have {own} dimensions, and its `config.json` does not say that it was trained for \
+         {dimensions} (`matryoshka_dimensions`)",
+        model.id
+    );
+    Err(ApiError::invalid(field, message))
+}
+
+/// The vector of a document.
+fn vector(document: &Document, executor: &str) -> Result<Vec<f32>, Failure> {
+    let embedding = document.embedding();
+    let vector = embedding.as_ref().and_then(Tensor::to_f32);
+    vector.ok_or_else(|| {
+        let message =
+            format!("executor `{executor}` returned a document without an embedding of floats");
+        Failure::new(Code::ExecutorFailed, message)
+    })
+}
+
+/// A vector as the request wants it.
+fn finished(mut vector: Vec<f32>, cut: Option<usize>, normalize: bool) -> Vec<f32> {
+    if let Some(cut) = cut {
+        vector.truncate(cut);
+    }
+    if normalize || cut.is_some() {
+        let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+        if length > 0.0 {
+            vector.iter_mut().for_each(|value| *value /= length);
+        }
+    }
+    vector
+}
+
+fn check_reply(sent: usize, got: usize, executor: &str) -> Result<(), Failure> {
+    if sent == got {
+        return Ok(());
+    }
+    let message = format!("executor `{executor}` got {sent} texts and returned {got} vectors");
+    Err(Failure::new(Code::ExecutorFailed, message))
+}
+
+impl DocumentsCall<'_> {
+    /// Sends documents, and returns those of the reply and the tokens that were read. A call that may wait does so while the
+    /// gateway is busy.
+    pub(crate) async fn send(
+        &self,
+        state: &HttpState,
+        documents: DocumentArray,
+        may_wait: bool,
+    ) -> Result<(DocumentArray, Option<u64>), Failure> {
+        let request = self.envelope(&documents);
+        let options = self.options.clone();
+        let reply = match may_wait {
+            false => state.service.unary(request, options).await,
+            true => state.service.unary_later(request, options).await,
+        };
+        let UnaryReply {
+            envelope, tokens, ..
+        } = reply?;
+        let status = envelope.header.and_then(|header| header.status);
+        if let Some(failure) = status.as_ref().and_then(Failure::from_status) {
+            return Err(failure);
+        }
+        let data = envelope.data.unwrap_or_default();
+        Ok((DocumentArray::decode(&data)?, tokens))
+    }
+
+    fn envelope(&self, documents: &DocumentArray) -> Envelope {
+        // An expression that matches this executor only.
+        let target = self
+            .executor
+            .map(|name| format!("{}$", regex::escape(name)));
+        let header = HeaderProto {
+            request_id: RequestId::random().into(),
+            exec_endpoint: Some(self.endpoint.to_owned()),
+            target_executor: target,
+            ..HeaderProto::default()
+        };
+        let parameters = self.parameters;
+        Envelope {
+            header: Some(header),
+            parameters: (!parameters.is_empty()).then(|| parameters::from_json(parameters)),
+            data: Some(documents.encode()),
+            ..Envelope::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::{ModelInfo, ShorterVectors};
+
+    use super::*;
+
+    fn model(shorter: ShorterVectors) -> ServedModel {
+        ServedModel {
+            id: "m".to_owned(),
+            executor: "encoder".to_owned(),
+            endpoint: "/encode".to_owned(),
+            info: Some(ModelInfo {
+                dimensions: 8,
+                shorter,
+                ..ModelInfo::default()
+            }),
+            version: flow_core::DocArrayVersion::default(),
+        }
+    }
+
+    #[track_caller]
+    fn check_cut(shorter: ShorterVectors, wanted: usize, expected: Option<Option<usize>>) {
+        let request = EmbedRequest {
+            dimensions: Some((wanted, "dimensions")),
+            ..EmbedRequest::default()
+        };
+        let cut = cut(&model(shorter), &request);
+        assert_eq!(cut.clone().ok(), expected, "{wanted}: {cut:?}");
+    }
+
+    #[test]
+    fn vectors_are_cut_only_to_lengths_that_the_model_was_trained_for() {
+        check_cut(ShorterVectors::No, 8, Some(None));
+        check_cut(ShorterVectors::No, 4, None);
+        check_cut(ShorterVectors::Any, 4, Some(Some(4)));
+        check_cut(ShorterVectors::Any, 9, None);
+        check_cut(ShorterVectors::Any, 0, None);
+        check_cut(ShorterVectors::Only(vec![2]), 2, Some(Some(2)));
+        check_cut(ShorterVectors::Only(vec![2]), 4, None);
+    }
+
+    #[test]
+    fn a_large_call_is_sent_in_pieces() {
+        let texts = |count: usize| (0..count).map(|it| it.to_string()).collect();
+        let lens = |count| {
+            pieces(texts(count))
+                .iter()
+                .map(Vec::len)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lens(1), [1]);
+        assert_eq!(lens(PIECE_TEXTS), [PIECE_TEXTS]);
+        assert_eq!(lens(PIECE_TEXTS + 1), [PIECE_TEXTS, 1]);
+        assert_eq!(pieces(texts(130)).concat(), texts(130));
+    }
+
+    #[test]
+    fn a_vector_that_is_cut_gets_the_length_1_again() {
+        assert_eq!(finished(vec![3.0, 4.0, 12.0], Some(2), false), [0.6, 0.8]);
+        assert_eq!(finished(vec![3.0, 4.0], None, true), [0.6, 0.8]);
+        assert_eq!(finished(vec![3.0, 4.0], None, false), [3.0, 4.0]);
+        assert_eq!(finished(vec![0.0], None, true), [0.0]);
+    }
+}

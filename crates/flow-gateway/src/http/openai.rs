@@ -1,0 +1,242 @@
+//! OpenAI's API for embeddings and models, with the fields that Jina AI adds to it.
+
+mod errors;
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::{any, get, post};
+use flow_core::ModelKind;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use self::errors::{failed, no_route, wrong_method};
+use super::HttpState;
+use super::api_error::{ApiError, ErrorKind};
+use super::embeddings::{EmbedRequest, Embeddings, embed};
+use super::json_request::{JsonRequest, json_reply};
+use super::models::{ServedModel, ServedModels};
+use super::text_input::TextInput;
+use super::vector_format::{FormattedVector, VectorFormat};
+
+/// The fields of a request.
+const FIELDS: &[&str] = &[
+    "input",
+    "model",
+    "encoding_format",
+    "embedding_type",
+    "dimensions",
+    "user",
+    "normalized",
+    "truncate",
+    "task",
+    "late_chunking",
+    "return_multivector",
+];
+
+/// The routes.
+pub(crate) fn routes() -> Router<HttpState> {
+    Router::new()
+        .route("/v1/embeddings", post(embeddings).fallback(wrong_method))
+        .route("/v1/models", get(models).fallback(wrong_method))
+        .route("/v1/models/{*id}", get(model).fallback(wrong_method))
+        .route("/v1/{*rest}", any(no_route))
+}
+
+/// The body of `POST /v1/embeddings`. The fields after `user` are Jina AI's.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct EmbeddingsRequest {
+    input: Option<TextInput>,
+    model: Option<String>,
+    encoding_format: Option<VectorFormat>,
+    embedding_type: Option<VectorFormat>,
+    dimensions: Option<usize>,
+    user: Option<Value>,
+    normalized: Option<bool>,
+    truncate: Option<bool>,
+    task: Option<String>,
+    late_chunking: Option<bool>,
+    return_multivector: Option<bool>,
+}
+
+/// The reply to `POST /v1/embeddings`.
+#[derive(Debug)]
+struct EmbeddingsReply {
+    model: String,
+    format: VectorFormat,
+    embeddings: Embeddings,
+}
+
+#[derive(Serialize)]
+struct List<'r, T> {
+    object: &'static str,
+    data: T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+}
+
+#[derive(Serialize)]
+struct Embedding<'v> {
+    object: &'static str,
+    index: usize,
+    embedding: FormattedVector<'v>,
+}
+
+#[derive(Serialize)]
+struct Usage {
+    prompt_tokens: u64,
+    total_tokens: u64,
+}
+
+async fn embeddings(State(state): State<HttpState>, request: Request) -> Response {
+    let reply = answer(&state, request).await;
+    reply.unwrap_or_else(|error| failed(&error))
+}
+
+async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiError> {
+    let request: JsonRequest<EmbeddingsRequest> = JsonRequest::read(state, request, FIELDS).await?;
+    let models = ServedModels::of(&state.service.snapshot());
+    let model = models.find(request.body.model.as_deref())?;
+    let format = request.body.format();
+    let name = request.body.model.clone();
+    let wanted = request.body.translate()?;
+    let embeddings = embed(state, &models, model, wanted, &request.options).await?;
+    let len = embeddings.json_len();
+    let reply = EmbeddingsReply {
+        model: name.unwrap_or_else(|| model.id.clone()),
+        format,
+        embeddings,
+    };
+    json_reply(state, len, HeaderMap::new(), reply).await
+}
+
+impl EmbeddingsRequest {
+    fn format(&self) -> VectorFormat {
+        let format = self.encoding_format.or(self.embedding_type);
+        format.unwrap_or_default()
+    }
+
+    /// The texts, and what is asked of their vectors.
+    fn translate(self) -> Result<EmbedRequest, ApiError> {
+        self.refuse_what_is_not_there()?;
+        let missing = || ApiError::invalid("input", "`input` is missing; it has the texts");
+        let input = self.input.ok_or_else(missing)?;
+        let mut parameters = Map::new();
+        if let Some(normalized) = self.normalized {
+            parameters.insert("normalize".to_owned(), normalized.into());
+        }
+        if let Some(truncate) = self.truncate {
+            parameters.insert("truncate".to_owned(), truncate.into());
+        }
+        Ok(EmbedRequest {
+            texts: input.texts("input")?,
+            parameters,
+            field: "input",
+            dimensions: self.dimensions.map(|it| (it, "dimensions")),
+            normalize: false,
+        })
+    }
+
+    /// Refuses what Jina AI's models can and those of a flow cannot.
+    fn refuse_what_is_not_there(&self) -> Result<(), ApiError> {
+        let is_asked = |flag: Option<bool>| flag == Some(true);
+        let refused = [
+            (is_asked(self.late_chunking), "late_chunking"),
+            (is_asked(self.return_multivector), "return_multivector"),
+            (
+                self.task.as_deref().is_some_and(|it| !it.is_empty()),
+                "task",
+            ),
+        ];
+        match refused.into_iter().find(|(is_asked, _)| *is_asked) {
+            None => Ok(()),
+            Some((_, field)) => Err(ApiError::invalid(
+                field,
+                format!(
+                    "`{field}` needs a model that was trained for it; the models of this flow have no such mode"
+                ),
+            )),
+        }
+    }
+}
+
+impl Serialize for EmbeddingsReply {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let vectors = self.embeddings.vectors.iter().enumerate();
+        let data = vectors.map(|(index, vector)| Embedding {
+            object: "embedding",
+            index,
+            embedding: self.format.of(vector),
+        });
+        List {
+            object: "list",
+            data: data.collect::<Vec<_>>(),
+            model: Some(&self.model),
+            usage: self.embeddings.tokens.map(|tokens| Usage {
+                prompt_tokens: tokens,
+                total_tokens: tokens,
+            }),
+        }
+        .serialize(serializer)
+    }
+}
+
+async fn models(State(state): State<HttpState>) -> Response {
+    let models = ServedModels::of(&state.service.snapshot());
+    let list = List {
+        object: "list",
+        data: models.all().map(described).collect::<Vec<_>>(),
+        model: None,
+        usage: None,
+    };
+    let reply = json_reply(&state, 0, HeaderMap::new(), json!(list)).await;
+    reply.unwrap_or_else(|error| failed(&error))
+}
+
+async fn model(State(state): State<HttpState>, Path(id): Path<String>) -> Response {
+    let models = ServedModels::of(&state.service.snapshot());
+    let reply = async {
+        let body = described(models.find(Some(&id))?);
+        json_reply(&state, 0, HeaderMap::new(), body).await
+    };
+    reply.await.unwrap_or_else(|error| failed(&error))
+}
+
+/// A model as OpenAI describes it, with what flow knows besides.
+fn described(model: &ServedModel) -> Value {
+    let mut described = json!({
+        "id": model.id,
+        "object": "model",
+        "created": 0,
+        "owned_by": "flow",
+        "executor": model.executor,
+    });
+    if let Some(info) = &model.info {
+        described["root"] = json!(info.name);
+        described["kind"] = json!(info.kind);
+        described["dimensions"] = json!(info.dimensions);
+        described["max_model_len"] = json!(info.max_length);
+        described["pooling"] = json!(info.pooling);
+        described["precision"] = json!(info.precision);
+    } else {
+        described["kind"] = json!(ModelKind::Embedding);
+    }
+    described
+}
+
+/// The error of a route that needs another kind of model.
+pub(crate) fn no_such_kind(what: &str, models: &ServedModels) -> ApiError {
+    let there = match models.all().next() {
+        Some(_) => format!("there is {}, for embeddings", models.names()),
+        None => "it has no models".to_owned(),
+    };
+    let message = format!("the flow has no model {what}; {there}");
+    ApiError::new(ErrorKind::NoModel, message)
+}
+
+#[cfg(test)]
+mod tests;

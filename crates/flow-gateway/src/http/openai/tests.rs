@@ -1,0 +1,91 @@
+//! Requests → texts and parameters, vectors → JSON.
+
+use std::time::Duration;
+
+use super::super::json_request::parse;
+use super::*;
+
+fn translate(body: Value) -> Result<EmbedRequest, ApiError> {
+    let body = serde_json::to_vec(&body).unwrap();
+    parse::<EmbeddingsRequest>(&body, FIELDS)?.translate()
+}
+
+#[track_caller]
+fn check_refused(body: Value, field: Option<&str>, part: &str) {
+    let error = translate(body.clone()).unwrap_err();
+    assert_eq!(error.field, field, "{body}: {error:?}");
+    assert!(error.message.contains(part), "{body}: {error:?}");
+}
+
+#[test]
+fn a_request_becomes_texts_and_parameters_of_the_encoder() {
+    let plain = translate(json!({"input": "a", "model": "m", "user": "u"})).unwrap();
+    assert_eq!(plain.texts, ["a"]);
+    assert!(plain.parameters.is_empty() && plain.dimensions.is_none());
+    let jina = json!({
+        "input": [{"text": "a"}, "b"], "model": "m", "normalized": false, "truncate": false,
+        "embedding_type": "float", "dimensions": 64, "late_chunking": false,
+    });
+    let jina = translate(jina).unwrap();
+    assert_eq!(jina.texts, ["a", "b"]);
+    let expected = json!({"normalize": false, "truncate": false});
+    assert_eq!(Value::Object(jina.parameters), expected);
+    assert_eq!(jina.dimensions, Some((64, "dimensions")));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    check_refused(json!({"model": "m"}), Some("input"), "missing");
+    check_refused(json!({"input": 1}), Some("input"), "a text or a list");
+    check_refused(json!({"input": [[1, 2]]}), Some("input"), "token ids");
+    let format = json!({"input": "a", "encoding_format": "hex"});
+    check_refused(format, Some("encoding_format"), "`hex`");
+    check_refused(json!({"input": "a", "dimension": 1}), None, "`dimensions`");
+    check_refused(
+        json!({"input": "a", "dimensions": -1}),
+        Some("dimensions"),
+        "-1",
+    );
+    check_refused(
+        json!({"input": "a", "task": "retrieval.query"}),
+        Some("task"),
+        "trained",
+    );
+    let late = json!({"input": "a", "late_chunking": true});
+    check_refused(late, Some("late_chunking"), "trained");
+}
+
+fn reply(format: VectorFormat, tokens: Option<u64>) -> Value {
+    let reply = EmbeddingsReply {
+        model: "m".to_owned(),
+        format,
+        embeddings: Embeddings {
+            vectors: vec![vec![1.0, -0.5]],
+            tokens,
+            took: Duration::ZERO,
+        },
+    };
+    serde_json::to_value(&reply).unwrap()
+}
+
+#[test]
+fn vectors_become_a_list_with_usage() {
+    let expected = json!({
+        "object": "list",
+        "data": [{"object": "embedding", "index": 0, "embedding": [1.0, -0.5]}],
+        "model": "m",
+        "usage": {"prompt_tokens": 3, "total_tokens": 3},
+    });
+    assert_eq!(reply(VectorFormat::Float, Some(3)), expected);
+    let base64 = reply(VectorFormat::Base64, None);
+    assert_eq!(base64["data"][0]["embedding"], "AACAPwAAAL8=");
+    assert_eq!(base64.get("usage"), None);
+}
+
+#[test]
+fn the_encoding_format_comes_before_jina_ais_name_for_it() {
+    let both = json!({"encoding_format": "base64", "embedding_type": "float"});
+    let both: EmbeddingsRequest = serde_json::from_value(both).unwrap();
+    assert_eq!(both.format(), VectorFormat::Base64);
+    assert_eq!(EmbeddingsRequest::default().format(), VectorFormat::Float);
+}

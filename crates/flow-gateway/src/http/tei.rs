@@ -1,0 +1,278 @@
+//! The API of text-embeddings-inference.
+
+mod errors;
+mod info;
+mod tokens;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+
+use self::errors::failed;
+use super::HttpState;
+use super::api_error::{ApiError, ErrorKind};
+use super::embeddings::{EmbedRequest, Embeddings, embed};
+use super::json_request::{JsonRequest, json_reply};
+use super::models::{ServedModel, ServedModels};
+use super::openai::no_such_kind;
+use super::text_input::TextInput;
+use super::vector_format::VectorFormat;
+
+/// The fields of `POST /embed`.
+const EMBED_FIELDS: &[&str] = &[
+    "inputs",
+    "truncate",
+    "truncation_direction",
+    "prompt_name",
+    "normalize",
+    "dimensions",
+    "model",
+];
+
+const SIMILARITY_FIELDS: &[&str] = &["inputs", "parameters", "model"];
+
+/// The routes. `POST /` is that of Hugging Face's clients, which know only the address.
+pub(crate) fn routes() -> Router<HttpState> {
+    Router::new()
+        .route("/", post(embed_texts))
+        .route("/embed", post(embed_texts))
+        .route("/similarity", post(similarity))
+        .route("/tokenize", post(tokens::tokenize))
+        .route("/decode", post(tokens::decode))
+        .route("/embed_all", absent("that returns the vectors of tokens"))
+        .route("/embed_sparse", absent("for sparse embeddings"))
+        .route("/predict", absent("for classification"))
+        .route("/rerank", absent("for reranking"))
+        .route("/info", get(info::info))
+        .route("/health", get(health))
+        .route("/ping", get(health))
+}
+
+/// The body of `POST /embed`. TEI has no `model`; here it chooses one of several.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct EmbedBody {
+    inputs: Option<TextInput>,
+    truncate: Option<bool>,
+    truncation_direction: Option<Direction>,
+    prompt_name: Option<String>,
+    normalize: Option<bool>,
+    dimensions: Option<usize>,
+    model: Option<String>,
+}
+
+/// The side at which a long text is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Direction {
+    #[serde(alias = "left")]
+    Left,
+    #[serde(alias = "right")]
+    Right,
+}
+
+/// The body of `POST /similarity`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SimilarityBody {
+    inputs: Option<Sentences>,
+    parameters: Option<SimilarityParameters>,
+    model: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sentences {
+    source_sentence: String,
+    sentences: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct SimilarityParameters {
+    truncate: Option<bool>,
+    truncation_direction: Option<Direction>,
+    prompt_name: Option<String>,
+}
+
+/// The vectors of a reply.
+struct EmbedReply(Embeddings);
+
+impl Serialize for EmbedReply {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let vectors = self.0.vectors.iter();
+        serializer.collect_seq(vectors.map(|vector| VectorFormat::Float.of(vector)))
+    }
+}
+
+async fn embed_texts(State(state): State<HttpState>, request: Request) -> Response {
+    let reply = answer_embed(&state, request).await;
+    reply.unwrap_or_else(|error| failed(&error))
+}
+
+async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, ApiError> {
+    let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, EMBED_FIELDS).await?;
+    let models = ServedModels::of(&state.service.snapshot());
+    let model = models.find(request.body.model.as_deref())?;
+    let wanted = request.body.translate()?;
+    let characters = characters(&wanted.texts);
+    let embeddings = embed(state, &models, model, wanted, &request.options).await?;
+    let headers = compute_headers(model, characters, &embeddings);
+    let len = embeddings.json_len();
+    json_reply(state, len, headers, EmbedReply(embeddings)).await
+}
+
+impl EmbedBody {
+    fn translate(self) -> Result<EmbedRequest, ApiError> {
+        let missing = || ApiError::invalid("inputs", "`inputs` is missing; it has the texts");
+        refuse_left(self.truncation_direction)?;
+        refuse_prompt(self.prompt_name.as_deref())?;
+        let inputs = self.inputs.ok_or_else(missing)?;
+        let mut parameters = Map::new();
+        // TEI normalizes unless it is asked not to, whatever the model does.
+        let normalize = self.normalize.unwrap_or(true);
+        if !normalize {
+            parameters.insert("normalize".to_owned(), false.into());
+        }
+        if let Some(truncate) = self.truncate {
+            parameters.insert("truncate".to_owned(), truncate.into());
+        }
+        Ok(EmbedRequest {
+            texts: inputs.texts("inputs")?,
+            parameters,
+            field: "inputs",
+            dimensions: self.dimensions.map(|it| (it, "dimensions")),
+            normalize,
+        })
+    }
+}
+
+fn refuse_left(direction: Option<Direction>) -> Result<(), ApiError> {
+    match direction {
+        Some(Direction::Left) => Err(ApiError::invalid(
+            "truncation_direction",
+            "`truncation_direction` can be `Right` only: the tokenizer cuts off the end of a text",
+        )),
+        Some(Direction::Right) | None => Ok(()),
+    }
+}
+
+fn refuse_prompt(prompt: Option<&str>) -> Result<(), ApiError> {
+    match prompt {
+        Some(_) => Err(ApiError::invalid(
+            "prompt_name",
+            "`prompt_name` cannot be chosen by a request; set it in the flow file, in the encoder's `uses_with`",
+        )),
+        None => Ok(()),
+    }
+}
+
+async fn similarity(State(state): State<HttpState>, request: Request) -> Response {
+    let reply = answer_similarity(&state, request).await;
+    reply.unwrap_or_else(|error| failed(&error))
+}
+
+async fn answer_similarity(state: &HttpState, request: Request) -> Result<Response, ApiError> {
+    let request: JsonRequest<SimilarityBody> =
+        JsonRequest::read(state, request, SIMILARITY_FIELDS).await?;
+    let models = ServedModels::of(&state.service.snapshot());
+    let model = models.find(request.body.model.as_deref())?;
+    let wanted = request.body.translate()?;
+    let characters = characters(&wanted.texts);
+    let embeddings = embed(state, &models, model, wanted, &request.options).await?;
+    let headers = compute_headers(model, characters, &embeddings);
+    let cosines = cosines(&embeddings.vectors);
+    json_reply(state, 0, headers, cosines).await
+}
+
+impl SimilarityBody {
+    /// The source, and then the sentences that it is compared with.
+    fn translate(self) -> Result<EmbedRequest, ApiError> {
+        let missing = || {
+            ApiError::invalid(
+                "inputs",
+                "`inputs` is missing; it has `source_sentence` and `sentences`",
+            )
+        };
+        let inputs = self.inputs.ok_or_else(missing)?;
+        if inputs.sentences.is_empty() {
+            return Err(ApiError::new(
+                ErrorKind::Empty,
+                "`inputs.sentences` is empty",
+            ));
+        }
+        let options = self.parameters.unwrap_or_default();
+        refuse_left(options.truncation_direction)?;
+        refuse_prompt(options.prompt_name.as_deref())?;
+        let truncate = options
+            .truncate
+            .map(|it| ("truncate".to_owned(), it.into()));
+        Ok(EmbedRequest {
+            texts: [vec![inputs.source_sentence], inputs.sentences].concat(),
+            parameters: truncate.into_iter().collect(),
+            field: "inputs",
+            dimensions: None,
+            normalize: true,
+        })
+    }
+}
+
+/// The cosine of the first vector and each other. All have length 1.
+fn cosines(vectors: &[Vec<f32>]) -> Vec<f32> {
+    let Some((source, others)) = vectors.split_first() else {
+        return Vec::new();
+    };
+    let cosine = |other: &Vec<f32>| source.iter().zip(other).map(|(a, b)| a * b).sum();
+    others.iter().map(cosine).collect()
+}
+
+/// The characters of all texts.
+fn characters(texts: &[String]) -> usize {
+    texts.iter().map(|text| text.chars().count()).sum()
+}
+
+/// The headers that say what a call took. Those of parts that are not measured are left out.
+fn compute_headers(model: &ServedModel, characters: usize, embeddings: &Embeddings) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let mut add = |name: &'static str, value: u64| {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
+    };
+    let millis = u64::try_from(embeddings.took.as_millis()).unwrap_or(u64::MAX);
+    add("x-compute-time", millis);
+    add("x-total-time", millis);
+    add("x-compute-characters", characters as u64);
+    if let Some(tokens) = embeddings.tokens {
+        add("x-compute-tokens", tokens);
+    }
+    if let Some(info) = &model.info {
+        let device = match info.device.as_str() {
+            "cpu" => "cpu",
+            _ => "gpu",
+        };
+        let device = HeaderValue::from_static(device);
+        headers.insert(HeaderName::from_static("x-compute-type"), device);
+    }
+    headers
+}
+
+/// A route for a kind of model that no executor has.
+fn absent(what: &'static str) -> MethodRouter<HttpState> {
+    post(async move |State(state): State<HttpState>| {
+        let models = ServedModels::of(&state.service.snapshot());
+        failed(&no_such_kind(what, &models))
+    })
+}
+
+async fn health(State(state): State<HttpState>) -> Response {
+    if state.service.is_ready() {
+        return StatusCode::OK.into_response();
+    }
+    let body = json!({"error": "an executor is not ready yet", "error_type": "Unhealthy"});
+    (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! `GET /info`: the model, and the limits of a request.
+
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::HttpState;
+use super::super::api_error::ApiError;
+use super::super::embeddings::inputs_max;
+use super::super::json_request::json_reply;
+use super::super::models::{ServedModel, ServedModels};
+use super::errors::failed;
+
+/// `?model=` chooses one of several models.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Chosen {
+    model: Option<String>,
+}
+
+pub(super) async fn info(State(state): State<HttpState>, Query(chosen): Query<Chosen>) -> Response {
+    let reply = answer(&state, chosen.model.as_deref()).await;
+    reply.unwrap_or_else(|error| failed(&error))
+}
+
+async fn answer(state: &HttpState, name: Option<&str>) -> Result<Response, ApiError> {
+    let snapshot = state.service.snapshot();
+    let models = ServedModels::of(&snapshot);
+    let model = models.find(name)?;
+    let mut body = described(model);
+    body["max_concurrent_requests"] = json!(snapshot.plan.gateway.in_flight_max);
+    body["max_client_batch_size"] = json!(inputs_max(state));
+    body["max_request_bytes"] = json!(state.limits.messages.message_len_max);
+    body["version"] = json!(env!("CARGO_PKG_VERSION"));
+    json_reply(state, 0, HeaderMap::new(), body).await
+}
+
+/// What is known of the model. What its executor does not say is null.
+fn described(model: &ServedModel) -> Value {
+    let info = model.info.as_ref();
+    let pooling = info.map(|info| info.pooling.as_str());
+    json!({
+        "model_id": info.map_or(&model.id, |info| &info.name),
+        "model_sha": info.and_then(|info| info.revision.as_deref()),
+        "model_dtype": info.map(|info| dtype(&info.precision)),
+        "model_type": { "embedding": { "pooling": pooling } },
+        "served_by": model.executor,
+        "dimensions": info.map(|info| info.dimensions),
+        "max_input_length": info.map(|info| info.max_length),
+        "max_batch_tokens": info.map(|info| info.batch_tokens),
+        "max_batch_requests": info.map(|info| info.batch_texts),
+        "auto_truncate": true,
+        "sha": null,
+        "docker_label": null,
+    })
+}
+
+/// The name of a precision in TEI and PyTorch.
+fn dtype(precision: &str) -> &str {
+    match precision {
+        "f32" => "float32",
+        "f16" => "float16",
+        "bf16" => "bfloat16",
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::{DocArrayVersion, ModelInfo};
+
+    use super::*;
+
+    #[test]
+    fn a_model_is_described_as_far_as_its_executor_says() {
+        let mut model = ServedModel {
+            id: "alias".to_owned(),
+            executor: "encoder".to_owned(),
+            endpoint: "/encode".to_owned(),
+            info: None,
+            version: DocArrayVersion::default(),
+        };
+        assert_eq!(described(&model)["model_id"], "alias");
+        assert_eq!(described(&model)["max_input_length"], Value::Null);
+        model.info = Some(ModelInfo {
+            name: "a/b".to_owned(),
+            max_length: 256,
+            pooling: "mean".to_owned(),
+            precision: "bf16".to_owned(),
+            ..ModelInfo::default()
+        });
+        let described = described(&model);
+        assert_eq!(described["model_id"], "a/b");
+        assert_eq!(described["model_dtype"], "bfloat16");
+        assert_eq!(described["model_type"]["embedding"]["pooling"], "mean");
+    }
+}

@@ -1,0 +1,59 @@
+//! Requests → texts and parameters.
+
+use serde_json::Value;
+
+use super::super::json_request::parse;
+use super::*;
+
+fn translate(body: Value) -> Result<EmbedRequest, ApiError> {
+    let body = serde_json::to_vec(&body).unwrap();
+    parse::<EmbedBody>(&body, EMBED_FIELDS)?.translate()
+}
+
+#[test]
+fn a_request_is_normalized_unless_it_asks_for_what_the_model_makes() {
+    let plain = translate(json!({"inputs": "a"})).unwrap();
+    assert_eq!((plain.texts.len(), plain.normalize), (1, true));
+    assert!(plain.parameters.is_empty());
+    let raw = translate(json!({"inputs": ["a", "b"], "normalize": false, "truncate": false}));
+    let raw = raw.unwrap();
+    assert!(!raw.normalize);
+    let expected = json!({"normalize": false, "truncate": false});
+    assert_eq!(Value::Object(raw.parameters), expected);
+}
+
+#[test]
+fn what_the_tokenizer_cannot_do_is_refused() {
+    for (body, field) in [
+        (
+            json!({"inputs": "a", "truncation_direction": "Left"}),
+            "truncation_direction",
+        ),
+        (
+            json!({"inputs": "a", "prompt_name": "query"}),
+            "prompt_name",
+        ),
+        (json!({"inputs": [1, 2]}), "inputs"),
+        (json!({}), "inputs"),
+    ] {
+        assert_eq!(
+            translate(body.clone()).unwrap_err().field,
+            Some(field),
+            "{body}"
+        );
+    }
+    let right = json!({"inputs": "a", "truncation_direction": "Right"});
+    assert!(translate(right).is_ok());
+}
+
+#[test]
+fn sentences_are_compared_with_their_source() {
+    let body = json!({"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}, "parameters": {"truncate": true}});
+    let body: SimilarityBody = serde_json::from_value(body).unwrap();
+    assert_eq!(body.translate().unwrap().texts, ["a", "b", "c"]);
+    let none = json!({"inputs": {"source_sentence": "a", "sentences": []}});
+    let none: SimilarityBody = serde_json::from_value(none).unwrap();
+    assert_eq!(none.translate().unwrap_err().kind, ErrorKind::Empty);
+    let vectors = [vec![1.0, 0.0], vec![0.0, 1.0], vec![0.6, 0.8]];
+    assert_eq!(cosines(&vectors), [0.0, 0.6]);
+}

@@ -1,0 +1,133 @@
+//! Replaces a process that cannot run beside its successor: the old process ends before the new one starts.
+
+use flow_process::KeepsState;
+
+use super::{Change, ChangeError};
+use crate::spec::ports::Ports;
+use crate::spec::process_spec::ProcessSpec;
+use crate::supervisor::handle::ProcessHandle;
+
+/// What a process and its successor cannot both have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Conflict {
+    /// A port that the file assigns.
+    Port(u16),
+    /// The folder of the executor's files.
+    Workspace,
+}
+
+/// A process that has to end before its successor starts.
+pub(super) struct Predecessor {
+    process: ProcessHandle,
+    conflict: Conflict,
+}
+
+impl Change<'_> {
+    /// The process that has to end before one with this spec starts.
+    pub(super) fn predecessor(&self, spec: &ProcessSpec) -> Option<Predecessor> {
+        let executors = self.supervisor.executors().into_iter();
+        let supervised: Vec<ProcessHandle> =
+            executors.filter(ProcessHandle::is_supervised).collect();
+        let on_port = supervised.iter().find_map(|process| {
+            let conflict = Conflict::Port(shared_port(process, spec)?);
+            Some((process, conflict))
+        });
+        let in_workspace = || {
+            let mut same_role = supervised.iter().filter(|it| it.spec.role == spec.role);
+            let holder = same_role.find(|it| holds_workspace(it))?;
+            Some((holder, Conflict::Workspace))
+        };
+        let (process, conflict) = on_port.or_else(in_workspace)?;
+        Some(Predecessor {
+            process: process.clone(),
+            conflict,
+        })
+    }
+
+    /// Ends a process, and then starts its successor. If that fails, the old process is started again.
+    pub(super) async fn replace_in_place(
+        &self,
+        predecessor: Predecessor,
+        spec: ProcessSpec,
+    ) -> Result<(), ChangeError> {
+        let Predecessor {
+            process: old,
+            conflict,
+        } = predecessor;
+        if let (Conflict::Port(port), false) = (conflict, old.spec.role == spec.role) {
+            return Err(ChangeError::PortMoves { port });
+        }
+        let plan = self.supervisor.plan();
+        self.take_out(&old, conflict).await;
+        let used = ports(&old);
+        self.stop(&old).await;
+        // Requests that are tried again find it where the old one was.
+        let at = spec.ports.or(used);
+        let new = self.supervisor.start_at(spec, at);
+        let outcome = self.ready(&new).await.map(drop);
+        let successor = match &outcome {
+            Ok(()) => new,
+            Err(_) => self.supervisor.start_at((*old.spec).clone(), used),
+        };
+        let executors = self.supervisor.executors().into_iter();
+        let executors = executors.map(|it| match it.is_same(&old) {
+            true => successor.clone(),
+            false => it,
+        });
+        self.supervisor.set_executors(plan, executors.collect());
+        if outcome.is_err() {
+            drop(successor.ready().await);
+        }
+        self.supervisor.place();
+        outcome
+    }
+
+    /// Takes a process out of the placement, where its shard has others.
+    async fn take_out(&self, old: &ProcessHandle, conflict: Conflict) {
+        let address = old.address().map(|it| it.port());
+        let (version, placement) = self.supervisor.place_without(Some(&old.spec.role));
+        let is_still_placed = placement.addresses.iter().any(|places| {
+            let mut all = places.all();
+            all.any(|it| Some(it.port) == address)
+        });
+        if is_still_placed {
+            let why = match conflict {
+                Conflict::Port(port) => format!("is alone at its port {port}"),
+                Conflict::Workspace => "has to end before another may use its workspace".to_owned(),
+            };
+            let name = &old.spec.name;
+            self.progress.report(format!(
+                "`{name}` {why}: its requests are tried again, or fail, until it is back"
+            ));
+        }
+        self.wait_until_settled(version).await;
+    }
+}
+
+/// The port of a process that a spec has too.
+fn shared_port(process: &ProcessHandle, spec: &ProcessSpec) -> Option<u16> {
+    let wanted = [Some(spec.ports.serving), spec.ports.metrics];
+    let wanted: Vec<u16> = wanted.into_iter().flatten().filter(|it| *it > 0).collect();
+    let ready = process.status().process?;
+    let metrics = ready.metrics.map(|it| it.port());
+    let mut used = [Some(ready.address.port()), metrics].into_iter().flatten();
+    used.find(|port| wanted.contains(port))
+}
+
+/// Whether no other process may use the workspace of a process. One that does not say, such as an executor in Python,
+/// may write there.
+fn holds_workspace(process: &ProcessHandle) -> bool {
+    match process.keeps_state() {
+        Some(state) => state == KeepsState::InWorkspace,
+        None => process.spec.invocation.has_workspace(),
+    }
+}
+
+/// Where a process listens, or did when it last was ready.
+fn ports(process: &ProcessHandle) -> Ports {
+    let ready = process.status().process;
+    ready.map_or(process.spec.ports, |ready| Ports {
+        serving: ready.address.port(),
+        metrics: ready.metrics.map(|it| it.port()),
+    })
+}

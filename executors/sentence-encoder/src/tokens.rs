@@ -1,0 +1,89 @@
+//! Counts, shows and decodes tokens.
+
+use flow_core::Document;
+use flow_executor::{CallError, Tokens};
+use flow_models::{Token, Tokenizer};
+use serde_json::{Map, Value, json};
+
+/// The parameter of `/tokenize` that says whether special tokens such as `[CLS]` are shown.
+pub(crate) const ADD_SPECIAL: &str = "add_special_tokens";
+
+/// The parameter of `/decode` that says whether special tokens are left out of the text.
+pub(crate) const SKIP_SPECIAL: &str = "skip_special_tokens";
+
+/// The tag in which `/tokenize` writes tokens.
+const TOKENS: &str = "tokens";
+
+/// The tag from which `/decode` reads token ids.
+const IDS: &str = "ids";
+
+/// The tokens of each document, from how many texts each has and the tokens of each text.
+pub(crate) fn sums(texts_of: &[usize], tokens: &[usize]) -> Tokens {
+    let mut rest = tokens.iter();
+    let own = |&texts: &usize| rest.by_ref().take(texts).sum();
+    texts_of.iter().map(own).collect()
+}
+
+/// Adds the tokens of a document's text to its tags.
+pub(crate) fn write(
+    doc: &mut Document,
+    tokenizer: &Tokenizer,
+    add_special: bool,
+) -> Result<(), CallError> {
+    let tokens = tokenizer.tokens(&doc.text(), add_special)?;
+    let mut tags = doc.tags();
+    tags.insert(TOKENS.to_owned(), tokens.iter().map(described).collect());
+    doc.set_tags(&tags);
+    Ok(())
+}
+
+/// A token as text-embeddings-inference shows it.
+fn described(token: &Token) -> Value {
+    let place = |at: usize| (!token.is_special).then_some(at);
+    json!({
+        "id": token.id,
+        "text": token.text,
+        "special": token.is_special,
+        "start": place(token.range.start),
+        "stop": place(token.range.end),
+    })
+}
+
+/// Sets a document's text to that of the token ids in its tags.
+pub(crate) fn decode(
+    doc: &mut Document,
+    tokenizer: &Tokenizer,
+    skip_special: bool,
+) -> Result<(), CallError> {
+    let ids = ids(&doc.tags())?;
+    doc.set_text(tokenizer.decode(&ids, skip_special)?);
+    Ok(())
+}
+
+fn ids(tags: &Map<String, Value>) -> Result<Vec<u32>, CallError> {
+    let wrong = || CallError::bad_request(format!("the tag `{IDS}` must be a list of token ids"));
+    let ids = tags.get(IDS).and_then(Value::as_array).ok_or_else(wrong)?;
+    let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
+    ids.iter().map(|it| id(it).ok_or_else(wrong)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tokens_of_a_document_are_those_of_its_texts() {
+        assert_eq!(sums(&[1, 0, 2], &[3, 4, 5]).each(), [3, 0, 9]);
+        assert_eq!(sums(&[], &[]).each(), [0_usize; 0]);
+    }
+
+    #[test]
+    fn ids_are_whole_numbers() {
+        let tags = |ids: Value| Map::from_iter([(IDS.to_owned(), ids)]);
+        assert_eq!(ids(&tags(json!([1, 2]))).unwrap(), [1, 2]);
+        for bad in [json!([1.5]), json!([-1]), json!("1"), json!(null)] {
+            assert!(ids(&tags(bad.clone())).is_err(), "{bad}");
+        }
+        assert!(ids(&Map::new()).is_err());
+    }
+}
