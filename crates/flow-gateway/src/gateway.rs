@@ -5,21 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow_metrics::Registry;
-use flow_net::{
-    ByteBudget, Drain, GrpcService, Health, Listener, MetricsServer, MetricsServerError, Server,
-    Stopped,
-};
+use flow_net::{Drain, Health, Listener, MetricsServer, MetricsServerError, Stopped};
 use flow_spec::Placement;
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use crate::background;
 use crate::gateway_limits::GatewayLimits;
-use crate::grpc::{JinaService, Requests, SERVICES, routes};
+use crate::grpc::SERVICES;
 use crate::heavy::HeavyWork;
-use crate::http;
 use crate::metrics::GatewayMetrics;
 use crate::pools::{PlacementError, Shared};
+use crate::ports::PortServices;
 use crate::service::Service;
 use crate::snapshot_store::{Placed, SnapshotStore};
 
@@ -30,6 +27,8 @@ pub struct Config {
     pub host: String,
     /// Port to listen at; 0 for any free port.
     pub port: u16,
+    /// Further ports, in the order of the flow's.
+    pub more_ports: Vec<u16>,
     /// Limits on what clients send.
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
@@ -53,7 +52,8 @@ pub enum BindError {
 /// A gateway that listens.
 #[derive(Debug)]
 pub struct Gateway {
-    listener: Listener,
+    /// The listeners, the first one first.
+    listeners: Vec<Listener>,
     limits: GatewayLimits,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
@@ -81,7 +81,10 @@ impl Gateway {
             heavy: HeavyWork::default(),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
-        let listener = Listener::bind(&config.host, config.port).await?;
+        let mut listeners = vec![Listener::bind(&config.host, config.port).await?];
+        for port in &config.more_ports {
+            listeners.push(Listener::bind(&config.host, *port).await?);
+        }
         let metrics = match registry {
             Some((port, registry)) => {
                 Some(MetricsServer::bind(&config.host, port, registry).await?)
@@ -89,7 +92,7 @@ impl Gateway {
             None => None,
         };
         Ok(Self {
-            listener,
+            listeners,
             limits: config.limits,
             snapshots,
             metrics,
@@ -99,7 +102,14 @@ impl Gateway {
     /// The address, with the port that was taken.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.listener.local_addr()
+        self.listeners[0].local_addr()
+    }
+
+    /// The addresses of the further ports.
+    #[must_use]
+    pub fn more_addrs(&self) -> Vec<SocketAddr> {
+        let more = self.listeners.iter().skip(1);
+        more.map(Listener::local_addr).collect()
     }
 
     /// The address of its metrics, if it is monitored.
@@ -123,18 +133,11 @@ impl Gateway {
             let (health, health_service) = Health::new(SERVICES).await;
             let service = Service::new(self.snapshots.clone(), drain.watch());
             let failures = self.snapshots.newest().shared.failures.clone();
-            let limits = self.limits;
-            let http = http::routes(service.clone(), limits);
-            let service = JinaService(service);
-            let all = routes(&service, limits.messages, Requests::AsTheyAre);
-            let compressed = routes(&service, limits.messages, Requests::Compressed);
-            let grpc = GrpcService::new(all.add_service(health_service));
-            let all = grpc.with_compressed(compressed).with_http(http);
-            let mut server = Server::new(self.listener, all).with_limits(limits.connections);
-            if let Some(max) = limits.memory_max {
-                server = server.with_budget(ByteBudget::new(max));
-            }
-            let serving = server.serve(drain, health.set_serving(false));
+            let gateway = self.snapshots.newest().plan.gateway.clone();
+            let ports = PortServices::new(service, gateway, self.limits, |routes| {
+                routes.add_service(health_service)
+            });
+            let serving = ports.serve(self.listeners, drain, &health);
 
             let draining = drain.watch();
             let background = async {

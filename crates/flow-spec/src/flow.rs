@@ -19,7 +19,7 @@ mod program;
 pub use calls::Calls;
 pub use check::Checked;
 pub use container::Container;
-pub use gateway::{Gateway, GatewayLimits};
+pub use gateway::{Gateway, GatewayLimits, GatewayPort, HttpOptions};
 pub use local_run::LocalRun;
 pub use monitoring::Monitoring;
 pub(crate) use node::Node;

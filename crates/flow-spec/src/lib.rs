@@ -47,7 +47,8 @@ pub use context::{AnyExecutor, Context, Executors, Files, Found, NoFiles, NotFou
 pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
-    Calls, Checked, Container, Flow, Gateway, GatewayLimits, LocalRun, Monitoring, Run,
+    Calls, Checked, Container, Flow, Gateway, GatewayLimits, GatewayPort, HttpOptions, LocalRun,
+    Monitoring, Run,
 };
 pub use flow_core::BadOption;
 pub use forms::engine_name;
@@ -57,8 +58,9 @@ pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;
 pub use values::{
-    BatchMetric, BatchingRule, ContainerDevice, DockerOption, DockerOptions, Env, Gpus, Log,
-    LogDriver, Poll, Polling, Protocol, Retries, Ulimit, Uses, Volume, Workers,
+    BatchMetric, BatchingRule, ContainerDevice, Cors, DockerOption, DockerOptions, Env,
+    ExposedEndpoint, Gpus, Log, LogDriver, Poll, Polling, Protocol, Retries, Ulimit, Uses, Volume,
+    Workers,
 };
 pub use yaml::Variables;
 

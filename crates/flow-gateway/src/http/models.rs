@@ -141,18 +141,8 @@ impl ServedModels {
         ApiError::new(ErrorKind::NoModel, message).at("model")
     }
 
-    /// The error of a route that needs another kind of model.
-    pub(crate) fn lack(&self, what: &str) -> ApiError {
-        let there = match self.all().next() {
-            Some(_) => format!("there is {}, for embeddings", self.names()),
-            None => "it has no models".to_owned(),
-        };
-        let message = format!("the flow has no model {what}; {there}");
-        ApiError::new(ErrorKind::NoModel, message)
-    }
-
     /// The names of all models, for messages.
-    fn names(&self) -> String {
+    pub(crate) fn names(&self) -> String {
         let names: Vec<String> = self.all().map(|it| format!("`{}`", it.id)).collect();
         names.join(", ")
     }

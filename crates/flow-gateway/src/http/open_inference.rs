@@ -10,11 +10,13 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use self::infer::VERSION;
-use self::tensors::{INPUT, OUTPUT};
-use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
+use super::state::HttpState;
+use infer::{OUTPUT, VERSION};
+
+/// The name of the input.
+const INPUT: &str = "text";
 
 /// The routes.
 pub(crate) fn routes() -> Router<HttpState> {

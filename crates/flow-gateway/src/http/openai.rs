@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use self::errors::{failed, no_route, wrong_method};
-use super::HttpState;
-use super::api_error::ApiError;
+use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
+use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
 
@@ -226,6 +226,16 @@ fn described(model: &ServedModel) -> Value {
         described["kind"] = json!(ModelKind::Embedding);
     }
     described
+}
+
+/// The error of a route that needs another kind of model.
+pub(crate) fn no_such_kind(what: &str, models: &ServedModels) -> ApiError {
+    let there = match models.all().next() {
+        Some(_) => format!("there is {}, for embeddings", models.names()),
+        None => "it has no models".to_owned(),
+    };
+    let message = format!("the flow has no model {what}; {there}");
+    ApiError::new(ErrorKind::NoModel, message)
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod errors;
 mod info;
-mod options;
 mod tokens;
 
 use axum::extract::{Request, State};
@@ -13,13 +12,13 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use self::errors::failed;
-use self::options::{Direction, refuse_left, refuse_prompt};
-use super::HttpState;
+use self::errors::{failed, refuse_prompt};
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
+use super::openai::no_such_kind;
+use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::VectorFormat;
 
@@ -64,6 +63,15 @@ struct EmbedBody {
     normalize: Option<bool>,
     dimensions: Option<usize>,
     model: Option<String>,
+}
+
+/// The side at which a long text is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Direction {
+    #[serde(alias = "left")]
+    Left,
+    #[serde(alias = "right")]
+    Right,
 }
 
 /// The body of `POST /similarity`.
@@ -139,6 +147,16 @@ impl EmbedBody {
             dimensions: self.dimensions.map(|it| (it, "dimensions")),
             normalize,
         })
+    }
+}
+
+fn refuse_left(direction: Option<Direction>) -> Result<(), ApiError> {
+    match direction {
+        Some(Direction::Left) => Err(ApiError::invalid(
+            "truncation_direction",
+            "`truncation_direction` can be `Right` only: the tokenizer cuts off the end of a text",
+        )),
+        Some(Direction::Right) | None => Ok(()),
     }
 }
 
@@ -234,7 +252,7 @@ fn compute_headers(model: &ServedModel, characters: usize, embeddings: &Embeddin
 fn absent(what: &'static str) -> MethodRouter<HttpState> {
     post(async move |State(state): State<HttpState>| {
         let models = ServedModels::of(&state.service.snapshot()).await;
-        failed(&models.lack(what))
+        failed(&no_such_kind(what, &models))
     })
 }
 

@@ -6,6 +6,8 @@
 )]
 
 mod fake_executor;
+mod http;
+mod http_client;
 mod monitoring;
 mod overload;
 mod placements;
@@ -14,3 +16,4 @@ mod shards;
 mod test_gateway;
 mod topology;
 mod unknown_parameters;
+mod websocket;

@@ -16,6 +16,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
+use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower_service::Service;
@@ -38,6 +39,8 @@ pub struct GrpcService {
     routes: Routes,
     compressed: Option<Routes>,
     http: Option<Routes>,
+    /// Whether gRPC calls are answered.
+    has_grpc: bool,
 }
 
 impl GrpcService {
@@ -48,6 +51,7 @@ impl GrpcService {
             routes: routes.prepare(),
             compressed: None,
             http: None,
+            has_grpc: true,
         }
     }
 
@@ -65,6 +69,15 @@ impl GrpcService {
     pub fn with_compressed(self, routes: Routes) -> Self {
         Self {
             compressed: Some(routes.prepare()),
+            ..self
+        }
+    }
+
+    /// The same service, which refuses gRPC calls.
+    #[must_use]
+    pub fn without_grpc(self) -> Self {
+        Self {
+            has_grpc: false,
             ..self
         }
     }
@@ -94,6 +107,10 @@ impl HttpService for GrpcService {
         }
         if request.version() < Version::HTTP_2 {
             let response = ready(Ok(needs_http2(request.headers())));
+            return GrpcFuture::Refused { response };
+        }
+        if !self.has_grpc {
+            let response = ready(Ok(no_grpc()));
             return GrpcFuture::Refused { response };
         }
         let limit = timeout(request.headers());
@@ -162,6 +179,11 @@ impl Future for GrpcFuture {
 
 fn timed_out() -> Response<Body> {
     from_failure(&too_late()).into_http()
+}
+
+fn no_grpc() -> Response<Body> {
+    let text = "this port does not serve gRPC, because of `only_protocols`; use the port whose protocol is `grpc`";
+    Status::unimplemented(text).into_http()
 }
 
 fn needs_http2(headers: &HeaderMap) -> Response<Body> {

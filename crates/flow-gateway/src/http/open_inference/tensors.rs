@@ -4,10 +4,6 @@ use serde_json::Value;
 
 use super::super::api_error::ApiError;
 
-/// The names of the tensors.
-pub(super) const INPUT: &str = "text";
-pub(super) const OUTPUT: &str = "embedding";
-
 /// Nested lists have as many levels as a tensor has dimensions.
 const LEVELS_MAX: usize = 8;
 
