@@ -45,6 +45,9 @@ const PARAMETERS: [&str; 5] = [
 const TO_TOKENS: &str = "/to_tokens";
 const FROM_TOKENS: &str = "/from_tokens";
 
+/// What an error shows of a text, in characters.
+const EXCERPT_CHARS: usize = 32;
+
 /// The endpoint that encodes.
 const ENCODE: &str = "/encode";
 
@@ -178,11 +181,13 @@ impl SentenceEncoder {
 
     /// Refuses texts of which the model would not read the end.
     fn check_lengths(&self, texts: &[String]) -> Result<(), CallError> {
-        for (index, text) in texts.iter().enumerate() {
+        for text in texts {
             if self.encoder.tokenizer().truncates(text)? {
                 let max = self.encoder.max_length();
+                // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
+                let start: String = text.chars().take(EXCERPT_CHARS).collect();
                 return Err(CallError::bad_request(format!(
-                    "text {index} has more than {max} tokens, the most that the model reads; \
+                    "a text has more than {max} tokens, the most that the model reads: `{start}…`; \
                      shorten it, or let it be truncated"
                 )));
             }

@@ -142,7 +142,6 @@ async fn what_is_wrong_is_an_error_in_openais_shape() {
 #[tokio::test]
 async fn a_text_that_is_too_long_is_truncated_unless_the_request_forbids_it() {
     let flow = encoder();
-    flow.expect("has more than 256 tokens");
     let long = "word ".repeat(400);
     let reply = post(&flow, "/v1/embeddings", &json!({"input": long}))
         .await
@@ -153,7 +152,7 @@ async fn a_text_that_is_too_long_is_truncated_unless_the_request_forbids_it() {
     assert_eq!(reply.status, 400);
     let message = reply.json()["error"]["message"].to_string();
     assert!(
-        message.contains("text 1 has more than 256 tokens"),
+        message.contains("more than 256 tokens, the most that the model reads: `word word"),
         "{message}"
     );
 }

@@ -93,7 +93,6 @@ async fn info_tells_the_model_and_the_limits() {
 #[tokio::test]
 async fn what_is_wrong_is_an_error_in_teis_shape() {
     let flow = encoder();
-    flow.expect("has more than 256 tokens");
     let long = "word ".repeat(400);
     for (path, body, status, kind, part) in [
         (

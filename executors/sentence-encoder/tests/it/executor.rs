@@ -240,7 +240,7 @@ fn a_request_can_ask_for_vectors_of_another_length_and_refuse_truncation() {
     let failure = encoder.call_with("/encode", docs.into_iter().collect(), parameters);
     let message = failure.unwrap_err().to_string();
     assert!(
-        message.contains("text 1 has more than 4 tokens"),
+        message.contains("a text has more than 4 tokens, the most that the model reads: `a b c…`"),
         "{message}"
     );
 }
