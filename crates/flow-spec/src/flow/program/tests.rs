@@ -255,7 +255,7 @@ fn an_executor_that_somebody_else_starts_is_not_looked_for() {
 }
 
 /// The warning that `index` is a folder too.
-const NAMESAKE: &str = "3:18 uses: `index` is the executor that is built into flow, and not the folder beside the \
+const NAMESAKE: &str = "3:19 uses: `index` is the executor that is built into flow, and not the folder beside the \
                         flow file; write `./index` to use the folder";
 
 #[test]
@@ -271,9 +271,9 @@ fn methods_and_endpoints_of_a_built_in_executor_are_known() {
     check(
         "uses_requests: {/find: serach, /put: other}",
         &[
-            "3:40 uses_requests: `/find` is bound to the method `serach`, which `index` does not have; \
+            "3:41 uses_requests: `/find` is bound to the method `serach`, which `index` does not have; \
              did you mean `search`?",
-            "3:40 uses_requests: `/put` is bound to the method `other`, which `index` does not have; \
+            "3:41 uses_requests: `/put` is bound to the method `other`, which `index` does not have; \
              its methods are `index`, `search`",
         ],
     );
@@ -281,8 +281,8 @@ fn methods_and_endpoints_of_a_built_in_executor_are_known() {
     check(
         "uses_dynamic_batching: {/serach: {}, indx: {}}",
         &[
-            "3:48 uses_dynamic_batching: `index` has no endpoint `/serach`; did you mean `/search`?",
-            "3:48 uses_dynamic_batching: `index` has no method `indx`; did you mean `index`?",
+            "3:49 uses_dynamic_batching: `index` has no endpoint `/serach`; did you mean `/search`?",
+            "3:49 uses_dynamic_batching: `index` has no method `indx`; did you mean `index`?",
         ],
     );
     check(
@@ -291,7 +291,7 @@ fn methods_and_endpoints_of_a_built_in_executor_are_known() {
     );
     check(
         "shards: 2, polling: {/serach: ALL, /index: ANY}",
-        &["3:45 polling: `index` has no endpoint `/serach`; did you mean `/search`?"],
+        &["3:46 polling: `index` has no endpoint `/serach`; did you mean `/search`?"],
     );
 }
 
@@ -306,7 +306,7 @@ fn the_methods_that_a_config_binds_are_checked_too() {
     check(
         "uses: ./index-config",
         &[
-            "3:18 uses: `/find` is bound to the method `serach`, which `index` does not have; did you mean `search`?",
+            "3:19 uses: `/find` is bound to the method `serach`, which `index` does not have; did you mean `search`?",
         ],
     );
 }
@@ -317,7 +317,7 @@ fn replicas_that_keep_state_are_warned_of() {
         "uses: index, replicas: 2",
         &[
             NAMESAKE,
-            "3:35 replicas: each replica keeps only what was sent to it, so that one alone does not find everything; \
+            "3:36 replicas: each replica keeps only what was sent to it, so that one alone does not find everything; \
              write `shards` instead of `replicas`",
         ],
     );
