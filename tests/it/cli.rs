@@ -151,21 +151,27 @@ fn a_failed_request_is_reported_and_the_others_are_written() {
 }
 
 #[test]
-fn an_executor_that_the_target_does_not_match_leaves_documents_alone() {
+fn an_executor_that_is_not_there_is_told_with_those_that_are() {
     let flow = moody();
-    let arguments = [
-        "post",
-        &flow.url(),
-        "--on",
-        "/mark",
-        "--text",
-        "x",
-        "--target-executor",
-        "other",
-    ];
-    let (code, post) = self::flow(&arguments);
-    assert_eq!(code, Some(0), "{}", post.said());
-    assert!(!post.stdout().contains("x!"), "{}", post.said());
+    let check = |options: &[&str], expected: &str| {
+        let (url, start) = (flow.url(), ["--on", "/mark", "--text", "x"]);
+        let arguments = [&["post", &url][..], &start, options].concat();
+        let (code, post) = self::flow(&arguments);
+        assert_eq!(code, Some(2), "{}", post.said());
+        assert!(post.stderr().contains(expected), "{}", post.said());
+    };
+    check(
+        &["--target-executor", "other"],
+        "`--target-executor`: `other` matches no executor; there are `moody`",
+    );
+    check(
+        &["--parameters", r#"{"mody": {"a": 1}}"#],
+        "parameter `mody` is for an executor `mody`, which the flow does not have; did you mean `moody`?",
+    );
+    check(
+        &["--parameters", "other__a:1"],
+        "parameter `other__a` is for an executor `other`, which the flow does not have; there are `moody`",
+    );
 }
 
 #[test]

@@ -508,6 +508,52 @@ fn a_pod_finds_the_model_of_the_pod_that_it_replaces() {
 }
 
 #[test]
+fn pods_without_a_volume_for_their_model_are_warned_of_unless_an_image_has_it() {
+    let flow = Exported::new("{name: encoder, uses: sentence-encoder}");
+    let warning = "name an image that holds the model with `--image encoder=IMAGE`";
+    let said = flow.must(&["--cache", "none"]);
+    assert!(said.stderr().contains(warning), "{}", said.said());
+    let said = flow.must(&["--cache", "none", "--image", "encoder=mine:1"]);
+    assert!(!said.stderr().contains(warning), "{}", said.said());
+    let said = flow.must(&["--cache", "shared"]);
+    assert!(!said.stderr().contains(warning), "{}", said.said());
+}
+
+#[test]
+fn no_gateway_is_refused_in_plain_words() {
+    let flow = Exported::new("{name: a, uses: echo}");
+    let (code, program) = flow.kubernetes(&["--gateways", "0"]);
+    assert_eq!(code, Some(2), "{}", program.said());
+    let expected = "invalid value '0' for '--gateways <N>': needs to be 1 or more";
+    assert!(program.stderr().contains(expected), "{}", program.said());
+}
+
+#[test]
+fn a_compose_file_says_which_flow_file_it_was_made_from() {
+    let flow = Exported::new("{name: a, uses: echo}");
+    let folder = flow.folder.path().join("flows");
+    fs::create_dir(&folder).unwrap();
+    fs::rename(flow.folder.path().join("flow.yml"), folder.join("a.yml")).unwrap();
+    for given in [
+        "flows/a.yml",
+        "./flows/a.yml",
+        folder.join("a.yml").to_str().unwrap(),
+    ] {
+        let mut command = flow_command();
+        command.current_dir(flow.folder.path());
+        command.args(["export", "docker-compose", given, "-"]);
+        let (code, program) = Program::run(command);
+        assert_eq!(code, Some(0), "{}", program.said());
+        let start = "# Made from flows/a.yml by `flow export docker-compose`.";
+        assert!(
+            program.stdout().starts_with(start),
+            "{given}: {}",
+            program.said()
+        );
+    }
+}
+
+#[test]
 fn an_export_says_how_the_image_of_flow_is_built() {
     let flow = Exported::new("{name: a, uses: echo}");
     let export = |target: &str, out: &str, options: &[&str]| {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use flow_core::closest;
-use flow_executor::{BadOption, ExecutorArgs, check_options, run_with};
+use flow_executor::{BadOption, ExecutorArgs, check_options, endpoints, run_with};
 use flow_spec::NotFound;
 use serde_json::{Map, Value};
 
@@ -15,6 +15,10 @@ pub(crate) struct Builtin {
     pub(crate) about: &'static str,
     /// Checks its options (`uses_with`) without loading anything.
     pub(crate) check_options: fn(&Map<String, Value>) -> Vec<BadOption>,
+    /// Its endpoints.
+    pub(crate) endpoints: fn() -> Vec<String>,
+    /// Whether each of its processes keeps what requests change.
+    pub(crate) keeps_state: bool,
     /// Serves it until a signal stops the process.
     pub(crate) run: fn(ExecutorArgs) -> ExitCode,
 }
@@ -25,24 +29,32 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         name: "echo",
         about: "returns every document unchanged",
         check_options: check_options::<echo::Echo>,
+        endpoints: endpoints::<echo::Echo>,
+        keeps_state: false,
         run: run_with::<echo::Echo>,
     },
     Builtin {
         name: "segmenter",
         about: "splits texts into chunks: sentences, or windows of words",
         check_options: check_options::<segmenter::Segmenter>,
+        endpoints: endpoints::<segmenter::Segmenter>,
+        keeps_state: false,
         run: run_with::<segmenter::Segmenter>,
     },
     Builtin {
         name: "sentence-encoder",
         about: "encodes texts as vectors with a sentence-transformers model",
         check_options: check_options::<sentence_encoder::SentenceEncoder>,
+        endpoints: endpoints::<sentence_encoder::SentenceEncoder>,
+        keeps_state: false,
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
     Builtin {
         name: "vector-index",
         about: "stores documents on disk and finds those with the nearest vectors",
         check_options: check_options::<vector_index::VectorIndex>,
+        endpoints: endpoints::<vector_index::VectorIndex>,
+        keeps_state: true,
         run: run_with::<vector_index::VectorIndex>,
     },
 ];

@@ -9,7 +9,7 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
         // The reader of our output has closed it: nothing to report.
         return Exit::Failed;
     }
-    output::error_line(&format!("flow: {error:#}"));
+    output::error_report(&format!("flow: {error:#}"));
     if is_bad_usage(error) {
         Exit::BadUsage
     } else {

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use flow_executor::BadOption;
-use flow_spec::{Env, Executors, Found, NotFound, Uses};
+use flow_spec::{Env, ExecutorDescription, Executors, Found, NotFound, Uses};
 use serde_json::{Map, Value};
 
 use crate::builtin;
@@ -62,6 +62,14 @@ impl Executors for LocalExecutors<'_> {
     fn check_options(&self, name: &str, options: &Map<String, Value>) -> Vec<BadOption> {
         let found = builtin::find(name);
         found.map_or_else(Vec::new, |builtin| (builtin.check_options)(options))
+    }
+
+    fn describe(&self, name: &str) -> Option<ExecutorDescription> {
+        let builtin = builtin::find(name)?;
+        Some(ExecutorDescription {
+            endpoints: (builtin.endpoints)(),
+            keeps_state: builtin.keeps_state,
+        })
     }
 }
 

@@ -85,7 +85,7 @@ pub(crate) fn warn(path: &Path, checked: &Checked, shell: &Shell) {
         return;
     }
     let warning = Painter::stderr(shell).paint(Colour::Yellow, "warning");
-    output::error_line(&format!(
+    output::error_report(&format!(
         "{warning}: `{}`\n{}",
         path.display(),
         checked.warnings

@@ -2,6 +2,12 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+/// Indentation of the further lines of a report whose last column begins too far to the right.
+const INDENT: usize = 6;
+
+/// Texts after a prefix are not wrapped to fewer columns than this.
+const WIDTH_MIN: usize = 20;
+
 /// The width of a text on a terminal.
 pub(crate) fn width(text: &str) -> usize {
     text.width()
@@ -44,6 +50,26 @@ pub(crate) fn wrap_indented(text: &str, columns: usize, indent: usize) -> String
     }
     let lines = wrap(text, columns.saturating_sub(indent).max(1));
     lines.join(&format!("\n{}", " ".repeat(indent)))
+}
+
+/// Wraps the lines of a report. A line that begins with columns, as a list of problems does, goes on below its last column.
+pub(crate) fn wrap_report(text: &str, columns: usize) -> String {
+    let lines = text.lines().map(|line| {
+        let last = line.rfind("  ").map_or(0, |at| width(&line[..at + 2]));
+        let indent = if last > columns / 2 { INDENT } else { last };
+        wrap_indented(line, columns, indent)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Wraps a text after a prefix of `taken` columns. A text with control characters stays whole, because its width is not
+/// known, and so does one in a very narrow terminal.
+pub(crate) fn wrap_after(taken: usize, text: &str, columns: Option<usize>) -> Vec<String> {
+    let room = columns.unwrap_or(usize::MAX).saturating_sub(taken);
+    if room < WIDTH_MIN || text.chars().any(char::is_control) {
+        return vec![text.to_owned()];
+    }
+    wrap(text, room)
 }
 
 /// Truncates a text that is too wide, and ends it with `…`.
@@ -116,6 +142,44 @@ mod tests {
     fn lines_after_the_first_are_indented() {
         assert_eq!(wrap_indented("one two", 7, 2), "one two");
         assert_eq!(wrap_indented("one two three", 7, 2), "one\n  two\n  three");
+    }
+
+    #[test]
+    fn the_lines_of_a_report_go_on_below_their_last_column() {
+        let check = |text: &str, columns: usize, expected: &str| {
+            assert_eq!(
+                wrap_report(text, columns),
+                expected,
+                "{text:?} in {columns}"
+            );
+        };
+        let report = "flow: `f.yml` has problems:\n  3:5  a.uses  there is no such executor";
+        check(report, 80, report);
+        check(
+            report,
+            40,
+            "flow: `f.yml` has problems:\n  3:5  a.uses  there is no such\n               executor",
+        );
+        // The last column begins in the right half.
+        check(
+            "  3:5  a.uses  not here",
+            20,
+            "  3:5  a.uses  not\n      here",
+        );
+    }
+
+    #[test]
+    fn a_text_after_a_prefix_is_wrapped_to_the_rest_of_the_line() {
+        let text = "a text of some words that is long";
+        let wrapped = ["a text of some words", "that is long"];
+        assert_eq!(wrap_after(10, text, Some(30)), wrapped);
+        for (taken, text, columns) in [
+            (10, text, None),
+            (10, text, Some(29)),
+            (10, "\u{1b}[1mthree words, and a color\u{1b}[0m", Some(30)),
+        ] {
+            assert_eq!(wrap_after(taken, text, columns), [text]);
+        }
     }
 
     #[test]

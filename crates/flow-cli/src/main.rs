@@ -10,6 +10,7 @@
 //! | `flow_file.rs`, `builtin.rs`, `executors.rs`, `folder.rs` | flow files and the executors that they name |
 //! | `resolve.rs`, `paths.rs` | programs and folders of a plan on this machine |
 //! | `connect.rs`, `docker_config.rs` | connections and credentials |
+//! | `count.rs` | values of options that count something |
 //!
 //! Cargo features leave out commands whose dependencies are heavy: see `Cargo.toml`.
 #![cfg_attr(
@@ -24,6 +25,7 @@ mod args;
 mod builtin;
 mod cmd;
 mod connect;
+mod count;
 #[cfg(feature = "launch")]
 mod docker_config;
 mod error_report;

@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 
 use rustix::termios::tcgetwinsize;
 
+use crate::layout::wrap_report;
 use crate::shell::Shell;
 
 /// Columns of a terminal that does not report them.
@@ -29,6 +30,14 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
 /// Writes a line to stderr. Does nothing if stderr is closed.
 pub(crate) fn error_line(text: &str) {
     writeln!(io::stderr().lock(), "{text}").ok();
+}
+
+/// Writes a report to stderr, wrapped to the terminal.
+pub(crate) fn error_report(text: &str) {
+    match columns(io::stderr()) {
+        Some(columns) => error_line(&wrap_report(text, columns)),
+        None => error_line(text),
+    }
 }
 
 /// The number of columns of the terminal of an output. `None` if it is not a terminal, and lines may have any length.

@@ -6,10 +6,13 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use flow_core::discovery::{docarray_version, has_default, offers};
+use flow_core::discovery::{accepted, docarray_version, executors, has_default, offers};
 use flow_core::{Deadline, DocArrayVersion, Endpoint, closest};
 use flow_net::Client;
 use flow_proto::jina::EndpointsProto;
+
+use crate::addressees::{UnknownExecutor, check_parameters, check_target};
+use crate::request::RequestTemplate;
 
 /// Longest wait for the answer, which takes milliseconds.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -76,6 +79,34 @@ impl Discovery {
             has_default,
             known: known.into_iter().map(str::to_owned).collect(),
         })
+    }
+
+    /// Checks that the flow has the executors which requests are for: those that the target selects, and those that the
+    /// parameters name.
+    ///
+    /// # Errors
+    ///
+    /// If one is not there. Without discovery, and without a gateway of `flow`, every executor may be there.
+    pub fn check_addressees(&self, requests: &RequestTemplate) -> Result<(), UnknownExecutor> {
+        let Some(answer) = &self.0 else {
+            return Ok(());
+        };
+        let Some(executors) = executors(answer) else {
+            return Ok(());
+        };
+        if let Some(target) = &requests.target {
+            check_target(target, &executors)?;
+        }
+        let accepted = accepted(answer, answered(answer, &requests.endpoint));
+        check_parameters(&requests.parameters, accepted.as_ref(), &executors)
+    }
+}
+
+/// The endpoint whose method answers this one.
+fn answered<'e>(answer: &EndpointsProto, endpoint: &'e str) -> &'e str {
+    match offers(answer, endpoint) {
+        true => endpoint,
+        false => Endpoint::DEFAULT,
     }
 }
 

@@ -8,7 +8,7 @@
 //! - [`Post`] is the simple interface: a stream of documents in, a stream of replies or documents out.
 //! - [`Exchange`] is below it: the caller builds the requests, tags each with a value of its own, and gets the tag back
 //!   with the outcome.
-//! - [`Discovery`] tells the endpoints of a flow, and the version of DocArray that its executors read.
+//! - [`Discovery`] tells the endpoints and executors of a flow, and the version of DocArray that they read.
 //!
 //! Requests in progress are limited by a window which also keeps their order. A failed request is a
 //! [`Failure`](flow_core::Failure) with its code, and does not affect the others. Requests are retried if the caller allows
@@ -16,6 +16,7 @@
 
 #![warn(missing_docs)]
 
+mod addressees;
 mod client;
 mod connection;
 mod discovery;
@@ -25,6 +26,7 @@ mod reply;
 mod request;
 mod window;
 
+pub use addressees::UnknownExecutor;
 pub use client::Client;
 pub use discovery::{Discovery, UnknownEndpoint};
 pub use exchange::{Exchange, ExchangeOptions, Outcome, Unfinished};

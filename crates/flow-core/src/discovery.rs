@@ -5,8 +5,8 @@
 //! of their parameters. This module reads them from the reply.
 
 use flow_proto::jina::EndpointsProto;
-use prost_types::Struct;
 use prost_types::value::Kind;
+use prost_types::{ListValue, Struct};
 use serde_json::Value;
 
 use crate::parameters::Accepted;
@@ -21,6 +21,19 @@ const V1_DOCUMENT: &str = "PydanticDocument";
 /// Where our executors list the parameters of an endpoint, within its `parameters`.
 pub const ACCEPTS: &str = "accepts";
 
+/// Where our gateways list the executors of the flow, within the description of the dry run.
+pub const EXECUTORS: &str = "executors";
+
+/// The names of a flow's executors; none: its gateway does not say.
+#[must_use]
+pub fn executors(said: &EndpointsProto) -> Option<Vec<&str>> {
+    let dry_run = description(said, Endpoint::DRY_RUN)?;
+    match kind(dry_run, EXECUTORS)? {
+        Kind::ListValue(names) => Some(texts(names).collect()),
+        _ => None,
+    }
+}
+
 /// The parameters that an endpoint accepts; none: the executor does not say.
 ///
 /// Stock executors say so where a method's parameters have a class, whose JSON schema they send.
@@ -28,11 +41,7 @@ pub const ACCEPTS: &str = "accepts";
 pub fn accepted(said: &EndpointsProto, endpoint: &str) -> Option<Accepted> {
     let parameters = map(description(said, endpoint)?, "parameters")?;
     if let Some(Kind::ListValue(names)) = kind(parameters, ACCEPTS) {
-        let names = names.values.iter().filter_map(|name| match &name.kind {
-            Some(Kind::StringValue(name)) => Some(name.as_str()),
-            _ => None,
-        });
-        return Some(names.collect());
+        return Some(texts(names).collect());
     }
     let class = map(parameters, "model")?;
     match kind(class, "additionalProperties") {
@@ -115,6 +124,13 @@ fn description<'s>(said: &'s EndpointsProto, endpoint: &str) -> Option<&'s Struc
     map(said.schemas.as_ref()?, endpoint)
 }
 
+fn texts(list: &ListValue) -> impl Iterator<Item = &str> {
+    list.values.iter().filter_map(|value| match &value.kind {
+        Some(Kind::StringValue(text)) => Some(text.as_str()),
+        _ => None,
+    })
+}
+
 fn map<'s>(within: &'s Struct, name: &str) -> Option<&'s Struct> {
     match kind(within, name) {
         Some(Kind::StructValue(map)) => Some(map),
@@ -156,6 +172,17 @@ mod tests {
         check_accepted(&json!({"accepts": []}), Some(&[]));
         check_accepted(&json!({"name": null, "model": null}), None);
         assert_eq!(accepted(&EndpointsProto::default(), "/search"), None);
+    }
+
+    #[test]
+    fn our_gateways_list_the_executors_of_the_flow() {
+        let listed = said(
+            Endpoint::DRY_RUN,
+            &json!({"executors": ["encoder", "index"]}),
+        );
+        assert_eq!(executors(&listed).unwrap(), ["encoder", "index"]);
+        assert_eq!(executors(&said(Endpoint::DRY_RUN, &json!({}))), None);
+        assert_eq!(executors(&EndpointsProto::default()), None);
     }
 
     #[test]

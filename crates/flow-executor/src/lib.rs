@@ -79,7 +79,7 @@ pub use flow_core::{
 pub use flow_metrics::{BadMetricName, Stopwatch};
 pub use flow_process::{Facts, KeepsState};
 
-pub use options::{BadOptions, check_options};
+pub use options::{BadOptions, check_options, endpoints};
 pub use run::{ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_with};
 pub use sdk::{
     BadParameter, BatchMetric, Batching, CallError, DocsMatrix, Emit, Endpoints, Executor, Fit,

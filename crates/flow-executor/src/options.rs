@@ -19,6 +19,13 @@ pub fn check_options<E: Executor>(with: &Map<String, Value>) -> Vec<BadOption> {
     read::<E>(with.clone()).map_or_else(|bad| bad.0, |_| Vec::new())
 }
 
+/// The endpoints of `E`, each with a method.
+#[must_use]
+pub fn endpoints<E: Executor>() -> Vec<String> {
+    let bindings = E::endpoints().bindings.into_iter();
+    bindings.map(|binding| binding.endpoint).collect()
+}
+
 /// Options that an executor cannot use; never empty.
 ///
 /// Each one is printed on a line of its own, after a line break.

@@ -31,7 +31,27 @@ pub(crate) async fn endpoints(
         .nodes()
         .map(|(plan, node)| node_endpoints(plan, node, deadline));
     let offered = try_join_all(offered).await?;
-    Ok(combined(&offered.iter().collect::<Vec<_>>()))
+    let mut all = combined(&offered.iter().collect::<Vec<_>>());
+    let names = snapshot.nodes().map(|(plan, _)| plan.name.as_str());
+    name_executors(&mut all, names);
+    Ok(all)
+}
+
+/// Lists the executors in the description of the dry run, which all but the oldest executors have. Stock gateways ignore
+/// the list.
+fn name_executors<'n>(all: &mut EndpointsProto, names: impl Iterator<Item = &'n str>) {
+    let schemas = all.schemas.as_mut();
+    let dry_run = schemas.and_then(|it| it.fields.get_mut(Endpoint::DRY_RUN));
+    if let Some(Kind::StructValue(dry_run)) = dry_run.and_then(|it| it.kind.as_mut()) {
+        let names = names.map(|name| value(Kind::StringValue(name.to_owned())));
+        let names = ListValue {
+            values: names.collect(),
+        };
+        let names = value(Kind::ListValue(names));
+        dry_run
+            .fields
+            .insert(discovery::EXECUTORS.to_owned(), names);
+    }
 }
 
 /// What the executors of a flow offer, as far as they have said so.
@@ -269,6 +289,16 @@ mod tests {
         let own = [("/default", "FlowDoc", None)];
         let all = combined(&[&offering(&index), &offering(&own)]);
         assert_eq!(names(&all, "/search"), None);
+    }
+
+    #[test]
+    fn the_executors_of_the_flow_are_listed_where_a_dry_run_is_described() {
+        let mut all = offering(&[("_jina_dry_run_", "FlowDoc", None)]);
+        name_executors(&mut all, ["a", "b"].into_iter());
+        assert_eq!(discovery::executors(&all).unwrap(), ["a", "b"]);
+        let mut old = EndpointsProto::default();
+        name_executors(&mut old, ["a"].into_iter());
+        assert_eq!(old, EndpointsProto::default());
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl ChangeProgress {
         self.report_to_caller(sentence);
     }
 
-    fn report_to_caller(&self, sentence: String) {
+    pub(crate) fn report_to_caller(&self, sentence: String) {
         drop(self.0.try_send(sentence));
     }
 }
@@ -106,9 +106,14 @@ enum Successor {
 }
 
 impl<'s> Change<'s> {
-    /// Waits until no other change is in progress.
-    pub(crate) async fn begin(supervisor: &'s Supervisor, progress: ChangeProgress) -> Self {
-        let lock = supervisor.change_lock.lock().await;
+    /// Waits until no other change is in progress, and says what it waits for. `name` is what others then wait for.
+    pub(crate) async fn begin(
+        supervisor: &'s Supervisor,
+        name: &str,
+        progress: ChangeProgress,
+    ) -> Self {
+        let waits = |other: &str| progress.report_to_caller(format!("waits for {other} to finish"));
+        let lock = supervisor.change_lock.acquire(name, waits).await;
         Self {
             supervisor,
             progress,

@@ -9,6 +9,7 @@
 //!     liveness.rs        does it still answer?
 //!     placement_feed.rs  placements for the gateway
 //!   handle.rs, status.rs, shutdown.rs   how others see a process, and stop it
+//!   change_lock.rs     one change at a time
 //!   placement.rs       the addresses of a node's processes: pure
 //! ```
 //!
@@ -16,6 +17,7 @@
 //! replaces entries of it.
 
 pub(crate) mod backoff;
+pub(crate) mod change_lock;
 pub(crate) mod error;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -46,6 +48,7 @@ use crate::spec::invocation::SharedOptions;
 use crate::spec::ports::Ports;
 use crate::spec::process_spec::ProcessSpec;
 use crate::spec::role::Role;
+use crate::supervisor::change_lock::ChangeLock;
 use crate::supervisor::handle::ProcessHandle;
 use crate::supervisor::liveness::LivenessProbe;
 use crate::supervisor::placement_feed::{PlacementFeed, VersionedPlacement};
@@ -64,8 +67,7 @@ pub(crate) struct Supervisor {
     backend: Arc<dyn ProcessBackend>,
     placements: watch::Sender<Option<VersionedPlacement>>,
     settled: watch::Sender<u64>,
-    /// Held by the change that is in progress.
-    pub(crate) change_lock: tokio::sync::Mutex<()>,
+    pub(crate) change_lock: ChangeLock,
 }
 
 /// What a supervisor needs besides a plan.
@@ -107,7 +109,7 @@ impl Supervisor {
             backend: options.backend,
             placements: watch::Sender::new(None),
             settled: watch::Sender::new(0),
-            change_lock: tokio::sync::Mutex::default(),
+            change_lock: ChangeLock::default(),
         }
     }
 

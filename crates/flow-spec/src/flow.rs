@@ -10,6 +10,7 @@ mod external;
 mod gateway;
 pub(crate) mod graph;
 mod local_run;
+mod methods;
 mod monitoring;
 mod node;
 mod options;

@@ -43,7 +43,9 @@ mod spec;
 mod values;
 mod yaml;
 
-pub use context::{AnyExecutor, Context, Executors, Files, Found, NoFiles, NotFound, TextFile};
+pub use context::{
+    AnyExecutor, Context, ExecutorDescription, Executors, Files, Found, NoFiles, NotFound, TextFile,
+};
 pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{

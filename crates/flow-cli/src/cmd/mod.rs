@@ -50,7 +50,7 @@ pub(crate) enum Command {
     #[cfg(feature = "hub")]
     #[command(subcommand)]
     Hub(hub::Hub),
-    /// Download, list and find models
+    /// Download and list models
     #[command(subcommand)]
     Model(model::Model),
     /// List the devices that this machine can compute on

@@ -1,4 +1,4 @@
-//! `flow model`: downloads, lists and finds models. `flow-models` knows where they are stored and fetched from.
+//! `flow model`: downloads and lists models, and prints their folders. `flow-models` knows where they are stored and fetched from.
 
 use std::fmt::Write;
 

@@ -60,6 +60,8 @@ pub(crate) async fn run(post: Post, shell: &Shell) -> anyhow::Result<Exit> {
         let offered = discovery.check(&post.on);
         offered.map_err(|error| hints::unknown_endpoint(&error))?;
     }
+    let addressed = discovery.check_addressees(&template.request);
+    addressed.map_err(|error| hints::unknown_executor(&error))?;
     let version = version::choose(post.docarray_version(), discovery.docarray_version());
     let source = source.with_version(version);
 

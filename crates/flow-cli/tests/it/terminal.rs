@@ -224,8 +224,49 @@ fn a_flow_starts_without_a_line_wider_than_the_terminal_and_in_order() {
         let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what}: {text}"));
         assert!(place("gateway@") < place("flow is ready"), "{text}");
         assert!(text.contains("first-of-two-executors/rep-1"), "{text}");
+        // With fewer columns there is no room beside the names of the processes.
+        if columns >= 80 {
+            let mut command = flow();
+            command.arg("logs").arg("--flow").arg(&file);
+            command.env("XDG_STATE_HOME", folder.path().join("state"));
+            check_fits(command, columns, Some(0), "ready and listening");
+        }
         kill_process(Pid::from_child(&up.process), Signal::TERM).unwrap();
         assert_eq!(up.read_to_end(), Some(0), "{}", up.screen.text());
+    }
+}
+
+/// Runs a command that prints `part`, and no line wider than the terminal.
+fn check_fits(command: Command, columns: usize, code: Option<i32>, part: &str) {
+    let mut program = OnTerminal::start(command, columns);
+    let ended = program.read_to_end();
+    let text = program.screen.text();
+    assert_eq!(ended, code, "{text}");
+    assert_eq!(
+        program.screen.too_wide, [""; 0],
+        "{columns} columns:\n{text}"
+    );
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains(part), "{text}");
+}
+
+#[test]
+fn problems_of_a_flow_file_fit_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = "jtype: Flow\nexecutors:\n- {name: encoder, uses: sentence-encodr, replica: 2}\n\
+                - {name: index, uses: vector-index, shards: 2, polling: {/serach: ALL}}\n";
+    fs::write(folder.path().join("flow.yml"), yaml).unwrap();
+    for columns in [40, 80, 120] {
+        let mut command = flow();
+        command
+            .current_dir(folder.path())
+            .args(["check", "flow.yml"]);
+        check_fits(
+            command,
+            columns,
+            Some(2),
+            "there is no executor `sentence-encodr`; did you mean `sentence-encoder`?",
+        );
     }
 }
 

@@ -181,12 +181,26 @@ impl Flow<'_> {
         if self.has(executor) {
             return self.check_own(executor, name);
         }
+        let whole = format!("{executor}{SEPARATOR}{name}");
+        self.check_slip(executor, &whole, |meant| {
+            format!("{meant}{SEPARATOR}{name}")
+        })
+    }
+
+    /// Refuses a parameter for an executor whose name looks like a slip. An executor with another name may be one of
+    /// another flow.
+    fn check_slip(
+        &self,
+        executor: &str,
+        name: &str,
+        corrected: impl Fn(&str) -> String,
+    ) -> Result<(), UnknownParameter> {
         match closest(executor, self.names()) {
             None => Ok(()),
             Some(meant) => Err(UnknownParameter::Executor {
                 executor: executor.to_owned(),
-                name: format!("{executor}{SEPARATOR}{name}"),
-                meant: format!("{meant}{SEPARATOR}{name}"),
+                name: name.to_owned(),
+                meant: corrected(meant),
             }),
         }
     }
@@ -201,9 +215,11 @@ impl Flow<'_> {
         }
         let slip = |accepted: &Accepted| accepted.closest(name).is_some();
         match &self.common {
+            Some(accepted) if accepted.contains(name) => Ok(()),
             Some(accepted) if slip(accepted) => self.check_common(name),
-            // It may be for an executor of another flow.
-            _ => Ok(()),
+            Some(_) => self.check_slip(name, name, |meant| meant.to_owned()),
+            // It may be the value of a parameter, or for an executor of another flow.
+            None => Ok(()),
         }
     }
 
@@ -364,6 +380,12 @@ mod tests {
             Some(
                 "parameter `indx__top_k` is for an executor `indx` that is not here; \
                  did you mean `index__top_k`?",
+            ),
+        );
+        check(
+            &json!({"indx": {"top_k": 5}}),
+            Some(
+                "parameter `indx` is for an executor `indx` that is not here; did you mean `index`?",
             ),
         );
         check(

@@ -68,9 +68,15 @@ impl PlanSource {
         }
     }
 
-    /// Waits until no other reload is in progress.
-    pub(crate) async fn lock(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.reload_lock.lock().await
+    /// Waits until no other reload is in progress. Calls `waits` if one is.
+    pub(crate) async fn lock(&self, waits: impl FnOnce()) -> tokio::sync::MutexGuard<'_, ()> {
+        match self.reload_lock.try_lock() {
+            Ok(guard) => guard,
+            Err(_held) => {
+                waits();
+                self.reload_lock.lock().await
+            }
+        }
     }
 
     /// Reads the files on another thread, while the flow is supervised.

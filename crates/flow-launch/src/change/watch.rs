@@ -23,7 +23,7 @@ pub(crate) async fn follow(source: Option<PlanSource>, supervisor: &Supervisor) 
     };
     loop {
         wait_for_change(&source).await;
-        let _lock = source.lock().await;
+        let _lock = source.lock(|| ()).await;
         match source.read().await {
             Ok(plan) => reload(plan, supervisor).await,
             Err(problem) => {
@@ -48,7 +48,8 @@ async fn wait_for_change(source: &PlanSource) {
 
 async fn reload(plan: Plan, supervisor: &Supervisor) {
     tracing::info!("the flow file has changed");
-    let change = Change::begin(supervisor, ChangeProgress::to_log()).await;
+    let progress = ChangeProgress::to_log();
+    let change = Change::begin(supervisor, "a reload of the changed file", progress).await;
     if let Err(error) = change.reload(plan).await {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         tracing::error!(%error, cause, "the flow runs on as it was");

@@ -31,6 +31,9 @@ const REQUEST_WITHIN: Duration = Duration::from_secs(5);
 /// Time for a caller to read its last response.
 const RESPONSE_WITHIN: Duration = Duration::from_secs(30);
 
+/// What the caller of a reload hears while another one is in progress.
+const OTHER_RELOAD: &str = "waits for another reload, which may build executors, to finish";
+
 /// What the request of a caller needs.
 #[derive(Clone)]
 pub(super) struct ControlSession {
@@ -94,19 +97,22 @@ impl ControlSession {
         match command {
             ControlCommand::Ps => return Ok(ControlResult::Listing(flow_status(supervisor))),
             ControlCommand::Restart { name } => {
-                let change = Change::begin(supervisor, progress).await;
+                let title = format!("`flow restart {name}`");
+                let change = Change::begin(supervisor, &title, progress).await;
                 change.restart(&name).await?;
             }
             ControlCommand::Scale { name, replicas } => {
-                let change = Change::begin(supervisor, progress).await;
+                let title = format!("`flow scale {name}={replicas}`");
+                let change = Change::begin(supervisor, &title, progress).await;
                 change.scale(&name, replicas).await?;
             }
             ControlCommand::Reload => {
                 let source = self.source.as_ref().ok_or(CommandError::NoFile)?;
-                let _lock = source.lock().await;
+                let waits = || progress.report_to_caller(OTHER_RELOAD.to_owned());
+                let _lock = source.lock(waits).await;
                 // Other changes go on while the files are read, which may build executors.
                 let plan = source.read().await.map_err(CommandError::BadFile)?;
-                let change = Change::begin(supervisor, progress).await;
+                let change = Change::begin(supervisor, "`flow reload`", progress).await;
                 change.reload(plan).await?;
             }
             ControlCommand::Down => {

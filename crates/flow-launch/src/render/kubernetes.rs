@@ -164,6 +164,7 @@ impl Flow<'_> {
             remarks.extend(devices_remark(unit));
             remarks.extend(self.memory_remark(unit));
             remarks.extend(self.cache_remark(unit));
+            remarks.extend(self.download_remark(unit, &units.gateway.image));
         }
         remarks
     }

@@ -18,6 +18,9 @@ use crate::supervisor::handle::ProcessHandle;
 use crate::supervisor::preparation::Preparation;
 use crate::supervisor::shutdown::{Shutdown, wait_for};
 
+/// What changes wait for until the flow serves.
+const START: &str = "the start of the flow, which may build executors,";
+
 /// A flow that serves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartedFlow {
@@ -65,7 +68,8 @@ impl Lifecycle {
     /// Prepares and starts every process, and waits until the flow serves or the shutdown comes.
     async fn start(&mut self) -> Result<StartedFlow, LaunchError> {
         // Changes wait until there is something to change.
-        let _lock = self.supervisor.change_lock.lock().await;
+        let supervisor = self.supervisor.clone();
+        let _lock = supervisor.change_lock.acquire(START, |_| ()).await;
         let mut plan = self.supervisor.plan();
         tokio::select! {
             checked = check_ports(&plan) => checked?,

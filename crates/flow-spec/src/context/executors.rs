@@ -28,6 +28,18 @@ pub trait Executors {
 
     /// Finds what is wrong with the options of a [built-in](Found::BuiltIn) executor.
     fn check_options(&self, name: &str, options: &Map<String, Value>) -> Vec<BadOption>;
+
+    /// Describes a [built-in](Found::BuiltIn) executor; `None` if nothing more is known of it.
+    fn describe(&self, name: &str) -> Option<ExecutorDescription>;
+}
+
+/// What is known of a built-in executor before it is loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExecutorDescription {
+    /// Its endpoints, each with a method.
+    pub endpoints: Vec<String>,
+    /// Whether each of its processes keeps what requests change, such as an index.
+    pub keeps_state: bool,
 }
 
 /// An executor that was found.
@@ -76,5 +88,9 @@ impl Executors for AnyExecutor {
 
     fn check_options(&self, _name: &str, _options: &Map<String, Value>) -> Vec<BadOption> {
         Vec::new()
+    }
+
+    fn describe(&self, _name: &str) -> Option<ExecutorDescription> {
+        None
     }
 }

@@ -121,11 +121,19 @@ impl ExecutorConfig {
     pub fn overlay(self, run: &mut LocalRun) {
         run.uses = self.uses();
         run.with = merged(self.with, std::mem::take(&mut run.with));
+        let of_metas = workspace_of(&self.metas);
         run.metas = merged(self.metas, std::mem::take(&mut run.metas));
         run.requests = merged(self.requests, std::mem::take(&mut run.requests));
         run.batching = merged(self.batching, std::mem::take(&mut run.batching));
-        run.workspace = run.workspace.take().or(self.workspace);
+        let workspace = run.workspace.take().or(self.workspace);
+        run.workspace = workspace.or(of_metas);
     }
+}
+
+/// The workspace in `metas`, where executors of Jina name it.
+fn workspace_of(metas: &Map<String, Value>) -> Option<PathBuf> {
+    let workspace = metas.get("workspace").and_then(Value::as_str);
+    workspace.filter(|it| !it.is_empty()).map(PathBuf::from)
 }
 
 fn merged<M: Extend<(K, V)> + IntoIterator<Item = (K, V)>, K, V>(mut under: M, over: M) -> M {
@@ -160,7 +168,8 @@ impl EntryChecker<'_> {
             batching: or_default(&options.uses_dynamic_batching),
             exit_on_exceptions: values(&options.exit_on_exceptions),
             env: env([&self.spec.options.env, &self.entry.inherited.options.env]),
-            workspace: value(&options.workspace).map(PathBuf::from),
+            workspace: (value(&options.workspace).map(PathBuf::from))
+                .or_else(|| workspace_of(&or_default(&options.uses_metas))),
             timeout_ready: value(&options.timeout_ready).unwrap_or(Some(TIMEOUT_READY)),
             host: self.listen_host(diagnostics),
             ports: self.ports(shards, replicas, diagnostics),

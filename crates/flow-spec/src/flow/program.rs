@@ -4,10 +4,12 @@
 //! or in the config of an executor.
 
 use flow_core::BadOption;
+use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::entry::EntryChecker;
 use super::local_run::LocalRun;
+use super::methods::KnownExecutor;
 use crate::context::{Found, NotFound};
 use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
 use crate::spec::program::{ConfigSpec, Program};
@@ -30,7 +32,7 @@ impl EntryChecker<'_> {
                     options: Layers::new(span),
                     env: &run.env,
                 };
-                self.check_program(uses, &named, diagnostics);
+                drop(self.check_program(uses, &named, diagnostics));
             }
         }
     }
@@ -56,7 +58,9 @@ impl EntryChecker<'_> {
         }
         let env = &run.env;
         let named = Named { span, options, env };
-        self.check_program(&run.uses, &named, diagnostics);
+        if let Some(executor) = self.check_program(&run.uses, &named, diagnostics) {
+            self.check_methods(&executor, run, diagnostics);
+        }
     }
 
     /// A name that could mean a folder too.
@@ -75,12 +79,19 @@ impl EntryChecker<'_> {
         }
     }
 
-    fn check_program(&self, uses: &Uses, named: &Named<'_>, diagnostics: &mut Diagnostics) {
+    /// Returns the executor if it is built in.
+    fn check_program(
+        &self,
+        uses: &Uses,
+        named: &Named<'_>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<KnownExecutor> {
         // A config without a name was reported before.
-        if *uses != Uses::Named(String::new()) {
-            let found = self.context.executors.find(uses, named.env);
-            self.check_found(found, named, diagnostics);
+        if *uses == Uses::Named(String::new()) {
+            return None;
         }
+        let found = self.context.executors.find(uses, named.env);
+        self.check_found(found, named, diagnostics)
     }
 
     fn check_found(
@@ -88,10 +99,14 @@ impl EntryChecker<'_> {
         found: Result<Found, NotFound>,
         named: &Named<'_>,
         diagnostics: &mut Diagnostics,
-    ) {
+    ) -> Option<KnownExecutor> {
         match found {
-            Ok(Found::Program) => {}
-            Ok(Found::BuiltIn(name)) => self.check_options(&name, &named.options, diagnostics),
+            Ok(Found::Program) => None,
+            Ok(Found::BuiltIn(name)) => {
+                self.check_options(&name, &named.options, diagnostics);
+                let requests = IndexMap::new();
+                Some(KnownExecutor { name, requests })
+            }
             Ok(Found::Config {
                 path,
                 text,
@@ -101,12 +116,16 @@ impl EntryChecker<'_> {
                 Err(error) => {
                     let message = format!("`{path}` is not valid YAML: {error}");
                     diagnostics.problem(Problem::new(named.span, message));
+                    None
                 }
             },
-            Err(NotFound { message, remedy }) => diagnostics.problem(Problem {
-                remedy,
-                ..Problem::new(named.span, message)
-            }),
+            Err(NotFound { message, remedy }) => {
+                diagnostics.problem(Problem {
+                    remedy,
+                    ..Problem::new(named.span, message)
+                });
+                None
+            }
         }
     }
 
@@ -117,22 +136,24 @@ impl EntryChecker<'_> {
         is_package: bool,
         named: &Named<'_>,
         diagnostics: &mut Diagnostics,
-    ) {
+    ) -> Option<KnownExecutor> {
         let Uses::Named(name) = config.config.uses() else {
-            return;
+            return None;
         };
         if config.config.is_python || name.is_empty() {
-            return;
+            return None;
         }
         let found = self.context.executors.find_named(&name, named.env);
         // A package makes the program that its config names.
         if is_package && !matches!(found, Ok(Found::BuiltIn(_))) {
-            return;
+            return None;
         }
         let mut named = named.clone();
         named.span = &config.jtype;
         named.options.add(&config.config.with, &config.with_spans);
-        self.check_found(found, &named, diagnostics);
+        let mut executor = self.check_found(found, &named, diagnostics)?;
+        executor.requests.clone_from(&config.config.requests);
+        Some(executor)
     }
 
     fn check_options(&self, name: &str, options: &Layers<'_>, diagnostics: &mut Diagnostics) {

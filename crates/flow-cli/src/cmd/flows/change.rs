@@ -19,7 +19,8 @@ EXAMPLES:
   flow restart encoder/rep-1 --flow flows/encode.yml
 
 Processes are replaced one after another. An old process ends when the new one is ready and its own
-requests have finished.")]
+requests have finished. One that keeps state in its workspace, such as an index, ends before the new one
+starts.")]
 pub(crate) struct Restart {
     /// Executor to restart, or one of its processes such as `encoder/rep-1`
     #[arg(value_name = "NAME")]
@@ -35,7 +36,8 @@ EXAMPLES:
   flow scale encoder=3
   flow scale encoder=1 --flow flows/encode.yml
 
-The number is kept until the flow is reloaded or started again.")]
+The number is kept until the flow is reloaded or started again. That of an executor with state, such as an
+index, does not change: a new replica would be empty.")]
 pub(crate) struct Scale {
     /// Executor and its new number of replicas, for each of its shards
     #[arg(value_name = "NAME=N", value_parser = name_and_number)]

@@ -63,6 +63,7 @@ pub(crate) fn run(logs: &Logs, shell: &Shell) -> anyhow::Result<Exit> {
         format: shell.log.format,
         painter: Painter::stdout(shell),
         timestamps: logs.timestamps,
+        columns: output::columns(io::stdout()),
     };
     let mut shown = Shown {
         wanted: logs.name.clone(),

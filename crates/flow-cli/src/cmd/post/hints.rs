@@ -1,6 +1,6 @@
 //! What users can do about failures of `flow post`.
 
-use flow_client::UnknownEndpoint;
+use flow_client::{UnknownEndpoint, UnknownExecutor};
 use flow_core::{Code, DocArrayVersion, Failure};
 
 use crate::exit::BadUsage;
@@ -12,6 +12,14 @@ pub(super) fn unknown_endpoint(error: &UnknownEndpoint) -> BadUsage {
         false => "",
     };
     BadUsage(format!("{error}{hint}"))
+}
+
+/// The error for an executor that the flow does not have.
+pub(super) fn unknown_executor(error: &UnknownExecutor) -> BadUsage {
+    BadUsage(match error {
+        UnknownExecutor::Target { .. } => format!("`--target-executor`: {error}"),
+        UnknownExecutor::Parameter { .. } => error.to_string(),
+    })
 }
 
 /// A failure as text with a hint, if there is one. `sent` is the version of the documents that were sent.

@@ -16,6 +16,7 @@ use flow_net::Compression;
 use super::counts::Unit;
 use super::entries::{Form, Source};
 use super::requests::Template;
+use crate::count::count;
 use crate::exit::BadUsage;
 
 const EXAMPLES: &str = "\
@@ -71,10 +72,10 @@ pub(crate) struct Post {
     #[arg(long, value_name = "REGEX", help_heading = REQUEST)]
     target_executor: Option<String>,
     /// Number of documents in each request
-    #[arg(long, value_name = "N", default_value = "100", help_heading = SENDING)]
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, default_value = "100", help_heading = SENDING)]
     request_size: NonZeroUsize,
     /// Maximum number of requests in progress [default: 64, or fewer if the gateway allows fewer]
-    #[arg(long, value_name = "N", help_heading = SENDING)]
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroUsize>, help_heading = SENDING)]
     prefetch: Option<NonZeroUsize>,
     /// Give up after this time, such as 30s or 5m [default: never]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = SENDING)]

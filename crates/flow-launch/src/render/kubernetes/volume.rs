@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::placement_name;
-use super::{Cache, Flow, GATEWAY, PART_OF, role};
+use super::{Cache, Flow, GATEWAY, PART_OF, key, role};
 use crate::render::parts::{CACHE, Unit, Units, WORKSPACE};
 
 /// The volume of a workspace, in the claims and in the pod.
@@ -80,6 +80,18 @@ impl Flow<'_> {
             format!(
                 "`{}` keeps its model in a volume that one pod at a time can have, so while its only pod is replaced it serves nothing: have two replicas, an image with the model and `--cache none`, or `--cache shared` where the cluster has ReadWriteMany volumes",
                 unit.name
+            )
+        })
+    }
+
+    /// Without a volume, only an image with the model saves the download. Flow's own image, `own`, has none.
+    pub(super) fn download_remark(&self, unit: &Unit, own: &str) -> Option<String> {
+        let downloads = unit.needs.downloads_models && self.wanted.cache == Cache::None;
+        (downloads && unit.image == own).then(|| {
+            let name = &unit.name;
+            let key = key(unit);
+            format!(
+                "each pod of `{name}` downloads its model when it starts, because `--cache none` has no volume for it: name an image that holds the model with `--image {key}=IMAGE`"
             )
         })
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::diagnostics::Problems;
-use crate::{Checked, Flow, FlowSpec, Plan, Source, Variables};
+use crate::{Checked, Flow, FlowSpec, Plan, Run, Source, Variables};
 
 fn load(text: &str) -> Result<Checked, Problems> {
     Flow::check(FlowSpec::parse(text, &Variables::default()).unwrap())
@@ -502,5 +502,33 @@ fn keys_that_stand_twice_are_problems_and_the_first_counts() {
     check_problems(
         "name: a, uses: x, uses: y",
         "4:22 executors.a.uses `uses` stands twice; the first is at line 4",
+    );
+}
+
+#[test]
+fn a_workspace_in_metas_is_used_unless_another_one_is_written() {
+    let check = |with: &str, entry: &str, expected: &str| {
+        let plan = plan(flow(with, &format!("name: a, {entry}")));
+        let Run::Local(run) = &plan.nodes[0].run else {
+            panic!("{plan:?}")
+        };
+        assert_eq!(run.workspace.as_deref(), Some(expected.as_ref()), "{entry}");
+    };
+    check("", "uses: echo, uses_metas: {workspace: m}", "m");
+    check("", "uses: {jtype: Echo, metas: {workspace: m}}", "m");
+    check(
+        "",
+        "uses: {jtype: Echo, metas: {workspace: m}, workspace: c}",
+        "c",
+    );
+    check(
+        "workspace: f",
+        "uses: {jtype: Echo, metas: {workspace: m}}",
+        "f",
+    );
+    check(
+        "",
+        "uses: echo, uses_metas: {workspace: m}, workspace: e",
+        "e",
     );
 }

@@ -1,12 +1,13 @@
 //! Executors that are not there, and options that they do not have, are problems of the flow file.
 
 use super::*;
-use crate::{Context, Executors, NoFiles, TextFile, Variables, load_with};
+use crate::{Context, ExecutorDescription, Executors, NoFiles, TextFile, Variables, load_with};
 
-/// There is `echo`, which takes `times`, and `index`, which is a folder too; on `PATH` there is `tool`.
+/// There is `echo`, which takes `times`, and `index`, which keeps state and is a folder too; on `PATH` there is `tool`.
 struct Made;
 
 const CONFIG: &str = "jtype: Echo\nwith:\n  times: 2\n  no: 1\n";
+const INDEX: &str = "jtype: Index\nrequests: {/find: serach}\n";
 
 impl Executors for Made {
     fn find(&self, uses: &Uses, env: &Env) -> Result<Found, NotFound> {
@@ -22,6 +23,7 @@ impl Executors for Made {
             Uses::Image(_) => Ok(Found::Program),
             Uses::Path(path) => match path.to_str().unwrap() {
                 "./config" => config(CONFIG, false),
+                "./index-config" => config(INDEX, false),
                 "./named" => config("jtype: Nobody", false),
                 "./package" => config("jtype: Nobody", true),
                 "./python" => config("jtype: Nobody\npy_modules: a.py", false),
@@ -66,6 +68,17 @@ impl Executors for Made {
             remedy: None,
         });
         keys.chain(all).collect()
+    }
+
+    fn describe(&self, name: &str) -> Option<ExecutorDescription> {
+        let endpoints: &[&str] = match name {
+            "index" => &["/index", "/search"],
+            _ => &["/default"],
+        };
+        Some(ExecutorDescription {
+            endpoints: endpoints.iter().map(|it| (*it).to_owned()).collect(),
+            keeps_state: name == "index",
+        })
     }
 }
 
@@ -238,5 +251,74 @@ fn an_external_executor_is_not_looked_up() {
     assert!(
         found.iter().all(|line| !line.contains("no `nobody`")),
         "{found:?}"
+    );
+}
+
+/// The warning that `index` is a folder too.
+const NAMESAKE: &str = "3:19 uses: `index` is the executor that is built into flow, and not the folder beside the \
+                        flow file; write `./index` to use the folder";
+
+#[test]
+fn methods_and_endpoints_of_a_built_in_executor_are_known() {
+    let check = |options: &str, expected: &[&str]| {
+        let mut all = expected.to_vec();
+        if expected.is_empty() {
+            all.push(NAMESAKE);
+        }
+        check(&format!("uses: index, {options}"), &all);
+    };
+    check("uses_requests: {/find: search, /put: /index}", &[]);
+    check(
+        "uses_requests: {/find: serach, /put: other}",
+        &[
+            "3:41 uses_requests: `/find` is bound to the method `serach`, which `index` does not have; \
+             did you mean `search`?",
+            "3:41 uses_requests: `/put` is bound to the method `other`, which `index` does not have; \
+             its methods are `index`, `search`",
+        ],
+    );
+    check("uses_dynamic_batching: {/search: {}, index: {}}", &[]);
+    check(
+        "uses_dynamic_batching: {/serach: {}, indx: {}}",
+        &[
+            "3:49 uses_dynamic_batching: `index` has no endpoint `/serach`; did you mean `/search`?",
+            "3:49 uses_dynamic_batching: `index` has no method `indx`; did you mean `index`?",
+        ],
+    );
+    check(
+        "shards: 2, uses_requests: {/find: search}, polling: {/find: ALL}",
+        &[],
+    );
+    check(
+        "shards: 2, polling: {/serach: ALL, /index: ANY}",
+        &["3:46 polling: `index` has no endpoint `/serach`; did you mean `/search`?"],
+    );
+}
+
+#[test]
+fn an_executor_with_a_default_method_has_every_endpoint() {
+    check("uses: echo, shards: 2, polling: {/any: ALL}", &[]);
+    check("uses: echo, uses_requests: {/any: default}", &[]);
+}
+
+#[test]
+fn the_methods_that_a_config_binds_are_checked_too() {
+    check(
+        "uses: ./index-config",
+        &[
+            "3:19 uses: `/find` is bound to the method `serach`, which `index` does not have; did you mean `search`?",
+        ],
+    );
+}
+
+#[test]
+fn replicas_that_keep_state_are_warned_of() {
+    check(
+        "uses: index, replicas: 2",
+        &[
+            NAMESAKE,
+            "3:36 replicas: each replica keeps only what was sent to it, so that one alone does not find everything; \
+             write `shards` instead of `replicas`",
+        ],
     );
 }

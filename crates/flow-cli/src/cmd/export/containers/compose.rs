@@ -7,6 +7,7 @@ use flow_launch::render;
 
 use super::files::{bad_usage, warn, write};
 use super::images::Images;
+use crate::escape::escape;
 use crate::exit::Exit;
 use crate::output;
 use crate::resolve::resolve_folders;
@@ -36,10 +37,27 @@ pub(crate) struct Compose {
     devices: Option<u16>,
 }
 
+/// The path of the flow file from here, or as it was given.
+fn source(file: &Path) -> String {
+    let from_here = || {
+        let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+        Some(
+            file.canonicalize()
+                .ok()?
+                .strip_prefix(here)
+                .ok()?
+                .to_owned(),
+        )
+    };
+    let path = from_here().unwrap_or_else(|| file.to_owned());
+    escape(&path.to_string_lossy()).into_owned()
+}
+
 /// Writes the file for Docker Compose.
 pub(super) fn run(compose: &Compose, shell: &Shell) -> anyhow::Result<Exit> {
     let counted = shell.variable(DEVICES).and_then(|it| it.parse().ok());
-    let (mut plan, target) = compose.images.read(compose.devices.or(counted), shell)?;
+    let (mut plan, mut target) = compose.images.read(compose.devices.or(counted), shell)?;
+    target.source = source(&compose.images.file);
     // Compose resolves relative paths from its own file.
     resolve_folders(&mut plan, &compose.images.file, shell)?;
     let rendered = render::compose(&plan, &target).map_err(|error| bad_usage(&error))?;

@@ -13,6 +13,7 @@ use self::options::{CacheKind, FromSecret, Scaled, Sized, label};
 use super::files::{bad_usage, warn, write};
 use super::images::Images;
 use super::value::node_value;
+use crate::count::count;
 use crate::exit::Exit;
 use crate::output;
 use crate::shell::Shell;
@@ -48,7 +49,7 @@ pub(crate) struct Kubernetes {
     #[arg(long, help_heading = CLUSTER)]
     existing_namespace: bool,
     /// Number of gateways
-    #[arg(long, value_name = "N", default_value = "1", help_heading = SCALING)]
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroU16>, default_value = "1", help_heading = SCALING)]
     gateways: NonZeroU16,
     /// Scale an executor, or `gateway`, between MIN and MAX replicas so that it uses PERCENT of the CPU time
     /// that it requests [default percent: 80]

@@ -8,8 +8,11 @@ use flow_process::LogFormat as Format;
 use super::interleave::Entry;
 use crate::cmd::flows::json_line::json_line;
 use crate::escape::{escape_except_colors, escape_json};
-use crate::layout::width;
+use crate::layout::{width, wrap_after};
 use crate::output::{Colour, Painter};
+
+/// Separates the name of a process from its line.
+const MARK: &str = " │ ";
 
 /// The format of lines.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +21,8 @@ pub(super) struct Look {
     pub(super) painter: Painter,
     /// Whether lines begin with their time.
     pub(super) timestamps: bool,
+    /// Width of the terminal, if there is one.
+    pub(super) columns: Option<usize>,
 }
 
 impl Look {
@@ -37,19 +42,36 @@ impl Look {
     fn line(&self, entry: &Entry, column: Option<usize>) -> String {
         let Entry { name, text, .. } = entry;
         let painter = self.painter;
-        let name = column.map(|column| {
-            let padding = " ".repeat(column.saturating_sub(width(name)));
-            painter.paint(Colour::Cyan, &format!("{name}{padding} │"))
-        });
         let time = entry.origin.filter(|_| self.timestamps);
-        let time = time.map(|(time, _)| painter.paint(Colour::Dim, &timestamp(time)));
+        let time = time.map(|(time, _)| timestamp(time));
         let text = escape_except_colors(text, painter.is_on());
-        let text = match entry.origin {
-            Some((_, LogSource::Flow)) => painter.paint(Colour::Bold, &format!("── {text} ──")),
-            _ => text.into_owned(),
+        let (text, style) = match entry.origin {
+            Some((_, LogSource::Flow)) => (format!("── {text} ──"), Some(Colour::Bold)),
+            _ => (text.into_owned(), None),
         };
-        let parts: Vec<String> = name.into_iter().chain(time).chain([text]).collect();
-        parts.join(" ")
+        let taken = column.map_or(0, |column| column + width(MARK));
+        let taken = taken + time.as_ref().map_or(0, |time| width(time) + 1);
+        let lines = wrap_after(taken, &text, self.columns).into_iter();
+        let lines = lines.enumerate().map(|(number, piece)| {
+            let piece = style.map_or(piece.clone(), |style| painter.paint(style, &piece));
+            let (name, time) = match number {
+                0 => (&**name, time.clone()),
+                _ => ("", time.as_ref().map(|time| " ".repeat(width(time)))),
+            };
+            let time = time.map(|time| painter.paint(Colour::Dim, &time) + " ");
+            self.name(name, column) + &time.unwrap_or_default() + &piece
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The name of a process in its column.
+    fn name(&self, name: &str, column: Option<usize>) -> String {
+        let Some(column) = column else {
+            return String::new();
+        };
+        let padding = " ".repeat(column.saturating_sub(width(name)));
+        let name = format!("{name}{padding}{}", MARK.trim_end());
+        self.painter.paint(Colour::Cyan, &name) + " "
     }
 }
 
@@ -82,6 +104,7 @@ mod tests {
             format,
             painter: Painter::off(),
             timestamps,
+            columns: None,
         };
         let entries = Entry::all("a", LINES.map(str::to_owned).to_vec());
         assert_eq!(look.lines(entries, names), expected);
@@ -114,11 +137,42 @@ mod tests {
     }
 
     #[test]
+    fn no_line_is_wider_than_the_terminal_and_no_word_is_lost() {
+        let text =
+            "2026-11-22T03:16:05.000001Z stderr a line of a log that has more words than fit";
+        let note =
+            "2026-11-22T03:16:05.000001Z flow a/rep-0@7 ready and listening on 127.0.0.1:41233";
+        for (columns, timestamps) in [(40, false), (80, true)] {
+            let look = |columns| Look {
+                format: Format::Text,
+                painter: Painter::off(),
+                timestamps,
+                columns,
+            };
+            for line in [text, note] {
+                let shown = |columns| {
+                    let entries = Entry::all("a", vec![line.to_owned()]);
+                    look(columns).lines(entries, &["a", "gateway"]).remove(0)
+                };
+                let wrapped = shown(Some(columns));
+                assert!(wrapped.lines().count() > 1, "{wrapped}");
+                for line in wrapped.lines() {
+                    assert!(width(line) <= columns, "{line:?} in {columns}");
+                    assert!(line.contains(" │ "), "{line:?}");
+                }
+                let words = |text: &str| text.replace(['│', ' ', '\n'], "");
+                assert_eq!(words(&wrapped), words(&shown(None)));
+            }
+        }
+    }
+
+    #[test]
     fn control_characters_are_escaped() {
         let look = |format| Look {
             format,
             painter: Painter::off(),
             timestamps: false,
+            columns: None,
         };
         let entries = || Entry::all("a", vec!["\u{1b}[2J\u{9b}A x".to_owned()]);
         let text = look(Format::Text).lines(entries(), &["a"]);

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::cmd::flows::json_line::json_line;
 use crate::escape::{escape, escape_except_colors, escape_json};
-use crate::layout::{width, wrap, wrap_indented};
+use crate::layout::{width, wrap_after, wrap_indented};
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
 
@@ -40,9 +40,6 @@ const INDENT: usize = 4;
 
 /// Separates the name of a process from its line.
 const MARK: &str = " │ ";
-
-/// Lines of processes are not wrapped to fewer columns than this.
-const LINE_WIDTH_MIN: usize = 20;
 
 /// The thread that prints events.
 #[derive(Debug)]
@@ -226,13 +223,8 @@ impl Look {
             format!("{mark} ")
         };
         let line = &*escape_except_colors(line, self.columns.is_some());
-        let room = self.columns.unwrap_or(usize::MAX);
-        let room = room.saturating_sub(width(name) + width(MARK));
-        // Sequences that set colors have another width than their characters.
-        if room < LINE_WIDTH_MIN || line.chars().any(char::is_control) {
-            return prefix(name) + line;
-        }
-        let mut lines = wrap(line, room).into_iter();
+        let lines = wrap_after(width(name) + width(MARK), line, self.columns);
+        let mut lines = lines.into_iter();
         let first = lines.next().unwrap_or_default();
         let blank = " ".repeat(width(name));
         let more = lines.map(|line| format!("\n{}{line}", prefix(&blank)));
