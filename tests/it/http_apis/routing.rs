@@ -4,7 +4,7 @@ use flow_tests::TestFlow;
 use serde_json::{Value, json};
 
 use super::client::{get, post};
-use super::{MODEL, encoder};
+use super::encoder;
 
 async fn dimensions(flow: &TestFlow, model: &str) -> usize {
     let body = json!({"input": "a", "model": model});
@@ -39,7 +39,10 @@ async fn requests_of_a_flow_with_several_encoders_go_to_the_model_that_they_name
         .iter()
         .map(|it| &it["id"]);
     let ids: Vec<&Value> = ids.collect();
-    assert_eq!(json!(ids), json!([MODEL, MODEL, "text-embedding-3-small"]));
+    assert_eq!(
+        json!(ids),
+        json!(["whole", "short", "text-embedding-3-small"])
+    );
 }
 
 #[tokio::test]

@@ -141,10 +141,18 @@ impl ServedModels {
         ApiError::new(ErrorKind::NoModel, message).at("model")
     }
 
+    /// The name by which a request finds this model and no other: that of its executor if several executors run the model.
+    pub(crate) fn name_of<'m>(&self, model: &'m ServedModel) -> &'m str {
+        match self.all().filter(|it| it.id == model.id).count() {
+            0 | 1 => &model.id,
+            _ => &model.executor,
+        }
+    }
+
     /// The names of all models, for messages.
     pub(crate) fn names(&self) -> String {
-        let names: Vec<String> = self.all().map(|it| format!("`{}`", it.id)).collect();
-        names.join(", ")
+        let names = self.all().map(|it| format!("`{}`", self.name_of(it)));
+        names.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -218,6 +226,13 @@ mod tests {
             (ErrorKind::NoModel, Some("model"))
         );
         assert!(error.message.contains("`a/small`"), "{}", error.message);
+    }
+
+    #[test]
+    fn a_model_that_two_executors_run_has_the_names_of_its_executors() {
+        let models = models(&[("m", "one"), ("m", "two"), ("n", "three")], &[]);
+        assert_eq!(models.names(), "`one`, `two`, `n`");
+        check(&models, Some("two"), "two");
     }
 
     #[test]

@@ -189,7 +189,10 @@ async fn models(State(state): State<HttpState>) -> Response {
     let models = ServedModels::of(&state.service.snapshot()).await;
     let list = List {
         object: "list",
-        data: models.all().map(described).collect::<Vec<_>>(),
+        data: models
+            .all()
+            .map(|it| described(&models, it))
+            .collect::<Vec<_>>(),
         model: None,
         usage: None,
     };
@@ -200,16 +203,16 @@ async fn models(State(state): State<HttpState>) -> Response {
 async fn model(State(state): State<HttpState>, Path(id): Path<String>) -> Response {
     let models = ServedModels::of(&state.service.snapshot()).await;
     let reply = async {
-        let body = described(models.find(Some(&id))?);
+        let body = described(&models, models.find(Some(&id))?);
         json_reply(&state, 0, HeaderMap::new(), body).await
     };
     reply.await.unwrap_or_else(|error| failed(&error))
 }
 
 /// A model as OpenAI describes it, with what flow knows besides.
-fn described(model: &ServedModel) -> Value {
+fn described(models: &ServedModels, model: &ServedModel) -> Value {
     let mut described = json!({
-        "id": model.id,
+        "id": models.name_of(model),
         "object": "model",
         "created": 0,
         "owned_by": "flow",
