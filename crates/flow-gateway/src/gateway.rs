@@ -2,24 +2,19 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use flow_metrics::Registry;
-use flow_net::{
-    ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Listener, MetricsServer,
-    MetricsServerError, Server, Stopped,
-};
-use flow_spec::{Placement, Protocol};
-use futures_util::future::{BoxFuture, join_all};
+use flow_net::{Drain, Health, Listener, MetricsServer, MetricsServerError, Stopped};
+use flow_spec::Placement;
+use futures_util::future::BoxFuture;
 use tokio::time::timeout;
-use tonic::service::Routes;
 
 use crate::background;
 use crate::gateway_limits::GatewayLimits;
-use crate::grpc::{JinaService, Requests, SERVICES, routes};
+use crate::grpc::SERVICES;
+use crate::grpc::protocols::Protocols;
 use crate::heavy::HeavyWork;
-use crate::http::{self, HttpState, Serves};
 use crate::metrics::GatewayMetrics;
 use crate::pools::{PlacementError, Shared};
 use crate::service::Service;
@@ -138,16 +133,10 @@ impl Gateway {
             let (health, health_service) = Health::new(SERVICES).await;
             let service = Service::new(self.snapshots.clone(), drain.watch());
             let failures = self.snapshots.newest().shared.failures.clone();
-            let limits = self.limits;
-            let jina = JinaService(service.clone());
-            let all = routes(&jina, limits.messages, Requests::AsTheyAre);
-            let protocols = Protocols {
-                service,
-                gateway: self.snapshots.newest().plan.gateway.clone(),
-                limits,
-                grpc: all.add_service(health_service),
-                compressed: routes(&jina, limits.messages, Requests::Compressed),
-            };
+            let gateway = self.snapshots.newest().plan.gateway.clone();
+            let protocols = Protocols::new(service, gateway, self.limits, |grpc| {
+                grpc.add_service(health_service)
+            });
             let serving = protocols.serve(self.listeners, drain, &health);
 
             let draining = drain.watch();
@@ -174,70 +163,6 @@ impl Gateway {
             failures.flush();
             stopped
         })
-    }
-}
-
-/// What all ports of a gateway serve.
-struct Protocols {
-    service: Service,
-    gateway: flow_spec::Gateway,
-    limits: GatewayLimits,
-    grpc: Routes,
-    compressed: Routes,
-}
-
-impl Protocols {
-    /// Serves on all listeners.
-    async fn serve(self, listeners: Vec<Listener>, drain: &Drain, health: &Health) -> Stopped {
-        let budget = self.limits.memory_max.map(ByteBudget::new);
-        let limits = share(self.limits.connections, listeners.len());
-        let ports = listeners.into_iter().zip(self.gateway.ports());
-        let serving = ports.map(|(listener, port)| {
-            let service = self.of_port(&port.protocols);
-            let mut server = Server::new(listener, service).with_limits(limits);
-            if let Some(budget) = budget.clone() {
-                server = server.with_budget(budget);
-            }
-            server.serve(drain, health.set_serving(false))
-        });
-        let stopped = join_all(serving).await;
-        let forced = stopped.into_iter().find(|it| *it == Stopped::Forced);
-        forced.unwrap_or(Stopped::Clean)
-    }
-
-    /// The service of a port with these protocols.
-    fn of_port(&self, protocols: &[Protocol]) -> GrpcService {
-        let serves = match self.gateway.only_protocols {
-            true => Serves::only(protocols),
-            false => Serves::ALL,
-        };
-        let state = HttpState {
-            service: self.service.clone(),
-            limits: self.limits,
-            options: Arc::new(self.gateway.http.clone()),
-            serves,
-        };
-        let grpc = GrpcService::new(self.grpc.clone()).with_compressed(self.compressed.clone());
-        let grpc = match http::routes(state, self.grpc.clone()) {
-            Some(routes) => grpc.with_http(routes),
-            None => grpc,
-        };
-        if serves.grpc {
-            grpc
-        } else {
-            grpc.without_grpc()
-        }
-    }
-}
-
-/// The part of the limits that each of several ports has.
-fn share(limits: ConnectionLimits, ports: usize) -> ConnectionLimits {
-    let part = |max: NonZeroUsize| {
-        NonZeroUsize::new(max.get() / ports.max(1)).unwrap_or(NonZeroUsize::MIN)
-    };
-    ConnectionLimits {
-        connections_max: limits.connections_max.map(part),
-        ..limits
     }
 }
 

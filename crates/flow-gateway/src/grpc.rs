@@ -1,5 +1,6 @@
 //! Jina's gRPC services at a gateway. Translates messages and metadata for `service.rs`, and decides nothing.
 
+pub(crate) mod protocols;
 mod routes;
 
 use std::num::NonZeroUsize;
@@ -24,7 +25,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::service::{Service, StreamRequest, UnaryReply};
 use crate::stream::request_cost;
 
-pub(crate) use routes::{Requests, SERVICES, routes};
+pub(crate) use routes::SERVICES;
 
 /// Metadata by which stock clients ask for a window and for ordered replies.
 const PREFETCH: &str = "__prefetch__";

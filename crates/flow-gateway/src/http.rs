@@ -16,69 +16,28 @@ mod json_request;
 mod models;
 mod openai;
 mod request_id;
+mod state;
 mod status;
 mod tei;
 mod text_input;
 mod vector_format;
 
-use std::sync::Arc;
-
+use axum::Router;
 use axum::http::StatusCode;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
-use flow_core::{CallOptions, Failure};
-use flow_net::grpc::metadata::call_options;
-use flow_spec::{HttpOptions, Protocol};
-use http::HeaderMap;
-use serde_json::json;
-use tonic::metadata::MetadataMap;
+use axum::response::Response;
 use tonic::service::Routes;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{And, NotForContentType, Predicate, SizeAbove};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use self::grpc_web::GrpcWebLayer;
-use crate::gateway_limits::GatewayLimits;
-use crate::service::Service;
+use self::state::detail;
+
+pub(crate) use self::state::{HttpState, Serves, options};
 
 /// Shortest response that is compressed, in bytes.
 const COMPRESSED_MIN: u16 = 1024;
-
-/// What every route has.
-#[derive(Debug, Clone)]
-pub(crate) struct HttpState {
-    pub(crate) service: Service,
-    pub(crate) limits: GatewayLimits,
-    /// The options of the flow file.
-    pub(crate) options: Arc<HttpOptions>,
-    pub(crate) serves: Serves,
-}
-
-/// The protocols that a port serves besides gRPC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Serves {
-    pub(crate) grpc: bool,
-    pub(crate) http: bool,
-    pub(crate) websocket: bool,
-}
-
-impl Serves {
-    pub(crate) const ALL: Self = Self {
-        grpc: true,
-        http: true,
-        websocket: true,
-    };
-
-    /// These protocols, and no others.
-    pub(crate) fn only(protocols: &[Protocol]) -> Self {
-        Self {
-            grpc: protocols.contains(&Protocol::Grpc),
-            http: protocols.contains(&Protocol::Http),
-            websocket: protocols.contains(&Protocol::Websocket),
-        }
-    }
-}
 
 /// All HTTP routes of a gateway; `None` if the port has none. `grpc` answers the gRPC calls of browsers.
 pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
@@ -123,16 +82,6 @@ fn is_compressed() -> impl Predicate {
     let size: SizeAbove = SizeAbove::new(COMPRESSED_MIN);
     let size: And<SizeAbove, NotForContentType> = size.and(NotForContentType::GRPC);
     size.and(NotForContentType::SSE)
-}
-
-/// The options of a call, from the headers of its request. They have the names of gRPC's metadata.
-pub(crate) fn options(headers: &HeaderMap) -> Result<CallOptions, Failure> {
-    call_options(&MetadataMap::from_headers(headers.clone()))
-}
-
-/// FastAPI's shape for errors, which clients of Jina expect.
-fn detail(status: StatusCode, detail: &str) -> Response {
-    (status, Json(json!({ "detail": detail }))).into_response()
 }
 
 async fn not_http() -> Response {

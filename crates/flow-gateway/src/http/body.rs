@@ -9,7 +9,7 @@ use flow_net::{ByteBudget, HeldBytes};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tonic::Status;
 
-use super::HttpState;
+use super::state::HttpState;
 
 /// Marks a request whose body was compressed when it arrived.
 #[derive(Debug, Clone)]

@@ -18,14 +18,13 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use flow_core::Failure;
-use flow_proto::jina::{JinaInfoProto, StatusProto};
+use flow_proto::jina::JinaInfoProto;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
+use self::reply::{refused, status_json};
 use self::route::{Route, route};
-use super::status::status;
-use super::{HttpState, detail, options};
+use super::state::{HttpState, detail, options};
 
 /// A page that lists the routes and tries them.
 const DOCS: &str = include_str!("jina/docs.html");
@@ -109,22 +108,6 @@ async fn dry_run(State(state): State<HttpState>, headers: HeaderMap) -> Response
     let status = async { state.service.dry_run(options(&headers)?).await };
     match status.await {
         Ok(status) => Json(status_json(&status)).into_response(),
-        Err(failure) => failed(&failure),
+        Err(failure) => refused(&failure),
     }
-}
-
-/// A status as stock gateways write it.
-fn status_json(status: &StatusProto) -> Value {
-    let exception = status.exception.as_ref().map(|it| {
-        json!({ "name": it.name, "args": it.args, "stacks": it.stacks, "executor": it.executor })
-    });
-    json!({
-        "code": status.code,
-        "description": status.description,
-        "exception": exception,
-    })
-}
-
-fn failed(failure: &Failure) -> Response {
-    detail(status(failure.code()), &failure.to_string())
 }

@@ -12,7 +12,7 @@ use super::request::{self, Known, Parsed};
 use super::route::Call;
 use crate::http::body::WholeBody;
 use crate::http::request_id::HeaderId;
-use crate::http::{HttpState, options};
+use crate::http::state::{HttpState, options};
 use crate::stream::request_cost;
 
 /// Answers a call.

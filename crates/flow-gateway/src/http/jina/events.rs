@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::{call, reply, request};
 use crate::http::body::WholeBody;
-use crate::http::{HttpState, options};
+use crate::http::state::{HttpState, options};
 
 /// Silence after which a comment is sent, so that nothing between client and gateway takes the stream for dead.
 const PING_EVERY: Duration = Duration::from_secs(15);

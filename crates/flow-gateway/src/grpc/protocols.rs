@@ -1,0 +1,104 @@
+//! What the ports of a gateway serve: gRPC calls, and the HTTP routes beside them.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use flow_net::{
+    ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Listener, Server, Stopped,
+};
+use flow_spec::{Gateway, Protocol};
+use futures_util::future::join_all;
+use tonic::service::Routes;
+
+use super::JinaService;
+use super::routes::{Requests, routes};
+use crate::gateway_limits::GatewayLimits;
+use crate::http::{self, HttpState, Serves};
+use crate::service::Service;
+
+/// What all ports of a gateway serve.
+#[derive(Debug)]
+pub(crate) struct Protocols {
+    service: Service,
+    gateway: Gateway,
+    limits: GatewayLimits,
+    grpc: Routes,
+    compressed: Routes,
+}
+
+impl Protocols {
+    /// What a gateway serves. `and` adds services to those of Jina.
+    pub(crate) fn new(
+        service: Service,
+        gateway: Gateway,
+        limits: GatewayLimits,
+        and: impl FnOnce(Routes) -> Routes,
+    ) -> Self {
+        let jina = JinaService(service.clone());
+        Self {
+            service,
+            gateway,
+            limits,
+            grpc: and(routes(&jina, limits.messages, Requests::AsTheyAre)),
+            compressed: routes(&jina, limits.messages, Requests::Compressed),
+        }
+    }
+
+    /// Serves on all listeners.
+    pub(crate) async fn serve(
+        self,
+        listeners: Vec<Listener>,
+        drain: &Drain,
+        health: &Health,
+    ) -> Stopped {
+        let budget = self.limits.memory_max.map(ByteBudget::new);
+        let limits = share(self.limits.connections, listeners.len());
+        let ports = listeners.into_iter().zip(self.gateway.ports());
+        let serving = ports.map(|(listener, port)| {
+            let service = self.of_port(&port.protocols);
+            let mut server = Server::new(listener, service).with_limits(limits);
+            if let Some(budget) = budget.clone() {
+                server = server.with_budget(budget);
+            }
+            server.serve(drain, health.set_serving(false))
+        });
+        let stopped = join_all(serving).await;
+        let forced = stopped.into_iter().find(|it| *it == Stopped::Forced);
+        forced.unwrap_or(Stopped::Clean)
+    }
+
+    /// The service of a port with these protocols.
+    fn of_port(&self, protocols: &[Protocol]) -> GrpcService {
+        let serves = match self.gateway.only_protocols {
+            true => Serves::only(protocols),
+            false => Serves::ALL,
+        };
+        let state = HttpState {
+            service: self.service.clone(),
+            limits: self.limits,
+            options: Arc::new(self.gateway.http.clone()),
+            serves,
+        };
+        let grpc = GrpcService::new(self.grpc.clone()).with_compressed(self.compressed.clone());
+        let grpc = match http::routes(state, self.grpc.clone()) {
+            Some(routes) => grpc.with_http(routes),
+            None => grpc,
+        };
+        if serves.grpc {
+            grpc
+        } else {
+            grpc.without_grpc()
+        }
+    }
+}
+
+/// The part of the limits that each of several ports has.
+fn share(limits: ConnectionLimits, ports: usize) -> ConnectionLimits {
+    let part = |max: NonZeroUsize| {
+        NonZeroUsize::new(max.get() / ports.max(1)).unwrap_or(NonZeroUsize::MIN)
+    };
+    ConnectionLimits {
+        connections_max: limits.connections_max.map(part),
+        ..limits
+    }
+}
