@@ -20,6 +20,7 @@ mod exceptions;
 mod export;
 mod gallery;
 mod hostile;
+mod http_apis;
 mod http_clients;
 mod hub;
 mod hub_python;

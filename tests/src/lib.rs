@@ -21,7 +21,8 @@ pub use flow::{TestFlow, flow_command, flow_file};
 pub use lines::{Line, Stream};
 pub use metrics::{Numbers, scrape};
 pub use peers::{
-    DocArrayVersion, interpreter, kubernetes, measured, python, registry, script, skipped,
+    DocArrayVersion, http_clients, interpreter, kubernetes, measured, python, registry, script,
+    skipped,
 };
 pub use program::{Program, eventually, is_alive, send};
 pub use requests::{Said, client, post, request, said, texts, texts_of};

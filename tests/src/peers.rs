@@ -40,6 +40,15 @@ pub fn kubernetes() -> Option<PathBuf> {
     python_of("kubernetes")
 }
 
+/// Runs a script with the clients of HTTP APIs, such as `openai`, to its end, and gives the JSON of its last line.
+pub fn http_clients(name: &str, arguments: &[String]) -> Option<Value> {
+    let mut command = Command::new(python_of("http-clients")?);
+    command.arg(root().join("tests/peers").join(name));
+    quiet(&mut command);
+    command.args(arguments);
+    Some(last_json(command))
+}
+
 /// A registry of images, as a program. Without it the test is left out, and says so.
 pub fn registry() -> Option<PathBuf> {
     program_of("registry", "docker-registry")
@@ -85,11 +94,16 @@ pub(crate) fn quiet(command: &mut Command) {
 pub fn python(version: DocArrayVersion, name: &str, arguments: &[String]) -> Option<Value> {
     let mut command = script(version, name)?;
     command.args(arguments);
+    Some(last_json(command))
+}
+
+/// The JSON of the last line that a program prints.
+fn last_json(command: Command) -> Value {
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(0), "{}", program.said());
     let out = program.stdout();
     let last = out.lines().last().unwrap_or_default();
-    Some(serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {}", program.said())))
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {}", program.said()))
 }
 
 /// Writes a number that a test found to its output, past the harness, which keeps what passes to itself.

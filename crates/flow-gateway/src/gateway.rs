@@ -13,10 +13,10 @@ use tokio::time::timeout;
 use crate::background;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::SERVICES;
-use crate::grpc::protocols::Protocols;
 use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
 use crate::pools::{PlacementError, Shared};
+use crate::ports::PortServices;
 use crate::service::Service;
 use crate::snapshot_store::{Placed, SnapshotStore};
 
@@ -134,10 +134,10 @@ impl Gateway {
             let service = Service::new(self.snapshots.clone(), drain.watch());
             let failures = self.snapshots.newest().shared.failures.clone();
             let gateway = self.snapshots.newest().plan.gateway.clone();
-            let protocols = Protocols::new(service, gateway, self.limits, |grpc| {
-                grpc.add_service(health_service)
+            let ports = PortServices::new(service, gateway, self.limits, |routes| {
+                routes.add_service(health_service)
             });
-            let serving = protocols.serve(self.listeners, drain, &health);
+            let serving = ports.serve(self.listeners, drain, &health);
 
             let draining = drain.watch();
             let background = async {

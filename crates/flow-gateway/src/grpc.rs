@@ -1,6 +1,5 @@
 //! Jina's gRPC services at a gateway. Translates messages and metadata for `service.rs`, and decides nothing.
 
-pub(crate) mod protocols;
 mod routes;
 
 use std::num::NonZeroUsize;
@@ -25,7 +24,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::service::{Service, StreamRequest, UnaryReply};
 use crate::stream::request_cost;
 
-pub(crate) use routes::SERVICES;
+pub(crate) use routes::{Requests, SERVICES, routes};
 
 /// Metadata by which stock clients ask for a window and for ordered replies.
 const PREFETCH: &str = "__prefetch__";

@@ -14,6 +14,7 @@ mod grpc_web;
 mod jina;
 mod json_request;
 mod models;
+mod open_inference;
 mod openai;
 mod request_id;
 mod state;
@@ -32,9 +33,9 @@ use tower_http::compression::predicate::{And, NotForContentType, Predicate, Size
 use tower_http::decompression::RequestDecompressionLayer;
 
 use self::grpc_web::GrpcWebLayer;
-use self::state::detail;
+use self::status::detail;
 
-pub(crate) use self::state::{HttpState, Serves, options};
+pub(crate) use state::{HttpState, Serves};
 
 /// Shortest response that is compressed, in bytes.
 const COMPRESSED_MIN: u16 = 1024;
@@ -73,6 +74,7 @@ fn other_apis(state: &HttpState) -> Router<HttpState> {
         .merge(openai::routes())
         .merge(tei::routes())
         .merge(cohere::routes())
+        .merge(open_inference::routes())
         .layer(from_fn_with_state(state.clone(), jina::endpoint_first))
 }
 

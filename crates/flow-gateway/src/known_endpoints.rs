@@ -75,7 +75,8 @@ impl KnownEndpoints {
     /// replaced, because a new replica runs the same models.
     pub(crate) fn models(&self) -> Option<Arc<KnownModels>> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().map(|known| known.models.clone())
+        let known = known.as_ref().filter(|known| known.has_names());
+        known.map(|known| known.models.clone())
     }
 
     /// Whether the executor has said that it offers this endpoint by its name.

@@ -35,6 +35,7 @@ mod node_parameters;
 mod parameter_check;
 mod parts;
 mod pools;
+mod ports;
 mod reply;
 mod request;
 mod service;

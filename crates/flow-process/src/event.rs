@@ -169,6 +169,7 @@ mod tests {
             process: "enc".to_owned(),
             pid: 7,
             address: "127.0.0.1:5".parse().unwrap(),
+            more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::new(),
             keeps_state: None,

@@ -15,8 +15,8 @@ use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
     Arguments, BatchMetric, BatchingRule, ContainerDevice, Cors, DockerOption, DockerOptions,
-    ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver, Method, NetworkMode, Poll,
-    Polling, Protocol, Retries, Uses, Volume, Workers,
+    ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver, Method, ModelNames, NetworkMode,
+    Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
 };
 use crate::yaml::Node;
 
@@ -101,6 +101,7 @@ print_as! {
     Map<String, Value>: it => json!(it);
     IndexMap<String, String>: it => json!(it);
     Vec<String>: it => json!(it);
+    ModelNames: it => it.iter().map(|(key, value)| (key.clone(), json!(value.value))).collect();
     Vec<(String, String)>: it => it.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     Arguments: it => json!(it.values);
     IndexMap<String, BatchingRule>: it => json!(it);

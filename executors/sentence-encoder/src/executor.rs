@@ -40,6 +40,14 @@ const PARAMETERS: [&str; 5] = [
     TRUNCATE,
 ];
 
+/// The endpoints that show what the tokenizer does. They have other names than the HTTP routes of the gateway for them,
+/// because an endpoint of an executor comes before a route of the same name.
+const TO_TOKENS: &str = "/to_tokens";
+const FROM_TOKENS: &str = "/from_tokens";
+
+/// What an error shows of a text, in characters.
+const EXCERPT_CHARS: usize = 32;
+
 /// The endpoint that encodes.
 const ENCODE: &str = "/encode";
 
@@ -104,12 +112,12 @@ impl Executor for SentenceEncoder {
         Endpoints::new()
             .on_batch(ENCODE, Self::encode)
             .default_batch(Self::encode)
-            .on_batch("/tokenize", Self::tokenize)
-            .on_batch("/decode", Self::decode)
+            .on_batch(TO_TOKENS, Self::tokenize)
+            .on_batch(FROM_TOKENS, Self::decode)
             .accepts(ENCODE, PARAMETERS)
             .accepts(Endpoint::DEFAULT, PARAMETERS)
-            .accepts("/tokenize", [tokens::ADD_SPECIAL])
-            .accepts("/decode", [tokens::SKIP_SPECIAL])
+            .accepts(TO_TOKENS, [tokens::ADD_SPECIAL])
+            .accepts(FROM_TOKENS, [tokens::SKIP_SPECIAL])
     }
 
     fn facts(&self) -> Facts {
@@ -173,11 +181,13 @@ impl SentenceEncoder {
 
     /// Refuses texts of which the model would not read the end.
     fn check_lengths(&self, texts: &[String]) -> Result<(), CallError> {
-        for (index, text) in texts.iter().enumerate() {
+        for text in texts {
             if self.encoder.tokenizer().truncates(text)? {
                 let max = self.encoder.max_length();
+                // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
+                let start: String = text.chars().take(EXCERPT_CHARS).collect();
                 return Err(CallError::bad_request(format!(
-                    "text {index} has more than {max} tokens, the most that the model reads; \
+                    "a text has more than {max} tokens, the most that the model reads: `{start}…`; \
                      shorten it, or let it be truncated"
                 )));
             }

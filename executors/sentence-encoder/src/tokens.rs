@@ -5,16 +5,16 @@ use flow_executor::{CallError, Tokens};
 use flow_models::{Token, Tokenizer};
 use serde_json::{Map, Value, json};
 
-/// The parameter of `/tokenize` that says whether special tokens such as `[CLS]` are shown.
+/// The parameter of `/to_tokens` that says whether special tokens such as `[CLS]` are shown.
 pub(crate) const ADD_SPECIAL: &str = "add_special_tokens";
 
-/// The parameter of `/decode` that says whether special tokens are left out of the text.
+/// The parameter of `/from_tokens` that says whether special tokens are left out of the text.
 pub(crate) const SKIP_SPECIAL: &str = "skip_special_tokens";
 
-/// The tag in which `/tokenize` writes tokens.
+/// The tag in which `/to_tokens` writes tokens.
 const TOKENS: &str = "tokens";
 
-/// The tag from which `/decode` reads token ids.
+/// The tag from which `/from_tokens` reads token ids.
 const IDS: &str = "ids";
 
 /// The tokens of each document, from how many texts each has and the tokens of each text.

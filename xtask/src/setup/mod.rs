@@ -5,6 +5,7 @@
 //! | `.peers/model` | all-MiniLM-L6-v2 | tests |
 //! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of DocArray v1 | tests |
 //! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of DocArray v2 | tests |
+//! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime; torch in `jina-v1` too | benchmarks |
@@ -45,6 +46,8 @@ pub(crate) enum Group {
     Model,
     /// Stock Jina of both versions of DocArray, 500 MB.
     Clients,
+    /// Clients of OpenAI's, Cohere's and other HTTP APIs, 400 MB.
+    HttpClients,
     /// The schemas of Kubernetes' API, 120 MB.
     Kubernetes,
     /// A registry of images, 5 MB.
@@ -57,6 +60,7 @@ pub(crate) enum Group {
 const FOR_TESTS: &[Group] = &[
     Group::Model,
     Group::Clients,
+    Group::HttpClients,
     Group::Kubernetes,
     Group::Registry,
 ];
@@ -143,6 +147,7 @@ fn steps(group: Group) -> Vec<Step> {
     match group {
         Group::Model => vec![Step::Model],
         Group::Clients => vec![Step::Venv(&venv::JINA_V1), Step::Venv(&venv::JINA_V2)],
+        Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
         Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
         Group::Registry => vec![Step::Registry],
         Group::Torch => vec![

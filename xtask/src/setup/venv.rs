@@ -52,6 +52,23 @@ pub(crate) const KUBERNETES: Venv = Venv {
     proof: "import kubernetes_validate",
 };
 
+/// The clients of the gateway's HTTP APIs.
+pub(crate) const HTTP_CLIENTS: Venv = Venv {
+    folder: "http-clients",
+    marker: READY,
+    pins: "constraints-http-clients.txt",
+    packages: &[
+        "openai",
+        "langchain-openai",
+        "llama-index-embeddings-openai-like",
+        "cohere",
+        "huggingface_hub",
+        "tritonclient[http]",
+        "numpy",
+    ],
+    proof: "import openai, langchain_openai, llama_index.embeddings.openai_like, cohere, huggingface_hub, tritonclient.http",
+};
+
 pub(crate) const TORCH: Venv = Venv {
     folder: "torch",
     marker: READY,
@@ -153,10 +170,11 @@ mod tests {
 
     #[test]
     fn each_package_asked_for_is_pinned() {
-        for venv in [&JINA_V1, &JINA_V2, &TORCH, &TORCH_IN_JINA_V1] {
+        for venv in [&JINA_V1, &JINA_V2, &HTTP_CLIENTS, &TORCH, &TORCH_IN_JINA_V1] {
             let pins = fs::read_to_string(venv.pins()).expect("pins");
             for package in venv.packages {
-                let pin = format!("{package}==");
+                let name = package.split('[').next().expect("a name");
+                let pin = format!("{name}==");
                 assert!(
                     pins.lines().any(|line| line.starts_with(&pin)),
                     "{package} in {}",

@@ -57,6 +57,12 @@ pub trait Executor: Sized + 'static {
         Facts::new()
     }
 
+    /// The models that it runs, by the endpoint that each computes. The gateway's HTTP APIs find an executor by the name
+    /// of its model, and describe the model to clients.
+    fn models(&self) -> Models {
+        Models::new()
+    }
+
     /// Where it keeps what requests change, such as an index.
     ///
     /// Return [`KeepsState::InWorkspace`] if it writes files there. A restart or a reload then ends the process before its
@@ -64,12 +70,6 @@ pub trait Executor: Sized + 'static {
     /// replicas of an executor with state, because a new one would have none.
     fn keeps_state(&self) -> KeepsState {
         KeepsState::Nowhere
-    }
-
-    /// The models that it runs, by the endpoint that each computes. The gateway's HTTP APIs find an executor by the name
-    /// of its model, and describe the model to clients.
-    fn models(&self) -> Models {
-        Models::new()
     }
 }
 

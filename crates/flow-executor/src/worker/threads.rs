@@ -22,8 +22,9 @@ use crate::sdk::{Endpoints, Executor, Fork, LoadError};
 #[derive(Debug, Default)]
 pub(crate) struct ExecutorReport {
     pub(crate) facts: Facts,
-    pub(crate) keeps_state: KeepsState,
+    /// Its models, by endpoint.
     pub(crate) models: Models,
+    pub(crate) keeps_state: KeepsState,
 }
 
 /// The workers, as the server sees them.
@@ -109,8 +110,8 @@ impl<E: Executor> WorkerConfig<E> {
         }
         let report = ExecutorReport {
             facts,
-            keeps_state: executor.keeps_state(),
             models: executor.models(),
+            keeps_state: executor.keeps_state(),
         };
         Ok((executor, report))
     }

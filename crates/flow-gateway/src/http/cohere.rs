@@ -11,12 +11,12 @@ use flow_core::{Code, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::ServedModels;
 use super::openai::no_such_kind;
+use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
 
@@ -86,7 +86,7 @@ async fn embed_texts(State(state): State<HttpState>, request: Request) -> Respon
 
 async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, FIELDS).await?;
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(request.body.model.as_deref())?;
     let formats = request.body.formats();
     let wanted = request.body.translate()?;
@@ -204,7 +204,7 @@ impl Serialize for EmbedReply {
 }
 
 async fn rerank(State(state): State<HttpState>) -> Response {
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     failed(&no_such_kind("for reranking", &models))
 }
 

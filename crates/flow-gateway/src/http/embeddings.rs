@@ -12,9 +12,9 @@ use flow_proto::jina::HeaderProto;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value};
 
-use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
+use super::state::HttpState;
 use crate::service::UnaryReply;
 
 /// Texts of one piece: as many as the batches of an encoder on the CPU have.
@@ -73,7 +73,7 @@ pub(crate) async fn embed(
     options: &CallOptions,
 ) -> Result<Embeddings, ApiError> {
     let started = Instant::now();
-    check_count(state, &request)?;
+    check_texts(state, &request)?;
     let cut = cut(model, &request)?;
     let call = DocumentsCall {
         executor: models.are_several().then_some(model.executor.as_str()),
@@ -120,8 +120,8 @@ fn pieces(texts: Vec<String>) -> Vec<Vec<String>> {
     std::iter::from_fn(piece).collect()
 }
 
-/// Checks the number of texts.
-fn check_count(state: &HttpState, request: &EmbedRequest) -> Result<(), ApiError> {
+/// Checks the number of texts, and that each has something to encode.
+fn check_texts(state: &HttpState, request: &EmbedRequest) -> Result<(), ApiError> {
     let (count, max) = (request.texts.len(), inputs_max(state));
     if count == 0 {
         let message = format!("`{}` is empty", request.field);
@@ -134,7 +134,13 @@ fn check_count(state: &HttpState, request: &EmbedRequest) -> Result<(), ApiError
         );
         return Err(ApiError::invalid(request.field, message));
     }
-    Ok(())
+    match request.texts.iter().position(String::is_empty) {
+        None => Ok(()),
+        Some(index) => {
+            let message = format!("text {index} of `{}` is empty", request.field);
+            Err(ApiError::new(ErrorKind::Empty, message).at(request.field))
+        }
+    }
 }
 
 /// The texts that one call may have.

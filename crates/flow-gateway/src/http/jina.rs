@@ -22,9 +22,9 @@ use flow_proto::jina::JinaInfoProto;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
-use self::reply::{refused, status_json};
 use self::route::{Route, route};
-use super::state::{HttpState, detail, options};
+use super::state::{HttpState, options};
+use super::status::{detail, failed, status_json};
 
 /// A page that lists the routes and tries them.
 const DOCS: &str = include_str!("jina/docs.html");
@@ -108,6 +108,6 @@ async fn dry_run(State(state): State<HttpState>, headers: HeaderMap) -> Response
     let status = async { state.service.dry_run(options(&headers)?).await };
     match status.await {
         Ok(status) => Json(status_json(&status)).into_response(),
-        Err(failure) => refused(&failure),
+        Err(failure) => failed(&failure),
     }
 }

@@ -2,7 +2,12 @@
 
 use flow_core::{Code, DocArrayVersion, Failure, ModelInfo, ModelKind};
 
+use flow_spec::NodePlan;
+use futures_util::future::join_all;
+
 use super::api_error::{ApiError, ErrorKind};
+use crate::discovery::{node_endpoints, soon};
+use crate::node::Node;
 use crate::snapshot::Snapshot;
 
 /// The endpoint of an executor that does not say which one computes its model.
@@ -34,8 +39,16 @@ pub(crate) struct ServedModels {
 }
 
 impl ServedModels {
-    /// The models of the executors of this snapshot.
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+    /// The models of the executors of this snapshot. An executor that has not been asked yet is asked here, so that the
+    /// first request of a flow is treated like any other.
+    pub(crate) async fn of(snapshot: &Snapshot) -> Self {
+        let unknown = snapshot.nodes();
+        let unknown = unknown.filter(|(_, node)| node.endpoints.models().is_none());
+        join_all(unknown.map(|(plan, node)| ask(plan, node))).await;
+        Self::known(snapshot)
+    }
+
+    fn known(snapshot: &Snapshot) -> Self {
         let mut models = Self::default();
         for (plan, node) in snapshot.nodes() {
             let Some(known) = node.endpoints.models() else {
@@ -143,6 +156,15 @@ impl ServedModel {
     fn has_short_name(&self, name: &str) -> bool {
         let last = self.id.trim_end_matches('/').rsplit('/').next();
         self.executor == name || last == Some(name)
+    }
+}
+
+/// Asks an executor for its models. They stay unknown if it does not answer.
+async fn ask(plan: &NodePlan, node: &Node) {
+    let generation = node.generation();
+    match node_endpoints(plan, node, soon()).await {
+        Ok(offered) => node.endpoints.set(&offered, generation),
+        Err(failure) => tracing::debug!(%failure, "an executor does not say its models"),
     }
 }
 

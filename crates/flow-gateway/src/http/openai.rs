@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use self::errors::{failed, no_route, wrong_method};
-use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
+use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
 
@@ -99,7 +99,7 @@ async fn embeddings(State(state): State<HttpState>, request: Request) -> Respons
 
 async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<EmbeddingsRequest> = JsonRequest::read(state, request, FIELDS).await?;
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(request.body.model.as_deref())?;
     let format = request.body.format();
     let name = request.body.model.clone();
@@ -186,7 +186,7 @@ impl Serialize for EmbeddingsReply {
 }
 
 async fn models(State(state): State<HttpState>) -> Response {
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let list = List {
         object: "list",
         data: models.all().map(described).collect::<Vec<_>>(),
@@ -198,7 +198,7 @@ async fn models(State(state): State<HttpState>) -> Response {
 }
 
 async fn model(State(state): State<HttpState>, Path(id): Path<String>) -> Response {
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let reply = async {
         let body = described(models.find(Some(&id))?);
         json_reply(&state, 0, HeaderMap::new(), body).await

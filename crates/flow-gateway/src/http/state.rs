@@ -1,14 +1,11 @@
-//! What all routes share: their state, the options of their calls, and the shape of errors.
+//! What every route of the gateway has, and the options that every request may set by headers.
 
 use std::sync::Arc;
 
-use axum::Json;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::http::HeaderMap;
 use flow_core::{CallOptions, Failure};
 use flow_net::grpc::metadata::call_options;
 use flow_spec::{HttpOptions, Protocol};
-use serde_json::json;
 use tonic::metadata::MetadataMap;
 
 use crate::gateway_limits::GatewayLimits;
@@ -52,9 +49,4 @@ impl Serves {
 /// The options of a call, from the headers of its request. They have the names of gRPC's metadata.
 pub(crate) fn options(headers: &HeaderMap) -> Result<CallOptions, Failure> {
     call_options(&MetadataMap::from_headers(headers.clone()))
-}
-
-/// FastAPI's shape for errors, which clients of Jina expect.
-pub(crate) fn detail(status: StatusCode, detail: &str) -> Response {
-    (status, Json(json!({ "detail": detail }))).into_response()
 }

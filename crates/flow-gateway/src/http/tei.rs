@@ -12,13 +12,13 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use self::errors::failed;
-use super::HttpState;
+use self::errors::{failed, refuse_prompt};
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
 use super::openai::no_such_kind;
+use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::VectorFormat;
 
@@ -115,7 +115,7 @@ async fn embed_texts(State(state): State<HttpState>, request: Request) -> Respon
 
 async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<EmbedBody> = JsonRequest::read(state, request, EMBED_FIELDS).await?;
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(request.body.model.as_deref())?;
     let wanted = request.body.translate()?;
     let characters = characters(&wanted.texts);
@@ -160,16 +160,6 @@ fn refuse_left(direction: Option<Direction>) -> Result<(), ApiError> {
     }
 }
 
-fn refuse_prompt(prompt: Option<&str>) -> Result<(), ApiError> {
-    match prompt {
-        Some(_) => Err(ApiError::invalid(
-            "prompt_name",
-            "`prompt_name` cannot be chosen by a request; set it in the flow file, in the encoder's `uses_with`",
-        )),
-        None => Ok(()),
-    }
-}
-
 async fn similarity(State(state): State<HttpState>, request: Request) -> Response {
     let reply = answer_similarity(&state, request).await;
     reply.unwrap_or_else(|error| failed(&error))
@@ -178,7 +168,7 @@ async fn similarity(State(state): State<HttpState>, request: Request) -> Respons
 async fn answer_similarity(state: &HttpState, request: Request) -> Result<Response, ApiError> {
     let request: JsonRequest<SimilarityBody> =
         JsonRequest::read(state, request, SIMILARITY_FIELDS).await?;
-    let models = ServedModels::of(&state.service.snapshot());
+    let models = ServedModels::of(&state.service.snapshot()).await;
     let model = models.find(request.body.model.as_deref())?;
     let wanted = request.body.translate()?;
     let characters = characters(&wanted.texts);
@@ -261,7 +251,7 @@ fn compute_headers(model: &ServedModel, characters: usize, embeddings: &Embeddin
 /// A route for a kind of model that no executor has.
 fn absent(what: &'static str) -> MethodRouter<HttpState> {
     post(async move |State(state): State<HttpState>| {
-        let models = ServedModels::of(&state.service.snapshot());
+        let models = ServedModels::of(&state.service.snapshot()).await;
         failed(&no_such_kind(what, &models))
     })
 }

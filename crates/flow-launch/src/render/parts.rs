@@ -354,6 +354,7 @@ impl<'p> NodeContainers<'p> {
             entrypoint: container.entrypoint.clone(),
             arguments,
             port: PORT,
+            more_ports: Vec::new(),
             metrics: self.run.monitoring.as_ref().map(|_| Metrics {
                 port: METRICS_PORT,
                 runtime: name.to_string(),

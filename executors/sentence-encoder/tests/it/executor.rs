@@ -211,3 +211,69 @@ fn facts_include_the_device_and_the_dimensions() {
     assert_eq!(encoder.facts()["device"], "cpu");
     assert_eq!(encoder.facts()["dimensions"], "8");
 }
+
+#[test]
+fn tokens_count_special_ones_and_not_what_is_cut_off() {
+    let encoder = loaded(&TinyModel::bert(), json!({"max_length": 4}));
+    let tokens = |texts: &[&str]| {
+        let docs = texts.iter().map(|text| Document::from_text(text)).collect();
+        encoder.tokens("/encode", docs).unwrap()
+    };
+    assert_eq!(tokens(&["a"]), Some(3));
+    assert_eq!(tokens(&["a", "a b"]), Some(7));
+    assert_eq!(tokens(&["a b c d"]), Some(4));
+    assert_eq!(tokens(&[""]), Some(0));
+}
+
+#[test]
+fn a_request_can_ask_for_vectors_of_another_length_and_refuse_truncation() {
+    let encoder = loaded(&TinyModel::bert(), json!({"max_length": 4}));
+    let length = |parameters| {
+        let document = Document::from_text("a b");
+        let vector = vector(&encode(&encoder, vec![document], parameters)[0]);
+        vector.iter().map(|value| value * value).sum::<f32>().sqrt()
+    };
+    assert!((length(json!({"normalize": true})) - 1.0).abs() < 1e-6);
+    assert!((length(json!({"normalize": false})) - 1.0).abs() > 1e-3);
+    let parameters = Map::from_iter([("truncate".to_owned(), json!(false))]);
+    let docs = ["a b", "a b c"].map(Document::from_text);
+    let failure = encoder.call_with("/encode", docs.into_iter().collect(), parameters);
+    let message = failure.unwrap_err().to_string();
+    assert!(
+        message.contains("a text has more than 4 tokens, the most that the model reads: `a b c…`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn texts_become_tokens_and_tokens_texts() {
+    let encoder = loaded(&TinyModel::bert(), json!({}));
+    let docs = DocumentArray::from_iter([Document::from_text("a b")]);
+    let tokens = encoder.call("/to_tokens", docs).unwrap()[0].tags()["tokens"].clone();
+    let tokens = tokens.as_array().unwrap();
+    assert_eq!(tokens.len(), 4);
+    assert_eq!(
+        (&tokens[0]["special"], &tokens[1]["start"]),
+        (&json!(true), &json!(0))
+    );
+    let ids: Vec<&Value> = tokens.iter().map(|token| &token["id"]).collect();
+    let mut document = Document::new();
+    document.set_tags(&Map::from_iter([("ids".to_owned(), json!(ids))]));
+    let texts = encoder
+        .call("/from_tokens", DocumentArray::from_iter([document]))
+        .unwrap();
+    assert_eq!(texts[0].text(), "a b");
+}
+
+#[test]
+fn the_model_is_reported_for_the_endpoint_that_it_computes() {
+    let model = TinyModel::bert();
+    let encoder = loaded(&model, json!({"max_length": 8, "dimensions": 4}));
+    let reported = &encoder.models()["/encode"];
+    assert_eq!(reported.name, model.path().to_str().unwrap());
+    assert_eq!((reported.dimensions, reported.max_length), (4, 8));
+    assert_eq!(
+        (reported.pooling.as_str(), reported.precision.as_str()),
+        ("mean", "f32")
+    );
+}

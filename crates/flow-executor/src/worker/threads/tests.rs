@@ -10,7 +10,7 @@ use super::*;
 use crate::DocumentArray;
 use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
 use crate::queue::{CallOutput, CallRequest, PriorityClass};
-use crate::sdk::{CallError, LoadContext, Parameters};
+use crate::sdk::{CallError, LoadContext, Parameters, Tokens};
 
 /// Appends to each text how many documents were in its call; a text that begins with `bad` fails the call.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +30,7 @@ impl Executor for Sizes {
         Endpoints::new()
             .on("/whole", |_: &mut Self, docs, _| mark(docs))
             .on_batch("/batch", |_: &mut Self, docs, _| mark(docs))
+            .on_batch("/count", Self::count)
             .on("/drop", Self::drop_one)
             .on("/wait", Self::wait)
             .weigh_by(|_, doc| doc.text().len())
@@ -44,6 +45,13 @@ impl Sizes {
     fn drop_one(&mut self, docs: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
         docs.retain(|doc| doc.text() != "drop");
         Ok(())
+    }
+
+    /// As many tokens as letters; one number is missing if there is a text `lost`.
+    fn count(&mut self, docs: &mut [Document], _: &Parameters) -> Result<Tokens, CallError> {
+        let texts = docs.iter().map(Document::text);
+        let counted = texts.filter(|text| text != "lost");
+        Ok(counted.map(|text| text.len()).collect())
     }
 
     fn wait(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
@@ -117,6 +125,22 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// The tokens that are reported for a request.
+    async fn tokens(&self, texts: &[&str]) -> Result<Option<u64>, String> {
+        let call = CallRequest {
+            method: self.table.find("/count").unwrap(),
+            parameters: Parameters::default(),
+            documents: texts.iter().map(|text| Document::from_text(text)).collect(),
+            parts: Vec::new(),
+        };
+        let output = called(&self.admission, call).await;
+        output
+            .map(|output| output.tokens)
+            .map_err(|failure| failure.message().to_owned())
+    }
+}
+
 async fn called(admission: &Admission, call: CallRequest) -> Result<CallOutput, Failure> {
     let admitted = admission.admit(PriorityClass::default(), 0).await?;
     admission.call(admitted, call).await
@@ -124,6 +148,22 @@ async fn called(admission: &Admission, call: CallRequest) -> Result<CallOutput, 
 
 fn texts(texts: &[&str]) -> Result<Vec<String>, String> {
     Ok(texts.iter().map(|&text| text.to_owned()).collect())
+}
+
+#[tokio::test]
+async fn each_request_of_a_shared_call_gets_the_tokens_of_its_own_documents() {
+    let together = json!({"/count": {"preferred_batch_size": 3, "timeout": 3_600_000}});
+    let bench = Bench::new(together).await;
+    let (two, one) = tokio::join!(bench.tokens(&["a", "bb"]), bench.tokens(&["ccc"]));
+    assert_eq!((two, one), (Ok(Some(3)), Ok(Some(3))));
+}
+
+#[tokio::test]
+async fn a_method_that_reports_too_few_numbers_of_tokens_fails_its_call() {
+    let bench = Bench::new(json!({})).await;
+    assert_eq!(bench.tokens(&["a", "bb"]).await, Ok(Some(3)));
+    let error = bench.tokens(&["a", "lost"]).await.unwrap_err();
+    assert!(error.contains("got 2 documents and reported 1"), "{error}");
 }
 
 #[tokio::test]

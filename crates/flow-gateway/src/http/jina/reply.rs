@@ -10,15 +10,14 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use flow_core::{Code, DocumentArray, Failure};
 use flow_proto::Envelope;
-use flow_proto::jina::{HeaderProto, RouteProto, StatusProto};
+use flow_proto::jina::{HeaderProto, RouteProto};
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, StatusCode};
 use prost_types::Timestamp;
 use serde_json::{Value, json};
 
-use crate::http::request_id::REQUEST_ID;
-use crate::http::state::detail;
-use crate::http::status::status;
+use super::super::request_id::REQUEST_ID;
+use super::super::status::{status, status_json};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -169,21 +168,4 @@ pub(super) fn invalid(failure: &Failure) -> Response {
     let problem = json!({ "loc": ["body"], "msg": failure.to_string(), "type": "value_error" });
     let body = Json(json!({ "detail": [problem] }));
     (StatusCode::UNPROCESSABLE_ENTITY, body).into_response()
-}
-
-/// A status as stock gateways write it.
-pub(super) fn status_json(status: &StatusProto) -> Value {
-    let exception = status.exception.as_ref().map(|it| {
-        json!({ "name": it.name, "args": it.args, "stacks": it.stacks, "executor": it.executor })
-    });
-    json!({
-        "code": status.code,
-        "description": status.description,
-        "exception": exception,
-    })
-}
-
-/// The response to a request that could not begin.
-pub(super) fn refused(failure: &Failure) -> Response {
-    detail(status(failure.code()), &failure.to_string())
 }

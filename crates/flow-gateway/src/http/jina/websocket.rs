@@ -30,6 +30,7 @@ use super::reply::{self, Names};
 use super::request::{self, Known};
 use super::route::Call;
 use crate::http::state::{HttpState, options};
+use crate::http::status::{failed, status_json};
 use crate::service::StreamRequest;
 
 /// The frame that ends the input.
@@ -94,7 +95,7 @@ async fn upgrade(
 ) -> Response {
     let options = match options(request.headers()) {
         Ok(options) => options,
-        Err(failure) => return reply::refused(&failure),
+        Err(failure) => return failed(&failure),
     };
     let (mut parts, _body) = request.into_parts();
     let budget = parts.extensions.get::<ByteBudget>().cloned();
@@ -200,7 +201,7 @@ impl Session {
         let status = status.unwrap_or_else(|failure| failure.to_status());
         let frame = match self.form {
             Form::Protobuf => Message::Binary(status.encode_to_vec().into()),
-            Form::Json => Message::Text(reply::status_json(&status).to_string().into()),
+            Form::Json => Message::Text(status_json(&status).to_string().into()),
         };
         if socket.send(frame).await.is_ok() {
             let (out, frames) = socket.split();

@@ -6,11 +6,11 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::HttpState;
 use super::super::api_error::ApiError;
 use super::super::embeddings::inputs_max;
 use super::super::json_request::json_reply;
 use super::super::models::{ServedModel, ServedModels};
+use super::super::state::HttpState;
 use super::errors::failed;
 
 /// `?model=` chooses one of several models.
@@ -27,7 +27,7 @@ pub(super) async fn info(State(state): State<HttpState>, Query(chosen): Query<Ch
 
 async fn answer(state: &HttpState, name: Option<&str>) -> Result<Response, ApiError> {
     let snapshot = state.service.snapshot();
-    let models = ServedModels::of(&snapshot);
+    let models = ServedModels::of(&snapshot).await;
     let model = models.find(name)?;
     let mut body = described(model);
     body["max_concurrent_requests"] = json!(snapshot.plan.gateway.in_flight_max);

@@ -8,21 +8,20 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value, json};
 
-use super::super::HttpState;
 use super::super::api_error::{ApiError, ErrorKind};
 use super::super::embeddings::{DocumentsCall, inputs_max};
 use super::super::json_request::{JsonRequest, json_reply};
 use super::super::models::{ServedModel, ServedModels};
+use super::super::state::HttpState;
 use super::super::text_input::TextInput;
-use super::errors::failed;
-use super::refuse_prompt;
+use super::errors::{failed, refuse_prompt};
 
 const TOKENIZE_FIELDS: &[&str] = &["inputs", "add_special_tokens", "prompt_name", "model"];
 const DECODE_FIELDS: &[&str] = &["ids", "skip_special_tokens", "model"];
 
 /// The endpoints of the executor, and the tags of its documents.
-const TOKENIZE: &str = "/tokenize";
-const DECODE: &str = "/decode";
+const TOKENIZE: &str = "/to_tokens";
+const DECODE: &str = "/from_tokens";
 const TOKENS: &str = "tokens";
 const IDS: &str = "ids";
 
@@ -126,7 +125,7 @@ async fn send(
     options: &CallOptions,
 ) -> Result<DocumentArray, ApiError> {
     let snapshot = state.service.snapshot();
-    let models = ServedModels::of(&snapshot);
+    let models = ServedModels::of(&snapshot).await;
     let model = models.find(model)?;
     let mut nodes = snapshot.nodes();
     let node = nodes.find(|(plan, _)| plan.name.as_str() == model.executor);

@@ -356,6 +356,21 @@ fn the_gateway_s_word_on_calls_goes_before_the_flow_s() {
 }
 
 #[test]
+fn a_model_may_have_further_names_for_an_executor_of_the_flow() {
+    let models = plan(flow("models: {small: enc}", "name: enc"))
+        .gateway
+        .models;
+    assert_eq!(models["small"].as_str(), "enc");
+    let unknown = flow("models: {small: encc}", "name: enc");
+    let problem = unknown.unwrap_err()[0].to_string();
+    assert!(
+        problem.contains("which is no executor of this flow"),
+        "{problem}"
+    );
+    assert!(problem.contains("did you mean `enc`?"), "{problem}");
+}
+
+#[test]
 fn an_external_executor_has_an_address() {
     check_addresses("port: 5", &["http://127.0.0.1:5"]);
     check_addresses("host: h, port: 5", &["http://h:5"]);

@@ -1,4 +1,4 @@
-//! What the ports of a gateway serve: gRPC calls, and the HTTP routes beside them.
+//! The ports of a gateway, and the protocols that each serves.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -6,40 +6,38 @@ use std::sync::Arc;
 use flow_net::{
     ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Listener, Server, Stopped,
 };
-use flow_spec::{Gateway, Protocol};
+use flow_spec::Protocol;
 use futures_util::future::join_all;
 use tonic::service::Routes;
 
-use super::JinaService;
-use super::routes::{Requests, routes};
 use crate::gateway_limits::GatewayLimits;
+use crate::grpc::{JinaService, Requests, routes};
 use crate::http::{self, HttpState, Serves};
 use crate::service::Service;
 
-/// What all ports of a gateway serve.
-#[derive(Debug)]
-pub(crate) struct Protocols {
+/// Makes the service of each port of a gateway.
+pub(crate) struct PortServices {
     service: Service,
-    gateway: Gateway,
+    gateway: flow_spec::Gateway,
     limits: GatewayLimits,
     grpc: Routes,
     compressed: Routes,
 }
 
-impl Protocols {
-    /// What a gateway serves. `and` adds services to those of Jina.
+impl PortServices {
     pub(crate) fn new(
         service: Service,
-        gateway: Gateway,
+        gateway: flow_spec::Gateway,
         limits: GatewayLimits,
-        and: impl FnOnce(Routes) -> Routes,
+        add_health: impl FnOnce(Routes) -> Routes,
     ) -> Self {
         let jina = JinaService(service.clone());
+        let all = routes(&jina, limits.messages, Requests::AsTheyAre);
         Self {
             service,
             gateway,
             limits,
-            grpc: and(routes(&jina, limits.messages, Requests::AsTheyAre)),
+            grpc: add_health(all),
             compressed: routes(&jina, limits.messages, Requests::Compressed),
         }
     }

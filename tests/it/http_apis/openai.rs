@@ -1,0 +1,175 @@
+//! OpenAI's API, with Jina AI's fields.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::client::{get, post};
+use super::{MODEL, TEXTS, check_close, encoder, floats, over_grpc};
+
+fn embeddings(reply: &Value) -> Vec<Vec<f32>> {
+    let data = reply["data"].as_array().unwrap().iter();
+    data.map(|it| floats(&it["embedding"])).collect()
+}
+
+#[tokio::test]
+async fn embeddings_are_those_of_grpc_and_usage_counts_every_token() {
+    let flow = encoder();
+    let wanted = over_grpc(&flow, &TEXTS).await;
+    let body = json!({"model": MODEL, "input": TEXTS});
+    let reply = post(&flow, "/v1/embeddings", &body).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let reply = reply.json();
+    check_close(&embeddings(&reply), &wanted);
+    assert_eq!(
+        (reply["object"].as_str(), reply["model"].as_str()),
+        (Some("list"), Some(MODEL))
+    );
+    // With [CLS] and [SEP]: a text; another , longer text.
+    assert_eq!(
+        reply["usage"],
+        json!({"prompt_tokens": 10, "total_tokens": 10})
+    );
+    assert_eq!(reply["data"][1]["index"], 1);
+
+    let body = json!({"input": TEXTS, "encoding_format": "base64"});
+    let reply = post(&flow, "/v1/embeddings", &body).await.json();
+    for (entry, wanted) in reply["data"].as_array().unwrap().iter().zip(&wanted) {
+        let bytes = STANDARD
+            .decode(entry["embedding"].as_str().unwrap())
+            .unwrap();
+        let expected: Vec<u8> = wanted.iter().flat_map(|it| it.to_le_bytes()).collect();
+        assert_eq!(bytes, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_call_of_several_pieces_keeps_its_order_and_its_tokens() {
+    let flow = encoder();
+    let texts: Vec<String> = (0..150).map(|number| format!("text {number}")).collect();
+    let reply = post(&flow, "/v1/embeddings", &json!({"input": texts}))
+        .await
+        .json();
+    let got = embeddings(&reply);
+    assert_eq!(got.len(), texts.len());
+    let some = [0, 63, 64, 149];
+    let of: Vec<&str> = some.iter().map(|&at| texts[at].as_str()).collect();
+    let wanted = over_grpc(&flow, &of).await;
+    let got: Vec<Vec<f32>> = some.iter().map(|&at| got[at].clone()).collect();
+    check_close(&got, &wanted);
+    let tokens = post(&flow, "/tokenize", &json!({"inputs": texts}))
+        .await
+        .json();
+    let tokens = tokens.as_array().unwrap().iter();
+    let tokens: usize = tokens.map(|it| it.as_array().unwrap().len()).sum();
+    assert_eq!(reply["usage"]["prompt_tokens"], tokens);
+}
+
+#[tokio::test]
+async fn models_are_listed_with_what_the_executor_reports() {
+    let flow = encoder();
+    let list = get(&flow, "/v1/models").await.json();
+    assert_eq!(list["data"].as_array().unwrap().len(), 1, "{list}");
+    let one = get(&flow, &format!("/v1/models/{MODEL}")).await.json();
+    assert_eq!(list["data"][0], one);
+    let about = ["id", "object", "dimensions", "max_model_len", "pooling"];
+    let about: Vec<&Value> = about.iter().map(|field| &one[field]).collect();
+    assert_eq!(json!(about), json!([MODEL, "model", 384, 256, "mean"]));
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_an_error_in_openais_shape() {
+    let flow = encoder();
+    let many = vec!["a"; 250_001];
+    for (body, status, param, part) in [
+        (
+            json!({"input": "a", "model": "x"}),
+            404,
+            json!("model"),
+            "all-MiniLM-L6-v2",
+        ),
+        (json!({"model": MODEL}), 400, json!("input"), "missing"),
+        (json!({"input": []}), 400, json!("input"), "empty"),
+        (json!({"input": ["a", ""]}), 400, json!("input"), "text 1"),
+        (
+            json!({"input": [[1, 2]]}),
+            400,
+            json!("input"),
+            "check_embedding_ctx_length",
+        ),
+        (
+            json!({"input": many}),
+            400,
+            json!("input"),
+            "at most 250000",
+        ),
+        (
+            json!({"input": "a", "dimensions": 64}),
+            400,
+            json!("dimensions"),
+            "384 dimensions",
+        ),
+        (
+            json!({"input": "a", "late_chunking": true}),
+            400,
+            json!("late_chunking"),
+            "trained",
+        ),
+        (
+            json!({"input": "a", "inputs": "b"}),
+            400,
+            json!(null),
+            "`input`",
+        ),
+        (json!([]), 400, json!(null), "JSON object"),
+    ] {
+        let reply = post(&flow, "/v1/embeddings", &body).await;
+        let error = &reply.json()["error"];
+        assert_eq!((reply.status, &error["param"]), (status, &param), "{error}");
+        assert_eq!(error["type"], "invalid_request_error");
+        assert!(error["message"].as_str().unwrap().contains(part), "{error}");
+    }
+    let unknown = get(&flow, "/v1/models/x").await;
+    assert_eq!(unknown.json()["error"]["code"], "model_not_found");
+    let route = post(&flow, "/v1/chat/completions", &json!({})).await;
+    assert_eq!(
+        (route.status, &route.json()["error"]["code"]),
+        (404, &json!("unknown_url"))
+    );
+    assert_eq!(get(&flow, "/v1/embeddings").await.status, 405);
+}
+
+#[tokio::test]
+async fn a_text_that_is_too_long_is_truncated_unless_the_request_forbids_it() {
+    let flow = encoder();
+    let long = "word ".repeat(400);
+    let reply = post(&flow, "/v1/embeddings", &json!({"input": long}))
+        .await
+        .json();
+    assert_eq!(reply["usage"]["prompt_tokens"], 256);
+    let body = json!({"input": ["short", long], "truncate": false});
+    let reply = post(&flow, "/v1/embeddings", &body).await;
+    assert_eq!(reply.status, 400);
+    let message = reply.json()["error"]["message"].to_string();
+    assert!(
+        message.contains("more than 256 tokens, the most that the model reads: `word word"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn vectors_come_in_small_formats_too() {
+    let flow = encoder();
+    for (format, len) in [
+        ("int8", 384),
+        ("uint8", 384),
+        ("binary", 48),
+        ("ubinary", 48),
+    ] {
+        let body = json!({"input": "a", "embedding_type": format});
+        let reply = post(&flow, "/v1/embeddings", &body).await.json();
+        let vector = reply["data"][0]["embedding"].as_array().unwrap();
+        assert_eq!(vector.len(), len, "{format}");
+        assert!(vector.iter().all(Value::is_i64), "{format}");
+    }
+}

@@ -1,0 +1,46 @@
+//! The real Python clients: `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient`.
+//!
+//! A Python takes seconds to start, so `peers/http_clients.py` runs all its cases once.
+
+use serde_json::{Value, json};
+
+use super::{MODEL, TEXTS, check_close, encoder, floats, over_grpc, rows};
+
+#[tokio::test]
+async fn real_clients_get_the_vectors_of_grpc_and_understand_errors() {
+    let flow = encoder();
+    let arguments = [flow.port().to_string(), MODEL.to_owned()];
+    let Some(got) = flow_tests::http_clients("http_clients.py", &arguments) else {
+        return;
+    };
+    let wanted = over_grpc(&flow, &TEXTS).await;
+    for case in [
+        "openai_float",
+        "langchain",
+        "llama_index",
+        "hugging_face",
+        "triton_json",
+        "triton_binary",
+    ] {
+        check_close(&rows(&got[case]), &wanted);
+    }
+    for case in ["openai_base64", "cohere_floats"] {
+        check_close(&rows(&got[case]["vectors"]), &wanted);
+        assert_eq!(got[case]["tokens"], 10, "{case}");
+    }
+    assert_eq!(got["openai_models"], json!({"ids": [MODEL], "one": MODEL}));
+    assert_eq!(
+        got["openai_unknown_model"],
+        json!({"code": "model_not_found", "param": "model"})
+    );
+    assert_eq!(got["openai_bad_request"]["param"], "input");
+    assert!(text(&got["openai_bad_request"]["message"]).contains("check_embedding_ctx_length"));
+    assert!(text(&got["cohere_rerank"]).contains("no model for reranking"));
+    assert!((floats(&got["hugging_face_similarity"])[0] - 1.0).abs() < 1e-5);
+}
+
+fn text(value: &Value) -> &str {
+    value
+        .as_str()
+        .unwrap_or_else(|| panic!("{value} is no text"))
+}

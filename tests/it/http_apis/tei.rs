@@ -1,0 +1,169 @@
+//! The API of text-embeddings-inference.
+
+use serde_json::{Value, json};
+
+use super::client::{get, post};
+use super::{MODEL, TEXTS, check_close, encoder, over_grpc, rows};
+
+#[tokio::test]
+async fn texts_become_vectors_with_headers_that_say_what_it_took() {
+    let flow = encoder();
+    let wanted = over_grpc(&flow, &TEXTS).await;
+    for path in ["/embed", "/"] {
+        let reply = post(&flow, path, &json!({"inputs": TEXTS})).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        check_close(&rows(&reply.json()), &wanted);
+        assert_eq!(reply.number("x-compute-tokens"), 10);
+        assert_eq!(reply.number("x-compute-characters"), 26);
+        assert!(reply.number("x-total-time") >= reply.number("x-compute-time"));
+        assert_eq!(reply.headers["x-compute-type"], "cpu");
+    }
+    let one = post(&flow, "/embed", &json!({"inputs": TEXTS[0]})).await;
+    check_close(&rows(&one.json()), &wanted[..1]);
+}
+
+#[tokio::test]
+async fn normalize_false_gives_the_models_own_vectors() {
+    let flow = encoder();
+    let body = json!({"inputs": TEXTS[0], "normalize": false});
+    let raw = rows(&post(&flow, "/embed", &body).await.json()).remove(0);
+    let length = |vector: &[f32]| vector.iter().map(|it| it * it).sum::<f32>().sqrt();
+    assert!((length(&raw) - 1.0).abs() > 0.1, "{}", length(&raw));
+    let normal: Vec<f32> = raw.iter().map(|it| it / length(&raw)).collect();
+    check_close(&[normal], &over_grpc(&flow, &TEXTS[..1]).await);
+}
+
+#[tokio::test]
+async fn similarity_is_the_cosine_with_each_sentence() {
+    let flow = encoder();
+    let inputs = json!({"source_sentence": TEXTS[0], "sentences": TEXTS});
+    let reply = post(&flow, "/similarity", &json!({"inputs": inputs}))
+        .await
+        .json();
+    let vectors = over_grpc(&flow, &TEXTS).await;
+    let cosine: f32 = vectors[0].iter().zip(&vectors[1]).map(|(a, b)| a * b).sum();
+    check_close(&[super::floats(&reply)], &[vec![1.0, cosine]]);
+}
+
+#[tokio::test]
+async fn texts_become_tokens_and_tokens_texts() {
+    let flow = encoder();
+    let reply = post(&flow, "/tokenize", &json!({"inputs": ["A text"]}))
+        .await
+        .json();
+    let expected = json!([[
+        {"id": 101, "text": "[CLS]", "special": true, "start": null, "stop": null},
+        {"id": 1037, "text": "a", "special": false, "start": 0, "stop": 1},
+        {"id": 3793, "text": "text", "special": false, "start": 2, "stop": 6},
+        {"id": 102, "text": "[SEP]", "special": true, "start": null, "stop": null},
+    ]]);
+    assert_eq!(reply, expected);
+    let plain = json!({"inputs": "A text", "add_special_tokens": false});
+    let plain = post(&flow, "/tokenize", &plain).await.json();
+    assert_eq!(plain[0].as_array().unwrap().len(), 2);
+    let ids = json!({"ids": [101, 1037, 3793, 102]});
+    assert_eq!(post(&flow, "/decode", &ids).await.json(), json!(["a text"]));
+    let special = json!({"ids": [[101, 1037], [102]], "skip_special_tokens": false});
+    let texts = post(&flow, "/decode", &special).await.json();
+    assert_eq!(texts, json!(["[CLS] a", "[SEP]"]));
+}
+
+#[tokio::test]
+async fn info_tells_the_model_and_the_limits() {
+    let flow = encoder();
+    let info = get(&flow, "/info").await.json();
+    let fields = [
+        "model_id",
+        "model_dtype",
+        "max_input_length",
+        "max_client_batch_size",
+        "auto_truncate",
+    ];
+    let known: Vec<&Value> = fields.iter().map(|field| &info[field]).collect();
+    assert_eq!(json!(known), json!([MODEL, "float32", 256, 250_000, true]));
+    assert_eq!(
+        info["model_type"],
+        json!({"embedding": {"pooling": "mean"}})
+    );
+    for path in ["/health", "/ping"] {
+        assert_eq!(get(&flow, path).await.status, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_an_error_in_teis_shape() {
+    let flow = encoder();
+    let long = "word ".repeat(400);
+    for (path, body, status, kind, part) in [
+        (
+            "/embed",
+            json!({"inputs": []}),
+            400,
+            "Empty",
+            "`inputs` is empty",
+        ),
+        (
+            "/embed",
+            json!({"inputs": [1]}),
+            422,
+            "Validation",
+            "token ids",
+        ),
+        (
+            "/embed",
+            json!({"inputs": "a", "truncation_direction": "Left"}),
+            422,
+            "Validation",
+            "`Right`",
+        ),
+        (
+            "/embed",
+            json!({"inputs": "a", "prompt_name": "q"}),
+            422,
+            "Validation",
+            "`uses_with`",
+        ),
+        (
+            "/embed",
+            json!({"inputs": long, "truncate": false}),
+            413,
+            "Validation",
+            "256 tokens",
+        ),
+        (
+            "/rerank",
+            json!({"query": "a", "texts": ["b"]}),
+            404,
+            "Backend",
+            MODEL,
+        ),
+        ("/predict", json!({"inputs": "a"}), 404, "Backend", MODEL),
+        (
+            "/embed_sparse",
+            json!({"inputs": "a"}),
+            404,
+            "Backend",
+            MODEL,
+        ),
+        ("/embed_all", json!({"inputs": "a"}), 404, "Backend", MODEL),
+        (
+            "/decode",
+            json!({"ids": ["a"]}),
+            422,
+            "Validation",
+            "token ids",
+        ),
+    ] {
+        let reply = post(&flow, path, &body).await;
+        let error = reply.json();
+        assert_eq!(
+            (reply.status, &error["error_type"]),
+            (status, &json!(kind)),
+            "{path} {error}"
+        );
+        assert!(
+            error["error"].as_str().unwrap().contains(part),
+            "{path} {error}"
+        );
+    }
+}

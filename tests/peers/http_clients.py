@@ -1,0 +1,113 @@
+"""Clients of HTTP APIs at a flow with one sentence encoder.
+
+    http_clients.py PORT MODEL
+"""
+import json
+import sys
+
+import cohere
+import numpy as np
+import openai
+import tritonclient.http
+from huggingface_hub import InferenceClient
+from langchain_openai import OpenAIEmbeddings
+from llama_index.embeddings.openai_like import OpenAILikeEmbedding
+
+ADDRESS, MODEL = f"127.0.0.1:{sys.argv[1]}", sys.argv[2]
+URL = f"http://{ADDRESS}"
+TEXTS = ["a text", "another, longer text"]
+
+plain = openai.OpenAI(base_url=f"{URL}/v1", api_key="none", max_retries=0)
+
+
+def floats(vectors):
+    return [[float(value) for value in vector] for vector in vectors]
+
+
+def openai_base64():
+    """What the client asks for by default."""
+    reply = plain.embeddings.create(model=MODEL, input=TEXTS)
+    return {"vectors": floats(it.embedding for it in reply.data), "tokens": reply.usage.prompt_tokens}
+
+
+def openai_float():
+    reply = plain.embeddings.create(model=MODEL, input=TEXTS, encoding_format="float")
+    return floats(it.embedding for it in reply.data)
+
+
+def openai_models():
+    ids = [model.id for model in plain.models.list()]
+    return {"ids": ids, "one": plain.models.retrieve(MODEL).id}
+
+
+def openai_unknown_model():
+    try:
+        plain.embeddings.create(model="no-such-model", input="a")
+    except openai.NotFoundError as error:
+        return {"code": error.code, "param": error.param}
+
+
+def openai_bad_request():
+    try:
+        plain.embeddings.create(model=MODEL, input=[[1, 2, 3]])
+    except openai.BadRequestError as error:
+        return {"param": error.param, "message": error.message}
+
+
+def langchain():
+    client = OpenAIEmbeddings(base_url=f"{URL}/v1", api_key="none", model=MODEL, check_embedding_ctx_length=False)
+    return floats([*client.embed_documents(TEXTS)])
+
+
+def llama_index():
+    client = OpenAILikeEmbedding(model_name=MODEL, api_base=f"{URL}/v1", api_key="none")
+    return floats(client.get_text_embedding_batch(TEXTS))
+
+
+def cohere_floats():
+    client = cohere.ClientV2(api_key="none", base_url=URL)
+    reply = client.embed(model=MODEL, texts=TEXTS, input_type="search_document", embedding_types=["float", "int8"])
+    tokens = reply.meta.billed_units.input_tokens
+    return {"vectors": floats(reply.embeddings.float_), "tokens": tokens, "int8": reply.embeddings.int8}
+
+
+def cohere_rerank():
+    try:
+        cohere.ClientV2(api_key="none", base_url=URL).rerank(model=MODEL, query="a", documents=["b"])
+    except cohere.NotFoundError as error:
+        return error.body["message"]
+
+
+def hugging_face():
+    client = InferenceClient(model=URL)
+    return floats(np.asarray(client.feature_extraction(text, normalize=True)).reshape(-1) for text in TEXTS)
+
+
+def hugging_face_similarity():
+    return InferenceClient(model=URL + "/similarity").sentence_similarity(TEXTS[0], TEXTS)
+
+
+def triton(binary):
+    client = tritonclient.http.InferenceServerClient(ADDRESS)
+    name = MODEL.rsplit("/", 1)[-1]
+    assert client.is_server_ready() and client.is_model_ready(name)
+    tensor = tritonclient.http.InferInput("text", [len(TEXTS)], "BYTES")
+    tensor.set_data_from_numpy(np.array(TEXTS, dtype=object), binary_data=binary)
+    output = tritonclient.http.InferRequestedOutput("embedding", binary_data=binary)
+    reply = client.infer(name, [tensor], outputs=[output])
+    return floats(reply.as_numpy("embedding"))
+
+
+def triton_json():
+    return triton(False)
+
+
+def triton_binary():
+    return triton(True)
+
+
+CASES = (
+    openai_base64, openai_float, openai_models, openai_unknown_model, openai_bad_request, langchain, llama_index,
+    cohere_floats, cohere_rerank, hugging_face, hugging_face_similarity, triton_json, triton_binary,
+)
+print(json.dumps({case.__name__: case() for case in CASES}))
