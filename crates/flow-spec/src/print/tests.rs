@@ -47,7 +47,13 @@ fn value(key: &'static Key) -> BoxedStrategy<Value> {
         // The name of a registry, and a platform, are texts of their own kind.
         "hub" => one_of(&[json!("registry.example.com/team"), json!("localhost:5000")]),
         "host" => hosts(key),
-        "uses" if key.example == "GRPCGateway" => one_of(&[json!("GRPCGateway")]),
+        "uses" if key.example == "HTTPGateway" => one_of(&[
+            json!("GRPCGateway"),
+            json!("HTTPGateway"),
+            json!("CompositeGateway"),
+        ]),
+        "expose_endpoints" => mapping("/[a-z]{1,6}", exposed()),
+        "models" => mapping("[a-z]{1,6}", text()),
         // A text is split into words as a shell does it.
         "entrypoint" => one_of(&[
             json!("python serve.py"),
@@ -118,6 +124,15 @@ fn of_shape(shape: Shape) -> BoxedStrategy<Value> {
             panic!("{shape:?} is no option")
         }
     }
+}
+
+/// The route of an exposed endpoint.
+fn exposed() -> BoxedStrategy<Value> {
+    one_of(&[
+        json!({}),
+        json!({"methods": ["GET", "put"]}),
+        json!({"http_path": "/a", "summary": "b", "tags": ["c"]}),
+    ])
 }
 
 fn one_of(values: &[Value]) -> BoxedStrategy<Value> {

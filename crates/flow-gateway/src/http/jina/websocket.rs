@@ -22,7 +22,9 @@ use futures_util::{SinkExt, Stream, StreamExt, stream};
 use http::HeaderMap;
 use http::header::{SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use prost::Message as _;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tungstenite::error::ProtocolError;
 
 use super::reply::{self, Names};
 use super::request::{self, Known};
@@ -163,10 +165,12 @@ impl Session {
         };
         let (form, service) = (self.form, self.state.service.clone());
         let in_progress = InProgress::default();
+        let (back, frames_back) = oneshot::channel();
         let input = Input {
             known: self.known(),
             session: self,
-            frames,
+            frames: Some(frames),
+            back: Some(back),
             in_progress: in_progress.clone(),
         };
         let mut replies = Box::pin(service.stream(Box::pin(input.requests()), stream));
@@ -186,8 +190,10 @@ impl Session {
                 Err(failure) => break closing(&failure),
             }
         };
-        // The halves of the socket belong together: the input is dropped with the replies.
-        end(out, close).await;
+        // The input comes back when the stream ends.
+        drop(replies);
+        let frames = frames_back.await.ok();
+        end(out, frames, close).await;
     }
 
     async fn dry_run(self, mut socket: WebSocket) {
@@ -198,8 +204,8 @@ impl Session {
             Form::Json => Message::Text(status_json(&status).to_string().into()),
         };
         if socket.send(frame).await.is_ok() {
-            let (out, _) = socket.split();
-            end(out, (close_code::NORMAL, String::new())).await;
+            let (out, frames) = socket.split();
+            end(out, Some(frames), (close_code::NORMAL, String::new())).await;
         }
     }
 
@@ -233,8 +239,19 @@ async fn closed(connection: Option<&ConnectionHandle>) {
 struct Input {
     session: Session,
     known: Known,
-    frames: SplitStream<WebSocket>,
+    /// Until it is given back.
+    frames: Option<SplitStream<WebSocket>>,
+    back: Option<oneshot::Sender<SplitStream<WebSocket>>>,
     in_progress: InProgress,
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        if let (Some(frames), Some(back)) = (self.frames.take(), self.back.take()) {
+            // Without a receiver the connection was cut.
+            drop(back.send(frames));
+        }
+    }
 }
 
 impl Input {
@@ -250,7 +267,7 @@ impl Input {
     async fn next(&mut self) -> Option<Result<Envelope, Failure>> {
         loop {
             let frame = tokio::select! {
-                frame = self.frames.next() => frame?,
+                frame = self.frames.as_mut()?.next() => frame?,
                 () = closed(self.session.connection.as_ref()) => {
                     return Some(Err(Failure::new(Code::Unavailable, CLOSING)));
                 }
@@ -304,6 +321,8 @@ fn invalid(id: String, failure: &Failure) -> Envelope {
 fn unreadable(error: axum::Error) -> Option<Result<Envelope, Failure>> {
     let error = error.into_inner();
     match error.downcast_ref::<tungstenite::Error>() {
+        // It did not say goodbye.
+        Some(tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => None,
         Some(error @ tungstenite::Error::Capacity(_)) => {
             Some(Err(Failure::from_error(Code::TooLarge, error)))
         }
@@ -344,16 +363,22 @@ fn shortened(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// Sends the last frame. The client has some seconds to take it.
-async fn end(mut out: SplitSink<WebSocket, Message>, (code, reason): (u16, String)) {
+/// Sends the last frame, and reads until the client has answered it: a socket that is closed before loses what it sent.
+/// The client has some seconds for that.
+async fn end(
+    mut out: SplitSink<WebSocket, Message>,
+    frames: Option<SplitStream<WebSocket>>,
+    (code, reason): (u16, String),
+) {
     let frame = CloseFrame {
         code,
         reason: reason.into(),
     };
     let sending = async {
-        if out.send(Message::Close(Some(frame))).await.is_ok() {
-            // A client that has gone does not need it.
-            drop(out.close().await);
+        // A client that has gone does not take it.
+        let is_sent = out.send(Message::Close(Some(frame))).await.is_ok();
+        if let (true, Some(mut frames)) = (is_sent, frames) {
+            while let Some(Ok(_)) = frames.next().await {}
         }
     };
     if timeout(CLOSE_MAX, sending).await.is_err() {

@@ -689,12 +689,12 @@ fn the_gateway_has_protocols_and_a_port_for_each_of_them_or_one_for_all() {
         );
     }
     check_gateway("prefetch: 5", "protocols", json!(["grpc"]));
-    check_gateway("uses: HTTPGateway", "protocols", json!(["http"]));
-    check_gateway("uses: WebSocketGateway", "protocols", json!(["websocket"]));
-    check_gateway(
-        "uses: CompositeGateway, protocol: [http, grpc]",
-        "protocols",
-        json!(["http", "grpc"]),
+    let of_kind = |options: &str| at(gateway(options), "/gateway/protocols");
+    assert_eq!(of_kind("uses: HTTPGateway"), json!(["http"]));
+    assert_eq!(of_kind("uses: WebSocketGateway"), json!(["websocket"]));
+    assert_eq!(
+        of_kind("uses: CompositeGateway, protocol: [http, grpc]"),
+        json!(["http", "grpc"])
     );
     check_gateway(
         "protocol: [HTTP, websocket, grpc], port: ['1']",
