@@ -24,6 +24,7 @@ mod args;
 mod builtin;
 mod cmd;
 mod connect;
+mod credentials;
 #[cfg(feature = "launch")]
 mod docker_config;
 mod error_report;

@@ -3,8 +3,10 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow_metrics::Registry;
+use flow_net::tls::{ServerTls, ServerTlsFiles, TlsError, TlsListener};
 use flow_net::{
     ByteBudget, Drain, GrpcService, Health, Listener, MetricsServer, MetricsServerError, Server,
     Stopped,
@@ -13,6 +15,7 @@ use flow_spec::Placement;
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
+use crate::auth::{ApiKeys, BadKeyFile, Guarded, KeyRing};
 use crate::background;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::{JinaService, Requests, SERVICES, routes};
@@ -34,6 +37,10 @@ pub struct Config {
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
     pub monitoring: Option<u16>,
+    /// Files for TLS; `None` if connections are not encrypted.
+    pub tls: Option<ServerTlsFiles>,
+    /// API keys; `None` if requests need none.
+    pub api_keys: Option<ApiKeys>,
 }
 
 /// The gateway could not start.
@@ -48,12 +55,21 @@ pub enum BindError {
     /// A node cannot be called as the flow says.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// A file for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The API keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] BadKeyFile),
 }
 
 /// A gateway that listens.
 #[derive(Debug)]
 pub struct Gateway {
     listener: Listener,
+    tls: Option<Arc<ServerTls>>,
+    keys: Option<Arc<KeyRing>>,
+    is_health_open: bool,
     limits: GatewayLimits,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
@@ -81,6 +97,12 @@ impl Gateway {
             heavy: HeavyWork::default(),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
+        let tls = config.tls.clone().map(ServerTls::load).transpose()?;
+        let keys = config.api_keys.as_ref().map(|keys| {
+            let registry = registry.as_ref().map(|(_, registry)| registry.clone());
+            KeyRing::load(keys.file.clone(), registry)
+        });
+        let keys = keys.transpose()?;
         let listener = Listener::bind(&config.host, config.port).await?;
         let metrics = match registry {
             Some((port, registry)) => {
@@ -90,6 +112,9 @@ impl Gateway {
         };
         Ok(Self {
             listener,
+            tls: tls.map(Arc::new),
+            keys: keys.map(Arc::new),
+            is_health_open: config.api_keys.as_ref().is_none_or(|it| !it.for_health),
             limits: config.limits,
             snapshots,
             metrics,
@@ -130,7 +155,9 @@ impl Gateway {
             let compressed = routes(&service, limits.messages, Requests::Compressed);
             let grpc = GrpcService::new(all.add_service(health_service));
             let all = grpc.with_compressed(compressed).with_http(http);
-            let mut server = Server::new(self.listener, all).with_limits(limits.connections);
+            let guarded = Guarded::new(all, self.keys.clone(), self.is_health_open);
+            let listener = TlsListener::new(self.listener, self.tls.clone());
+            let mut server = Server::new(listener, guarded).with_limits(limits.connections);
             if let Some(max) = limits.memory_max {
                 server = server.with_budget(ByteBudget::new(max));
             }
@@ -155,6 +182,8 @@ impl Gateway {
             let stopped = tokio::select! {
                 stopped = serving => stopped,
                 never = serve_metrics(self.metrics) => match never {},
+                never = follow_certificate(self.tls) => match never {},
+                never = follow_keys(self.keys) => match never {},
                 never = failures.report() => match never {},
             };
             failures.flush();
@@ -178,6 +207,25 @@ impl Placements {
 async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
     match server {
         Some(server) => server.serve().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How often the files of certificates and keys are looked at: a revoked key is refused as soon.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Loads the certificate again when its files change.
+async fn follow_certificate(tls: Option<Arc<ServerTls>>) -> Infallible {
+    match tls {
+        Some(tls) => tls.follow_files(LOOK_EVERY).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Reads the API keys again when their file changes.
+async fn follow_keys(keys: Option<Arc<KeyRing>>) -> Infallible {
+    match keys {
+        Some(keys) => keys.follow_file(LOOK_EVERY).await,
         None => std::future::pending().await,
     }
 }

@@ -47,7 +47,8 @@ pub use context::{AnyExecutor, Context, Executors, Files, Found, NoFiles, NotFou
 pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
-    Calls, Checked, Container, Flow, Gateway, GatewayLimits, LocalRun, Monitoring, Run,
+    ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, ClientCertificates,
+    Container, Flow, Gateway, GatewayLimits, GatewayTls, LocalRun, Monitoring, Run,
 };
 pub use flow_core::BadOption;
 pub use forms::engine_name;

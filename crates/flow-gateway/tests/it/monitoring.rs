@@ -187,6 +187,8 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
         port: 0,
         limits: GatewayLimits::default(),
         monitoring,
+        tls: None,
+        api_keys: None,
     };
     let bind = async |monitoring| {
         let placement = placement(plan(&["node"]), &[&echo]);

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flow_core::{Deadline, Failure};
+use flow_gateway::auth::ApiKeys;
 use flow_gateway::{Config, Gateway, GatewayLimits, Placements};
 use flow_net::{Client, Drain, PostOptions};
 use flow_proto::Envelope;
@@ -57,11 +58,18 @@ pub(crate) fn placement_at(plan: Plan, places: &[NodeAddresses]) -> Placement {
 
 impl TestGateway {
     pub(crate) async fn start(placement: Placement) -> Self {
+        Self::with_keys(placement, None).await
+    }
+
+    /// A gateway whose clients need keys.
+    pub(crate) async fn with_keys(placement: Placement, api_keys: Option<ApiKeys>) -> Self {
         let config = Config {
             host: "127.0.0.1".to_owned(),
             port: 0,
             limits: GatewayLimits::default(),
             monitoring: Some(0),
+            tls: None,
+            api_keys,
         };
         let gateway = Gateway::bind(&config, placement).await.unwrap();
         let url = format!("grpc://{}", gateway.local_addr());

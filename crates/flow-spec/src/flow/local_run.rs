@@ -254,6 +254,7 @@ impl EntryChecker<'_> {
                     name,
                     port: None,
                     has_scheme: false,
+                    ..
                 },
             ] => Some(name.clone()),
             _ => {

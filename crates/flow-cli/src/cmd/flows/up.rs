@@ -281,8 +281,9 @@ fn banner(started: &StartedFlow, took: Duration) -> Banner {
     let at = started.gateway.address;
     let plan = &started.placement.plan;
     Banner {
-        protocol: match plan.gateway.protocol {
-            Protocol::Grpc => "GRPC".to_owned(),
+        protocol: match (plan.gateway.protocol, &plan.gateway.tls) {
+            (Protocol::Grpc, None) => "GRPC".to_owned(),
+            (Protocol::Grpc, Some(_)) => "GRPCS".to_owned(),
         },
         local: vec![addresses::local(at).to_string()],
         private: addresses::private(at)

@@ -19,6 +19,7 @@ pub(super) const JCLOUD: &str = "it configures Jina's cloud; the flow runs here"
 const NO_RESOURCES: &str =
     "it configures Jina's cloud; `docker_kwargs` limits memory and processors of a container";
 const NO_HTTP: &str = "it describes an HTTP interface, and the flow serves gRPC";
+const NO_SERVER_TLS: &str = "only the gateway serves TLS; write it under `gateway`";
 const NOT_GRPC_C: &str = "it sets options of gRPC's C library, which flow does not use";
 const ON_OR_OFF: &[&str] = &["false", "true"];
 const IS_INTERNAL: &str = "Jina sets it for its own processes";
@@ -53,8 +54,8 @@ pub(crate) const HTTP: &[&Key] = &[
     &without_effect("title", NO_HTTP),
     &without_effect("description", NO_HTTP),
     &not_yet("cors", OFF),
-    &not_yet("ssl_certfile", &[]),
-    &not_yet("ssl_keyfile", &[]),
+    &refused("ssl_certfile", &[], NO_SERVER_TLS),
+    &refused("ssl_keyfile", &[], NO_SERVER_TLS),
     &ignored(
         "compression",
         &["NoCompression", "None"],
