@@ -66,6 +66,11 @@ fn the_page_on_http_apis_is_true() {
 }
 
 #[test]
+fn the_page_on_http_is_true() {
+    follow("docs/src/http.md");
+}
+
+#[test]
 fn the_page_on_flow_files_is_true() {
     follow("docs/src/flow-files.md");
 }

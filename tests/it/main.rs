@@ -21,6 +21,7 @@ mod export;
 mod gallery;
 mod hostile;
 mod http_apis;
+mod http_clients;
 mod hub;
 mod hub_python;
 mod images;

@@ -92,6 +92,13 @@ fn class(input: &Struct) -> Option<&str> {
     }
 }
 
+/// Whether this endpoint makes documents one by one from a single one.
+#[must_use]
+pub fn is_generator(said: &EndpointsProto, endpoint: &str) -> bool {
+    let is_generator = description(said, endpoint).and_then(|it| kind(it, "is_generator"));
+    matches!(is_generator, Some(Kind::BoolValue(true)))
+}
+
 /// Whether some executor offers this endpoint by its name.
 #[must_use]
 pub fn offers(said: &EndpointsProto, endpoint: &str) -> bool {

@@ -1,14 +1,18 @@
 //! Asks executors which endpoints they offer, and combines the answers of all executors of a flow.
 
 use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flow_core::discovery::{self, accepted, has_default, offers, takes_any_document};
+use flow_core::discovery::{
+    self, accepted, docarray_version, has_default, offers, takes_any_document,
+};
 use flow_core::parameters::Accepted;
-use flow_core::{Code, Deadline, Endpoint, Failure};
+use flow_core::{Code, Deadline, DocArrayVersion, Endpoint, Failure};
 use flow_proto::jina::EndpointsProto;
 use flow_spec::NodePlan;
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 
@@ -26,7 +30,93 @@ pub(crate) async fn endpoints(
     let offered = snapshot
         .nodes()
         .map(|(plan, node)| node_endpoints(plan, node, deadline));
-    Ok(combined(&try_join_all(offered).await?))
+    let offered = try_join_all(offered).await?;
+    Ok(combined(&offered.iter().collect::<Vec<_>>()))
+}
+
+/// What the executors of a flow offer, as far as they have said so.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    nodes: Vec<Arc<EndpointsProto>>,
+    /// Whether an executor has not answered yet.
+    is_incomplete: bool,
+}
+
+impl Offered {
+    /// What is known already.
+    pub(crate) fn known(snapshot: &Snapshot) -> Self {
+        let known = snapshot.nodes().map(|(_, node)| known(node));
+        Self::of(known.collect())
+    }
+
+    /// What is known; executors that have not answered yet are asked now.
+    pub(crate) async fn asked(snapshot: &Snapshot) -> Self {
+        let nodes = snapshot.nodes().map(|(plan, node)| ask(plan, node));
+        Self::of(join_all(nodes).await)
+    }
+
+    fn of(nodes: Vec<Option<Arc<EndpointsProto>>>) -> Self {
+        Self {
+            is_incomplete: nodes.iter().any(Option::is_none),
+            nodes: nodes.into_iter().flatten().collect(),
+        }
+    }
+
+    /// What executors answered, each.
+    #[cfg(test)]
+    pub(crate) fn answered(nodes: Vec<EndpointsProto>) -> Self {
+        Self::of(nodes.into_iter().map(|it| Some(Arc::new(it))).collect())
+    }
+
+    /// Whether an executor offers this endpoint by its name, or may offer it.
+    pub(crate) fn may_have(&self, endpoint: &str) -> bool {
+        self.is_incomplete || self.nodes.iter().any(|it| offers(it, endpoint))
+    }
+
+    /// Which documents the executors take, if any of them takes only one kind.
+    pub(crate) fn version(&self) -> Option<DocArrayVersion> {
+        self.nodes.iter().find_map(|it| docarray_version(it))
+    }
+
+    /// Whether an executor streams the documents that this endpoint makes.
+    pub(crate) fn is_generator(&self, endpoint: &str) -> bool {
+        self.nodes
+            .iter()
+            .any(|it| discovery::is_generator(it, endpoint))
+    }
+
+    /// Whether an executor reports models.
+    pub(crate) fn has_models(&self) -> bool {
+        self.nodes
+            .iter()
+            .any(|it| !discovery::models(it).is_empty())
+    }
+
+    /// The names of all endpoints that clients may call.
+    pub(crate) fn names(&self) -> BTreeSet<&str> {
+        let names = self.nodes.iter().flat_map(|it| &it.endpoints);
+        let names = names.map(String::as_str);
+        names.filter(|it| *it != Endpoint::DRY_RUN).collect()
+    }
+
+    /// The endpoints of all executors, as if they were one executor.
+    pub(crate) fn combined(&self) -> EndpointsProto {
+        combined(&self.nodes)
+    }
+}
+
+fn known(node: &Node) -> Option<Arc<EndpointsProto>> {
+    node.endpoints.offered(node.generation())
+}
+
+async fn ask(plan: &NodePlan, node: &Node) -> Option<Arc<EndpointsProto>> {
+    if let Some(offered) = known(node) {
+        return Some(offered);
+    }
+    let generation = node.generation();
+    let offered = node_endpoints(plan, node, soon()).await.ok()?;
+    node.endpoints.set(&offered, generation);
+    Some(Arc::new(offered))
 }
 
 /// The endpoints of one node, as one of its replicas says.
@@ -51,10 +141,11 @@ pub(crate) fn soon() -> Deadline {
 }
 
 /// The endpoints of all nodes, as if they were one executor.
-fn combined(nodes: &[EndpointsProto]) -> EndpointsProto {
+fn combined<N: Deref<Target = EndpointsProto>>(nodes: &[N]) -> EndpointsProto {
+    let nodes: Vec<&EndpointsProto> = nodes.iter().map(Deref::deref).collect();
     let (mut endpoints, mut write_endpoints) = (BTreeSet::new(), BTreeSet::new());
     let mut schemas = Struct::default();
-    for offered in nodes {
+    for offered in &nodes {
         endpoints.extend(offered.endpoints.iter().cloned());
         write_endpoints.extend(offered.write_endpoints.iter().cloned());
         for (endpoint, schema) in offered.schemas.iter().flat_map(|it| &it.fields) {
@@ -65,7 +156,7 @@ fn combined(nodes: &[EndpointsProto]) -> EndpointsProto {
         }
     }
     for endpoint in &endpoints {
-        combine_parameters(&mut schemas, nodes, endpoint);
+        combine_parameters(&mut schemas, &nodes, endpoint);
     }
     EndpointsProto {
         endpoints: endpoints.into_iter().collect(),
@@ -75,10 +166,10 @@ fn combined(nodes: &[EndpointsProto]) -> EndpointsProto {
 }
 
 /// Gives an endpoint that several nodes work on the parameters of all of them.
-fn combine_parameters(schemas: &mut Struct, nodes: &[EndpointsProto], endpoint: &str) {
+fn combine_parameters(schemas: &mut Struct, nodes: &[&EndpointsProto], endpoint: &str) {
     let called: Vec<_> = nodes
         .iter()
-        .filter_map(|offered| Some((offered, bound(offered, endpoint)?)))
+        .filter_map(|&offered| Some((offered, bound(offered, endpoint)?)))
         .collect();
     let schema = schemas.fields.get_mut(endpoint);
     let (Some(Kind::StructValue(schema)), true) =
@@ -164,7 +255,7 @@ mod tests {
             ("/search", "FlowDoc", Some(&["top_k"][..])),
             ("/status", "FlowDoc", Some(&[][..])),
         ];
-        let all = combined(&[offering(&encoder), offering(&index)]);
+        let all = combined(&[&offering(&encoder), &offering(&index)]);
         let endpoints = ["/default", "/encode", "/search", "/status"];
         assert_eq!(all.endpoints, endpoints);
         assert_eq!(names(&all, "/search").unwrap(), ["batch_size", "top_k"]);
@@ -176,7 +267,7 @@ mod tests {
     fn an_endpoint_accepts_anything_if_one_of_its_executors_does_not_name_its_parameters() {
         let index = [("/search", "FlowDoc", Some(&["top_k"][..]))];
         let own = [("/default", "FlowDoc", None)];
-        let all = combined(&[offering(&index), offering(&own)]);
+        let all = combined(&[&offering(&index), &offering(&own)]);
         assert_eq!(names(&all, "/search"), None);
     }
 
@@ -188,7 +279,10 @@ mod tests {
             [offering(&ours), offering(&stock)],
             [offering(&stock), offering(&ours)],
         ] {
-            assert!(!takes_any_document(&combined(&nodes), "/encode"));
+            assert!(!takes_any_document(
+                &combined(&nodes.iter().collect::<Vec<_>>()),
+                "/encode"
+            ));
         }
     }
 }

@@ -3,26 +3,23 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use flow_metrics::Registry;
-use flow_net::tls::{ServerTls, ServerTlsFiles, TlsError, TlsListener};
-use flow_net::{
-    ByteBudget, Drain, GrpcService, Health, Listener, MetricsServer, MetricsServerError, Server,
-    Stopped,
-};
+use flow_net::tls::{ServerTlsFiles, TlsError};
+use flow_net::{Drain, Health, Listener, MetricsServer, MetricsServerError, Stopped};
 use flow_spec::Placement;
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
-use crate::auth::{ApiKeys, BadKeyFile, Guarded, KeyRing};
+use crate::auth::{ApiKeys, BadKeyFile};
 use crate::background;
 use crate::gateway_limits::GatewayLimits;
-use crate::grpc::{JinaService, Requests, SERVICES, routes};
+use crate::grpc::SERVICES;
 use crate::heavy::HeavyWork;
-use crate::http;
 use crate::metrics::GatewayMetrics;
 use crate::pools::{PlacementError, Shared};
+use crate::ports::PortServices;
+use crate::protection::Protection;
 use crate::service::Service;
 use crate::snapshot_store::{Placed, SnapshotStore};
 
@@ -33,6 +30,8 @@ pub struct Config {
     pub host: String,
     /// Port to listen at; 0 for any free port.
     pub port: u16,
+    /// Further ports, in the order of the flow's.
+    pub more_ports: Vec<u16>,
     /// Limits on what clients send.
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
@@ -66,10 +65,9 @@ pub enum BindError {
 /// A gateway that listens.
 #[derive(Debug)]
 pub struct Gateway {
-    listener: Listener,
-    tls: Option<Arc<ServerTls>>,
-    keys: Option<Arc<KeyRing>>,
-    is_health_open: bool,
+    /// The listeners, the first one first.
+    listeners: Vec<Listener>,
+    protection: Protection,
     limits: GatewayLimits,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
@@ -97,13 +95,12 @@ impl Gateway {
             heavy: HeavyWork::default(),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
-        let tls = config.tls.clone().map(ServerTls::load).transpose()?;
-        let keys = config.api_keys.as_ref().map(|keys| {
-            let registry = registry.as_ref().map(|(_, registry)| registry.clone());
-            KeyRing::load(keys.file.clone(), registry)
-        });
-        let keys = keys.transpose()?;
-        let listener = Listener::bind(&config.host, config.port).await?;
+        let metrics_of = registry.as_ref().map(|(_, registry)| registry);
+        let protection = Protection::load(config, metrics_of)?;
+        let mut listeners = vec![Listener::bind(&config.host, config.port).await?];
+        for port in &config.more_ports {
+            listeners.push(Listener::bind(&config.host, *port).await?);
+        }
         let metrics = match registry {
             Some((port, registry)) => {
                 Some(MetricsServer::bind(&config.host, port, registry).await?)
@@ -111,10 +108,8 @@ impl Gateway {
             None => None,
         };
         Ok(Self {
-            listener,
-            tls: tls.map(Arc::new),
-            keys: keys.map(Arc::new),
-            is_health_open: config.api_keys.as_ref().is_none_or(|it| !it.for_health),
+            listeners,
+            protection,
             limits: config.limits,
             snapshots,
             metrics,
@@ -124,7 +119,14 @@ impl Gateway {
     /// The address, with the port that was taken.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.listener.local_addr()
+        self.listeners[0].local_addr()
+    }
+
+    /// The addresses of the further ports.
+    #[must_use]
+    pub fn more_addrs(&self) -> Vec<SocketAddr> {
+        let more = self.listeners.iter().skip(1);
+        more.map(Listener::local_addr).collect()
     }
 
     /// The address of its metrics, if it is monitored.
@@ -148,20 +150,11 @@ impl Gateway {
             let (health, health_service) = Health::new(SERVICES).await;
             let service = Service::new(self.snapshots.clone(), drain.watch());
             let failures = self.snapshots.newest().shared.failures.clone();
-            let limits = self.limits;
-            let http = http::routes(service.clone(), limits);
-            let service = JinaService(service);
-            let all = routes(&service, limits.messages, Requests::AsTheyAre);
-            let compressed = routes(&service, limits.messages, Requests::Compressed);
-            let grpc = GrpcService::new(all.add_service(health_service));
-            let all = grpc.with_compressed(compressed).with_http(http);
-            let guarded = Guarded::new(all, self.keys.clone(), self.is_health_open);
-            let listener = TlsListener::new(self.listener, self.tls.clone());
-            let mut server = Server::new(listener, guarded).with_limits(limits.connections);
-            if let Some(max) = limits.memory_max {
-                server = server.with_budget(ByteBudget::new(max));
-            }
-            let serving = server.serve(drain, health.set_serving(false));
+            let gateway = self.snapshots.newest().plan.gateway.clone();
+            let ports = PortServices::new(service, gateway, self.limits, |routes| {
+                routes.add_service(health_service)
+            });
+            let serving = ports.serve(self.listeners, &self.protection, drain, &health);
 
             let draining = drain.watch();
             let background = async {
@@ -182,8 +175,7 @@ impl Gateway {
             let stopped = tokio::select! {
                 stopped = serving => stopped,
                 never = serve_metrics(self.metrics) => match never {},
-                never = follow_certificate(self.tls) => match never {},
-                never = follow_keys(self.keys) => match never {},
+                never = self.protection.clone().follow_files() => match never {},
                 never = failures.report() => match never {},
             };
             failures.flush();
@@ -207,25 +199,6 @@ impl Placements {
 async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
     match server {
         Some(server) => server.serve().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// How often the files of certificates and keys are looked at: a revoked key is refused as soon.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// Loads the certificate again when its files change.
-async fn follow_certificate(tls: Option<Arc<ServerTls>>) -> Infallible {
-    match tls {
-        Some(tls) => tls.follow_files(LOOK_EVERY).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Reads the API keys again when their file changes.
-async fn follow_keys(keys: Option<Arc<KeyRing>>) -> Infallible {
-    match keys {
-        Some(keys) => keys.follow_file(LOOK_EVERY).await,
         None => std::future::pending().await,
     }
 }

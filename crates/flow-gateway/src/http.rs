@@ -1,71 +1,92 @@
 //! The gateway's HTTP routes. Each file of `http/` translates one API for `service.rs`, and decides nothing.
 //!
-//! Requests reach the routes over HTTP/1 and HTTP/2, on the same port as gRPC calls. What the APIs share is here and in two
-//! files: [`body`] reads a request's body within the limits, and [`status`] maps failures to status codes.
+//! Requests reach the routes over HTTP/1 and HTTP/2, on the same port as gRPC calls. What the APIs share is here and in
+//! these files: [`body`] reads a request's body within the limits, [`status`] maps failures to status codes, and
+//! [`request_id`] gives every request an id. Around all routes are layers for other origins ([`cors`]), for compression,
+//! and for gRPC calls of browsers ([`grpc_web`]).
 
 mod api_error;
 mod body;
 mod cohere;
+mod cors;
 mod embeddings;
+mod grpc_web;
 mod jina;
 mod json_request;
 mod models;
 mod open_inference;
 mod openai;
+mod request_id;
+mod state;
 mod status;
 mod tei;
 mod text_input;
 mod vector_format;
 
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
-use axum::{Json, Router};
-use flow_core::{CallOptions, Failure};
-use flow_net::grpc::metadata::call_options;
-use serde_json::json;
-use tonic::metadata::MetadataMap;
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
 use tonic::service::Routes;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{And, NotForContentType, Predicate, SizeAbove};
+use tower_http::decompression::RequestDecompressionLayer;
 
-use crate::gateway_limits::GatewayLimits;
-use crate::service::Service;
+use self::grpc_web::GrpcWebLayer;
+use self::status::detail;
 
-/// What every route has.
-#[derive(Debug, Clone)]
-pub(crate) struct HttpState {
-    pub(crate) service: Service,
-    pub(crate) limits: GatewayLimits,
+pub(crate) use state::{HttpState, Serves};
+
+/// Shortest response that is compressed, in bytes.
+const COMPRESSED_MIN: u16 = 1024;
+
+/// All HTTP routes of a gateway; `None` if the port has none. `grpc` answers the gRPC calls of browsers.
+pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
+    let Serves {
+        http, websocket, ..
+    } = state.serves;
+    if !http && !websocket {
+        return None;
+    }
+    let mut router = jina::routes(&state);
+    router = match http {
+        true => router
+            .merge(other_apis(&state))
+            .fallback(jina::endpoint)
+            .method_not_allowed_fallback(jina::endpoint),
+        false => router.fallback(not_http),
+    };
+    let grpc_web = state.serves.grpc.then_some(grpc);
+    let options = state.options.clone();
+    let router = router
+        .with_state(state)
+        .layer(GrpcWebLayer(grpc_web))
+        .layer(RequestDecompressionLayer::new())
+        .layer(CompressionLayer::new().compress_when(is_compressed()))
+        .layer(cors::layer(&options.cors))
+        .layer(from_fn(request_id::identify));
+    Some(Routes::from(router))
 }
 
-/// All HTTP routes of a gateway.
-pub(crate) fn routes(service: Service, limits: GatewayLimits) -> Routes {
-    let router = Router::new()
-        .merge(jina::routes())
+/// The routes of APIs beside Jina's. An endpoint that an executor offers by the same name comes before them.
+fn other_apis(state: &HttpState) -> Router<HttpState> {
+    Router::new()
         .merge(openai::routes())
         .merge(tei::routes())
         .merge(cohere::routes())
         .merge(open_inference::routes())
-        .fallback(not_found)
-        .method_not_allowed_fallback(method_not_allowed)
-        .with_state(HttpState { service, limits });
-    Routes::from(router)
+        .layer(from_fn_with_state(state.clone(), jina::endpoint_first))
 }
 
-/// The options of a call, from the headers of its request. They have the names of gRPC's metadata.
-pub(crate) fn options(headers: &HeaderMap) -> Result<CallOptions, Failure> {
-    call_options(&MetadataMap::from_headers(headers.clone()))
+/// Which responses are compressed: those that are worth it. Messages of gRPC have their own compression, and events are
+/// sent one by one.
+fn is_compressed() -> impl Predicate {
+    let size: SizeAbove = SizeAbove::new(COMPRESSED_MIN);
+    let size: And<SizeAbove, NotForContentType> = size.and(NotForContentType::GRPC);
+    size.and(NotForContentType::SSE)
 }
 
-/// FastAPI's shape for errors, which clients of Jina expect.
-fn detail(status: StatusCode, detail: &str) -> Response {
-    (status, Json(json!({ "detail": detail }))).into_response()
-}
-
-async fn not_found(method: Method, uri: Uri) -> Response {
-    let text = format!("there is no route for {method} {}", uri.path());
-    detail(StatusCode::NOT_FOUND, &text)
-}
-
-async fn method_not_allowed(method: Method, uri: Uri) -> Response {
-    let text = format!("{} does not take {method} requests", uri.path());
-    detail(StatusCode::METHOD_NOT_ALLOWED, &text)
+async fn not_http() -> Response {
+    let text = "this port serves WebSocket at `/` only, because of `only_protocols`";
+    detail(StatusCode::NOT_FOUND, text)
 }

@@ -18,6 +18,8 @@ pub(crate) struct KnownEndpoints(RwLock<Option<Known>>);
 struct Known {
     /// Each endpoint and the parameters that it accepts. Empty if the executor does not name any.
     endpoints: HashMap<String, Option<Arc<Accepted>>>,
+    /// The whole answer.
+    offered: Arc<EndpointsProto>,
     /// The models of the executor.
     models: Arc<KnownModels>,
     /// The generation of the replicas that named them; see `flow_net::Pool::generation`.
@@ -52,6 +54,7 @@ impl KnownEndpoints {
         };
         let known = Known {
             endpoints: offered.endpoints.iter().map(endpoint).collect(),
+            offered: Arc::new(offered.clone()),
             models: Arc::new(KnownModels {
                 models: discovery::models(offered),
                 version: discovery::docarray_version(offered),
@@ -59,6 +62,13 @@ impl KnownEndpoints {
             generation,
         };
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+    }
+
+    /// What executors of this generation answered, if they did.
+    pub(crate) fn offered(&self, generation: u64) -> Option<Arc<EndpointsProto>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known.as_ref().filter(|it| it.generation == generation)?;
+        Some(known.offered.clone())
     }
 
     /// The models of the executor, by endpoint; `None` until it has said which. They stay known while its replicas are

@@ -38,6 +38,8 @@ mod node_parameters;
 mod parameter_check;
 mod parts;
 mod pools;
+mod ports;
+mod protection;
 mod reply;
 mod request;
 mod service;

@@ -19,6 +19,7 @@ use tokio::time::timeout_at;
 
 use crate::admission::Admitted;
 use crate::auth;
+use crate::discovery::Offered;
 use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
 use crate::snapshot::Snapshot;
@@ -199,6 +200,16 @@ impl Service {
     pub(crate) async fn endpoints(&self, options: &CallOptions) -> Result<EndpointsProto, Failure> {
         let admitted = self.admit(None, |_metrics| ())?;
         discovery::endpoints(&admitted.snapshot, options.deadline).await
+    }
+
+    /// What the executors offer, as far as it is known.
+    pub(crate) fn offered(&self) -> Offered {
+        Offered::known(&self.snapshots.newest())
+    }
+
+    /// What the executors offer. Those that have not said so yet are asked.
+    pub(crate) async fn ask_offered(&self) -> Offered {
+        Offered::asked(&self.snapshots.newest()).await
     }
 
     /// The newest placement of the flow.

@@ -313,7 +313,13 @@ fn keep_fixed_options(present: &Gateway, new: &mut Gateway) -> Vec<&'static str>
     let differ = [
         ("host", present.host != new.host),
         ("port", present.port != new.port),
-        ("protocol", present.protocol != new.protocol),
+        ("protocol", present.protocols != new.protocols),
+        ("ports", present.more_ports != new.more_ports),
+        (
+            "`only_protocols`",
+            present.only_protocols != new.only_protocols,
+        ),
+        ("HTTP routes", present.http != new.http),
         ("`env`", present.env != new.env),
         ("log", present.log != new.log),
         ("`monitoring`", present.monitoring != new.monitoring),
@@ -322,7 +328,10 @@ fn keep_fixed_options(present: &Gateway, new: &mut Gateway) -> Vec<&'static str>
     ];
     new.host.clone_from(&present.host);
     new.port = present.port;
-    new.protocol = present.protocol;
+    new.protocols.clone_from(&present.protocols);
+    new.more_ports.clone_from(&present.more_ports);
+    new.only_protocols = present.only_protocols;
+    new.http.clone_from(&present.http);
     new.env.clone_from(&present.env);
     new.log = present.log;
     new.monitoring.clone_from(&present.monitoring);

@@ -74,6 +74,8 @@ pub struct ReadyProcess {
     pub pid: u32,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where else it listens, if it has several ports.
+    pub more_addresses: Vec<SocketAddr>,
     /// Where it serves its metrics; `None` if it does not.
     pub metrics: Option<SocketAddr>,
     /// What it reports about itself.
@@ -115,6 +117,9 @@ impl fmt::Display for ReadyProcess {
             name, pid, address, ..
         } = self;
         write!(f, "{name}@{pid} ready and listening on {address}")?;
+        for address in &self.more_addresses {
+            write!(f, ", {address}")?;
+        }
         let facts = self.facts.iter().map(|(k, v)| format!("{k} {v}"));
         let metrics = self.metrics_url().map(|url| format!("metrics {url}"));
         let facts: Vec<String> = facts.chain(metrics).collect();
@@ -135,6 +140,7 @@ mod tests {
             role: Role::Gateway,
             pid: 1,
             address: listens_on.parse().unwrap(),
+            more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::new(),
             keeps_state: None,

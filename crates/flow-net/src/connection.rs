@@ -23,11 +23,12 @@ use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::byte_budget::ByteBudget;
+use crate::connection_handle::ConnectionHandle;
 use crate::limits::ConnectionLimits;
 use crate::open_connections::{OpenConnection, OpenConnections};
 use crate::reply_body::{OpenRequest, ReplyBody, ReplyFuture};
@@ -62,6 +63,8 @@ impl<S: HttpService> Service<Request<Incoming>> for HyperService<S> {
         if let Some(budget) = &self.connection.budget {
             request.extensions_mut().insert(budget.clone());
         }
+        let handle = ConnectionHandle::new(&self.connection);
+        request.extensions_mut().insert(handle);
         let open = OpenRequest::begin(&self.connection);
         ReplyFuture::new(self.service.call(request), open)
     }
@@ -119,9 +122,17 @@ impl<S: HttpService> Connections<S> {
             return tracing::debug!(?from, "too many connections from one address");
         };
         let activity = Activity::default();
+        let released = CancellationToken::new();
         let connection = Connection {
-            stream: self.active.watched(stream, activity.clone(), open.clone()),
+            stream: Watched {
+                stream,
+                connections: self.active.clone(),
+                activity: activity.clone(),
+                open: open.clone(),
+                _released: released.clone().drop_guard(),
+            },
             activity,
+            released,
             open,
             lifetime_max: self.limits.lifetime_max,
         };
@@ -163,6 +174,8 @@ fn note_end(error: &JoinError) {
 struct Connection<I> {
     stream: Watched<I>,
     activity: Activity,
+    /// Cancelled when the stream is dropped.
+    released: CancellationToken,
     open: Arc<OpenConnection>,
     lifetime_max: Option<Duration>,
 }
@@ -174,9 +187,17 @@ where
     async fn run<S: HttpService>(self, builder: Arc<auto::Builder<TokioExecutor>>, service: S) {
         let lifetime_max = self.lifetime_max;
         let cut = self.open.cut.clone();
+        // Whoever took the stream over, after an upgrade, has to end with this connection.
+        let _cut = cut.clone().drop_guard();
+        let released = self.released.clone();
         let serving = async {
+            let served = async {
+                let ended = self.serve(&builder, service).await;
+                released.cancelled().await;
+                ended
+            };
             tokio::select! {
-                ended = self.serve(&builder, service) => ended,
+                ended = served => ended,
                 () = cut.cancelled() => Err("the server closed it to make room".into()),
             }
         };
@@ -233,16 +254,6 @@ where
 struct ActiveConnections(TaskTracker);
 
 impl ActiveConnections {
-    /// The stream, which notes its first byte in `activity`.
-    fn watched<I>(&self, stream: I, activity: Activity, open: Arc<OpenConnection>) -> Watched<I> {
-        Watched {
-            stream,
-            connections: self.clone(),
-            activity,
-            open,
-        }
-    }
-
     /// Returns once none is left.
     async fn closed(&self) {
         self.0.close();
@@ -267,6 +278,7 @@ struct Watched<I> {
     connections: ActiveConnections,
     activity: Activity,
     open: Arc<OpenConnection>,
+    _released: DropGuard,
 }
 
 impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {

@@ -27,6 +27,7 @@ mod generated {
     include!("generated/jina.rs");
 }
 
+pub use codec::envelope;
 pub use generated::*;
 pub use metadata::{BadMetadata, Metadata};
 pub use service::{GrpcService, is_call, refusal};

@@ -11,6 +11,7 @@ mod accept_errors;
 mod byte_budget;
 mod client;
 mod connection;
+mod connection_handle;
 mod describe;
 mod drain;
 mod file_watch;
@@ -35,6 +36,7 @@ pub use client::{
     ApiKey, BadApiKey, Client, Compression, ConnectError, ConnectOptions, PostOptions, Replies,
 };
 pub use connection::{BoxError, HttpService};
+pub use connection_handle::ConnectionHandle;
 pub use describe::{info, with_reflection};
 pub use drain::{Drain, Draining};
 pub use file_watch::FileWatch;
@@ -46,4 +48,5 @@ pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
 pub use process_limits::{memory_max, raise_open_files};
 pub use replica::{BadUri, Replica, Reply, Shards, TOKENS};
+pub use reply_body::OpenRequest;
 pub use server::{Server, Stopped};

@@ -15,7 +15,7 @@ use crate::open_connections::OpenConnection;
 
 /// A request of a connection, from its first byte to the last of its reply.
 #[derive(Debug)]
-pub(crate) struct OpenRequest(Arc<OpenConnection>);
+pub struct OpenRequest(Arc<OpenConnection>);
 
 impl OpenRequest {
     pub(crate) fn begin(connection: &Arc<OpenConnection>) -> Self {

@@ -74,6 +74,9 @@ pub struct Ready {
     pub pid: u32,
     /// Where it accepts requests.
     pub address: SocketAddr,
+    /// Where else it accepts requests, if it listens on several ports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_addresses: Vec<SocketAddr>,
     /// Where it serves metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<SocketAddr>,
@@ -106,6 +109,7 @@ impl Ready {
             process: process.into(),
             pid: std::process::id(),
             address,
+            more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::new(),
             keeps_state: None,
@@ -131,11 +135,15 @@ impl fmt::Display for Ready {
             process,
             pid,
             address,
+            more_addresses,
             metrics,
             facts,
             keeps_state: _,
         } = self;
         write!(f, "{process}@{pid} ready and listening on {address}")?;
+        for address in more_addresses {
+            write!(f, ", {address}")?;
+        }
         let metrics = metrics.map(|address| format!("metrics http://{address}/metrics"));
         let facts = facts.iter().map(|(key, value)| format!("{key} {value}"));
         let details: Vec<String> = facts.chain(metrics).collect();
@@ -161,6 +169,7 @@ mod tests {
             process: "enc".to_owned(),
             pid: 7,
             address: "127.0.0.1:5".parse().unwrap(),
+            more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::new(),
             keeps_state: None,

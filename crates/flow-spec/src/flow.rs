@@ -20,7 +20,7 @@ mod tls;
 pub use calls::Calls;
 pub use check::Checked;
 pub use container::Container;
-pub use gateway::{ApiKeys, Gateway, GatewayLimits};
+pub use gateway::{ApiKeys, Gateway, GatewayLimits, GatewayPort, HttpOptions};
 pub use local_run::LocalRun;
 pub use monitoring::Monitoring;
 pub(crate) use node::Node;

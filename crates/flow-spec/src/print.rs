@@ -15,9 +15,9 @@ use crate::spec::hub::{Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
-    Arguments, BatchMetric, BatchingRule, ContainerDevice, DockerOption, DockerOptions, Gpus,
-    Inspect, Log, LogDriver, Method, NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume,
-    Workers,
+    Arguments, BatchMetric, BatchingRule, ContainerDevice, Cors, DockerOption, DockerOptions,
+    ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver, Method, ModelNames, NetworkMode,
+    Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
 };
 use crate::yaml::Node;
 
@@ -102,6 +102,7 @@ print_as! {
     Map<String, Value>: it => json!(it);
     IndexMap<String, String>: it => json!(it);
     Vec<String>: it => json!(it);
+    ModelNames: it => it.iter().map(|(key, value)| (key.clone(), json!(value.value))).collect();
     Vec<(String, String)>: it => it.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     Arguments: it => json!(it.values);
     IndexMap<String, BatchingRule>: it => json!(it);
@@ -118,10 +119,40 @@ print_as! {
     Program: it => program(it);
 }
 
-/// The gateway's `uses` and versions have one value.
+/// Versions have one value.
 impl Print for () {
     fn print(&self) -> Value {
-        json!("GRPCGateway")
+        json!("1")
+    }
+}
+
+impl Print for GatewayKind {
+    fn print(&self) -> Value {
+        let name = Self::NAMES.iter().find(|(_, kind)| kind == self);
+        json!(name.map(|(name, _)| name))
+    }
+}
+
+impl Print for Cors {
+    fn print(&self) -> Value {
+        match self {
+            Self::Off => json!(false),
+            Self::Any => json!(true),
+            Self::Origins(origins) => json!(origins),
+        }
+    }
+}
+
+impl Print for IndexMap<String, ExposedEndpoint> {
+    fn print(&self) -> Value {
+        let exposed = self.iter().map(|(endpoint, it)| {
+            let mut options = json!({"http_path": it.path, "methods": it.methods});
+            if let Some(summary) = &it.summary {
+                options["summary"] = json!(summary);
+            }
+            (endpoint.clone(), options)
+        });
+        exposed.collect::<Map<_, _>>().into()
     }
 }
 

@@ -32,6 +32,75 @@ pub(crate) type ModelNames = Vec<(String, Spanned<String>)>;
 pub enum Protocol {
     /// Jina's gRPC services.
     Grpc,
+    /// HTTP: Jina's routes, and all others of the gateway.
+    Http,
+    /// Jina's requests over WebSocket.
+    Websocket,
+}
+
+impl Protocol {
+    /// The name, as Jina prints it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Grpc => "GRPC",
+            Self::Http => "HTTP",
+            Self::Websocket => "WEBSOCKET",
+        }
+    }
+}
+
+/// Which origins may call a gateway from a browser.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cors {
+    /// None but the gateway's own.
+    #[default]
+    Off,
+    /// All of them.
+    Any,
+    /// These, such as `https://example.com`.
+    Origins(Vec<String>),
+}
+
+/// An endpoint with an HTTP route of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExposedEndpoint {
+    /// The path of the route.
+    pub path: String,
+    /// The methods of its requests.
+    pub methods: Vec<String>,
+    /// What the OpenAPI document says of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// The gateway of Jina's that `uses` names. All of them are one gateway here; the name decides the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GatewayKind {
+    Grpc,
+    Http,
+    WebSocket,
+    /// Several protocols.
+    Composite,
+}
+
+impl GatewayKind {
+    pub(crate) const NAMES: [(&'static str, Self); 4] = [
+        ("GRPCGateway", Self::Grpc),
+        ("HTTPGateway", Self::Http),
+        ("WebSocketGateway", Self::WebSocket),
+        ("CompositeGateway", Self::Composite),
+    ];
+
+    /// The protocol of a gateway whose `protocol` is not written.
+    pub(crate) fn protocol(self) -> Protocol {
+        match self {
+            Self::Grpc | Self::Composite => Protocol::Grpc,
+            Self::Http => Protocol::Http,
+            Self::WebSocket => Protocol::Websocket,
+        }
+    }
 }
 
 /// The format of a log.

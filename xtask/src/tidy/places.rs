@@ -50,6 +50,7 @@ const RULES: &[Rule] = &[
             "crates/flow-net/",
             "crates/flow-gateway/src/grpc",
             "crates/flow-gateway/src/http",
+            "crates/flow-gateway/src/ports.rs",
             "crates/flow-executor/src/server/",
             "crates/flow-cli/src/cmd/",
             "xtask/",

@@ -65,6 +65,7 @@ fn report(announce: &Announce) -> anyhow::Result<()> {
         process: announce.name.clone(),
         pid: announce.of.unsigned_abs(),
         address: announce.address,
+        more_addresses: Vec::new(),
         metrics: announce.metrics,
         facts: [("language".to_owned(), "Python".to_owned())].into(),
         // Jina's executors do not say.

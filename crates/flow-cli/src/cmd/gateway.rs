@@ -99,6 +99,7 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
     let config = config(gateway, &placement.plan);
     let serving = flow_gateway::Gateway::bind(&config, placement).await?;
     let ready = Ready {
+        more_addresses: serving.more_addrs(),
         metrics: serving.metrics_addr(),
         ..Ready::new(NAME, serving.local_addr())
     };
@@ -130,6 +131,10 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
             .clone()
             .unwrap_or_else(|| plan.gateway.host.clone()),
         port: gateway.port.or(plan.gateway.port).unwrap_or(0),
+        more_ports: {
+            let ports = plan.gateway.more_ports.iter();
+            ports.map(|it| it.port.unwrap_or(0)).collect()
+        },
         limits: {
             let limits = limits(plan);
             log_limits(&limits, gateway.parent_pid.is_some());

@@ -374,10 +374,11 @@ impl Drop for Serving {
 }
 
 #[test]
-fn an_http_1_request_gets_an_answer_that_names_the_protocol() {
+fn an_http_1_request_to_a_port_without_http_gets_an_answer_that_names_the_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flow.yml");
-    fs::write(&file, "jtype: Flow\nexecutors: [{name: a, uses: echo}]").unwrap();
+    let text = "jtype: Flow\nwith: {only_protocols: true}\nexecutors: [{name: a, uses: echo}]";
+    fs::write(&file, text).unwrap();
     let executor = Serving::start(&["executor", "--uses", "echo"]);
     let addresses = format!(r#"{{"a": ["grpc://127.0.0.1:{}"]}}"#, executor.port);
     let file = file.to_str().unwrap();

@@ -19,6 +19,14 @@ pub(crate) fn current() -> Option<Identity> {
     CURRENT.try_with(Clone::clone).ok()
 }
 
+/// Answers further requests of somebody in a task of its own, such as those of a WebSocket.
+pub(crate) async fn on_behalf_of<F: Future>(identity: Option<Identity>, answer: F) -> F::Output {
+    match identity {
+        Some(identity) => CURRENT.scope(identity, answer).await,
+        None => answer.await,
+    }
+}
+
 /// Whose request it is. An extension of every request with an API key.
 #[derive(Clone)]
 pub(crate) struct Identity {

@@ -9,7 +9,11 @@ use flow_net::{ByteBudget, HeldBytes};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tonic::Status;
 
-use super::HttpState;
+use super::state::HttpState;
+
+/// Marks a request whose body was compressed when it arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct Compressed;
 
 /// The body of a request. Its bytes count in the budget of the connection until this is dropped.
 #[derive(Debug)]
@@ -22,8 +26,17 @@ impl WholeBody {
     /// Reads a request's body. Handlers of APIs map the failure to their own shape of errors, so they call this instead
     /// of using an extractor with a shape of its own.
     pub(crate) async fn read(request: Request, state: &HttpState) -> Result<Self, Failure> {
+        let messages = &state.limits.messages;
+        let max = match request.extensions().get::<Compressed>() {
+            Some(Compressed) => messages.decompressed_len_max,
+            None => messages.message_len_max,
+        };
+        Self::read_up_to(request, max).await
+    }
+
+    /// The same, with a limit of its own.
+    pub(crate) async fn read_up_to(request: Request, max: usize) -> Result<Self, Failure> {
         let budget = request.extensions().get::<ByteBudget>().cloned();
-        let max = state.limits.messages.message_len_max;
         let body = Limited::new(request.into_body(), max).collect().await;
         let bytes = body.map_err(|error| unreadable(&*error, max))?.to_bytes();
         let _held = budget.map(|budget| budget.hold(bytes.len()));

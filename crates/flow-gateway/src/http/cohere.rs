@@ -11,12 +11,12 @@ use flow_core::{Code, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::ServedModels;
 use super::openai::no_such_kind;
+use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
 

@@ -12,9 +12,9 @@ use flow_proto::jina::HeaderProto;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value};
 
-use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
+use super::state::HttpState;
 use crate::service::UnaryReply;
 
 /// Texts of one piece: as many as the batches of an encoder on the CPU have.

@@ -1,28 +1,107 @@
-//! The routes of Jina's HTTP gateway.
+//! Jina's HTTP and WebSocket gateways, of both versions of DocArray.
+//!
+//! Which endpoint a request calls, [`route`] decides. There are routes of two kinds: those of Jina's gateway for the first
+//! version of DocArray, such as `/post` and `/search`, and one for each endpoint that executors offer, as Jina's gateway
+//! for the second version has them. A request on either may hold documents of either version: [`request`] says how that is
+//! decided, and [`reply`] which form the reply has.
 
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+mod call;
+mod events;
+mod openapi;
+mod reply;
+mod request;
+mod route;
+mod websocket;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use flow_core::Failure;
-use flow_proto::jina::{JinaInfoProto, StatusProto};
+use flow_proto::jina::JinaInfoProto;
+use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
-use super::status::status;
-use super::{HttpState, detail, options};
+use self::route::{Route, route};
+use super::state::{HttpState, options};
+use super::status::{detail, failed, status_json};
 
-/// The routes.
-pub(crate) fn routes() -> Router<HttpState> {
-    Router::new()
-        .route("/", get(async || Json(json!({}))))
-        .route("/status", get(info))
-        .route("/dry_run", get(dry_run))
+/// A page that lists the routes and tries them.
+const DOCS: &str = include_str!("jina/docs.html");
+
+/// The routes that do not depend on the executors.
+pub(crate) fn routes(state: &HttpState) -> Router<HttpState> {
+    let serves = state.serves;
+    let mut router = Router::new().route("/", get(root));
+    if !state.options.no_debug_endpoints {
+        router = router.route("/status", get(info));
+        router = match (serves.http, serves.websocket) {
+            (_, true) => router.route("/dry_run", get(dry_run_or_socket)),
+            (_, false) => router.route("/dry_run", get(dry_run)),
+        };
+    }
+    match serves.http {
+        true => router
+            .route("/openapi.json", get(document))
+            .route("/docs", get(async || Html(DOCS))),
+        false => router,
+    }
+}
+
+/// Answers everything that has no route of its own: calls of endpoints.
+pub(crate) async fn endpoint(State(state): State<HttpState>, request: Request) -> Response {
+    let offered = state.service.offered();
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    match route(&method, &path, &state.options, &offered) {
+        Ok(Route::Call(call)) => call::answer(&state, call, offered.version(), request).await,
+        Ok(Route::Stream(endpoint)) => {
+            events::answer(&state, endpoint, offered.version(), request).await
+        }
+        Err(refusal) => detail(refusal.status, &refusal.text),
+    }
+}
+
+/// Calls the endpoint of a path that another API has too, if an executor offers it by this name. Executors that report
+/// models are called through the API: their endpoints of these names are there for it.
+pub(crate) async fn endpoint_first(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let offered = state.service.offered();
+    let path = request.uri().path();
+    match *request.method() == Method::POST
+        && offered.names().contains(path)
+        && !offered.has_models()
+    {
+        true => endpoint(State(state), request).await,
+        false => next.run(request).await,
+    }
+}
+
+/// The health of the service, or the beginning of a WebSocket.
+async fn root(State(state): State<HttpState>, request: Request) -> Response {
+    if state.serves.websocket && websocket::is_upgrade(request.headers()) {
+        return websocket::requests(state, request).await;
+    }
+    Json(json!({})).into_response()
 }
 
 async fn info(State(state): State<HttpState>) -> Json<Value> {
     let JinaInfoProto { jina, envs } = state.service.status();
     Json(json!({ "jina": jina, "envs": envs }))
+}
+
+async fn document(State(state): State<HttpState>) -> Json<Value> {
+    let offered = state.service.ask_offered().await;
+    Json(openapi::document(&state.options, &offered))
+}
+
+async fn dry_run_or_socket(State(state): State<HttpState>, request: Request) -> Response {
+    match websocket::is_upgrade(request.headers()) {
+        true => websocket::dry_run(state, request).await,
+        false => dry_run(State(state), request.headers().clone()).await,
+    }
 }
 
 async fn dry_run(State(state): State<HttpState>, headers: HeaderMap) -> Response {
@@ -31,20 +110,4 @@ async fn dry_run(State(state): State<HttpState>, headers: HeaderMap) -> Response
         Ok(status) => Json(status_json(&status)).into_response(),
         Err(failure) => failed(&failure),
     }
-}
-
-/// A status as stock gateways write it.
-fn status_json(status: &StatusProto) -> Value {
-    let exception = status.exception.as_ref().map(|it| {
-        json!({ "name": it.name, "args": it.args, "stacks": it.stacks, "executor": it.executor })
-    });
-    json!({
-        "code": status.code,
-        "description": status.description,
-        "exception": exception,
-    })
-}
-
-fn failed(failure: &Failure) -> Response {
-    detail(status(failure.code()), &failure.to_string())
 }

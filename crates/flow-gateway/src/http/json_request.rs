@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ErrorKind};
 use super::body::WholeBody;
-use super::{HttpState, options};
+use super::state::{HttpState, options};
 
 /// A request with a JSON body.
 #[derive(Debug)]

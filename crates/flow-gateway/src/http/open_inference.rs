@@ -10,16 +10,13 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
+use super::state::HttpState;
+use infer::{OUTPUT, VERSION};
 
-/// The names of the tensors.
+/// The name of the input.
 const INPUT: &str = "text";
-const OUTPUT: &str = "embedding";
-
-/// The version of every model.
-const VERSION: &str = "1";
 
 /// The routes.
 pub(crate) fn routes() -> Router<HttpState> {

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use self::errors::{failed, no_route, wrong_method};
-use super::HttpState;
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
+use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
 

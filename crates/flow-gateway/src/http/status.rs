@@ -1,7 +1,11 @@
-//! The status codes of failures.
+//! The status codes of failures, and errors in the shape of Jina's gateway.
 
+use axum::Json;
 use axum::http::StatusCode;
-use flow_core::Code;
+use axum::response::{IntoResponse, Response};
+use flow_core::{Code, Failure};
+use flow_proto::jina::StatusProto;
+use serde_json::{Value, json};
 
 /// The client closed the request, as nginx reports it.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
@@ -22,6 +26,27 @@ pub(crate) fn status(code: Code) -> StatusCode {
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
     }
+}
+
+/// FastAPI's shape for errors, which clients of Jina expect.
+pub(crate) fn detail(status: StatusCode, detail: &str) -> Response {
+    (status, Json(json!({ "detail": detail }))).into_response()
+}
+
+/// A status as stock gateways write it.
+pub(crate) fn status_json(status: &StatusProto) -> Value {
+    let exception = status.exception.as_ref().map(|it| {
+        json!({ "name": it.name, "args": it.args, "stacks": it.stacks, "executor": it.executor })
+    });
+    json!({
+        "code": status.code,
+        "description": status.description,
+        "exception": exception,
+    })
+}
+
+pub(crate) fn failed(failure: &Failure) -> Response {
+    detail(status(failure.code()), &failure.to_string())
 }
 
 #[cfg(test)]

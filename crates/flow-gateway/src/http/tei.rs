@@ -12,13 +12,13 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use self::errors::failed;
-use super::HttpState;
+use self::errors::{failed, refuse_prompt};
 use super::api_error::{ApiError, ErrorKind};
 use super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::json_request::{JsonRequest, json_reply};
 use super::models::{ServedModel, ServedModels};
 use super::openai::no_such_kind;
+use super::state::HttpState;
 use super::text_input::TextInput;
 use super::vector_format::VectorFormat;
 
@@ -157,16 +157,6 @@ fn refuse_left(direction: Option<Direction>) -> Result<(), ApiError> {
             "`truncation_direction` can be `Right` only: the tokenizer cuts off the end of a text",
         )),
         Some(Direction::Right) | None => Ok(()),
-    }
-}
-
-fn refuse_prompt(prompt: Option<&str>) -> Result<(), ApiError> {
-    match prompt {
-        Some(_) => Err(ApiError::invalid(
-            "prompt_name",
-            "`prompt_name` cannot be chosen by a request; set it in the flow file, in the encoder's `uses_with`",
-        )),
-        None => Ok(()),
     }
 }
 

@@ -35,7 +35,7 @@ impl Fixture {
             for_health,
         };
         let placement = placement(plan(&["node"]), &[&echo]);
-        let gateway = TestGateway::with_keys(placement, Some(api_keys)).await;
+        let gateway = TestGateway::with_keys(placement, api_keys).await;
         Self {
             gateway,
             file,

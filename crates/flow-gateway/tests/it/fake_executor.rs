@@ -84,6 +84,22 @@ impl FakeExecutor {
         Self::describing(offered, echo).await
     }
 
+    /// An executor that returns documents unchanged, and names the class of its documents, or takes any.
+    pub(crate) async fn describing_documents(endpoints: &[&str], class: Option<&str>) -> Self {
+        let class = class.unwrap_or("FlowDoc");
+        let schema = |endpoint: &&str| {
+            let schema = json!({ "input": { "name": class }, "output": { "name": class } });
+            ((*endpoint).to_owned(), schema)
+        };
+        let offered = EndpointsProto {
+            endpoints: endpoints.iter().map(|&it| it.to_owned()).collect(),
+            schemas: Some(to_struct(&endpoints.iter().map(schema).collect())),
+            ..EndpointsProto::default()
+        };
+        let echo: Behaviour = Arc::new(|call| Box::pin(async { Ok(first(call)) }));
+        Self::describing(offered, echo).await
+    }
+
     async fn describing(offered: EndpointsProto, behaviour: Behaviour) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

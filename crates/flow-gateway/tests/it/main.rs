@@ -7,6 +7,8 @@
 
 mod api_keys;
 mod fake_executor;
+mod http;
+mod http_client;
 mod monitoring;
 mod overload;
 mod placements;
@@ -15,3 +17,4 @@ mod shards;
 mod test_gateway;
 mod topology;
 mod unknown_parameters;
+mod websocket;

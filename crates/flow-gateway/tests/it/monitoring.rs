@@ -185,6 +185,7 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
     let config = |monitoring| Config {
         host: "127.0.0.1".to_owned(),
         port: 0,
+        more_ports: Vec::new(),
         limits: GatewayLimits::default(),
         monitoring,
         tls: None,

@@ -21,9 +21,14 @@ pub(crate) struct TestGateway {
     pub(crate) placements: Placements,
     pub(crate) client: Client,
     pub(crate) url: String,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// Where else it listens.
+    pub(crate) more: Vec<SocketAddr>,
     /// The address of its metrics.
     pub(crate) metrics: SocketAddr,
-    _server: JoinSet<()>,
+    pub(crate) drain: Drain,
+    server: JoinSet<()>,
 }
 
 /// The plan of a flow with these executors: `a, needs: gateway`.
@@ -58,36 +63,56 @@ pub(crate) fn placement_at(plan: Plan, places: &[NodeAddresses]) -> Placement {
 
 impl TestGateway {
     pub(crate) async fn start(placement: Placement) -> Self {
-        Self::with_keys(placement, None).await
+        Self::start_with(placement, GatewayLimits::default()).await
+    }
+
+    /// A gateway with these limits.
+    pub(crate) async fn start_with(placement: Placement, limits: GatewayLimits) -> Self {
+        Self::serve(placement, limits, None).await
     }
 
     /// A gateway whose clients need keys.
-    pub(crate) async fn with_keys(placement: Placement, api_keys: Option<ApiKeys>) -> Self {
+    pub(crate) async fn with_keys(placement: Placement, keys: ApiKeys) -> Self {
+        Self::serve(placement, GatewayLimits::default(), Some(keys)).await
+    }
+
+    async fn serve(placement: Placement, limits: GatewayLimits, api_keys: Option<ApiKeys>) -> Self {
         let config = Config {
             host: "127.0.0.1".to_owned(),
             port: 0,
-            limits: GatewayLimits::default(),
+            more_ports: vec![0; placement.plan.gateway.more_ports.len()],
+            limits,
             monitoring: Some(0),
             tls: None,
             api_keys,
         };
         let gateway = Gateway::bind(&config, placement).await.unwrap();
-        let url = format!("grpc://{}", gateway.local_addr());
+        let (address, more) = (gateway.local_addr(), gateway.more_addrs());
+        let url = format!("grpc://{address}");
         let placements = gateway.placements();
         let metrics = gateway.metrics_addr().unwrap();
         let mut server = JoinSet::new();
+        let drain = Drain::new(Duration::from_secs(1));
+        let draining = drain.clone();
         server.spawn(async move {
-            let drain = Drain::new(Duration::from_secs(1));
-            gateway.serve(&drain).await;
+            gateway.serve(&draining).await;
         });
         let client = Client::connect(&url).await.unwrap();
         Self {
             placements,
             client,
             url,
+            address,
+            more,
             metrics,
-            _server: server,
+            drain,
+            server,
         }
+    }
+
+    /// Waits until it has stopped.
+    pub(crate) async fn stopped(&mut self) {
+        self.server.join_next().await.unwrap().unwrap();
     }
 
     /// The same gateway with another connection.

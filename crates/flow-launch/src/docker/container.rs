@@ -252,6 +252,7 @@ fn spawn_check(
             // Without a receiver, the child was stopped in the meantime.
             drop(ready_sender.send(Ok(Ready {
                 address,
+                more_addresses: Vec::new(),
                 metrics: None,
                 facts,
                 keeps_state: None,

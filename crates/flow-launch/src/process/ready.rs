@@ -13,6 +13,8 @@ pub(crate) use flow_process::BadProcessEvent as BadReady;
 pub(crate) struct Ready {
     /// Where it accepts requests.
     pub(crate) address: SocketAddr,
+    /// Where else it accepts requests.
+    pub(crate) more_addresses: Vec<SocketAddr>,
     /// Where it serves metrics, if it does.
     pub(crate) metrics: Option<SocketAddr>,
     /// What it reports about itself.
@@ -26,6 +28,7 @@ pub(crate) fn parse(line: &str) -> Option<Result<Ready, BadReady>> {
     match ProcessEvent::parse(line)? {
         Ok(ProcessEvent::Ready(ready)) => Some(Ok(Ready {
             address: ready.address,
+            more_addresses: ready.more_addresses,
             metrics: ready.metrics,
             facts: ready.facts.into_iter().collect(),
             keeps_state: ready.keeps_state,

@@ -162,7 +162,9 @@ fn gateway(plan: &Plan, unit: &Unit, placement: &str) -> Service {
     service
         .command
         .extend(["--placement".to_owned(), as_it_is(placement)]);
-    service.ports = vec![format!("{0}:{0}", unit.port)];
+    let more = unit.more_ports.iter().map(|(_, port)| *port);
+    let ports = std::iter::once(unit.port).chain(more);
+    service.ports = ports.map(|port| format!("{port}:{port}")).collect();
     if plan
         .nodes
         .iter()

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flow_core::NodeName;
-use flow_spec::{CallTls, Env, LocalRun, Log, NodePlan, Plan, Run, Uses, Volume};
+use flow_spec::{CallTls, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Uses, Volume};
 
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Needs, Target};
@@ -42,6 +42,8 @@ pub(crate) struct Unit {
     pub(crate) entrypoint: Option<Vec<String>>,
     pub(crate) arguments: Vec<String>,
     pub(crate) port: u16,
+    /// The ports beside the first, each with its name.
+    pub(crate) more_ports: Vec<(String, u16)>,
     /// `None` without monitoring.
     pub(crate) metrics: Option<Metrics>,
     pub(crate) env: Env,
@@ -247,6 +249,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
         entrypoint: None,
         arguments: arguments.map(str::to_owned).to_vec(),
         port,
+        more_ports: more_ports(plan, port),
         metrics: plan.gateway.monitoring.as_ref().map(|it| Metrics {
             port: Some(it.port(0))
                 .filter(|port| *port > 0)
@@ -266,6 +269,19 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
             .collect::<Option<Vec<_>>>()
             .and_then(|it| it.into_iter().max()),
     }
+}
+
+/// The ports of the gateway beside the first, with names such as `http-2`. Those that the file leaves open follow the
+/// first.
+fn more_ports(plan: &Plan, first: u16) -> Vec<(String, u16)> {
+    let ports = plan.gateway.more_ports.iter().zip(1_u16..);
+    let named = ports.map(|(it, number)| {
+        let protocol = it.protocols.first().copied().unwrap_or(Protocol::Grpc);
+        let name = format!("{}-{}", protocol.name().to_lowercase(), number + 1);
+        let port = it.port.unwrap_or_else(|| first.saturating_add(number));
+        (name, port)
+    });
+    named.collect()
 }
 
 /// A node, to be split into its containers.
@@ -355,6 +371,7 @@ impl<'p> NodeContainers<'p> {
             entrypoint: container.entrypoint.clone(),
             arguments,
             port: PORT,
+            more_ports: Vec::new(),
             metrics: self.run.monitoring.as_ref().map(|_| Metrics {
                 port: METRICS_PORT,
                 runtime: name.to_string(),

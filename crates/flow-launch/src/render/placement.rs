@@ -13,6 +13,10 @@ pub(crate) fn placement(
 ) -> Placement {
     let mut plan = plan.clone();
     plan.gateway.env.clear();
+    let ports = plan.gateway.more_ports.iter_mut();
+    for (it, (_, port)) in ports.zip(&units.gateway.more_ports) {
+        it.port = Some(*port);
+    }
     plan.workspace = None;
     plan.reload = false;
     let nodes = plan.nodes.iter_mut().zip(&units.nodes);

@@ -139,7 +139,7 @@ async fn ready(process: &ProcessHandle) -> Result<ReadyProcess, LaunchError> {
 /// Finds out about a port in use at once. The gateway would report it only after every executor has loaded its model.
 async fn check_ports(plan: &Plan) -> Result<(), LaunchError> {
     let gateway = &plan.gateway;
-    if let Some(port) = gateway.port {
+    for port in gateway.ports().filter_map(|it| it.port) {
         let bound = Listener::bind(&gateway.host, port).await;
         bound.map_err(|source| LaunchError::Port { port, source })?;
     }

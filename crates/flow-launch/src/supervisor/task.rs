@@ -173,6 +173,7 @@ impl ProcessTask {
             role: self.spec.role.clone(),
             pid: child.pid(),
             address: ready.address,
+            more_addresses: ready.more_addresses,
             metrics: ready.metrics,
             facts: ready.facts,
             keeps_state: ready.keeps_state,

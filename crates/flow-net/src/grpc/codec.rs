@@ -7,6 +7,7 @@
 
 use std::marker::PhantomData;
 
+use bytes::Bytes;
 use flow_proto::jina::{self, HeaderProto, StatusProto, status_proto};
 use prost::{DecodeError, Message};
 use tonic::Status;
@@ -29,6 +30,20 @@ pub(crate) trait Decode: Message + Default {
     fn from_invalid(description: String) -> Result<Self, Status> {
         Err(Status::invalid_argument(description))
     }
+}
+
+/// Decodes a message, or makes the one that replaces bytes that are not valid.
+fn decoded<T: Decode>(message: Bytes) -> Result<T, Status> {
+    match T::check(&message) {
+        Ok(()) => T::decode(message).or_else(|error| T::from_invalid(describe(&error))),
+        Err(error) => T::from_invalid(error.to_string()),
+    }
+}
+
+/// A request from its bytes. Bytes that are not valid become a request whose header says so, as in a gRPC call.
+#[must_use]
+pub fn envelope(message: Bytes) -> jina::DataRequestProto {
+    decoded(message).unwrap_or_default()
 }
 
 fn describe(error: &DecodeError) -> String {
@@ -154,11 +169,7 @@ impl<U: Decode> Decoder for LenientDecoder<U> {
 
         // A slice of the bytes that arrived, without a copy. It is consumed whole, valid or not.
         let message = from.copy_to_bytes(from.remaining());
-        let decoded = match U::check(&message) {
-            Ok(()) => U::decode(message).or_else(|error| U::from_invalid(describe(&error))),
-            Err(error) => U::from_invalid(error.to_string()),
-        };
-        decoded.map(Some)
+        decoded(message).map(Some)
     }
 
     fn buffer_settings(&self) -> BufferSettings {

@@ -17,6 +17,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
+use tonic::Status;
 use tonic::body::Body;
 use tonic::service::Routes;
 use tower_service::Service;
@@ -39,6 +40,8 @@ pub struct GrpcService {
     routes: Routes,
     compressed: Option<Routes>,
     http: Option<Routes>,
+    /// Whether gRPC calls are answered.
+    has_grpc: bool,
 }
 
 impl GrpcService {
@@ -49,6 +52,7 @@ impl GrpcService {
             routes: routes.prepare(),
             compressed: None,
             http: None,
+            has_grpc: true,
         }
     }
 
@@ -66,6 +70,15 @@ impl GrpcService {
     pub fn with_compressed(self, routes: Routes) -> Self {
         Self {
             compressed: Some(routes.prepare()),
+            ..self
+        }
+    }
+
+    /// The same service, which refuses gRPC calls.
+    #[must_use]
+    pub fn without_grpc(self) -> Self {
+        Self {
+            has_grpc: false,
             ..self
         }
     }
@@ -95,6 +108,10 @@ impl HttpService for GrpcService {
         }
         if request.version() < Version::HTTP_2 {
             let response = ready(Ok(needs_http2(request.headers())));
+            return GrpcFuture::Refused { response };
+        }
+        if !self.has_grpc {
+            let response = ready(Ok(no_grpc()));
             return GrpcFuture::Refused { response };
         }
         let limit = timeout(request.headers());
@@ -171,6 +188,11 @@ pub fn refusal(failure: &Failure) -> Response<Body> {
 
 fn timed_out() -> Response<Body> {
     from_failure(&too_late()).into_http()
+}
+
+fn no_grpc() -> Response<Body> {
+    let text = "this port does not serve gRPC, because of `only_protocols`; use the port whose protocol is `grpc`";
+    Status::unimplemented(text).into_http()
 }
 
 fn needs_http2(headers: &HeaderMap) -> Response<Body> {

@@ -6,17 +6,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flow_core::NodeName;
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::local_run::TIMEOUT_READY;
 use super::monitoring::{self, Monitoring};
 use super::node::Node;
-use super::options::{env, log, value};
+use super::options::{env, is_set, log, or_default, value, values};
 use super::tls::{self, GatewayTls};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::keys::GatewayOptions;
 use crate::spec::FlowSpec;
-use crate::values::{Env, Log, ModelNames, PREFETCH, Protocol};
+use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, Log, ModelNames, PREFETCH, Protocol};
 
 /// Where a gateway listens if the file does not say, as in Jina: clients connect from other machines.
 const EVERYWHERE: &str = "0.0.0.0";
@@ -30,10 +31,19 @@ const IN_FLIGHT_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("is not zer
 pub struct Gateway {
     /// The address on which it listens.
     pub host: String,
-    /// The port on which it listens; `None`: any free port.
+    /// The first port on which it listens; `None`: any free port.
     pub port: Option<u16>,
-    /// The protocol of the port.
-    pub protocol: Protocol,
+    /// The protocols of that port.
+    pub protocols: Vec<Protocol>,
+    /// The ports beside the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more_ports: Vec<GatewayPort>,
+    /// Whether a port refuses requests of other protocols than its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_protocols: bool,
+    /// Its HTTP routes.
+    #[serde(default, skip_serializing_if = "HttpOptions::are_default")]
+    pub http: HttpOptions,
     /// Requests of one stream that may be in progress, unless the client asks for another number.
     pub prefetch: NonZeroUsize,
     /// Requests of all streams and calls together that may be in progress.
@@ -70,6 +80,38 @@ pub struct ApiKeys {
     pub for_health: bool,
 }
 
+/// A port of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayPort {
+    /// The port; `None`: any free port.
+    pub port: Option<u16>,
+    /// The protocols that the file names for it.
+    pub protocols: Vec<Protocol>,
+}
+
+/// The HTTP routes of a gateway.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpOptions {
+    /// Which web sites may call it.
+    pub cors: Cors,
+    /// Title of the OpenAPI document.
+    pub title: Option<String>,
+    /// Description of the OpenAPI document.
+    pub description: Option<String>,
+    /// Whether `/post`, `/status` and `/dry_run` are left out.
+    pub no_debug_endpoints: bool,
+    /// Whether `/index`, `/search`, `/update` and `/delete` are left out.
+    pub no_crud_endpoints: bool,
+    /// Endpoints with routes of their own.
+    pub exposed: IndexMap<String, ExposedEndpoint>,
+}
+
+impl HttpOptions {
+    fn are_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Limits on what clients send to the gateway; `None` for its own default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayLimits {
@@ -98,12 +140,22 @@ impl Gateway {
         let effective = spec.gateway.or(&spec.gateway_with);
         let options = &effective.options;
         let host = only(&options.host, "hosts", diagnostics);
-        let port = only(&options.port, "ports", diagnostics);
-        let protocol = only(&options.protocol, "protocols", diagnostics);
+        let mut ports = ports(options, diagnostics);
+        let first = ports.remove(0);
         Self {
             host: host.unwrap_or_else(|| EVERYWHERE.to_owned()),
-            port: port.filter(|port| *port > 0),
-            protocol: protocol.unwrap_or(Protocol::Grpc),
+            port: first.port,
+            protocols: first.protocols,
+            more_ports: ports,
+            only_protocols: is_set(&options.only_protocols),
+            http: HttpOptions {
+                cors: or_default(&options.cors),
+                title: value(&options.title),
+                description: value(&options.description),
+                no_debug_endpoints: is_set(&options.no_debug_endpoints),
+                no_crud_endpoints: is_set(&options.no_crud_endpoints),
+                exposed: or_default(&options.expose_endpoints),
+            },
             prefetch: value(&options.prefetch).unwrap_or(PREFETCH),
             in_flight_max: value(&options.in_flight_max).unwrap_or(IN_FLIGHT_MAX),
             limits: GatewayLimits {
@@ -123,6 +175,51 @@ impl Gateway {
             api_keys: api_keys(options, diagnostics),
         }
     }
+}
+
+impl Gateway {
+    /// All ports, the first one first.
+    pub fn ports(&self) -> impl Iterator<Item = GatewayPort> {
+        let first = GatewayPort {
+            port: self.port,
+            protocols: self.protocols.clone(),
+        };
+        std::iter::once(first).chain(self.more_ports.iter().cloned())
+    }
+}
+
+/// The ports with their protocols, at least one: the n-th protocol is for the n-th port. Protocols beyond the ports are
+/// for the last one, and a single protocol is for all.
+fn ports(options: &GatewayOptions, diagnostics: &mut Diagnostics) -> Vec<GatewayPort> {
+    let mut ports = values(&options.port);
+    if ports.is_empty() {
+        ports.push(0);
+    }
+    let mut protocols = values(&options.protocol);
+    if protocols.is_empty() {
+        let kind = value(&options.uses);
+        protocols.push(kind.map_or(Protocol::Grpc, GatewayKind::protocol));
+    }
+    if let Some(written) = &options.port
+        && (2..ports.len()).contains(&protocols.len())
+    {
+        let message = format!("{} ports for {} protocols", ports.len(), protocols.len());
+        let problem = Problem::new(&written.span, message);
+        diagnostics.problem(problem.remedy("write a port for each protocol, or one for all"));
+    }
+    let last = ports.len() - 1;
+    let of_port = |number: usize| match protocols.as_slice() {
+        [one] => vec![*one],
+        all if number == last => all.get(number..).unwrap_or_default().to_vec(),
+        all => all.get(number).copied().into_iter().collect(),
+    };
+    let ports = ports.into_iter().enumerate();
+    ports
+        .map(|(number, written)| GatewayPort {
+            port: Some(written).filter(|port| *port > 0),
+            protocols: of_port(number),
+        })
+        .collect()
 }
 
 /// The names of models, each with an executor of the flow.
@@ -164,7 +261,7 @@ fn api_keys(options: &GatewayOptions, diagnostics: &mut Diagnostics) -> Option<A
     })
 }
 
-/// The last value of a list that may have only one for now.
+/// The last value of a list that may have only one.
 fn only<T: Clone>(
     list: &Option<Spanned<Vec<Spanned<T>>>>,
     what: &str,
@@ -172,9 +269,7 @@ fn only<T: Clone>(
 ) -> Option<T> {
     let list = list.as_ref()?;
     if list.value.len() > 1 {
-        let message = format!(
-            "a gateway with several {what} is something of Jina's that flow does not support yet"
-        );
+        let message = format!("a gateway listens on one of the {what} only");
         diagnostics.problem(Problem::new(&list.span, message).remedy("keep one"));
     }
     list.value.last().map(|item| item.value.clone())

@@ -1,40 +1,151 @@
-//! The gateway that `uses` of the gateway names.
+//! The gateway that `uses` names, and the forms of its own options.
 
-use flow_core::closest;
+use std::str::FromStr;
+
+use flow_core::{Endpoint, closest};
+use indexmap::IndexMap;
 
 use super::form::{Form, Shape};
-use super::scalar::text;
+use super::scalar::{entries, flag, list, mapping, reject, text};
 use crate::diagnostics::{Diagnostics, Problem};
-use crate::yaml::Node;
+use crate::values::{Cors, ExposedEndpoint, GatewayKind};
+use crate::yaml::{Content, Entry, Node, Resolved};
 
-pub(crate) const GATEWAY_USES: Form<()> = Form::new(Shape::Text, uses);
-pub(crate) const JTYPE_GATEWAY: Form<()> = Form::new(Shape::Word(&[GRPC_GATEWAY]), uses);
+pub(crate) const GATEWAY_USES: Form<GatewayKind> = Form::new(Shape::Text, uses);
+pub(crate) const JTYPE_GATEWAY: Form<GatewayKind> = Form::new(
+    Shape::Word(&[
+        GRPC_GATEWAY,
+        "HTTPGateway",
+        "WebSocketGateway",
+        "CompositeGateway",
+    ]),
+    uses,
+);
+pub(crate) const CORS: Form<Cors> = Form::new(Shape::Origins, cors);
+pub(crate) const EXPOSED: Form<IndexMap<String, ExposedEndpoint>> =
+    Form::new(Shape::Mapping, exposed);
 
 const GRPC_GATEWAY: &str = "GRPCGateway";
 
+/// The methods that `expose_endpoints` may name.
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "PATCH"];
+
 /// Checks which gateway is named. A path was replaced with the content of its file before.
-fn uses(node: &Node, diagnostics: &mut Diagnostics) -> Option<()> {
+fn uses(node: &Node, diagnostics: &mut Diagnostics) -> Option<GatewayKind> {
     let text = text(node, diagnostics)?;
-    let problem = match text.as_str() {
-        GRPC_GATEWAY => return Some(()),
-        "HTTPGateway" | "WebSocketGateway" | "CompositeGateway" => {
-            let message = format!("`{text}` is a gateway of Jina's that flow does not have yet");
-            Problem::new(&node.span, message).remedy(format!("write `{GRPC_GATEWAY}`"))
-        }
-        _ if text.contains("://") => {
-            let message =
-                format!("`{text}` is no gateway of flow's, which starts no containers for it");
-            Problem::new(&node.span, message).remedy(format!("write `{GRPC_GATEWAY}`"))
-        }
-        _ => {
-            let message = format!("`{text}` is no gateway of flow's, and flow runs no Python");
-            let problem = Problem::new(&node.span, message);
-            match closest(&text, [GRPC_GATEWAY]) {
-                Some(meant) => problem.suggest(Some(meant)),
-                None => problem.remedy(format!("write `{GRPC_GATEWAY}`, or leave it out")),
-            }
+    let known = GatewayKind::NAMES.iter().find(|(name, _)| *name == text);
+    if let Some((_, kind)) = known {
+        return Some(*kind);
+    }
+    let problem = if text.contains("://") {
+        let message =
+            format!("`{text}` is no gateway of flow's, which starts no containers for it");
+        Problem::new(&node.span, message).remedy(format!("write `{GRPC_GATEWAY}`"))
+    } else {
+        let message = format!("`{text}` is no gateway of flow's, and flow runs no Python");
+        let problem = Problem::new(&node.span, message);
+        match closest(&text, GatewayKind::NAMES.map(|(name, _)| name)) {
+            Some(meant) => problem.suggest(Some(meant)),
+            None => problem.remedy(format!("write `{GRPC_GATEWAY}`, or leave it out")),
         }
     };
     diagnostics.problem(problem);
     None
+}
+
+/// `true`, `false`, or the origins that may call.
+fn cors(node: &Node, diagnostics: &mut Diagnostics) -> Option<Cors> {
+    let is_origin = match &node.content {
+        Content::Scalar(scalar) => {
+            matches!(scalar.resolve(), Resolved::Text(text) if text.contains("://"))
+        }
+        Content::List(_) | Content::Mapping(_) => true,
+    };
+    if !is_origin {
+        let is_on = flag(node, diagnostics)?;
+        return Some(if is_on { Cors::Any } else { Cors::Off });
+    }
+    let origins = list(node, diagnostics, origin);
+    let origins: Vec<String> = origins.into_iter().map(|it| it.value).collect();
+    let any = origins.iter().any(|it| it == "*");
+    Some(if any {
+        Cors::Any
+    } else {
+        Cors::Origins(origins)
+    })
+}
+
+fn origin(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+    let text = text(node, diagnostics)?;
+    let rest = text.split_once("://").map(|(_, rest)| rest);
+    match rest {
+        _ if text == "*" => Some(text),
+        Some(host) if !host.is_empty() && !host.contains('/') => Some(text),
+        _ => reject(node, "an origin such as `https://example.com`", diagnostics),
+    }
+}
+
+/// Endpoint → the route that calls it.
+fn exposed(
+    node: &Node,
+    diagnostics: &mut Diagnostics,
+) -> Option<IndexMap<String, ExposedEndpoint>> {
+    let node = mapping(node, diagnostics)?;
+    let entries = entries(&node, diagnostics)?;
+    let exposed = entries.iter();
+    Some(exposed.filter_map(|it| endpoint(it, diagnostics)).collect())
+}
+
+fn endpoint(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, ExposedEndpoint)> {
+    if let Err(error) = Endpoint::from_str(&entry.key) {
+        let problem = Problem::new(&entry.span, error.to_string());
+        diagnostics.problem(problem.suggest(Some(&format!("/{}", entry.key))));
+        return None;
+    }
+    let mut exposed = ExposedEndpoint {
+        path: entry.key.clone(),
+        methods: vec!["POST".to_owned()],
+        summary: None,
+    };
+    if entry.value.is_null() {
+        return Some((entry.key.clone(), exposed));
+    }
+    for option in entries(&entry.value, diagnostics)? {
+        match option.key.as_str() {
+            "methods" => {
+                let methods = list(&option.value, diagnostics, method);
+                exposed.methods = methods.into_iter().map(|it| it.value).collect();
+            }
+            "http_path" => exposed.path = path(&option.value, diagnostics)?,
+            "summary" | "description" => exposed.summary = text(&option.value, diagnostics),
+            "tags" | "name" | "response_model" | "operation_id" | "deprecated" => {}
+            other => {
+                let known = closest(other, ["methods", "http_path", "summary", "tags"]);
+                let message = format!("`{other}` is not an option of an exposed endpoint");
+                diagnostics.problem(Problem::new(&option.span, message).suggest(known));
+            }
+        }
+    }
+    Some((entry.key.clone(), exposed))
+}
+
+fn path(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+    let text = text(node, diagnostics)?;
+    let is_plain = text.starts_with('/') && !text.contains(['{', '}', '*', '?', '#']);
+    match is_plain {
+        true => Some(text),
+        false => reject(node, "a path such as `/search`", diagnostics),
+    }
+}
+
+fn method(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+    let text = text(node, diagnostics)?.to_ascii_uppercase();
+    match METHODS.contains(&text.as_str()) {
+        true => Some(text),
+        false => reject(
+            node,
+            "`GET`, `POST`, `PUT`, `DELETE` or `PATCH`",
+            diagnostics,
+        ),
+    }
 }

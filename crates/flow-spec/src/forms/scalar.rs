@@ -37,7 +37,9 @@ pub(crate) const RETRIES: Form<Retries> = Form::new(Shape::Retries, retries);
 pub(crate) const PORTS: Form<Vec<Spanned<u16>>> = Form::new(Shape::Ports, ports);
 pub(crate) const PORTS_OR_ANY: Form<Vec<Spanned<u16>>> = Form::new(Shape::Ports, ports_or_any);
 pub(crate) const PROTOCOLS: Form<Vec<Spanned<Protocol>>> =
-    Form::new(Shape::Words(&["grpc"]), protocols);
+    Form::new(Shape::Words(&["grpc", "http", "websocket"]), protocols);
+pub(crate) const EXECUTOR_PROTOCOLS: Form<Vec<Spanned<Protocol>>> =
+    Form::new(Shape::Words(&["grpc"]), executor_protocols);
 pub(crate) const LOG_CONFIG: Form<Option<Log>> = Form::new(
     Shape::Word(&["default", "plain", "docker", "json", "quiet"]),
     log_config,
@@ -100,6 +102,13 @@ fn ports_or_any(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanne
 
 fn protocols(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<Protocol>>> {
     Some(list(node, diagnostics, protocol))
+}
+
+fn executor_protocols(
+    node: &Node,
+    diagnostics: &mut Diagnostics,
+) -> Option<Vec<Spanned<Protocol>>> {
+    Some(list(node, diagnostics, executor_protocol))
 }
 
 fn inspect(node: &Node, diagnostics: &mut Diagnostics) -> Option<Inspect> {
@@ -320,13 +329,23 @@ fn retries(node: &Node, diagnostics: &mut Diagnostics) -> Option<Retries> {
 }
 
 fn protocol(node: &Node, diagnostics: &mut Diagnostics) -> Option<Protocol> {
+    let words = [
+        ("grpc", Protocol::Grpc),
+        ("http", Protocol::Http),
+        ("websocket", Protocol::Websocket),
+    ];
+    word(node, &words, diagnostics)
+}
+
+/// Executors speak gRPC only.
+fn executor_protocol(node: &Node, diagnostics: &mut Diagnostics) -> Option<Protocol> {
     let text = text(node, diagnostics)?;
     match text.to_ascii_lowercase().as_str() {
         "grpc" => return Some(Protocol::Grpc),
         "http" | "websocket" => {
-            let message =
-                format!("protocol `{text}` is one of Jina's that flow does not speak yet");
-            diagnostics.problem(Problem::new(&node.span, message).remedy("write `grpc`"));
+            let message = format!("executors speak gRPC, and not `{text}`");
+            let remedy = "write `grpc`; the gateway's `protocol` is for clients";
+            diagnostics.problem(Problem::new(&node.span, message).remedy(remedy));
         }
         other => {
             let known = closest(other, ["grpc"]);

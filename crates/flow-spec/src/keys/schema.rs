@@ -9,6 +9,7 @@ use super::mappings::MAPPINGS;
 use super::section::Mapping;
 use super::tables::top::TOP;
 use crate::forms::{KWARGS, Kind, Shape};
+use crate::values::GatewayKind;
 
 /// Comparisons of `when`, each with what it is compared with.
 const COMPARISONS: &[(&str, &str)] = &[
@@ -43,7 +44,7 @@ pub fn json_schema() -> Value {
         "if": says(TOP.jtype.name(), json!({"const": "Deployment"})),
         "then": refer("deployment"),
         "else": {
-            "if": says(TOP.jtype.name(), json!({"const": "GRPCGateway"})),
+            "if": says(TOP.jtype.name(), json!({"enum": GatewayKind::NAMES.map(|(name, _)| name)})),
             "then": refer("gateway_config"),
             "else": {
                 "if": says(TOP.jtype.name(), json!({"not": {"const": "Flow"}})),
@@ -156,6 +157,10 @@ fn form(shape: Shape) -> Value {
             "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,62}$",
         })),
         Shape::Flag => or_reference(flag()),
+        Shape::Origins => {
+            let origin = json!({"type": "string", "pattern": r"^(\*|[a-z]+://[^/]+)$"});
+            json!({"anyOf": [or_reference(flag()), one_or_list(origin)]})
+        }
         Shape::Count => or_reference(integer(1)),
         Shape::Window => or_reference(integer(0)),
         Shape::Workers => or_reference(json!({

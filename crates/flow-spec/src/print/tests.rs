@@ -102,6 +102,11 @@ fn of_shape(shape: Shape) -> BoxedStrategy<Value> {
             json!("device=GPU-3a"),
             json!("count=1,driver=nvidia,\"capabilities=compute,utility\",\"options=a=b,c=d\""),
         ]),
+        Shape::Origins => one_of(&[
+            json!(true),
+            json!(false),
+            json!(["https://a.example", "http://localhost:3000"]),
+        ]),
         Shape::Docker => docker_kwargs(),
         Shape::Volumes => one_or_list(volume()),
         Shape::Uses => uses(),

@@ -72,6 +72,12 @@ impl Includer<'_> {
             diagnostics.problem(problem.remedy("write `jtype: GRPCGateway` at its top"));
         }
         add_missing(&mut whole, config.with.as_ref().map(|with| &with.value));
+        if let (Content::Mapping(entries), Some(_), Some(jtype)) =
+            (&mut whole.content, &config.jtype, jtype)
+        {
+            // Which gateway it is, the file says.
+            entries.push(entry(uses, jtype.clone()));
+        }
         whole
     }
 

@@ -272,23 +272,28 @@ fn unprepared(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error 
 /// The flow as a process of which clients see the gateway.
 fn ready(started: &StartedFlow) -> Ready {
     Ready {
+        more_addresses: {
+            let addresses = started.gateway.more_addresses.iter();
+            addresses.map(|it| addresses::local(*it)).collect()
+        },
         metrics: started.gateway.metrics,
         ..Ready::new("flow", addresses::local(started.gateway.address))
     }
 }
 
 fn banner(started: &StartedFlow, took: Duration) -> Banner {
-    let at = started.gateway.address;
+    let gateway = &started.gateway;
+    let all = std::iter::once(&gateway.address).chain(&gateway.more_addresses);
     let plan = &started.placement.plan;
     Banner {
-        protocol: match (plan.gateway.protocol, &plan.gateway.tls) {
-            (Protocol::Grpc, None) => "GRPC".to_owned(),
-            (Protocol::Grpc, Some(_)) => "GRPCS".to_owned(),
-        },
-        local: vec![addresses::local(at).to_string()],
-        private: addresses::private(at)
-            .iter()
-            .map(ToString::to_string)
+        protocol: protocols(&started.gateway, plan),
+        local: all
+            .clone()
+            .map(|at| addresses::local(*at).to_string())
+            .collect(),
+        private: all
+            .flat_map(|at| addresses::private(*at))
+            .map(|at| at.to_string())
             .collect(),
         metrics: started.gateway.metrics_url(),
         workspaces: workspaces(plan),
@@ -300,6 +305,26 @@ fn banner(started: &StartedFlow, took: Duration) -> Banner {
             .collect(),
         took,
     }
+}
+
+/// The protocols of the gateway; with several ports, also which port each is for.
+fn protocols(gateway: &ReadyProcess, plan: &Plan) -> String {
+    let names = |protocols: &[Protocol]| {
+        let names: Vec<&str> = protocols.iter().map(|it| it.name()).collect();
+        let tls = if plan.gateway.tls.is_some() {
+            " with TLS"
+        } else {
+            ""
+        };
+        format!("{}{tls}", names.join(", "))
+    };
+    if gateway.more_addresses.is_empty() {
+        return names(&plan.gateway.protocols);
+    }
+    let addresses = std::iter::once(&gateway.address).chain(&gateway.more_addresses);
+    let ports = plan.gateway.ports().zip(addresses);
+    let each = ports.map(|(port, at)| format!("{} on {}", names(&port.protocols), at.port()));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// The workspaces of a plan, each once.

@@ -14,9 +14,14 @@ use super::super::body::WholeBody;
 use super::super::embeddings::{EmbedRequest, Embeddings, embed};
 use super::super::json_request::parse;
 use super::super::models::ServedModels;
-use super::super::{HttpState, options};
+use super::super::state::{HttpState, options};
 use super::tensors::{check_shape, texts_of_bytes, texts_of_json};
-use super::{OUTPUT, VERSION};
+
+/// The name of the output.
+pub(super) const OUTPUT: &str = "embedding";
+
+/// The version of every model.
+pub(super) const VERSION: &str = "1";
 
 /// The header that says where the JSON of a body ends and the bytes of its tensors begin.
 const JSON_LEN: &str = "inference-header-content-length";

@@ -39,6 +39,16 @@ fn status_and_type(kind: ErrorKind) -> (StatusCode, &'static str) {
     }
 }
 
+pub(super) fn refuse_prompt(prompt: Option<&str>) -> Result<(), ApiError> {
+    match prompt {
+        Some(_) => Err(ApiError::invalid(
+            "prompt_name",
+            "`prompt_name` cannot be chosen by a request; set it in the flow file, in the encoder's `uses_with`",
+        )),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

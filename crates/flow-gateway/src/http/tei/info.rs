@@ -6,11 +6,11 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::HttpState;
 use super::super::api_error::ApiError;
 use super::super::embeddings::inputs_max;
 use super::super::json_request::json_reply;
 use super::super::models::{ServedModel, ServedModels};
+use super::super::state::HttpState;
 use super::errors::failed;
 
 /// `?model=` chooses one of several models.

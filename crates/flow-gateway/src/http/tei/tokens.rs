@@ -8,14 +8,13 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value, json};
 
-use super::super::HttpState;
 use super::super::api_error::{ApiError, ErrorKind};
 use super::super::embeddings::{DocumentsCall, inputs_max};
 use super::super::json_request::{JsonRequest, json_reply};
 use super::super::models::{ServedModel, ServedModels};
+use super::super::state::HttpState;
 use super::super::text_input::TextInput;
-use super::errors::failed;
-use super::refuse_prompt;
+use super::errors::{failed, refuse_prompt};
 
 const TOKENIZE_FIELDS: &[&str] = &["inputs", "add_special_tokens", "prompt_name", "model"];
 const DECODE_FIELDS: &[&str] = &["ids", "skip_special_tokens", "model"];

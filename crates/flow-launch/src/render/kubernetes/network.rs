@@ -24,6 +24,12 @@ impl Flow<'_> {
             app_protocol: Some("kubernetes.io/h2c".to_owned()),
             ..ServicePort::default()
         };
+        let more = unit.more_ports.iter().map(|(name, port)| ServicePort {
+            name: Some(name.clone()),
+            port: (*port).into(),
+            target_port: Some(IntOrString::String(name.clone())),
+            ..ServicePort::default()
+        });
         let metrics = unit.metrics.as_ref().map(|it| ServicePort {
             name: Some(METRICS.to_owned()),
             port: it.port.into(),
@@ -35,7 +41,7 @@ impl Flow<'_> {
             spec: Some(ServiceSpec {
                 cluster_ip: is_headless.then(|| "None".to_owned()),
                 selector: self.selector(unit).match_labels,
-                ports: Some(std::iter::once(port).chain(metrics).collect()),
+                ports: Some(std::iter::once(port).chain(more).chain(metrics).collect()),
                 ..ServiceSpec::default()
             }),
             ..Service::default()

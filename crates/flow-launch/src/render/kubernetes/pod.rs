@@ -186,7 +186,9 @@ fn mebibytes(bytes: u64) -> String {
 fn ports(unit: &Unit) -> Vec<ContainerPort> {
     let serving = ("grpc", unit.port);
     let metrics = unit.metrics.as_ref().map(|it| (METRICS, it.port));
-    let all = std::iter::once(serving).chain(metrics);
+    let more = unit.more_ports.iter();
+    let more = more.map(|(name, port)| (name.as_str(), *port));
+    let all = std::iter::once(serving).chain(more).chain(metrics);
     let port = |(name, port): (&str, u16)| ContainerPort {
         name: Some(name.to_owned()),
         container_port: port.into(),

@@ -3,6 +3,7 @@
 use super::unsupported::{IN_A_FILE, JCLOUD, NO_PYTHON};
 use crate::forms;
 use crate::keys::{Key, options, refused, row, without_effect};
+use crate::values::GatewayKind;
 use crate::yaml::Node;
 
 options! {
@@ -27,9 +28,9 @@ pub(crate) const DEPLOYMENT_UNSUPPORTED: &[&Key] = &[
 options! {
     /// A gateway's config.
     struct GatewayConfigOptions, GatewayConfigTable GATEWAY_CONFIG {
-        jtype: () = row(forms::JTYPE_GATEWAY, "Kind of the gateway.")
+        jtype: GatewayKind = row(forms::JTYPE_GATEWAY, "Kind of the gateway.")
             .example("GRPCGateway")
-            .jina("also HTTP, WebSocket and composite gateways, and classes of your own");
+            .jina("also classes of your own");
         version: () = row(forms::VERSION, "Version of the format.")
             .default("`1`")
             .example("'1'");

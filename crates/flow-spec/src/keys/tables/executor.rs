@@ -40,7 +40,7 @@ options! {
             .aliases(&["ports"])
             .default("any free port")
             .example("[9000, 9001]");
-        protocol: Vec<Spanned<Protocol>> = row(forms::PROTOCOLS, "Protocol of the executor.")
+        protocol: Vec<Spanned<Protocol>> = row(forms::EXECUTOR_PROTOCOLS, "Protocol of the executor.")
             .aliases(&["protocols"])
             .default("`grpc`")
             .example("grpc")

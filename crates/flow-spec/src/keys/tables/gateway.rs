@@ -3,15 +3,19 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use indexmap::IndexMap;
+
 use super::unsupported::{NO_CODE, NO_PYTHON, NO_STACKS, OFF, OWN};
 use crate::diagnostics::Spanned;
 use crate::flow::ClientCertificates;
 use crate::forms;
 use crate::keys::{Key, not_yet, options, refused, row, without_effect};
-use crate::values::{Env, ModelNames, Protocol, Retries};
+use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol, Retries};
 
 const NO_FILES: &str = "the gateway keeps no files";
 const FROM_THE_FLOW: &str = "the gateway learns it from `executors`";
+const NO_GRAPHQL: &str =
+    "the gateway speaks no GraphQL; its HTTP routes take the same documents as JSON";
 const NO_GATEWAY_IMAGE: &str = "the gateway is a process of this machine, and runs in no container";
 
 options! {
@@ -25,17 +29,60 @@ options! {
             .example("127.0.0.1");
         port: Vec<Spanned<u16>> = row(
             forms::PORTS_OR_ANY,
-            "Port for clients; `0` takes any free port.",
+            "Port for clients; `0` takes any free port. With several ports, the first is for the \
+             first of the protocols, and so on.",
         )
             .aliases(&["ports", "port_in"])
             .old_names(&["port_expose"])
             .default("any free port")
             .example("54321");
-        protocol: Vec<Spanned<Protocol>> = row(forms::PROTOCOLS, "Protocol for clients.")
+        protocol: Vec<Spanned<Protocol>> = row(
+            forms::PROTOCOLS,
+            "Protocols for clients. Every port serves all of them, whatever is written, unless \
+             `only_protocols` is set.",
+        )
             .aliases(&["protocols"])
             .default("`grpc`")
-            .example("grpc")
-            .jina("also `http` and `websocket`, and several at once");
+            .example("[grpc, http]")
+            .jina("a port serves its own protocol only");
+        only_protocols: bool = row(
+            forms::FLAG,
+            "Whether a port refuses requests of other protocols than its own.",
+        )
+            .default("`false`")
+            .example("true")
+            .jina(OWN);
+        cors: Cors = row(
+            forms::CORS,
+            "Which web sites may call the gateway from a browser.",
+        )
+            .default("`false`")
+            .example("[https://example.com]")
+            .jina("`true` or `false`");
+        title: String = row(forms::TEXT, "Title of the OpenAPI document.")
+            .default("`flow`")
+            .example("Search");
+        description: String = row(forms::TEXT, "Description of the OpenAPI document.")
+            .example("Finds things.");
+        no_debug_endpoints: bool = row(
+            forms::FLAG,
+            "Whether the routes `/post`, `/status` and `/dry_run` are left out.",
+        )
+            .default("`false`")
+            .example("true");
+        no_crud_endpoints: bool = row(
+            forms::FLAG,
+            "Whether the routes `/index`, `/search`, `/update` and `/delete` are left out, unless \
+             an executor offers these endpoints.",
+        )
+            .default("`false`")
+            .example("true");
+        expose_endpoints: IndexMap<String, ExposedEndpoint> = row(
+            forms::EXPOSED,
+            "Endpoints that have a route of their own, with its `http_path`, `methods` and `summary`.",
+        )
+            .default("empty")
+            .example("{/encode: {http_path: /vectors, methods: [POST]}}");
         prefetch: NonZeroUsize = row(
             forms::PREFETCH,
             "Requests of one stream that may be in progress, unless the client asks for another \
@@ -146,13 +193,14 @@ options! {
             .default("`false`")
             .example("true")
             .jina(OWN);
-        uses: () = row(
+        uses: GatewayKind = row(
             forms::GATEWAY_USES,
-            "`GRPCGateway`, or the path of a config that says so.",
+            "`GRPCGateway`, `HTTPGateway`, `WebSocketGateway` or `CompositeGateway`, or the path of a \
+             config that says so. It is the protocol for clients if `protocol` is not written.",
         )
             .default("`GRPCGateway`")
-            .example("GRPCGateway")
-            .jina("also other gateways, and classes of your own");
+            .example("HTTPGateway")
+            .jina("also classes of your own");
         env: Env = row(forms::ENV, "Environment variables of the gateway.")
             .default("empty")
             .example("{RUST_BACKTRACE: 1}");
@@ -202,10 +250,7 @@ pub(crate) const GATEWAY_UNSUPPORTED: &[&Key] = &[
         "flow connects to executors directly, whatever proxies are set",
     ),
     &not_yet("replicas", &["1"]),
-    &not_yet("expose_endpoints", &[]),
-    &not_yet("expose_graphql_endpoint", OFF),
-    &not_yet("no_debug_endpoints", OFF),
-    &not_yet("no_crud_endpoints", OFF),
+    &refused("expose_graphql_endpoint", OFF, NO_GRAPHQL),
     &refused("py_modules", &[], NO_PYTHON),
     &refused("graph_description", &["{}"], FROM_THE_FLOW),
     &refused("graph_conditions", &["{}"], FROM_THE_FLOW),

@@ -18,7 +18,9 @@ pub(super) const JCLOUD: &str = "it configures Jina's cloud; the flow runs here"
 
 const NO_RESOURCES: &str =
     "it configures Jina's cloud; `docker_kwargs` limits memory and processors of a container";
-const NO_HTTP: &str = "it describes an HTTP interface, and the flow serves gRPC";
+const NO_HTTP: &str = "it describes an HTTP interface, and executors serve gRPC";
+const ALWAYS_HTTP: &str = "every port of the gateway serves HTTP too; \
+    write `protocol: http` to say so";
 const NO_SERVER_TLS: &str = "only the gateway serves TLS; write it under `gateway`";
 const NOT_GRPC_C: &str = "it sets options of gRPC's C library, which flow does not use";
 const ON_OR_OFF: &[&str] = &["false", "true"];
@@ -50,10 +52,10 @@ pub(crate) const ELSEWHERE: &[&Key] = &[
 ];
 
 pub(crate) const HTTP: &[&Key] = &[
-    &not_yet("restful", OFF),
+    &ignored("restful", OFF, ALWAYS_HTTP),
     &without_effect("title", NO_HTTP),
     &without_effect("description", NO_HTTP),
-    &not_yet("cors", OFF),
+    &ignored("cors", OFF, NO_HTTP),
     &refused("ssl_certfile", &[], NO_SERVER_TLS),
     &refused("ssl_keyfile", &[], NO_SERVER_TLS),
     &ignored(

@@ -181,10 +181,6 @@ fn other_gateways_are_refused_with_a_reason() {
         check_problems(&text, &[expected]);
     };
     check(
-        "HTTPGateway",
-        "2:17 gateway.uses `HTTPGateway` is a gateway of Jina's that flow does not have yet; write `GRPCGateway`",
-    );
-    check(
         "docker://x",
         "2:17 gateway.uses `docker://x` is no gateway of flow's, which starts no containers for it; \
          write `GRPCGateway`",

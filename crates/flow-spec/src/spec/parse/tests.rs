@@ -179,9 +179,9 @@ fn names_of_jina_2_are_understood_with_a_warning() {
         "on_error_strategy: SKIP_HANDLE",
         "`on_error_strategy` has no effect: it is an option of Jina 2 that Jina 3 no longer has",
     );
-    check_entry_problem(
+    check_entry_warning(
         "restful: true",
-        "`restful` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
+        "`restful` has no effect: every port of the gateway serves HTTP too; write `protocol: http` to say so",
     );
 }
 
@@ -662,8 +662,8 @@ fn the_gateway_listens_on_the_given_host_and_port() {
     check_gateway_problem("port: -1", &format!("{must} `-1`"));
     check_gateway_problem("port: http", &format!("{must} the text `http`"));
     check_gateway_problem(
-        "port: [1, 2]",
-        "a gateway with several ports is something of Jina's that flow does not support yet; keep one",
+        "host: [a, b]",
+        "a gateway listens on one of the hosts only; keep one",
     );
     check_gateway_problem(
         "host: 'grpc://a:1'",
@@ -676,21 +676,102 @@ fn the_gateway_listens_on_the_given_host_and_port() {
 }
 
 #[test]
-fn the_gateway_speaks_grpc() {
+fn the_gateway_has_protocols_and_a_port_for_each_of_them_or_one_for_all() {
     for protocol in ["grpc", "GRPC", "[GRPC]"] {
-        check_gateway(&format!("protocol: {protocol}"), "protocol", json!("grpc"));
+        check_gateway(
+            &format!("protocol: {protocol}"),
+            "protocols",
+            json!(["grpc"]),
+        );
     }
+    check_gateway("prefetch: 5", "protocols", json!(["grpc"]));
+    check_gateway("uses: HTTPGateway", "protocols", json!(["http"]));
+    check_gateway("uses: WebSocketGateway", "protocols", json!(["websocket"]));
+    check_gateway(
+        "uses: CompositeGateway, protocol: [http, grpc]",
+        "protocols",
+        json!(["http", "grpc"]),
+    );
+    check_gateway(
+        "protocol: [HTTP, websocket, grpc], port: ['1']",
+        "protocols",
+        json!(["http", "websocket", "grpc"]),
+    );
+    let three = "protocol: [grpc, http, websocket], port: [1, '2', 0]";
+    check_gateway(three, "port", json!(1));
+    check_gateway(three, "protocols", json!(["grpc"]));
+    check_gateway(
+        three,
+        "more_ports",
+        json!([
+            {"port": 2, "protocols": ["http"]},
+            {"port": null, "protocols": ["websocket"]},
+        ]),
+    );
+    check_gateway(
+        "protocol: http, ports: [1, 2]",
+        "more_ports",
+        json!([{"port": 2, "protocols": ["http"]}]),
+    );
     check_gateway_problem(
-        "protocol: HTTP",
-        "protocol `HTTP` is one of Jina's that flow does not speak yet; write `grpc`",
+        "protocol: [grpc, http], port: [1, 2, 3]",
+        "3 ports for 2 protocols; write a port for each protocol, or one for all",
     );
     check_gateway_problem(
         "protocol: gprc",
-        "must be a protocol (`grpc`), is `gprc`; did you mean `grpc`?",
+        "must be `grpc`, `http` or `websocket`, is `gprc`; did you mean `grpc`?",
     );
     check_entry_problem(
         "protocol: http",
-        "protocol `http` is one of Jina's that flow does not speak yet; write `grpc`",
+        "executors speak gRPC, and not `http`; write `grpc`; the gateway's `protocol` is for clients",
+    );
+}
+
+#[test]
+fn the_gateway_has_options_for_its_http_routes() {
+    check_gateway("only_protocols: true", "only_protocols", json!(true));
+    check_gateway("cors: 'true'", "http/cors", json!("any"));
+    check_gateway(
+        "cors: https://a.b",
+        "http/cors",
+        json!({"origins": ["https://a.b"]}),
+    );
+    check_gateway(
+        "cors: [https://a.b, 'http://c:1']",
+        "http/cors",
+        json!({"origins": ["https://a.b", "http://c:1"]}),
+    );
+    check_gateway("cors: ['*']", "http/cors", json!("any"));
+    check_gateway_problem(
+        "cors: [a.b]",
+        "must be an origin such as `https://example.com`, is the text `a.b`",
+    );
+    check_gateway("title: A", "http/title", json!("A"));
+    check_gateway("description: B", "http/description", json!("B"));
+    for key in ["no_debug_endpoints", "no_crud_endpoints"] {
+        check_gateway(&format!("{key}: true"), &format!("http/{key}"), json!(true));
+    }
+    let plain = json!({"/a": {"path": "/a", "methods": ["POST"]}});
+    for written in ["{/a: {}}", "{/a: }", "'{\"/a\": {\"tags\": [\"x\"]}}'"] {
+        check_gateway(
+            &format!("expose_endpoints: {written}"),
+            "http/exposed",
+            plain.clone(),
+        );
+    }
+    check_gateway(
+        "expose_endpoints: {/a: {http_path: /b, methods: [get], summary: c}}",
+        "http/exposed",
+        json!({"/a": {"path": "/b", "methods": ["GET"], "summary": "c"}}),
+    );
+    check_gateway_problem(
+        "expose_endpoints: {/a: {metods: [GET]}}",
+        "`metods` is not an option of an exposed endpoint; did you mean `methods`?",
+    );
+    check_gateway_problem(
+        "expose_graphql_endpoint: true",
+        "`expose_graphql_endpoint` is not supported: the gateway speaks no GraphQL; its HTTP routes take the same \
+         documents as JSON",
     );
 }
 

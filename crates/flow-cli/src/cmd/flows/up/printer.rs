@@ -352,6 +352,7 @@ mod tests {
             role: Role::Gateway,
             pid: 7,
             address: "127.0.0.1:41233".parse().unwrap(),
+            more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::from_iter(facts),
             keeps_state: None,

@@ -1,0 +1,120 @@
+use serde_json::json;
+
+use super::*;
+
+fn known(endpoint: Option<&str>, is_v1: bool, version: Option<DocArrayVersion>) -> Known {
+    Known {
+        call: Call {
+            endpoint: endpoint.map(str::to_owned),
+            is_v1,
+        },
+        version,
+        id: "from-header".to_owned(),
+    }
+}
+
+fn read(body: &Value) -> Result<Parsed, String> {
+    let body = body.to_string().into();
+    parse(&body, known(None, true, None)).map_err(|it| it.to_string())
+}
+
+#[track_caller]
+fn check_header(body: &Value, expected: [&str; 3]) {
+    let header = read(body).unwrap().envelope.header.unwrap();
+    let target = header.target_executor.unwrap_or_default();
+    let endpoint = header.exec_endpoint.unwrap_or_default();
+    assert_eq!([&header.request_id, &endpoint, &target], expected, "{body}");
+}
+
+#[test]
+fn names_are_in_camel_case_or_snake_case_at_the_top_or_in_the_header() {
+    check_header(&json!({}), ["from-header", "/", ""]);
+    check_header(
+        &json!({"execEndpoint": "/a", "targetExecutor": "b"}),
+        ["from-header", "/a", "b"],
+    );
+    check_header(
+        &json!({"exec_endpoint": "/a", "target_executor": null, "header": {"request_id": "c"}}),
+        ["c", "/a", ""],
+    );
+    let header = json!({"requestId": "c", "execEndpoint": "/b", "targetExecutor": "d"});
+    check_header(
+        &json!({"exec_endpoint": "/a", "header": header}),
+        ["c", "/a", "d"],
+    );
+}
+
+#[track_caller]
+fn check_documents(data: &Value, expected: usize) {
+    let data = read(&json!({"data": data})).unwrap().envelope.data;
+    let documents = data.map(|it| DocumentArray::decode(&it).unwrap());
+    assert_eq!(documents.map_or(0, |it| it.len()), expected);
+}
+
+#[test]
+fn documents_are_a_list_or_one_or_a_list_under_docs() {
+    check_documents(&json!(null), 0);
+    check_documents(&json!([]), 0);
+    check_documents(&json!([{"text": "a"}, {"text": "b"}]), 2);
+    check_documents(&json!({"text": "a"}), 1);
+    check_documents(&json!({"docs": [{"text": "a"}]}), 1);
+}
+
+#[track_caller]
+fn check_version(known: Known, document: &Value, (version, is_v1): (DocArrayVersion, bool)) {
+    let body = json!({"data": [document]}).to_string().into();
+    let parsed = parse(&body, known).unwrap();
+    let documents = DocumentArray::decode(&parsed.envelope.data.unwrap()).unwrap();
+    assert_eq!(
+        (documents.version(), parsed.is_v1),
+        (version, is_v1),
+        "{document}"
+    );
+}
+
+#[test]
+fn the_executors_or_the_document_or_the_route_tell_the_version() {
+    use DocArrayVersion::{V1, V2};
+    let of_either = json!({"text": "a"});
+    let of_v1 = json!({"text": "a", "granularity": null, "adjacency": null});
+    let of_v2 = json!({"title": "a"});
+    let route = |is_v1| known(Some("/encode"), is_v1, None);
+    check_version(route(true), &of_either, (V1, true));
+    check_version(route(false), &of_either, (V2, false));
+    check_version(route(false), &of_v1, (V1, true));
+    check_version(route(true), &of_v2, (V2, false));
+    check_version(known(None, true, Some(V2)), &of_either, (V2, false));
+    check_version(known(None, false, Some(V1)), &of_either, (V1, true));
+}
+
+#[test]
+fn tags_keep_their_numbers() {
+    let parsed = read(&json!({"data": [{"tags": {"a": 1}}]})).unwrap();
+    let documents = DocumentArray::decode(&parsed.envelope.data.unwrap()).unwrap();
+    let document = documents.iter().next().unwrap().to_json().unwrap();
+    assert_eq!(document["tags"], json!({"a": 1}));
+}
+
+#[test]
+fn bodies_that_are_no_requests_say_what_is_wrong() {
+    let check = |body: Value, expected: &str| {
+        assert_eq!(read(&body).unwrap_err(), expected);
+    };
+    check(json!([]), "the body is no JSON object");
+    check(json!({"header": 5}), "`header` is no JSON object");
+    check(json!({"parameters": 5}), "`parameters` is no JSON object");
+    check(json!({"execEndpoint": 5}), "`execEndpoint` is no text");
+    check(
+        json!({"data": 5}),
+        "`data` is neither a document nor a list of documents",
+    );
+    check(
+        json!({"data": [{"text": "a"}, 5]}),
+        "`data[1]`: a document is a JSON object, not a number",
+    );
+    let text = parse(&"{".to_owned().into(), known(None, true, None)).unwrap_err();
+    assert!(
+        text.to_string().starts_with("the body is not valid JSON: "),
+        "{text}"
+    );
+}

@@ -1,0 +1,399 @@
+//! Requests over WebSocket: as protobuf if the client offers the sub-protocol `bytes`, or else as JSON.
+//!
+//! A frame is a request, and each gets a reply. The input ends with a frame of one zero byte, or `{}` as JSON. Then the
+//! requests in progress get their replies, and the connection closes with code 1000. It closes with 1001 when the gateway
+//! shuts down or needs the connection, with 1009 after a frame that is too large, and with 1011 if the stream fails.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::extract::{FromRequestParts, Request};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use flow_core::{CallOptions, Code, Failure, RequestId};
+use flow_net::grpc::envelope;
+use flow_net::{ByteBudget, ConnectionHandle, OpenRequest};
+use flow_proto::Envelope;
+use flow_proto::jina::HeaderProto;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, Stream, StreamExt, stream};
+use http::HeaderMap;
+use http::header::{SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use prost::Message as _;
+use tokio::time::timeout;
+
+use super::reply::{self, Names};
+use super::request::{self, Known};
+use super::route::Call;
+use crate::auth;
+use crate::http::state::{HttpState, options};
+use crate::http::status::{failed, status_json};
+use crate::service::StreamRequest;
+
+/// The frame that ends the input.
+const END: &[u8] = &[0];
+
+/// The name of the sub-protocol for protobuf.
+const BYTES: &str = "bytes";
+
+/// Longest reason of a close frame, in bytes.
+const REASON_LEN_MAX: usize = 123;
+
+/// Why the server closes a connection that works.
+const CLOSING: &str = "the gateway closes this connection; requests without a reply did not run";
+
+/// Time in which a client has to take the last frame and answer it with its own.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// What a WebSocket's requests have in common.
+struct Session {
+    state: HttpState,
+    form: Form,
+    options: CallOptions,
+    budget: Option<ByteBudget>,
+    connection: Option<ConnectionHandle>,
+}
+
+/// How messages are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Protobuf,
+    Json,
+}
+
+/// Whether a request asks for a WebSocket.
+pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
+    let upgrade = headers.get(UPGRADE).and_then(|it| it.to_str().ok());
+    upgrade.is_some_and(|it| it.eq_ignore_ascii_case("websocket"))
+}
+
+/// Takes requests over a WebSocket.
+pub(super) async fn requests(state: HttpState, request: Request) -> Response {
+    upgrade(state, request, |session, socket| {
+        Box::pin(session.serve(socket))
+    })
+    .await
+}
+
+/// Answers whether the flow works, over a WebSocket.
+pub(super) async fn dry_run(state: HttpState, request: Request) -> Response {
+    upgrade(state, request, |session, socket| {
+        Box::pin(session.dry_run(socket))
+    })
+    .await
+}
+
+type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+async fn upgrade(
+    state: HttpState,
+    request: Request,
+    serve: impl FnOnce(Session, WebSocket) -> Serving + Send + 'static,
+) -> Response {
+    let options = match options(request.headers()) {
+        Ok(options) => options,
+        Err(failure) => return failed(&failure),
+    };
+    let (mut parts, _body) = request.into_parts();
+    let budget = parts.extensions.get::<ByteBudget>().cloned();
+    let connection = parts.extensions.get::<ConnectionHandle>().cloned();
+    let form = form(&parts.headers);
+    let upgrade = match WebSocketUpgrade::from_request_parts(&mut parts, &state).await {
+        Ok(upgrade) => upgrade,
+        Err(refused) => return refused.into_response(),
+    };
+    let messages = state.limits.messages;
+    let share = budget.as_ref().map_or(usize::MAX, ByteBudget::max);
+    let len_max = messages.message_len_max.min(share);
+    let session = Session {
+        state,
+        form,
+        options,
+        budget,
+        connection,
+    };
+    let upgrade = upgrade.max_message_size(len_max).max_frame_size(len_max);
+    let identity = auth::current();
+    upgrade.on_upgrade(move |socket| auth::on_behalf_of(identity, serve(session, socket)))
+}
+
+/// Stock servers compare the whole header.
+fn form(headers: &HeaderMap) -> Form {
+    let offered = headers.get(SEC_WEBSOCKET_PROTOCOL);
+    let offered = offered.and_then(|it| it.to_str().ok());
+    let is_bytes = offered.is_some_and(|it| it.split(',').any(|it| it.trim() == BYTES));
+    if is_bytes { Form::Protobuf } else { Form::Json }
+}
+
+/// Requests without a reply, each of which keeps the connection from being idle.
+#[derive(Debug, Clone, Default)]
+struct InProgress(Arc<Mutex<Vec<OpenRequest>>>);
+
+impl InProgress {
+    fn begin(&self, connection: Option<&ConnectionHandle>) {
+        let request = connection.map(ConnectionHandle::begin_request);
+        self.lock().extend(request);
+    }
+
+    fn end(&self) {
+        self.lock().pop();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<OpenRequest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    async fn serve(self, socket: WebSocket) {
+        let connection = self.connection.clone();
+        tokio::select! {
+            () = self.exchange(socket) => {}
+            () = cut(connection.as_ref()) => {}
+        }
+    }
+
+    /// Answers requests until the input ends, and closes the connection.
+    async fn exchange(self, socket: WebSocket) {
+        let (mut out, frames) = socket.split();
+        let stream = StreamRequest {
+            call: self.options.clone(),
+            budget: self.budget.as_ref().map(ByteBudget::for_stream),
+            ..StreamRequest::default()
+        };
+        let (form, service) = (self.form, self.state.service.clone());
+        let in_progress = InProgress::default();
+        let input = Input {
+            known: self.known(),
+            session: self,
+            frames,
+            in_progress: in_progress.clone(),
+        };
+        let mut replies = Box::pin(service.stream(Box::pin(input.requests()), stream));
+        let close = loop {
+            let frame = match replies.next().await {
+                Some(Ok(reply)) => self::reply(form, &reply),
+                Some(Err(failure)) => Err(failure),
+                None => break (close_code::NORMAL, String::new()),
+            };
+            match frame {
+                Ok(frame) => {
+                    if out.send(frame).await.is_err() {
+                        return;
+                    }
+                    in_progress.end();
+                }
+                Err(failure) => break closing(&failure),
+            }
+        };
+        // The halves of the socket belong together: the input is dropped with the replies.
+        end(out, close).await;
+    }
+
+    async fn dry_run(self, mut socket: WebSocket) {
+        let status = self.state.service.dry_run(self.options.clone()).await;
+        let status = status.unwrap_or_else(|failure| failure.to_status());
+        let frame = match self.form {
+            Form::Protobuf => Message::Binary(status.encode_to_vec().into()),
+            Form::Json => Message::Text(status_json(&status).to_string().into()),
+        };
+        if socket.send(frame).await.is_ok() {
+            let (out, _) = socket.split();
+            end(out, (close_code::NORMAL, String::new())).await;
+        }
+    }
+
+    fn known(&self) -> Known {
+        Known {
+            call: Call {
+                endpoint: None,
+                is_v1: true,
+            },
+            version: self.state.service.offered().version(),
+            id: String::new(),
+        }
+    }
+}
+
+async fn cut(connection: Option<&ConnectionHandle>) {
+    match connection {
+        Some(connection) => connection.cut().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn closed(connection: Option<&ConnectionHandle>) {
+    match connection {
+        Some(connection) => connection.closing().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The frames of a client.
+struct Input {
+    session: Session,
+    known: Known,
+    frames: SplitStream<WebSocket>,
+    in_progress: InProgress,
+}
+
+impl Input {
+    fn requests(self) -> impl Stream<Item = Result<Envelope, Failure>> + Send {
+        stream::unfold(self, |mut input| async move {
+            let request = input.next().await?;
+            input.in_progress.begin(input.session.connection.as_ref());
+            Some((request, input))
+        })
+    }
+
+    /// The next request; `None` at the end of the input.
+    async fn next(&mut self) -> Option<Result<Envelope, Failure>> {
+        loop {
+            let frame = tokio::select! {
+                frame = self.frames.next() => frame?,
+                () = closed(self.session.connection.as_ref()) => {
+                    return Some(Err(Failure::new(Code::Unavailable, CLOSING)));
+                }
+            };
+            match frame {
+                Ok(Message::Binary(bytes)) if bytes == END => return None,
+                Ok(Message::Binary(bytes)) => return Some(Ok(envelope(bytes))),
+                Ok(Message::Text(text)) => return self.json(text.into()).await,
+                Ok(Message::Ping(_) | Message::Pong(_)) => {}
+                Ok(Message::Close(_)) => return None,
+                Err(error) => return unreadable(error),
+            }
+        }
+    }
+
+    /// A request of JSON; `None` for the empty object, which is the end. One that is not valid gets a reply that says so.
+    async fn json(&self, text: Bytes) -> Option<Result<Envelope, Failure>> {
+        if text.trim_ascii() == b"{}" {
+            return None;
+        }
+        let known = Known {
+            id: RequestId::random().into(),
+            ..self.known.clone()
+        };
+        let id = known.id.clone();
+        let heavy = self.session.state.service.heavy();
+        let len = text.len();
+        let parsed = heavy.run(len, move || request::parse(&text, known)).await;
+        Some(Ok(match parsed {
+            Ok(parsed) => parsed.envelope,
+            Err(failure) => invalid(id, &failure),
+        }))
+    }
+}
+
+/// A request that is answered with its failure.
+fn invalid(id: String, failure: &Failure) -> Envelope {
+    let header = HeaderProto {
+        request_id: id,
+        status: Some(failure.to_status()),
+        ..HeaderProto::default()
+    };
+    Envelope {
+        header: Some(header),
+        ..Envelope::default()
+    }
+}
+
+/// How the input ends after a frame that cannot be read: a frame that is too large fails the stream; a client that has
+/// gone ends it.
+fn unreadable(error: axum::Error) -> Option<Result<Envelope, Failure>> {
+    let error = error.into_inner();
+    match error.downcast_ref::<tungstenite::Error>() {
+        Some(error @ tungstenite::Error::Capacity(_)) => {
+            Some(Err(Failure::from_error(Code::TooLarge, error)))
+        }
+        Some(error @ (tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_))) => {
+            Some(Err(Failure::from_error(Code::BadRequest, error)))
+        }
+        _ => None,
+    }
+}
+
+fn reply(form: Form, reply: &Envelope) -> Result<Message, Failure> {
+    Ok(match form {
+        Form::Protobuf => Message::Binary(reply.encode_to_vec().into()),
+        Form::Json => {
+            let reply = reply::v1(reply, Names::Snake)?;
+            Message::Text(reply.to_string().into())
+        }
+    })
+}
+
+/// The code and the reason with which a stream ends that failed.
+fn closing(failure: &Failure) -> (u16, String) {
+    let code = match failure.code() {
+        Code::Unavailable => close_code::AWAY,
+        Code::TooLarge => close_code::SIZE,
+        Code::BadRequest => close_code::PROTOCOL,
+        _ => close_code::ERROR,
+    };
+    (code, shortened(&failure.to_string()))
+}
+
+/// The text, as far as it fits into a close frame.
+fn shortened(text: &str) -> String {
+    let mut end = text.len().min(REASON_LEN_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// Sends the last frame. The client has some seconds to take it.
+async fn end(mut out: SplitSink<WebSocket, Message>, (code, reason): (u16, String)) {
+    let frame = CloseFrame {
+        code,
+        reason: reason.into(),
+    };
+    let sending = async {
+        if out.send(Message::Close(Some(frame))).await.is_ok() {
+            // A client that has gone does not need it.
+            drop(out.close().await);
+        }
+    };
+    if timeout(CLOSE_MAX, sending).await.is_err() {
+        tracing::debug!("a WebSocket's client did not take the end of its connection");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sub_protocol_decides_how_messages_are_written() {
+        let form_of = |offered: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(offered) = offered {
+                headers.insert(SEC_WEBSOCKET_PROTOCOL, offered.parse().unwrap());
+            }
+            form(&headers)
+        };
+        assert_eq!(form_of(None), Form::Json);
+        assert_eq!(form_of(Some("json")), Form::Json);
+        assert_eq!(form_of(Some("bytes")), Form::Protobuf);
+        assert_eq!(form_of(Some("other, bytes")), Form::Protobuf);
+    }
+
+    #[test]
+    fn the_close_code_tells_why_a_stream_ended() {
+        let code = |code| closing(&Failure::new(code, "x")).0;
+        assert_eq!(code(Code::Unavailable), 1001);
+        assert_eq!(code(Code::BadRequest), 1002);
+        assert_eq!(code(Code::TooLarge), 1009);
+        assert_eq!(code(Code::Internal), 1011);
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_characters() {
+        assert_eq!(shortened("short"), "short");
+        assert_eq!(shortened(&"ä".repeat(100)).len(), 122);
+    }
+}

@@ -1,0 +1,52 @@
+//! What every route of the gateway has, and the options that every request may set by headers.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use flow_core::{CallOptions, Failure};
+use flow_net::grpc::metadata::call_options;
+use flow_spec::{HttpOptions, Protocol};
+use tonic::metadata::MetadataMap;
+
+use crate::gateway_limits::GatewayLimits;
+use crate::service::Service;
+
+/// What every route has.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpState {
+    pub(crate) service: Service,
+    pub(crate) limits: GatewayLimits,
+    /// The options of the flow file.
+    pub(crate) options: Arc<HttpOptions>,
+    pub(crate) serves: Serves,
+}
+
+/// The protocols that a port serves besides gRPC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Serves {
+    pub(crate) grpc: bool,
+    pub(crate) http: bool,
+    pub(crate) websocket: bool,
+}
+
+impl Serves {
+    pub(crate) const ALL: Self = Self {
+        grpc: true,
+        http: true,
+        websocket: true,
+    };
+
+    /// These protocols, and no others.
+    pub(crate) fn only(protocols: &[Protocol]) -> Self {
+        Self {
+            grpc: protocols.contains(&Protocol::Grpc),
+            http: protocols.contains(&Protocol::Http),
+            websocket: protocols.contains(&Protocol::Websocket),
+        }
+    }
+}
+
+/// The options of a call, from the headers of its request. They have the names of gRPC's metadata.
+pub(crate) fn options(headers: &HeaderMap) -> Result<CallOptions, Failure> {
+    call_options(&MetadataMap::from_headers(headers.clone()))
+}

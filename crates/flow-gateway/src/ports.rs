@@ -1,0 +1,105 @@
+//! The ports of a gateway, and the protocols that each serves.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use flow_net::{
+    ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Listener, Server, Stopped,
+};
+use flow_spec::Protocol;
+use futures_util::future::join_all;
+use tonic::service::Routes;
+
+use crate::gateway_limits::GatewayLimits;
+use crate::grpc::{JinaService, Requests, routes};
+use crate::http::{self, HttpState, Serves};
+use crate::protection::Protection;
+use crate::service::Service;
+
+/// Makes the service of each port of a gateway.
+pub(crate) struct PortServices {
+    service: Service,
+    gateway: flow_spec::Gateway,
+    limits: GatewayLimits,
+    grpc: Routes,
+    compressed: Routes,
+}
+
+impl PortServices {
+    pub(crate) fn new(
+        service: Service,
+        gateway: flow_spec::Gateway,
+        limits: GatewayLimits,
+        add_health: impl FnOnce(Routes) -> Routes,
+    ) -> Self {
+        let jina = JinaService(service.clone());
+        let all = routes(&jina, limits.messages, Requests::AsTheyAre);
+        Self {
+            service,
+            gateway,
+            limits,
+            grpc: add_health(all),
+            compressed: routes(&jina, limits.messages, Requests::Compressed),
+        }
+    }
+
+    /// Serves on all listeners.
+    pub(crate) async fn serve(
+        self,
+        listeners: Vec<Listener>,
+        protection: &Protection,
+        drain: &Drain,
+        health: &Health,
+    ) -> Stopped {
+        let budget = self.limits.memory_max.map(ByteBudget::new);
+        let limits = share(self.limits.connections, listeners.len());
+        let ports = listeners.into_iter().zip(self.gateway.ports());
+        let serving = ports.map(|(listener, port)| {
+            let service = protection.guard(self.of_port(&port.protocols));
+            let listener = protection.listener(listener);
+            let mut server = Server::new(listener, service).with_limits(limits);
+            if let Some(budget) = budget.clone() {
+                server = server.with_budget(budget);
+            }
+            server.serve(drain, health.set_serving(false))
+        });
+        let stopped = join_all(serving).await;
+        let forced = stopped.into_iter().find(|it| *it == Stopped::Forced);
+        forced.unwrap_or(Stopped::Clean)
+    }
+
+    /// The service of a port with these protocols.
+    fn of_port(&self, protocols: &[Protocol]) -> GrpcService {
+        let serves = match self.gateway.only_protocols {
+            true => Serves::only(protocols),
+            false => Serves::ALL,
+        };
+        let state = HttpState {
+            service: self.service.clone(),
+            limits: self.limits,
+            options: Arc::new(self.gateway.http.clone()),
+            serves,
+        };
+        let grpc = GrpcService::new(self.grpc.clone()).with_compressed(self.compressed.clone());
+        let grpc = match http::routes(state, self.grpc.clone()) {
+            Some(routes) => grpc.with_http(routes),
+            None => grpc,
+        };
+        if serves.grpc {
+            grpc
+        } else {
+            grpc.without_grpc()
+        }
+    }
+}
+
+/// The part of the limits that each of several ports has.
+fn share(limits: ConnectionLimits, ports: usize) -> ConnectionLimits {
+    let part = |max: NonZeroUsize| {
+        NonZeroUsize::new(max.get() / ports.max(1)).unwrap_or(NonZeroUsize::MIN)
+    };
+    ConnectionLimits {
+        connections_max: limits.connections_max.map(part),
+        ..limits
+    }
+}

@@ -1,0 +1,33 @@
+//! The connection that a request came on, for protocols that keep it after the response, such as WebSocket.
+
+use std::sync::Arc;
+
+use crate::open_connections::OpenConnection;
+use crate::reply_body::OpenRequest;
+
+/// The connection of a request, as an extension of the request. A connection that was upgraded counts as open until its
+/// stream is dropped, and as idle while nobody holds an [`OpenRequest`] of it.
+#[derive(Debug, Clone)]
+pub struct ConnectionHandle(Arc<OpenConnection>);
+
+impl ConnectionHandle {
+    pub(crate) fn new(connection: &Arc<OpenConnection>) -> Self {
+        Self(connection.clone())
+    }
+
+    /// Returns when the connection has to finish its requests and close.
+    pub async fn closing(&self) {
+        self.0.closing.cancelled().await;
+    }
+
+    /// Returns when the connection has to close at once.
+    pub async fn cut(&self) {
+        self.0.cut.cancelled().await;
+    }
+
+    /// Counts a request on the connection, until the result is dropped.
+    #[must_use]
+    pub fn begin_request(&self) -> OpenRequest {
+        OpenRequest::begin(&self.0)
+    }
+}
