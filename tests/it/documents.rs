@@ -101,6 +101,21 @@ fn the_page_on_metrics_is_true() {
 }
 
 #[test]
+fn the_page_on_tls_and_keys_is_true() {
+    if !has_openssl() {
+        return flow_tests::skipped("no `openssl` on PATH, which makes the certificates");
+    }
+    follow("docs/src/tls-and-keys.md");
+}
+
+fn has_openssl() -> bool {
+    let asked = std::process::Command::new("openssl")
+        .arg("version")
+        .output();
+    asked.is_ok_and(|output| output.status.success())
+}
+
+#[test]
 fn the_page_on_containers_is_true() {
     follow("docs/src/containers.md");
 }

@@ -37,6 +37,7 @@ mod state;
 mod stock_clients;
 mod stock_executors;
 mod stock_gateways;
+mod tls;
 mod tokens;
 mod topologies;
 

@@ -34,7 +34,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["up", "post", "ping", "gateway", "executor"]),
     (
         "Operate",
-        &["ps", "logs", "restart", "scale", "reload", "down"],
+        &["ps", "logs", "restart", "scale", "reload", "down", "key"],
     ),
     ("Build and share", &["new", "hub", "model", "export"]),
     ("Inspect", &["check", "plot", "devices", "bench"]),

@@ -26,6 +26,7 @@ mod builtin;
 mod cmd;
 mod connect;
 mod count;
+mod credentials;
 #[cfg(feature = "launch")]
 mod docker_config;
 mod error_report;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flow_core::Document;
-use flow_net::ConnectError;
+use flow_net::{ConnectError, ConnectOptions};
 use futures_util::Stream;
 
 use crate::discovery::Discovery;
@@ -18,13 +18,22 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to `grpc://host:port`.
+    /// Connects to `grpc://host:port`, or with TLS to `grpcs://host:port`.
     ///
     /// # Errors
     ///
     /// If the text is not a URL, or nothing answers there.
     pub async fn connect(url: &str) -> Result<Self, ConnectError> {
         Ok(flow_net::Client::connect(url).await?.into())
+    }
+
+    /// Connects with options: TLS with your own files, or an API key.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not a URL, a file cannot be used, or nothing answers there that the options trust.
+    pub async fn connect_with(url: &str, options: ConnectOptions) -> Result<Self, ConnectError> {
+        Ok(flow_net::Client::connect_with(url, options).await?.into())
     }
 
     /// Asks for the endpoints of the flow, for two seconds at most, or for `timeout` if that is shorter.

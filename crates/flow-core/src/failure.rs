@@ -23,6 +23,10 @@ pub enum Code {
     DeadlineExceeded,
     /// The caller cancelled the request, or disconnected.
     Cancelled,
+    /// The caller did not prove who it is.
+    Unauthenticated,
+    /// The caller may not do this.
+    Forbidden,
     /// The server is busy and accepts no more requests.
     Overloaded,
     /// The message is larger than the limit.
@@ -42,6 +46,8 @@ impl Code {
         Self::Lost,
         Self::DeadlineExceeded,
         Self::Cancelled,
+        Self::Unauthenticated,
+        Self::Forbidden,
         Self::Overloaded,
         Self::TooLarge,
         Self::Unimplemented,
@@ -58,6 +64,8 @@ impl Code {
             Self::Lost => "lost",
             Self::DeadlineExceeded => "deadline_exceeded",
             Self::Cancelled => "cancelled",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
             Self::Overloaded => "overloaded",
             Self::TooLarge => "too_large",
             Self::Unimplemented => "unimplemented",
@@ -87,6 +95,8 @@ impl Code {
             Self::Unavailable | Self::Lost => "ConnectionError",
             Self::DeadlineExceeded => "TimeoutError",
             Self::Cancelled => "CancelledError",
+            Self::Unauthenticated => "AuthenticationError",
+            Self::Forbidden => "PermissionError",
             Self::Overloaded => "OverloadedError",
             Self::TooLarge => "MessageTooLarge",
             Self::Unimplemented => "NotImplementedError",

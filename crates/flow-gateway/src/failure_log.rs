@@ -180,9 +180,14 @@ impl Budget {
 /// Whether the client caused a failure of this name. Stock executors name exceptions of Python, which are not among
 /// these.
 fn is_clients(exception: &str) -> bool {
-    [Code::BadRequest, Code::Cancelled, Code::TooLarge]
-        .iter()
-        .any(|code| code.exception() == exception)
+    [
+        Code::BadRequest,
+        Code::Cancelled,
+        Code::Forbidden,
+        Code::TooLarge,
+    ]
+    .iter()
+    .any(|code| code.exception() == exception)
 }
 
 /// The beginning of a text, not too long for a line.

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow_metrics::Registry;
+use flow_net::tls::{ServerTlsFiles, TlsError};
 use flow_net::{Drain, Health, Listener, MetricsServer, MetricsServerError, Stopped};
 use flow_spec::Placement;
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
+use crate::auth::{ApiKeys, BadKeyFile};
 use crate::background;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::SERVICES;
@@ -17,6 +19,7 @@ use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
 use crate::pools::{PlacementError, Shared};
 use crate::ports::PortServices;
+use crate::protection::Protection;
 use crate::service::Service;
 use crate::snapshot_store::{Placed, SnapshotStore};
 
@@ -33,6 +36,10 @@ pub struct Config {
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
     pub monitoring: Option<u16>,
+    /// Files for TLS; `None` if connections are not encrypted.
+    pub tls: Option<ServerTlsFiles>,
+    /// API keys; `None` if requests need none.
+    pub api_keys: Option<ApiKeys>,
 }
 
 /// The gateway could not start.
@@ -47,6 +54,12 @@ pub enum BindError {
     /// A node cannot be called as the flow says.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// A file for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The API keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] BadKeyFile),
 }
 
 /// A gateway that listens.
@@ -54,6 +67,7 @@ pub enum BindError {
 pub struct Gateway {
     /// The listeners, the first one first.
     listeners: Vec<Listener>,
+    protection: Protection,
     limits: GatewayLimits,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
@@ -81,6 +95,8 @@ impl Gateway {
             heavy: HeavyWork::default(),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
+        let metrics_of = registry.as_ref().map(|(_, registry)| registry);
+        let protection = Protection::load(config, metrics_of)?;
         let mut listeners = vec![Listener::bind(&config.host, config.port).await?];
         for port in &config.more_ports {
             listeners.push(Listener::bind(&config.host, *port).await?);
@@ -93,6 +109,7 @@ impl Gateway {
         };
         Ok(Self {
             listeners,
+            protection,
             limits: config.limits,
             snapshots,
             metrics,
@@ -137,7 +154,7 @@ impl Gateway {
             let ports = PortServices::new(service, gateway, self.limits, |routes| {
                 routes.add_service(health_service)
             });
-            let serving = ports.serve(self.listeners, drain, &health);
+            let serving = ports.serve(self.listeners, &self.protection, drain, &health);
 
             let draining = drain.watch();
             let background = async {
@@ -158,6 +175,7 @@ impl Gateway {
             let stopped = tokio::select! {
                 stopped = serving => stopped,
                 never = serve_metrics(self.metrics) => match never {},
+                never = self.protection.clone().follow_files() => match never {},
                 never = failures.report() => match never {},
             };
             failures.flush();

@@ -5,12 +5,15 @@
 //! request, whose parameters `parameter_check.rs` checks, and `execution.rs` its plan: which nodes are ready, what each gets (`node_input.rs`), and the call of each
 //! (`node_call.rs`, which does the work of Jina's heads) through a [`flow_net::Pool`]. `reply.rs` builds the reply.
 //!
+//! `auth.rs` refuses requests without a valid API key, if the gateway has keys.
+//!
 //! Besides requests, `background.rs` watches the nodes, `snapshot_store.rs` replaces one placement by the next, and
 //! `metrics.rs` counts, and `failure_log.rs` logs requests that fail.
 
 #![warn(missing_docs)]
 
 mod admission;
+pub mod auth;
 mod backend;
 mod background;
 mod condition;
@@ -36,6 +39,7 @@ mod parameter_check;
 mod parts;
 mod pools;
 mod ports;
+mod protection;
 mod reply;
 mod request;
 mod service;

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow_core::{NodeName, RequestLimits};
+use flow_core::{Chain, NodeName, RequestLimits};
 use flow_net::retry::Policy;
+use flow_net::tls::{CertificateFiles, ClientTls, TlsError, TlsOptions};
 use flow_net::{BadMetadata, BadUri, HostName, Limits, Metadata, Pool, Replica};
-use flow_spec::{Address, Calls, NodeAddresses, NodePlan, Retries};
+use flow_spec::{Address, CallTls, Calls, NodeAddresses, NodePlan, Retries};
 
 use crate::backend::Backend;
 use crate::failure_log::FailureLog;
@@ -34,6 +35,9 @@ pub enum NodeError {
     /// It has metadata that cannot be sent.
     #[error(transparent)]
     Metadata(#[from] BadMetadata),
+    /// It has files for TLS that cannot be used.
+    #[error("{}", Chain(.0))]
+    Tls(TlsError),
 }
 
 /// What no placement changes.
@@ -91,6 +95,14 @@ impl KnownReplicas {
         ))
     }
 
+    /// The replicas at this URI that are called with the same options of TLS.
+    fn known(&self, uri: &str, tls: Option<&ClientTls>) -> Vec<Arc<Replica>> {
+        let wanted = tls.map(ClientTls::options);
+        let known = self.0.get(uri).into_iter().flatten();
+        let same = known.filter(|replica| replica.tls_options() == wanted);
+        same.cloned().collect()
+    }
+
     fn pool(
         &self,
         calls: &Calls,
@@ -98,6 +110,8 @@ impl KnownReplicas {
         shared: &Shared,
     ) -> Result<Pool, NodeError> {
         let limits = shared.limits;
+        let tls = calls.tls.as_ref().map(|it| ClientTls::load(options(it)));
+        let tls = tls.transpose().map_err(NodeError::Tls)?;
         let mut replicas = Vec::new();
         let mut names = Vec::new();
         for address in addresses {
@@ -105,10 +119,15 @@ impl KnownReplicas {
             let is_name = address.host.parse::<IpAddr>().is_err() && !address.tls;
             let name = is_name.then(|| HostName::new(&address.host, address.port, limits));
             let name = name.transpose()?;
-            match (self.0.get(&uri), &name) {
-                (Some(known), _) => replicas.extend(known.iter().cloned()),
-                (None, Some(name)) => replicas.push(name.unresolved().clone()),
-                (None, None) => replicas.push(Arc::new(Replica::new(&uri, limits)?)),
+            let known = self.known(&uri, tls.as_ref().filter(|_| address.tls));
+            match (&name, &tls) {
+                _ if !known.is_empty() => replicas.extend(known),
+                (Some(name), _) => replicas.push(name.unresolved().clone()),
+                (None, Some(tls)) if address.tls => {
+                    let replica = Replica::with_tls(&uri, tls.clone(), limits)?;
+                    replicas.push(Arc::new(replica));
+                }
+                (None, _) => replicas.push(Arc::new(Replica::new(&uri, limits)?)),
             }
             names.extend(name);
         }
@@ -116,6 +135,17 @@ impl KnownReplicas {
         let pool = Pool::new(replicas, retry_policy(calls), metadata);
         let metrics = shared.metrics.as_ref().map(|it| it.calls().clone());
         Ok(pool.with_names(names, limits).with_metrics(metrics))
+    }
+}
+
+fn options(tls: &CallTls) -> TlsOptions {
+    TlsOptions {
+        roots: tls.roots.clone(),
+        own: tls.own.as_ref().map(|files| CertificateFiles {
+            certificate: files.certificate.clone(),
+            key: files.key.clone(),
+        }),
+        server_name: tls.server_name.clone(),
     }
 }
 

@@ -13,6 +13,7 @@ use tonic::service::Routes;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::{JinaService, Requests, routes};
 use crate::http::{self, HttpState, Serves};
+use crate::protection::Protection;
 use crate::service::Service;
 
 /// Makes the service of each port of a gateway.
@@ -46,6 +47,7 @@ impl PortServices {
     pub(crate) async fn serve(
         self,
         listeners: Vec<Listener>,
+        protection: &Protection,
         drain: &Drain,
         health: &Health,
     ) -> Stopped {
@@ -53,7 +55,8 @@ impl PortServices {
         let limits = share(self.limits.connections, listeners.len());
         let ports = listeners.into_iter().zip(self.gateway.ports());
         let serving = ports.map(|(listener, port)| {
-            let service = self.of_port(&port.protocols);
+            let service = protection.guard(self.of_port(&port.protocols));
+            let listener = protection.listener(listener);
             let mut server = Server::new(listener, service).with_limits(limits);
             if let Some(budget) = budget.clone() {
                 server = server.with_budget(budget);

@@ -13,10 +13,12 @@ use flow_proto::Envelope;
 use flow_proto::jina::{
     EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto,
 };
-use futures_util::Stream;
+use futures_util::future::Either;
+use futures_util::{Stream, StreamExt};
 use tokio::time::timeout_at;
 
 use crate::admission::Admitted;
+use crate::auth;
 use crate::discovery::Offered;
 use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
@@ -77,6 +79,9 @@ impl Service {
         request: Envelope,
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
+        if let Some(identity) = auth::current() {
+            identity.admit(&request)?;
+        }
         let admitted = self.admit(request.header.as_ref(), |metrics| metrics.refuse(&request))?;
         Self::answer(admitted, request, options).await
     }
@@ -91,6 +96,9 @@ impl Service {
         request: Envelope,
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
+        if let Some(identity) = auth::current() {
+            identity.admit(&request)?;
+        }
         let admitted = Admitted::later(self.snapshots.newest());
         let admitted = match options.deadline.instant() {
             None => admitted.await,
@@ -134,6 +142,7 @@ impl Service {
             call: request.call,
             budget: request.budget,
         };
+        let requests = allowed(requests);
         stream::replies(&self.snapshots, requests, options, self.draining.clone())
     }
 
@@ -151,6 +160,11 @@ impl Service {
         Failure,
     > {
         let header = request.header.clone();
+        if let Some(identity) = auth::current() {
+            let header = header.as_ref();
+            identity.check_endpoint(header.and_then(|it| it.exec_endpoint.as_deref()))?;
+            identity.count(1)?;
+        }
         let admitted = self.admit(header.as_ref(), |metrics| metrics.refuse(&request))?;
         let snapshot = admitted.snapshot.clone();
         let documents = generate::documents(admitted, request, options).await;
@@ -239,6 +253,27 @@ impl Service {
             refusal
         })
     }
+}
+
+/// The requests of a stream that the API key of the stream allows, as fast as it allows them. The first other one ends the
+/// stream.
+fn allowed<R>(requests: R) -> impl Stream<Item = Result<Envelope, Failure>> + Send + Unpin + use<R>
+where
+    R: Stream<Item = Result<Envelope, Failure>> + Send + Unpin + 'static,
+{
+    let Some(identity) = auth::current() else {
+        return Either::Left(requests);
+    };
+    let checked = requests.then(move |request| {
+        let identity = identity.clone();
+        async move {
+            let request = request?;
+            identity.wait_for_turn().await;
+            identity.admit(&request)?;
+            Ok::<_, Failure>(request)
+        }
+    });
+    Either::Right(Box::pin(checked))
 }
 
 #[cfg(test)]

@@ -30,6 +30,6 @@ mod generated {
 pub use codec::envelope;
 pub use generated::*;
 pub use metadata::{BadMetadata, Metadata};
-pub use service::GrpcService;
+pub use service::{GrpcService, is_call, refusal};
 
 pub(crate) use codec::EnvelopeCodec;

@@ -164,6 +164,8 @@ fn to_grpc(code: Code) -> tonic::Code {
         Code::Unavailable | Code::Lost => tonic::Code::Unavailable,
         Code::DeadlineExceeded => tonic::Code::DeadlineExceeded,
         Code::Cancelled => tonic::Code::Cancelled,
+        Code::Unauthenticated => tonic::Code::Unauthenticated,
+        Code::Forbidden => tonic::Code::PermissionDenied,
         Code::Overloaded => tonic::Code::ResourceExhausted,
         Code::TooLarge => tonic::Code::OutOfRange,
         Code::Unimplemented => tonic::Code::Unimplemented,
@@ -180,6 +182,8 @@ pub fn grpc_code_name(code: Code) -> &'static str {
         Code::Unavailable | Code::Lost => "UNAVAILABLE",
         Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
         Code::Cancelled => "CANCELLED",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+        Code::Forbidden => "PERMISSION_DENIED",
         Code::Overloaded => "RESOURCE_EXHAUSTED",
         Code::TooLarge => "OUT_OF_RANGE",
         Code::Unimplemented => "UNIMPLEMENTED",
@@ -197,6 +201,8 @@ fn from_grpc(code: tonic::Code) -> Code {
         tonic::Code::NotFound => Code::Unavailable,
         tonic::Code::DeadlineExceeded => Code::DeadlineExceeded,
         tonic::Code::Cancelled => Code::Cancelled,
+        tonic::Code::Unauthenticated => Code::Unauthenticated,
+        tonic::Code::PermissionDenied => Code::Forbidden,
         tonic::Code::ResourceExhausted => Code::Overloaded,
         tonic::Code::OutOfRange => Code::TooLarge,
         tonic::Code::Unimplemented => Code::Unimplemented,
@@ -204,9 +210,7 @@ fn from_grpc(code: tonic::Code) -> Code {
         | tonic::Code::Unknown
         | tonic::Code::Internal
         | tonic::Code::DataLoss
-        | tonic::Code::AlreadyExists
-        | tonic::Code::PermissionDenied
-        | tonic::Code::Unauthenticated => Code::Internal,
+        | tonic::Code::AlreadyExists => Code::Internal,
     }
 }
 

@@ -16,15 +16,17 @@ mod node;
 mod options;
 mod ports;
 mod program;
+mod tls;
 
 pub use calls::Calls;
 pub use check::Checked;
 pub use container::Container;
-pub use gateway::{Gateway, GatewayLimits, GatewayPort, HttpOptions};
+pub use gateway::{ApiKeys, Gateway, GatewayLimits, GatewayPort, HttpOptions};
 pub use local_run::LocalRun;
 pub use monitoring::Monitoring;
 pub(crate) use node::Node;
 pub use node::Run;
+pub use tls::{CallTls, CertificateFiles, ClientAuthorities, ClientCertificates, GatewayTls};
 
 use std::path::PathBuf;
 

@@ -49,7 +49,8 @@ pub use context::{
 pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
-    Calls, Checked, Container, Flow, Gateway, GatewayLimits, GatewayPort, HttpOptions, LocalRun,
+    ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, ClientCertificates,
+    Container, Flow, Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, LocalRun,
     Monitoring, Run,
 };
 pub use flow_core::BadOption;

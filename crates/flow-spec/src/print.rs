@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use crate::diagnostics::Spanned;
+use crate::flow::ClientCertificates;
 use crate::forms::Host;
 use crate::spec::hub::{Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
@@ -107,6 +108,7 @@ print_as! {
     IndexMap<String, BatchingRule>: it => json!(it);
     BatchMetric: it => json!(it);
     Protocol: it => json!(it);
+    ClientCertificates: it => json!(it);
     Polling: it => polling(it);
     Workers: it => json!(it.to_string());
     Vec<Host>: it => json!(it.iter().map(host).collect::<Vec<_>>().join(","));
@@ -229,7 +231,11 @@ fn polling(polling: &Polling) -> Value {
 }
 
 fn host(host: &Host) -> String {
-    let scheme = if host.has_scheme { "grpc://" } else { "" };
+    let scheme = match (host.has_scheme, host.tls) {
+        (true, true) => "grpcs://",
+        (true, false) => "grpc://",
+        (false, _) => "",
+    };
     match (host.port, host.name.contains(':')) {
         (Some(port), true) => format!("{scheme}[{}]:{port}", host.name),
         (Some(port), false) => format!("{scheme}{}:{port}", host.name),

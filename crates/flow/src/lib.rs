@@ -28,7 +28,8 @@ mod running;
 pub use build::{Flow, Node};
 pub use flow_client::{Client, Discovery, Post, Progress, Reply, UnknownEndpoint};
 pub use flow_core::{Code, DocArrayVersion, Document, DocumentArray, Failure, Tensor};
-pub use flow_net::{Compression, ConnectError};
+pub use flow_net::tls::{CertificateFiles, TlsOptions};
+pub use flow_net::{ApiKey, BadApiKey, Compression, ConnectError, ConnectOptions};
 pub use flow_spec::LoadError;
 /// Functions for streams of documents: `stream::iter` turns an iterator into a stream.
 pub use futures_util::stream;
@@ -38,6 +39,11 @@ pub use running::{Running, StartError};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles the example of the book's page on TLS and API keys.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/tls-and-keys.md")]
+struct TlsAndKeys;
 
 /// Compiles the examples of the book's page on clients.
 #[cfg(doctest)]

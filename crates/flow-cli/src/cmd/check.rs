@@ -2,12 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Args;
+use flow_spec::Plan;
 
+use crate::credentials;
 use crate::error_report;
-use crate::exit::Exit;
+use crate::exit::{BadUsage, Exit};
 use crate::flow_file;
 use crate::output::{self, Colour, Painter};
+use crate::resolve::resolve_folders;
 use crate::shell::Shell;
 
 const EXAMPLES: &str = "\
@@ -30,15 +34,20 @@ pub(crate) struct Check {
 pub(crate) fn run(check: &Check, shell: &Shell) -> anyhow::Result<Exit> {
     let mut worst = Exit::Fine;
     for file in &check.files {
-        match flow_file::load_to_start(file, shell, &|_| {}) {
-            Ok(checked) => {
-                flow_file::warn(file, &checked, shell);
-                print_fine(file, shell)?;
-            }
+        match check_file(file, shell) {
+            Ok(()) => print_fine(file, shell)?,
             Err(error) => worst = error_report::report(&error),
         }
     }
     Ok(worst)
+}
+
+fn check_file(file: &Path, shell: &Shell) -> anyhow::Result<()> {
+    let checked = flow_file::load_to_start(file, shell, &|_| {})?;
+    flow_file::warn(file, &checked, shell);
+    let mut plan = Plan::from(checked.flow);
+    resolve_folders(&mut plan, file, shell)?;
+    credentials::check(&plan).with_context(|| BadUsage(format!("`{}`", file.display())))
 }
 
 fn print_fine(file: &Path, shell: &Shell) -> anyhow::Result<()> {

@@ -11,13 +11,16 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use flow_gateway::auth::ApiKeys;
 use flow_gateway::{Config, GatewayLimits};
 use flow_net::{ConnectionLimits, Drain, Stopped};
 use flow_process::{LogFormat, Ready, end_with_parent, on_termination};
 use flow_spec::{Address, NodeAddresses, Placement, Plan, Run};
 
+use crate::credentials;
 use crate::exit::{BadUsage, Exit};
 use crate::flow_file;
+use crate::resolve::resolve_folders;
 use crate::shell::Shell;
 use placements::Source;
 
@@ -142,6 +145,11 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
             let written = written.map_or(0, |it| it.port(0));
             gateway.port_monitoring.unwrap_or(written)
         }),
+        tls: plan.gateway.tls.as_ref().map(credentials::tls_files),
+        api_keys: plan.gateway.api_keys.as_ref().map(|keys| ApiKeys {
+            file: keys.file.clone(),
+            for_health: keys.for_health,
+        }),
     }
 }
 
@@ -221,7 +229,8 @@ async fn placement(
 fn place(file: &Path, addresses: &str, shell: &Shell) -> anyhow::Result<Placement> {
     let checked = flow_file::load(file, shell)?;
     flow_file::warn(file, &checked, shell);
-    let plan = Plan::from(checked.flow);
+    let mut plan = Plan::from(checked.flow);
+    resolve_folders(&mut plan, file, shell)?;
     let mut given = parse_addresses(addresses).context(BadUsage(BAD_ADDRESSES.to_owned()))?;
     let mut local = BTreeMap::new();
     for (at, node) in plan.nodes() {

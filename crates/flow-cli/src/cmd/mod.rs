@@ -12,6 +12,7 @@ mod flows;
 mod gateway;
 #[cfg(feature = "hub")]
 mod hub;
+mod key;
 mod model;
 mod new;
 mod ping;
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     Ping(ping::Ping),
     /// Run only the gateway of a flow, for executors that run elsewhere
     Gateway(gateway::Gateway),
+    /// Create, list and revoke the API keys of a gateway
+    #[command(subcommand)]
+    Key(key::Key),
     /// Run a single executor
     Executor(executor::Executor),
     /// Create the project of a new executor or flow
@@ -85,6 +89,7 @@ pub(crate) fn run(
         Command::Gateway(gateway) => {
             block_on_threads(gateway.threads, gateway::run(gateway, shell))?
         }
+        Command::Key(key) => key::run(key, shell)?,
         // An executor has a runtime and an exit code of its own.
         Command::Executor(executor) => return executor::run(executor, shell),
         Command::Announce(announce) => block_on(announce::run(announce))?,

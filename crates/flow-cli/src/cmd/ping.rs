@@ -13,7 +13,7 @@ use flow_net::Client;
 use flow_proto::jina::StatusProto;
 use flow_proto::jina::status_proto::StatusCode;
 
-use crate::connect::connect;
+use crate::connect::Connection;
 use crate::exit::{BadUsage, Exit};
 use crate::output;
 use crate::shell::Shell;
@@ -43,6 +43,8 @@ pub(crate) struct Ping {
     /// Number of attempts, one second apart, before giving up
     #[arg(long, value_name = "N", default_value = "1")]
     attempts: NonZeroU32,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 pub(crate) async fn run(ping: Ping, shell: &Shell) -> anyhow::Result<Exit> {
@@ -51,7 +53,7 @@ pub(crate) async fn run(ping: Ping, shell: &Shell) -> anyhow::Result<Exit> {
     let mut left = ping.attempts.get();
     loop {
         let begun = Instant::now();
-        match ask(&url, ping.timeout).await {
+        match ask(&ping, &url, shell).await {
             Ok(what) => {
                 let took = begun.elapsed();
                 output::line(&format!("{url}: {what} is ready ({took:.1?})"))?;
@@ -72,9 +74,10 @@ fn default_url(shell: &Shell) -> String {
 }
 
 /// One attempt; returns what is ready.
-async fn ask(url: &str, within: Duration) -> anyhow::Result<&'static str> {
+async fn ask(ping: &Ping, url: &str, shell: &Shell) -> anyhow::Result<&'static str> {
+    let within = ping.timeout;
     let attempt = async {
-        let client = connect(url).await?;
+        let client = ping.connection.connect(url, shell).await?;
         is_ready(&client, Deadline::after(Instant::now(), Some(within))).await
     };
     let timeout = humantime::format_duration(within);

@@ -37,7 +37,6 @@ use self::progress::Progress;
 use self::reply_writer::ReplyWriter;
 use self::report::{End, Report};
 use self::requests::{ReadItem, RequestInfo, read};
-use crate::connect::connect;
 use crate::exit::Exit;
 use crate::shell::Shell;
 
@@ -53,7 +52,7 @@ pub(crate) async fn run(post: Post, shell: &Shell) -> anyhow::Result<Exit> {
     let template = post.template()?;
     let source = post.source()?;
     let writer = ReplyWriter::open(&post)?;
-    let client = Client::from(connect(&post.url).await?);
+    let client = Client::from(post.connection.connect(&post.url, shell).await?);
 
     let discovery = client.discover(post.timeout).await;
     if !post.any_endpoint {

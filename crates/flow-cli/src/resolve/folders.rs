@@ -1,17 +1,17 @@
-//! Makes the folders of a flow file absolute: workspaces, and the volumes of containers.
+//! Makes the paths of a flow file absolute: workspaces, the volumes of containers, certificates and API keys.
 //!
 //! A relative path is relative to the flow file, so that a flow finds its files wherever it is started from.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flow_spec::{LocalRun, Plan, Run, Uses};
+use flow_spec::{CallTls, GatewayTls, LocalRun, Plan, Run, Uses};
 
 use crate::exit::BadUsage;
 use crate::paths;
 use crate::shell::Shell;
 
-/// Makes the path of every folder in a plan absolute.
+/// Makes the path of every folder and file in a plan absolute.
 pub(crate) fn resolve_folders(
     plan: &mut Plan,
     flow_file: &Path,
@@ -21,6 +21,14 @@ pub(crate) fn resolve_folders(
     if let Some(workspace) = &mut plan.workspace {
         let wrong = || BadUsage("cannot use the `workspace` of the flow".to_owned());
         *workspace = absolute(workspace).with_context(wrong)?;
+    }
+    let files = plan.gateway.tls.iter_mut().flat_map(GatewayTls::paths_mut);
+    let calls = plan.nodes.iter_mut().map(|node| &mut node.calls);
+    let calls = calls.flat_map(|calls| calls.tls.iter_mut().flat_map(CallTls::paths_mut));
+    let keys = plan.gateway.api_keys.iter_mut().map(|keys| &mut keys.file);
+    for path in files.chain(calls).chain(keys) {
+        let wrong = || BadUsage("cannot use a file of the gateway".to_owned());
+        *path = absolute(path).with_context(wrong)?;
     }
     for node in &mut plan.nodes {
         if let Run::Local(run) = &mut node.run {
@@ -95,6 +103,20 @@ mod tests {
         let run = local(&plan);
         assert_eq!(run.container.volumes[0].host, "/flows/data");
         assert_eq!(run.workspace.as_deref(), Some(Path::new("/flows/own/b")));
+    }
+
+    #[test]
+    fn certificates_are_relative_to_the_flow_file() {
+        let plan = resolve(
+            "jtype: Flow\nwith: {ssl_certfile: c.pem, ssl_keyfile: /k.pem}\nexecutors:\n\
+             - {external: true, host: 'grpcs://h:1', tls_ca_certs: r.pem}\n",
+        );
+        let mut plan = plan.unwrap();
+        let own = plan.gateway.tls.take().unwrap().own;
+        assert_eq!(own.certificate, Path::new("/flows/c.pem"));
+        assert_eq!(own.key, Path::new("/k.pem"));
+        let roots = plan.nodes[0].calls.tls.take().unwrap().roots;
+        assert_eq!(roots.as_deref(), Some(Path::new("/flows/r.pem")));
     }
 
     #[test]

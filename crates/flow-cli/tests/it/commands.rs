@@ -135,7 +135,18 @@ fn invalid_arguments_are_bad_usage() {
         "",
         "flow: there is no executor `echoo`; did you mean `echo`?\n",
     );
-    check(&["ping", "grpcs://h:1"], 2, "", "TLS");
+    check(
+        &["ping", "grpc://h:1", "--ca-cert", "ca.pem"],
+        2,
+        "",
+        "`grpc://h:1` is not encrypted, so options of TLS have no effect",
+    );
+    check(
+        &["ping", "grpcs://h:1", "--ca-cert", "/nowhere/ca.pem"],
+        2,
+        "",
+        "cannot read the certificate `/nowhere/ca.pem`",
+    );
 }
 
 #[test]

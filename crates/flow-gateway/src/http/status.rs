@@ -20,6 +20,8 @@ pub(crate) fn status(code: Code) -> StatusCode {
         Code::Cancelled => {
             StatusCode::from_u16(CLIENT_CLOSED_REQUEST).unwrap_or(StatusCode::BAD_REQUEST)
         }
+        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::Forbidden => StatusCode::FORBIDDEN,
         Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
         Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,

@@ -5,6 +5,7 @@
     reason = "a test that cannot continue fails, in its helpers too"
 )]
 
+mod api_keys;
 mod fake_executor;
 mod http;
 mod http_client;

@@ -188,6 +188,8 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
         more_ports: Vec::new(),
         limits: GatewayLimits::default(),
         monitoring,
+        tls: None,
+        api_keys: None,
     };
     let bind = async |monitoring| {
         let placement = placement(plan(&["node"]), &[&echo]);

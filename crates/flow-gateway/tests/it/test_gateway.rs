@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use flow_core::{Deadline, Failure};
+use flow_gateway::auth::ApiKeys;
 use flow_gateway::{Config, Gateway, GatewayLimits, Placements};
 use flow_net::{Client, Drain, PostOptions};
 use flow_proto::Envelope;
@@ -67,12 +68,23 @@ impl TestGateway {
 
     /// A gateway with these limits.
     pub(crate) async fn start_with(placement: Placement, limits: GatewayLimits) -> Self {
+        Self::serve(placement, limits, None).await
+    }
+
+    /// A gateway whose clients need keys.
+    pub(crate) async fn with_keys(placement: Placement, keys: ApiKeys) -> Self {
+        Self::serve(placement, GatewayLimits::default(), Some(keys)).await
+    }
+
+    async fn serve(placement: Placement, limits: GatewayLimits, api_keys: Option<ApiKeys>) -> Self {
         let config = Config {
             host: "127.0.0.1".to_owned(),
             port: 0,
             more_ports: vec![0; placement.plan.gateway.more_ports.len()],
             limits,
             monitoring: Some(0),
+            tls: None,
+            api_keys,
         };
         let gateway = Gateway::bind(&config, placement).await.unwrap();
         let (address, more) = (gateway.local_addr(), gateway.more_addrs());

@@ -63,6 +63,14 @@ pub fn build_commands(image: &str) -> String {
 /// Why a plan cannot be exported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
+    /// The gateway needs files that an export does not have.
+    #[error(
+        "the gateway's {0} cannot be exported yet: leave it out and protect the exported gateway in another way, such as an ingress that ends TLS and checks keys"
+    )]
+    GatewayFiles(&'static str),
+    /// An external executor is called with files that an export does not have.
+    #[error("`{0}` is called with certificates of this machine, which cannot be exported yet")]
+    CallFiles(String),
     /// No image holds the executor.
     #[error(
         "`{uses}` of `{key}` is not in flow's own image: name one that holds it with `--image {key}=IMAGE`"

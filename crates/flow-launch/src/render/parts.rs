@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flow_core::NodeName;
-use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Uses, Volume};
+use flow_spec::{CallTls, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Uses, Volume};
 
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Needs, Target};
@@ -110,8 +110,25 @@ pub(crate) struct Units {
     pub(crate) nodes: Vec<Option<NodeUnits>>,
 }
 
+/// Refuses what would silently be left out: certificates and keys are files of this machine.
+fn check_files(plan: &Plan) -> Result<(), ExportError> {
+    if plan.gateway.tls.is_some() {
+        return Err(ExportError::GatewayFiles("`ssl_certfile`"));
+    }
+    if plan.gateway.api_keys.is_some() {
+        return Err(ExportError::GatewayFiles("`api_keys`"));
+    }
+    let has_files = |tls: &CallTls| tls.roots.is_some() || tls.own.is_some();
+    let mut nodes = plan.nodes.iter();
+    match nodes.find(|node| node.calls.tls.as_ref().is_some_and(has_files)) {
+        Some(node) => Err(ExportError::CallFiles(node.name.to_string())),
+        None => Ok(()),
+    }
+}
+
 impl Units {
     pub(crate) fn of(plan: &Plan, target: &Target) -> Result<Self, ExportError> {
+        check_files(plan)?;
         let shared = shared(target);
         let units = |node: &NodePlan| match &node.run {
             Run::Local(run) => NodeContainers::new(node, run, target, &shared)

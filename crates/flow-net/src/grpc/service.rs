@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use flow_core::Failure;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::Full;
@@ -98,7 +99,7 @@ impl HttpService for GrpcService {
     fn call(&self, request: Request<Incoming>) -> GrpcFuture {
         let budget = request.extensions().get::<ByteBudget>().cloned();
         if let Some(http) = &self.http
-            && !is_grpc(request.headers())
+            && !is_call(request.headers())
         {
             let reply = http
                 .clone()
@@ -123,7 +124,9 @@ impl HttpService for GrpcService {
     }
 }
 
-fn is_grpc(headers: &HeaderMap) -> bool {
+/// Whether a request with these headers is a gRPC call.
+#[must_use]
+pub fn is_call(headers: &HeaderMap) -> bool {
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let rest = content_type.and_then(|it| it.strip_prefix(GRPC.as_bytes()));
     matches!(rest, Some([] | [b'+' | b';', ..]))
@@ -175,6 +178,12 @@ impl Future for GrpcFuture {
             GrpcFutureProjection::Refused { response } => Pin::new(response).poll(context),
         }
     }
+}
+
+/// The response to a gRPC call that is refused before it is read.
+#[must_use]
+pub fn refusal(failure: &Failure) -> Response<Body> {
+    from_failure(failure).into_http()
 }
 
 fn timed_out() -> Response<Body> {

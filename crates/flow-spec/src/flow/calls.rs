@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::EntryChecker;
 use super::options::{is_set, or_default, value};
+use super::tls::CallTls;
 use crate::values::{Polling, Retries};
 
 /// How a node is called, wherever it runs.
@@ -28,6 +29,9 @@ pub struct Calls {
     /// Only documents that match go to the node; `None`: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Query>,
+    /// TLS of the calls; `None` if they are not encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<CallTls>,
 }
 
 impl Default for Calls {
@@ -40,6 +44,7 @@ impl Default for Calls {
             polling: Polling::default(),
             reduce: true,
             when: None,
+            tls: None,
         }
     }
 }
@@ -63,6 +68,7 @@ impl EntryChecker<'_> {
             polling: or_default(&options.polling),
             reduce: !is_set(&options.no_reduce),
             when: value(&options.when).flatten(),
+            tls: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! An executor that is not started by the flow: its addresses, and options that have no effect on it.
 
 use super::entry::EntryChecker;
-use super::options::value;
+use super::options::{is_set, value};
 use crate::diagnostics::{Diagnostics, Problem, Span};
 use crate::forms::Host;
 use crate::keys::{Key, Options as _};
@@ -56,6 +56,7 @@ impl EntryChecker<'_> {
                 name: THIS_MACHINE.to_owned(),
                 port: None,
                 has_scheme: false,
+                tls: false,
             });
         }
         let (hosts_len, ports_len) = (hosts.len(), ports.len());
@@ -68,7 +69,9 @@ impl EntryChecker<'_> {
         let len = hosts_len.max(ports_len);
         let ports = (0..len).map(|at| ports.get(at % ports_len.max(1)).map(|port| port.value));
         let pairs = hosts.iter().cycle().zip(ports);
-        let addresses: Option<Vec<_>> = pairs.map(|(host, port)| address(host, port)).collect();
+        let tls = is_set(&self.effective.options.tls);
+        let addresses: Option<Vec<_>> =
+            pairs.map(|(host, port)| address(host, port, tls)).collect();
         addresses.unwrap_or_else(|| {
             let message = "an external executor needs an address";
             let remedy = "write `host: name:port`, or `host` and `port`";
@@ -79,6 +82,10 @@ impl EntryChecker<'_> {
 }
 
 /// A port that is written with the host wins.
-fn address(host: &Host, port: Option<u16>) -> Option<Address> {
-    Some(Address::new(host.name.clone(), host.port.or(port)?))
+fn address(host: &Host, port: Option<u16>, tls: bool) -> Option<Address> {
+    Some(Address {
+        tls: tls || host.tls,
+        host: host.name.clone(),
+        port: host.port.or(port)?,
+    })
 }

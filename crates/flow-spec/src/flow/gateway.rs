@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use flow_core::NodeName;
@@ -12,6 +13,7 @@ use super::local_run::TIMEOUT_READY;
 use super::monitoring::{self, Monitoring};
 use super::node::Node;
 use super::options::{env, is_set, log, or_default, value, values};
+use super::tls::{self, GatewayTls};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::keys::GatewayOptions;
 use crate::spec::FlowSpec;
@@ -61,6 +63,21 @@ pub struct Gateway {
     /// Further names of models, each with the executor that runs the model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, NodeName>,
+    /// TLS of its port; `None` if connections are not encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<GatewayTls>,
+    /// API keys; `None` if requests need none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_keys: Option<ApiKeys>,
+}
+
+/// API keys of clients.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiKeys {
+    /// The file with the keys.
+    pub file: PathBuf,
+    /// Whether health checks need a key, too.
+    pub for_health: bool,
 }
 
 /// A port of a gateway.
@@ -154,6 +171,8 @@ impl Gateway {
             timeout_ready: value(&options.timeout_ready).unwrap_or(Some(TIMEOUT_READY)),
             monitoring: monitoring::of_gateway(&effective.monitoring, diagnostics),
             models: models(options.models.as_ref(), nodes, diagnostics),
+            tls: tls::of_gateway(options, diagnostics),
+            api_keys: api_keys(options, diagnostics),
         }
     }
 }
@@ -228,6 +247,18 @@ fn models(
         }
     }
     models
+}
+
+fn api_keys(options: &GatewayOptions, diagnostics: &mut Diagnostics) -> Option<ApiKeys> {
+    let for_health = options.api_keys_health.as_ref();
+    if let (None, Some(flag)) = (&options.api_keys, for_health) {
+        let message = "`api_keys_health` means nothing without `api_keys`";
+        diagnostics.problem(Problem::new(&flag.span, message).remedy("add `api_keys`"));
+    }
+    Some(ApiKeys {
+        file: value(&options.api_keys)?.into(),
+        for_health: for_health.is_some_and(|flag| flag.value),
+    })
 }
 
 /// The last value of a list that may have only one.

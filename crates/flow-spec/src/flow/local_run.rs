@@ -263,6 +263,7 @@ impl EntryChecker<'_> {
                     name,
                     port: None,
                     has_scheme: false,
+                    ..
                 },
             ] => Some(name.clone()),
             _ => {

@@ -38,10 +38,13 @@ impl Node {
         checker: &EntryChecker<'_>,
         diagnostics: &mut Diagnostics,
     ) -> Self {
+        let mut calls = checker.calls();
         let run = if checker.is_external() {
             let addresses = checker.external(diagnostics);
+            calls.tls = checker.call_tls(&addresses, diagnostics);
             Run::External { addresses }
         } else {
+            checker.refuse_tls(diagnostics);
             let run = checker.local(diagnostics);
             checker.check_programs(&run, diagnostics);
             Run::Local(Box::new(run))
@@ -49,7 +52,7 @@ impl Node {
         Self {
             name,
             floating: is_set(&checker.effective.options.floating),
-            calls: checker.calls(),
+            calls,
             run,
         }
     }

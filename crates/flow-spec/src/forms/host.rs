@@ -24,6 +24,8 @@ pub(crate) struct Host {
     pub(crate) port: Option<u16>,
     /// Written as a URL, so it cannot be an address to listen at.
     pub(crate) has_scheme: bool,
+    /// Written with a scheme that asks for TLS.
+    pub(crate) tls: bool,
 }
 
 /// Reads the hosts of one text: `a:1234,b:1234`.
@@ -48,6 +50,7 @@ fn listen_host(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
                     name,
                     port: None,
                     has_scheme: false,
+                    ..
                 },
             ],
         ) => Some(name),
@@ -64,8 +67,7 @@ fn host(text: &str) -> Result<Host, &'static str> {
         None => (None, text),
     };
     match scheme {
-        None | Some("grpc") => {}
-        Some("grpcs") => return Err("asks for TLS, which flow does not support yet"),
+        None | Some("grpc" | "grpcs") => {}
         Some("http" | "https" | "ws" | "wss") => {
             return Err("is no gRPC address, and flow calls executors by gRPC only");
         }
@@ -80,6 +82,7 @@ fn host(text: &str) -> Result<Host, &'static str> {
         name: name.to_owned(),
         port,
         has_scheme: scheme.is_some(),
+        tls: scheme == Some("grpcs"),
     })
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::form::{Form, Shape};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
+use crate::flow::ClientCertificates;
 use crate::values::{
     ArgumentSpan, ArgumentSpans, Arguments, Inspect, Log, Method, PREFETCH as PREFETCH_DEFAULT,
     Protocol, Retries,
@@ -45,6 +46,8 @@ pub(crate) const LOG_CONFIG: Form<Option<Log>> = Form::new(
 );
 pub(crate) const INSPECT: Form<Inspect> =
     Form::new(Shape::Word(&["COLLECT", "HANG", "REMOVE"]), inspect);
+pub(crate) const CLIENT_CERTIFICATES: Form<ClientCertificates> =
+    Form::new(Shape::Word(&["required", "optional"]), client_certificates);
 pub(crate) const METHOD: Form<Method> = Form::new(
     Shape::Word(&["add", "needs", "needs_all", "inspect", "gather_inspect"]),
     method,
@@ -113,6 +116,14 @@ fn inspect(node: &Node, diagnostics: &mut Diagnostics) -> Option<Inspect> {
         ("COLLECT", Inspect::Collect),
         ("HANG", Inspect::Hang),
         ("REMOVE", Inspect::Remove),
+    ];
+    word(node, &words, diagnostics)
+}
+
+fn client_certificates(node: &Node, diagnostics: &mut Diagnostics) -> Option<ClientCertificates> {
+    let words = [
+        ("required", ClientCertificates::Required),
+        ("optional", ClientCertificates::Optional),
     ];
     word(node, &words, diagnostics)
 }

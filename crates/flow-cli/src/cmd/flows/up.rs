@@ -311,7 +311,12 @@ fn banner(started: &StartedFlow, took: Duration) -> Banner {
 fn protocols(gateway: &ReadyProcess, plan: &Plan) -> String {
     let names = |protocols: &[Protocol]| {
         let names: Vec<&str> = protocols.iter().map(|it| it.name()).collect();
-        names.join(", ")
+        let tls = if plan.gateway.tls.is_some() {
+            " with TLS"
+        } else {
+            ""
+        };
+        format!("{}{tls}", names.join(", "))
     };
     if gateway.more_addresses.is_empty() {
         return names(&plan.gateway.protocols);

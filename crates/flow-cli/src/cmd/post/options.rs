@@ -16,6 +16,7 @@ use flow_net::Compression;
 use super::counts::Unit;
 use super::entries::{Form, Source};
 use super::requests::Template;
+use crate::connect::Connection;
 use crate::count::count;
 use crate::exit::BadUsage;
 
@@ -24,6 +25,7 @@ EXAMPLES:
   flow post grpc://127.0.0.1:54321 --on /encode --text \"hello world\"
   flow post grpc://127.0.0.1:54321 --on /encode --input docs.jsonl --output out.jsonl
   flow post grpc://127.0.0.1:54321 --on /encode --input names.txt --lines --output - | head
+  flow post grpcs://gateway.example.com:443 --on /encode --text hello   # with TLS
   zcat docs.jsonl.gz | flow post grpc://127.0.0.1:54321 --on /search --input - --parameters top_k:5
 
 INPUT:
@@ -97,6 +99,8 @@ pub(crate) struct Post {
     /// Compress requests with this algorithm: gzip or deflate [default: none]
     #[arg(long, value_enum, value_name = "ALGORITHM", help_heading = SENDING, hide_possible_values = true)]
     compression: Option<CompressionName>,
+    #[command(flatten)]
+    pub(super) connection: Connection,
     /// Do not show a progress bar
     #[arg(long, help_heading = SENDING)]
     pub(crate) no_progress: bool,

@@ -29,6 +29,7 @@ use tungstenite::error::ProtocolError;
 use super::reply::{self, Names};
 use super::request::{self, Known};
 use super::route::Call;
+use crate::auth;
 use crate::http::state::{HttpState, options};
 use crate::http::status::{failed, status_json};
 use crate::service::StreamRequest;
@@ -116,7 +117,8 @@ async fn upgrade(
         connection,
     };
     let upgrade = upgrade.max_message_size(len_max).max_frame_size(len_max);
-    upgrade.on_upgrade(move |socket| serve(session, socket))
+    let identity = auth::current();
+    upgrade.on_upgrade(move |socket| auth::on_behalf_of(identity, serve(session, socket)))
 }
 
 /// Stock servers compare the whole header.

@@ -52,6 +52,8 @@ fn kind_and_code(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
         ErrorKind::Failed(code) => match code {
             Code::BadRequest => (INVALID, None),
             Code::TooLarge => (INVALID, Some("request_too_large")),
+            Code::Unauthenticated => (INVALID, Some("invalid_api_key")),
+            Code::Forbidden => ("permission_error", Some("insufficient_permissions")),
             Code::Overloaded => ("requests", Some("rate_limit_exceeded")),
             Code::DeadlineExceeded => ("timeout", Some("timeout")),
             Code::Unavailable | Code::Lost => ("server_error", Some("service_unavailable")),

@@ -27,6 +27,8 @@ fn status_and_type(kind: ErrorKind) -> (StatusCode, &'static str) {
         ErrorKind::Failed(code) => match code {
             // A text is too long, and it may not be truncated.
             Code::BadRequest | Code::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, VALIDATION),
+            Code::Unauthenticated => (StatusCode::UNAUTHORIZED, "Unauthorized"),
+            Code::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
             Code::Overloaded => (StatusCode::TOO_MANY_REQUESTS, "Overloaded"),
             Code::Unavailable | Code::Lost => (StatusCode::SERVICE_UNAVAILABLE, "Unhealthy"),
             Code::DeadlineExceeded => (StatusCode::GATEWAY_TIMEOUT, BACKEND),

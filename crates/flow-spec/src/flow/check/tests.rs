@@ -411,10 +411,6 @@ fn an_external_executor_without_an_address_is_a_problem() {
 #[test]
 fn invalid_hosts_are_refused_with_a_reason() {
     check_host_problem(
-        "grpcs://h:1",
-        "`grpcs://h:1` asks for TLS, which flow does not support yet",
-    );
-    check_host_problem(
         "http://h:1",
         "`http://h:1` is no gRPC address, and flow calls executors by gRPC only",
     );

@@ -208,6 +208,40 @@ options! {
         )
             .default("empty")
             .example("{tenant: a}");
+        tls: bool = row(
+            forms::FLAG,
+            "The external executor is called with TLS, as with an address that begins with \
+             `grpcs://`.",
+        )
+            .default("`false`")
+            .example("true");
+        tls_ca_certs: String = row(
+            forms::TEXT,
+            "File with the certificates of the authorities that are trusted, in PEM format. \
+             A relative path starts at the flow file.",
+        )
+            .default("the authorities that Mozilla trusts")
+            .example("ca.pem")
+            .jina(OWN);
+        tls_certfile: String = row(
+            forms::TEXT,
+            "File with a certificate that the external executor asks for, in PEM format.",
+        )
+            .example("client.pem")
+            .jina(OWN);
+        tls_keyfile: String = row(
+            forms::TEXT,
+            "File with the private key of `tls_certfile`, in PEM format.",
+        )
+            .example("client.key")
+            .jina(OWN);
+        tls_server_name: String = row(
+            forms::TEXT,
+            "Name in the certificate of the external executor.",
+        )
+            .default("the host of its address")
+            .example("encoder.internal")
+            .jina(OWN);
     }
 }
 
@@ -216,7 +250,6 @@ pub(crate) const EXECUTOR_UNSUPPORTED: &[&Key] = &[
     &without_effect("workspace_id", OWN_FOLDERS),
     &refused("output_array_type", &["numpy"], OTHER_ARRAYS),
     &refused("reload", OFF, NO_CODE),
-    &not_yet("tls", OFF),
     &not_yet("raft_configuration", &[]),
     &refused("py_modules", &[], IN_A_FILE),
     &ignored("install_requirements", OFF, NO_REQUIREMENTS),

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 
 use super::unsupported::{NO_CODE, NO_PYTHON, NO_STACKS, OFF, OWN};
 use crate::diagnostics::Spanned;
+use crate::flow::ClientCertificates;
 use crate::forms;
 use crate::keys::{Key, not_yet, options, refused, row, without_effect};
 use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol, Retries};
@@ -146,6 +147,51 @@ options! {
         )
             .default("the names that the executors report")
             .example("{text-embedding-3-small: encoder}")
+            .jina(OWN);
+        ssl_certfile: String = row(
+            forms::TEXT,
+            "File with the certificate of the gateway, in PEM format, followed by those that lead \
+             to its authority. The port then speaks TLS only. A relative path starts at the flow \
+             file, and a changed file is loaded again. See [TLS and API keys](tls-and-keys.md).",
+        )
+            .default("no TLS")
+            .example("gateway.pem")
+            .jina("relative paths start at the current folder; changes are not noticed");
+        ssl_keyfile: String = row(
+            forms::TEXT,
+            "File with the private key of `ssl_certfile`, in PEM format.",
+        )
+            .example("gateway.key");
+        ssl_ca_certs: String = row(
+            forms::TEXT,
+            "File with the certificates of authorities, in PEM format. Clients are then asked \
+             for certificates of these authorities.",
+        )
+            .default("clients are not asked for certificates")
+            .example("clients.pem")
+            .jina(OWN);
+        ssl_client_certs: ClientCertificates = row(
+            forms::CLIENT_CERTIFICATES,
+            "Whether a client needs a certificate, with `ssl_ca_certs`.",
+        )
+            .default("`required`")
+            .example("optional")
+            .jina(OWN);
+        api_keys: String = row(
+            forms::TEXT,
+            "File with the API keys of clients, which `flow key` edits. Requests without a valid \
+             key are refused. A relative path starts at the flow file, and a changed file is read \
+             again. See [TLS and API keys](tls-and-keys.md#api-keys).",
+        )
+            .default("requests need no key")
+            .example("keys.yml")
+            .jina(OWN);
+        api_keys_health: bool = row(
+            forms::FLAG,
+            "Health checks need a key, too.",
+        )
+            .default("`false`")
+            .example("true")
             .jina(OWN);
         uses: GatewayKind = row(
             forms::GATEWAY_USES,

@@ -21,6 +21,7 @@ const NO_RESOURCES: &str =
 const NO_HTTP: &str = "it describes an HTTP interface, and executors serve gRPC";
 const ALWAYS_HTTP: &str = "every port of the gateway serves HTTP too; \
     write `protocol: http` to say so";
+const NO_SERVER_TLS: &str = "only the gateway serves TLS; write it under `gateway`";
 const NOT_GRPC_C: &str = "it sets options of gRPC's C library, which flow does not use";
 const ON_OR_OFF: &[&str] = &["false", "true"];
 const IS_INTERNAL: &str = "Jina sets it for its own processes";
@@ -55,8 +56,8 @@ pub(crate) const HTTP: &[&Key] = &[
     &without_effect("title", NO_HTTP),
     &without_effect("description", NO_HTTP),
     &ignored("cors", OFF, NO_HTTP),
-    &not_yet("ssl_certfile", &[]),
-    &not_yet("ssl_keyfile", &[]),
+    &refused("ssl_certfile", &[], NO_SERVER_TLS),
+    &refused("ssl_keyfile", &[], NO_SERVER_TLS),
     &ignored(
         "compression",
         &["NoCompression", "None"],

@@ -305,12 +305,8 @@ fn keys_without_effect_are_taken_with_a_warning() {
 #[test]
 fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
     check_entry_problem(
-        "tls: true",
-        "`tls` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
-    );
-    check_entry_problem(
-        "ssl_keyfile: a",
-        "`ssl_keyfile` is a key of Jina's that flow does not support yet; leave it out",
+        "tracing: true",
+        "`tracing` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
     );
     let nothing = [
         "shards: 1",

@@ -8,6 +8,7 @@ use flow_launch::{PlanReading, PlanSource, Preparation};
 use flow_spec::{Env, Plan, Run};
 
 use super::{devices, old_workspace};
+use crate::credentials;
 use crate::exit;
 use crate::flow_file;
 use crate::folder::package::Builder;
@@ -93,6 +94,7 @@ impl FlowFile {
         let shell = &self.shell;
         resolve_uses(&mut plan, &self.path, &self.builder, files_read, shell)?;
         resolve_folders(&mut plan, &self.path, shell)?;
+        credentials::check(&plan)?;
         devices::share(&mut plan, shell)?;
         for env in environments(&mut plan) {
             // Every process logs with the same filter, unless the file sets another one.

@@ -1,0 +1,37 @@
+//! API keys: who may call the gateway, which endpoints, and how much.
+//!
+//! ```text
+//! key_file.rs  the file: names, hashes and limits of keys
+//! limits.rs    requests a second, documents a day                       pure
+//! key_ring.rs  the keys in use, which follow changes of the file
+//! identity.rs  whose request it is, and what its key allows
+//! guard.rs     checks every request of a port before its body is read
+//! refusal.rs   what a client is told, in the shape of its API
+//! ```
+//!
+//! `guard.rs` is the only place where keys are checked, whatever the protocol. What only a request's content tells, its
+//! endpoint and the number of its documents, is checked by `service.rs` with [`identity::current`].
+
+mod guard;
+mod identity;
+mod key_file;
+mod key_ring;
+mod limits;
+mod refusal;
+
+pub use key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
+
+pub(crate) use guard::Guarded;
+pub(crate) use identity::{current, on_behalf_of};
+pub(crate) use key_ring::KeyRing;
+
+use std::path::PathBuf;
+
+/// API keys of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeys {
+    /// The file with the keys.
+    pub file: PathBuf,
+    /// Whether health checks need a key, too.
+    pub for_health: bool,
+}

@@ -1,0 +1,200 @@
+//! Checks the API key of every request of a port before its body is read, whatever the protocol.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use flow_net::{GrpcService, HttpService};
+use futures_util::future::Either;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method, Request, Response};
+use hyper::body::Incoming;
+use tokio::task::futures::TaskLocalFuture;
+
+use super::identity::{CURRENT, Identity};
+use super::key_ring::{Key, KeyRing};
+use super::refusal::{Api, Body, Refusal};
+
+/// The header that some clients send the key in, instead of `authorization`.
+const API_KEY: &str = "x-api-key";
+
+/// The path of gRPC's health checks begins with this.
+const GRPC_HEALTH: &str = "/grpc.health.v1.Health/";
+
+/// The paths of gRPC calls whose requests name an endpoint, which is checked instead of the path.
+const STREAM: &str = "/jina.JinaRPC/Call";
+const NAMES_ENDPOINT: &[&str] = &[
+    STREAM,
+    "/jina.JinaSingleDataRequestRPC/process_single_data",
+    "/jina.JinaSingleDocumentRequestRPC/stream_doc",
+];
+
+/// The beginnings of the paths of gRPC calls that tell something of the flow, and run no endpoint.
+const INFORMS: &[&str] = &[
+    GRPC_HEALTH,
+    "/grpc.reflection.",
+    "/jina.JinaDiscoverEndpointsRPC/",
+    "/jina.JinaGatewayDryRunRPC/",
+    "/jina.JinaInfoRPC/",
+];
+
+/// A response that is being made.
+type Answer = <GrpcService as HttpService>::Future;
+
+/// A service that lets in only requests whose key allows them.
+#[derive(Debug, Clone)]
+pub(crate) struct Guarded {
+    service: GrpcService,
+    /// `None` if everybody may send everything.
+    keys: Option<Arc<KeyRing>>,
+    is_health_open: bool,
+}
+
+impl Guarded {
+    pub(crate) fn new(
+        service: GrpcService,
+        keys: Option<Arc<KeyRing>>,
+        is_health_open: bool,
+    ) -> Self {
+        Self {
+            service,
+            keys,
+            is_health_open,
+        }
+    }
+
+    /// Whose request it is; `None` if it needs no key.
+    fn identity(&self, request: &Request<Incoming>, api: Api) -> Result<Option<Identity>, Refusal> {
+        let Some(keys) = &self.keys else {
+            return Ok(None);
+        };
+        let (method, path) = (request.method(), request.uri().path());
+        // A browser asks what it may send before it sends a key.
+        let is_preflight = api != Api::Grpc && method == Method::OPTIONS;
+        if is_preflight || (self.is_health_open && is_health(api, path)) {
+            return Ok(None);
+        }
+        let text = key(request.headers()).ok_or(Refusal::NoKey)?;
+        let key = keys.find(text).ok_or(Refusal::UnknownKey)?;
+        let checked = check(&key, api, path);
+        match &checked {
+            // The requests of a stream are counted one by one.
+            Ok(_) if path == STREAM => {}
+            Ok(_) => key.counters.accepted.add(1),
+            Err(_) => key.counters.refused.add(1),
+        }
+        let is_path_allowed = checked?;
+        Ok(Some(Identity {
+            key,
+            is_path_allowed,
+        }))
+    }
+}
+
+impl HttpService for Guarded {
+    type Body = Body;
+    type Future = Either<
+        Either<Answer, TaskLocalFuture<Identity, Answer>>,
+        Ready<Result<Response<Body>, Infallible>>,
+    >;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let api = match flow_net::grpc::is_call(request.headers()) {
+            true => Api::Grpc,
+            false => Api::of_path(request.uri().path()),
+        };
+        match self.identity(&request, api) {
+            Ok(None) => Either::Left(Either::Left(self.service.call(request))),
+            Ok(Some(identity)) => {
+                // From here on nobody can log a key.
+                request.headers_mut().remove(AUTHORIZATION);
+                request.headers_mut().remove(API_KEY);
+                request.extensions_mut().insert(identity.clone());
+                let answer = CURRENT.sync_scope(identity.clone(), || self.service.call(request));
+                Either::Left(Either::Right(CURRENT.scope(identity, answer)))
+            }
+            Err(refusal) => {
+                tracing::debug!(?refusal, "a request is refused");
+                Either::Right(ready(Ok(refusal.response(api))))
+            }
+        }
+    }
+}
+
+/// Whether the key allows the path by itself; its endpoint may still be allowed if not.
+fn check(key: &Key, api: Api, path: &str) -> Result<bool, Refusal> {
+    let name = || key.entry.name.clone();
+    if key.is_expired(SystemTime::now()) {
+        return Err(Refusal::Expired { name: name() });
+    }
+    let is_call = |paths: &[&str]| api == Api::Grpc && paths.iter().any(|it| path.starts_with(it));
+    let is_allowed = key.entry.allows(path) || is_call(INFORMS);
+    if !is_allowed && !is_call(NAMES_ENDPOINT) {
+        let path = path.to_owned();
+        return Err(Refusal::Forbidden { name: name(), path });
+    }
+    if path != STREAM {
+        let taken = key.take_request();
+        taken.map_err(|after| Refusal::TooMany {
+            name: name(),
+            after,
+        })?;
+    }
+    Ok(is_allowed)
+}
+
+fn is_health(api: Api, path: &str) -> bool {
+    match api {
+        Api::Grpc => path.starts_with(GRPC_HEALTH),
+        _ => matches!(
+            path,
+            "/health"
+                | "/health/live"
+                | "/health/ready"
+                | "/ping"
+                | "/v2/health/live"
+                | "/v2/health/ready"
+        ),
+    }
+}
+
+/// The key of a request.
+fn key(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
+    let bearer = bearer.and_then(|it| it.split_once(' '));
+    let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let other = || headers.get(API_KEY)?.to_str().ok();
+    bearer.map(|(_, key)| key.trim()).or_else(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_bearer_token_or_a_header_of_its_own() {
+        let found = |name: &'static str, value: &str| {
+            let headers = HeaderMap::from_iter([(
+                http::HeaderName::from_static(name),
+                value.parse().unwrap(),
+            )]);
+            key(&headers).map(str::to_owned)
+        };
+        assert_eq!(found("authorization", "Bearer a").as_deref(), Some("a"));
+        assert_eq!(found("authorization", "bearer  a").as_deref(), Some("a"));
+        assert_eq!(found("authorization", "Basic a"), None);
+        assert_eq!(found("authorization", "a"), None);
+        assert_eq!(found("x-api-key", "a").as_deref(), Some("a"));
+        assert_eq!(found("cookie", "a"), None);
+    }
+
+    #[test]
+    fn only_checks_of_health_are_open() {
+        assert!(is_health(Api::Grpc, "/grpc.health.v1.Health/Check"));
+        assert!(is_health(Api::Tei, "/health") && is_health(Api::Tei, "/ping"));
+        assert!(!is_health(Api::Tei, "/grpc.health.v1.Health/Check"));
+        assert!(!is_health(Api::Grpc, "/health"));
+        assert!(!is_health(Api::Tei, "/healthy") && !is_health(Api::Tei, "/"));
+    }
+}

@@ -1,0 +1,109 @@
+//! Whose request it is, and what its key allows.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow_core::{Code, DocumentArray, Failure};
+use flow_proto::Envelope;
+
+use super::key_ring::Key;
+
+tokio::task_local! {
+    /// Whose request this task answers. Set by `guard.rs` alone, around everything that answers a request.
+    pub(super) static CURRENT: Identity;
+}
+
+/// Whose request this task answers; `None` without API keys, and for requests that need none.
+pub(crate) fn current() -> Option<Identity> {
+    CURRENT.try_with(Clone::clone).ok()
+}
+
+/// Answers further requests of somebody in a task of its own, such as those of a WebSocket.
+pub(crate) async fn on_behalf_of<F: Future>(identity: Option<Identity>, answer: F) -> F::Output {
+    match identity {
+        Some(identity) => CURRENT.scope(identity, answer).await,
+        None => answer.await,
+    }
+}
+
+/// Whose request it is. An extension of every request with an API key.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    pub(super) key: Arc<Key>,
+    /// Whether the path of the request said already that the key allows it, so that the endpoint need not.
+    pub(super) is_path_allowed: bool,
+}
+
+impl Identity {
+    /// The name of the API key.
+    #[must_use]
+    pub(crate) fn name(&self) -> &str {
+        &self.key.entry.name
+    }
+
+    /// Checks the endpoint of a request, and counts its documents.
+    ///
+    /// # Errors
+    ///
+    /// If the key does not allow the endpoint, or no more documents today.
+    pub(crate) fn admit(&self, request: &Envelope) -> Result<(), Failure> {
+        let header = request.header.as_ref();
+        let endpoint = header.and_then(|header| header.exec_endpoint.as_deref());
+        self.check_endpoint(endpoint)?;
+        self.count(documents(request))
+    }
+
+    /// Checks an endpoint; `None` is the default endpoint.
+    ///
+    /// # Errors
+    ///
+    /// If the key does not allow it.
+    pub(crate) fn check_endpoint(&self, endpoint: Option<&str>) -> Result<(), Failure> {
+        let endpoint = endpoint.unwrap_or("/");
+        if self.is_path_allowed || self.key.entry.allows(endpoint) {
+            return Ok(());
+        }
+        self.key.counters.refused.add(1);
+        let name = self.name();
+        let message = format!("the API key `{name}` does not allow the endpoint `{endpoint}`");
+        Err(Failure::new(Code::Forbidden, message))
+    }
+
+    /// Counts documents.
+    ///
+    /// # Errors
+    ///
+    /// If no more are allowed today.
+    pub(crate) fn count(&self, documents: usize) -> Result<(), Failure> {
+        self.key.add_documents(documents).map_err(|after| {
+            self.key.counters.refused.add(1);
+            let max = self.key.entry.documents_per_day.unwrap_or_default();
+            let name = self.name();
+            let message = format!("the API key `{name}` allows {max} documents a day");
+            Failure::new(Code::Overloaded, message).with_retry_after(after)
+        })
+    }
+
+    /// Waits until the key allows one more request of a stream: a stream is slowed down, and loses nothing.
+    pub(crate) async fn wait_for_turn(&self) {
+        while let Err(after) = self.key.take_request() {
+            tokio::time::sleep(after.max(Duration::from_millis(1))).await;
+        }
+        self.key.counters.accepted.add(1);
+    }
+}
+
+/// The number of documents of a request; 0 if they cannot be read, which whoever decodes them reports.
+fn documents(request: &Envelope) -> usize {
+    let data = request.data.as_ref();
+    data.and_then(|data| DocumentArray::decode(data).ok())
+        .map_or(0, |documents| documents.len())
+}
+
+/// The name alone.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Identity").field(&self.name()).finish()
+    }
+}

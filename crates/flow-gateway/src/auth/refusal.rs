@@ -1,0 +1,197 @@
+//! What a client is told whose request is refused, in the shape of the API that it calls.
+
+use std::time::Duration;
+
+use flow_core::{Code, Failure};
+use flow_net::{GrpcService, HttpService};
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::{Value, json};
+
+/// The body of every response.
+pub(super) type Body = <GrpcService as HttpService>::Body;
+
+/// The API that a request belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Api {
+    Grpc,
+    OpenAi,
+    Cohere,
+    /// text-embeddings-inference's, and all others.
+    Tei,
+}
+
+impl Api {
+    /// The API of an HTTP path.
+    pub(super) fn of_path(path: &str) -> Self {
+        match path {
+            "/v2/embed" | "/v2/rerank" => Self::Cohere,
+            _ if path.starts_with("/v1/") => Self::OpenAi,
+            _ => Self::Tei,
+        }
+    }
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// There is no key in it.
+    NoKey,
+    /// The key is unknown, or was revoked.
+    UnknownKey,
+    /// The key has expired.
+    Expired { name: String },
+    /// The key does not allow the path.
+    Forbidden { name: String, path: String },
+    /// There are too many requests of the key.
+    TooMany { name: String, after: Duration },
+}
+
+impl Refusal {
+    /// The response to the client.
+    pub(super) fn response(&self, api: Api) -> Response<Body> {
+        match api {
+            Api::Grpc => flow_net::grpc::refusal(&self.failure()),
+            api => self.http(api),
+        }
+    }
+
+    fn failure(&self) -> Failure {
+        let failure = Failure::new(self.code(), self.message());
+        match self {
+            Self::TooMany { after, .. } => failure.with_retry_after(*after),
+            _ => failure,
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Self::NoKey | Self::UnknownKey | Self::Expired { .. } => Code::Unauthenticated,
+            Self::Forbidden { .. } => Code::Forbidden,
+            Self::TooMany { .. } => Code::Overloaded,
+        }
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::NoKey => {
+                "this gateway needs an API key: send it as `authorization: Bearer KEY` or `x-api-key: KEY`"
+                    .to_owned()
+            }
+            Self::UnknownKey => "the API key is not known here, or was revoked".to_owned(),
+            Self::Expired { name } => format!("the API key `{name}` has expired"),
+            Self::Forbidden { name, path } => {
+                format!("the API key `{name}` does not allow `{path}`")
+            }
+            Self::TooMany { name, after } => {
+                let seconds = seconds(*after);
+                format!("too many requests with the API key `{name}`; try again in {seconds} s")
+            }
+        }
+    }
+
+    fn http(&self, api: Api) -> Response<Body> {
+        let body = self.body(api).to_string();
+        let mut response = Response::new(Body::new(http_body_util::Full::from(body)));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(CONTENT_TYPE, json);
+        match self {
+            Self::TooMany { after, .. } => {
+                headers.insert(RETRY_AFTER, seconds(*after).into());
+            }
+            Self::Forbidden { .. } => {}
+            Self::NoKey | Self::UnknownKey | Self::Expired { .. } => {
+                let bearer = HeaderValue::from_static("Bearer");
+                headers.insert(WWW_AUTHENTICATE, bearer);
+            }
+        }
+        response
+    }
+
+    fn status(&self) -> StatusCode {
+        match self.code() {
+            Code::Forbidden => StatusCode::FORBIDDEN,
+            Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::UNAUTHORIZED,
+        }
+    }
+
+    fn body(&self, api: Api) -> Value {
+        let message = self.message();
+        let (kind, code, tei) = match self.code() {
+            Code::Forbidden => ("permission_error", "insufficient_permissions", "Forbidden"),
+            Code::Overloaded => ("requests", "rate_limit_exceeded", "Overloaded"),
+            _ => ("invalid_request_error", "invalid_api_key", "Unauthorized"),
+        };
+        match api {
+            Api::OpenAi => json!({
+                "error": { "message": message, "type": kind, "param": null, "code": code }
+            }),
+            Api::Cohere => json!({ "message": message }),
+            Api::Grpc | Api::Tei => json!({ "error": message, "error_type": tei }),
+        }
+    }
+}
+
+/// Whole seconds, not too few.
+fn seconds(after: Duration) -> u64 {
+    after.as_secs() + u64::from(after.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_api_has_its_own_shape() {
+        let refusal = Refusal::UnknownKey;
+        let message = refusal.message();
+        let check = |path: &str, expected: Value| {
+            assert_eq!(refusal.body(Api::of_path(path)), expected, "{path}");
+        };
+        let error = json!({
+            "message": message,
+            "type": "invalid_request_error",
+            "param": null,
+            "code": "invalid_api_key",
+        });
+        check("/v1/embeddings", json!({ "error": error }));
+        check("/v2/embed", json!({ "message": message }));
+        check(
+            "/embed",
+            json!({ "error": message, "error_type": "Unauthorized" }),
+        );
+        check(
+            "/v2/models",
+            json!({ "error": message, "error_type": "Unauthorized" }),
+        );
+    }
+
+    #[test]
+    fn a_status_says_what_to_do() {
+        let name = || "a".to_owned();
+        let after = Duration::from_millis(1500);
+        let check = |refusal: Refusal, status: u16, header: Option<(&str, &str)>| {
+            let response = refusal.http(Api::Tei);
+            assert_eq!(response.status().as_u16(), status, "{refusal:?}");
+            for known in ["retry-after", "www-authenticate"] {
+                let found = response.headers().get(known).map(|it| it.to_str().unwrap());
+                let expected = header.filter(|(key, _)| *key == known).map(|(_, it)| it);
+                assert_eq!(found, expected, "{refusal:?}");
+            }
+        };
+        let bearer = Some(("www-authenticate", "Bearer"));
+        check(Refusal::NoKey, 401, bearer);
+        check(Refusal::UnknownKey, 401, bearer);
+        check(Refusal::Expired { name: name() }, 401, bearer);
+        let path = "/x".to_owned();
+        check(Refusal::Forbidden { name: name(), path }, 403, None);
+        let many = Refusal::TooMany {
+            name: name(),
+            after,
+        };
+        check(many, 429, Some(("retry-after", "2")));
+    }
+}
