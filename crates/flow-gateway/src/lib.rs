@@ -17,6 +17,7 @@ pub mod auth;
 mod backend;
 mod background;
 mod condition;
+mod config;
 mod discovery;
 mod document_order;
 mod execution;
@@ -51,7 +52,8 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use gateway::{BindError, Config, Gateway, Placements};
+pub use config::{BindError, Config};
+pub use gateway::{Gateway, Placements};
 pub use gateway_limits::GatewayLimits;
 pub use pools::{NodeError, PlacementError};
 pub use snapshot_store::Placed;

@@ -9,7 +9,7 @@ use flow_net::tls::{ServerTls, TlsListener};
 use flow_net::{GrpcService, Listener};
 
 use crate::auth::{Guarded, KeyRing};
-use crate::gateway::{BindError, Config};
+use crate::config::{BindError, Config};
 
 /// How often the files of certificates and keys are looked at: a revoked key is refused as soon.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -26,7 +26,7 @@ pub use local_run::LocalRun;
 pub use monitoring::Monitoring;
 pub(crate) use node::Node;
 pub use node::Run;
-pub use tls::{CallTls, CertificateFiles, ClientAuthorities, ClientCertificates, GatewayTls};
+pub use tls::{CallTls, CertificateFiles, ClientAuthorities, GatewayTls};
 
 use std::path::PathBuf;
 

@@ -49,9 +49,8 @@ pub use context::{
 pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
-    ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, ClientCertificates,
-    Container, Flow, Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, LocalRun,
-    Monitoring, Run,
+    ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, Container, Flow,
+    Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, LocalRun, Monitoring, Run,
 };
 pub use flow_core::BadOption;
 pub use forms::engine_name;
@@ -61,9 +60,9 @@ pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;
 pub use values::{
-    BatchMetric, BatchingRule, ContainerDevice, Cors, DockerOption, DockerOptions, Env,
-    ExposedEndpoint, Gpus, Log, LogDriver, Poll, Polling, Protocol, Retries, Ulimit, Uses, Volume,
-    Workers,
+    BatchMetric, BatchingRule, ClientCertificates, ContainerDevice, Cors, DockerOption,
+    DockerOptions, Env, ExposedEndpoint, Gpus, Log, LogDriver, Poll, Polling, Protocol, Retries,
+    Ulimit, Uses, Volume, Workers,
 };
 pub use yaml::Variables;
 

@@ -9,15 +9,14 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value, json};
 
 use crate::diagnostics::Spanned;
-use crate::flow::ClientCertificates;
 use crate::forms::Host;
 use crate::spec::hub::{Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
-    Arguments, BatchMetric, BatchingRule, ContainerDevice, Cors, DockerOption, DockerOptions,
-    ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver, Method, ModelNames, NetworkMode,
-    Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
+    Arguments, BatchMetric, BatchingRule, ClientCertificates, ContainerDevice, Cors, DockerOption,
+    DockerOptions, ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver, Method, ModelNames,
+    NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
 };
 use crate::yaml::Node;
 

@@ -103,6 +103,16 @@ impl GatewayKind {
     }
 }
 
+/// Whether a client needs a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientCertificates {
+    /// A client without a certificate is refused.
+    Required,
+    /// A client may have none; a certificate that is not trusted is refused.
+    Optional,
+}
+
 /// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -9,6 +9,7 @@ use super::options::{is_set, value};
 use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
 use crate::keys::{GatewayOptions, Options as _};
 use crate::plan::Address;
+use crate::values::ClientCertificates;
 
 /// TLS at the gateway's port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,16 +36,6 @@ pub struct ClientAuthorities {
     pub roots: PathBuf,
     /// Whether a client needs a certificate.
     pub wanted: ClientCertificates,
-}
-
-/// Whether a client needs a certificate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ClientCertificates {
-    /// A client without a certificate is refused.
-    Required,
-    /// A client may have none; a certificate that is not trusted is refused.
-    Optional,
 }
 
 /// TLS of the calls to an external executor.

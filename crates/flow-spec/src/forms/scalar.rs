@@ -10,10 +10,9 @@ use serde_json::{Map, Value};
 
 use super::form::{Form, Shape};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
-use crate::flow::ClientCertificates;
 use crate::values::{
-    ArgumentSpan, ArgumentSpans, Arguments, Inspect, Log, Method, PREFETCH as PREFETCH_DEFAULT,
-    Protocol, Retries,
+    ArgumentSpan, ArgumentSpans, Arguments, ClientCertificates, Inspect, Log, Method,
+    PREFETCH as PREFETCH_DEFAULT, Protocol, Retries,
 };
 use crate::yaml::{Content, Entry, Node, Resolved, Scalar, embedded, entries_to_json};
 

@@ -7,10 +7,11 @@ use indexmap::IndexMap;
 
 use super::unsupported::{NO_CODE, NO_PYTHON, NO_STACKS, OFF, OWN};
 use crate::diagnostics::Spanned;
-use crate::flow::ClientCertificates;
 use crate::forms;
 use crate::keys::{Key, not_yet, options, refused, row, without_effect};
-use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol, Retries};
+use crate::values::{
+    ClientCertificates, Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol, Retries,
+};
 
 const NO_FILES: &str = "the gateway keeps no files";
 const FROM_THE_FLOW: &str = "the gateway learns it from `executors`";
