@@ -60,7 +60,7 @@ executors:
   3:3    with.prot                   `prot` is not an option of a flow; did you mean `port`?
   7:15   executors.encoder.replicas  must be at least 1, is 0
   10:22  executors.ranker.needs[1]   no executor is named `encodr`; did you mean `encoder`?
-  11:5   executors.ranker.tls        `tls` is a key of Jina's that flow does not support yet; leave it out, or write `false`";
+  11:10  executors.ranker.tls        TLS is for external executors: the flow calls those that it starts on this machine; leave it out, or write `external: true`";
     assert_eq!(load_text(text).unwrap_err().to_string(), expected);
 }
 
