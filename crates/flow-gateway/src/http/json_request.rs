@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use flow_core::{CallOptions, Code, Failure};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ErrorKind};
@@ -54,19 +54,29 @@ pub(crate) fn parse<T: DeserializeOwned>(
     bytes: &[u8],
     fields: &'static [&'static str],
 ) -> Result<T, ApiError> {
+    let mut content = bytes.iter().filter(|byte| !byte.is_ascii_whitespace());
+    if content.next() != Some(&b'{') {
+        // The parser would take a list for the fields in their order.
+        return Err(not_an_object(bytes));
+    }
     serde_json::from_slice(bytes).map_err(|error| {
         let Ok(map) = serde_json::from_slice::<Map<String, Value>>(bytes) else {
-            let message = match error.is_data() {
-                true => "the body must be a JSON object".to_owned(),
-                false => format!("the body is not JSON: {error}"),
-            };
-            return ApiError::new(ErrorKind::Syntax, message);
+            return not_an_object(bytes);
         };
         let found = map
             .into_iter()
             .find_map(|(name, value)| wrong_field::<T>(&name, value, fields));
         found.unwrap_or_else(|| ApiError::new(ErrorKind::Invalid, error.to_string()))
     })
+}
+
+/// The error of a body that is not a JSON object.
+fn not_an_object(bytes: &[u8]) -> ApiError {
+    let message = match serde_json::from_slice::<IgnoredAny>(bytes) {
+        Ok(_) => "the body must be a JSON object".to_owned(),
+        Err(error) => format!("the body is not JSON: {error}"),
+    };
+    ApiError::new(ErrorKind::Syntax, message)
 }
 
 /// The error of one field, which is read alone.
