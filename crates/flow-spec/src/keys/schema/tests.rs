@@ -128,7 +128,7 @@ fn schema_and_parser_refuse_the_same() {
         "volumes: [{type: volume, source: cache, target: /cache, size: 1}]",
         "method: join",
         "env: [A]",
-        "tls: true",
+        "stateful: true",
         "py_modules: [a.py]",
         "protocol: [carrier-pigeon]",
         "retries: -2",
