@@ -54,12 +54,18 @@ pub(crate) fn wrap_indented(text: &str, columns: usize, indent: usize) -> String
 
 /// Wraps the lines of a report. A line that begins with columns, as a list of problems does, goes on below its last column.
 pub(crate) fn wrap_report(text: &str, columns: usize) -> String {
-    let lines = text.lines().map(|line| {
-        let last = line.rfind("  ").map_or(0, |at| width(&line[..at + 2]));
-        let indent = if last > columns / 2 { INDENT } else { last };
-        wrap_indented(line, columns, indent)
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    let lines: Vec<String> = text.lines().map(|it| wrap_row(it, columns)).collect();
+    lines.join("\n")
+}
+
+fn wrap_row(line: &str, columns: usize) -> String {
+    let (head, last) = line.split_at(line.rfind("  ").map_or(0, |at| at + 2));
+    let indent = width(head);
+    if indent > columns / 2 {
+        return wrap_indented(line, columns, INDENT);
+    }
+    let lines = wrap(last, columns - indent);
+    format!("{head}{}", lines.join(&format!("\n{}", " ".repeat(indent))))
 }
 
 /// Wraps a text after a prefix of `taken` columns. A text with control characters stays whole, because its width is not

@@ -55,20 +55,20 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(config: &str, expected: Matryoshka) {
+    fn check(config: &str, expected: &Matryoshka) {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(CONFIG_FILE), config).unwrap();
-        assert_eq!(Matryoshka::read(folder.path()), expected, "{config}");
+        assert_eq!(Matryoshka::read(folder.path()), *expected, "{config}");
     }
 
     #[test]
     fn a_model_says_in_its_config_which_lengths_it_was_trained_for() {
-        check("{}", Matryoshka::No);
-        check(r#"{"is_matryoshka": true}"#, Matryoshka::Any);
+        check("{}", &Matryoshka::No);
+        check(r#"{"is_matryoshka": true}"#, &Matryoshka::Any);
         check(
             r#"{"matryoshka_dimensions": [32, 64]}"#,
-            Matryoshka::Only(vec![32, 64]),
+            &Matryoshka::Only(vec![32, 64]),
         );
-        check(r#"{"matryoshka_dimensions": "all"}"#, Matryoshka::No);
+        check(r#"{"matryoshka_dimensions": "all"}"#, &Matryoshka::No);
     }
 }

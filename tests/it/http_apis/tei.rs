@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use flow_tests::TestFlow;
+
 use super::client::{get, post};
 use super::{MODEL, TEXTS, check_close, encoder, over_grpc, rows};
 
@@ -91,9 +93,13 @@ async fn info_tells_the_model_and_the_limits() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_an_error_in_teis_shape() {
+async fn an_invalid_request_is_an_error_in_teis_shape() {
     let flow = encoder();
     let long = "word ".repeat(400);
+    let left = json!({"inputs": "a", "truncation_direction": "Left"});
+    let prompt = json!({"inputs": "a", "prompt_name": "q"});
+    let too_long = json!({"inputs": long, "truncate": false});
+    let invalid = "Validation";
     for (path, body, status, kind, part) in [
         (
             "/embed",
@@ -102,68 +108,41 @@ async fn what_is_wrong_is_an_error_in_teis_shape() {
             "Empty",
             "`inputs` is empty",
         ),
-        (
-            "/embed",
-            json!({"inputs": [1]}),
-            422,
-            "Validation",
-            "token ids",
-        ),
-        (
-            "/embed",
-            json!({"inputs": "a", "truncation_direction": "Left"}),
-            422,
-            "Validation",
-            "`Right`",
-        ),
-        (
-            "/embed",
-            json!({"inputs": "a", "prompt_name": "q"}),
-            422,
-            "Validation",
-            "`uses_with`",
-        ),
-        (
-            "/embed",
-            json!({"inputs": long, "truncate": false}),
-            413,
-            "Validation",
-            "256 tokens",
-        ),
-        (
-            "/rerank",
-            json!({"query": "a", "texts": ["b"]}),
-            404,
-            "Backend",
-            MODEL,
-        ),
-        ("/predict", json!({"inputs": "a"}), 404, "Backend", MODEL),
-        (
-            "/embed_sparse",
-            json!({"inputs": "a"}),
-            404,
-            "Backend",
-            MODEL,
-        ),
-        ("/embed_all", json!({"inputs": "a"}), 404, "Backend", MODEL),
-        (
-            "/decode",
-            json!({"ids": ["a"]}),
-            422,
-            "Validation",
-            "token ids",
-        ),
+        ("/embed", json!({"inputs": [1]}), 422, invalid, "token ids"),
+        ("/embed", left, 422, invalid, "`Right`"),
+        ("/embed", prompt, 422, invalid, "`uses_with`"),
+        ("/embed", too_long, 413, invalid, "256 tokens"),
+        ("/decode", json!({"ids": ["a"]}), 422, invalid, "token ids"),
     ] {
-        let reply = post(&flow, path, &body).await;
-        let error = reply.json();
-        assert_eq!(
-            (reply.status, &error["error_type"]),
-            (status, &json!(kind)),
-            "{path} {error}"
-        );
-        assert!(
-            error["error"].as_str().unwrap().contains(part),
-            "{path} {error}"
-        );
+        check_error(&flow, (path, &body), (status, kind), part).await;
     }
+}
+
+#[tokio::test]
+async fn a_route_for_another_kind_of_model_names_the_models_that_there_are() {
+    let flow = encoder();
+    let rerank = json!({"query": "a", "texts": ["b"]});
+    let inputs = json!({"inputs": "a"});
+    for (path, body) in [
+        ("/rerank", &rerank),
+        ("/predict", &inputs),
+        ("/embed_sparse", &inputs),
+        ("/embed_all", &inputs),
+    ] {
+        check_error(&flow, (path, body), (404, "Backend"), MODEL).await;
+    }
+}
+
+async fn check_error(
+    flow: &TestFlow,
+    (path, body): (&str, &Value),
+    error: (u16, &str),
+    part: &str,
+) {
+    let reply = post(flow, path, body).await;
+    let json = reply.json();
+    let found = (reply.status, json["error_type"].as_str().unwrap());
+    assert_eq!(found, error, "{path} {json}");
+    let text = json["error"].as_str().unwrap();
+    assert!(text.contains(part), "{path} {json}");
 }

@@ -27,6 +27,15 @@ EXAMPLES:
 
 A gateway with `api_keys: keys.yml` follows changes of the file while it runs.";
 
+const LIST_EXAMPLES: &str = "\
+EXAMPLES:
+  flow key list
+  flow key list --file team-keys.yml";
+
+const REVOKE_EXAMPLES: &str = "\
+EXAMPLES:
+  flow key revoke alice";
+
 /// Bytes of a key: too many to be guessed, so that one round of SHA-256 is enough for the hash.
 const KEY_LEN: usize = 32;
 
@@ -41,8 +50,10 @@ pub(crate) enum Key {
     #[command(after_help = EXAMPLES)]
     New(New),
     /// List the keys with what they allow
+    #[command(after_help = LIST_EXAMPLES)]
     List(File),
     /// Remove a key, so that requests with it are refused
+    #[command(after_help = REVOKE_EXAMPLES)]
     Revoke(Revoke),
 }
 

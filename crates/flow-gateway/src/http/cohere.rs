@@ -225,15 +225,13 @@ mod tests {
     use super::super::json_request::parse;
     use super::*;
 
-    fn read(body: Value) -> Result<EmbedBody, ApiError> {
-        parse(&serde_json::to_vec(&body).unwrap(), FIELDS)
+    fn read(body: &Value) -> Result<EmbedBody, ApiError> {
+        parse(&serde_json::to_vec(body).unwrap(), FIELDS)
     }
 
     #[track_caller]
-    fn check_refused(body: Value, field: &str) {
-        let error = read(body.clone())
-            .and_then(EmbedBody::translate)
-            .unwrap_err();
+    fn check_refused(body: &Value, field: &str) {
+        let error = read(body).and_then(EmbedBody::translate).unwrap_err();
         assert_eq!(error.field, Some(field), "{body}: {error:?}");
     }
 
@@ -241,28 +239,28 @@ mod tests {
     fn texts_come_as_texts_or_as_inputs() {
         let texts = |body| read(body).unwrap().translate().unwrap().texts;
         let plain = json!({"model": "m", "texts": ["a", "b"], "input_type": "search_query"});
-        assert_eq!(texts(plain), ["a", "b"]);
+        assert_eq!(texts(&plain), ["a", "b"]);
         let content = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
-        assert_eq!(texts(json!({"inputs": [{"content": content}]})), ["a\nb"]);
+        assert_eq!(texts(&json!({"inputs": [{"content": content}]})), ["a\nb"]);
     }
 
     #[test]
     fn what_no_model_can_do_is_refused() {
-        check_refused(json!({"model": "m"}), "texts");
-        check_refused(json!({"texts": ["a"], "truncate": "START"}), "truncate");
-        check_refused(json!({"texts": ["a"], "images": ["x"]}), "images");
-        check_refused(json!({"texts": ["a"], "max_tokens": 9}), "max_tokens");
+        check_refused(&json!({"model": "m"}), "texts");
+        check_refused(&json!({"texts": ["a"], "truncate": "START"}), "truncate");
+        check_refused(&json!({"texts": ["a"], "images": ["x"]}), "images");
+        check_refused(&json!({"texts": ["a"], "max_tokens": 9}), "max_tokens");
         check_refused(
-            json!({"texts": ["a"], "embedding_types": ["int4"]}),
+            &json!({"texts": ["a"], "embedding_types": ["int4"]}),
             "embedding_types",
         );
         let inputs = json!({"texts": ["a"], "inputs": [{"content": [{"text": "b"}]}]});
-        check_refused(inputs, "inputs");
+        check_refused(&inputs, "inputs");
     }
 
     #[test]
     fn vectors_are_listed_by_format_with_the_tokens_that_were_read() {
-        let body = read(json!({"embedding_types": ["int8", "float", "int8"]})).unwrap();
+        let body = read(&json!({"embedding_types": ["int8", "float", "int8"]})).unwrap();
         let reply = EmbedReply {
             id: "1".to_owned(),
             formats: body.formats(),

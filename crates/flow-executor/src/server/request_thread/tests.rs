@@ -67,7 +67,11 @@ fn send(address: SocketAddr, header: &str) -> TcpStream {
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
         .unwrap();
-    write!(stream, "GET / HTTP/1.1\r\nHost: x\r\n{header}\r\n").unwrap();
+    write!(
+        stream,
+        "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{header}\r\n"
+    )
+    .unwrap();
     stream
 }
 

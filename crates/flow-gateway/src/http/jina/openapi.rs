@@ -43,7 +43,7 @@ impl Document {
     fn fixed(&mut self, options: &HttpOptions) {
         let request = self.schema("JinaRequest", v1_request());
         let reply = self.schema("JinaResponse", v1_reply());
-        let call = |summary: &str| operation(summary, Some(request.clone()), reply.clone());
+        let call = |summary: &str| operation(summary, Some(&request), &reply);
         self.add("/", "get", read("Health of the service"));
         if !options.no_debug_endpoints {
             self.add(
@@ -88,7 +88,7 @@ impl Document {
             };
             let summary = format!("Calls `{endpoint}`");
             if offered.is_generator(endpoint) {
-                self.add(endpoint, "get", events(&summary, input));
+                self.add(endpoint, "get", events(&summary, &input));
             } else if self
                 .paths
                 .get(endpoint)
@@ -98,7 +98,7 @@ impl Document {
                 self.add(
                     endpoint,
                     "post",
-                    operation(&summary, Some(request), v2_reply(&output)),
+                    operation(&summary, Some(&request), &v2_reply(&output)),
                 );
             }
         }
@@ -156,20 +156,20 @@ fn with_references(schema: &Value) -> Value {
     }
 }
 
-fn content(schema: Value) -> Value {
+fn content(schema: &Value) -> Value {
     json!({ "application/json": { "schema": schema } })
 }
 
 fn read(summary: &str) -> Value {
-    operation(summary, None, json!({ "type": "object" }))
+    operation(summary, None, &json!({ "type": "object" }))
 }
 
-fn operation(summary: &str, request: Option<Value>, reply: Value) -> Value {
+fn operation(summary: &str, request: Option<&Value>, reply: &Value) -> Value {
     let mut operation = json!({
         "summary": summary,
         "responses": {
             "200": { "description": "The reply", "content": content(reply) },
-            "default": { "description": "A failure", "content": content(failure()) },
+            "default": { "description": "A failure", "content": content(&failure()) },
         },
     });
     if let Some(request) = request {
@@ -179,14 +179,14 @@ fn operation(summary: &str, request: Option<Value>, reply: Value) -> Value {
 }
 
 /// An endpoint that streams documents.
-fn events(summary: &str, input: Value) -> Value {
+fn events(summary: &str, input: &Value) -> Value {
     let stream = json!({ "text/event-stream": { "schema": { "type": "string" } } });
     json!({
         "summary": summary,
         "requestBody": { "content": content(input) },
         "responses": {
             "200": { "description": "A document for each event", "content": stream },
-            "default": { "description": "A failure", "content": content(failure()) },
+            "default": { "description": "A failure", "content": content(&failure()) },
         },
     })
 }

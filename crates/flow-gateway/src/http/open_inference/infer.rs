@@ -272,7 +272,7 @@ mod tests {
         InferRequest::read(&body.into(), (!binary.is_empty()).then_some(len))
     }
 
-    fn input(more: Value) -> Value {
+    fn input(more: &Value) -> Value {
         let mut input = json!({"name": "text", "datatype": "BYTES", "shape": [2]});
         input
             .as_object_mut()
@@ -283,14 +283,14 @@ mod tests {
 
     #[test]
     fn texts_come_as_json_or_as_bytes_after_it() {
-        let request = read(&input(json!({"data": ["a", "b"]})), &[]).unwrap();
+        let request = read(&input(&json!({"data": ["a", "b"]})), &[]).unwrap();
         assert_eq!(request.texts, ["a", "b"]);
         assert_eq!(
             (request.id.as_deref(), request.is_binary),
             (Some("7"), false)
         );
         let binary = b"\x01\0\0\0a\x02\0\0\0bc";
-        let sized = input(json!({"parameters": {"binary_data_size": binary.len()}}));
+        let sized = input(&json!({"parameters": {"binary_data_size": binary.len()}}));
         assert_eq!(read(&sized, binary).unwrap().texts, ["a", "bc"]);
     }
 
@@ -303,12 +303,12 @@ mod tests {
             json!({"parameters": {"binary_data_size": 3}}),
             json!({}),
         ] {
-            let error = read(&input(more.clone()), &[]).unwrap_err();
+            let error = read(&input(&more), &[]).unwrap_err();
             assert_eq!(error.field, Some("inputs"), "{more}: {error:?}");
         }
         let none = json!({"inputs": []});
         assert_eq!(read(&none, &[]).unwrap_err().field, Some("inputs"));
-        let mut other = input(json!({"data": ["a", "b"]}));
+        let mut other = input(&json!({"data": ["a", "b"]}));
         other["outputs"] = json!([{"name": "logits"}]);
         assert_eq!(read(&other, &[]).unwrap_err().field, Some("outputs"));
     }

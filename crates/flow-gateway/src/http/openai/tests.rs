@@ -5,28 +5,28 @@ use std::time::Duration;
 use super::super::json_request::parse;
 use super::*;
 
-fn translate(body: Value) -> Result<EmbedRequest, ApiError> {
-    let body = serde_json::to_vec(&body).unwrap();
+fn translate(body: &Value) -> Result<EmbedRequest, ApiError> {
+    let body = serde_json::to_vec(body).unwrap();
     parse::<EmbeddingsRequest>(&body, FIELDS)?.translate()
 }
 
 #[track_caller]
-fn check_refused(body: Value, field: Option<&str>, part: &str) {
-    let error = translate(body.clone()).unwrap_err();
+fn check_refused(body: &Value, field: Option<&str>, part: &str) {
+    let error = translate(body).unwrap_err();
     assert_eq!(error.field, field, "{body}: {error:?}");
     assert!(error.message.contains(part), "{body}: {error:?}");
 }
 
 #[test]
 fn a_request_becomes_texts_and_parameters_of_the_encoder() {
-    let plain = translate(json!({"input": "a", "model": "m", "user": "u"})).unwrap();
+    let plain = translate(&json!({"input": "a", "model": "m", "user": "u"})).unwrap();
     assert_eq!(plain.texts, ["a"]);
     assert!(plain.parameters.is_empty() && plain.dimensions.is_none());
     let jina = json!({
         "input": [{"text": "a"}, "b"], "model": "m", "normalized": false, "truncate": false,
         "embedding_type": "float", "dimensions": 64, "late_chunking": false,
     });
-    let jina = translate(jina).unwrap();
+    let jina = translate(&jina).unwrap();
     assert_eq!(jina.texts, ["a", "b"]);
     let expected = json!({"normalize": false, "truncate": false});
     assert_eq!(Value::Object(jina.parameters), expected);
@@ -35,24 +35,24 @@ fn a_request_becomes_texts_and_parameters_of_the_encoder() {
 
 #[test]
 fn what_is_wrong_is_named() {
-    check_refused(json!({"model": "m"}), Some("input"), "missing");
-    check_refused(json!({"input": 1}), Some("input"), "a text or a list");
-    check_refused(json!({"input": [[1, 2]]}), Some("input"), "token ids");
+    check_refused(&json!({"model": "m"}), Some("input"), "missing");
+    check_refused(&json!({"input": 1}), Some("input"), "a text or a list");
+    check_refused(&json!({"input": [[1, 2]]}), Some("input"), "token ids");
     let format = json!({"input": "a", "encoding_format": "hex"});
-    check_refused(format, Some("encoding_format"), "`hex`");
-    check_refused(json!({"input": "a", "dimension": 1}), None, "`dimensions`");
+    check_refused(&format, Some("encoding_format"), "`hex`");
+    check_refused(&json!({"input": "a", "dimension": 1}), None, "`dimensions`");
     check_refused(
-        json!({"input": "a", "dimensions": -1}),
+        &json!({"input": "a", "dimensions": -1}),
         Some("dimensions"),
         "-1",
     );
     check_refused(
-        json!({"input": "a", "task": "retrieval.query"}),
+        &json!({"input": "a", "task": "retrieval.query"}),
         Some("task"),
         "trained",
     );
     let late = json!({"input": "a", "late_chunking": true});
-    check_refused(late, Some("late_chunking"), "trained");
+    check_refused(&late, Some("late_chunking"), "trained");
 }
 
 fn reply(format: VectorFormat, tokens: Option<u64>) -> Value {

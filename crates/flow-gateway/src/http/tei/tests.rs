@@ -5,17 +5,17 @@ use serde_json::Value;
 use super::super::json_request::parse;
 use super::*;
 
-fn translate(body: Value) -> Result<EmbedRequest, ApiError> {
-    let body = serde_json::to_vec(&body).unwrap();
+fn translate(body: &Value) -> Result<EmbedRequest, ApiError> {
+    let body = serde_json::to_vec(body).unwrap();
     parse::<EmbedBody>(&body, EMBED_FIELDS)?.translate()
 }
 
 #[test]
 fn a_request_is_normalized_unless_it_asks_for_what_the_model_makes() {
-    let plain = translate(json!({"inputs": "a"})).unwrap();
+    let plain = translate(&json!({"inputs": "a"})).unwrap();
     assert_eq!((plain.texts.len(), plain.normalize), (1, true));
     assert!(plain.parameters.is_empty());
-    let raw = translate(json!({"inputs": ["a", "b"], "normalize": false, "truncate": false}));
+    let raw = translate(&json!({"inputs": ["a", "b"], "normalize": false, "truncate": false}));
     let raw = raw.unwrap();
     assert!(!raw.normalize);
     let expected = json!({"normalize": false, "truncate": false});
@@ -36,14 +36,10 @@ fn what_the_tokenizer_cannot_do_is_refused() {
         (json!({"inputs": [1, 2]}), "inputs"),
         (json!({}), "inputs"),
     ] {
-        assert_eq!(
-            translate(body.clone()).unwrap_err().field,
-            Some(field),
-            "{body}"
-        );
+        assert_eq!(translate(&body).unwrap_err().field, Some(field), "{body}");
     }
     let right = json!({"inputs": "a", "truncation_direction": "Right"});
-    assert!(translate(right).is_ok());
+    assert!(translate(&right).is_ok());
 }
 
 #[test]

@@ -53,7 +53,7 @@ async fn a_request_over_http_1_is_answered_with_how_to_use_a_grpc_client() {
     let (address, _server) = start().await;
     for request in ["GET / HTTP/1.1", "POST /jina.JinaRPC/Call HTTP/1.1"] {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let head = format!("{request}\r\nHost: {address}\r\n\r\n");
+        let head = format!("{request}\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).await.unwrap();
