@@ -76,7 +76,7 @@ fn the_executors_work_on_the_documents() {
 fn parameters_come_back_and_executors_see_their_own() {
     each("parameters", |version, protocol, got| {
         assert_eq!(got["back"], true, "{version:?} {protocol}: {got}");
-        assert_eq!(got["names"], json!(["moody/rep-0"]));
+        assert_eq!(got["names"], json!(["moody"]));
         assert_eq!(
             got["seen"],
             json!({"top_k": 5.0, "deep": {"list": [1.0, "a", null]}, "own": true})

@@ -176,7 +176,7 @@ fn a_flow_with_certificates_or_keys_is_not_exported_without_them() {
     let folder = tempfile::tempdir().unwrap();
     let text = "jtype: Flow\ngateway: {api_keys: keys.yml}\nexecutors: [{uses: echo}]\n";
     fs::write(folder.path().join("flow.yml"), text).unwrap();
-    let arguments = ["export", "docker-compose", "flow.yml"];
+    let arguments = ["export", "docker-compose", "flow.yml", "-"];
     let (code, said) = flow(&arguments, folder.path());
     assert_ne!(code, Some(0), "{said}");
     assert!(

@@ -149,11 +149,17 @@ fn tokenizer() -> Value {
         .enumerate()
         .map(|(id, word)| ((*word).to_owned(), json!(id)))
         .collect();
+    let special = |word: &str| {
+        json!({
+            "id": vocabulary[word], "content": word, "special": true,
+            "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+        })
+    };
     json!({
         "version": "1.0",
         "truncation": null,
         "padding": null,
-        "added_tokens": [],
+        "added_tokens": [special("[CLS]"), special("[SEP]")],
         "normalizer": null,
         "pre_tokenizer": {"type": "Whitespace"},
         "post_processor": {
