@@ -160,10 +160,10 @@ mod tests {
             );
         };
         let report = "flow: `f.yml` has problems:\n  3:5  a.uses  there is no such executor";
-        check(report, 80, report);
+        check(report, 40, report);
         check(
             report,
-            40,
+            39,
             "flow: `f.yml` has problems:\n  3:5  a.uses  there is no such\n               executor",
         );
         // The last column begins in the right half.
