@@ -59,13 +59,19 @@ pub(crate) fn wrap_report(text: &str, columns: usize) -> String {
 }
 
 fn wrap_row(line: &str, columns: usize) -> String {
-    let (head, last) = line.split_at(line.rfind("  ").map_or(0, |at| at + 2));
-    let indent = width(head);
-    if indent > columns / 2 {
-        return wrap_indented(line, columns, INDENT);
+    let last = line.rfind("  ").map_or(0, |at| width(&line[..at + 2]));
+    let indent = if last > columns / 2 { INDENT } else { last };
+    let mut lines = wrap(line, columns);
+    let first = lines.swap_remove(0);
+    let rest = line[first.len()..].trim();
+    if rest.is_empty() {
+        return first;
     }
-    let lines = wrap(last, columns - indent);
-    format!("{head}{}", lines.join(&format!("\n{}", " ".repeat(indent))))
+    let further = wrap(rest, columns.saturating_sub(indent).max(1));
+    let further = further
+        .iter()
+        .map(|it| format!("\n{}{it}", " ".repeat(indent)));
+    first + &further.collect::<String>()
 }
 
 /// Wraps a text after a prefix of `taken` columns. A text with control characters stays whole, because its width is not

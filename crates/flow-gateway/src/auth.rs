@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `guard.rs` is the only place where keys are checked, whatever the protocol. What only a request's content tells, its
-//! endpoint and the number of its documents, is checked by `service.rs` with [`identity::current`].
+//! endpoint and the number of its documents, is checked by `service.rs` with `identity::current`.
 
 mod guard;
 mod identity;
