@@ -40,7 +40,6 @@ mod log;
 mod output;
 mod paths;
 mod progress;
-#[cfg(feature = "launch")]
 mod resolve;
 mod runtime;
 mod shell;

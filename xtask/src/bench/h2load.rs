@@ -12,8 +12,15 @@ use crate::shell;
 
 const PATH: &str = "jina.JinaSingleDataRequestRPC/process_single_data";
 
+/// The headers of a gRPC call, and of a request with JSON.
+const GRPC: &[&str] = &["content-type: application/grpc", "te: trailers"];
+const JSON: &[&str] = &["content-type: application/json"];
+
 /// Four connections with 16 streams each, from one thread: the servers need the other core.
 const SHAPE: &[&str] = &["-c", "4", "-m", "16", "-t", "1"];
+
+/// One request at a time.
+const ALONE: &[&str] = &["-c", "1", "-m", "1", "-t", "1"];
 
 /// Fails with what to do where h2load is not installed.
 pub(super) fn look_for() -> anyhow::Result<()> {
@@ -23,10 +30,28 @@ pub(super) fn look_for() -> anyhow::Result<()> {
         .context("h2load is needed (Debian: apt-get install nghttp2-client)")
 }
 
-/// Requests answered in a second.
+/// gRPC calls answered in a second.
 pub(super) fn run(url: &str, request: &Path, count: usize) -> anyhow::Result<f64> {
-    let mut command = command(SHAPE, url, request, count);
-    parse(&shell::output(&mut command)?)
+    let mut command = command(SHAPE, request, count);
+    parse(&shell::output(to_grpc(&mut command, url))?)
+}
+
+/// Requests with JSON answered in a second.
+pub(super) fn run_json(url: &str, request: &Path, count: usize) -> anyhow::Result<f64> {
+    let mut command = command(SHAPE, request, count);
+    parse(&shell::output(with_headers(&mut command, JSON).arg(url))?)
+}
+
+/// Requests with JSON answered in a second, one after another.
+pub(super) fn run_json_alone(url: &str, request: &Path, count: usize) -> anyhow::Result<f64> {
+    let mut command = command(ALONE, request, count);
+    parse(&shell::output(with_headers(&mut command, JSON).arg(url))?)
+}
+
+/// gRPC calls answered in a second, one after another.
+pub(super) fn run_alone(url: &str, request: &Path, count: usize) -> anyhow::Result<f64> {
+    let mut command = command(ALONE, request, count);
+    parse(&shell::output(to_grpc(&mut command, url))?)
 }
 
 /// Milliseconds that each request takes, one after another.
@@ -38,19 +63,26 @@ pub(super) fn times(
 ) -> anyhow::Result<Vec<f64>> {
     // It adds to what there is.
     std::fs::write(log, "")?;
-    let mut command = command(&["-c", "1", "-m", "1", "-t", "1"], url, request, count);
-    parse(&shell::output(command.arg("--log-file").arg(log))?)?;
+    let mut command = command(ALONE, request, count);
+    command.arg("--log-file").arg(log);
+    parse(&shell::output(to_grpc(&mut command, url))?)?;
     let log = std::fs::read_to_string(log).context("h2load reported no times")?;
     log.lines().map(milliseconds).collect()
 }
 
-fn command(shape: &[&str], url: &str, request: &Path, count: usize) -> Command {
+fn command(shape: &[&str], request: &Path, count: usize) -> Command {
     let mut command = Command::new("h2load");
     command.args(shape);
     command.args(["-n", &count.to_string(), "-d"]).arg(request);
-    command.args(["-H", "content-type: application/grpc", "-H", "te: trailers"]);
-    command.arg(format!("{url}/{PATH}"));
     command
+}
+
+fn with_headers<'c>(command: &'c mut Command, headers: &[&str]) -> &'c mut Command {
+    command.args(headers.iter().flat_map(|header| ["-H", header]))
+}
+
+fn to_grpc<'c>(command: &'c mut Command, url: &str) -> &'c mut Command {
+    with_headers(command, GRPC).arg(format!("{url}/{PATH}"))
 }
 
 /// A line of its log: when the request began, its status, how many microseconds it took.

@@ -13,6 +13,7 @@ mod corpus;
 mod encoder;
 mod gateway;
 mod h2load;
+mod http;
 mod memory;
 mod nodes;
 mod ours;
@@ -54,6 +55,8 @@ pub(crate) struct Args {
 enum Subject {
     /// Unary calls through a gateway to an executor that does nothing.
     Gateway,
+    /// HTTP with JSON beside gRPC, to an executor that does nothing and to the encoder.
+    Http,
     /// The tutorial's 10,000 documents, from `flow post` through the encoder and back.
     Tutorial,
     /// What each further executor of a flow costs.
@@ -82,6 +85,7 @@ type Measure = fn(&Bench, &mut Report) -> anyhow::Result<()>;
 
 const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Gateway, gateway::measure),
+    (Subject::Http, http::measure),
     (Subject::Tutorial, tutorial::measure),
     (Subject::Nodes, nodes::measure),
     (Subject::Encoder, encoder::measure),
