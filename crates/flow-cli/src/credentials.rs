@@ -1,4 +1,4 @@
-//! The files of a flow that prove who somebody is: certificates, private keys and API keys.
+//! The files of a flow with credentials: certificates, private keys and API keys.
 
 use anyhow::Context;
 use flow_gateway::auth::KeyFile;

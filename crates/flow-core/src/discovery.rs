@@ -24,7 +24,7 @@ pub const ACCEPTS: &str = "accepts";
 /// Where our gateways list the executors of the flow, within the description of the dry run.
 pub const EXECUTORS: &str = "executors";
 
-/// The names of a flow's executors; none: its gateway does not say.
+/// The names of a flow's executors; empty if its gateway does not list them.
 #[must_use]
 pub fn executors(said: &EndpointsProto) -> Option<Vec<&str>> {
     let dry_run = description(said, Endpoint::DRY_RUN)?;

@@ -66,12 +66,7 @@ pub(crate) async fn serve_prepared(
     } = prepared;
     let name = settings.context.name.clone();
     let listener = Listener::bind(&settings.host, settings.port).await?;
-    let mut monitored = match &settings.monitoring {
-        Some(monitoring) => {
-            Some(Monitored::start(&settings.host, monitoring, (class, &endpoints)).await?)
-        }
-        None => None,
-    };
+    let mut monitored = Monitored::of(&settings, (class, &endpoints)).await?;
     let addresses = Addresses {
         serving: listener.local_addr(),
         metrics: monitored.as_ref().map(|it| it.server.local_addr()),
@@ -165,6 +160,19 @@ struct Monitored {
 }
 
 impl Monitored {
+    /// Binds the port for metrics; `None` if the executor is not monitored.
+    async fn of(
+        settings: &Settings,
+        executor: (&'static str, &EndpointTable),
+    ) -> Result<Option<Self>, MetricsServerError> {
+        match &settings.monitoring {
+            Some(monitoring) => Ok(Some(
+                Self::start(&settings.host, monitoring, executor).await?,
+            )),
+            None => Ok(None),
+        }
+    }
+
     async fn start(
         host: &str,
         monitoring: &Monitoring,

@@ -6,7 +6,7 @@
 //! key_ring.rs  the keys in use, which follow changes of the file
 //! identity.rs  whose request it is, and what its key allows
 //! guard.rs     checks every request of a port before its body is read
-//! refusal.rs   what a client is told, in the shape of its API
+//! refusal.rs   responses to refused requests, in the shape of the API
 //! ```
 //!
 //! `guard.rs` is the only place where keys are checked, whatever the protocol. What only a request's content tells, its

@@ -107,7 +107,7 @@ impl HttpService for Guarded {
         match self.identity(&request, api) {
             Ok(None) => Either::Left(Either::Left(self.service.call(request))),
             Ok(Some(identity)) => {
-                // From here on nobody can log a key.
+                // The key must not appear in the log of anything that handles the request.
                 request.headers_mut().remove(AUTHORIZATION);
                 request.headers_mut().remove(API_KEY);
                 request.extensions_mut().insert(identity.clone());

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_core::{Code, DocumentArray, Failure};
+use flow_core::{Code, DocumentLimits, Failure};
 use flow_proto::Envelope;
 
 use super::key_ring::Key;
@@ -19,7 +19,7 @@ pub(crate) fn current() -> Option<Identity> {
     CURRENT.try_with(Clone::clone).ok()
 }
 
-/// Answers further requests of somebody in a task of its own, such as those of a WebSocket.
+/// Answers further requests of a client in a task of its own, such as those of a WebSocket.
 pub(crate) async fn on_behalf_of<F: Future>(identity: Option<Identity>, answer: F) -> F::Output {
     match identity {
         Some(identity) => CURRENT.scope(identity, answer).await,
@@ -94,11 +94,15 @@ impl Identity {
     }
 }
 
-/// The number of documents of a request; 0 if they cannot be read, which whoever decodes them reports.
+/// The number of documents of a request, nested ones included; 0 if they cannot be read, which is reported where they are
+/// decoded. Nothing is decoded here: the limits on documents are checked later.
 fn documents(request: &Envelope) -> usize {
+    const ANY: DocumentLimits = DocumentLimits {
+        depth_max: usize::MAX,
+        documents_max: usize::MAX,
+    };
     let data = request.data.as_ref();
-    data.and_then(|data| DocumentArray::decode(data).ok())
-        .map_or(0, |documents| documents.len())
+    data.and_then(|data| ANY.check(data).ok()).unwrap_or(0)
 }
 
 /// The name alone.

@@ -1,6 +1,6 @@
 //! The file of API keys: YAML, or JSON.
 //!
-//! It has hashes of keys and no key. A key is 256 random bits, which nobody can guess, so one round of SHA-256 is enough:
+//! It has hashes of keys and no key. A key is 256 random bits, too many to guess, so one round of SHA-256 is enough:
 //! slow hashes are for passwords.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! What a client is told whose request is refused, in the shape of the API that it calls.
+//! Responses to refused requests, in the shape of the API that the client calls.
 
 use std::time::Duration;
 

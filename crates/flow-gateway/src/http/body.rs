@@ -1,4 +1,4 @@
-//! Reads the body of a request as a whole, within the limit on messages and the budget of its connection.
+//! Reads the body of a request as a whole, within the limits on messages and the budget of its connection.
 
 use std::error::Error;
 
@@ -11,10 +11,6 @@ use tonic::Status;
 
 use super::state::HttpState;
 
-/// Marks a request whose body was compressed when it arrived.
-#[derive(Debug, Clone)]
-pub(crate) struct Compressed;
-
 /// The body of a request. Its bytes count in the budget of the connection until this is dropped.
 #[derive(Debug)]
 pub(crate) struct WholeBody {
@@ -25,17 +21,12 @@ pub(crate) struct WholeBody {
 impl WholeBody {
     /// Reads a request's body. Handlers of APIs map the failure to their own shape of errors, so they call this instead
     /// of using an extractor with a shape of its own.
+    ///
+    /// Its length is limited as that of a message after decompression, compressed or not: JSON takes up to 16 times its
+    /// bytes while it is parsed.
     pub(crate) async fn read(request: Request, state: &HttpState) -> Result<Self, Failure> {
         let messages = &state.limits.messages;
-        let max = match request.extensions().get::<Compressed>() {
-            Some(Compressed) => messages.decompressed_len_max,
-            None => messages.message_len_max,
-        };
-        Self::read_up_to(request, max).await
-    }
-
-    /// The same, with a limit of its own.
-    pub(crate) async fn read_up_to(request: Request, max: usize) -> Result<Self, Failure> {
+        let max = messages.message_len_max.min(messages.decompressed_len_max);
         let budget = request.extensions().get::<ByteBudget>().cloned();
         let body = Limited::new(request.into_body(), max).collect().await;
         let bytes = body.map_err(|error| unreadable(&*error, max))?.to_bytes();

@@ -4,10 +4,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use flow_core::RequestId;
-use http::header::CONTENT_ENCODING;
 use http::{HeaderName, HeaderValue};
-
-use super::body::Compressed;
 
 /// The header, in requests and responses.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -28,9 +25,6 @@ pub(crate) async fn identify(mut request: Request, next: Next) -> Response {
         None => RequestId::random().into(),
     };
     request.extensions_mut().insert(HeaderId(id.clone()));
-    if request.headers().contains_key(CONTENT_ENCODING) {
-        request.extensions_mut().insert(Compressed);
-    }
     let mut response = next.run(request).await;
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().entry(REQUEST_ID).or_insert(id);

@@ -160,7 +160,7 @@ async fn a_body_that_is_no_request_is_a_422_that_says_why() {
     let (_echo, gateway) = echo().await;
     for (body, text) in [
         (&b"{"[..], "the body is not valid JSON"),
-        (b"[]", "the body is no JSON object"),
+        (b"[]", "the body must be a JSON object"),
         (b"{\"data\": [5]}", "`data[0]`: a document is a JSON object"),
     ] {
         let answer = request(&gateway, "POST", "/post", &[], body).await;

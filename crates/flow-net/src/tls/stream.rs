@@ -15,7 +15,7 @@ use tokio_rustls::{Accept, TlsAcceptor};
 /// The first byte of a TLS connection: a handshake record.
 const HANDSHAKE: u8 = 0x16;
 
-/// What a client that does not speak TLS is told.
+/// The response to a client that does not speak TLS.
 const PLAIN_TEXT: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     content-type: text/plain; charset=utf-8\r\n\
     content-length: 52\r\n\
@@ -39,7 +39,7 @@ enum Encrypted {
     New(TcpStream, TlsAcceptor),
     Handshake(Accept<TcpStream>),
     Open(TlsStream<TcpStream>),
-    /// The client does not speak TLS, and is told so; the number of bytes that it was sent.
+    /// The client does not speak TLS and gets a refusal, of which so many bytes were sent.
     Refused(TcpStream, usize),
     /// Taken while it changes, and after an error.
     Ended,

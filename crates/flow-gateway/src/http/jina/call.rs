@@ -56,12 +56,8 @@ fn known_header(known: Known) -> HeaderProto {
     }
 }
 
-/// Reads a body. JSON takes up to 16 times its bytes while it is read, so its length is limited as that of compressed
-/// messages.
 async fn read(state: &HttpState, known: Known, request: Request) -> Result<Parsed, Failure> {
-    let messages = &state.limits.messages;
-    let max = messages.message_len_max.min(messages.decompressed_len_max);
-    let body = WholeBody::read_up_to(request, max).await?;
+    let body = WholeBody::read(request, state).await?;
     let len = body.bytes.len();
     let parse = move || request::parse(&body.bytes, known);
     state.service.heavy().run(len, parse).await

@@ -81,12 +81,16 @@ async fn document(state: &HttpState, request: Request) -> Result<Value, Failure>
     let bad = |text: String| Failure::new(Code::BadRequest, text);
     let query = Query::<Map<String, Value>>::try_from_uri(request.uri());
     let body = WholeBody::read(request, state).await?;
+    let len = body.bytes.len();
     if body.bytes.is_empty() {
         let fields = query.map_err(|error| bad(format!("the query is not valid: {error}")))?;
         return Ok(Value::Object(fields.0));
     }
-    let document = serde_json::from_slice(&body.bytes);
-    document.map_err(|error| bad(format!("the body is not valid JSON: {error}")))
+    let parse = move || {
+        let document = serde_json::from_slice(&body.bytes);
+        document.map_err(|error| bad(format!("the body is not valid JSON: {error}")))
+    };
+    state.service.heavy().run(len, parse).await
 }
 
 /// The event with a document.

@@ -75,12 +75,12 @@ pub(super) fn from_json(body: Value, known: Known) -> Result<Parsed, Failure> {
     let mut body = match body {
         Value::Null => Map::new(),
         Value::Object(body) => body,
-        _ => return Err(bad("the body is no JSON object")),
+        _ => return Err(bad("the body must be a JSON object")),
     };
     let mut header = match body.remove("header") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(header)) => header,
-        Some(_) => return Err(bad("`header` is no JSON object")),
+        Some(_) => return Err(bad("`header` must be a JSON object")),
     };
     let documents = documents(body.remove("data"))?;
     let version = known.version.or_else(|| version_of(&documents));
@@ -123,7 +123,7 @@ fn text(of: &mut Map<String, Value>, camel: &str, snake: &str) -> Result<Option<
     match value {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text).filter(|it| !it.is_empty())),
-        Some(_) => Err(bad(format!("`{camel}` is no text"))),
+        Some(_) => Err(bad(format!("`{camel}` must be a text"))),
     }
 }
 
@@ -158,7 +158,7 @@ fn parameters(value: Option<Value>) -> Result<Option<Bytes>, Failure> {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Object(all)) if all.is_empty() => Ok(None),
         Some(Value::Object(all)) => Ok(Some(flow_core::parameters::from_json(&all))),
-        Some(_) => Err(bad("`parameters` is no JSON object")),
+        Some(_) => Err(bad("`parameters` must be a JSON object")),
     }
 }
 

@@ -323,7 +323,7 @@ fn invalid(id: String, failure: &Failure) -> Envelope {
 fn unreadable(error: axum::Error) -> Option<Result<Envelope, Failure>> {
     let error = error.into_inner();
     match error.downcast_ref::<tungstenite::Error>() {
-        // It did not say goodbye.
+        // The client closed the connection without a close frame.
         Some(tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) => None,
         Some(error @ tungstenite::Error::Capacity(_)) => {
             Some(Err(Failure::from_error(Code::TooLarge, error)))

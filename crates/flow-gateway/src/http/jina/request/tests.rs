@@ -100,10 +100,13 @@ fn bodies_that_are_no_requests_say_what_is_wrong() {
     let check = |body: Value, expected: &str| {
         assert_eq!(read(&body).unwrap_err(), expected);
     };
-    check(json!([]), "the body is no JSON object");
-    check(json!({"header": 5}), "`header` is no JSON object");
-    check(json!({"parameters": 5}), "`parameters` is no JSON object");
-    check(json!({"execEndpoint": 5}), "`execEndpoint` is no text");
+    check(json!([]), "the body must be a JSON object");
+    check(json!({"header": 5}), "`header` must be a JSON object");
+    check(
+        json!({"parameters": 5}),
+        "`parameters` must be a JSON object",
+    );
+    check(json!({"execEndpoint": 5}), "`execEndpoint` must be a text");
     check(
         json!({"data": 5}),
         "`data` is neither a document nor a list of documents",
