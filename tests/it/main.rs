@@ -31,6 +31,7 @@ mod model_hub;
 mod monitoring;
 mod parameters;
 mod processes;
+mod python_documents;
 mod registry;
 mod scaffold;
 mod state;

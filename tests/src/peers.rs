@@ -49,6 +49,21 @@ pub fn http_clients(name: &str, arguments: &[String]) -> Option<Value> {
     Some(last_json(command))
 }
 
+/// The Python that has the package `flow_serve` of this tree. Without it the test is left out, and says so.
+pub fn flow_serve() -> Option<PathBuf> {
+    python_of("python")
+}
+
+/// Runs a script of `python/` with the package `flow_serve`; it must succeed.
+pub fn run_python(name: &str) -> Option<()> {
+    let mut command = Command::new(flow_serve()?);
+    command.arg(root().join("tests/python").join(name));
+    quiet(&mut command);
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+    Some(())
+}
+
 /// A registry of images, as a program. Without it the test is left out, and says so.
 pub fn registry() -> Option<PathBuf> {
     program_of("registry", "docker-registry")

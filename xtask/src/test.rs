@@ -54,10 +54,15 @@ fn build_and_set_up() -> anyhow::Result<Vec<Missing>> {
             shell::cargo()
                 .arg("build")
                 .args(PACKAGES)
-                .args(["--bins", "--tests"]),
+                .args(["--bins", "--tests", "--lib"]),
         );
         let missing = set_up.join().unwrap_or_else(|panic| resume_unwind(panic));
-        built.and(missing)
+        built?;
+        let missing = missing?;
+        if missing.iter().all(|it| it.name != "python") {
+            setup::install_package()?;
+        }
+        Ok(missing)
     })
 }
 

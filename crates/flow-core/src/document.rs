@@ -193,7 +193,7 @@ impl Document {
 
     /// Removes the embedding.
     pub fn clear_embedding(&mut self) {
-        self.set("embedding", Bytes::new());
+        self.clear("embedding");
     }
 
     /// The tensor that is the document's content, such as an image.
@@ -211,6 +211,21 @@ impl Document {
     #[must_use]
     pub fn blob(&self) -> Option<Bytes> {
         self.content("blob")
+    }
+
+    /// Sets the bytes that are the document's content. In the first version they replace a text or a tensor.
+    pub fn set_blob(&mut self, blob: &[u8]) {
+        let encoded = match self.version {
+            DocArrayVersion::V1 => v1::bytes("blob", blob),
+            DocArrayVersion::V2 => v2::bytes("blob", blob),
+        };
+        self.set("blob", encoded);
+    }
+
+    /// Removes a field, if the document has it. Chunks and matches are emptied with
+    /// [`set_chunks`](Self::set_chunks) and [`set_matches`](Self::set_matches).
+    pub fn clear(&mut self, name: &'static str) {
+        self.set(name, Bytes::new());
     }
 
     /// The tags: any values that belong to the document.
@@ -252,6 +267,16 @@ impl Document {
         let parsed = self.parse_children("chunks", |children| children.chunks.is_some())?;
         let children = self.children.get_or_insert_default();
         Ok(children.chunks.get_or_insert(parsed))
+    }
+
+    /// Replaces the chunks, without decoding those that the document has.
+    pub fn set_chunks(&mut self, chunks: Vec<Document>) {
+        self.children.get_or_insert_default().chunks = Some(chunks);
+    }
+
+    /// Replaces the matches, without decoding those that the document has.
+    pub fn set_matches(&mut self, matches: Vec<Document>) {
+        self.children.get_or_insert_default().matches = Some(matches);
     }
 
     /// Whether the document has chunks.

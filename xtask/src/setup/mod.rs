@@ -5,16 +5,18 @@
 //! | `.peers/model` | all-MiniLM-L6-v2 | tests |
 //! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of DocArray v1 | tests |
 //! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of DocArray v2 | tests |
+//! | `.peers/python` | NumPy, and the package `flow_serve` of this tree | tests |
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime; torch in `jina-v1` too | benchmarks |
 //!
 //! This file decides what is set up and says what could not be; `venv.rs`, `model.rs` and `registry.rs` make
-//! one folder each, `python.rs` runs the user's Python. A folder counts only when it is whole, so a
+//! one folder each, `package.rs` puts our own package into one, `python.rs` runs the user's Python. A folder counts only when it is whole, so a
 //! set-up that was cut short is done again, and one that is ready costs nothing.
 
 mod model;
+mod package;
 mod python;
 mod registry;
 mod venv;
@@ -46,6 +48,8 @@ pub(crate) enum Group {
     Model,
     /// Stock Jina of both versions of DocArray, 500 MB.
     Clients,
+    /// The package `flow_serve` of this tree, built with cargo, and NumPy, 60 MB.
+    Python,
     /// Clients of OpenAI's, Cohere's and other HTTP APIs, 400 MB.
     HttpClients,
     /// The schemas of Kubernetes' API, 120 MB.
@@ -60,6 +64,7 @@ pub(crate) enum Group {
 const FOR_TESTS: &[Group] = &[
     Group::Model,
     Group::Clients,
+    Group::Python,
     Group::HttpClients,
     Group::Kubernetes,
     Group::Registry,
@@ -79,7 +84,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         &args.only
     };
-    let missing = prepare(&folder, groups)?;
+    let mut missing = prepare(&folder, groups)?;
+    let made = |name: &str| missing.iter().all(|it| it.name != name);
+    if groups.contains(&Group::Python) && made(package::FOLDER) {
+        let built = package::build_and_install(&folder);
+        missing.extend(built.err().map(|why| Missing {
+            name: package::FOLDER,
+            why,
+        }));
+    }
     for Missing { name, why } in &missing {
         eprintln!("{name}: {why:#}");
     }
@@ -97,6 +110,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Sets up what the tests need; says what they will have to do without.
 pub(crate) fn for_tests() -> anyhow::Result<Vec<Missing>> {
     prepare(&folder(), FOR_TESTS)
+}
+
+/// Puts the package `flow_serve`, which cargo has built beside this program, where the tests look for it.
+pub(crate) fn install_package() -> anyhow::Result<()> {
+    package::install(&folder())
 }
 
 /// The model's folder, set up if it is not there.
@@ -147,6 +165,7 @@ fn steps(group: Group) -> Vec<Step> {
     match group {
         Group::Model => vec![Step::Model],
         Group::Clients => vec![Step::Venv(&venv::JINA_V1), Step::Venv(&venv::JINA_V2)],
+        Group::Python => vec![Step::Venv(&venv::PYTHON)],
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
         Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
         Group::Registry => vec![Step::Registry],

@@ -44,6 +44,15 @@ pub(crate) const JINA_V2: Venv = Venv {
     proof: "import jina, docarray; jina.Client; docarray.DocList",
 };
 
+/// For the package `flow_serve`, which needs nothing but NumPy.
+pub(crate) const PYTHON: Venv = Venv {
+    folder: super::package::FOLDER,
+    marker: READY,
+    pins: "constraints-python.txt",
+    packages: &["numpy"],
+    proof: "import numpy",
+};
+
 pub(crate) const KUBERNETES: Venv = Venv {
     folder: "kubernetes",
     marker: READY,
@@ -170,7 +179,14 @@ mod tests {
 
     #[test]
     fn each_package_asked_for_is_pinned() {
-        for venv in [&JINA_V1, &JINA_V2, &HTTP_CLIENTS, &TORCH, &TORCH_IN_JINA_V1] {
+        for venv in [
+            &JINA_V1,
+            &JINA_V2,
+            &PYTHON,
+            &HTTP_CLIENTS,
+            &TORCH,
+            &TORCH_IN_JINA_V1,
+        ] {
             let pins = fs::read_to_string(venv.pins()).expect("pins");
             for package in venv.packages {
                 let name = package.split('[').next().expect("a name");

@@ -87,6 +87,7 @@ const EXECUTOR: &[&str] = &[
 const PROGRAMS: &[&str] = &[
     "flow-cli",
     "flow-fuzz",
+    "flow-py",
     "flow-tests",
     "matrix-products",
     "xtask",

@@ -76,6 +76,25 @@ impl DocumentArray {
         out.freeze()
     }
 
+    /// Decodes the message of an array alone, without the field of a request around it.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are not an array of documents.
+    pub fn decode_alone(array: &Bytes) -> Result<Self, BadDocument> {
+        let mut data = BytesMut::with_capacity(wire::field_len(DATA_DOCS, array.len()));
+        wire::put(&mut data, DATA_DOCS, array);
+        Self::decode(&data.freeze())
+    }
+
+    /// Encodes the message of an array alone.
+    #[must_use]
+    pub fn encode_alone(&self) -> Bytes {
+        let data = self.encode();
+        let content = wire::last(&data, DATA_DOCS).map(|content| data.slice_ref(content));
+        content.unwrap_or_default()
+    }
+
     /// The version of the documents' format; the first if there are no documents.
     #[must_use]
     pub fn version(&self) -> DocArrayVersion {

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value, json};
 
 use super::wire::Fields;
-use super::{DocArrayVersion, Document, json, v1, v2};
+use super::{BadDocument, DocArrayVersion, Document, json, v1, v2};
 
 impl Document {
     /// The id of the document that this one is a chunk or a match of; empty if there is none.
@@ -18,7 +18,7 @@ impl Document {
 
     /// Sets the id of the parent.
     pub fn set_parent_id(&mut self, id: &str) {
-        self.set_field("parent_id", &json!(id));
+        self.set_known_field("parent_id", &json!(id));
     }
 
     /// Nesting depth as a chunk: 2 for a chunk of a chunk.
@@ -29,7 +29,7 @@ impl Document {
 
     /// Sets the nesting depth as a chunk.
     pub fn set_granularity(&mut self, depth: u32) {
-        self.set_field("granularity", &json!(depth));
+        self.set_known_field("granularity", &json!(depth));
     }
 
     /// Nesting depth as a match: 2 for a match of a match.
@@ -40,25 +40,25 @@ impl Document {
 
     /// Sets the nesting depth as a match.
     pub fn set_adjacency(&mut self, steps: u32) {
-        self.set_field("adjacency", &json!(steps));
+        self.set_known_field("adjacency", &json!(steps));
     }
 
     /// Its index among the chunks of its parent.
     #[must_use]
     pub fn offset(&self) -> f32 {
-        let offset = self.field("offset").and_then(|value| value.as_f64());
+        let offset = self.json_field("offset").and_then(|value| value.as_f64());
         narrow(offset.unwrap_or_default())
     }
 
     /// Sets its index among the chunks of its parent.
     pub fn set_offset(&mut self, place: usize) {
-        self.set_field("offset", &json!(place));
+        self.set_known_field("offset", &json!(place));
     }
 
     /// Its position in its parent: for a text, the offsets of its first character and of its end.
     #[must_use]
     pub fn location(&self) -> Vec<f32> {
-        match self.field("location") {
+        match self.json_field("location") {
             Some(Value::Array(numbers)) => {
                 let numbers = numbers.iter().filter_map(Value::as_f64);
                 numbers.map(narrow).collect()
@@ -69,13 +69,13 @@ impl Document {
 
     /// Sets its position in its parent. Numbers up to 16 million are exact.
     pub fn set_location(&mut self, from: usize, to: usize) {
-        self.set_field("location", &json!([from, to]));
+        self.set_known_field("location", &json!([from, to]));
     }
 
     /// A score by its name, such as `cosine`.
     #[must_use]
     pub fn score(&self, name: &str) -> Option<f32> {
-        let scores = self.field("scores")?;
+        let scores = self.json_field("scores")?;
         let score = match self.version() {
             DocArrayVersion::V1 => scores.get(name)?.get("value").cloned().unwrap_or(json!(0)),
             DocArrayVersion::V2 => scores.get(name)?.clone(),
@@ -92,7 +92,7 @@ impl Document {
         };
         ["scores", "evaluations"]
             .iter()
-            .all(|name| match self.field(name) {
+            .all(|name| match self.json_field(name) {
                 Some(Value::Object(scores)) => scores.values().all(is_finite),
                 _ => true,
             })
@@ -100,7 +100,7 @@ impl Document {
 
     /// Adds a score. Those that are not finite numbers are lost. `query` is the id of the document that this one was compared with.
     pub fn set_score(&mut self, name: &str, value: f32, query: &str) {
-        let mut scores = match self.field("scores") {
+        let mut scores = match self.json_field("scores") {
             Some(Value::Object(scores)) => scores,
             _ => Map::new(),
         };
@@ -114,16 +114,18 @@ impl Document {
             DocArrayVersion::V1 => !matches!(score.get("value"), Some(Value::Null)),
             DocArrayVersion::V2 => !score.is_null(),
         });
-        self.set_field("scores", &Value::Object(scores));
+        self.set_known_field("scores", &Value::Object(scores));
     }
 
     fn number(&self, name: &'static str) -> u32 {
-        let number = self.field(name).and_then(|value| value.as_u64());
+        let number = self.json_field(name).and_then(|value| value.as_u64());
         number.and_then(|it| u32::try_from(it).ok()).unwrap_or(0)
     }
 
-    /// One field as JSON; the others are not decoded.
-    fn field(&self, name: &'static str) -> Option<Value> {
+    /// One field as JSON, if the document has it; the others are not decoded. Arrays are better read with
+    /// [`embedding`](Self::embedding) and [`tensor`](Self::tensor).
+    #[must_use]
+    pub fn json_field(&self, name: &'static str) -> Option<Value> {
         let edit = self.edits.iter().find(|edit| edit.name == name);
         let bytes = edit.map_or_else(|| self.fields_of(name), |edit| edit.encoded.clone());
         if bytes.is_empty() {
@@ -146,12 +148,20 @@ impl Document {
         found.freeze()
     }
 
-    fn set_field(&mut self, name: &'static str, value: &Value) {
-        let encoded = json::to_field(self.version(), name, value);
-        self.set(
-            name,
-            encoded.expect("the methods above use the type of each field"),
-        );
+    /// Sets one field from JSON, as [`json_field`](Self::json_field) reads it.
+    ///
+    /// # Errors
+    ///
+    /// If the value does not have the field's type.
+    pub fn set_json_field(&mut self, name: &'static str, value: &Value) -> Result<(), BadDocument> {
+        let encoded = json::to_field(self.version(), name, value)?;
+        self.set(name, encoded);
+        Ok(())
+    }
+
+    fn set_known_field(&mut self, name: &'static str, value: &Value) {
+        self.set_json_field(name, value)
+            .expect("the methods above use the type of each field");
     }
 }
 

@@ -94,6 +94,10 @@ pub(super) fn string(name: &str, text: &str) -> Bytes {
     field(name, text.as_bytes())
 }
 
+pub(super) fn bytes(name: &str, bytes: &[u8]) -> Bytes {
+    field(name, bytes)
+}
+
 pub(super) fn set_tags(tags: &Map<String, Value>) -> Bytes {
     field("tags", &values::to_struct(tags).encode_to_vec())
 }

@@ -122,6 +122,16 @@ pub(super) fn text(name: &str, text: &str) -> Bytes {
     )
 }
 
+pub(super) fn bytes(name: &str, bytes: &[u8]) -> Bytes {
+    entry(
+        name,
+        &NodeProto {
+            content: Some(Content::Blob(bytes.to_vec().into())),
+            docarray_type: None,
+        },
+    )
+}
+
 pub(super) fn typed_text(name: &str, text: &str, class: &str) -> Bytes {
     let docarray_type = Some(DocarrayType::Type(class.to_owned()));
     entry(

@@ -1,0 +1,447 @@
+//! The methods of the class `Document`.
+
+use flow_core::{DocArrayVersion, Document};
+use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use serde_json::Value;
+
+use super::errors::bad_document;
+use super::fields::{ArrayField, FIELDS, Nested, Scores};
+use super::objects::{PyDocument, PyDocumentArray, to_rust};
+use super::values::{Numbers, value_from_python, value_to_python};
+
+#[pymethods]
+impl PyDocument {
+    /// A document with these attributes. Keywords that are no attribute become tags. A single positional argument is a
+    /// document or a dictionary to copy.
+    #[new]
+    #[pyo3(signature = (*_arguments, **_fields))]
+    fn new(_arguments: &Bound<'_, PyAny>, _fields: Option<&Bound<'_, PyDict>>) -> Self {
+        Self::from_rust(Document::new())
+    }
+
+    #[pyo3(signature = (obj = None, *, copy = false, **fields))]
+    fn __init__(
+        slf: &Bound<'_, Self>,
+        obj: Option<&Bound<'_, PyAny>>,
+        copy: bool,
+        fields: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        // A document never shares what it is made of with another one, whether a copy was asked for or not.
+        let _ = copy;
+        if let Some(obj) = obj {
+            if let Ok(other) = obj.cast::<Self>() {
+                let inner = to_rust(other)?;
+                slf.borrow_mut().inner = inner;
+            } else if let Ok(fields) = obj.cast::<PyDict>() {
+                Self::set_all(slf, fields)?;
+            } else {
+                return Err(PyTypeError::new_err(format!(
+                    "a document is made of keywords, a dict or another document, not of `{}`",
+                    obj.get_type().name()?
+                )));
+            }
+        }
+        fields.map_or(Ok(()), |fields| Self::set_all(slf, fields))
+    }
+
+    #[getter]
+    fn id(&self) -> String {
+        self.inner.id()
+    }
+
+    #[setter]
+    fn set_id(&mut self, id: Option<&str>) {
+        self.inner.set_id(id.unwrap_or_default());
+    }
+
+    #[getter]
+    fn text(&self) -> String {
+        self.text_of()
+    }
+
+    #[setter]
+    pub(super) fn set_text(&mut self, text: Option<&str>) {
+        match text {
+            Some(text) => {
+                self.held.tensor = None;
+                self.inner.set_text(text);
+            }
+            None if self.content_type() == Some("text") => self.inner.clear("text"),
+            None => {}
+        }
+    }
+
+    #[getter]
+    fn blob<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let blob = match self.held.tensor {
+            Some(_) => None,
+            None => self.inner.blob(),
+        };
+        PyBytes::new(py, &blob.unwrap_or_default())
+    }
+
+    #[setter]
+    pub(super) fn set_blob(&mut self, blob: Option<&[u8]>) {
+        match blob {
+            Some(blob) => {
+                self.held.tensor = None;
+                self.inner.set_blob(blob);
+            }
+            None if self.content_type() == Some("blob") => self.inner.clear("blob"),
+            None => {}
+        }
+    }
+
+    #[getter]
+    fn tensor<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(slf, ArrayField::Tensor)
+    }
+
+    #[setter]
+    fn set_tensor(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) {
+        slf.borrow_mut().set_array(ArrayField::Tensor, value);
+    }
+
+    #[getter]
+    fn embedding<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(slf, ArrayField::Embedding)
+    }
+
+    #[setter]
+    fn set_embedding(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) {
+        slf.borrow_mut().set_array(ArrayField::Embedding, value);
+    }
+
+    /// Which of `text`, `blob` and `tensor` the document has; `None` if it has none.
+    #[getter]
+    fn content_type(&self) -> Option<&'static str> {
+        if self.held.tensor.is_some() || self.inner.tensor().is_some() {
+            Some("tensor")
+        } else if self.inner.has_text() {
+            Some("text")
+        } else {
+            let blob = self.inner.blob().is_some_and(|blob| !blob.is_empty());
+            blob.then_some("blob")
+        }
+    }
+
+    /// The text, the bytes or the array, whichever the document has.
+    #[getter]
+    fn content<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let name = slf.borrow().content_type();
+        match name {
+            Some(name) => slf.getattr(name),
+            None => Ok(slf.py().None().into_bound(slf.py())),
+        }
+    }
+
+    #[setter]
+    fn set_content(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        if let Ok(text) = value.extract::<String>() {
+            slf.borrow_mut().set_text(Some(&text));
+        } else if let Ok(bytes) = value.cast::<PyBytes>() {
+            slf.borrow_mut().set_blob(Some(bytes.as_bytes()));
+        } else {
+            slf.borrow_mut().set_array(ArrayField::Tensor, value);
+        }
+        Ok(())
+    }
+
+    #[getter]
+    fn uri(&self) -> String {
+        self.inner.string("uri").unwrap_or_default()
+    }
+
+    #[setter]
+    fn set_uri(&mut self, text: Option<&str>) -> PyResult<()> {
+        self.set_string("uri", text)
+    }
+
+    #[getter]
+    fn mime_type(&self) -> String {
+        self.inner.string("mime_type").unwrap_or_default()
+    }
+
+    #[setter]
+    fn set_mime_type(&mut self, text: Option<&str>) -> PyResult<()> {
+        self.set_string("mime_type", text)
+    }
+
+    #[getter]
+    fn modality(&self) -> String {
+        self.inner.string("modality").unwrap_or_default()
+    }
+
+    #[setter]
+    fn set_modality(&mut self, text: Option<&str>) -> PyResult<()> {
+        self.set_string("modality", text)
+    }
+
+    #[getter]
+    fn parent_id(&self) -> String {
+        self.inner.parent_id()
+    }
+
+    #[setter]
+    pub(super) fn set_parent_id(&mut self, text: Option<&str>) -> PyResult<()> {
+        self.set_string("parent_id", text)
+    }
+
+    #[getter]
+    fn granularity(&self) -> u32 {
+        self.inner.granularity()
+    }
+
+    #[setter]
+    pub(super) fn set_granularity(&mut self, depth: Option<u32>) {
+        self.inner.set_granularity(depth.unwrap_or_default());
+    }
+
+    #[getter]
+    fn adjacency(&self) -> u32 {
+        self.inner.adjacency()
+    }
+
+    #[setter]
+    pub(super) fn set_adjacency(&mut self, steps: Option<u32>) {
+        self.inner.set_adjacency(steps.unwrap_or_default());
+    }
+
+    #[getter]
+    fn weight(&self) -> f64 {
+        self.number("weight")
+    }
+
+    #[setter]
+    fn set_weight(&mut self, value: Option<f64>) -> PyResult<()> {
+        self.set_json("weight", &value.unwrap_or_default().into())
+    }
+
+    #[getter]
+    fn offset(&self) -> f64 {
+        self.number("offset")
+    }
+
+    #[setter]
+    fn set_offset(&mut self, value: Option<f64>) -> PyResult<()> {
+        self.set_json("offset", &value.unwrap_or_default().into())
+    }
+
+    #[getter]
+    fn location(&self) -> Vec<f32> {
+        self.inner.location()
+    }
+
+    #[setter]
+    fn set_location(&mut self, value: Option<Vec<f64>>) -> PyResult<()> {
+        self.set_json("location", &value.unwrap_or_default().into())
+    }
+
+    /// The tags, which can be changed in place.
+    #[getter]
+    fn tags<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.tags_of(py)
+    }
+
+    #[setter]
+    fn set_tags(&mut self, py: Python<'_>, tags: Option<Bound<'_, PyDict>>) {
+        let tags = tags.unwrap_or_else(|| PyDict::new(py));
+        self.held.tags = Some(tags.unbind());
+    }
+
+    /// The scores by name. One that is looked up and is not there is made.
+    #[getter]
+    fn scores<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.scores_of(py, Scores::Scores)
+    }
+
+    #[setter]
+    fn set_scores(&mut self, py: Python<'_>, value: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        self.set_scores_of(py, Scores::Scores, value)
+    }
+
+    /// The evaluations by name, like `scores`.
+    #[getter]
+    fn evaluations<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.scores_of(py, Scores::Evaluations)
+    }
+
+    #[setter]
+    fn set_evaluations(
+        &mut self,
+        py: Python<'_>,
+        value: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        self.set_scores_of(py, Scores::Evaluations, value)
+    }
+
+    /// The parts of the document.
+    #[getter]
+    fn chunks<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDocumentArray>> {
+        Self::nested(slf, Nested::Chunks)
+    }
+
+    #[setter]
+    fn set_chunks(slf: &Bound<'_, Self>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        Self::set_nested(slf, Nested::Chunks, value)
+    }
+
+    /// What was found for the document.
+    #[getter]
+    fn matches<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDocumentArray>> {
+        Self::nested(slf, Nested::Matches)
+    }
+
+    #[setter]
+    fn set_matches(slf: &Bound<'_, Self>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        Self::set_nested(slf, Nested::Matches, value)
+    }
+
+    /// The names of the attributes that are not empty.
+    #[getter]
+    fn non_empty_fields<'py>(slf: &Bound<'py, Self>) -> PyResult<Vec<&'static str>> {
+        let mut names = Vec::new();
+        for name in FIELDS {
+            if !is_empty(&slf.getattr(*name)?)? {
+                names.push(*name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes attributes, or all of them but the id.
+    #[pyo3(signature = (*names))]
+    fn pop(slf: &Bound<'_, Self>, names: Vec<String>) -> PyResult<()> {
+        for name in names {
+            slf.setattr(name.as_str(), slf.py().None())?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything but the id.
+    fn clear(&mut self) {
+        let mut inner = Document::of_version(self.inner.version());
+        inner.set_id(&self.inner.id());
+        *self = Self::from_rust(inner);
+    }
+
+    /// The document as a protobuf message.
+    fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyBytes>> {
+        let encoded = to_rust(slf)?.encode();
+        Ok(PyBytes::new(slf.py(), &encoded))
+    }
+
+    /// A document of a protobuf message.
+    #[staticmethod]
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
+        let version = DocArrayVersion::of(data).unwrap_or_default();
+        let inner = Document::decode(version, data.to_vec().into()).map_err(bad_document)?;
+        Ok(Self::from_rust(inner))
+    }
+
+    /// The document as a dictionary with the attributes that it has; arrays are lists, bytes are base64.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let json = to_rust(slf)?.to_json().map_err(bad_document)?;
+        value_to_python(slf.py(), &json, Numbers::AsWritten)
+    }
+
+    /// A document of a dictionary as `to_dict` makes it.
+    #[staticmethod]
+    fn from_dict(fields: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let value = value_from_python(fields)?;
+        let inner = Document::from_json(DocArrayVersion::V1, &value).map_err(bad_document)?;
+        Ok(Self::from_rust(inner))
+    }
+
+    /// The document as JSON.
+    fn to_json(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let json = to_rust(slf)?.to_json().map_err(bad_document)?;
+        Ok(json.to_string())
+    }
+
+    /// A document of JSON.
+    #[staticmethod]
+    fn from_json(text: &str) -> PyResult<Self> {
+        let value: Value = serde_json::from_str(text)
+            .map_err(|error| PyValueError::new_err(format!("not JSON: {error}")))?;
+        let inner = Document::from_json(DocArrayVersion::V1, &value).map_err(bad_document)?;
+        Ok(Self::from_rust(inner))
+    }
+
+    fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let inner = &slf.borrow().inner;
+        let unknown = || PyAttributeError::new_err(format!("a document has no attribute `{name}`"));
+        if inner.version() == DocArrayVersion::V1 || name.starts_with("__") {
+            return Err(unknown());
+        }
+        // A document of the second version has the fields of its class.
+        let json = inner.to_json().map_err(bad_document)?;
+        let value = json.get(name).ok_or_else(unknown)?;
+        value_to_python(slf.py(), value, Numbers::AsWritten)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let names = Self::non_empty_fields(slf)?;
+        Ok(format!(
+            "<Document ({}) at {}>",
+            names
+                .iter()
+                .map(|name| format!("'{name}'"))
+                .collect::<Vec<_>>()
+                .join(", "),
+            slf.borrow().id()
+        ))
+    }
+
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let Ok(other) = other.cast::<Self>() else {
+            return Ok(false);
+        };
+        if slf.is(other) {
+            return Ok(true);
+        }
+        let json = |document: &Bound<'_, Self>| {
+            let document = to_rust(document)?;
+            document.to_json().map_err(bad_document)
+        };
+        Ok(json(slf)? == json(other)?)
+    }
+
+    fn __hash__(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        self.inner.id().hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __copy__(slf: &Bound<'_, Self>) -> PyResult<Self> {
+        to_rust(slf).map(Self::from_rust)
+    }
+
+    fn __deepcopy__(slf: &Bound<'_, Self>, _memo: &Bound<'_, PyAny>) -> PyResult<Self> {
+        to_rust(slf).map(Self::from_rust)
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let from_bytes = slf.py().get_type::<Self>().getattr("from_bytes")?;
+        Ok((from_bytes, (Self::to_bytes(slf)?,)))
+    }
+}
+
+/// Whether an attribute has the value of a document that was just made.
+fn is_empty(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_none() {
+        return Ok(true);
+    }
+    let plain = value.is_instance_of::<PyDict>()
+        || value.is_instance_of::<PyList>()
+        || value.is_instance_of::<PyDocumentArray>()
+        || value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyString>()
+        || value.extract::<f64>().is_ok();
+    Ok(plain && !value.is_truthy()?)
+}
