@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use flow_core::{Deadline, Failure};
-use flow_net::{Client, Compression, PostOptions, Replies};
+use flow_net::{Client, PostOptions, Replies};
 use flow_proto::Envelope;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::mpsc;
@@ -33,23 +33,35 @@ pub(crate) type OpenStream = Arc<dyn Fn(Requests, Option<Duration>) -> Opening +
 /// A stream that is being opened.
 type Opening = Pin<Box<dyn Future<Output = Result<Replies, Failure>> + Send>>;
 
-/// Opens streams to a gateway or an executor.
-pub(crate) fn to_client(
+/// Opens streams to a gateway or an executor. Their time-out is that of each stream.
+pub(crate) fn to_client(client: &Client, options: PostOptions) -> OpenStream {
+    let client = client.clone();
+    Arc::new(move |requests: Requests, timeout| -> Opening {
+        let client = client.clone();
+        let options = PostOptions {
+            timeout,
+            ..options.clone()
+        };
+        Box::pin(async move { client.post(&options, requests).await })
+    })
+}
+
+/// Makes a call of its own for each request of a stream, up to `max_in_progress` at a time.
+pub(crate) fn to_client_one_by_one(
     client: &Client,
-    prefetch: Option<usize>,
-    compression: Option<Compression>,
+    options: PostOptions,
+    max_in_progress: usize,
 ) -> OpenStream {
     let client = client.clone();
     Arc::new(move |requests: Requests, timeout| -> Opening {
         let client = client.clone();
         let options = PostOptions {
-            prefetch,
-            // The window restores the order, so the gateway need not hold replies back.
-            results_in_order: false,
             timeout,
-            compression,
+            ..options.clone()
         };
-        Box::pin(async move { client.post(&options, requests).await })
+        let replies = requests.map(move |request| client.single_with(request, &options));
+        let replies: Replies = Box::pin(replies.buffer_unordered(max_in_progress));
+        Box::pin(std::future::ready(Ok(replies)))
     })
 }
 

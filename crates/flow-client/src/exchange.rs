@@ -5,14 +5,16 @@ use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use flow_core::{Code, Deadline, Failure};
-use flow_net::Compression;
 use flow_net::retry::{Attempt, Policy, RetryDecision, decide};
+use flow_net::{Compression, Metadata, PostOptions};
 use flow_proto::Envelope;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{Stream, StreamExt, stream};
 
-use crate::connection::{Connection, Event, OpenStream, send_first, to_client};
+use crate::connection::{
+    Connection, Event, OpenStream, send_first, to_client, to_client_one_by_one,
+};
 use crate::reply::Reply;
 use crate::request::{Request, request_id};
 use crate::window::{Order, Window};
@@ -36,6 +38,10 @@ pub struct ExchangeOptions {
     pub retries: u32,
     /// Whether running a request twice does no harm, so that it is also retried if it may have run.
     pub idempotent: bool,
+    /// Whether each request is a call of its own, rather than a message of one stream.
+    pub one_by_one: bool,
+    /// Further metadata of the calls.
+    pub metadata: Metadata,
 }
 
 /// The outcome of one request.
@@ -45,6 +51,8 @@ pub struct Outcome<T> {
     pub tag: T,
     /// The reply, or why the request failed.
     pub result: Result<Reply, Failure>,
+    /// The reply as it arrived. `None` if the request failed without one.
+    pub envelope: Option<Box<Envelope>>,
 }
 
 /// What was left of an exchange when it was given up.
@@ -68,7 +76,7 @@ pub struct Exchange<T> {
     max_in_progress: usize,
     /// `None` once all requests have been taken.
     requests: Option<BoxStream<'static, (Request, T)>>,
-    window: Window<InProgress<T>, Result<Reply, Failure>>,
+    window: Window<InProgress<T>, Settled>,
     /// Requests to be sent.
     unsent: VecDeque<Envelope>,
     /// Requests that wait for their retry.
@@ -76,6 +84,12 @@ pub struct Exchange<T> {
     connection: Connection,
     /// Set at the end: `Ok` if every request has an outcome.
     end: Option<Result<(), Failure>>,
+}
+
+/// The outcome of a request, and the reply as it arrived.
+struct Settled {
+    result: Result<Reply, Failure>,
+    envelope: Option<Box<Envelope>>,
 }
 
 /// A request without an outcome.
@@ -93,8 +107,19 @@ impl<T: Send + 'static> Exchange<T> {
         options: &ExchangeOptions,
         requests: impl Stream<Item = (Request, T)> + Send + 'static,
     ) -> Self {
-        let prefetch = options.prefetch.map(NonZeroUsize::get);
-        let open = to_client(client, prefetch, options.compression);
+        let of_calls = PostOptions {
+            prefetch: options.prefetch.map(NonZeroUsize::get),
+            // The window restores the order, so the gateway need not hold replies back.
+            results_in_order: false,
+            timeout: None,
+            compression: options.compression,
+            metadata: options.metadata.clone(),
+        };
+        let open = if options.one_by_one {
+            to_client_one_by_one(client, of_calls, max_in_progress(options))
+        } else {
+            to_client(client, of_calls)
+        };
         Self::new(open, options, requests)
     }
 
@@ -116,7 +141,7 @@ impl<T: Send + 'static> Exchange<T> {
                 idempotent: options.idempotent,
             },
             deadline,
-            max_in_progress: options.prefetch.unwrap_or(WINDOW).get(),
+            max_in_progress: max_in_progress(options),
             requests: Some(Box::pin(requests)),
             window: Window::new(order),
             unsent: VecDeque::new(),
@@ -130,9 +155,8 @@ impl<T: Send + 'static> Exchange<T> {
     /// Cancel safe: nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Outcome<T>> {
         loop {
-            if let Some((request, result)) = self.window.take() {
-                let tag = request.tag;
-                return Some(Outcome { tag, result });
+            if let Some((request, settled)) = self.window.take() {
+                return Some(settled.outcome(request.tag));
             }
             if self.end.is_some() {
                 return None;
@@ -163,10 +187,10 @@ impl<T: Send + 'static> Exchange<T> {
     pub fn into_unfinished(mut self) -> Unfinished<T> {
         let is_all_sent = self.is_all_sent();
         let (mut outcomes, mut unanswered) = (Vec::new(), Vec::new());
-        for (request, result) in self.window.take_all() {
+        for (request, settled) in self.window.take_all() {
             let tag = request.tag;
-            match result {
-                Some(result) => outcomes.push(Outcome { tag, result }),
+            match settled {
+                Some(settled) => outcomes.push(settled.outcome(tag)),
                 None => unanswered.push(tag),
             }
         }
@@ -203,7 +227,9 @@ impl<T: Send + 'static> Exchange<T> {
         };
         self.window.open(id.clone(), in_progress);
         if len > Request::LEN_MAX {
-            self.window.settle(&id, Err(too_large(len)));
+            let result = Err(too_large(len));
+            let envelope = None;
+            self.window.settle(&id, Settled { result, envelope });
         } else {
             self.unsent.push_back(request.0);
         }
@@ -212,23 +238,24 @@ impl<T: Send + 'static> Exchange<T> {
     fn take_event(&mut self, event: Option<Result<Event, Failure>>) {
         match event {
             Some(Ok(Event::Opened)) => self.connection.is_open = true,
-            Some(Ok(Event::Reply(reply))) => self.take_reply(&reply),
+            Some(Ok(Event::Reply(reply))) => self.take_reply(reply),
             Some(Err(failure)) => self.take_break(failure),
             None if self.is_all_sent() && self.window.is_settled() => self.end = Some(Ok(())),
             None => self.take_break(Failure::new(Code::Lost, "the gateway ended the stream")),
         }
     }
 
-    fn take_reply(&mut self, reply: &Envelope) {
+    fn take_reply(&mut self, reply: Box<Envelope>) {
         self.connection.tries = 0;
-        let id = request_id(reply);
-        let result = Reply::read(reply);
+        let id = request_id(&reply).to_owned();
+        let result = Reply::read(&reply);
         if let Err(failure) = &result
-            && self.retry(id, failure)
+            && self.retry(&id, failure)
         {
             return;
         }
-        if !self.window.settle(id, result) {
+        let envelope = Some(reply);
+        if !self.window.settle(&id, Settled { result, envelope }) {
             tracing::warn!(request.id = id, "received a reply to an unknown request");
         }
     }
@@ -296,6 +323,21 @@ impl<T> std::fmt::Debug for Exchange<T> {
             .field("end", &self.end)
             .finish_non_exhaustive()
     }
+}
+
+impl Settled {
+    fn outcome<T>(self, tag: T) -> Outcome<T> {
+        let Self { result, envelope } = self;
+        Outcome {
+            tag,
+            result,
+            envelope,
+        }
+    }
+}
+
+fn max_in_progress(options: &ExchangeOptions) -> usize {
+    options.prefetch.unwrap_or(WINDOW).get()
 }
 
 /// The next item. Never returns if there is no stream.

@@ -24,7 +24,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::{Map, Value};
 
 pub use access::{AccessPaths, BadAccessPath};
-pub use array::DocumentArray;
+pub use array::{DocumentArray, document_array_message};
 pub(crate) use format::undecodable;
 pub use format::{BadDocument, DocArrayVersion};
 pub use json::values::{from_struct, to_struct};

@@ -23,7 +23,7 @@ pub use call_options::{CallOptions, Priority};
 pub use deadline::Deadline;
 pub use document::{
     AccessPaths, BadAccessPath, BadDocument, DocArrayVersion, Document, DocumentArray,
-    DocumentLimits, from_struct, to_struct,
+    DocumentLimits, document_array_message, from_struct, to_struct,
 };
 pub use failure::{Chain, Code, Failure};
 pub use model::{ModelInfo, ModelKind, Models, ShorterVectors};

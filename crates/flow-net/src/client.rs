@@ -14,6 +14,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
+use crate::grpc::Metadata;
 use crate::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
 use crate::grpc::jina_gateway_dry_run_rpc_client::JinaGatewayDryRunRpcClient;
 use crate::grpc::jina_rpc_client::JinaRpcClient;
@@ -96,6 +97,8 @@ pub struct PostOptions {
     pub timeout: Option<Duration>,
     /// Compression of requests.
     pub compression: Option<Compression>,
+    /// Further metadata of the call.
+    pub metadata: Metadata,
 }
 
 /// A compression algorithm.
@@ -199,6 +202,30 @@ impl Client {
             Ok(within(deadline, client.process_single_data(request))
                 .await?
                 .into_inner())
+        })
+    }
+
+    /// Sends one request with options, and returns its reply. Options of streams have no effect.
+    ///
+    /// # Errors
+    ///
+    /// If there is no reply. A reply that reports a failure is a reply.
+    pub fn single_with(
+        &self,
+        request: Envelope,
+        options: &PostOptions,
+    ) -> BoxFuture<'static, Result<Envelope, Failure>> {
+        let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
+            .max_decoding_message_size(self.limits.message_len_max)
+            .max_encoding_message_size(self.limits.message_len_max);
+        if let Some(compression) = options.compression {
+            client = client.send_compressed(encoding(compression));
+        }
+        let request = with_options(self.request(request), options);
+        Box::pin(async move {
+            let reply = client.process_single_data(request).await;
+            let reply = reply.map_err(|status| to_failure(&status))?;
+            Ok(reply.into_inner())
         })
     }
 
@@ -322,6 +349,7 @@ fn with_options<T>(mut request: Request<T>, options: &PostOptions) -> Request<T>
     if let Some(prefetch) = options.prefetch {
         metadata.insert("__prefetch__", MetadataValue::from(prefetch as u64));
     }
+    options.metadata.write(metadata);
     if let Some(timeout) = options.timeout {
         request.set_timeout(timeout);
     }

@@ -64,7 +64,7 @@ pub use values::{
     DockerOptions, Env, ExposedEndpoint, Gpus, Log, LogDriver, Poll, Polling, Protocol, Retries,
     Ulimit, Uses, Volume, Workers,
 };
-pub use yaml::Variables;
+pub use yaml::{Variables, yaml_to_json};
 
 /// Reads and checks a flow file that names no other files. Its executors are not looked for.
 ///

@@ -5,6 +5,7 @@ mod scalar;
 mod substitute;
 mod tree;
 
+pub use parse::yaml_to_json;
 pub(crate) use parse::{embedded, parse};
 pub(crate) use scalar::{Resolved, Scalar};
 pub use substitute::Variables;

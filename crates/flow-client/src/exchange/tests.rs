@@ -79,7 +79,7 @@ fn requests(count: usize) -> impl Stream<Item = (Request, usize)> + Send + 'stat
 /// The tags of all outcomes with the codes of failures, and how the exchange ended.
 async fn run(exchange: &mut Exchange<usize>) -> (Vec<(usize, Option<Code>)>, Result<(), Code>) {
     let mut outcomes = Vec::new();
-    while let Some(Outcome { tag, result }) = exchange.next().await {
+    while let Some(Outcome { tag, result, .. }) = exchange.next().await {
         if let Ok(reply) = &result {
             assert_eq!(reply.documents[0].text(), tag.to_string());
         }

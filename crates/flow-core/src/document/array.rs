@@ -120,6 +120,23 @@ impl DocumentArray {
     }
 }
 
+/// The array of documents in a request's `data` field, as DocArray encodes it.
+///
+/// # Errors
+///
+/// If the bytes are not a message, or contain a Python pickle.
+pub fn document_array_message(data: &Bytes) -> Result<Bytes, BadDocument> {
+    for field in Fields::of(data) {
+        let field = field.map_err(|NotAMessage| malformed("the request's data"))?;
+        match field.number {
+            DATA_DOCS => return Ok(data.slice_ref(field.content)),
+            DATA_DOCS_BYTES => return Err(BadDocument::Pickle),
+            _ => {}
+        }
+    }
+    Ok(Bytes::new())
+}
+
 /// The bytes of each document in a request's `data` field.
 fn split(data: &Bytes) -> Result<Vec<Bytes>, BadDocument> {
     let mut raws = Vec::new();

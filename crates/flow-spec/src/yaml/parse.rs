@@ -41,6 +41,16 @@ pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
     Ok(root)
 }
 
+/// Reads one YAML document as JSON, with the scalars of flow files. References to variables stay as they are written.
+///
+/// # Errors
+/// If the text is not YAML, or has a value that JSON does not have.
+pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, SyntaxError> {
+    let root = parse(text)?;
+    root.to_json()
+        .map_err(|problem| error(problem.span.position, problem.message))
+}
+
 /// Reads a text in a value of the document as YAML of its own. All of it has the span of the value.
 pub(crate) fn embedded(text: &str, at: &Span) -> Result<Node, SyntaxError> {
     let mut node = parse(text)?;

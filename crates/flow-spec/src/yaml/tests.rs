@@ -198,3 +198,12 @@ fn serde_yaml_reads_the_same() {
         );
     }
 }
+
+#[test]
+fn a_document_is_json() {
+    let json = yaml_to_json("!Flow\nwith: {port: 1, name: $X}\nlist:\n  - on\n  - 1.5\n").unwrap();
+    let expected = serde_json::json!({"with": {"port": 1, "name": "$X"}, "list": ["on", 1.5]});
+    assert_eq!(json, expected);
+    let error = yaml_to_json("a: .inf").unwrap_err().to_string();
+    assert!(error.contains("finite"), "{error}");
+}

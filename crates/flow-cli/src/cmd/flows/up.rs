@@ -58,6 +58,9 @@ pub(crate) struct Up {
     /// address [default: that of --log]
     #[arg(long, value_name = "FORMAT", value_parser = log_formats(), hide_possible_values = true)]
     ready_format: Option<LogFormat>,
+    /// Stop when standard input ends: a program that starts a flow keeps it open, and it ends with that program
+    #[arg(long, hide = true)]
+    until_stdin_ends: bool,
 }
 
 pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
@@ -76,6 +79,9 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
     let draining = drain.watch();
     let drain_of_signals = drain.clone();
     let signalled_twice = on_termination(move || drain_of_signals.begin());
+    if up.until_stdin_ends {
+        stop_at_end_of_stdin(drain.clone())?;
+    }
     // `flow ps` lists the flow before its executors are built.
     let registration = directory.and_then(|directory| register(&up, directory, shell));
     let mut running = RunningFlow::launch(launch, events).context("cannot start the launcher")?;
@@ -106,6 +112,18 @@ pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
     drop(running);
     let recent = printer.finish();
     exit.map_err(|error| without_repetition(error, &recent))
+}
+
+/// Stops the flow when standard input ends.
+fn stop_at_end_of_stdin(drain: Drain) -> anyhow::Result<()> {
+    let wait = move || {
+        // Whatever is written there has no meaning, and an error is an end too.
+        let _unread = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        drain.begin();
+    };
+    let thread = std::thread::Builder::new().name("stdin".to_owned());
+    thread.spawn(wait).context("cannot start a thread")?;
+    Ok(())
 }
 
 /// Removes the last lines of a process from the error that it did not start, if they are on the screen.

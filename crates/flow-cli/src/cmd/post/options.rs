@@ -194,6 +194,7 @@ impl Post {
                 CompressionName::Gzip => Compression::Gzip,
                 CompressionName::Deflate => Compression::Deflate,
             }),
+            ..ExchangeOptions::default()
         }
     }
 
