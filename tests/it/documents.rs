@@ -61,6 +61,11 @@ fn the_page_on_clients_is_true() {
 }
 
 #[test]
+fn the_page_on_python_is_true() {
+    follow("docs/src/python.md");
+}
+
+#[test]
 fn the_page_on_http_apis_is_true() {
     follow("docs/src/http-apis.md");
 }

@@ -54,10 +54,15 @@ pub fn flow_serve() -> Option<PathBuf> {
     python_of("python")
 }
 
+/// A script of `python/`.
+pub fn python_script(name: &str) -> PathBuf {
+    root().join("tests/python").join(name)
+}
+
 /// Runs a script of `python/` with the package `flow_serve`; it must succeed.
 pub fn run_python(name: &str) -> Option<()> {
     let mut command = Command::new(flow_serve()?);
-    command.arg(root().join("tests/python").join(name));
+    command.arg(python_script(name));
     quiet(&mut command);
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(0), "{}", program.said());
@@ -113,7 +118,7 @@ pub fn python(version: DocArrayVersion, name: &str, arguments: &[String]) -> Opt
 }
 
 /// The JSON of the last line that a program prints.
-fn last_json(command: Command) -> Value {
+pub fn last_json(command: Command) -> Value {
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(0), "{}", program.said());
     let out = program.stdout();

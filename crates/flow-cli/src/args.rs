@@ -31,13 +31,16 @@ Exit codes: 0 success, 1 failure, 2 bad usage or a bad file.";
 
 /// The commands in groups, as the help lists them.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Run", &["up", "post", "ping", "gateway", "executor"]),
+    (
+        "Run",
+        &["up", "post", "ping", "gateway", "executor", "python"],
+    ),
     (
         "Operate",
         &["ps", "logs", "restart", "scale", "reload", "down", "key"],
     ),
     ("Build and share", &["new", "hub", "model", "export"]),
-    ("Inspect", &["check", "plot", "devices", "bench"]),
+    ("Inspect", &["check", "migrate", "plot", "devices", "bench"]),
     ("Other", &["completions", HELP]),
 ];
 

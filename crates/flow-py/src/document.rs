@@ -17,5 +17,7 @@ mod scores;
 mod select;
 mod values;
 
-pub(crate) use objects::{PyDocument, PyDocumentArray};
+pub(crate) use errors::bad_document;
+pub(crate) use objects::{PyDocument, PyDocumentArray, all_to_rust, to_rust};
 pub(crate) use scores::NamedScore;
+pub(crate) use values::{Numbers, map_from_python, map_to_python, value_to_python};

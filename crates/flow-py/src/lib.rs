@@ -8,12 +8,25 @@
     reason = "what PyO3's macros write for classes and functions"
 )]
 
+mod client;
 mod document;
+mod encoder;
+mod flow_file;
+mod query;
+mod runtime;
 
 use pyo3::prelude::*;
 
 #[pymodule(name = "_native")]
 mod native {
     #[pymodule_export]
+    use crate::client::{CallError, Connection, Exchange, Reply};
+    #[pymodule_export]
     use crate::document::{NamedScore, PyDocument, PyDocumentArray};
+    #[pymodule_export]
+    use crate::encoder::TextEncoder;
+    #[pymodule_export]
+    use crate::flow_file::yaml_to_json;
+    #[pymodule_export]
+    use crate::query::matching;
 }

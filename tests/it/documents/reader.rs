@@ -46,6 +46,8 @@ pub(crate) struct Reader {
     engine: Option<Engine>,
     /// Whether there is a `python` for the program that was saved last.
     has_python: bool,
+    /// Whether the page is about the package `flow_serve`, which also runs programs for Jina.
+    follows_flow_serve: bool,
 }
 
 impl Reader {
@@ -59,6 +61,7 @@ impl Reader {
             serving: Vec::new(),
             engine: needs_engine.then(Engine::start).flatten(),
             has_python: false,
+            follows_flow_serve: false,
         };
         fs::create_dir(reader.path("bin")).unwrap();
         symlink(flow_command().get_program(), reader.path("bin/flow")).unwrap();
@@ -110,7 +113,8 @@ impl Reader {
             return false;
         }
         let needs_engine = commands.iter().any(|it| engine::is_needed(&it.line));
-        (self.engine.is_some() || !needs_engine) && (self.has_python || !types("python "))
+        (self.engine.is_some() || !needs_engine)
+            && (self.has_python || !(types("python ") || types("flow python ")))
     }
 
     fn shell(&self, line: &str) -> Command {
@@ -130,6 +134,9 @@ impl Reader {
             .env("DOCKER_BUILDKIT", "0");
         if let Some(engine) = engine {
             command.env("FLOW_HUB", engine.hub());
+        }
+        if self.follows_flow_serve {
+            command.env("FLOW_PYTHON", self.path("bin/python"));
         }
         command
     }
@@ -187,11 +194,15 @@ impl Reader {
     /// Makes `python` the interpreter with the packages that a program needs.
     fn take_python(&mut self, program: &Block) {
         assert!(program.file().is_some(), "no command runs it: {program:?}");
-        let version = match program.text().contains("DocList") {
-            true => DocArrayVersion::V2,
-            false => DocArrayVersion::V1,
+        let text = program.text();
+        let interpreter = match text.as_str() {
+            text if text.contains("flow_serve") || self.follows_flow_serve => {
+                flow_tests::flow_serve()
+            }
+            text if text.contains("DocList") => flow_tests::interpreter(DocArrayVersion::V2),
+            _ => flow_tests::interpreter(DocArrayVersion::V1),
         };
-        let interpreter = flow_tests::interpreter(version);
+        self.follows_flow_serve |= text.contains("flow_serve");
         self.has_python = interpreter.is_some();
         if let Some(interpreter) = interpreter {
             // A link would be a Python without the packages of its environment.

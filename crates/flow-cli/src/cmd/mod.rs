@@ -18,6 +18,7 @@ mod new;
 mod ping;
 mod plot;
 mod post;
+mod python;
 
 use std::process::ExitCode;
 
@@ -67,6 +68,10 @@ pub(crate) enum Command {
     Bench(bench::Bench),
     /// Generate the script that completes commands in a shell
     Completions(completions::Completions),
+    /// Run a Python script of Jina's on flow
+    Python(python::Python),
+    /// List what changes if a project that uses Jina moves to flow
+    Migrate(python::Migrate),
     /// Announce that another process is ready
     #[command(hide = true)]
     Announce(announce::Announce),
@@ -81,6 +86,8 @@ pub(crate) fn run(
     let exit = match command {
         #[cfg(feature = "launch")]
         Command::Flows(command) => flows::run(command, shell)?,
+        Command::Python(python) => match python::run(&python, shell)? {},
+        Command::Migrate(migrate) => match python::migrate(&migrate, shell)? {},
         Command::Check(check) => check::run(&check, shell)?,
         Command::Plot(plot) => plot::run(&plot, shell)?,
         Command::Post(post) => block_on(post::run(post, shell))?,

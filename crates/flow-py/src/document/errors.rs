@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 /// Says why bytes or values are no document.
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
-pub(super) fn bad_document(error: BadDocument) -> PyErr {
+pub(crate) fn bad_document(error: BadDocument) -> PyErr {
     PyValueError::new_err(Chain(&error).to_string())
 }
 

@@ -1,0 +1,191 @@
+"""A sentence encoder without a server, with the arguments of sentence-transformers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flow_serve._progress import ProgressBar
+
+if TYPE_CHECKING:
+    import os
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: Texts that are encoded between two pictures of the progress bar.
+STEP_TEXTS = 1024
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+class SentenceEncoder:
+    """Turns texts into vectors on flow's own kernels. Threads can share an encoder.
+
+    :param model_name_or_path: a name on the Hugging Face hub, or a folder
+    :param device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``
+    :param prompts: texts that can be put before others, by name
+    :param default_prompt_name: the prompt that is put before all texts
+    :param revision: branch, tag or commit of the model
+    :param truncate_dim: number of leading values of each vector that are kept
+    :param precision: ``f32``, ``bf16`` or, on GPUs, ``f16``
+    :param threads: number of threads; without it, one for each core
+    """
+
+    def __init__(
+        self,
+        model_name_or_path: str | os.PathLike[str] = DEFAULT_MODEL,
+        device: str = "auto",
+        *,
+        prompts: dict[str, str] | None = None,
+        default_prompt_name: str | None = None,
+        revision: str | None = None,
+        truncate_dim: int | None = None,
+        precision: str | None = None,
+        max_seq_length: int | None = None,
+        pooling: str | None = None,
+        threads: int | None = None,
+    ) -> None:
+        from flow_serve import _native
+
+        options = {
+            "max_length": max_seq_length,
+            "dimensions": truncate_dim,
+            "precision": precision,
+            "pooling": pooling,
+            "threads": threads,
+        }
+        given = {key: value for key, value in options.items() if value is not None}
+        self._encoder = _native.TextEncoder(str(model_name_or_path), revision, device, given)
+        self._prompts = dict(prompts or {})
+        self._default_prompt = self._prompt(default_prompt_name)
+
+    @property
+    def device(self) -> str:
+        """The device that computes."""
+        return self._encoder.device
+
+    @property
+    def max_seq_length(self) -> int:
+        """The number of tokens of a text that the model reads at most."""
+        return self._encoder.max_length
+
+    def get_sentence_embedding_dimension(self) -> int:
+        """The number of values of a vector."""
+        return self._encoder.width
+
+    def encode(
+        self,
+        sentences: str | Sequence[str],
+        *,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int = 32,
+        show_progress_bar: bool = False,
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        normalize_embeddings: bool | None = None,
+    ) -> Any:
+        """Encodes a text, or several texts.
+
+        The vectors do not depend on ``batch_size``. Without ``normalize_embeddings``, the model's files say whether
+        vectors have the length 1.
+
+        :return: an array of one dimension for a text, and of two for several texts; with ``convert_to_tensor`` a tensor
+            of PyTorch, and without ``convert_to_numpy`` a list of arrays
+        """
+        is_one = isinstance(sentences, str)
+        texts = self._with_prompt([sentences] if isinstance(sentences, str) else list(sentences), prompt_name, prompt)
+        vectors = self._vectors(texts, batch_size, normalize_embeddings, show_progress_bar)
+        result: Any = vectors[0] if is_one else vectors
+        if convert_to_tensor:
+            import torch
+
+            return torch.from_numpy(result)
+        return result if convert_to_numpy or is_one else list(result)
+
+    def _vectors(
+        self, texts: list[str], batch_size: int, normalize: bool | None, show: bool
+    ) -> NDArray[np.float32]:
+        if not show:
+            return self._encoder.encode(texts, batch_size, normalize)
+        import numpy as np
+
+        parts = []
+        with ProgressBar(max(1.0, len(texts) / STEP_TEXTS), show) as progress:
+            for start in range(0, len(texts), STEP_TEXTS):
+                parts.append(self._encoder.encode(texts[start : start + STEP_TEXTS], batch_size, normalize))
+                progress.update()
+        return np.concatenate(parts) if parts else self._encoder.encode([], batch_size, normalize)
+
+    def _with_prompt(self, texts: list[str], name: str | None, prompt: str | None) -> list[str]:
+        if prompt is None:
+            prompt = self._prompt(name) if name is not None else self._default_prompt
+        return [prompt + text for text in texts] if prompt else texts
+
+    def _prompt(self, name: str | None) -> str | None:
+        if name is None:
+            return None
+        if name not in self._prompts:
+            known = ", ".join(f"`{each}`" for each in self._prompts) or "none"
+            raise ValueError(f"there is no prompt `{name}`; the prompts are {known}")
+        return self._prompts[name]
+
+
+class LangChainEmbeddings:
+    """An encoder for LangChain: an object with the methods of its class ``Embeddings``.
+
+    Vector stores of LangChain that ask for an instance of that class take ``class E(LangChainEmbeddings, Embeddings)``.
+    """
+
+    def __init__(self, encoder: SentenceEncoder | str = DEFAULT_MODEL, **encode_options: Any) -> None:
+        self._encoder = encoder if isinstance(encoder, SentenceEncoder) else SentenceEncoder(encoder)
+        self._options = encode_options
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The vectors of texts."""
+        return _lists(self._encoder.encode(texts, **self._options))
+
+    def embed_query(self, text: str) -> list[float]:
+        """The vector of a question."""
+        vector: list[float] = self._encoder.encode(text, **self._options).tolist()
+        return vector
+
+    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
+        """The vectors of texts, computed on another thread."""
+        return await asyncio.get_running_loop().run_in_executor(None, self.embed_documents, texts)
+
+    async def aembed_query(self, text: str) -> list[float]:
+        """The vector of a question, computed on another thread."""
+        return await asyncio.get_running_loop().run_in_executor(None, self.embed_query, text)
+
+    def __call__(self, texts: Iterable[str]) -> list[list[float]]:
+        return self.embed_documents(list(texts))
+
+
+def llama_index_embedding(encoder: SentenceEncoder | str = DEFAULT_MODEL, **encode_options: Any) -> Any:
+    """An encoder for LlamaIndex: an object of its class ``BaseEmbedding``. LlamaIndex must be installed."""
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+
+    adapter = LangChainEmbeddings(encoder, **encode_options)
+
+    class FlowEmbedding(BaseEmbedding):  # type: ignore[misc]
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return adapter.embed_query(query)
+
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return adapter.embed_query(text)
+
+        def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+            return adapter.embed_documents(texts)
+
+        async def _aget_query_embedding(self, query: str) -> list[float]:
+            return await adapter.aembed_query(query)
+
+    return FlowEmbedding(model_name="flow-serve")
+
+
+def _lists(vectors: Any) -> list[list[float]]:
+    lists: list[list[float]] = vectors.tolist()
+    return lists

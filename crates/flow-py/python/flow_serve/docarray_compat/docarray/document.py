@@ -1,0 +1,5 @@
+"""DocArray's document."""
+
+from flow_serve import Document
+
+__all__ = ["Document"]

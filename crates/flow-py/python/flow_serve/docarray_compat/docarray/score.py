@@ -1,0 +1,5 @@
+"""DocArray's score."""
+
+from flow_serve import NamedScore
+
+__all__ = ["NamedScore"]

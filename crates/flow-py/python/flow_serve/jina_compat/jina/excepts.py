@@ -1,0 +1,3 @@
+"""Jina's exceptions."""
+
+from flow_serve.exceptions import *  # noqa: F403

@@ -1,0 +1,220 @@
+//! The class `Exchange`.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use bytes::Bytes;
+use flow_client::{Client, ExchangeOptions, Outcome, RequestTemplate};
+use flow_core::{Code, DocArrayVersion, Document, Failure};
+use futures_util::FutureExt;
+use pyo3::IntoPyObjectExt;
+use pyo3::create_exception;
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+use tokio::task::JoinSet;
+
+use super::feed::Feed;
+use super::reply::Reply;
+use crate::document::{PyDocument, PyDocumentArray, all_to_rust, bad_document, to_rust};
+use crate::runtime::{runtime, wait};
+
+create_exception!(
+    flow_serve._native,
+    CallError,
+    PyException,
+    "A call failed as a whole. The arguments are the name of the failure's code, and a message."
+);
+
+/// Requests in progress, and their replies.
+///
+/// `step` returns a reply, `True` if a request can be sent, or `False` at the end.
+#[pyclass(module = "flow_serve._native", frozen)]
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    template: RequestTemplate,
+    feed: Feed,
+    inner: Inner,
+    /// Steps that nobody waits for in a thread.
+    steps: Mutex<JoinSet<()>>,
+}
+
+/// `None` after the exchange was cancelled.
+type Inner = Arc<tokio::sync::Mutex<Option<flow_client::Exchange<()>>>>;
+
+/// What a step came to.
+enum Event {
+    Wanted,
+    Reply(Box<Reply>),
+    Over,
+}
+
+#[pymethods]
+impl Exchange {
+    /// Sends a request with these documents: an array, a list of documents, or a list of encoded documents of DocArray.
+    fn send(&self, py: Python<'_>, documents: &Bound<'_, PyAny>) -> PyResult<()> {
+        let documents = documents_of(documents)?;
+        let request = py.detach(|| self.template.request(documents));
+        self.feed.push(request);
+        Ok(())
+    }
+
+    /// Says that all requests have been sent.
+    fn finish(&self) {
+        self.feed.finish();
+    }
+
+    /// Waits for the next event.
+    fn step<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let event = wait(py, next(Arc::clone(&self.inner), self.feed.clone()))?;
+        to_python(py, event)
+    }
+
+    /// The next event if it is there already, or `None`.
+    fn try_step<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let runtime = runtime()?;
+        let event = py.detach(|| {
+            let _context = runtime.enter();
+            next(Arc::clone(&self.inner), self.feed.clone()).now_or_never()
+        });
+        event.map(|event| to_python(py, event)).transpose()
+    }
+
+    /// Calls `notify(event, error)` on another thread when there is an event.
+    fn step_then(&self, notify: Py<PyAny>) -> PyResult<()> {
+        let (inner, feed) = (Arc::clone(&self.inner), self.feed.clone());
+        let step = async move {
+            let event = next(inner, feed).await;
+            // There is no interpreter any more if it ends while a request is in progress.
+            Python::try_attach(|py| {
+                let arguments = match to_python(py, event) {
+                    Ok(event) => (event, py.None().into_bound(py)),
+                    Err(error) => (
+                        py.None().into_bound(py),
+                        error.into_value(py).into_bound(py).into_any(),
+                    ),
+                };
+                if let Err(error) = notify.call1(py, arguments) {
+                    error.write_unraisable(py, None);
+                }
+            });
+        };
+        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        while steps.try_join_next().is_some() {}
+        steps.spawn_on(step, runtime()?.handle());
+        Ok(())
+    }
+
+    /// Gives up the requests in progress.
+    fn cancel(&self, py: Python<'_>) -> PyResult<()> {
+        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut steps = std::mem::take(&mut *steps);
+        steps.abort_all();
+        let inner = Arc::clone(&self.inner);
+        wait(py, async move {
+            while steps.join_next().await.is_some() {}
+            inner.lock().await.take();
+        })
+    }
+}
+
+impl Exchange {
+    pub(super) fn begin(
+        client: &Client,
+        template: RequestTemplate,
+        options: &ExchangeOptions,
+    ) -> PyResult<Self> {
+        let feed = Feed::default();
+        let _context = runtime()?.enter();
+        let exchange = client.exchange(options, feed.clone());
+        Ok(Self {
+            template,
+            feed,
+            inner: Arc::new(tokio::sync::Mutex::new(Some(exchange))),
+            steps: Mutex::default(),
+        })
+    }
+}
+
+/// The next event of an exchange. Cancel safe.
+async fn next(inner: Inner, feed: Feed) -> Result<Event, Failure> {
+    let mut inner = inner.lock().await;
+    let Some(exchange) = inner.as_mut() else {
+        return Ok(Event::Over);
+    };
+    let event = {
+        let mut outcome = pin!(exchange.next());
+        poll_fn(|context| match outcome.as_mut().poll(context) {
+            Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+            Poll::Pending if feed.take_wanted() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    };
+    match event {
+        None => Ok(Event::Wanted),
+        Some(Some(outcome)) => reply(outcome),
+        Some(None) => match exchange.end() {
+            Some(Err(failure)) => Err(failure.clone()),
+            _ => Ok(Event::Over),
+        },
+    }
+}
+
+/// A request that failed without a reply fails the post.
+fn reply(outcome: Outcome<()>) -> Result<Event, Failure> {
+    let Outcome {
+        result, envelope, ..
+    } = outcome;
+    match (result, envelope) {
+        (Ok(reply), Some(envelope)) => {
+            let documents = Some(reply.documents);
+            Ok(Event::Reply(Box::new(Reply::new(*envelope, documents))))
+        }
+        (Err(_), Some(envelope)) if Reply::reports_failure(&envelope) => {
+            Ok(Event::Reply(Box::new(Reply::new(*envelope, None))))
+        }
+        (Err(failure), _) => Err(failure),
+        (Ok(_), None) => Err(Failure::new(
+            Code::Internal,
+            "a request has an outcome without a reply",
+        )),
+    }
+}
+
+fn to_python(py: Python<'_>, event: Result<Event, Failure>) -> PyResult<Bound<'_, PyAny>> {
+    match event {
+        Ok(Event::Wanted) => true.into_bound_py_any(py),
+        Ok(Event::Over) => false.into_bound_py_any(py),
+        Ok(Event::Reply(reply)) => Bound::new(py, *reply).map(Bound::into_any),
+        Err(failure) => Err(call_error(&failure)),
+    }
+}
+
+/// The exception for a failed call.
+pub(super) fn call_error(failure: &Failure) -> PyErr {
+    CallError::new_err((failure.code().as_str(), failure.to_string()))
+}
+
+fn documents_of(documents: &Bound<'_, PyAny>) -> PyResult<Vec<Document>> {
+    if let Ok(array) = documents.cast::<PyDocumentArray>() {
+        return all_to_rust(array);
+    }
+    let list = documents.cast::<PyList>()?;
+    list.iter().map(|item| document_of(&item)).collect()
+}
+
+fn document_of(item: &Bound<'_, PyAny>) -> PyResult<Document> {
+    if let Ok(document) = item.cast::<PyDocument>() {
+        return to_rust(document);
+    }
+    let encoded = item.cast::<PyBytes>().map_err(|_| {
+        let text = format!("a `{}` is no document", item.get_type());
+        PyTypeError::new_err(text)
+    })?;
+    let encoded = encoded.as_bytes();
+    let version = DocArrayVersion::of(encoded).unwrap_or_default();
+    Document::decode(version, Bytes::copy_from_slice(encoded)).map_err(bad_document)
+}

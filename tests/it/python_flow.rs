@@ -1,0 +1,123 @@
+//! Clients and flows of the Python package `flow_serve`.
+
+use std::process::Command;
+
+use flow_tests::{
+    DocArrayVersion, Program, TestFlow, flow_command, flow_serve, last_json, python_script, script,
+};
+use serde_json::{Value, json};
+
+use crate::MOODY;
+
+/// Where flow_serve's client differs from Jina's on purpose: the case, the pointer into its result, Jina's value, and ours.
+fn differences() -> Vec<(&'static str, &'static str, Value, Value)> {
+    // Jina's clients cancel themselves, and leave the reason in the log.
+    let cancelled = || json!(["CancelledError"]);
+    vec![
+        (
+            "inputs_that_fail",
+            "/0",
+            cancelled(),
+            json!(["KeyError", "LookupError"]),
+        ),
+        (
+            "inputs_that_fail",
+            "/1",
+            cancelled(),
+            json!(["BadClientInput", "BadClient"]),
+        ),
+        // DocArray counts levels again when it reads a document; ours are as they were sent.
+        ("nested", "/places/1", json!(2), json!(1)),
+    ]
+}
+
+/// Runs the table of cases with one of the packages.
+fn table(mut command: Command, flow: &TestFlow) -> Value {
+    command.arg(flow.port().to_string());
+    last_json(command)
+}
+
+#[test]
+fn the_client_behaves_as_jinas_client() {
+    let Some(python) = flow_serve() else { return };
+    let Some(stock) = script(DocArrayVersion::V1, "../python/client_table.py") else {
+        return;
+    };
+    let moody = format!("{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}}}");
+    let flow = TestFlow::up(&format!("executors: [{{name: echo, uses: echo}}, {moody}]"));
+    let mut own = flow_command();
+    own.arg("python").arg(python_script("client_table.py"));
+    own.env("FLOW_PYTHON", python);
+    let (mut stock, own) = (table(stock, &flow), table(own, &flow));
+    for (case, pointer, jinas, ours) in differences() {
+        let found = own[case].pointer(pointer);
+        assert_eq!(found, Some(&ours), "{case}{pointer}");
+        let theirs = stock[case].pointer_mut(pointer);
+        let theirs = theirs.unwrap_or_else(|| panic!("{case}{pointer}"));
+        assert_eq!(std::mem::replace(theirs, ours), jinas, "{case}{pointer}");
+    }
+    for (case, of_stock) in stock.as_object().unwrap() {
+        assert_eq!(&own[case], of_stock, "{case}");
+        assert!(of_stock.get("raised").is_none(), "{case}: {of_stock}");
+    }
+}
+
+/// Runs a script of `python/` with flow_serve, which starts this tree's program.
+#[track_caller]
+fn check(name: &str) {
+    let Some(python) = flow_serve() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = flow_command();
+    command
+        .arg("python")
+        .arg(python_script(name))
+        .arg(folder.path());
+    command.env("FLOW_PYTHON", python);
+    command.env("XDG_STATE_HOME", folder.path().join("state"));
+    assert_eq!(last_json(command), json!("fine"), "{name}");
+}
+
+#[test]
+fn flows_are_built_started_and_closed_by_python() {
+    check("flows.py");
+}
+
+#[test]
+fn arrays_are_searched_grouped_and_merged() {
+    check("arrays.py");
+}
+
+#[test]
+fn a_project_that_uses_jina_is_judged_without_being_run() {
+    check("migrate.py");
+}
+
+/// Documents that the tutorial sends here, rather than 10,000.
+const TUTORIAL_DOCUMENTS: usize = 320;
+
+/// The tutorial's files, as it prints them. PyTorch and sentence-transformers, which take gigabytes, are replaced by modules
+/// that compute the same with flow's encoder.
+#[test]
+fn the_tutorials_script_runs_unchanged() {
+    let Some(python) = flow_serve() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["executor.py", "main.py"] {
+        let text = std::fs::read_to_string(python_script("tutorial").join(name)).unwrap();
+        let text = text.replace("10_000", &TUTORIAL_DOCUMENTS.to_string());
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let mut command = flow_command();
+    command.arg("python").arg(folder.path().join("main.py"));
+    command.env("FLOW_PYTHON", python);
+    command.env("PYTHONPATH", python_script("tutorial/stand_ins"));
+    command.env("XDG_STATE_HOME", folder.path().join("state"));
+    let (code, program) = Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+    let out = program.stdout();
+    for part in ["Flow is ready to serve!", "DONE", "10 steps done in "] {
+        assert!(out.contains(part), "{part:?} is not in {}", program.said());
+    }
+    let said = program.said();
+    assert!(said.contains("executor0@"), "{said}");
+    assert!(said.contains("ready and listening"), "{said}");
+}

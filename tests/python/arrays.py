@@ -1,0 +1,86 @@
+"""Proves what arrays of documents do in Python: search, groups, merging."""
+import json
+import sys
+
+import numpy as np
+from docarray import Document, DocumentArray
+
+rng = np.random.default_rng(0)
+
+
+def vectors(count, width=8):
+    docs = DocumentArray([Document(text=str(number), tags={"even": number % 2 == 0, "number": number}) for number in range(count)])
+    docs.embeddings = rng.normal(size=(count, width)).astype("float32")
+    return docs
+
+
+def raises(kind, call, part):
+    try:
+        call()
+    except kind as error:
+        assert part in str(error), error
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
+# A search finds what NumPy finds.
+docs, queries = vectors(50), vectors(3)
+left, right = queries.embeddings, docs.embeddings
+cosine = 1 - (left @ right.T) / np.outer(np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=1))
+squares = ((left[:, None] - right[None]) ** 2).sum(axis=2)
+for metric, distances in {"cosine": cosine, "sqeuclidean": squares, "euclidean": np.sqrt(squares)}.items():
+    found = docs.find(queries, metric=metric, limit=5)
+    order = np.argsort(distances, axis=1)[:, :5]
+    assert [[int(doc.text) for doc in each] for each in found] == order.tolist(), metric
+    scores = [[doc.scores[metric].value for doc in each] for each in found]
+    assert np.allclose(scores, np.take_along_axis(distances, order, axis=1), atol=1e-4), metric
+one = docs.find(left[0])
+assert len(one) == 20 and one[0].text == docs.find(queries)[0][0].text
+assert len(docs.find(docs[3])) == 1 and docs.find(docs[3])[0][0].id == docs[3].id
+assert docs.find(docs[3:5], exclude_self=True, limit=2)[0][0].id != docs[3].id
+assert docs.find(left[0], only_id=True)[0].text == ""
+inverted = docs.find(left[0], normalization=(1, 0), limit=50)
+assert inverted[0].scores["cosine"].value > 0.99 and abs(inverted[-1].scores["cosine"].value) < 1e-3
+raises(ValueError, lambda: docs.find(left[0], metric="manhattan"), "`cosine`, `euclidean` and `sqeuclidean`")
+raises(TypeError, lambda: docs.find(left[0], limits=3), "`limits`")
+
+queries.match(docs, limit=3)
+assert [len(doc.matches) for doc in queries] == [3, 3, 3]
+assert queries[0].matches[0].scores["cosine"].value <= queries[0].matches[1].scores["cosine"].value
+assert queries[0].matches[0].adjacency == 1
+docs.match(docs, limit=2)
+assert docs[7].matches[0].id == docs[7].id and not docs[7].matches[0].matches
+
+# Filters are those of `when` in a flow file.
+assert len(docs.find({"tags__number": {"$lt": 10}})) == 10
+assert docs.find({"text": {"$eq": "7"}})[0] is docs[7]
+raises(ValueError, lambda: docs.find({"text": {"$foo": 1}}), "$foo")
+
+# Groups, batches and chance.
+groups = docs.split_by_tag("even")
+assert {key: len(group) for key, group in groups.items()} == {True: 25, False: 25}
+assert [len(batch) for batch in docs.batch(20)] == [20, 20, 10]
+assert [len(ids) for ids in docs.batch_ids(20)] == [20, 20, 10]
+assert len(docs.sample(7, seed=1)) == 7 and docs.sample(7, seed=1)[:, "id"] == docs.sample(7, seed=1)[:, "id"]
+assert sorted(docs.shuffle()[:, "text"]) == sorted(docs[:, "text"])
+
+# Columns and paths.
+assert docs.get_attributes("text") == docs[:, "text"] == docs.texts
+assert docs[:2].get_attributes("text", "tags__number") == [["0", "1"], [0, 1]]
+nested = DocumentArray([Document(chunks=[Document(text="a"), Document(text="b")]), Document(chunks=[Document(text="c")])])
+assert [len(found) for found in nested.traverse("@c")] == [2, 1]
+assert nested["@c"].texts == nested.traverse_flat("@c").texts == ["a", "b", "c"]
+assert [len(found) for found in nested.traverse("@r,c")] == [2, 2, 1]
+
+# Merging: the first array wins, and takes what it lacks.
+first = DocumentArray([Document(id="x", text="one"), Document(id="y")])
+second = DocumentArray([Document(id="x", text="two", weight=2.0, chunks=[Document(id="c")]), Document(id="z")])
+first.reduce_all([second])
+assert first[:, "id"] == ["x", "y", "z"]
+assert (first[0].text, first[0].weight, first[0].chunks[0].id) == ("one", 2.0, "c")
+
+assert DocumentArray.from_list(docs.to_list())[:, "text"] == docs.texts
+assert len(DocumentArray.from_bytes(docs.to_protobuf())) == 50
+docs.summary()
+assert "embedding" in docs._repr_html_()
+print(json.dumps("fine"))

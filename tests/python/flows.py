@@ -1,0 +1,120 @@
+"""Proves what flows do in Python. Its argument is an empty folder."""
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from jina import AsyncFlow, Client, Deployment, Document, DocumentArray, Flow
+from jina.excepts import PortAlreadyUsed, RuntimeFailToStart
+from flow_serve.exceptions import FlowBuildLevelError, FlowTopologyError, NotSupportedError
+
+FOLDER = Path(sys.argv[1])
+os.chdir(FOLDER)
+
+
+def raises(kind, call, part):
+    try:
+        call()
+    except kind as error:
+        assert part in str(error), error
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
+def texts(count):
+    return [Document(text=str(number)) for number in range(count)]
+
+
+# A flow runs as long as its block.
+flow = Flow().add(name="a", uses="echo").add(name="b", uses="echo", replicas=2)
+with flow:
+    port = flow.port
+    assert flow.is_running and flow.num_deployments == 3 and flow.protocol == "GRPC"
+    docs = flow.post("/any", texts(10), request_size=3)
+    assert isinstance(docs, DocumentArray) and sorted(docs.texts) == sorted(map(str, range(10)))
+    assert flow.is_flow_ready() and len(flow.index(texts(2))) == 2
+    assert Client(port=port).is_flow_ready()
+    raises(FlowBuildLevelError, lambda: flow.add(uses="echo"), "close it first")
+    raises(PortAlreadyUsed, Flow(port=port).add(uses="echo").start, str(port))
+assert not flow.is_running
+raises(ConnectionError, lambda: Client(port=port).post("/any", texts(1)), "cannot connect")
+with flow:  # again
+    assert len(flow.post("/any", texts(1))) == 1
+
+# A graph, as a picture and as files.
+graph = Flow(name="graph", workspace="data").add(name="x", uses="echo").add(name="y", uses="echo", needs="gateway")
+graph.needs(["x", "y"], name="joined").add(name="last", uses="echo", when={"tags__a": {"$eq": 1}})
+graph.plot("graph.svg").plot("graph.mmd")
+assert (FOLDER / "graph.svg").read_text().startswith("<svg") and "joined" in (FOLDER / "graph.mmd").read_text()
+assert "<svg" in graph._repr_html_()
+graph.save_config("graph.yml")
+loaded = Flow.load_config("graph.yml")
+assert loaded == graph and loaded["last"].args["when"] == {"tags__a": {"$eq": 1}} and len(loaded) == 4
+assert str(FOLDER.resolve()) in graph.to_yaml()
+raises(FlowTopologyError, lambda: Flow().needs("x"), "several inputs")
+graph.to_docker_compose_yaml("compose.yml")
+graph.to_kubernetes_yaml("k8s", k8s_namespace="mine")
+assert "services:" in (FOLDER / "compose.yml").read_text() and any((FOLDER / "k8s").iterdir())
+
+# A file is started as it is written, and a changed one from another place.
+(FOLDER / "flow.yml").write_text("jtype: Flow\nwith: {workspace: w}\nexecutors:\n  - {name: first, uses: echo}\n")
+with Flow.load_config("flow.yml") as from_file:
+    assert len(from_file.post("/any", texts(3))) == 3
+with Flow.load_config("flow.yml").add(name="second", uses="echo") as changed:
+    routes = changed.post("/any", texts(1), return_responses=True)[0].routes
+    assert [route.executor for route in routes] == ["gateway", "first", "second"]
+raises(FileNotFoundError, lambda: Flow.load_config("nosuch.yml"), "nosuch.yml")
+
+# Mistakes are those of `flow check`; the error of a start has them all.
+wrong = Flow(prot=1).add(uses="echo", replica=2)
+raises(RuntimeError, wrong.check, "did you mean `replicas`?")
+raises(RuntimeFailToStart, wrong.start, "did you mean `port`?")
+raises(NotSupportedError, lambda: Flow().add(uses="echo", uses_with={"a": object()}), "another process")
+raises(NotSupportedError, lambda: Client(port=1, protocol="http"), "gRPC")
+raises(TypeError, lambda: Client(prot=1), "did you mean `port`?")
+
+# A deployment is one executor.
+with Deployment(name="alone", uses="echo", replicas=2) as deployment:
+    assert len(deployment.post("/any", texts(5))) == 5
+with Flow().add(Deployment(name="inside", uses="echo")) as flow:
+    assert flow[0].name == "inside" and len(flow.post("/any", texts(5))) == 5
+
+
+# Inside a running loop, both kinds of flows work.
+async def inside_loop():
+    with Flow().add(uses="echo") as blocking:
+        assert len(blocking.post("/any", texts(3))) == 3
+    async with AsyncFlow().add(uses="echo") as flow:
+        sizes = [len(docs) async for docs in flow.post("/any", texts(5), request_size=2)]
+        assert sorted(sizes) == [1, 2, 2]
+
+
+asyncio.run(inside_loop())
+
+# Threads share a client; a blocked flow ends with its event.
+with Flow().add(uses="echo") as flow:
+    counts = []
+    threads = [threading.Thread(target=lambda: counts.append(len(flow.post("/any", texts(100), request_size=5)))) for _ in range(8)]
+    [thread.start() for thread in threads], [thread.join() for thread in threads]
+    assert counts == [100] * 8
+    event = threading.Event()
+    threading.Timer(0.2, event.set).start()
+    flow.block(stop_event=event)
+
+# The processes end with the script, however it ends.
+CHILD = "from flow_serve import Flow\nf = Flow().add(uses='echo').start()\nprint(f.port, flush=True)\nf.block()"
+for number in (signal.SIGKILL, signal.SIGINT):
+    child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    lines = iter(child.stdout.readline, "")
+    port = next(int(line) for line in lines if line.strip().isdigit())
+    child.send_signal(number)
+    child.wait()
+    end = time.monotonic() + 20
+    while Client(port=port).is_flow_ready():
+        assert time.monotonic() < end, "the flow outlived its script"
+print(json.dumps("fine"))
