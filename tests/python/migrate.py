@@ -17,7 +17,7 @@ FOLDER.mkdir()
 from jina import Client, Flow, Gateway
 import jina.hubble
 
-f = Flow(port=1, prot=2, tracing=True).add(uses='executor.yml', replicaz=2, quiet_error=True)
+f = Flow(port=1, prot=2, tracing=True).add(uses='executor.yml', replicaz=2)
 f.mutate('x')
 docs = DocumentArray(storage='sqlite')
 docs.plot_embeddings()
@@ -25,6 +25,7 @@ docs.match(docs)
 docs[0].buffer
 Client(protocol='http', port=1)
 Client(protocol='grpc', port=1)
+f.add(uses='docker://a', quiet_error=True)
 raise SystemExit('it must not run')
 """
 )
@@ -56,9 +57,9 @@ says("main.py", 1, "refused", "`docarray.dataclass`: describe documents")
 says("main.py", 2, "refused", "`jina.Gateway`")
 says("main.py", 3, "refused", "`jina.hubble`: Jina's hub is no more")
 says("main.py", 5, "refused", "did you mean `port`?")
-says("main.py", 5, "refused", "`tracing` is not supported")
+says("main.py", 5, "refused", "`tracing` is a key of Jina's that flow does not support yet")
 says("main.py", 5, "refused", "did you mean `replicas`?")
-says("main.py", 5, "changes", "quiet_error")
+says("main.py", 13, "changes", "quiet_error")
 says("main.py", 6, "refused", "`.mutate()`: there is no GraphQL")
 says("main.py", 7, "refused", "`storage` of a `DocumentArray`")
 says("main.py", 8, "refused", "`DocumentArray.plot_embeddings()`")
