@@ -100,9 +100,8 @@ def inputs_are_taken_lazily():
 
 def order():
     in_order = client.post("/slow", documents(["200", "0"]), request_size=1, results_in_order=True)
-    as_done = client.post("/slow", documents(["200", "0"]), request_size=1)
     apart = client.post("/slow", documents(["200", "0"]), request_size=1, results_in_order=True, stream=False)
-    return [[doc.text for doc in docs] for docs in (in_order, as_done, apart)]
+    return [[doc.text for doc in docs] for docs in (in_order, apart)]
 
 
 def callbacks():

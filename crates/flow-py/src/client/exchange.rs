@@ -41,8 +41,15 @@ pub(crate) struct Exchange {
     steps: Mutex<JoinSet<()>>,
 }
 
-/// `None` after the exchange was cancelled.
-type Inner = Arc<tokio::sync::Mutex<Option<flow_client::Exchange<()>>>>;
+type Inner = Arc<tokio::sync::Mutex<State>>;
+
+#[derive(Debug)]
+struct State {
+    /// `None` after the exchange was cancelled.
+    exchange: Option<flow_client::Exchange<()>>,
+    /// Whether the post has a time-out. Whoever notices first that it has passed, the gateway or this side, the post fails.
+    has_timeout: bool,
+}
 
 /// What a step came to.
 enum Event {
@@ -115,7 +122,7 @@ impl Exchange {
         let inner = Arc::clone(&self.inner);
         wait(py, async move {
             while steps.join_next().await.is_some() {}
-            inner.lock().await.take();
+            inner.lock().await.exchange.take();
         })
     }
 }
@@ -132,7 +139,10 @@ impl Exchange {
         Ok(Self {
             template,
             feed,
-            inner: Arc::new(tokio::sync::Mutex::new(Some(exchange))),
+            inner: Arc::new(tokio::sync::Mutex::new(State {
+                exchange: Some(exchange),
+                has_timeout: options.timeout.is_some(),
+            })),
             steps: Mutex::default(),
         })
     }
@@ -140,8 +150,9 @@ impl Exchange {
 
 /// The next event of an exchange. Cancel safe.
 async fn next(inner: Inner, feed: Feed) -> Result<Event, Failure> {
-    let mut inner = inner.lock().await;
-    let Some(exchange) = inner.as_mut() else {
+    let mut state = inner.lock().await;
+    let has_timeout = state.has_timeout;
+    let Some(exchange) = state.exchange.as_mut() else {
         return Ok(Event::Over);
     };
     let event = {
@@ -155,7 +166,7 @@ async fn next(inner: Inner, feed: Feed) -> Result<Event, Failure> {
     };
     match event {
         None => Ok(Event::Wanted),
-        Some(Some(outcome)) => reply(outcome),
+        Some(Some(outcome)) => reply(outcome, has_timeout),
         Some(None) => match exchange.end() {
             Some(Err(failure)) => Err(failure.clone()),
             _ => Ok(Event::Over),
@@ -163,8 +174,8 @@ async fn next(inner: Inner, feed: Feed) -> Result<Event, Failure> {
     }
 }
 
-/// A request that failed without a reply fails the post.
-fn reply(outcome: Outcome<()>) -> Result<Event, Failure> {
+/// A request that failed without a reply fails the post, and so does one that was too late.
+fn reply(outcome: Outcome<()>, has_timeout: bool) -> Result<Event, Failure> {
     let Outcome {
         result, envelope, ..
     } = outcome;
@@ -173,6 +184,7 @@ fn reply(outcome: Outcome<()>) -> Result<Event, Failure> {
             let documents = Some(reply.documents);
             Ok(Event::Reply(Box::new(Reply::new(*envelope, documents))))
         }
+        (Err(failure), _) if has_timeout && failure.code() == Code::DeadlineExceeded => Err(failure),
         (Err(_), Some(envelope)) if Reply::reports_failure(&envelope) => {
             Ok(Event::Reply(Box::new(Reply::new(*envelope, None))))
         }
