@@ -36,8 +36,8 @@ impl TextEncoder {
     #[new]
     fn new(
         py: Python<'_>,
-        model: String,
-        revision: Option<String>,
+        model: &str,
+        revision: Option<&str>,
         device: &str,
         options: &Bound<'_, PyDict>,
     ) -> PyResult<Self> {
@@ -53,12 +53,16 @@ impl TextEncoder {
             threads: options.threads,
             ..EncoderOptions::default()
         };
-        py.detach(|| load(&model, revision.as_deref(), &options))
+        py.detach(|| load(model, revision, &options))
             .map(Self)
             .map_err(PyRuntimeError::new_err)
     }
 
     /// The vectors of texts: an array of NumPy with a row for each.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "Python's strings are copied, so that its lock can be free"
+    )]
     fn encode<'py>(
         &self,
         py: Python<'py>,

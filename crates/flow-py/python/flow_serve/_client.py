@@ -81,10 +81,12 @@ class BaseClient:
         del asyncio
         self._url = _url(host, port, protocol, tls)
         self._prefetch = prefetch
-        paths = (tls_ca, tls_certificate, tls_key)
-        self._tls = tuple(None if path is None else os.fspath(path) for path in paths)
-        self._server_name = tls_server_name
-        self._api_key = api_key
+        paths = {"ca": tls_ca, "certificate": tls_certificate, "key": tls_key}
+        self._security: dict[str, str | None] = {
+            **{name: None if path is None else os.fspath(path) for name, path in paths.items()},
+            "server_name": tls_server_name,
+            "api_key": api_key,
+        }
         self._connection: _native.Connection | None = None
         self._pid = 0
         self._lock = threading.Lock()
@@ -107,8 +109,7 @@ class BaseClient:
             attempt = 1
             while self._connection is None or self._pid != os.getpid():
                 try:
-                    ca, certificate, key = self._tls
-                    connection = _native.Connection(self._url, ca, certificate, key, self._server_name, self._api_key)
+                    connection = _native.Connection(self._url, self._security)
                 except ConnectionError:
                     if attempt >= attempts:
                         raise

@@ -21,6 +21,17 @@ use crate::runtime::wait;
 #[derive(Debug)]
 pub(crate) struct Connection(flow_net::Client);
 
+/// Files for TLS, and an API key.
+#[derive(Debug, FromPyObject)]
+#[pyo3(from_item_all)]
+struct Security {
+    ca: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    server_name: Option<String>,
+    api_key: Option<String>,
+}
+
 /// How requests are sent, as Python names it.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
@@ -43,32 +54,9 @@ struct PostOptions {
 impl Connection {
     /// Connects to a URL such as `grpc://127.0.0.1:54321`.
     #[new]
-    fn new(
-        py: Python<'_>,
-        url: String,
-        ca: Option<PathBuf>,
-        certificate: Option<PathBuf>,
-        key: Option<PathBuf>,
-        server_name: Option<String>,
-        api_key: Option<&str>,
-    ) -> PyResult<Self> {
-        let own = match (certificate, key) {
-            (Some(certificate), Some(key)) => Some(CertificateFiles { certificate, key }),
-            (None, None) => None,
-            _ => {
-                let text = "`tls_certificate` and `tls_key` belong together; set both or neither";
-                return Err(PyValueError::new_err(text));
-            }
-        };
-        let tls = TlsOptions {
-            roots: ca,
-            own,
-            server_name,
-        };
-        let api_key = api_key.map(ApiKey::new).transpose();
-        let api_key = api_key.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let options = ConnectOptions { tls, api_key };
-        let connected = wait(py, flow_net::Client::connect_with(&url, options))?;
+    fn new(py: Python<'_>, url: &str, security: Security) -> PyResult<Self> {
+        let options = security.options()?;
+        let connected = wait(py, flow_net::Client::connect_with(url, options))?;
         connected.map(Self).map_err(|error| {
             let text = Chain(&error).to_string();
             match error {
@@ -80,16 +68,17 @@ impl Connection {
 
     /// Begins a post. `options` is a mapping with the fields of `PostOptions`.
     fn exchange(&self, options: PostOptions) -> PyResult<Exchange> {
+        let exchange = options.exchange()?;
         let template = RequestTemplate {
-            endpoint: options.endpoint.clone(),
-            target: options.target.clone(),
+            endpoint: options.endpoint,
+            target: options.target,
             parameters: match serde_json::from_str(&options.parameters) {
                 Ok(Value::Object(parameters)) => parameters,
                 _ => return Err(PyValueError::new_err("`parameters` is no mapping")),
             },
         };
         let client = Client::from(self.0.clone());
-        Exchange::begin(&client, template, &options.exchange()?)
+        Exchange::begin(&client, template, &exchange)
     }
 
     /// Sends an empty request through the flow: `None`, or why it failed. `timeout` is in seconds.
@@ -104,6 +93,28 @@ impl Connection {
     fn endpoints(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let answer = wait(py, self.0.endpoints(Deadline::NEVER))?;
         Ok(answer.map_err(|failure| call_error(&failure))?.endpoints)
+    }
+}
+
+impl Security {
+    fn options(self) -> PyResult<ConnectOptions> {
+        let own = match (self.certificate, self.key) {
+            (Some(certificate), Some(key)) => Some(CertificateFiles { certificate, key }),
+            (None, None) => None,
+            _ => {
+                let text = "`tls_certificate` and `tls_key` belong together; set both or neither";
+                return Err(PyValueError::new_err(text));
+            }
+        };
+        let api_key = self.api_key.as_deref().map(ApiKey::new).transpose();
+        Ok(ConnectOptions {
+            tls: TlsOptions {
+                roots: self.ca,
+                own,
+                server_name: self.server_name,
+            },
+            api_key: api_key.map_err(|error| PyValueError::new_err(error.to_string()))?,
+        })
     }
 }
 

@@ -184,7 +184,9 @@ fn reply(outcome: Outcome<()>, has_timeout: bool) -> Result<Event, Failure> {
             let documents = Some(reply.documents);
             Ok(Event::Reply(Box::new(Reply::new(*envelope, documents))))
         }
-        (Err(failure), _) if has_timeout && failure.code() == Code::DeadlineExceeded => Err(failure),
+        (Err(failure), _) if has_timeout && failure.code() == Code::DeadlineExceeded => {
+            Err(failure)
+        }
         (Err(_), Some(envelope)) if Reply::reports_failure(&envelope) => {
             Ok(Event::Reply(Box::new(Reply::new(*envelope, None))))
         }
