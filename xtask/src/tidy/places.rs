@@ -25,6 +25,7 @@ const ENVIRONMENT: &[&str] = &[
     "crates/flow-cuda/build.rs",
     "crates/flow-executor/src/run",
     "crates/flow-executor/src/testing.rs",
+    "crates/flow-py/src/encoder.rs",
     "xtask/",
 ];
 
