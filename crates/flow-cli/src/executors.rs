@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! uses: name        a built-in executor, a program on PATH, or the folder of an executor beside the flow file
-//! uses: ./path      a program, a folder or a `config.yml`, relative to the current folder or to the flow file
+//! uses: ./path      a program, a folder, a Python file or a `config.yml`, relative to the current folder or to the flow file
 //! ```
 
 use std::fs;
@@ -77,7 +77,7 @@ impl LocalExecutors<'_> {
     fn find_at(&self, written: &Path, folders: &[&Path]) -> Result<Found, NotFound> {
         let located = folder::locate(written, folders);
         match located.map_err(|error| not_found(format!("{error:#}"), None))? {
-            Located::Package(_) => Ok(Found::Program),
+            Located::Package(_) | Located::Python(_) => Ok(Found::Program),
             Located::Program(path) if !is_executable(&path) => {
                 let path = path.display();
                 let remedy = format!("make it executable with `chmod +x {path}`");

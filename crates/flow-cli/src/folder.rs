@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! a program                       is run directly
-//! config.yml with `py_modules`    is run by the user's Jina        python.rs
+//! config.yml with `py_modules`    is run in Python                 python.rs
+//! executor.py, module:Class       is run in Python                 python.rs
 //! config.yml of a built-in        is run by this program
 //! … beside a Cargo.toml           is built and run                 package.rs
 //! any other config.yml            names a program on PATH
@@ -14,7 +15,7 @@ pub(crate) mod python;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flow_spec::{ExecutorConfig, TextFile, Uses, Variables};
+use flow_spec::{ExecutorConfig, PythonSource, TextFile, Uses, Variables};
 
 use crate::builtin;
 use crate::shell::Shell;
@@ -37,7 +38,7 @@ pub(crate) enum Found {
         manifest: PathBuf,
         config: ExecutorConfig,
     },
-    /// A config of a Python executor.
+    /// A config, a file or a module of a Python executor.
     Python(PathBuf),
 }
 
@@ -53,6 +54,8 @@ pub(crate) enum Located {
     },
     /// A Rust package without a config.
     Package(PathBuf),
+    /// A file or a module of Python.
+    Python(PathBuf),
 }
 
 /// Finds the executor at `written` in the first of these folders that has it. Calls `note` with a config before reading it.
@@ -68,6 +71,7 @@ pub(crate) fn look(
 ) -> anyhow::Result<Found> {
     let (config, manifest) = match locate(written, folders)? {
         Located::Program(path) => return Ok(Found::Program(path)),
+        Located::Python(path) => return Ok(Found::Python(path)),
         Located::Package(manifest) => {
             let config = ExecutorConfig::default();
             return Ok(Found::Package { manifest, config });
@@ -92,6 +96,9 @@ pub(crate) fn look(
 ///
 /// If it does not exist, or is a folder without an executor.
 pub(crate) fn locate(written: &Path, folders: &[&Path]) -> anyhow::Result<Located> {
+    if let Some(located) = locate_python(written, folders)? {
+        return Ok(located);
+    }
     let path = find(written, folders)?;
     let (folder, config) = if path.is_dir() {
         (path.as_path(), path.join(CONFIG))
@@ -109,6 +116,23 @@ pub(crate) fn locate(written: &Path, folders: &[&Path]) -> anyhow::Result<Locate
             path.display()
         ),
     }
+}
+
+/// A file of Python in the first of these folders that has it, or a module, which only the interpreter can find.
+fn locate_python(written: &Path, folders: &[&Path]) -> anyhow::Result<Option<Located>> {
+    Ok(match PythonSource::of(written) {
+        Some(PythonSource::File { file, class }) => {
+            let file = find(&file, folders)?;
+            Some(Located::Python(PythonSource::in_file(
+                &file,
+                class.as_deref(),
+            )))
+        }
+        Some(PythonSource::Module) if !written.exists() => {
+            Some(Located::Python(written.to_owned()))
+        }
+        Some(PythonSource::Module) | None => None,
+    })
 }
 
 /// Whether a folder has an executor.

@@ -111,8 +111,19 @@ pub struct Failure {
     code: Code,
     message: String,
     executor: Option<String>,
+    /// The exception that was raised, for executors whose language has exceptions.
+    exception: Option<Box<Exception>>,
     stacks: Vec<String>,
     retry_after: Option<Duration>,
+}
+
+/// An exception of an executor's own language.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exception {
+    /// The name of its class, such as `ValueError`.
+    pub name: String,
+    /// Its arguments, as texts.
+    pub args: Vec<String>,
 }
 
 impl Failure {
@@ -123,6 +134,7 @@ impl Failure {
             code,
             message: message.into(),
             executor: None,
+            exception: None,
             stacks: Vec::new(),
             retry_after: None,
         }
@@ -148,6 +160,13 @@ impl Failure {
         self
     }
 
+    /// Sets the exception that was raised.
+    #[must_use]
+    pub fn with_exception(mut self, exception: Exception) -> Self {
+        self.exception = Some(Box::new(exception));
+        self
+    }
+
     /// Sets where in the code it happened, the outermost call first.
     #[must_use]
     pub fn with_stacks(mut self, stacks: Vec<String>) -> Self {
@@ -166,6 +185,13 @@ impl Failure {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
+    }
+
+    /// The name of the exception that stock clients show: that of the exception that was raised, or else of the code.
+    #[must_use]
+    pub fn exception_name(&self) -> &str {
+        let raised = self.exception.as_ref().map(|it| it.name.as_str());
+        raised.unwrap_or_else(|| self.code.exception())
     }
 
     /// What kind of failure it is.
@@ -187,8 +213,11 @@ impl Failure {
             code: status_proto::StatusCode::Error.into(),
             description: self.to_string(),
             exception: Some(status_proto::ExceptionProto {
-                name: self.code.exception().to_owned(),
-                args: vec![self.message.clone()],
+                name: self.exception_name().to_owned(),
+                args: match &self.exception {
+                    Some(exception) => exception.args.clone(),
+                    None => vec![self.message.clone()],
+                },
                 stacks: self.stacks.clone(),
                 executor: self.executor.clone().unwrap_or_default(),
             }),
@@ -280,6 +309,21 @@ mod tests {
         let exception = status.exception.unwrap();
         assert_eq!(exception.executor, "encoder");
         assert_eq!(exception.args, ["no such file"]);
+    }
+
+    #[test]
+    fn a_status_has_the_exception_that_was_raised() {
+        let failure =
+            Failure::new(Code::ExecutorFailed, "ValueError('bad')").with_exception(Exception {
+                name: "ValueError".to_owned(),
+                args: vec!["bad".to_owned()],
+            });
+        let exception = failure.to_status().exception.unwrap();
+        assert_eq!(
+            (exception.name.as_str(), exception.args),
+            ("ValueError", vec!["bad".to_owned()])
+        );
+        assert_eq!(failure.exception_name(), "ValueError");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub use document::{
     AccessPaths, BadAccessPath, BadDocument, DocArrayVersion, Document, DocumentArray,
     DocumentLimits, document_array_message, from_struct, to_struct,
 };
-pub use failure::{Chain, Code, Failure};
+pub use failure::{Chain, Code, Exception, Failure};
 pub use model::{ModelInfo, ModelKind, Models, ShorterVectors};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
 pub use option::BadOption;

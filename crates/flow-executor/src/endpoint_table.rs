@@ -77,12 +77,14 @@ pub(crate) enum BadBinding {
 
 impl EndpointTable {
     /// The table of an executor's own endpoints and those that the flow file adds. A method is named after its first
-    /// endpoint: that of `/encode` is `encode`.
+    /// endpoint, that of `/encode` is `encode`, or as its author says.
     pub(crate) fn new<E>(
         endpoints: &Endpoints<E>,
         overrides: &EndpointOverrides<'_>,
     ) -> Result<Self, BadBinding> {
         let mut methods = BTreeMap::new();
+        let mut named = BTreeMap::new();
+        let mut names = Vec::new();
         for (index, binding) in endpoints.bindings.iter().enumerate() {
             let kind = MethodKind::of(&binding.method);
             let own = endpoints.batching.get(&binding.endpoint).copied();
@@ -92,9 +94,12 @@ impl EndpointTable {
                 kind,
                 rule: rule(kind, own),
             };
-            methods.insert(checked(&binding.endpoint)?, bound);
+            let endpoint = checked(&binding.endpoint)?;
+            let name = binding.name.as_deref().map_or(endpoint.clone(), path);
+            named.insert(name.clone(), bound);
+            names.push(name);
+            methods.insert(endpoint, bound);
         }
-        let named = methods.clone();
         for (endpoint, method) in overrides.requests.into_iter().flatten() {
             let bound = named.get(&path(method));
             let bound = *bound.ok_or_else(|| unknown(endpoint, method, &named))?;
@@ -104,7 +109,7 @@ impl EndpointTable {
             methods,
             accepted: accepted(endpoints)?,
         };
-        it.set_rules(&overrides.batching)?;
+        it.set_rules(&overrides.batching, (&named, &names))?;
         it.check_weights(endpoints.weigher.is_some())?;
         for (index, bound) in it.methods.values_mut().enumerate() {
             bound.endpoint = EndpointIdx(index);
@@ -116,20 +121,22 @@ impl EndpointTable {
     fn set_rules(
         &mut self,
         overrides: &BTreeMap<String, BatchingOverride>,
+        (named, names): (&BTreeMap<String, BoundMethod>, &[String]),
     ) -> Result<(), BadBinding> {
         let (endpoints, methods): (Vec<_>, Vec<_>) = overrides
             .iter()
             .partition(|(name, _)| name.starts_with('/'));
         for (name, overrides) in methods {
-            let named = self.methods.get(&path(name)).copied();
-            let named = named.ok_or_else(|| self.unknown_batching(name))?;
-            let mut of_method = self.methods.values_mut();
-            while let Some(bound) = of_method.find(|bound| bound.method == named.method) {
+            let meant = named.get(&path(name)).or(self.methods.get(&path(name)));
+            let meant = *meant.ok_or_else(|| unknown_batching(name, named))?;
+            let is_meant = |bound: &BoundMethod| names[bound.method.0] == names[meant.method.0];
+            for bound in self.methods.values_mut().filter(|bound| is_meant(bound)) {
                 bound.set_rule(name, overrides);
             }
         }
         for (name, overrides) in endpoints {
-            let bound = self.find(name).ok_or_else(|| self.unknown_batching(name))?;
+            let bound = self.find(name);
+            let bound = bound.ok_or_else(|| unknown_batching(name, &self.methods))?;
             let bound = self.methods.entry(checked(name)?).or_insert(bound);
             bound.set_rule(name, overrides);
         }
@@ -164,13 +171,6 @@ impl EndpointTable {
         match self.accepted.get(method.0) {
             Some(Some(accepted)) => Accepts::Only(accepted),
             _ => Accepts::Anything,
-        }
-    }
-
-    fn unknown_batching(&self, name: &str) -> BadBinding {
-        BadBinding::Batching {
-            name: name.to_owned(),
-            known: names(&self.methods),
         }
     }
 }
@@ -236,6 +236,13 @@ fn unknown<T>(endpoint: &str, method: &str, known: &BTreeMap<String, T>) -> BadB
     BadBinding::Method {
         endpoint: endpoint.to_owned(),
         method: method.to_owned(),
+        known: names(known),
+    }
+}
+
+fn unknown_batching<T>(name: &str, known: &BTreeMap<String, T>) -> BadBinding {
+    BadBinding::Batching {
+        name: name.to_owned(),
         known: names(known),
     }
 }

@@ -61,6 +61,7 @@
 
 #![warn(missing_docs)]
 
+mod definition;
 mod endpoint_table;
 mod metrics;
 mod options;
@@ -73,14 +74,17 @@ mod worker;
 
 pub use flow_core::{
     AccessPaths, BadAccessPath, BadOption, BadWorkers, Chain, DataType, DocArrayVersion, Document,
-    DocumentArray, Endpoint, Failure, ModelInfo, ModelKind, Models, NodeName, ShorterVectors,
-    Tensor, Workers,
+    DocumentArray, Endpoint, Exception, Failure, ModelInfo, ModelKind, Models, NodeName,
+    ShorterVectors, Tensor, Workers,
 };
 pub use flow_metrics::{BadMetricName, Stopwatch};
 pub use flow_process::{Facts, KeepsState};
 
+pub use definition::Definition;
 pub use options::{BadOptions, check_options, endpoints};
-pub use run::{ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_with};
+pub use run::{
+    ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_definition, run_with, start_log,
+};
 pub use sdk::{
     BadParameter, BatchMetric, Batching, CallError, DocsMatrix, Emit, Endpoints, Executor, Fit,
     Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor, Parameters, Timer, Tokens,

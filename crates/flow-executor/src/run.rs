@@ -17,6 +17,7 @@ use flow_process::{LogFormat, Ready, end_with_parent, exit, on_termination};
 
 use self::exit_error::ExitError;
 use self::settings::{log_settings, settings};
+use crate::definition::Definition;
 use crate::sdk::Executor;
 use crate::server::{Addresses, Prepare, ServeError, prepare, serve_prepared};
 use crate::worker::ExecutorReport;
@@ -43,7 +44,7 @@ pub fn run<E: Executor>() -> ExitCode {
     let command = Command::parse();
     let outcome = match command.ping {
         true => ping(command.args.port),
-        false => log_and_serve(prepare::<E>, command.args),
+        false => log_and_serve(preparation(Definition::<E>::of()), command.args),
     };
     outcome.unwrap_or_else(ExitError::report)
 }
@@ -51,8 +52,30 @@ pub fn run<E: Executor>() -> ExitCode {
 /// Serves `E` with these arguments until a signal ends it. The caller has started the log.
 #[must_use]
 pub fn run_with<E: Executor>(args: ExecutorArgs) -> ExitCode {
-    let outcome = serve(prepare::<E>, args, environment());
+    run_definition(Definition::<E>::of(), args)
+}
+
+/// Serves an executor that is a value, until a signal ends it. The caller has started the log.
+#[must_use]
+pub fn run_definition<E: 'static>(definition: Definition<E>, args: ExecutorArgs) -> ExitCode {
+    let outcome = serve(preparation(definition), args, environment());
     outcome.unwrap_or_else(ExitError::report)
+}
+
+fn preparation<E: 'static>(definition: Definition<E>) -> Prepare {
+    Box::new(move |settings, drain| prepare(definition, settings, drain))
+}
+
+/// Starts the log of an executor's program, as its arguments and its environment say.
+///
+/// # Errors
+///
+/// If the environment names a level or an output that does not exist; it was reported.
+pub fn start_log(args: &ExecutorArgs) -> Result<(), ExitCode> {
+    let settings = log_settings(args, &environment());
+    let settings = settings.map_err(|error| Err(error).unwrap_or_else(ExitError::report))?;
+    settings.start();
+    Ok(())
 }
 
 fn log_and_serve(prepare: Prepare, args: ExecutorArgs) -> Result<ExitCode, ExitError> {

@@ -23,6 +23,7 @@ use tokio::sync::oneshot::error::RecvError;
 use self::grpc::{JinaService, ServiceParts};
 use self::request_thread::{CompressedElsewhere, RequestThread};
 use self::routes::routes;
+use crate::definition::Definition;
 use crate::endpoint_table::EndpointTable;
 use crate::metrics::{ExecutorMetrics, MetricLabels};
 use crate::sdk::{Executor, LoadContext, LoadError, Monitor};
@@ -43,7 +44,7 @@ pub async fn serve<E: Executor>(
     drain: &Drain,
     ready: impl FnOnce(&Addresses, &Facts),
 ) -> Result<Stopped, ServeError> {
-    let prepared = prepare::<E>(&mut settings, drain)?;
+    let prepared = prepare(Definition::<E>::of(), &mut settings, drain)?;
     let on_ready = |addresses: &Addresses, report: &ExecutorReport| ready(addresses, &report.facts);
     serve_prepared(prepared, settings, drain, Box::new(on_ready)).await
 }
@@ -66,7 +67,7 @@ pub(crate) async fn serve_prepared(
     } = prepared;
     let name = settings.context.name.clone();
     let listener = Listener::bind(&settings.host, settings.port).await?;
-    let mut monitored = Monitored::of(&settings, (class, &endpoints)).await?;
+    let mut monitored = Monitored::of(&settings, (&class, &endpoints)).await?;
     let addresses = Addresses {
         serving: listener.local_addr(),
         metrics: monitored.as_ref().map(|it| it.server.local_addr()),
@@ -163,7 +164,7 @@ impl Monitored {
     /// Binds the port for metrics; `None` if the executor is not monitored.
     async fn of(
         settings: &Settings,
-        executor: (&'static str, &EndpointTable),
+        executor: (&str, &EndpointTable),
     ) -> Result<Option<Self>, MetricsServerError> {
         match &settings.monitoring {
             Some(monitoring) => Ok(Some(
@@ -176,7 +177,7 @@ impl Monitored {
     async fn start(
         host: &str,
         monitoring: &Monitoring,
-        (class, endpoints): (&'static str, &EndpointTable),
+        (class, endpoints): (&str, &EndpointTable),
     ) -> Result<Self, MetricsServerError> {
         let registry = Registry::new();
         let labels = MetricLabels {

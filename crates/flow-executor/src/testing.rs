@@ -7,6 +7,7 @@ use flow_core::{DocumentArray, Failure, Models, Workers, to_struct};
 use flow_process::{Facts, KeepsState};
 use serde_json::{Map, Value};
 
+use crate::definition::Definition;
 use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
 use crate::options;
 use crate::queue::{Admission, CallOutput, CallRequest, PriorityClass};
@@ -85,6 +86,7 @@ pub fn load_as<E: Executor>(setup: Setup) -> Result<Loaded, LoadError> {
     let config = WorkerConfig {
         name: NAME.to_owned(),
         endpoints: Arc::new(bindings),
+        hooks: Definition::<E>::of().hooks,
         workers: setup.workers,
         request_memory_max: usize::MAX,
         exit: ExitPolicy::default(),

@@ -11,6 +11,7 @@
 mod client;
 mod document;
 mod encoder;
+mod executor;
 mod flow_file;
 mod query;
 mod runtime;
@@ -25,6 +26,11 @@ mod native {
     use crate::document::{NamedScore, PyDocument, PyDocumentArray};
     #[pymodule_export]
     use crate::encoder::TextEncoder;
+    #[pymodule_export]
+    use crate::executor::{
+        ExecutorArguments, ExecutorMonitor, RunningTimer, log_message, parse_arguments,
+        read_config, serve_executor,
+    };
     #[pymodule_export]
     use crate::flow_file::yaml_to_json;
     #[pymodule_export]

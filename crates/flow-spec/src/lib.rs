@@ -59,10 +59,11 @@ pub use plan::{Address, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, Sourc
 pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;
+pub use spec::python_config::PythonConfig;
 pub use values::{
     BatchMetric, BatchingRule, ClientCertificates, ContainerDevice, Cors, DockerOption,
-    DockerOptions, Env, ExposedEndpoint, Gpus, Log, LogDriver, Poll, Polling, Protocol, Retries,
-    Ulimit, Uses, Volume, Workers,
+    DockerOptions, Env, ExposedEndpoint, Gpus, Log, LogDriver, Poll, Polling, Protocol,
+    PythonSource, Retries, Ulimit, Uses, Volume, Workers,
 };
 pub use yaml::{Variables, yaml_to_json};
 

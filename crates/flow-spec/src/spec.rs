@@ -8,6 +8,7 @@ pub(crate) mod hub;
 mod include;
 mod parse;
 pub(crate) mod program;
+pub(crate) mod python_config;
 
 use crate::diagnostics::{Diagnostics, Span};
 use crate::keys::{

@@ -13,9 +13,11 @@ use crate::diagnostics::{Span, Spanned};
 
 mod container;
 mod docker_options;
+mod python_source;
 
 pub use container::{Gpus, Volume};
 pub use docker_options::{ContainerDevice, DockerOption, DockerOptions, LogDriver, Ulimit};
+pub use python_source::PythonSource;
 
 /// Requests of one stream that may be in progress if nothing else is written, as in Jina.
 pub(crate) const PREFETCH: NonZeroUsize = NonZeroUsize::new(1000).expect("it is not zero");

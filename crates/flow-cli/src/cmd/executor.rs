@@ -9,12 +9,13 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 use clap::Args;
 use flow_executor::ExecutorArgs;
-use flow_spec::{ExecutorConfig, NotFound};
+use flow_spec::{ExecutorConfig, NotFound, PythonSource};
 use serde_json::json;
 
 use crate::builtin;
 use crate::exit::BadUsage;
-use crate::folder::python::{Jina, exec_jina};
+use crate::folder::python::PythonRuntime;
+use crate::folder::python::jina::exec_jina;
 use crate::folder::{self, Found, package};
 use crate::shell::Shell;
 
@@ -29,8 +30,8 @@ EXAMPLES:
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Executor {
-    /// Executor to run: the name of a built-in one, or the path of a program, of an executor's folder or of
-    /// its config.yml
+    /// Executor to run: the name of a built-in one, the path of a program, of an executor's folder or of its
+    /// config.yml, a Python file, or MODULE:CLASS
     #[arg(long, env = "FLOW_USES", value_name = "NAME|PATH")]
     uses: String,
     #[command(flatten)]
@@ -52,7 +53,7 @@ pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode>
     }
     let uses = Path::new(&executor.uses);
     let wrong = || BadUsage(format!("cannot run `{}`", executor.uses));
-    if !uses.exists() {
+    if !uses.exists() && PythonSource::of(uses).is_none() {
         let NotFound { message, remedy } = builtin::not_found(&executor.uses, &[]);
         let remedy = remedy.map(|remedy| format!("; {remedy}"));
         bail!(BadUsage(message + &remedy.unwrap_or_default()));
@@ -68,8 +69,13 @@ pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode>
             never(exec_program(&path, &config, &executor.args, shell))
         }
         Found::Python(config) => {
-            let jina = Jina::find(&config, |name| shell.variable(name))?;
-            never(exec_jina(&jina, &config, &executor.args, shell))
+            let runtime = PythonRuntime::find(&config, |name| shell.variable(name))?;
+            match runtime {
+                PythonRuntime::Flow(python) => never(exec_flow_serve(&python, &config, shell)),
+                PythonRuntime::Jina(jina) => {
+                    never(exec_jina(&jina, &config, &executor.args, shell))
+                }
+            }
         }
     }
 }
@@ -138,6 +144,18 @@ fn exec_program(
         .env("FLOW_LOG", shell.log.filter.as_str())
         .exec();
     Err(error).with_context(|| format!("cannot run `{}`", program.display()))
+}
+
+/// Replaces this process by an interpreter that serves a Python executor with our own runtime.
+fn exec_flow_serve(python: &Path, uses: &Path, shell: &Shell) -> anyhow::Result<Infallible> {
+    let error = Command::new(python)
+        .args(["-m", "flow_serve._run", "--uses"])
+        .arg(uses)
+        .args(arguments_for_program(std::env::args_os().skip(1)))
+        .env("FLOW_LOG", shell.log.filter.as_str())
+        .env("PYTHONUNBUFFERED", "1")
+        .exec();
+    Err(error).with_context(|| format!("cannot run `{}`", python.display()))
 }
 
 /// The arguments of the command line for another program: without those of flow itself.

@@ -13,7 +13,7 @@ use crate::executors::folder_of;
 use crate::exit::BadUsage;
 use crate::flow_file::beside;
 use crate::folder::package::Builder;
-use crate::folder::python::Jina;
+use crate::folder::python::PythonRuntime;
 use crate::folder::{self, Found};
 use crate::shell::Shell;
 
@@ -130,10 +130,10 @@ fn resolve(
             let program = builder.build(&manifest, &name, shell)?;
             (Uses::Path(program), config)
         }
-        // Jina reads the config itself: the launcher starts `flow executor --uses CONFIG`.
+        // Python reads the config itself: the launcher starts `flow executor --uses CONFIG`.
         (Found::Python(path), Some(_)) => {
             let variable = |name: &str| env.get(name).cloned().or_else(|| shell.variable(name));
-            Jina::find(&path, variable)?;
+            PythonRuntime::find(&path, variable)?;
             (Uses::Path(path), ExecutorConfig::default())
         }
     }))

@@ -22,7 +22,8 @@ pub struct Endpoints<E> {
 /// Computes the weight of a document.
 pub(crate) struct Weigher<E>(pub(crate) WeighFn<E>);
 
-type WeighFn<E> = Box<dyn Fn(&E, &Document) -> usize + Send + Sync>;
+/// Of the executor, the endpoint and the document.
+type WeighFn<E> = Box<dyn Fn(&E, &str, &Document) -> usize + Send + Sync>;
 
 impl<E> std::fmt::Debug for Weigher<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -34,6 +35,8 @@ impl<E> std::fmt::Debug for Weigher<E> {
 #[derive(Debug)]
 pub(crate) struct Binding<E> {
     pub(crate) endpoint: String,
+    /// The method's name, if it is not that of its endpoint.
+    pub(crate) name: Option<String>,
     pub(crate) method: Method<E>,
 }
 
@@ -60,7 +63,10 @@ pub(crate) type WholeMethod<E> = Box<
 >;
 
 type MatrixMethod<E> =
-    Box<dyn Fn(&mut E, DocsMatrix, &Parameters) -> Result<DocumentArray, CallError> + Send + Sync>;
+    Box<dyn Fn(&mut E, DocsMatrix, &Parameters) -> Result<MatrixOutput, CallError> + Send + Sync>;
+
+/// The documents of a reply, and the results that the client gets under `__results__`.
+type MatrixOutput = (DocumentArray, Option<Map<String, Value>>);
 
 type StreamMethod<E> = Box<
     dyn Fn(&mut E, Document, &Parameters, &mut Emit<'_>) -> Result<(), CallError> + Send + Sync,
@@ -182,7 +188,37 @@ impl<E: 'static> Endpoints<E> {
         + Sync
         + 'static,
     ) -> Self {
+        self.on_matrix_with_results(endpoint, move |executor, matrix, parameters| {
+            method(executor, matrix, parameters).map(|documents| (documents, None))
+        })
+    }
+
+    /// Binds a method as [`on_matrix`](Self::on_matrix) does, which may also return a map that the client gets under
+    /// `__results__`.
+    #[must_use]
+    pub fn on_matrix_with_results(
+        self,
+        endpoint: &str,
+        method: impl Fn(
+            &mut E,
+            DocsMatrix,
+            &Parameters,
+        ) -> Result<(DocumentArray, Option<Map<String, Value>>), CallError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
         self.bind(endpoint, Method::Matrix(Box::new(method)))
+    }
+
+    /// Names the method that was bound last. The flow file names methods in `uses_requests` and
+    /// `uses_dynamic_batching`; without this, that of `/encode` is called `encode`. Methods of the same name are one.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        if let Some(last) = self.bindings.last_mut() {
+            last.name = Some(name.to_owned());
+        }
+        self
     }
 
     /// Binds a method that takes one document and sends documents as it makes them (`stream_doc`).
@@ -266,9 +302,15 @@ impl<E: 'static> Endpoints<E> {
     /// Sets the weight of a document for batches with [`BatchMetric::Custom`](crate::BatchMetric::Custom), such as its tokens or
     /// pixels. A worker calls it once for each document.
     #[must_use]
-    pub fn weigh_by(
+    pub fn weigh_by(self, weight: impl Fn(&E, &Document) -> usize + Send + Sync + 'static) -> Self {
+        self.weigh_by_endpoint(move |executor, _, document| weight(executor, document))
+    }
+
+    /// The same for weights that depend on the endpoint.
+    #[must_use]
+    pub fn weigh_by_endpoint(
         mut self,
-        weight: impl Fn(&E, &Document) -> usize + Send + Sync + 'static,
+        weight: impl Fn(&E, &str, &Document) -> usize + Send + Sync + 'static,
     ) -> Self {
         self.weigher = Some(Weigher(Box::new(weight)));
         self
@@ -277,6 +319,7 @@ impl<E: 'static> Endpoints<E> {
     fn bind(mut self, endpoint: &str, method: Method<E>) -> Self {
         self.bindings.push(Binding {
             endpoint: endpoint.to_owned(),
+            name: None,
             method,
         });
         self

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use flow_core::{Chain, Code, Failure};
+use flow_core::{Chain, Code, Exception, Failure};
 
 /// A call that failed.
 ///
@@ -11,6 +11,7 @@ use flow_core::{Chain, Code, Failure};
 pub struct CallError {
     code: Code,
     message: String,
+    raised: Option<(Exception, Vec<String>)>,
     is_final: bool,
 }
 
@@ -21,7 +22,18 @@ impl CallError {
         Self {
             code: Code::ExecutorFailed,
             message: message.into(),
+            raised: None,
             is_final: false,
+        }
+    }
+
+    /// An exception of the language in which the method is written, with where it was raised, the outermost call first.
+    /// Stock clients show its name and arguments.
+    #[must_use]
+    pub fn raised(message: impl Into<String>, exception: Exception, stacks: Vec<String>) -> Self {
+        Self {
+            raised: Some((exception, stacks)),
+            ..Self::new(message)
         }
     }
 
@@ -30,8 +42,7 @@ impl CallError {
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self {
             code: Code::BadRequest,
-            message: message.into(),
-            is_final: false,
+            ..Self::new(message)
         }
     }
 
@@ -50,7 +61,11 @@ impl CallError {
     }
 
     pub(crate) fn into_failure(self) -> Failure {
-        Failure::new(self.code, self.message)
+        let failure = Failure::new(self.code, self.message);
+        match self.raised {
+            Some((exception, stacks)) => failure.with_exception(exception).with_stacks(stacks),
+            None => failure,
+        }
     }
 }
 

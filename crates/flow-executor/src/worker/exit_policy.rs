@@ -47,6 +47,15 @@ pub(crate) struct UnknownFailureName {
 }
 
 impl ExitPolicy {
+    /// The policy of an executor that raises exceptions of its own.
+    pub(crate) fn of_any_exception(names: &[String], drain: &Drain) -> Self {
+        Self {
+            names: names.to_vec(),
+            drain: Some(drain.clone()),
+            reason: Arc::default(),
+        }
+    }
+
     pub(crate) fn new(names: &[String], drain: &Drain) -> Result<Self, UnknownFailureName> {
         let known = || std::iter::once(PANIC).chain(Code::ALL.iter().map(|code| code.exception()));
         if let Some(name) = names.iter().find(|name| !known().any(|it| it == **name)) {
@@ -57,11 +66,7 @@ impl ExitPolicy {
                 known: known.join(", "),
             });
         }
-        Ok(Self {
-            names: names.to_vec(),
-            drain: Some(drain.clone()),
-            reason: Arc::default(),
-        })
+        Ok(Self::of_any_exception(names, drain))
     }
 
     /// Begins the drain if the failure ends the process. Call this after the reply was sent: replies in progress when
@@ -80,9 +85,10 @@ impl ExitPolicy {
         if kind == FailureKind::Final {
             return Some(ExitReason::Final(failure.message().to_owned()));
         }
-        let code = failure.code().exception();
+        let (raised, code) = (failure.exception_name(), failure.code().exception());
         let panicked = kind == FailureKind::Panic;
-        let is_listed = |name: &&String| **name == code || (panicked && **name == PANIC);
+        let is_listed =
+            |name: &&String| **name == raised || **name == code || (panicked && **name == PANIC);
         let name = self.names.iter().find(is_listed)?;
         Some(ExitReason::Listed(name.clone()))
     }

@@ -56,8 +56,9 @@ impl<E> CallRunner<E> {
             return call.set_weights(|_| 1);
         };
         let executor = &self.executor;
+        let endpoint = &self.endpoints.bindings[call.method.0].endpoint;
         let weighed = catch_panic(|| {
-            call.set_weights(|document| (weigher.0)(executor, document));
+            call.set_weights(|document| (weigher.0)(executor, endpoint, document));
             Ok(())
         });
         if let Err(failed) = weighed {
@@ -193,7 +194,12 @@ impl<E> CallRunner<E> {
             }),
             Method::Matrix(method) => catch_panic(|| {
                 let matrix = DocsMatrix::split(documents, parts);
-                Ok(output(method(executor, matrix, parameters)?))
+                let (documents, results) = method(executor, matrix, parameters)?;
+                Ok(CallOutput {
+                    documents,
+                    results,
+                    tokens: None,
+                })
             }),
             Method::Stream(_) => Err(CallFailure {
                 failure: Failure::new(

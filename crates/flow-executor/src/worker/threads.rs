@@ -14,9 +14,10 @@ use tokio::sync::oneshot;
 
 use super::exit_policy::ExitPolicy;
 use super::runner::{CallRunner, panic_message};
+use crate::definition::Hooks;
 use crate::metrics::ExecutorMetrics;
 use crate::queue::{Admission, CallQueue, Work, WorkerGuard};
-use crate::sdk::{Endpoints, Executor, Fork, LoadError};
+use crate::sdk::{Endpoints, Fork, LoadError};
 
 /// What a loaded executor reports about itself.
 #[derive(Debug, Default)]
@@ -39,6 +40,7 @@ pub(crate) struct WorkerConfig<E> {
     /// The name of the executor and of its threads.
     pub(crate) name: String,
     pub(crate) endpoints: Arc<Endpoints<E>>,
+    pub(crate) hooks: Hooks<E>,
     pub(crate) workers: Workers,
     /// Bytes of requests that may wait or run.
     pub(crate) request_memory_max: usize,
@@ -47,7 +49,7 @@ pub(crate) struct WorkerConfig<E> {
 }
 
 /// Starts the first thread, which calls `load`. All threads end when no more calls can arrive.
-pub(crate) fn start<E: Executor>(
+pub(crate) fn start<E: 'static>(
     config: WorkerConfig<E>,
     load: impl FnOnce() -> Result<E, LoadError> + Send + 'static,
 ) -> std::io::Result<StartedWorkers> {
@@ -89,7 +91,7 @@ fn count(workers: Workers) -> usize {
     }
 }
 
-impl<E: Executor> WorkerConfig<E> {
+impl<E: 'static> WorkerConfig<E> {
     /// Starts the other threads and waits until each has its executor.
     fn start_others(
         &self,
@@ -104,21 +106,23 @@ impl<E: Executor> WorkerConfig<E> {
         }
         drop(result);
         await_all(&results, workers - 1)?;
-        let mut facts = executor.facts();
+        let mut facts = (self.hooks.facts)(&executor);
         if workers > 1 {
             facts.insert("workers".to_owned(), workers.to_string());
         }
         let report = ExecutorReport {
             facts,
-            models: executor.models(),
-            keeps_state: executor.keeps_state(),
+            models: (self.hooks.models)(&executor),
+            keeps_state: (self.hooks.keeps_state)(&executor),
         };
         Ok((executor, report))
     }
 
     fn forks(&self, executor: &E) -> Result<Vec<Fork<E>>, LoadError> {
         let others = count(self.workers) - 1;
-        let forks: Vec<Fork<E>> = (0..others).map_while(|_| executor.fork()).collect();
+        let forks: Vec<Fork<E>> = (0..others)
+            .map_while(|_| (self.hooks.fork)(executor))
+            .collect();
         match self.workers {
             Workers::Number(_) if forks.len() < others => Err(LoadError::new(format!(
                 "it works on one thread only, so `workers` cannot be {}; use `replicas`, which are processes",
@@ -137,6 +141,7 @@ impl<E: Executor> WorkerConfig<E> {
         let config = Self {
             name: format!("{}-{index}", self.name),
             endpoints: Arc::clone(&self.endpoints),
+            hooks: self.hooks,
             workers: self.workers,
             request_memory_max: self.request_memory_max,
             exit: self.exit.clone(),

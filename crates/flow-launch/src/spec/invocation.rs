@@ -1,10 +1,10 @@
 //! How a process is started: program, arguments, environment. Pure; `process/local.rs` starts it.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flow_spec::{Env, Gateway, LocalRun, Log, Uses};
+use flow_spec::{Env, Gateway, LocalRun, Log, PythonSource, Uses};
 
 use crate::spec::container::ContainerInvocation;
 use crate::spec::ports::Ports;
@@ -170,11 +170,7 @@ impl Programs {
                 ..Invocation::new(name.into())
             },
             // A config file that was not resolved belongs to a Python executor, which `flow executor` starts.
-            Uses::Path(path)
-                if path
-                    .extension()
-                    .is_some_and(|it| it == "yml" || it == "yaml") =>
-            {
+            Uses::Path(path) if is_config(path) || PythonSource::of(path).is_some() => {
                 self.own_executor(&path.to_string_lossy())
             }
             Uses::Path(path) => Invocation::new(path.clone()),
@@ -196,6 +192,11 @@ impl Programs {
             names.join(", ")
         )
     }
+}
+
+fn is_config(path: &Path) -> bool {
+    let end = path.extension();
+    end.is_some_and(|it| it == "yml" || it == "yaml")
 }
 
 /// A quiet process writes text too: its last lines are quoted when it exits.

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ._client import AsyncClient as AsyncClient
     from ._client import Client as Client
     from ._deployment import Deployment as Deployment
+    from ._executor import Executor as Executor
+    from ._executor import dynamic_batching as dynamic_batching
+    from ._executor import monitor as monitor
+    from ._executor import requests as requests
     from ._flow import AsyncFlow as AsyncFlow
     from ._flow import Flow as Flow
     from ._response import Response as Response
@@ -27,11 +31,15 @@ _LAZY = {
     "AsyncFlow": "_flow",
     "Client": "_client",
     "Deployment": "_deployment",
+    "Executor": "_executor",
     "Flow": "_flow",
     "LangChainEmbeddings": "_sentence_encoder",
     "Response": "_response",
     "SentenceEncoder": "_sentence_encoder",
+    "dynamic_batching": "_executor",
     "llama_index_embedding": "_sentence_encoder",
+    "monitor": "_executor",
+    "requests": "_executor",
 }
 
 __all__ = ["Document", "DocumentArray", "NamedScore", *_LAZY]

@@ -1,11 +1,13 @@
 //! What an executor runs: the forms of `uses` that flow takes, and why it does not take the others.
 
+use std::path::Path;
+
 use super::form::{Form, Shape};
 use super::scalar::{reject, text};
 use crate::diagnostics::{Diagnostics, Problem};
 use crate::spec::hub::{BadHubName, HubName};
 use crate::spec::program::{ConfigSpec, Program};
-use crate::values::Uses;
+use crate::values::{PythonSource, Uses};
 use crate::yaml::{Content, Node, embedded};
 
 pub(crate) const USES: Form<Program> = Form::new(Shape::Uses, uses);
@@ -31,7 +33,9 @@ fn uses(node: &Node, diagnostics: &mut Diagnostics) -> Option<Program> {
     }
     match refusal(&text) {
         None if text == "BaseExecutor" => Some(Program::Named(Uses::pass_through())),
-        None if is_path(&text) => Some(Program::Named(Uses::Path(text.into()))),
+        None if is_path(&text) || PythonSource::of(Path::new(&text)).is_some() => {
+            Some(Program::Named(Uses::Path(text.into())))
+        }
         None => Some(Program::Named(Uses::Named(text))),
         Some((why, remedy)) => {
             let message = format!("`{text}` {why}");
@@ -121,10 +125,6 @@ fn is_path(text: &str) -> bool {
 /// Why flow cannot run it, and what to do instead.
 fn refusal(text: &str) -> Option<(&'static str, &'static str)> {
     const INSTEAD: &str = "name a program or a folder";
-    const PYTHON: &str = "name the executor's folder or its `config.yml`";
-    if text.to_ascii_lowercase().ends_with(".py") {
-        return Some(("is a Python file, and flow loads no Python itself", PYTHON));
-    }
     text.contains("://")
         .then_some(("is a URL, and flow fetches no executors", INSTEAD))
 }

@@ -8,6 +8,7 @@ use flow_core::Workers;
 use futures_util::FutureExt;
 
 use super::*;
+use crate::definition::Definition;
 use crate::endpoint_table::EndpointOverrides;
 use crate::sdk::{CallError, DocsMatrix, Endpoints, Executor, LoadContext, LoadError};
 use crate::server::request_thread::RequestThread;
@@ -78,6 +79,7 @@ async fn serve_with(request_memory_max: usize) -> Served {
     let config = WorkerConfig {
         name: "recorder".to_owned(),
         endpoints,
+        hooks: Definition::<Recorder>::of().hooks,
         workers: Workers::default(),
         request_memory_max,
         exit: ExitPolicy::default(),

@@ -8,9 +8,10 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::DocumentArray;
+use crate::definition::Definition;
 use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
 use crate::queue::{CallOutput, CallRequest, PriorityClass};
-use crate::sdk::{CallError, LoadContext, Parameters, Tokens};
+use crate::sdk::{CallError, Executor, LoadContext, Parameters, Tokens};
 
 /// Appends to each text how many documents were in its call; a text that begins with `bad` fails the call.
 #[derive(Debug, Clone, Default)]
@@ -101,6 +102,7 @@ impl Bench {
         let config = WorkerConfig {
             name: "sizes".to_owned(),
             endpoints,
+            hooks: Definition::<E>::of().hooks,
             workers,
             request_memory_max: usize::MAX,
             exit: ExitPolicy::default(),
@@ -289,6 +291,7 @@ async fn waiting_calls_fail_when_the_executor_cannot_be_loaded() {
     let config = WorkerConfig {
         name: "sick".to_owned(),
         endpoints: Arc::new(Sizes::endpoints()),
+        hooks: Definition::<Sizes>::of().hooks,
         workers: Workers::default(),
         request_memory_max: usize::MAX,
         exit: ExitPolicy::default(),
