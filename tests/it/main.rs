@@ -32,6 +32,7 @@ mod monitoring;
 mod parameters;
 mod processes;
 mod python_documents;
+mod python_executors;
 mod python_flow;
 mod registry;
 mod scaffold;

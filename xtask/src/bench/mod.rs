@@ -20,6 +20,7 @@ mod ours;
 mod participants;
 mod process;
 mod products;
+mod python;
 mod report;
 mod request;
 mod runs;
@@ -69,6 +70,8 @@ enum Subject {
     Single,
     /// Resident memory, idle and after load.
     Memory,
+    /// Unary calls through a gateway to a Python executor that does nothing.
+    Python,
     /// From `flow up` to ready.
     Start,
     /// Times of requests while processes are killed, replaced, made more and made fewer.
@@ -92,6 +95,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Products, products::measure),
     (Subject::Single, single::measure),
     (Subject::Memory, memory::measure),
+    (Subject::Python, python::measure),
     (Subject::Start, start::measure),
     (Subject::Chaos, chaos::measure),
     (Subject::Containers, containers::measure),

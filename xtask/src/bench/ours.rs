@@ -45,6 +45,31 @@ pub(super) fn jina_noop(python: &Path) -> anyhow::Result<Flow> {
     })
 }
 
+/// `flow up` with the Python executor that does nothing, on our runtime in this interpreter, ready.
+pub(super) fn python_noop(python: &Path) -> anyhow::Result<Flow> {
+    let port = free_port()?;
+    let mut command = program("flow");
+    command
+        .env("FLOW_PYTHON", python)
+        .env("FLOW_PYTHON_RUNTIME", "flow");
+    command.args(["up", "tests/load/python_noop/flow.yml", "--port"]);
+    let server = Server::start(command.arg(port.to_string()), "ready after")?;
+    Ok(Flow { server, port })
+}
+
+/// Jina's own flow with the same executor, ready.
+pub(super) fn jina_python_noop(python: &Path) -> anyhow::Result<Flow> {
+    let port = free_port()?;
+    let mut command = Command::new(python);
+    command
+        .arg(root("tests/load/python_noop/jina_flow.py"))
+        .arg(port.to_string());
+    Ok(Flow {
+        server: Server::start(&mut command, "ready")?,
+        port,
+    })
+}
+
 /// `flow post` of a file of documents to a flow.
 pub(super) fn post(flow: &Flow, input: &Path, output: &Path) -> Command {
     let mut command = program("flow");

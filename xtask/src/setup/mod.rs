@@ -117,6 +117,16 @@ pub(crate) fn install_package() -> anyhow::Result<()> {
     package::install(&folder())
 }
 
+/// Builds the package `flow_serve` for release, installs it, and returns the interpreter that has it.
+pub(crate) fn install_release_package() -> anyhow::Result<PathBuf> {
+    let folder = folder();
+    if let Some(Missing { why, .. }) = prepare(&folder, &[Group::Python])?.pop() {
+        return Err(why);
+    }
+    package::build_and_install_release(&folder)?;
+    Ok(folder.join(package::FOLDER).join("bin/python"))
+}
+
 /// The model's folder, set up if it is not there.
 pub(crate) fn model() -> anyhow::Result<PathBuf> {
     match prepare(&folder(), &[Group::Model])?.pop() {

@@ -23,17 +23,31 @@ pub(crate) fn build_and_install(peers: &Path) -> anyhow::Result<()> {
     install(peers)
 }
 
+/// The same, as users get it.
+pub(crate) fn build_and_install_release(peers: &Path) -> anyhow::Result<()> {
+    shell::run(shell::cargo().args(["build", "--release", "--package", "flow-py"]))?;
+    install_library(peers, &target()?.with_file_name("release").join(LIBRARY))
+}
+
 /// Installs what cargo has built beside this program.
 pub(crate) fn install(peers: &Path) -> anyhow::Result<()> {
+    install_library(peers, &target()?.join(LIBRARY))
+}
+
+/// Where cargo puts what it builds in the profile of this program.
+fn target() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot tell where xtask itself lies")?;
-    let library = own.with_file_name(LIBRARY);
+    Ok(own.parent().map(Path::to_path_buf).unwrap_or_default())
+}
+
+fn install_library(peers: &Path, library: &Path) -> anyhow::Result<()> {
     let package = site_packages(&peers.join(FOLDER))?.join("flow_serve");
     if package.exists() {
         fs::remove_dir_all(&package)?;
     }
     let sources = crate::repository::root().join("crates/flow-py/python/flow_serve");
     copy(&sources, &package)?;
-    fs::copy(&library, package.join("_native.abi3.so"))
+    fs::copy(library, package.join("_native.abi3.so"))
         .with_context(|| format!("cannot copy `{}`", library.display()))?;
     Ok(())
 }

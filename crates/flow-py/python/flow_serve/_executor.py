@@ -409,10 +409,9 @@ class Definition:
                 kwargs = {name: value for name, value in kwargs.items() if name in wanted}
             returned = run(kwargs)
             if adapter is not None:
-                return adapter.returned(returned, docs)
+                return _as_sent(adapter.returned(returned, docs), native)
             if one_by_one and isinstance(returned, list):
                 return DocumentArray(returned)
-            del native
             return checked(returned)
 
         return call_with
@@ -530,6 +529,14 @@ def _one_by_one(run, wanted):
         return made
 
     return each
+
+
+def _as_sent(returned, sent):
+    """What a method returned, with documents in the format in which the request's came."""
+    docs, results = returned if isinstance(returned, tuple) else (returned, None)
+    if docs and sent and docs.version != sent.version:
+        docs = docs.to_version(sent.version)
+    return docs if results is None else (docs, results)
 
 
 def _made(item, adapter):

@@ -40,7 +40,7 @@ class FirstGeneration:
         self.ArrayProto, self.Proto = DocumentArrayProto, DocumentProto
 
     def array(self, docs):
-        return self.Array.from_protobuf(self.ArrayProto.FromString(docs.to_bytes()))
+        return self.Array.from_protobuf(self.ArrayProto.FromString(docs.to_version(1).to_bytes()))
 
     def parts(self, matrix, by_name):
         if matrix is None:
@@ -49,7 +49,7 @@ class FirstGeneration:
         return list(arrays.values()) if len(arrays) == len(matrix) else [self.array(part) for part in matrix], arrays
 
     def document(self, doc):
-        return self.Document.from_protobuf(self.Proto.FromString(doc.to_bytes()))
+        return self.Document.from_protobuf(self.Proto.FromString(DocumentArray([doc]).to_version(1)[0].to_bytes()))
 
     def parameters(self, parameters):
         return parameters
@@ -87,7 +87,7 @@ class SecondGeneration:
         self.ArrayProto, self.Proto = DocListProto, DocProto
 
     def array(self, docs):
-        many = self.docarray.DocList[self.Array.doc_type].from_protobuf(self.ArrayProto.FromString(docs.to_bytes()))
+        many = self.docarray.DocList[self.Array.doc_type].from_protobuf(self.ArrayProto.FromString(docs.to_version(2).to_bytes()))
         return many.to_doc_vec() if issubclass(self.Array, self.docarray.DocVec) else many
 
     def parts(self, matrix, by_name):
@@ -97,7 +97,7 @@ class SecondGeneration:
         return list(arrays.values()) if len(arrays) == len(matrix) else [self.array(part) for part in matrix], arrays
 
     def document(self, doc):
-        return self.Array.doc_type.from_protobuf(self.Proto.FromString(doc.to_bytes()))
+        return self.Array.doc_type.from_protobuf(self.Proto.FromString(DocumentArray([doc]).to_version(2)[0].to_bytes()))
 
     def parameters(self, parameters):
         return parameters if self.Parameters is None else self.Parameters(**parameters)

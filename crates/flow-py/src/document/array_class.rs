@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use super::errors::bad_document;
 use super::fields::ArrayField;
 use super::iterator::DocumentIterator;
-use super::objects::{PyDocument, PyDocumentArray, Slot, all_to_rust};
+use super::objects::{PyDocument, PyDocumentArray, Slot, all_to_rust, as_version};
 use super::select;
 use super::values::{Numbers, value_to_python};
 
@@ -274,6 +274,31 @@ impl PyDocumentArray {
 
     fn __deepcopy__(slf: &Bound<'_, Self>, _memo: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::copy(slf, true)
+    }
+
+    /// The generation of DocArray whose format the documents have: 1 or 2.
+    #[getter]
+    fn version(slf: &Bound<'_, Self>) -> PyResult<u8> {
+        let version = all_to_rust(slf)?.first().map(Document::version);
+        Ok(match version.unwrap_or_default() {
+            DocArrayVersion::V1 => 1,
+            DocArrayVersion::V2 => 2,
+        })
+    }
+
+    /// Copies of the documents in the format of generation 1 or 2.
+    fn to_version(slf: &Bound<'_, Self>, version: u8) -> PyResult<Self> {
+        let version = match version {
+            1 => DocArrayVersion::V1,
+            2 => DocArrayVersion::V2,
+            other => {
+                let message = format!("DocArray has the generations 1 and 2, not {other}");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        let documents = all_to_rust(slf)?;
+        let converted = documents.into_iter().map(|it| as_version(it, version));
+        Ok(Self::from_rust(converted.collect::<PyResult<Vec<_>>>()?))
     }
 
     /// The documents as a protobuf message.

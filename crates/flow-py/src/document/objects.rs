@@ -544,17 +544,17 @@ pub(super) fn nested_to_rust(
             "documents are nested more than {DEPTH_MAX} levels deep; does one contain itself?"
         )));
     }
-    let mut documents = PyDocumentArray::assemble(array, depth)?;
+    let documents = PyDocumentArray::assemble(array, depth)?;
     let version = documents.first().map(Document::version).unwrap_or_default();
-    for document in &mut documents {
-        if document.version() != version {
-            *document = to_version(document, version)?;
-        }
-    }
-    Ok(documents)
+    let documents = documents.into_iter();
+    documents.map(|it| as_version(it, version)).collect()
 }
 
-fn to_version(document: &Document, version: DocArrayVersion) -> PyResult<Document> {
+/// The document in the format of a version.
+pub(super) fn as_version(document: Document, version: DocArrayVersion) -> PyResult<Document> {
+    if document.version() == version {
+        return Ok(document);
+    }
     let json = document.to_json().map_err(bad_document)?;
     Document::from_json(version, &json).map_err(bad_document)
 }

@@ -1,7 +1,7 @@
 //! The processes that a flow starts for a node.
 
 use std::num::NonZeroU16;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use indexmap::IndexMap;
@@ -17,7 +17,7 @@ use crate::forms::Host;
 use crate::keys::{EXECUTOR, INHERITED, Key};
 use crate::spec::hub::{HUB_VARIABLE, Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
-use crate::values::{BatchingRule, Env, Log, Method, Uses, Workers};
+use crate::values::{BatchingRule, Env, Log, Method, PythonSource, Uses, Workers};
 
 /// How long a process may take to be ready if the file does not say, as in Jina: a model may have to be
 /// downloaded first.
@@ -184,7 +184,7 @@ impl EntryChecker<'_> {
     fn set_program(&self, run: &mut LocalRun, diagnostics: &mut Diagnostics) {
         let written = self.entry.options.uses.as_ref();
         match written.map(|uses| &uses.value) {
-            Some(Program::Named(uses)) => run.uses = uses.clone(),
+            Some(Program::Named(uses)) => run.uses = self.with_module(uses),
             Some(Program::Hub(name)) => {
                 let span = written.map_or(&self.entry.span, |uses| &uses.span);
                 if let Some(image) = self.image(name, span, diagnostics) {
@@ -198,6 +198,18 @@ impl EntryChecker<'_> {
                 diagnostics.warn(Problem::new(&self.entry.span, message));
             }
             None => {}
+        }
+    }
+
+    /// What runs, if `py_modules` says where the class is that `uses` names.
+    fn with_module(&self, uses: &Uses) -> Uses {
+        let modules = value(&self.entry.options.py_modules).unwrap_or_default();
+        match (uses, modules.last()) {
+            (Uses::Named(class), Some(module)) => {
+                let module = Path::new(&module.value);
+                Uses::Path(PythonSource::in_file(module, Some(class)))
+            }
+            _ => uses.clone(),
         }
     }
 

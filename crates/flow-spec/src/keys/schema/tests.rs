@@ -129,7 +129,6 @@ fn schema_and_parser_refuse_the_same() {
         "method: join",
         "env: [A]",
         "stateful: true",
-        "py_modules: [a.py]",
         "protocol: [carrier-pigeon]",
         "retries: -2",
         "port: 65536",

@@ -8,7 +8,7 @@ use flow_core::query::Query;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::unsupported::{IN_A_FILE, NO_CODE, NO_STACKS, OFF, OWN, OWN_FOLDERS};
+use super::unsupported::{NO_CODE, NO_STACKS, OFF, OWN, OWN_FOLDERS};
 use crate::diagnostics::Spanned;
 use crate::forms::{self, Host};
 use crate::keys::{Key, ignored, not_yet, options, refused, row, without_effect};
@@ -25,17 +25,25 @@ options! {
     struct ExecutorOptions, ExecutorTable EXECUTOR {
         uses: Program = row(
             forms::USES,
-            "What runs: a built-in executor, a program, a folder or `config.yml`, an image \
-             (`docker://…`, `hub://…`), or a config in place.",
+            "What runs: a built-in executor, a program, a folder or `config.yml`, a Python class \
+             (`executor.py`, `executor.py:Class`, `module:Class`), an image (`docker://…`, `hub://…`), or a \
+             config in place.",
         )
             .default("`echo`")
             .example("sentence-encoder")
-            .jina("Python classes and files; the public hub")
+            .jina("the public hub")
             .for_processes();
         uses_with: Arguments = row(forms::ARGUMENTS, "Options that the executor is built with.")
             .default("empty")
             .example("{device: cpu}")
             .for_processes();
+        py_modules: Vec<Spanned<String>> = row(
+            forms::TEXTS,
+            "Python files or modules; the last one has the class that `uses` names. Other files are \
+             imported where it imports them.",
+        )
+            .default("none")
+            .example("[executor.py]");
         port: Vec<Spanned<u16>> = row(forms::PORTS, "Port of the executor; a list for its replicas.")
             .aliases(&["ports"])
             .default("any free port")
@@ -251,7 +259,6 @@ pub(crate) const EXECUTOR_UNSUPPORTED: &[&Key] = &[
     &refused("output_array_type", &["numpy"], OTHER_ARRAYS),
     &refused("reload", OFF, NO_CODE),
     &not_yet("raft_configuration", &[]),
-    &refused("py_modules", &[], IN_A_FILE),
     &ignored("install_requirements", OFF, NO_REQUIREMENTS),
     &refused("uses_before_address", &[], NO_HEAD),
     &refused("uses_after_address", &[], NO_HEAD),

@@ -8,8 +8,7 @@ pub(super) const OWN: &str = "no such key";
 pub(super) const OFF: &[&str] = &["false"];
 pub(super) const NO_PYTHON: &str =
     "flow runs no Python; start the executor with Jina and add it as `external`";
-pub(super) const IN_A_FILE: &str =
-    "flow loads no Python itself; name the executor's folder or `config.yml` under `uses`";
+pub(super) const IN_A_FILE: &str = "write it in the entry of an executor, beside `uses`";
 pub(super) const NO_STACKS: &str = "flow's log holds no stack traces of Python";
 pub(super) const OWN_FOLDERS: &str = "flow names folders in the workspace by executor and replica";
 pub(super) const NO_CODE: &str = "it watches the files of a Python executor; \

@@ -351,10 +351,6 @@ fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
 #[test]
 fn refused_keys_give_a_reason() {
     check_entry_problem(
-        "py_modules: [a.py]",
-        "`py_modules` is not supported: flow loads no Python itself; name the executor's folder or `config.yml` under `uses`",
-    );
-    check_entry_problem(
         "connection_list: x",
         "`connection_list` is not supported: it belongs to Jina's head processes, and flow has none",
     );
@@ -419,10 +415,6 @@ fn what_flow_does_not_run_says_why() {
         (
             "https://a/b",
             "`https://a/b` is a URL, and flow fetches no executors; name a program or a folder",
-        ),
-        (
-            "exec.py",
-            "`exec.py` is a Python file, and flow loads no Python itself; name the executor's folder or its `config.yml`",
         ),
         ("[a]", "must be a program, a folder or a config, is a list"),
         ("5", "must be a text, is `5`"),
