@@ -15,6 +15,7 @@ mod setup;
 mod shell;
 mod test;
 mod tidy;
+mod wheel;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,9 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+
+    /// Builds the Python package `flow-serve` as a wheel, with the program `flow` in it.
+    Wheel(wheel::Args),
 
     /// Fuzzes what reads flow files, queries, requests and documents.
     Fuzz(fuzz::Args),
@@ -80,6 +84,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Tidy(args) => tidy::run(&args),
         Command::Docs(args) => docs::run(&args),
         Command::Codegen { check } => generate(check),
+        Command::Wheel(args) => wheel::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::CudaToolkit => cuda::set_up(),
         Command::BuildCuda(args) => cuda::build(&args),

@@ -73,7 +73,7 @@ fn preparation<E: 'static>(definition: Definition<E>) -> Prepare {
 /// If the environment names a level or an output that does not exist; it was reported.
 pub fn start_log(args: &ExecutorArgs) -> Result<(), ExitCode> {
     let settings = log_settings(args, &environment());
-    let settings = settings.map_err(|error| Err(error).unwrap_or_else(ExitError::report))?;
+    let settings = settings.map_err(ExitError::report)?;
     settings.start();
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of DocArray v1 | tests |
 //! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of DocArray v2 | tests |
 //! | `.peers/python` | NumPy, and the package `flow_serve` of this tree | tests |
+//! | `.peers/maturin` | maturin, which makes wheels | `cargo xtask wheel` |
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
@@ -50,6 +51,8 @@ pub(crate) enum Group {
     Clients,
     /// The package `flow_serve` of this tree, built with cargo, and NumPy, 60 MB.
     Python,
+    /// What makes wheels, 30 MB.
+    Maturin,
     /// Clients of OpenAI's, Cohere's and other HTTP APIs, 400 MB.
     HttpClients,
     /// The schemas of Kubernetes' API, 120 MB.
@@ -110,6 +113,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// Sets up what the tests need; says what they will have to do without.
 pub(crate) fn for_tests() -> anyhow::Result<Vec<Missing>> {
     prepare(&folder(), FOR_TESTS)
+}
+
+/// The program that makes wheels, set up if it is not there.
+pub(crate) fn maturin() -> anyhow::Result<PathBuf> {
+    match prepare(&folder(), &[Group::Maturin])?.pop() {
+        Some(Missing { why, .. }) => Err(why),
+        None => Ok(folder().join(venv::MATURIN.folder).join("bin/maturin")),
+    }
 }
 
 /// Puts the package `flow_serve`, which cargo has built beside this program, where the tests look for it.
@@ -176,6 +187,7 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Model => vec![Step::Model],
         Group::Clients => vec![Step::Venv(&venv::JINA_V1), Step::Venv(&venv::JINA_V2)],
         Group::Python => vec![Step::Venv(&venv::PYTHON)],
+        Group::Maturin => vec![Step::Venv(&venv::MATURIN)],
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
         Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
         Group::Registry => vec![Step::Registry],

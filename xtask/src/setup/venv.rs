@@ -53,6 +53,15 @@ pub(crate) const PYTHON: Venv = Venv {
     proof: "import numpy",
 };
 
+/// What makes wheels of Rust.
+pub(crate) const MATURIN: Venv = Venv {
+    folder: "maturin",
+    marker: READY,
+    pins: "constraints-maturin.txt",
+    packages: &["maturin"],
+    proof: "import maturin",
+};
+
 pub(crate) const KUBERNETES: Venv = Venv {
     folder: "kubernetes",
     marker: READY,
@@ -183,6 +192,7 @@ mod tests {
             &JINA_V1,
             &JINA_V2,
             &PYTHON,
+            &MATURIN,
             &HTTP_CLIENTS,
             &TORCH,
             &TORCH_IN_JINA_V1,

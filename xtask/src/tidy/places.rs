@@ -24,6 +24,7 @@ const ENVIRONMENT: &[&str] = &[
     "crates/flow-cli/",
     "crates/flow-cuda/build.rs",
     "crates/flow-executor/src/run",
+    "crates/flow-py/src/executor/",
     "crates/flow-executor/src/testing.rs",
     "crates/flow-py/src/encoder.rs",
     "xtask/",
@@ -34,6 +35,7 @@ const PROGRAMS: &[&str] = &[
     "crates/flow-cli/",
     "crates/flow-cuda/build.rs",
     "crates/flow-executor/src/run",
+    "crates/flow-py/src/executor/",
     "crates/flow-process/",
     "xtask/",
 ];
@@ -82,7 +84,7 @@ const RULES: &[Rule] = &[
             "env :: remove_var",
         ],
         place: Place::OnlyIn(ENVIRONMENT),
-        why: "the environment is read once, in flow-cli or flow_executor::run",
+        why: "the environment is read once, in flow-cli, flow_executor::run or flow-py",
     },
     Rule {
         rows: &[

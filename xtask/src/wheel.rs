@@ -1,0 +1,80 @@
+//! `cargo xtask wheel`: the Python package `flow-serve` as a wheel, with the program `flow` in it.
+//!
+//! maturin makes it, in a virtual environment of its own. The program is a script of the wheel: `pip install` puts it
+//! beside the interpreter.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+use crate::{setup, shell};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to optimise for: running, or building.
+    #[arg(long, value_enum, default_value_t = Profile::Release)]
+    profile: Profile,
+
+    /// Where the wheel goes.
+    #[arg(long, default_value = "target/wheels")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Profile {
+    Release,
+    Dev,
+}
+
+impl Profile {
+    /// The name of cargo's folder.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Dev => "debug",
+        }
+    }
+
+    fn flag(self) -> Option<&'static str> {
+        (self == Self::Release).then_some("--release")
+    }
+}
+
+/// Where maturin looks for files that the wheel carries beside the package; `pyproject.toml` names it.
+const DATA: &str = "crates/flow-py/data";
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let maturin = setup::maturin()?;
+    shell::run(
+        shell::cargo()
+            .args(["build", "--package", "flow-cli", "--bin", "flow"])
+            .args(args.profile.flag()),
+    )?;
+    put_program(args.profile)?;
+    let mut command = Command::new(maturin);
+    command
+        .current_dir(crate::repository::root())
+        .args(["build", "--manifest-path", "crates/flow-py/Cargo.toml"])
+        .args(args.profile.flag())
+        .arg("--out")
+        .arg(&args.out);
+    shell::run(&mut command)
+}
+
+/// Copies the program to where maturin takes it from.
+fn put_program(profile: Profile) -> anyhow::Result<()> {
+    let own = std::env::current_exe().context("cannot tell where xtask itself lies")?;
+    let target = own
+        .ancestors()
+        .nth(2)
+        .context("xtask lies in no target folder")?;
+    let program = target.join(profile.folder()).join("flow");
+    let scripts = crate::repository::root().join(DATA).join("scripts");
+    fs::create_dir_all(&scripts)?;
+    fs::copy(&program, scripts.join("flow"))
+        .with_context(|| format!("cannot copy `{}`", program.display()))?;
+    Ok(())
+}
