@@ -1,5 +1,6 @@
 //! Clients and flows of the Python package `flow_serve`.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flow_tests::{
@@ -85,6 +86,42 @@ fn flows_are_built_started_and_closed_by_python() {
 #[test]
 fn arrays_are_searched_grouped_and_merged() {
     check("arrays.py");
+}
+
+/// Both generations of docarray, each in the environment of its Jina, with our package beside it.
+#[test]
+fn documents_of_docarray_are_taken_and_given_back() {
+    let Some(package) = flow_serve().and_then(|it| package_of(&it)) else {
+        return;
+    };
+    let flow = TestFlow::up("executors: [{uses: echo}]");
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(package, folder.path().join("flow_serve")).unwrap();
+    for version in DocArrayVersion::ALL {
+        let name = "../python/docarray_documents.py";
+        if let Some(mut command) = script(version, name) {
+            command.env("PYTHONPATH", folder.path());
+            command.arg(flow.port().to_string());
+            assert_eq!(last_json(command), json!("fine"), "{version:?}");
+        }
+    }
+}
+
+/// The folder of our package, of the environment that it is installed in.
+fn package_of(python: &Path) -> Option<PathBuf> {
+    let versions = std::fs::read_dir(python.parent()?.parent()?.join("lib")).ok()?;
+    let mut packages = versions.map(|it| it.unwrap().path().join("site-packages/flow_serve"));
+    packages.find(|it| it.is_dir())
+}
+
+#[test]
+fn the_encoder_gives_the_vectors_of_sentence_transformers() {
+    let Some(python) = flow_serve() else { return };
+    let fidelity = python_script("../../crates/flow-models/tests/fidelity");
+    let mut command = Command::new(python);
+    command.arg(python_script("encoder.py"));
+    command.args([fidelity.join("texts.jsonl"), fidelity.join("vectors.f32")]);
+    assert_eq!(last_json(command), json!("fine"));
 }
 
 #[test]

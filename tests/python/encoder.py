@@ -1,0 +1,54 @@
+"""Proves that the encoder gives the vectors of sentence-transformers: `encoder.py TEXTS VECTORS`."""
+import asyncio
+import json
+import sys
+import threading
+
+import numpy as np
+
+from flow_serve import LangChainEmbeddings, SentenceEncoder
+
+with open(sys.argv[1], encoding="utf-8") as lines:
+    texts = [json.loads(line) for line in lines]
+texts = [text["text"] if isinstance(text, dict) else text for text in texts]
+expected = np.fromfile(sys.argv[2], dtype="<f4").reshape(len(texts), -1)
+
+encoder = SentenceEncoder("sentence-transformers/all-MiniLM-L6-v2", device="cpu")
+assert (encoder.device, encoder.get_sentence_embedding_dimension(), encoder.max_seq_length) == ("cpu", 384, 256)
+vectors = encoder.encode(texts)
+assert vectors.shape == expected.shape and vectors.dtype == np.float32 and vectors.flags.writeable
+cosines = (vectors * expected).sum(axis=1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(expected, axis=1)
+assert cosines.min() > 0.999999, cosines.min()
+
+# The size of a batch, and other threads, change nothing; one text has one dimension.
+assert np.allclose(encoder.encode(texts, batch_size=3), vectors, atol=1e-6)
+assert encoder.encode(texts[0]).shape == (384,)
+assert encoder.encode([]).shape == (0, 384)
+assert np.allclose(encoder.encode(texts, show_progress_bar=True), vectors, atol=1e-6)
+rows = encoder.encode(texts[:2], convert_to_numpy=False)
+assert isinstance(rows, list) and rows[1].shape == (384,)
+results = []
+threads = [threading.Thread(target=lambda: results.append(encoder.encode(texts[:8]))) for _ in range(4)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+assert len(results) == 4 and all(np.allclose(each, vectors[:8], atol=1e-6) for each in results)
+
+# Options.
+short = SentenceEncoder(device="cpu", truncate_dim=64, prompts={"query": "query: "}, threads=1)
+assert short.encode("a").shape == (64,)
+prompted = short.encode("a", prompt_name="query")
+assert np.allclose(prompted, short.encode("query: a"), atol=1e-6)
+assert np.allclose(prompted, short.encode("a", prompt="query: "), atol=1e-6)
+for wrong, part in [({"device": "tpu"}, "`tpu`"), ({"precision": "f8"}, "`f8`"), ({"model_name_or_path": "/no/such"}, "/no/such")]:
+    try:
+        SentenceEncoder(**wrong)
+    except (ValueError, RuntimeError) as error:
+        assert part in str(error), error
+    else:
+        raise AssertionError(wrong)
+
+# The methods of LangChain's `Embeddings`.
+chain = LangChainEmbeddings(encoder)
+assert np.allclose(chain.embed_query(texts[0]), vectors[0], atol=1e-6)
+assert np.allclose(chain.embed_documents(texts[:2]), vectors[:2], atol=1e-6)
+assert np.allclose(asyncio.run(chain.aembed_documents(texts[:2])), vectors[:2], atol=1e-6)
+print(json.dumps("fine"))
