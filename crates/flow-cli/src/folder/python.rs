@@ -49,12 +49,7 @@ impl PythonRuntime {
     }
 
     fn find_flow(executor: &Path, variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let own = std::env::current_exe().ok();
-        let found = candidates(executor, variable, own);
-        let mut found = found.into_iter();
-        found
-            .find(|python| has_module(python, PACKAGE))
-            .map(Self::Flow)
+        interpreter_with_package(executor, variable).map(Self::Flow)
     }
 
     /// Jina, for executors with a config: it does not run a file.
@@ -70,6 +65,17 @@ impl PythonRuntime {
             false => bail!(missing(executor)),
         }
     }
+}
+
+/// The first interpreter for a script or an executor that has our package.
+pub(crate) fn interpreter_with_package(
+    script: &Path,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<PathBuf> {
+    let own = std::env::current_exe().ok();
+    let found = candidates(script, variable, own);
+    let mut found = found.into_iter();
+    found.find(|python| has_module(python, PACKAGE))
 }
 
 fn missing(executor: &Path) -> String {
