@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flow_tests::{
-    DocArrayVersion, Program, TestFlow, flow_command, flow_serve, last_json, python_script, script,
+    DocArrayVersion, Program, TestFlow, flow_command, flow_serve, http_clients_python, last_json,
+    python_script, script,
 };
 use serde_json::{Value, json};
 
@@ -84,6 +85,11 @@ fn flows_are_built_started_and_closed_by_python() {
 }
 
 #[test]
+fn executors_that_a_script_defines_run_in_their_own_processes() {
+    check("own_executors.py");
+}
+
+#[test]
 fn arrays_are_searched_grouped_and_merged() {
     check("arrays.py");
 }
@@ -95,8 +101,7 @@ fn documents_of_docarray_are_taken_and_given_back() {
         return;
     };
     let flow = TestFlow::up("executors: [{uses: echo}]");
-    let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(package, folder.path().join("flow_serve")).unwrap();
+    let folder = holding(&package);
     for version in DocArrayVersion::ALL {
         let name = "../python/docarray_documents.py";
         if let Some(mut command) = script(version, name) {
@@ -105,6 +110,26 @@ fn documents_of_docarray_are_taken_and_given_back() {
             assert_eq!(last_json(command), json!("fine"), "{version:?}");
         }
     }
+}
+
+/// LangChain's and LlamaIndex' own classes, in the environment of the clients of HTTP APIs.
+#[test]
+fn langchain_and_llama_index_take_the_encoder() {
+    let package = flow_serve().and_then(|it| package_of(&it));
+    if let (Some(package), Some(python)) = (package, http_clients_python()) {
+        let folder = holding(&package);
+        let mut command = Command::new(python);
+        command.arg(python_script("adapters.py"));
+        command.env("PYTHONPATH", folder.path());
+        assert_eq!(last_json(command), json!("fine"));
+    }
+}
+
+/// A folder with our package and nothing else of its environment.
+fn holding(package: &Path) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(package, folder.path().join("flow_serve")).unwrap();
+    folder
 }
 
 /// The folder of our package, of the environment that it is installed in.

@@ -21,8 +21,8 @@ pub use flow::{TestFlow, flow_command, flow_file};
 pub use lines::{Line, Stream};
 pub use metrics::{Numbers, scrape};
 pub use peers::{
-    DocArrayVersion, flow_serve, http_clients, interpreter, kubernetes, last_json, measured,
-    python, python_script, registry, run_python, script, skipped,
+    DocArrayVersion, flow_serve, http_clients, http_clients_python, interpreter, kubernetes,
+    last_json, measured, python, python_script, registry, run_python, script, skipped,
 };
 pub use program::{Program, eventually, is_alive, send};
 pub use requests::{Said, client, post, request, said, texts, texts_of};

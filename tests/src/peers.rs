@@ -40,9 +40,14 @@ pub fn kubernetes() -> Option<PathBuf> {
     python_of("kubernetes")
 }
 
+/// The Python that has the clients of HTTP APIs, such as `openai`. Without it the test is left out, and says so.
+pub fn http_clients_python() -> Option<PathBuf> {
+    python_of("http-clients")
+}
+
 /// Runs a script with the clients of HTTP APIs, such as `openai`, to its end, and gives the JSON of its last line.
 pub fn http_clients(name: &str, arguments: &[String]) -> Option<Value> {
-    let mut command = Command::new(python_of("http-clients")?);
+    let mut command = Command::new(http_clients_python()?);
     command.arg(root().join("tests/peers").join(name));
     quiet(&mut command);
     command.args(arguments);

@@ -130,6 +130,14 @@ class BaseClient:
             logger.error("the flow at %s is not ready: %s", self._url, failure)
         return failure is None
 
+    def stream_doc(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Is not supported."""
+        raise NotSupportedError("`stream_doc` is not supported yet; Jina's client, and the gateway's HTTP routes, read streams")
+
+    def mutate(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Is not supported."""
+        raise NotSupportedError("there is no GraphQL; use `post`, or the gateway's HTTP routes")
+
     def endpoints(self) -> list[str]:
         """The endpoints of the flow."""
         endpoints: list[str] = self._connected().endpoints()

@@ -198,6 +198,10 @@ class Runnable:
 
     dry_run = is_flow_ready
 
+    def stream_doc(self, *arguments: Any, **options: Any) -> Any:
+        """Is not supported."""
+        return self.client.stream_doc(*arguments, **options)
+
     def profiling(self, show_table: bool = True) -> Any:
         """How the time of one request divides, in milliseconds."""
         return self.client.profiling(show_table)
