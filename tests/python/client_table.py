@@ -85,19 +85,6 @@ def sizes_of_requests():
     return [of(10, documents()), of(10, iter(documents())), of(-1, documents()), of(0, iter(documents())), of(25, documents())]
 
 
-def inputs_are_taken_lazily():
-    taken = []
-
-    def generator():
-        for number in range(2000):
-            taken.append(number)
-            yield Document(text=str(number))
-
-    first = {}
-    client.post("/any", generator, request_size=1, prefetch=4, on_done=lambda _: first.setdefault("taken", len(taken)))
-    return [first["taken"] < 200, len(taken)]
-
-
 def order():
     in_order = client.post("/slow", documents(["200", "0"]), request_size=1, results_in_order=True)
     apart = client.post("/slow", documents(["200", "0"]), request_size=1, results_in_order=True, stream=False)
@@ -274,7 +261,6 @@ CASES = (
     contents,
     the_kind_that_is_returned,
     sizes_of_requests,
-    inputs_are_taken_lazily,
     order,
     callbacks,
     a_callback_by_position,

@@ -96,6 +96,20 @@ async def inside_loop():
 
 asyncio.run(inside_loop())
 
+# Inputs are taken only as the flow takes requests.
+taken, taken_at_first = [], []
+
+
+def numbers():
+    for number in range(2000):
+        taken.append(number)
+        yield Document(text=str(number))
+
+
+with Flow().add(uses="echo") as flow:
+    flow.post("/any", numbers, request_size=1, prefetch=4, on_done=lambda _: taken_at_first.append(len(taken)))
+assert len(taken) == 2000 and taken_at_first[0] <= 5, taken_at_first[:3]
+
 # Threads share a client; a blocked flow ends with its event.
 with Flow().add(uses="echo") as flow:
     counts = []

@@ -1,0 +1,41 @@
+"""Seconds that `client.post` needs for 10,000 small documents: `python_client.py PORT`, at a flow of `echo`.
+
+Run it with stock Jina's Python, and through `flow python` with ours, one after the other and several times.
+"""
+import statistics
+import sys
+import time
+
+from docarray import Document
+from jina import Client
+
+ROUNDS = 7
+COUNT = 10_000
+client = Client(port=int(sys.argv[1]))
+documents = [Document(text=f"hello {number}") for number in range(COUNT)]
+
+
+def generator():
+    for number in range(COUNT):
+        yield Document(text=f"hello {number}")
+
+
+def post_list():
+    return len(client.post("/any", documents))
+
+
+def post_list_and_read():
+    return len([doc.text for doc in client.post("/any", documents)])
+
+
+def post_generator():
+    return len(client.post("/any", generator))
+
+
+for post in (post_list, post_list_and_read, post_generator):
+    seconds = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        assert post() == COUNT
+        seconds.append(time.perf_counter() - started)
+    print(f"{post.__name__}: median {statistics.median(seconds):.4f} s, least {min(seconds):.4f} s")
