@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import tempfile
 import threading
 from pathlib import Path
@@ -293,9 +294,9 @@ class Runnable:
 
     def _environment(self) -> dict[str, str]:
         """What executors in Python need: this interpreter, and where it finds modules."""
-        folders = [os.path.abspath(folder) for folder in sys.path if folder or folder == ""]
-        existing = [folder for folder in dict.fromkeys(folders) if os.path.exists(folder)]
-        return {"FLOW_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(existing)}
+        folders = dict.fromkeys(map(os.path.abspath, sys.path))
+        python = os.environ.get("FLOW_PYTHON") or sys.executable
+        return {"FLOW_PYTHON": python, "PYTHONPATH": os.pathsep.join(filter(_is_added, folders))}
 
     def _written(self) -> Path:
         """The flow in a file."""
@@ -312,6 +313,12 @@ class Runnable:
         if self._folder is not None:
             self._folder.cleanup()
             self._folder = None
+
+
+def _is_added(folder: str) -> bool:
+    """Whether the script, or whoever runs it, added the folder. An interpreter finds its own folders itself."""
+    own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    return os.path.isdir(folder) and not any(folder == each or folder.startswith(each + os.sep) for each in own)
 
 
 def _with_gateway(include_gateway: bool) -> None:
