@@ -5,6 +5,7 @@
 
 mod connections;
 mod documents;
+mod http;
 mod sizes;
 
 use std::time::Duration;

@@ -24,6 +24,7 @@ mod http_apis;
 mod http_clients;
 mod hub;
 mod hub_python;
+mod idle_connections;
 mod images;
 mod joins;
 mod large_messages;

@@ -1,6 +1,6 @@
 """Stock Jina with one executor that does nothing: what Jina's own gateway costs.
 
-    .peers/jina-v1/bin/python tests/load/jina_noop.py PORT
+    .peers/jina-v1/bin/python tests/load/jina_noop.py PORT [PROTOCOL]
 """
 import os
 import signal
@@ -21,6 +21,7 @@ class Noop(Executor):
 if __name__ == "__main__":
     # Without this Jina's processes outlive a SIGTERM of their parent.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with Flow(port=int(sys.argv[1])).add(uses=Noop) as flow:
+    protocol = sys.argv[2] if len(sys.argv) > 2 else "grpc"
+    with Flow(port=int(sys.argv[1]), protocol=protocol).add(uses=Noop) as flow:
         print("ready", flush=True)
         flow.block()

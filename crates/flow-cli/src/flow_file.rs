@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use clap::Args;
 use flow_spec::{AnyExecutor, Checked, Context, Executors, TextFile, Variables};
 
 use crate::executors::LocalExecutors;
@@ -10,15 +11,25 @@ use crate::exit::BadUsage;
 use crate::output::{self, Colour, Painter};
 use crate::shell::Shell;
 
+/// How strictly a flow file is read.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct ReadOptions {
+    /// Warn of keys that flow does not know instead of refusing the file, as Jina does; `lenient: true` in
+    /// the file does the same
+    #[arg(long)]
+    pub(crate) lenient: bool,
+}
+
 /// Reads and checks a flow file without looking for its executors.
-pub(crate) fn load(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
-    load_with(path, shell, &|_| {}, &AnyExecutor)
+pub(crate) fn load(path: &Path, options: ReadOptions, shell: &Shell) -> anyhow::Result<Checked> {
+    load_with((path, options), shell, &|_| {}, &AnyExecutor)
 }
 
 /// Reads and checks a flow file for a start on this machine: its executors must exist and accept their options. Calls `note`
 /// with each file that the flow file names before reading it.
 pub(crate) fn load_to_start(
     path: &Path,
+    options: ReadOptions,
     shell: &Shell,
     note: &dyn Fn(&Path),
 ) -> anyhow::Result<Checked> {
@@ -28,11 +39,15 @@ pub(crate) fn load_to_start(
         note,
         may_be_elsewhere: false,
     };
-    load_with(path, shell, note, &executors)
+    load_with((path, options), shell, note, &executors)
 }
 
 /// Reads and checks a flow file for a start elsewhere: executors that exist here must accept their options.
-pub(crate) fn load_to_export(path: &Path, shell: &Shell) -> anyhow::Result<Checked> {
+pub(crate) fn load_to_export(
+    path: &Path,
+    options: ReadOptions,
+    shell: &Shell,
+) -> anyhow::Result<Checked> {
     let note = &|_: &Path| {};
     let executors = LocalExecutors {
         shell,
@@ -40,11 +55,11 @@ pub(crate) fn load_to_export(path: &Path, shell: &Shell) -> anyhow::Result<Check
         note,
         may_be_elsewhere: true,
     };
-    load_with(path, shell, note, &executors)
+    load_with((path, options), shell, note, &executors)
 }
 
 fn load_with(
-    path: &Path,
+    (path, options): (&Path, ReadOptions),
     shell: &Shell,
     note: &dyn Fn(&Path),
     executors: &dyn Executors,
@@ -59,7 +74,7 @@ fn load_with(
         variables: &variables,
         files: &|name: &str| read_named(Path::new(name), beside(path), note),
         executors,
-        lenient: false,
+        lenient: options.lenient,
     };
     let file = TextFile { path, text: &text };
     Ok(flow_spec::load_with(file, &context)?)

@@ -10,7 +10,7 @@ use std::io::{self, IoSlice};
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -287,6 +287,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        ready!(self.open.partial.poll_room(context));
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let bytes = buffer.filled().len() - before;

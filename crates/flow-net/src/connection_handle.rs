@@ -25,6 +25,24 @@ impl ConnectionHandle {
         self.0.cut.cancelled().await;
     }
 
+    /// Counts what is read from here on in the connection's budget, until [`end_message`](Self::end_message). Call it when
+    /// the connection is upgraded: nothing else counts the bytes of a message that is not complete.
+    pub fn count_messages(&self) {
+        if let Some(budget) = &self.0.budget {
+            self.0.partial.begin(budget);
+        }
+    }
+
+    /// Notes that what was read has become a message, which the caller counts.
+    pub fn end_message(&self) {
+        self.0.partial.complete();
+    }
+
+    /// Notes that so many of the bytes that were read belong to no message, but to a frame between its parts.
+    pub fn leave_out(&self, bytes: usize) {
+        self.0.partial.leave_out(bytes);
+    }
+
     /// Counts a request on the connection, until the result is dropped.
     #[must_use]
     pub fn begin_request(&self) -> OpenRequest {

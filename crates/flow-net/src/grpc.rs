@@ -9,6 +9,7 @@ mod message_limits;
 pub mod metadata;
 mod request_body;
 mod service;
+mod slow_sender;
 
 /// Clients and servers of package `jina`.
 #[allow(

@@ -21,6 +21,7 @@ mod limits;
 mod listener;
 mod metrics_server;
 mod open_connections;
+mod partial_message;
 mod pool;
 mod process_limits;
 mod replica;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::byte_budget::ByteBudget;
 use crate::limits::ConnectionLimits;
+use crate::partial_message::PartialMessage;
 
 /// Bytes after which the protocol of a connection is known: HTTP/2's preface.
 const PREFACE_LEN: usize = 24;
@@ -39,6 +40,8 @@ pub(crate) struct OpenConnection {
     last_used: AtomicU64,
     /// Bytes of its requests and replies.
     pub(crate) budget: Option<ByteBudget>,
+    /// What was read of a message after an upgrade.
+    pub(crate) partial: PartialMessage,
     /// Cancelled to finish its requests and close it.
     pub(crate) closing: CancellationToken,
     /// Cancelled to close it at once.
@@ -49,6 +52,7 @@ impl OpenConnection {
     /// Notes bytes that were received.
     pub(crate) fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes, Ordering::Relaxed);
+        self.partial.read(bytes);
     }
 
     pub(crate) fn begin_request(&self) {
@@ -148,6 +152,7 @@ impl OpenConnections {
             requests: AtomicUsize::new(0),
             last_used: AtomicU64::new(0),
             budget: self.budget.as_ref().map(ByteBudget::for_connection),
+            partial: PartialMessage::default(),
             closing,
             cut: CancellationToken::new(),
         });

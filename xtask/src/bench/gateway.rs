@@ -78,7 +78,7 @@ fn start(bench: &Bench) -> anyhow::Result<Vec<Target>> {
         targets.push(target(FLOW, 1, ours::up("flows/echo.yml")?));
     }
     if let Some(python) = bench.jina()? {
-        targets.push(target(JINA, 20, ours::jina_noop(&python)?));
+        targets.push(target(JINA, 20, ours::jina_noop(&python, "grpc")?));
     }
     Ok(targets)
 }

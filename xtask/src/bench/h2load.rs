@@ -19,6 +19,9 @@ const JSON: &[&str] = &["content-type: application/json"];
 /// Four connections with 16 streams each, from one thread: the servers need the other core.
 const SHAPE: &[&str] = &["-c", "4", "-m", "16", "-t", "1"];
 
+/// Connections of HTTP/1.1, with one request at a time on each.
+const HTTP1: &[&str] = &["--h1", "-c", "64", "-m", "1", "-t", "1"];
+
 /// One request at a time.
 const ALONE: &[&str] = &["-c", "1", "-m", "1", "-t", "1"];
 
@@ -39,6 +42,12 @@ pub(super) fn run(url: &str, request: &Path, count: usize) -> anyhow::Result<f64
 /// Requests with JSON answered in a second.
 pub(super) fn run_json(url: &str, request: &Path, count: usize) -> anyhow::Result<f64> {
     let mut command = command(SHAPE, request, count);
+    parse(&shell::output(with_headers(&mut command, JSON).arg(url))?)
+}
+
+/// Requests with JSON over HTTP/1.1 answered in a second.
+pub(super) fn run_http1(url: &str, request: &Path, count: usize) -> anyhow::Result<f64> {
+    let mut command = command(HTTP1, request, count);
     parse(&shell::output(with_headers(&mut command, JSON).arg(url))?)
 }
 

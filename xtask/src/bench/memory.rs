@@ -26,7 +26,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
         note(&mut table, "flow", LOADED, flow.server.id())?;
     }
     if let Some(python) = bench.jina()? {
-        let flow = ours::jina_noop(&python)?;
+        let flow = ours::jina_noop(&python, "grpc")?;
         note(
             &mut table,
             "Jina 3.27, executor that does nothing",

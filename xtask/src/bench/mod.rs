@@ -14,6 +14,7 @@ mod encoder;
 mod gateway;
 mod h2load;
 mod http;
+mod http_gateway;
 mod memory;
 mod nodes;
 mod ours;
@@ -58,6 +59,8 @@ enum Subject {
     Gateway,
     /// HTTP with JSON beside gRPC, to an executor that does nothing and to the encoder.
     Http,
+    /// HTTP/1.1 requests through a gateway to an executor that does nothing, and gRPC with TLS.
+    HttpGateway,
     /// The tutorial's 10,000 documents, from `flow post` through the encoder and back.
     Tutorial,
     /// What each further executor of a flow costs.
@@ -89,6 +92,7 @@ type Measure = fn(&Bench, &mut Report) -> anyhow::Result<()>;
 const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Gateway, gateway::measure),
     (Subject::Http, http::measure),
+    (Subject::HttpGateway, http_gateway::measure),
     (Subject::Tutorial, tutorial::measure),
     (Subject::Nodes, nodes::measure),
     (Subject::Encoder, encoder::measure),

@@ -33,12 +33,12 @@ pub(super) fn up(file: &str) -> anyhow::Result<Flow> {
 }
 
 /// Jina's own flow with an executor that does nothing, ready.
-pub(super) fn jina_noop(python: &Path) -> anyhow::Result<Flow> {
+pub(super) fn jina_noop(python: &Path, protocol: &str) -> anyhow::Result<Flow> {
     let port = free_port()?;
     let mut command = Command::new(python);
     command
         .arg(root("tests/load/jina_noop.py"))
-        .arg(port.to_string());
+        .args([&port.to_string(), protocol]);
     Ok(Flow {
         server: Server::start(&mut command, "ready")?,
         port,

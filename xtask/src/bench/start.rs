@@ -20,7 +20,10 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     }
     if let Some(python) = bench.jina()? {
         for _ in 0..bench.rounds {
-            let seconds = ours::jina_noop(&python)?.server.started_in.as_secs_f64();
+            let seconds = ours::jina_noop(&python, "grpc")?
+                .server
+                .started_in
+                .as_secs_f64();
             table.add("Jina 3.27, executor that does nothing", COLUMN, seconds);
         }
     }

@@ -9,7 +9,7 @@ use flow_spec::Plan;
 use crate::credentials;
 use crate::error_report;
 use crate::exit::{BadUsage, Exit};
-use crate::flow_file;
+use crate::flow_file::{self, ReadOptions};
 use crate::output::{self, Colour, Painter};
 use crate::resolve::resolve_folders;
 use crate::shell::Shell;
@@ -28,13 +28,15 @@ pub(crate) struct Check {
     /// Flow files to check
     #[arg(value_name = "FLOW.yml", required = true)]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    options: ReadOptions,
 }
 
 /// Checks every file, even after one with problems. Prints problems on stderr.
 pub(crate) fn run(check: &Check, shell: &Shell) -> anyhow::Result<Exit> {
     let mut worst = Exit::Fine;
     for file in &check.files {
-        match check_file(file, shell) {
+        match check_file(file, check.options, shell) {
             Ok(()) => print_fine(file, shell)?,
             Err(error) => worst = error_report::report(&error),
         }
@@ -42,8 +44,8 @@ pub(crate) fn run(check: &Check, shell: &Shell) -> anyhow::Result<Exit> {
     Ok(worst)
 }
 
-fn check_file(file: &Path, shell: &Shell) -> anyhow::Result<()> {
-    let checked = flow_file::load_to_start(file, shell, &|_| {})?;
+fn check_file(file: &Path, options: ReadOptions, shell: &Shell) -> anyhow::Result<()> {
+    let checked = flow_file::load_to_start(file, options, shell, &|_| {})?;
     flow_file::warn(file, &checked, shell);
     let mut plan = Plan::from(checked.flow);
     resolve_folders(&mut plan, file, shell)?;

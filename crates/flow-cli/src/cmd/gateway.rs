@@ -19,7 +19,7 @@ use flow_spec::{Address, NodeAddresses, Placement, Plan, Run};
 
 use crate::credentials;
 use crate::exit::{BadUsage, Exit};
-use crate::flow_file;
+use crate::flow_file::{self, ReadOptions};
 use crate::resolve::resolve_folders;
 use crate::shell::Shell;
 use placements::Source;
@@ -71,6 +71,8 @@ pub(crate) struct Gateway {
     /// Process of the launcher: end with it, and report readiness to it in JSON
     #[arg(long, value_name = "PID", hide = true)]
     parent_pid: Option<u32>,
+    #[command(flatten)]
+    read_options: ReadOptions,
 }
 
 pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit> {
@@ -129,7 +131,7 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
         host: gateway
             .host
             .clone()
-            .unwrap_or_else(|| plan.gateway.host.clone()),
+            .unwrap_or_else(|| plan.gateway.listen_host().to_owned()),
         port: gateway.port.or(plan.gateway.port).unwrap_or(0),
         more_ports: {
             let ports = plan.gateway.more_ports.iter();
@@ -220,14 +222,18 @@ async fn placement(
     shell: &Shell,
 ) -> anyhow::Result<Placement> {
     match &gateway.file {
-        Some(file) => place(file, &gateway.addresses, shell),
+        Some(file) => place((file, gateway.read_options), &gateway.addresses, shell),
         None => source.first().await,
     }
 }
 
 /// Places the nodes of a flow file at `addresses`.
-fn place(file: &Path, addresses: &str, shell: &Shell) -> anyhow::Result<Placement> {
-    let checked = flow_file::load(file, shell)?;
+fn place(
+    (file, options): (&Path, ReadOptions),
+    addresses: &str,
+    shell: &Shell,
+) -> anyhow::Result<Placement> {
+    let checked = flow_file::load(file, options, shell)?;
     flow_file::warn(file, &checked, shell);
     let mut plan = Plan::from(checked.flow);
     resolve_folders(&mut plan, file, shell)?;

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use flow_spec::{Plan, plot};
 
 use crate::exit::{BadUsage, Exit};
-use crate::flow_file;
+use crate::flow_file::{self, ReadOptions};
 use crate::output;
 use crate::shell::Shell;
 
@@ -29,6 +29,8 @@ pub(crate) struct Plot {
     /// Format of the picture: svg or mermaid [default: by the ending of FILE, or svg]
     #[arg(long, hide_possible_values = true)]
     format: Option<Format>,
+    #[command(flatten)]
+    options: ReadOptions,
 }
 
 /// The format of a picture.
@@ -42,7 +44,7 @@ enum Format {
 
 pub(crate) fn run(plot: &Plot, shell: &Shell) -> anyhow::Result<Exit> {
     let format = plot.format()?;
-    let checked = flow_file::load(&plot.file, shell)?;
+    let checked = flow_file::load(&plot.file, plot.options, shell)?;
     let plan = Plan::from(checked.flow);
     let picture = match format {
         Format::Svg => plot::svg(&plan, &title(&plan, &plot.file)),

@@ -189,6 +189,12 @@ fn check_reports_every_problem_of_every_file() {
     check(&["check", &good], 0, &format!("{good}: fine\n"), "");
     check(&["check", &bad], 2, "", "did you mean `uses`?");
     check(
+        &["check", "--lenient", &bad],
+        0,
+        "fine\n",
+        "did you mean `uses`?",
+    );
+    check(
         &["check", &bad, &good, &worse],
         2,
         &format!("{good}: fine\n"),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -54,6 +54,13 @@ impl Up {
             children,
             folder,
         }
+    }
+
+    /// The port of the gateway.
+    fn port(&self) -> u16 {
+        let (_, rest) = self.banner.split_once("127.0.0.1:").unwrap();
+        let digits = rest.chars().take_while(char::is_ascii_digit);
+        digits.collect::<String>().parse().unwrap()
     }
 
     fn signal(&self, signal: Signal) {
@@ -134,6 +141,35 @@ fn the_banner_shows_addresses_executors_and_how_to_stop() {
     }
     up.signal(Signal::TERM);
     up.end();
+}
+
+#[test]
+fn only_this_machine_can_connect_unless_the_flow_is_opened() {
+    const OPEN: &str = "other machines can use this flow";
+    let local = "jtype: Flow\ngateway: {host: 127.0.0.1}\nexecutors: [{uses: echo}]";
+    let cases: [(&str, &[&str], Option<&str>, bool); 5] = [
+        (FLOW, &[], None, false),
+        (FLOW, &["--host", "0.0.0.0"], None, true),
+        (FLOW, &[], Some("0.0.0.0"), true),
+        (local, &[], Some("0.0.0.0"), false),
+        (local, &["--host", "0.0.0.0"], None, true),
+    ];
+    for (flow, arguments, variable, is_open) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = [&["--port", "0"], arguments].concat();
+        let mut command = command(&folder, flow, &arguments);
+        if let Some(variable) = variable {
+            command.env("FLOW_LISTEN_HOST", variable);
+        }
+        let up = Up::of(command, folder);
+        let port: u16 = up.port();
+        // Any of the addresses of this network is this machine.
+        let connected = TcpStream::connect(("127.0.0.2", port)).is_ok();
+        assert_eq!(connected, is_open, "{arguments:?} {variable:?}");
+        assert_eq!(up.banner.contains(OPEN), is_open, "{}", up.banner);
+        up.signal(Signal::TERM);
+        up.end();
+    }
 }
 
 #[test]

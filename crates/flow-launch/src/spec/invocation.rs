@@ -92,7 +92,7 @@ impl Invocation {
         it.env.clone_from(&gateway.env);
         it.reads_stdin = true;
         it.argument("--placement", "-");
-        it.argument("--host", &gateway.host);
+        it.argument("--host", gateway.listen_host());
         if let Some(threads) = threads {
             it.argument("--threads", threads.to_string());
         }

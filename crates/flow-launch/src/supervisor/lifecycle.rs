@@ -144,13 +144,13 @@ async fn ready(process: &ProcessHandle) -> Result<ReadyProcess, LaunchError> {
 async fn check_ports(plan: &Plan) -> Result<(), LaunchError> {
     let gateway = &plan.gateway;
     for port in gateway.ports().filter_map(|it| it.port) {
-        let bound = Listener::bind(&gateway.host, port).await;
+        let bound = Listener::bind(gateway.listen_host(), port).await;
         bound.map_err(|source| LaunchError::Port { port, source })?;
     }
     match gateway.monitoring.as_ref().map_or(0, |it| it.port(0)) {
         0 => Ok(()),
         port => {
-            let bound = Listener::bind(&gateway.host, port).await;
+            let bound = Listener::bind(gateway.listen_host(), port).await;
             bound.map_err(|source| LaunchError::MetricsPort { port, source })?;
             Ok(())
         }

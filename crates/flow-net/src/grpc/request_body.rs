@@ -3,7 +3,7 @@
 //! In a gRPC call, bytes count from the first to the last of each message. A message that is complete is decoded at once,
 //! and counts where it is kept. The body of any other request counts as a whole. The first message of a call, or a body,
 //! begins only while the budget has room; further messages are read when the call asks for them. One that grows while
-//! there is no room ends the request.
+//! there is no room ends the request, and so does one that arrives too slowly.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,6 +15,7 @@ use tonic::Status;
 
 use crate::byte_budget::{ByteBudget, HeldBytes};
 use crate::connection::BoxError;
+use crate::grpc::slow_sender::SlowSender;
 
 /// Bytes before each message: whether it is compressed, and its length.
 const PREFIX_LEN: usize = 5;
@@ -22,13 +23,14 @@ const PREFIX_LEN: usize = 5;
 /// A request's body that counts its bytes.
 pub(crate) struct RequestBody {
     body: Incoming,
+    content: Content,
+    slow: SlowSender,
     budget: Option<Counted>,
 }
 
 struct Counted {
     budget: ByteBudget,
     held: HeldBytes,
-    content: Content,
     has_begun: bool,
     /// Set while the first message waits for room.
     room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -48,6 +50,14 @@ impl Content {
         match self {
             Self::Messages(message) => message.begun(),
             Self::Whole(read) => *read,
+        }
+    }
+
+    /// Bytes that were read of what is not complete; `None` between two messages.
+    fn awaited(&self) -> Option<usize> {
+        match self {
+            Self::Messages(message) => Some(message.begun()).filter(|begun| *begun > 0),
+            Self::Whole(read) => Some(*read),
         }
     }
 
@@ -74,11 +84,15 @@ impl RequestBody {
         let budget = budget.map(|budget| Counted {
             held: budget.hold(0),
             budget,
-            content,
             has_begun: false,
             room: None,
         });
-        Self { body, budget }
+        Self {
+            body,
+            content,
+            slow: SlowSender::default(),
+            budget,
+        }
     }
 }
 
@@ -87,23 +101,35 @@ impl Body for RequestBody {
     type Error = BoxError;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if let Some(counted) = &mut self.budget {
+        let this = self.get_mut();
+        if let Some(counted) = &mut this.budget {
             // What was read before is decoded, except for the part of the last message.
-            counted.held.set(counted.content.kept());
+            counted.held.set(this.content.kept());
             std::task::ready!(counted.poll_room(context));
         }
-        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
+        let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) else {
+            return match this.content.awaited() {
+                Some(read) => this
+                    .slow
+                    .poll_waiting(read, context)
+                    .map(|slow| Some(Err(slow.into()))),
+                None => Poll::Pending,
+            };
+        };
         let frame = frame.map(|frame| frame.map_err(BoxError::from));
-        if let (Some(counted), Some(Ok(frame))) = (&mut self.budget, &frame)
+        if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            counted.content.read(data);
-            counted.held.set(counted.content.kept().max(data.len()));
-            if !counted.budget.may_grow() {
-                return Poll::Ready(Some(Err(out_of_memory().into())));
+            this.content.read(data);
+            this.slow.arrived(this.content.kept() > 0);
+            if let Some(counted) = &mut this.budget {
+                counted.held.set(this.content.kept().max(data.len()));
+                if !counted.budget.may_grow() {
+                    return Poll::Ready(Some(Err(out_of_memory().into())));
+                }
             }
         }
         Poll::Ready(frame)

@@ -19,8 +19,8 @@ use crate::keys::GatewayOptions;
 use crate::spec::FlowSpec;
 use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, Log, ModelNames, PREFETCH, Protocol};
 
-/// Where a gateway listens if the file does not say, as in Jina: clients connect from other machines.
-const EVERYWHERE: &str = "0.0.0.0";
+/// Where a gateway listens unless it is told otherwise: only programs on this machine can connect.
+const LOOPBACK: &str = "127.0.0.1";
 
 /// Requests in progress in a gateway if the file does not say: enough for many busy streams, and with messages
 /// of some kilobytes no more than a few hundred megabytes.
@@ -29,8 +29,9 @@ const IN_FLIGHT_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("is not zer
 /// The process that clients connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gateway {
-    /// The address on which it listens.
-    pub host: String,
+    /// The address on which it listens; `None`: this machine only.
+    #[serde(default)]
+    pub host: Option<String>,
     /// The first port on which it listens; `None`: any free port.
     pub port: Option<u16>,
     /// The protocols of that port.
@@ -136,6 +137,12 @@ impl GatewayLimits {
 }
 
 impl Gateway {
+    /// The address on which it listens.
+    #[must_use]
+    pub fn listen_host(&self) -> &str {
+        self.host.as_deref().unwrap_or(LOOPBACK)
+    }
+
     pub(super) fn check(spec: &FlowSpec, nodes: &[Node], diagnostics: &mut Diagnostics) -> Self {
         let effective = spec.gateway.or(&spec.gateway_with);
         let options = &effective.options;
@@ -143,7 +150,7 @@ impl Gateway {
         let mut ports = ports(options, diagnostics);
         let first = ports.remove(0);
         Self {
-            host: host.unwrap_or_else(|| EVERYWHERE.to_owned()),
+            host,
             port: first.port,
             protocols: first.protocols,
             more_ports: ports,

@@ -17,7 +17,7 @@ use self::shown::Look;
 use self::tail::Tail;
 use crate::cmd::flows::running;
 use crate::exit::{BadUsage, Exit};
-use crate::flow_file;
+use crate::flow_file::{self, ReadOptions};
 use crate::output::{self, Painter};
 use crate::paths;
 use crate::shell::Shell;
@@ -143,7 +143,9 @@ impl Shown {
 fn folder(file: Option<&Path>, shell: &Shell) -> anyhow::Result<PathBuf> {
     match (running::find(file, shell)?.len(), file) {
         (0, Some(file)) => {
-            let plan = flow_spec::Plan::from(flow_file::load(file, shell)?.flow);
+            let plan = flow_spec::Plan::from(
+                flow_file::load(file, ReadOptions { lenient: true }, shell)?.flow,
+            );
             let folder = paths::flow_state_folder(file, plan.workspace.as_deref(), shell);
             folder.context("cannot find the logs: the flow has no workspace, and HOME is not set")
         }

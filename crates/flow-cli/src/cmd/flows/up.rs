@@ -8,6 +8,7 @@ mod port_owner;
 mod printer;
 mod read;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ use crate::builtin::BUILTIN;
 use crate::cmd::flows::running;
 use crate::docker_config;
 use crate::exit::{BadUsage, Exit};
+use crate::flow_file::ReadOptions;
 use crate::folder::package::Builder;
 use crate::log::log_formats;
 use crate::output::{self, Painter};
@@ -42,6 +44,7 @@ use crate::shell::Shell;
 EXAMPLES:
   flow up flows/encode.yml
   flow up flows/encode.yml --port 8080
+  flow up flows/encode.yml --host 0.0.0.0
 
 The first Ctrl-C lets requests in progress finish; the second stops at once.")]
 pub(crate) struct Up {
@@ -51,6 +54,10 @@ pub(crate) struct Up {
     /// Listen for clients on this port instead of that of the file; 0 picks a free one
     #[arg(long)]
     port: Option<u16>,
+    /// Listen for clients on this address instead of that of the file, such as 0.0.0.0 for clients on other
+    /// machines [default: 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<String>,
     /// Time that requests in progress get to finish when the flow stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
@@ -61,6 +68,8 @@ pub(crate) struct Up {
     /// Stop when standard input ends: a program that starts a flow keeps it open, and it ends with that program
     #[arg(long, hide = true)]
     until_stdin_ends: bool,
+    #[command(flatten)]
+    read_options: ReadOptions,
 }
 
 pub(crate) async fn run(up: Up, shell: &Shell) -> anyhow::Result<Exit> {
@@ -147,6 +156,8 @@ fn launch(up: &Up, builder: Builder, shell: &Shell) -> anyhow::Result<Launch> {
     let file = FlowFile {
         path: up.file.clone(),
         port: up.port,
+        host: up.host.clone(),
+        options: up.read_options,
         shell: shell.clone(),
         builder,
     };
@@ -301,7 +312,7 @@ fn ready(started: &StartedFlow) -> Ready {
 
 fn banner(started: &StartedFlow, took: Duration) -> Banner {
     let gateway = &started.gateway;
-    let all = std::iter::once(&gateway.address).chain(&gateway.more_addresses);
+    let all = all_addresses(gateway);
     let plan = &started.placement.plan;
     Banner {
         protocol: protocols(&started.gateway, plan),
@@ -321,8 +332,16 @@ fn banner(started: &StartedFlow, took: Duration) -> Banner {
             .map(row)
             .chain(external(started))
             .collect(),
+        is_open: all_addresses(gateway).any(|it| !it.ip().is_loopback())
+            && plan.gateway.tls.is_none()
+            && plan.gateway.api_keys.is_none(),
         took,
     }
+}
+
+/// Every address on which a gateway listens.
+fn all_addresses(gateway: &ReadyProcess) -> impl Iterator<Item = &SocketAddr> + Clone {
+    std::iter::once(&gateway.address).chain(&gateway.more_addresses)
 }
 
 /// The protocols of the gateway; with several ports, also which port each is for.
@@ -339,8 +358,7 @@ fn protocols(gateway: &ReadyProcess, plan: &Plan) -> String {
     if gateway.more_addresses.is_empty() {
         return names(&plan.gateway.protocols);
     }
-    let addresses = std::iter::once(&gateway.address).chain(&gateway.more_addresses);
-    let ports = plan.gateway.ports().zip(addresses);
+    let ports = plan.gateway.ports().zip(all_addresses(gateway));
     let each = ports.map(|(port, at)| format!("{} on {}", names(&port.protocols), at.port()));
     each.collect::<Vec<_>>().join(", ")
 }

@@ -40,6 +40,13 @@ const END: &[u8] = &[0];
 /// The name of the sub-protocol for protobuf.
 const BYTES: &str = "bytes";
 
+/// Bytes that a connection reads at once, and gathers before it writes. Both are held while it is idle.
+const READ_BUFFER: usize = 8 << 10;
+const WRITE_BUFFER: usize = 8 << 10;
+
+/// Bytes before the content of a ping or a pong of a client.
+const FRAME_HEADER: usize = 6;
+
 /// Longest reason of a close frame, in bytes.
 const REASON_LEN_MAX: usize = 123;
 
@@ -108,7 +115,12 @@ async fn upgrade(
     };
     let messages = state.limits.messages;
     let share = budget.as_ref().map_or(usize::MAX, ByteBudget::max);
-    let len_max = messages.message_len_max.min(share);
+    let len_max = match form {
+        Form::Protobuf => messages.message_len_max,
+        // It takes up to 16 times its bytes while it is parsed.
+        Form::Json => messages.message_len_max.min(messages.decompressed_len_max),
+    };
+    let len_max = len_max.min(share);
     let session = Session {
         state,
         form,
@@ -116,7 +128,14 @@ async fn upgrade(
         budget,
         connection,
     };
-    let upgrade = upgrade.max_message_size(len_max).max_frame_size(len_max);
+    let upgrade = upgrade
+        .max_message_size(len_max)
+        .max_frame_size(len_max)
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER);
+    if let Some(connection) = &session.connection {
+        connection.count_messages();
+    }
     let identity = auth::current();
     upgrade.on_upgrade(move |socket| auth::on_behalf_of(identity, serve(session, socket)))
 }
@@ -274,6 +293,9 @@ impl Input {
                     return Some(Err(Failure::new(Code::Unavailable, CLOSING)));
                 }
             };
+            if let (Some(connection), Ok(frame)) = (&self.session.connection, &frame) {
+                count(connection, frame);
+            }
             match frame {
                 Ok(Message::Binary(bytes)) if bytes == END => return None,
                 Ok(Message::Binary(bytes)) => return Some(Ok(envelope(bytes))),
@@ -302,6 +324,16 @@ impl Input {
             Ok(parsed) => parsed.envelope,
             Err(failure) => invalid(id, &failure),
         }))
+    }
+}
+
+/// Notes the bytes of a frame. A ping or a pong may come between the parts of a message.
+fn count(connection: &ConnectionHandle, frame: &Message) {
+    match frame {
+        Message::Text(_) | Message::Binary(_) | Message::Close(_) => connection.end_message(),
+        Message::Ping(bytes) | Message::Pong(bytes) => {
+            connection.leave_out(FRAME_HEADER + bytes.len())
+        }
     }
 }
 

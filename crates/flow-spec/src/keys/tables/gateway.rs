@@ -24,10 +24,12 @@ options! {
     struct GatewayOptions, GatewayTable GATEWAY {
         host: Vec<Spanned<String>> = row(
             forms::LISTEN_HOSTS,
-            "Address on which the gateway listens.",
+            "Address on which the gateway listens; `0.0.0.0` lets other machines connect. `flow up \
+             --host` overrides it, and the variable `FLOW_LISTEN_HOST` replaces the default.",
         )
-            .default("`0.0.0.0`")
-            .example("127.0.0.1");
+            .default("`127.0.0.1`")
+            .jina("`0.0.0.0`")
+            .example("0.0.0.0");
         port: Vec<Spanned<u16>> = row(
             forms::PORTS_OR_ANY,
             "Port for clients; `0` takes any free port. With several ports, the first is for the \

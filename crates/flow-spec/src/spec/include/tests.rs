@@ -135,7 +135,7 @@ fn a_deployment_alone_is_a_flow_of_one_executor() {
         (plan.gateway.port, plan.gateway.prefetch.get()),
         (Some(54321), 9)
     );
-    assert_eq!(plan.gateway.host, "127.0.0.1");
+    assert_eq!(plan.gateway.host.as_deref(), Some("127.0.0.1"));
     let run = node(&plan, "encoder")["run"]["local"].clone();
     assert_eq!(
         (&run["replicas"], &run["ports"], &run["host"]),

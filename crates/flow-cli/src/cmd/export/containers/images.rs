@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use super::needs::needs;
 use super::value::node_value;
 use crate::builtin::BUILTIN;
-use crate::flow_file;
+use crate::flow_file::{self, ReadOptions};
 use crate::output;
 use crate::resolve::resolve_uses_unbuilt;
 use crate::shell::Shell;
@@ -24,6 +24,8 @@ pub(super) struct Images {
     /// Flow file to export
     #[arg(value_name = "FLOW.yml")]
     pub(super) file: PathBuf,
+    #[command(flatten)]
+    options: ReadOptions,
     /// Image of flow, for the gateway and the built-in executors
     #[arg(long, value_name = "IMAGE", default_value = IMAGE, help_heading = "Images")]
     image_gateway: String,
@@ -39,7 +41,7 @@ impl Images {
         devices: Option<u16>,
         shell: &Shell,
     ) -> anyhow::Result<(Plan, Target)> {
-        let checked = flow_file::load_to_export(&self.file, shell)?;
+        let checked = flow_file::load_to_export(&self.file, self.options, shell)?;
         flow_file::warn(&self.file, &checked, shell);
         let mut plan = Plan::from(checked.flow);
         let images: IndexMap<_, _> = self.image.iter().cloned().collect();

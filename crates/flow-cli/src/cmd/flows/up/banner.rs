@@ -22,6 +22,8 @@ pub(crate) struct Banner {
     pub(crate) workspaces: Vec<String>,
     /// The processes of executors.
     pub(crate) executors: Vec<Row>,
+    /// Whether any program on another machine can use the flow, without a key and in plain text.
+    pub(crate) is_open: bool,
     /// Time from the command to the banner.
     pub(crate) took: Duration,
 }
@@ -40,6 +42,9 @@ const RULE_WIDTH_MIN: usize = 60;
 
 /// Minimum columns for the facts beside an executor's name. With fewer, they are below the name.
 const FACTS_WIDTH_MIN: usize = 30;
+
+/// The warning about a port that is open to other machines.
+const OPEN: &str = "  other machines can use this flow: it has neither TLS nor API keys";
 
 impl Banner {
     /// The banner as lines of text, none wider than `columns` if that is given.
@@ -66,10 +71,19 @@ impl Banner {
             ),
             endpoint.text(painter, columns),
             executors,
+            self.warning(painter, columns),
             self.end(columns),
         ];
         let shown = blocks.iter().filter(|block| !block.is_empty());
         shown.map(|block| format!("{block}\n")).collect()
+    }
+
+    fn warning(&self, painter: Painter, columns: Option<usize>) -> String {
+        if !self.is_open {
+            return String::new();
+        }
+        let text = wrap_indented(OPEN, columns.unwrap_or(usize::MAX), INDENT);
+        painter.paint(Colour::Yellow, &text) + "\n"
     }
 
     fn end(&self, columns: Option<usize>) -> String {
@@ -250,6 +264,7 @@ mod tests {
                 row("far", "https://models.example.com:443 (external)", &[]),
             ],
             workspaces: Vec::new(),
+            is_open: false,
             took: Duration::from_millis(417),
         }
     }
@@ -317,6 +332,7 @@ mod tests {
                 row("logger/rep-0", "127.0.0.1:41234", &[]),
                 row("far", "https://far:9 (external)", &[]),
             ],
+            is_open: true,
             took: Duration::from_millis(417),
         };
         check(
@@ -335,6 +351,8 @@ mod tests {
   encoder        127.0.0.1:41233            cpu      all-MiniLM-L6-v2
   logger/rep-0   127.0.0.1:41234
   far            https://far:9 (external)
+
+  other machines can use this flow: it has neither TLS nor API keys
 
   ready after 0.42 s; stop with Ctrl-C
 

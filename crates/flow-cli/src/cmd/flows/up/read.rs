@@ -10,10 +10,13 @@ use flow_spec::{Env, Plan, Run};
 use super::{devices, old_workspace};
 use crate::credentials;
 use crate::exit;
-use crate::flow_file;
+use crate::flow_file::{self, ReadOptions};
 use crate::folder::package::Builder;
 use crate::resolve::{FilesRead, resolve_folders, resolve_uses};
 use crate::shell::Shell;
+
+/// The variable with the address on which a flow listens that names none.
+const HOST_VARIABLE: &str = "FLOW_LISTEN_HOST";
 
 /// A flow file and the options of the command line.
 #[derive(Debug, Clone)]
@@ -21,6 +24,9 @@ pub(super) struct FlowFile {
     pub(super) path: PathBuf,
     /// Overrides the port of the file.
     pub(super) port: Option<u16>,
+    /// Overrides the address of the file.
+    pub(super) host: Option<String>,
+    pub(super) options: ReadOptions,
     pub(super) shell: Shell,
     /// Builds the executors.
     pub(super) builder: Builder,
@@ -83,11 +89,18 @@ impl FlowFile {
     fn draft(&self, files_read: &FilesRead) -> anyhow::Result<Plan> {
         files_read.record(&self.path);
         let record = |path: &Path| files_read.record(path);
-        let checked = flow_file::load_to_start(&self.path, &self.shell, &record)?;
+        let checked = flow_file::load_to_start(&self.path, self.options, &self.shell, &record)?;
         flow_file::warn(&self.path, &checked, &self.shell);
         let mut plan = Plan::from(checked.flow);
         plan.gateway.port = self.port.or(plan.gateway.port);
+        self.set_host(&mut plan.gateway.host);
         Ok(plan)
+    }
+
+    /// The option wins over the file. An image opens what neither of them sets.
+    fn set_host(&self, host: &mut Option<String>) {
+        let written = self.host.clone().or_else(|| host.take());
+        *host = written.or_else(|| self.shell.variable(HOST_VARIABLE));
     }
 
     fn complete(&self, mut plan: Plan, files_read: &FilesRead) -> anyhow::Result<Plan> {

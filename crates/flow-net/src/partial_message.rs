@@ -1,0 +1,149 @@
+//! The bytes of a message that a client has begun to send on a connection which was upgraded, such as to WebSocket.
+//!
+//! They lie in the buffers of the protocol's own code, which knows no budget. So they are counted where they are read from
+//! the connection, from the end of one message to the end of the next.
+
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use crate::byte_budget::{ByteBudget, HeldBytes};
+
+/// Counts the bytes of a message that has begun. Does nothing before the connection is upgraded.
+#[derive(Debug, Default)]
+pub(crate) struct PartialMessage(OnceLock<Mutex<Counted>>);
+
+struct Counted {
+    held: HeldBytes,
+    budget: ByteBudget,
+    bytes: usize,
+    /// Set while a message waits for room.
+    room: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl std::fmt::Debug for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Counted").field(&self.bytes).finish()
+    }
+}
+
+impl PartialMessage {
+    /// Begins to count in a budget.
+    pub(crate) fn begin(&self, budget: &ByteBudget) {
+        self.0.get_or_init(|| {
+            Mutex::new(Counted {
+                held: budget.hold(0),
+                budget: budget.clone(),
+                bytes: 0,
+                room: None,
+            })
+        });
+    }
+
+    /// Ready when more may be read: a message begins while there is room, and may then grow a little beyond.
+    pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+        match self.counted() {
+            Some(mut counted) => counted.poll_room(context),
+            None => Poll::Ready(()),
+        }
+    }
+
+    /// Notes bytes that were read.
+    pub(crate) fn read(&self, bytes: usize) {
+        if let Some(mut counted) = self.counted() {
+            let bytes = counted.bytes + bytes;
+            counted.set(bytes);
+        }
+    }
+
+    /// Notes that the message is complete. Who has it counts it from here on.
+    pub(crate) fn complete(&self) {
+        if let Some(mut counted) = self.counted() {
+            counted.set(0);
+        }
+    }
+
+    /// Notes that so many of the bytes belong to no message.
+    pub(crate) fn leave_out(&self, bytes: usize) {
+        if let Some(mut counted) = self.counted() {
+            let bytes = counted.bytes.saturating_sub(bytes);
+            counted.set(bytes);
+        }
+    }
+
+    fn counted(&self) -> Option<MutexGuard<'_, Counted>> {
+        let counted = self.0.get()?;
+        Some(counted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Counted {
+    fn set(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        self.held.set(bytes);
+    }
+
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let may_read = match self.bytes {
+            0 => self.budget.has_room(),
+            _ => self.budget.may_grow(),
+        };
+        if self.room.is_none() && may_read {
+            return Poll::Ready(());
+        }
+        let room = self.room.get_or_insert_with(|| {
+            let budget = self.budget.clone();
+            Box::pin(async move { budget.room().await })
+        });
+        ready!(room.as_mut().poll(context));
+        self.room = None;
+        Poll::Ready(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn may_read(message: &PartialMessage) -> bool {
+        poll_fn(|context| message.poll_room(context))
+            .now_or_never()
+            .is_some()
+    }
+
+    #[test]
+    fn a_message_counts_until_it_is_complete() {
+        let budget = ByteBudget::new(100);
+        let message = PartialMessage::default();
+        message.read(50);
+        assert_eq!(budget.held(), 0, "the connection is not upgraded");
+        message.begin(&budget);
+        message.read(50);
+        message.read(20);
+        assert_eq!(budget.held(), 70);
+        message.leave_out(6);
+        assert_eq!(budget.held(), 64);
+        message.complete();
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn a_message_begins_while_there_is_room_and_grows_by_a_quarter() {
+        let budget = ByteBudget::new(100);
+        let [one, other] = [(); 2].map(|()| PartialMessage::default());
+        one.begin(&budget);
+        other.begin(&budget);
+        assert!(may_read(&one) && may_read(&other));
+        one.read(110);
+        assert!(may_read(&one) && !may_read(&other));
+        one.read(20);
+        assert!(!may_read(&one));
+        other.complete();
+        one.complete();
+        assert!(may_read(&one) && may_read(&other));
+    }
+}
