@@ -15,7 +15,7 @@ const WEBSOCKET: &str = "GET / HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket
 
 #[tokio::test]
 async fn a_thousand_idle_connections_and_a_thousand_websockets_take_less_than_60_mb() {
-    flow_net::raise_open_files();
+    let _files = flow_net::raise_open_files();
     let flow = TestFlow::up("executors: [{name: echo, uses: echo}]");
     let gateway = flow.pid("gateway");
     let mut open = vec![

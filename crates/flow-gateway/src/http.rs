@@ -13,6 +13,7 @@ mod embeddings;
 mod grpc_web;
 mod jina;
 mod json_request;
+mod json_size;
 mod models;
 mod open_inference;
 mod openai;

@@ -22,7 +22,7 @@ use futures_util::{SinkExt, Stream, StreamExt, stream};
 use http::HeaderMap;
 use http::header::{SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use prost::Message as _;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tungstenite::error::ProtocolError;
 
@@ -30,6 +30,7 @@ use super::reply::{self, Names};
 use super::request::{self, Known};
 use super::route::Call;
 use crate::auth;
+use crate::http::json_size;
 use crate::http::state::{HttpState, options};
 use crate::http::status::{failed, status_json};
 use crate::service::StreamRequest;
@@ -41,7 +42,7 @@ const END: &[u8] = &[0];
 const BYTES: &str = "bytes";
 
 /// Bytes that a connection reads at once, and gathers before it writes. Both are held while it is idle.
-const READ_BUFFER: usize = 8 << 10;
+const READ_BUFFER: usize = 4 << 10;
 const WRITE_BUFFER: usize = 8 << 10;
 
 /// Bytes before the content of a ping or a pong of a client.
@@ -187,16 +188,25 @@ impl Session {
         let (form, service) = (self.form, self.state.service.clone());
         let in_progress = InProgress::default();
         let (back, frames_back) = oneshot::channel();
+        let (pongs, mut pongs_due) = mpsc::channel(1);
         let input = Input {
             known: self.known(),
             session: self,
             frames: Some(frames),
             back: Some(back),
+            pongs,
             in_progress: in_progress.clone(),
         };
         let mut replies = Box::pin(service.stream(Box::pin(input.requests()), stream));
         let close = loop {
-            let frame = match replies.next().await {
+            let reply = tokio::select! {
+                reply = replies.next() => reply,
+                Some(is_sent) = pongs_due.recv() => match send_pong(&mut out, is_sent).await {
+                    true => continue,
+                    false => return,
+                },
+            };
+            let frame = match reply {
                 Some(Ok(reply)) => self::reply(form, &reply),
                 Some(Err(failure)) => Err(failure),
                 None => break (close_code::NORMAL, String::new()),
@@ -263,6 +273,8 @@ struct Input {
     /// Until it is given back.
     frames: Option<SplitStream<WebSocket>>,
     back: Option<oneshot::Sender<SplitStream<WebSocket>>>,
+    /// Asks the writer to send the answer to a ping, and to say when it is sent.
+    pongs: mpsc::Sender<oneshot::Sender<()>>,
     in_progress: InProgress,
 }
 
@@ -300,10 +312,20 @@ impl Input {
                 Ok(Message::Binary(bytes)) if bytes == END => return None,
                 Ok(Message::Binary(bytes)) => return Some(Ok(envelope(bytes))),
                 Ok(Message::Text(text)) => return self.json(text.into()).await,
-                Ok(Message::Ping(_) | Message::Pong(_)) => {}
+                Ok(Message::Ping(_)) => self.pong().await,
+                Ok(Message::Pong(_)) => {}
                 Ok(Message::Close(_)) => return None,
                 Err(error) => return unreadable(error),
             }
+        }
+    }
+
+    /// Waits until the answer to a ping is sent. Otherwise the answers of a client that reads none would fill the memory.
+    async fn pong(&self) {
+        let (sent, is_sent) = oneshot::channel();
+        if self.pongs.send(sent).await.is_ok() {
+            // Without an answer the writer has ended.
+            drop(is_sent.await);
         }
     }
 
@@ -319,12 +341,25 @@ impl Input {
         let id = known.id.clone();
         let heavy = self.session.state.service.heavy();
         let len = text.len();
-        let parsed = heavy.run(len, move || request::parse(&text, known)).await;
+        let max = self.session.state.limits.messages.decompressed_len_max;
+        let parse = move || {
+            json_size::check(&text, max)?;
+            request::parse(&text, known)
+        };
+        let parsed = heavy.run(len, parse).await;
         Some(Ok(match parsed {
             Ok(parsed) => parsed.envelope,
             Err(failure) => invalid(id, &failure),
         }))
     }
+}
+
+/// Sends the answer to a ping, which is among what is to be written. False if the client has gone.
+async fn send_pong(out: &mut SplitSink<WebSocket, Message>, is_sent: oneshot::Sender<()>) -> bool {
+    let flushed = out.flush().await.is_ok();
+    // Who asked may have gone.
+    let _gone = is_sent.send(());
+    flushed
 }
 
 /// Notes the bytes of a frame. A ping or a pong may come between the parts of a message.
