@@ -287,7 +287,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(self.open.partial.poll_room(context));
+        ready!(self.open.partial.poll_room(context))?;
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let bytes = buffer.filled().len() - before;

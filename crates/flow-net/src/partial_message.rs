@@ -3,11 +3,15 @@
 //! They lie in the buffers of the protocol's own code, which knows no budget. So they are counted where they are read from
 //! the connection, from the end of one message to the end of the next.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use crate::byte_budget::{ByteBudget, HeldBytes};
+
+const FULL: &str =
+    "the server holds as many bytes of requests and replies as it may; try again later";
 
 /// Counts the bytes of a message that has begun. Does nothing before the connection is upgraded.
 #[derive(Debug, Default)]
@@ -41,10 +45,13 @@ impl PartialMessage {
     }
 
     /// Ready when more may be read: a message begins while there is room, and may then grow a little beyond.
-    pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<()> {
+    ///
+    /// # Errors
+    /// If a message that has begun may not grow. Waiting with it would keep its bytes from everybody else.
+    pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.counted() {
             Some(mut counted) => counted.poll_room(context),
-            None => Poll::Ready(()),
+            None => Poll::Ready(Ok(())),
         }
     }
 
@@ -83,13 +90,15 @@ impl Counted {
         self.held.set(bytes);
     }
 
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let may_read = match self.bytes {
-            0 => self.budget.has_room(),
-            _ => self.budget.may_grow(),
-        };
-        if self.room.is_none() && may_read {
-            return Poll::Ready(());
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.bytes > 0 {
+            return Poll::Ready(match self.budget.may_grow() {
+                true => Ok(()),
+                false => Err(io::Error::new(io::ErrorKind::QuotaExceeded, FULL)),
+            });
+        }
+        if self.room.is_none() && self.budget.has_room() {
+            return Poll::Ready(Ok(()));
         }
         let room = self.room.get_or_insert_with(|| {
             let budget = self.budget.clone();
@@ -97,7 +106,7 @@ impl Counted {
         });
         ready!(room.as_mut().poll(context));
         self.room = None;
-        Poll::Ready(())
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -109,10 +118,10 @@ mod tests {
 
     use super::*;
 
-    fn may_read(message: &PartialMessage) -> bool {
-        poll_fn(|context| message.poll_room(context))
-            .now_or_never()
-            .is_some()
+    /// Whether it may be read; `None` as long as it has to wait.
+    fn may_read(message: &PartialMessage) -> Option<bool> {
+        let room = poll_fn(|context| message.poll_room(context));
+        room.now_or_never().map(|room| room.is_ok())
     }
 
     #[test]
@@ -137,13 +146,12 @@ mod tests {
         let [one, other] = [(); 2].map(|()| PartialMessage::default());
         one.begin(&budget);
         other.begin(&budget);
-        assert!(may_read(&one) && may_read(&other));
+        assert_eq!([&one, &other].map(may_read), [Some(true); 2]);
         one.read(110);
-        assert!(may_read(&one) && !may_read(&other));
+        assert_eq!([&one, &other].map(may_read), [Some(true), None]);
         one.read(20);
-        assert!(!may_read(&one));
-        other.complete();
+        assert_eq!([&one, &other].map(may_read), [Some(false), None]);
         one.complete();
-        assert!(may_read(&one) && may_read(&other));
+        assert_eq!([&one, &other].map(may_read), [Some(true); 2]);
     }
 }

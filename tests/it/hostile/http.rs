@@ -145,7 +145,7 @@ async fn bodies_that_are_begun_count_in_the_memory_of_all() {
     let target = target(SMALL);
     let mut waiting = Vec::new();
     let part = vec![b' '; 6 << 20];
-    for _ in 0..60 {
+    for _ in 0..30 {
         let mut stream = connect(&target).await;
         let head = "POST /post HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                     content-length: 8000000\r\n\r\n";
@@ -154,12 +154,12 @@ async fn bodies_that_are_begun_count_in_the_memory_of_all() {
             stream.write_all(&part).await
         };
         // The gateway stops reading when its budget is full.
-        let sent = tokio::time::timeout(std::time::Duration::from_millis(200), send).await;
+        let sent = tokio::time::timeout(std::time::Duration::from_millis(50), send).await;
         drop(sent);
         waiting.push(stream);
     }
     drop(waiting);
-    target.survived(160).await;
+    target.survived(96).await;
 }
 
 #[tokio::test]
@@ -213,19 +213,19 @@ async fn frames_that_are_begun_count_in_the_memory_of_all() {
     let target = target(SMALL);
     let mut waiting = Vec::new();
     let part = vec![b' '; 6 << 20];
-    for _ in 0..60 {
+    for _ in 0..30 {
         let mut stream = websocket(&target).await;
         let send = async {
             stream.write_all(&frame_head(TEXT, 8_000_000)).await?;
             stream.write_all(&part).await
         };
         // The gateway stops reading when its budget is full.
-        let sent = tokio::time::timeout(std::time::Duration::from_millis(200), send).await;
+        let sent = tokio::time::timeout(std::time::Duration::from_millis(50), send).await;
         drop(sent);
         waiting.push(stream);
     }
     drop(waiting);
-    target.survived(160).await;
+    target.survived(96).await;
 }
 
 #[tokio::test]

@@ -210,7 +210,7 @@ fn hosts(key: &Key) -> BoxedStrategy<Value> {
     let many = [json!("a:1,b"), json!("grpc://c:5"), json!("[::1]:7")];
     match key.example {
         // The gateway listens on one host without a port.
-        "127.0.0.1" => one_or_list(one_of(&plain)),
+        "0.0.0.0" => one_or_list(one_of(&plain)),
         _ => one_or_list(one_of(&[plain.as_slice(), &many].concat())),
     }
 }

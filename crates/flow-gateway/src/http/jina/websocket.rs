@@ -2,8 +2,10 @@
 //!
 //! A frame is a request, and each gets a reply. The input ends with a frame of one zero byte, or `{}` as JSON. Then the
 //! requests in progress get their replies, and the connection closes with code 1000. It closes with 1001 when the gateway
-//! shuts down or needs the connection, with 1009 after a frame that is too large, and with 1011 if the stream fails.
+//! shuts down or needs the connection, with 1009 after a frame that is too large, with 1013 if there is no memory for one,
+//! and with 1011 if the stream fails.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -398,6 +400,10 @@ fn unreadable(error: axum::Error) -> Option<Result<Envelope, Failure>> {
         Some(error @ (tungstenite::Error::Protocol(_) | tungstenite::Error::Utf8(_))) => {
             Some(Err(Failure::from_error(Code::BadRequest, error)))
         }
+        // The connection's own error of a message that there is no room for.
+        Some(tungstenite::Error::Io(error)) if error.kind() == io::ErrorKind::QuotaExceeded => {
+            Some(Err(Failure::from_error(Code::Overloaded, error)))
+        }
         _ => None,
     }
 }
@@ -418,6 +424,7 @@ fn closing(failure: &Failure) -> (u16, String) {
         Code::Unavailable => close_code::AWAY,
         Code::TooLarge => close_code::SIZE,
         Code::BadRequest => close_code::PROTOCOL,
+        Code::Overloaded => close_code::AGAIN,
         _ => close_code::ERROR,
     };
     (code, shortened(&failure.to_string()))
@@ -480,6 +487,7 @@ mod tests {
         assert_eq!(code(Code::Unavailable), 1001);
         assert_eq!(code(Code::BadRequest), 1002);
         assert_eq!(code(Code::TooLarge), 1009);
+        assert_eq!(code(Code::Overloaded), 1013);
         assert_eq!(code(Code::Internal), 1011);
     }
 

@@ -195,7 +195,7 @@ fn the_gateway_is_a_process() {
         ("gateway", 5, Role::Gateway)
     );
     let arguments = spec.invocation.arguments.join(" ");
-    let expected = "gateway --placement - --host 0.0.0.0 --grace 10000ms --log text";
+    let expected = "gateway --placement - --host 127.0.0.1 --grace 10000ms --log text";
     assert_eq!(arguments, expected);
 }
 

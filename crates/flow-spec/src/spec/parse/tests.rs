@@ -645,7 +645,7 @@ fn the_gateway_listens_on_the_given_host_and_port() {
     check_gateway("port_in: 2", "port", json!(2));
     check_gateway("port: 0", "port", json!(null));
     check_gateway("port: ~", "port", json!(null));
-    check_gateway("prefetch: 5", "host", json!("0.0.0.0"));
+    check_gateway("prefetch: 5", "host", json!(null));
     check_gateway("host: 127.0.0.1", "host", json!("127.0.0.1"));
     check_gateway("host: [localhost]", "host", json!("localhost"));
     check_gateway("host: '::'", "host", json!("::"));
