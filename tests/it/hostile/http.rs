@@ -213,7 +213,7 @@ async fn frames_that_are_begun_count_in_the_memory_of_all() {
     let target = target(SMALL);
     let mut waiting = Vec::new();
     let part = vec![b' '; 6 << 20];
-    for _ in 0..30 {
+    for _ in 0..60 {
         let mut stream = websocket(&target).await;
         let send = async {
             stream.write_all(&frame_head(TEXT, 8_000_000)).await?;
@@ -225,7 +225,8 @@ async fn frames_that_are_begun_count_in_the_memory_of_all() {
         waiting.push(stream);
     }
     drop(waiting);
-    target.survived(96).await;
+    // What the gateway counts is at most 40 MB; the allocator keeps some of what connections that ended had.
+    target.survived(160).await;
 }
 
 #[tokio::test]
