@@ -21,8 +21,8 @@ fn folder() -> PathBuf {
 /// A flow with the executor of `python/table`, by this `uses` and with further keys.
 fn up_with(uses: &str, keys: &str, variables: &[(&str, &str)]) -> TestFlow {
     let folder = folder();
-    let uses = uses.replace("TABLE", folder.to_str().unwrap());
     let yaml = format!("executors: [{{name: table, uses: '{uses}'{keys}}}]");
+    let yaml = yaml.replace("TABLE", folder.to_str().unwrap());
     TestFlow::up_in(&yaml, variables)
 }
 
@@ -135,13 +135,14 @@ async fn an_executor_is_named_by_its_file_its_class_its_module_or_its_config() {
     if flow_serve().is_none() {
         return;
     }
-    for uses in [
-        "TABLE/executor.py:Table",
-        "executor:Table",
-        "TABLE",
-        "TABLE/config.yml",
+    for (uses, keys) in [
+        ("TABLE/executor.py:Table", ""),
+        ("executor:Table", ""),
+        ("TABLE", ""),
+        ("TABLE/config.yml", ""),
+        ("Table", ", py_modules: ['TABLE/executor.py']"),
     ] {
-        let flow = ours(uses, "").unwrap();
+        let flow = ours(uses, keys).unwrap();
         assert_eq!(one(&flow, "/in-place", &["a"]).await.texts, ["A"], "{uses}");
     }
 }

@@ -30,11 +30,13 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     // Without vectors: the executor looks at none.
     for size in &SIZES[..2] {
         let request = write_request(report, size)?;
-        for (name, slower, flow) in &flows {
-            let url = format!("http://127.0.0.1:{}", flow.port);
-            check(&url, &request).with_context(|| format!("{name} does not answer"))?;
-            for round in 0..bench.rounds {
-                let rate = h2load::run(&url, &request, size.requests / slower)?;
+        let url = |flow: &ours::Flow| format!("http://127.0.0.1:{}", flow.port);
+        for (name, _, flow) in &flows {
+            check(&url(flow), &request).with_context(|| format!("{name} does not answer"))?;
+        }
+        for round in 0..bench.rounds {
+            for (name, slower, flow) in &flows {
+                let rate = h2load::run(&url(flow), &request, size.requests / slower)?;
                 eprintln!(
                     "{} · {name} · round {round}: {rate:.0} requests/s",
                     size.name
