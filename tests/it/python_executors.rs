@@ -11,8 +11,8 @@ use flow_tests::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-/// What `sys.exit` leaves of a process, in the log of the launcher.
-const EXITED: &str = "exited";
+/// What the launcher logs when a process is gone.
+const DIED: &str = "process died and is restarted";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python/table")
@@ -113,6 +113,9 @@ async fn a_method_may_do_what_it_may_do_with_jina_and_has_the_same_effect() {
     let Some(flow) = stock("TABLE/config.yml", "") else {
         return;
     };
+    flow.expect("ValueError")
+        .expect("TypeError")
+        .expect("Unwell");
     let stock = post(&flow, table_requests()).await;
     let stock: Vec<Value> = stock.iter().map(shared).collect();
     assert_eq!(said, stock);
@@ -239,14 +242,14 @@ async fn a_method_that_ends_its_process_harms_its_own_request_only() {
         return;
     };
     flow.expect("SystemExit")
-        .expect(EXITED)
+        .expect(DIED)
         .expect("cannot continue")
         .expect("restart");
     let client = client(&flow).await;
     let exited = client.single(texts("/exit", &["a"]), Deadline::NEVER).await;
     let failure = said(&exited.unwrap()).failure.unwrap();
     assert!(failure.contains("SystemExit(3)"), "{failure}");
-    flow.program().line("exited");
+    flow.program().line(DIED);
     assert_eq!(one(&flow, "/in-place", &["a"]).await.texts, ["A"]);
     client
         .single(texts("/crash", &["a"]), Deadline::NEVER)
