@@ -79,7 +79,8 @@ async fn a_method_may_do_what_it_may_do_with_jina_and_has_the_same_effect() {
     let Some(flow) = ours("TABLE/config.yml", "") else {
         return;
     };
-    flow.expect("ValueError")
+    flow.expect("Traceback")
+        .expect("ValueError")
         .expect("TypeError")
         .expect("Unwell");
     let said = post(&flow, table_requests()).await;
@@ -113,7 +114,8 @@ async fn a_method_may_do_what_it_may_do_with_jina_and_has_the_same_effect() {
     let Some(flow) = stock("TABLE/config.yml", "") else {
         return;
     };
-    flow.expect("ValueError")
+    flow.expect("Traceback")
+        .expect("ValueError")
         .expect("TypeError")
         .expect("Unwell");
     let stock = post(&flow, table_requests()).await;
@@ -242,6 +244,7 @@ async fn a_method_that_ends_its_process_harms_its_own_request_only() {
         return;
     };
     flow.expect("SystemExit")
+        .expect("Traceback")
         .expect(DIED)
         .expect("cannot continue")
         .expect("restart");
@@ -251,10 +254,12 @@ async fn a_method_that_ends_its_process_harms_its_own_request_only() {
     assert!(failure.contains("SystemExit(3)"), "{failure}");
     flow.program().line(DIED);
     assert_eq!(one(&flow, "/in-place", &["a"]).await.texts, ["A"]);
+    let seen = flow.program().lines().len();
     client
         .single(texts("/crash", &["a"]), Deadline::NEVER)
         .await
         .unwrap_err();
+    flow.program().line_from(seen, "ready and listening on");
     assert_eq!(one(&flow, "/in-place", &["b"]).await.texts, ["B"]);
 }
 
