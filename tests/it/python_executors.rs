@@ -247,6 +247,7 @@ async fn a_method_that_ends_its_process_harms_its_own_request_only() {
         .expect("Traceback")
         .expect(DIED)
         .expect("cannot continue")
+        .expect("replica cannot be reached")
         .expect("restart");
     let client = client(&flow).await;
     let exited = client.single(texts("/exit", &["a"]), Deadline::NEVER).await;
