@@ -377,3 +377,48 @@ fn an_executor_that_cannot_be_loaded_says_why() {
         &["no weights"],
     );
 }
+
+/// An executor that uses the real docarray, on our runtime. None: the package or docarray is not set up.
+fn with_docarray(version: DocArrayVersion, example: &str) -> Option<(TestFlow, tempfile::TempDir)> {
+    let package = flow_serve()?.parent()?.parent()?.join("lib");
+    let python = interpreter(version)?;
+    let found = std::fs::read_dir(package).unwrap().flatten();
+    let mut found = found.map(|it| it.path().join("site-packages/flow_serve"));
+    // Of the other environment's packages only ours: they have another NumPy.
+    let packages = tempfile::tempdir().unwrap();
+    let package = found.find(|it| it.is_dir()).unwrap();
+    std::os::unix::fs::symlink(package, packages.path().join("flow_serve")).unwrap();
+    let file = folder().with_file_name(example).join("executor.py");
+    let yaml = format!("executors: [{{name: encoder, uses: '{}'}}]", file.display());
+    let variables = [
+        ("FLOW_PYTHON", python.to_str().unwrap()),
+        ("FLOW_PYTHON_RUNTIME", "flow"),
+        ("PYTHONPATH", packages.path().to_str().unwrap()),
+    ];
+    Some((TestFlow::up_in(&yaml, &variables), packages))
+}
+
+async fn check_docarray(version: DocArrayVersion, example: &str) {
+    let Some((flow, _packages)) = with_docarray(version, example) else {
+        return;
+    };
+    let client = client(&flow).await;
+    let reply = client.single(texts("/encode", &["a", "bc"]), Deadline::NEVER);
+    let reply = reply.await.unwrap();
+    assert_eq!(said(&reply).failure, None);
+    let documents = flow_core::DocumentArray::decode(&reply.data.unwrap()).unwrap();
+    let vector = |it: &flow_core::Document| it.embedding().unwrap().to_f32().unwrap();
+    let vectors: Vec<Vec<f32>> = documents.iter().map(vector).collect();
+    assert_eq!(vectors, [[1.0; 3], [2.0; 3]]);
+    assert_eq!(documents[1].text(), "bc");
+}
+
+#[tokio::test]
+async fn methods_get_the_documents_of_docarray_0_21_where_it_is_used() {
+    check_docarray(DocArrayVersion::V1, "docarray_v1").await;
+}
+
+#[tokio::test]
+async fn methods_get_the_documents_of_docarray_0_40_where_it_is_used() {
+    check_docarray(DocArrayVersion::V2, "docarray_v2").await;
+}

@@ -1,23 +1,26 @@
 """The process of an executor: `python -m flow_serve._run --uses FILE_OR_CONFIG …`, which `flow` starts."""
 
+from __future__ import annotations
+
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
 import traceback
-import types
+from types import ModuleType
+from typing import Any, NoReturn
 
-from . import _native
+from . import _compat, _native
 
 
-def main():
+def main() -> None:
     """Finds the executor that the arguments name, and serves it until a signal ends the process."""
     arguments = _native.parse_arguments(sys.argv[1:])
     if arguments.has_launcher:
         # The launcher reads events on standard output.
         sys.stdout = sys.stderr
-    _stand_in_for_jina()
+    _compat.install()
     # Imported now, because it takes a while that reading arguments need not wait for.
     from ._executor import Definition, Executor
 
@@ -31,7 +34,7 @@ def main():
     _native.serve(arguments, definition)
 
 
-def find(uses, base):
+def find(uses: str, base: type) -> tuple[type, dict[str, Any]]:
     """The class that `uses` names, and what its config says."""
     sys.path.insert(0, os.getcwd())
     path, _, cls = uses.partition(":") if not os.path.exists(uses) else (uses, "", "")
@@ -39,19 +42,19 @@ def find(uses, base):
         path = os.path.join(path, "config.yml")
     if path.endswith((".yml", ".yaml")):
         return _of_config(path, base)
-    empty = {"jtype": "", "py_modules": [], "workspace": None, "with": {}, "metas": {}, "requests": {}, "dynamic_batching": {}}
+    empty: dict[str, Any] = {"jtype": "", "py_modules": [], "workspace": None, "with": {}, "metas": {}, "requests": {}, "dynamic_batching": {}}
     if path.endswith(".py"):
         module = _import_file(os.path.abspath(path))
         return (_named(cls, [module], path, base) if cls else _only(module, path, base)), empty
-    module, name = (path, cls) if cls else path.rpartition(".")[::2]
-    if not module:
+    module_name, _, name = (path, ":", cls) if cls else path.rpartition(".")
+    if not module_name:
         raise ValueError(
             f"`{uses}` is no executor in Python; expected a Python file, FILE:CLASS, MODULE:CLASS or a `config.yml`"
         )
-    return _named(name, [importlib.import_module(module)], module, base), empty
+    return _named(name, [importlib.import_module(module_name)], module_name, base), empty
 
 
-def _of_config(path, base):
+def _of_config(path: str, base: type) -> tuple[type, dict[str, Any]]:
     config = _native.read_config(path)
     folder = os.path.dirname(os.path.abspath(path))
     sys.path.insert(0, folder)
@@ -64,7 +67,7 @@ def _of_config(path, base):
     return _named(name, modules, path, base), config
 
 
-def _import(name, folder):
+def _import(name: str, folder: str) -> ModuleType:
     """A module that a config names: a file, a folder with an `__init__.py`, or the name of a module."""
     path = os.path.join(folder, name)
     if os.path.isdir(path):
@@ -76,7 +79,7 @@ def _import(name, folder):
     return importlib.import_module(name)
 
 
-def _import_file(path):
+def _import_file(path: str) -> ModuleType:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"there is no `{path}`")
     folder, name = os.path.split(path)
@@ -90,13 +93,15 @@ def _import_file(path):
         return sys.modules[name]
     places = [os.path.dirname(path)] if is_package else None
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"`{path}` is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-def _named(name, modules, where, base):
+def _named(name: str, modules: list[ModuleType], where: str, base: type) -> type:
     """The class of this name, in the modules or in what they have imported."""
     for module in [*modules, *list(sys.modules.values())]:
         found = getattr(module, "__dict__", {}).get(name)
@@ -107,7 +112,7 @@ def _named(name, modules, where, base):
     raise LookupError(f"`{where}` has no executor class `{name}`{listed}")
 
 
-def _only(module, path, base):
+def _only(module: ModuleType, path: str, base: type) -> type:
     """The executor class of a file that has only one."""
     own = [cls for cls in _classes(module, base) if cls.__module__ == module.__name__]
     # A class that another one extends is there for that.
@@ -120,28 +125,11 @@ def _only(module, path, base):
     raise LookupError(f"`{path}` has several executors, {names}; name one as `{path}:{leaves[0].__name__}`")
 
 
-def _classes(module, base):
+def _classes(module: ModuleType, base: type) -> list[type]:
     return [it for it in vars(module).values() if inspect.isclass(it) and issubclass(it, base) and it is not base]
 
 
-def _stand_in_for_jina():
-    """Makes `import jina` mean this package."""
-    try:
-        from . import _compat
-    except ImportError:
-        pass
-    else:
-        _compat.install()
-        return
-    from . import _executor
-
-    jina = types.ModuleType("jina")
-    for name in ("Document", "DocumentArray", "Executor", "dynamic_batching", "monitor", "requests"):
-        setattr(jina, name, getattr(_executor, name))
-    sys.modules["jina"] = jina
-
-
-def _fail(arguments, error):
+def _fail(arguments: _native.ExecutorArguments, error: BaseException) -> NoReturn:
     """Ends the process with the reason, in the words of the author's own code where that failed."""
     _native.log(40, "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip())
     print(f"flow: executor `{arguments.name}` cannot be loaded: {type(error).__name__}: {error}", file=sys.stderr)
