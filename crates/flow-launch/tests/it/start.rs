@@ -152,7 +152,7 @@ async fn a_port_in_use_is_an_error_before_any_process_starts() {
 
     let error = within(flow.running.started()).await.unwrap_err();
     let cause = std::error::Error::source(&error).unwrap().to_string();
-    assert!(cause.contains(&format!("`0.0.0.0:{port}`")), "{cause}");
+    assert!(cause.contains(&format!("`127.0.0.1:{port}`")), "{cause}");
     assert!(flow.rest().await.is_empty());
 }
 
