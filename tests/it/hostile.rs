@@ -51,6 +51,11 @@ impl Target {
         let reply = tokio::time::timeout(SERVED_WITHIN, reply).await;
         let reply = reply.expect("an ordinary client waits").unwrap();
         assert_eq!(said(&reply).failure, None);
+        self.fits(mebibytes);
+    }
+
+    /// Fails if a process has restarted, or one has taken more than `mebibytes`.
+    fn fits(&self, mebibytes: u64) {
         for (name, pid, before) in &self.before {
             assert_eq!(self.flow.pid(name), *pid, "`{name}` has restarted");
             let taken = high_water(*pid).saturating_sub(*before) >> 20;

@@ -123,7 +123,15 @@ with Flow().add(uses="echo") as flow:
 # The processes end with the script, however it ends.
 CHILD = "from flow_serve import Flow\nf = Flow().add(uses='echo').start()\nprint(f.port, flush=True)\nf.block()"
 for number in (signal.SIGKILL, signal.SIGINT):
-    child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    # A shell's background jobs, and so their children, ignore SIGINT.
+    default = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=default,
+    )
     lines = iter(child.stdout.readline, "")
     port = next(int(line) for line in lines if line.strip().isdigit())
     child.send_signal(number)
