@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench -p flow-kernels
+//! cargo bench -p flow-kernels --bench kernels -- "avx512-vnni int8"
 //! ```
 //!
 //! The weights are those of six layers in turn, as in a model, so that they do not stay in the L1 and L2 caches. Figures
@@ -35,8 +36,13 @@ const ROWS: [usize; 3] = [14, 98, 384];
 const TEXTS: [usize; 2] = [14, 224];
 
 fn main() {
+    // cargo adds an option of its own.
+    let only = std::env::args().skip(1).find(|it| !it.starts_with('-'));
     for kernels in Kernels::all() {
         let name = format!("{} {}", kernels.instruction_set(), kernels.precision());
+        if only.as_ref().is_some_and(|only| *only != name) {
+            continue;
+        }
         let mut figures = Vec::new();
         for (layer, inputs, outputs, activation) in LINEARS {
             for rows in ROWS {
@@ -145,13 +151,18 @@ fn attention_s(kernels: &Kernels, tokens: usize) -> f64 {
         position_bias: None,
     };
     let states = states(kernels, tokens, 3 * WIDTH);
+    let format = if kernels.attends_in_bf16() {
+        Storage::Bf16
+    } else {
+        Storage::F32
+    };
     let mut out = activations(tokens, WIDTH);
     let mut scratch = AttentionScratch::default();
     let seconds = median(|| {
         for _ in 0..LAYERS {
             kernels.attention(
                 &attention,
-                states.rows(0..tokens),
+                states.rows(0..tokens).stored_in(format),
                 &mut scratch,
                 &mut out.rows_mut(0..tokens),
             );

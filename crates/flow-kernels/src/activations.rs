@@ -135,6 +135,16 @@ impl<'a> Rows<'a> {
         self.count
     }
 
+    /// The same rows, with only these formats.
+    #[must_use]
+    pub fn stored_in(self, storage: Storage) -> Self {
+        match storage {
+            Storage::F32 => Self { bf16s: &[], ..self },
+            Storage::Bf16 => Self { f32s: &[], ..self },
+            Storage::Both => self,
+        }
+    }
+
     /// The values of a row, as 32-bit floats.
     ///
     /// # Panics

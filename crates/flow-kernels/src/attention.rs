@@ -7,36 +7,11 @@
 use std::ops::Range;
 
 use crate::activations::{Rows, RowsMut};
+use crate::attention_bf16::Bf16Buffers;
+use crate::attention_head::{AttentionConfig, Head, HeadColumns};
 use crate::kernels::Kernels;
-use crate::row_layout::RowLayout;
 use crate::split::split_evenly;
 use crate::tile::{NO_BIAS, PANEL, ROWS_MAX, Tile};
-
-/// The attention heads of a layer.
-///
-/// A row of states holds, head after head, `head_size` values of its query, its key and its value.
-#[derive(Debug, Clone, Copy)]
-pub struct AttentionConfig<'a> {
-    /// Number of heads.
-    pub heads: usize,
-    /// Values in a query, a key or a value.
-    pub head_size: usize,
-    /// Factor of the products of queries and keys.
-    pub scale: f32,
-    /// Added to the scaled products, if the model has it.
-    pub position_bias: Option<PositionBias<'a>>,
-}
-
-/// A relative position bias: a value for each head and each distance from a query to a key.
-///
-/// T5 introduced it (Raffel et al., 2020); MPNet uses it.
-#[derive(Debug, Clone, Copy)]
-pub struct PositionBias<'a> {
-    /// For each head, `2 * max_tokens - 1` values, for the distances `1 - max_tokens` to `max_tokens - 1`.
-    pub values: &'a [f32],
-    /// Maximum tokens of a text.
-    pub max_tokens: usize,
-}
 
 /// Reusable buffers for attention on one thread.
 #[derive(Debug, Default)]
@@ -44,29 +19,25 @@ pub struct AttentionScratch {
     keys: Vec<f32>,
     values: Vec<f32>,
     scores: Vec<f32>,
+    bf16: Bf16Buffers,
 }
 
-/// One head of one text, with its keys and values packed.
-struct Head<'a> {
-    kernels: &'a Kernels,
-    config: &'a AttentionConfig<'a>,
-    index: usize,
-    tokens: usize,
-    /// Panels of [`PANEL`] keys. A row of a panel holds one value of each key. Keys beyond the last token are
-    /// unspecified.
-    keys: &'a [f32],
+/// The values of one head.
+#[derive(Clone, Copy)]
+struct Values<'a> {
     /// Panels of values. A row of a panel holds [`PANEL`] values of one token.
-    values: &'a [f32],
-    /// Distance from one row of a panel of values to the next.
-    values_stride: usize,
-    /// Distance from one panel of values to the next.
-    values_panel: usize,
+    panels: &'a [f32],
+    /// Distance from one row of a panel to the next.
+    stride: usize,
+    /// Distance from one panel to the next.
+    panel: usize,
 }
 
 impl Kernels {
     /// Computes the attention context of one text, whose tokens are the rows of `states`.
     ///
-    /// `states` has shape `tokens × (heads · 3 · head_size)`, `out` has `tokens × (heads · head_size)`.
+    /// `states` has shape `tokens × (heads · 3 · head_size)`, `out` has `tokens × (heads · head_size)`. If `states` are stored
+    /// in bf16 only, products read bf16.
     ///
     /// # Panics
     ///
@@ -85,58 +56,62 @@ impl Kernels {
             (heads * head_size, tokens),
             "shape of the output"
         );
-        let AttentionScratch {
-            keys: packed_keys,
-            values: packed_values,
-            scores,
-        } = scratch;
+        if states.f32s.is_empty() {
+            return self.attention_bf16(config, &states, &mut scratch.bf16, out);
+        }
         let rows_max = self.table().rows_f32;
-        scores.resize(rows_max * tokens.next_multiple_of(PANEL), 0.0);
+        scratch
+            .scores
+            .resize(rows_max * tokens.next_multiple_of(PANEL), 0.0);
         for index in 0..heads {
-            let start = index * head_size * 3;
-            let (queries, keys, values) = (start, start + head_size, start + 2 * head_size);
-            pack_keys(packed_keys, &states, keys, head_size);
+            let columns = HeadColumns::new(index, head_size);
+            pack_keys(&mut scratch.keys, &states, columns.keys, head_size);
             let in_place = head_size.is_multiple_of(PANEL);
             if !in_place {
-                pack_values(packed_values, &states, values, head_size);
+                pack_values(&mut scratch.values, &states, columns.values, head_size);
             }
+            let values = Values {
+                panels: if in_place {
+                    &states.f32s[columns.values..]
+                } else {
+                    &scratch.values
+                },
+                stride: if in_place { states.stride } else { PANEL },
+                panel: if in_place { PANEL } else { tokens * PANEL },
+            };
             let head = Head {
                 kernels: self,
                 config,
                 index,
                 tokens,
-                keys: packed_keys,
-                values: if in_place {
-                    &states.f32s[values..]
-                } else {
-                    packed_values
-                },
-                values_stride: if in_place { states.stride } else { PANEL },
-                values_panel: if in_place { PANEL } else { tokens * PANEL },
             };
             for rows in split_evenly(0..tokens, rows_max) {
-                head.scores(&rows, (&states.f32s[queries..], states.stride), scores);
+                let queries = &states.f32s[rows.start * states.stride + columns.queries..];
+                let scores = &mut scratch.scores;
+                head.scores(&rows, (queries, states.stride), &scratch.keys, scores);
                 let factors = head.softmax(&rows, scores);
-                head.context(&rows, scores, &factors, out);
+                head.context(&rows, (scores, &factors), values, out);
             }
         }
     }
 }
 
 impl Head<'_> {
-    /// Values from one row of scores to the next: the number of tokens, rounded up to whole panels.
-    fn stride(&self) -> usize {
-        self.tokens.next_multiple_of(PANEL)
-    }
-
-    /// Computes the products of some queries with all keys.
-    fn scores(&self, rows: &Range<usize>, (queries, stride): (&[f32], usize), scores: &mut [f32]) {
+    /// Computes the products of some queries with all keys, which are packed in panels: a row of a panel holds one value of each
+    /// of [`PANEL`] keys.
+    fn scores(
+        &self,
+        rows: &Range<usize>,
+        (queries, stride): (&[f32], usize),
+        keys: &[f32],
+        scores: &mut [f32],
+    ) {
         let head_size = self.config.head_size;
-        for (panel, keys) in self.keys.chunks_exact(head_size * PANEL).enumerate() {
+        for (panel, keys) in keys.chunks_exact(head_size * PANEL).enumerate() {
             self.kernels.tile_f32(Tile {
                 rows: rows.len(),
                 k: head_size,
-                a: &queries[rows.start * stride..],
+                a: queries,
                 a_stride: stride,
                 b: keys,
                 b_stride: PANEL,
@@ -148,77 +123,29 @@ impl Head<'_> {
         }
     }
 
-    /// Applies an unnormalized softmax to each row of scores, and returns the factor that normalizes each row.
-    fn softmax(&self, rows: &Range<usize>, scores: &mut [f32]) -> [f32; ROWS_MAX] {
-        let mut scale = self.config.scale;
-        if let Some(bias) = &self.config.position_bias {
-            let scores = scores.chunks_exact_mut(self.stride());
-            for (query, scores) in rows.clone().zip(scores) {
-                bias.add(self.index, query, scale, &mut scores[..self.tokens]);
-            }
-            scale = 1.0;
-        }
-        let layout = RowLayout {
-            rows: rows.len(),
-            width: self.tokens,
-            stride: self.stride(),
-        };
-        let mut factors = [0.0; ROWS_MAX];
-        self.kernels.softmax(scores, layout, scale, &mut factors);
-        factors
-    }
-
     /// Writes the sum of all values, weighted by each row of scores.
-    fn context(&self, rows: &Range<usize>, scores: &[f32], factors: &[f32], out: &mut RowsMut<'_>) {
-        let head_size = self.config.head_size;
-        for panel in 0..head_size.div_ceil(PANEL) {
+    fn context(
+        &self,
+        rows: &Range<usize>,
+        (scores, factors): (&[f32], &[f32]),
+        values: Values<'_>,
+        out: &mut RowsMut<'_>,
+    ) {
+        for panel in 0..self.config.head_size.div_ceil(PANEL) {
             let mut sums = [0.0; ROWS_MAX * PANEL];
             self.kernels.tile_f32(Tile {
                 rows: rows.len(),
                 k: self.tokens,
                 a: scores,
                 a_stride: self.stride(),
-                b: &self.values[panel * self.values_panel..],
-                b_stride: self.values_stride,
+                b: &values.panels[panel * values.panel..],
+                b_stride: values.stride,
                 b_half: PANEL / 2,
                 c: &mut sums,
                 c_stride: PANEL,
                 bias: &NO_BIAS,
             });
-            let layout = RowLayout {
-                rows: rows.len(),
-                width: (head_size - panel * PANEL).min(PANEL),
-                stride: PANEL,
-            };
-            self.kernels.scale_rows(&mut sums, layout, factors);
-            let column = self.index * head_size + panel * PANEL;
-            self.store(&sums, layout, rows.start * out.stride + column, out);
-        }
-    }
-
-    /// Copies a panel of the context to `out`, in every format that it stores.
-    fn store(&self, sums: &[f32], layout: RowLayout, start: usize, out: &mut RowsMut<'_>) {
-        if !out.f32s.is_empty() {
-            for (row, sums) in sums.chunks_exact(PANEL).take(layout.rows).enumerate() {
-                let to = &mut out.f32s[start + row * out.stride..][..layout.width];
-                to.copy_from_slice(&sums[..layout.width]);
-            }
-        }
-        if !out.bf16s.is_empty() {
-            let to = &mut out.bf16s[start..];
-            self.kernels.round(sums, layout, to, out.stride);
-        }
-    }
-}
-
-impl PositionBias<'_> {
-    /// Scales one row of scores, and adds the bias of each key's distance.
-    fn add(&self, head: usize, query: usize, scale: f32, scores: &mut [f32]) {
-        let distances = 2 * self.max_tokens - 1;
-        let values = &self.values[head * distances..][..distances];
-        let values = &values[self.max_tokens - 1 - query..][..scores.len()];
-        for (score, value) in scores.iter_mut().zip(values) {
-            *score = *score * scale + value;
+            self.finish(&mut sums, (panel, rows), factors, out);
         }
     }
 }

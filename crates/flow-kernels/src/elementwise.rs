@@ -4,6 +4,7 @@
 //! compute in 32-bit floats.
 
 use crate::bf16;
+use crate::int8::{RowScale, StateLayout, rotate};
 use crate::row_layout::RowLayout;
 
 /// Independent sums and maxima that a loop keeps: one AVX-512 register.
@@ -35,6 +36,12 @@ pub(crate) type AddLayerNormFn = unsafe fn(&mut [f32], &[f32], &LayerNormArgs<'_
 /// As for [`ActivateFn`].
 pub(crate) type RoundFn = unsafe fn(&[f32], RowLayout, &mut [u16], usize);
 
+/// Multiplies a row by factors, rotates it and turns it into 8-bit integers.
+///
+/// # Safety
+/// As for [`ActivateFn`].
+pub(crate) type QuantizeFn = unsafe fn(&[f32], &StateLayout, &mut [f32], &mut [u8]) -> RowScale;
+
 /// The functions of one instruction set.
 #[derive(Clone, Copy)]
 pub(crate) struct Elementwise {
@@ -45,6 +52,7 @@ pub(crate) struct Elementwise {
     pub(crate) relu: ActivateFn,
     pub(crate) add_layer_norm: AddLayerNormFn,
     pub(crate) round: RoundFn,
+    pub(crate) quantize: QuantizeFn,
 }
 
 /// The parameters of a layer norm.
@@ -63,6 +71,7 @@ macro_rules! elementwise {
     ($name:ident, $fused:literal $(, $features:literal)?) => {
         pub(crate) mod $name {
             use crate::elementwise::{self, Elementwise, LayerNormArgs, map, max};
+            use crate::int8::{RowScale, StateLayout};
             use crate::row_layout::RowLayout;
 
             pub(crate) const TABLE: Elementwise = Elementwise {
@@ -73,6 +82,7 @@ macro_rules! elementwise {
                 relu,
                 add_layer_norm,
                 round,
+                quantize,
             };
 
             $(#[target_feature(enable = $features)])?
@@ -115,6 +125,16 @@ macro_rules! elementwise {
             fn round(values: &[f32], layout: RowLayout, rounded: &mut [u16], stride: usize) {
                 elementwise::round(values, layout, rounded, stride);
             }
+
+            $(#[target_feature(enable = $features)])?
+            fn quantize(
+                row: &[f32],
+                layout: &StateLayout,
+                rotated: &mut [f32],
+                quantized: &mut [u8],
+            ) -> RowScale {
+                elementwise::quantize((row, layout), rotated, quantized)
+            }
         }
     };
 }
@@ -152,6 +172,73 @@ fn round(values: &[f32], layout: RowLayout, rounded: &mut [u16], stride: usize) 
             *to = bf16::from_f32(*from);
         }
     }
+}
+
+/// How the values of a row become 8-bit integers: the smallest one becomes about 0 and the largest about 254.
+///
+/// A step is a 254th of the range, so that no value exceeds 255 when the zero point is rounded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowRange {
+    /// Steps of a unit.
+    pub(crate) factor: f32,
+    /// Adding it rounds to an integer and adds the zero point. The integer is in the low bits of the sum.
+    pub(crate) offset: f32,
+    pub(crate) scale: RowScale,
+}
+
+impl RowRange {
+    /// `low` is at most 0 and `high` at least 0, so that zero is an integer.
+    #[inline(always)]
+    pub(crate) fn new(low: f32, high: f32) -> Self {
+        const STEPS: f32 = 254.0;
+        let range = max(high - low, f32::MIN_POSITIVE * STEPS);
+        let factor = STEPS / range;
+        let zero = (-low * factor + ROUNDING_BIAS) - ROUNDING_BIAS;
+        Self {
+            factor,
+            offset: ROUNDING_BIAS + zero,
+            scale: RowScale {
+                scale: range / STEPS,
+                zero: zero as i32,
+            },
+        }
+    }
+}
+
+/// Multiplies a row by factors, rotates it and turns it into 8-bit integers. `rotated` is as long as the row.
+///
+/// Nothing is fused, so all instruction sets have the same results.
+#[inline(always)]
+fn quantize(
+    (row, layout): (&[f32], &StateLayout),
+    rotated: &mut [f32],
+    quantized: &mut [u8],
+) -> RowScale {
+    for ((to, value), factor) in rotated.iter_mut().zip(row).zip(&layout.factors) {
+        *to = value * factor;
+    }
+    rotate(rotated, layout.rotation.block());
+    let range = RowRange::new(fold(rotated, min), fold(rotated, max));
+    for (to, value) in quantized.iter_mut().zip(&*rotated) {
+        *to = (value * range.factor + range.offset).to_bits() as u8;
+    }
+    range.scale
+}
+
+/// Combines all values and zero.
+#[inline(always)]
+fn fold(values: &[f32], function: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [0.0; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = function(*value, *lane);
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane = function(*value, *lane);
+    }
+    reduce(lanes, function)
 }
 
 /// `a * b + c`, with a single rounding where the machine has a fast fused multiply-add.

@@ -12,9 +12,13 @@ pub enum InstructionSet {
     Neon,
     /// AVX2 and FMA.
     Avx2,
+    /// AVX-VNNI: AVX2 with sums of products of 8-bit integers.
+    AvxVnni,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
-    /// AVX-512 BF16.
+    /// AVX-512 VNNI: sums of products of 8-bit integers.
+    Avx512Vnni,
+    /// AVX-512 BF16. All processors that have it have AVX-512 VNNI too.
     Avx512Bf16,
     /// AMX with bf16.
     Amx,
@@ -23,16 +27,18 @@ pub enum InstructionSet {
 /// The text does not name an instruction set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a back end: give `amx`, `avx512-bf16`, `avx512`, `avx2`, `neon` or `portable`"
+    "`{0}` is not a back end: give `amx`, `avx512-bf16`, `avx512-vnni`, `avx512`, `avx-vnni`, `avx2`, `neon` or `portable`"
 )]
 pub struct UnknownInstructionSet(String);
 
 impl InstructionSet {
     /// All instruction sets, best first.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Amx,
         Self::Avx512Bf16,
+        Self::Avx512Vnni,
         Self::Avx512,
+        Self::AvxVnni,
         Self::Avx2,
         Self::Neon,
         Self::Portable,
@@ -63,8 +69,12 @@ impl InstructionSet {
             Self::Portable => true,
             Self::Neon => false,
             Self::Avx2 => avx2,
+            Self::AvxVnni => avx2 && is_x86_feature_detected!("avxvnni"),
             Self::Avx512 => avx512(),
-            Self::Avx512Bf16 => avx512() && is_x86_feature_detected!("avx512bf16"),
+            Self::Avx512Vnni => avx512() && is_x86_feature_detected!("avx512vnni"),
+            Self::Avx512Bf16 => {
+                Self::Avx512Vnni.is_available() && is_x86_feature_detected!("avx512bf16")
+            }
             Self::Amx => Self::Avx512Bf16.is_available() && crate::x86::amx::is_allowed(),
         }
     }
@@ -75,7 +85,12 @@ impl InstructionSet {
         match self {
             Self::Portable => true,
             Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
-            Self::Avx2 | Self::Avx512 | Self::Avx512Bf16 | Self::Amx => false,
+            Self::Avx2
+            | Self::AvxVnni
+            | Self::Avx512
+            | Self::Avx512Vnni
+            | Self::Avx512Bf16
+            | Self::Amx => false,
         }
     }
 
@@ -92,7 +107,9 @@ impl fmt::Display for InstructionSet {
             Self::Portable => "portable",
             Self::Neon => "neon",
             Self::Avx2 => "avx2",
+            Self::AvxVnni => "avx-vnni",
             Self::Avx512 => "avx512",
+            Self::Avx512Vnni => "avx512-vnni",
             Self::Avx512Bf16 => "avx512-bf16",
             Self::Amx => "amx",
         })

@@ -4,9 +4,10 @@
 
 use crate::activation::Activation;
 use crate::activations::{Rows, RowsMut};
-use crate::dispatch::DispatchTable;
+use crate::dispatch::{self, DispatchTable};
 use crate::elementwise::LayerNormArgs;
 use crate::instruction_set::InstructionSet;
+use crate::int8::{Int8Matrix, Int8Tile, RowScale, StateLayout};
 use crate::packed::PackedWeights;
 use crate::precision::CpuPrecision;
 use crate::row_layout::RowLayout;
@@ -35,6 +36,11 @@ impl Kernels {
         }
     }
 
+    /// The kernels that every machine has.
+    pub(crate) fn portable(precision: CpuPrecision) -> Self {
+        Self::new(InstructionSet::Portable, precision, &dispatch::PORTABLE)
+    }
+
     /// The instruction set that computes.
     #[must_use]
     pub fn instruction_set(&self) -> InstructionSet {
@@ -45,6 +51,12 @@ impl Kernels {
     #[must_use]
     pub fn precision(&self) -> CpuPrecision {
         self.precision
+    }
+
+    /// Whether attention should read bf16, although linear layers read another format.
+    #[must_use]
+    pub fn attends_in_bf16(&self) -> bool {
+        self.precision == CpuPrecision::Int8 && self.instruction_set.has_bf16()
     }
 
     /// Packs the weights of a linear layer for these kernels.
@@ -59,11 +71,23 @@ impl Kernels {
         PackedWeights::new(weights, inputs, (self.precision, self.columns()))
     }
 
+    /// Packs weights of 8-bit integers for these kernels.
+    ///
+    /// # Panics
+    ///
+    /// If the kernels have another precision, or the sizes of the matrix do not fit each other.
+    #[must_use]
+    pub fn pack_int8(&self, matrix: &Int8Matrix) -> PackedWeights {
+        assert_eq!(self.precision, CpuPrecision::Int8, "precision");
+        PackedWeights::from_int8(matrix, self.columns())
+    }
+
     /// Number of columns of weights that a tile reads side by side.
     pub(crate) fn columns(&self) -> usize {
         match self.precision {
             CpuPrecision::F32 => self.table.columns_f32,
             CpuPrecision::Bf16 => self.table.columns_bf16,
+            CpuPrecision::Int8 => self.table.columns_int8,
         }
     }
 
@@ -123,6 +147,25 @@ impl Kernels {
         tile.check(2, self.table.rows_bf16);
         // SAFETY: the machine has the table's instructions, and the tile has just been checked.
         unsafe { (self.table.tile_bf16)(&mut tile) };
+    }
+
+    /// Computes a tile of 8-bit integers.
+    pub(crate) fn tile_int8(&self, mut tile: Int8Tile<'_>) {
+        tile.check(self.table.rows_int8);
+        // SAFETY: the machine has the table's instructions, and the tile has just been checked.
+        unsafe { (self.table.tile_int8)(&mut tile) };
+    }
+
+    /// Turns a row of states into 8-bit integers. `rotated` is as long as the row, `quantized` at least as long.
+    pub(crate) fn quantize(
+        &self,
+        row: &[f32],
+        layout: &StateLayout,
+        rotated: &mut [f32],
+        quantized: &mut [u8],
+    ) -> RowScale {
+        // SAFETY: the machine has the table's instructions.
+        unsafe { (self.table.elementwise.quantize)(row, layout, rotated, quantized) }
     }
 
     pub(crate) fn activate(&self, activation: Activation, values: &mut [f32], layout: RowLayout) {

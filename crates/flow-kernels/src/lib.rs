@@ -9,8 +9,9 @@
 //! functions (`elementwise.rs`). Everything else is shared: `linear.rs` cuts a product into tiles, and `attention.rs`
 //! builds attention from tiles.
 //!
-//! Matrix products read one of two formats, 32-bit floats or bf16. Sums, softmax, layer norm and GELU are 32-bit floats in
-//! either.
+//! Matrix products read one of three formats: 32-bit floats, bf16 or 8-bit integers (`int8/`). Sums of integers are 32-bit
+//! integers. Other sums, softmax, layer norm and GELU are 32-bit floats. Attention multiplies 32-bit floats or bf16, as its
+//! states are stored.
 //!
 //! A row of states has the same result, bit for bit, whatever the other rows are: each value is one sum in one order,
 //! however the product is cut into tiles.
@@ -29,6 +30,10 @@
 //! worker): 88 % tiles, 2.9 % layer norms, 2.4 % softmax, 2.4 % GELU, 1.2 % copies of states, 0.8 % transposing keys. In
 //! `bf16`, tiles are 72 %, and rounding, softmax and layer norms 4 to 5 % each. Elementwise functions are called for whole
 //! tiles. A layer norm takes 0.1 µs per token; attention takes 0.8 µs per token and layer for 14 tokens, and 2.5 µs for 224.
+//!
+//! In 8-bit integers with AVX-512 VNNI, the products run at 620 to 760 GFLOP/s, with the rotation and rounding of states, which
+//! take 0.06 µs for 384 values. With loops that the compiler vectorized, those took 0.3 µs, and products ran at 400 to 630.
+//! With AVX2, products run at 125 to 145 GFLOP/s, two thirds of AVX-512 in 32-bit floats.
 //!
 //! A single short text behaves differently: it reads all weights once, 42 MB in `f32`, and a core waits for memory half of
 //! the time, because the hardware prefetcher stops at the end of a page. Tiles therefore prefetch weights 16 KiB ahead
@@ -51,10 +56,13 @@
 mod activation;
 mod activations;
 mod attention;
+mod attention_bf16;
+mod attention_head;
 mod bf16;
 mod dispatch;
 mod elementwise;
 mod instruction_set;
+mod int8;
 mod kernels;
 mod linear;
 #[cfg(target_arch = "aarch64")]
@@ -62,6 +70,7 @@ mod neon;
 mod packed;
 mod portable;
 mod precision;
+mod quantized_states;
 mod row_layout;
 mod select;
 mod self_check;
@@ -72,8 +81,10 @@ mod x86;
 
 pub use activation::Activation;
 pub use activations::{Activations, Rows, RowsMut, Storage};
-pub use attention::{AttentionConfig, AttentionScratch, PositionBias};
+pub use attention::AttentionScratch;
+pub use attention_head::{AttentionConfig, PositionBias};
 pub use instruction_set::{InstructionSet, UnknownInstructionSet};
+pub use int8::{Int8Matrix, Rotation};
 pub use kernels::Kernels;
 pub use linear::Linear;
 pub use packed::PackedWeights;

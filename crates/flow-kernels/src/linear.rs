@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use crate::activation::Activation;
 use crate::activations::{Rows, RowsMut};
+use crate::int8::{Int8Tile, STEP};
 use crate::kernels::Kernels;
 use crate::packed::PackedWeights;
 use crate::precision::CpuPrecision;
+use crate::quantized_states::{QuantizedStates, with_buffer};
 use crate::row_layout::RowLayout;
 use crate::split::split_evenly;
 use crate::tile::{PANEL, ROWS_MAX, Tile};
@@ -49,6 +51,14 @@ impl Linear {
     }
 }
 
+/// Some rows that are multiplied by one panel after another.
+struct Block<'a> {
+    rows: Range<usize>,
+    states: &'a Rows<'a>,
+    /// The rows of the block as 8-bit integers, if the weights are.
+    quantized: Option<&'a QuantizedStates>,
+}
+
 /// Where the sums of a tile go: `rows` rows, `stride` values apart.
 struct Sums<'a> {
     rows: Range<usize>,
@@ -83,35 +93,74 @@ impl Kernels {
         assert_eq!(states.count, out.count, "number of rows");
         assert!(panels.end <= weights.panels(), "panels");
         assert!(panels.len() <= out.width.div_ceil(PANEL), "columns");
-        let (value_bytes, tile_rows) = match weights.precision() {
-            CpuPrecision::F32 => (4, self.table().rows_f32),
-            CpuPrecision::Bf16 => (2, self.table().rows_bf16),
-        };
-        let block = (BLOCK_BYTES / (value_bytes * states.stride)).max(tile_rows);
-        let mut scratch = [0.0; ROWS_MAX * PANEL];
-        for block in split_evenly(0..states.count, block) {
-            for (column, panel) in panels.clone().enumerate() {
-                for rows in split_evenly(block.clone(), tile_rows) {
-                    let start = rows.start * out.stride + column * PANEL;
-                    // Where 32-bit floats are stored, tiles write them in place.
-                    let (values, stride) = if out.f32s.is_empty() {
-                        (&mut scratch[..], PANEL)
-                    } else {
-                        (&mut out.f32s[start..], out.stride)
-                    };
-                    let mut sums = Sums {
-                        rows,
-                        values,
-                        stride,
-                    };
-                    self.multiply(layer, panel, &states, &mut sums);
-                    let stores_bf16 = !out.bf16s.is_empty();
-                    let bf16s = stores_bf16.then(|| (&mut out.bf16s[start..], out.stride));
-                    self.activate_tile(layer.activation, &mut sums, bf16s);
-                }
+        let block = (BLOCK_BYTES / (self.operand_bytes() * states.stride)).max(self.tile_rows());
+        for rows in split_evenly(0..states.count, block) {
+            let mut run = |quantized: Option<&QuantizedStates>| {
+                let block = Block {
+                    rows: rows.clone(),
+                    states: &states,
+                    quantized,
+                };
+                self.linear_block(layer, panels.clone(), &block, out);
+            };
+            match weights.int8() {
+                None => run(None),
+                Some(int8) => with_buffer(|buffer| {
+                    buffer.fill(self, &int8.states, (&states, rows.clone()));
+                    run(Some(buffer));
+                }),
             }
         }
         (self.table().finish)();
+    }
+
+    /// Bytes of a value that products read.
+    fn operand_bytes(&self) -> usize {
+        match self.precision() {
+            CpuPrecision::F32 => 4,
+            CpuPrecision::Bf16 => 2,
+            CpuPrecision::Int8 => 1,
+        }
+    }
+
+    /// Maximum rows of a tile.
+    fn tile_rows(&self) -> usize {
+        match self.precision() {
+            CpuPrecision::F32 => self.table().rows_f32,
+            CpuPrecision::Bf16 => self.table().rows_bf16,
+            CpuPrecision::Int8 => self.table().rows_int8,
+        }
+    }
+
+    /// [`Kernels::linear`] for the rows of one block.
+    fn linear_block(
+        &self,
+        layer: &Linear,
+        panels: Range<usize>,
+        block: &Block<'_>,
+        out: &mut RowsMut<'_>,
+    ) {
+        let mut scratch = [0.0; ROWS_MAX * PANEL];
+        for (column, panel) in panels.enumerate() {
+            for rows in split_evenly(block.rows.clone(), self.tile_rows()) {
+                let start = rows.start * out.stride + column * PANEL;
+                // Where 32-bit floats are stored, tiles write them in place.
+                let (values, stride) = if out.f32s.is_empty() {
+                    (&mut scratch[..], PANEL)
+                } else {
+                    (&mut out.f32s[start..], out.stride)
+                };
+                let mut sums = Sums {
+                    rows,
+                    values,
+                    stride,
+                };
+                self.multiply(layer, panel, block, &mut sums);
+                let stores_bf16 = !out.bf16s.is_empty();
+                let bf16s = stores_bf16.then(|| (&mut out.bf16s[start..], out.stride));
+                self.activate_tile(layer.activation, &mut sums, bf16s);
+            }
+        }
     }
 
     /// Applies the activation to a tile, and rounds it to bf16 if `bf16s` is given.
@@ -133,18 +182,15 @@ impl Kernels {
     }
 
     /// Multiplies the rows of one tile by one panel, and adds the bias.
-    fn multiply(&self, layer: &Linear, panel: usize, states: &Rows<'_>, sums: &mut Sums<'_>) {
+    fn multiply(&self, layer: &Linear, panel: usize, block: &Block<'_>, sums: &mut Sums<'_>) {
+        if let Some(quantized) = block.quantized {
+            return self.multiply_int8(layer, panel, (quantized, block.rows.start), sums);
+        }
+        let states = block.states;
         let start = sums.rows.start * states.stride;
         let bias = &layer.bias[panel];
         let columns = layer.weights.columns();
-        // The second half of a panel is in the same row, or behind the first halves of all rows.
-        let half = |k| {
-            if columns == PANEL {
-                PANEL / 2
-            } else {
-                k * columns
-            }
-        };
+        let half = |k| half_distance(k, columns);
         if let Some(b) = layer.weights.panel_f32(panel) {
             let k = layer.weights.inputs();
             self.tile_f32(Tile {
@@ -174,5 +220,45 @@ impl Kernels {
                 bias,
             });
         }
+    }
+
+    /// [`Self::multiply`] for 8-bit integers. The first of the quantized states is row `first`.
+    fn multiply_int8(
+        &self,
+        layer: &Linear,
+        panel: usize,
+        (states, first): (&QuantizedStates, usize),
+        sums: &mut Sums<'_>,
+    ) {
+        let Some(int8) = layer.weights.int8() else {
+            return;
+        };
+        let (row, columns) = (sums.rows.start - first, layer.weights.columns());
+        let k = layer.weights.inputs().div_ceil(STEP);
+        let bytes = k * STEP * PANEL;
+        self.tile_int8(Int8Tile {
+            rows: sums.rows.len(),
+            k,
+            a: &states.values[row * states.stride..],
+            a_stride: states.stride,
+            row_scales: &states.scales[row..],
+            b: &int8.values[panel * bytes..][..bytes],
+            b_stride: STEP * columns,
+            b_half: STEP * half_distance(k, columns),
+            columns: &int8.columns[panel],
+            c: sums.values,
+            c_stride: sums.stride,
+            bias: &layer.bias[panel],
+        });
+    }
+}
+
+/// Columns of `k` steps from the first half of a panel to its second half, which is in the same row, or behind the first halves
+/// of all rows.
+fn half_distance(k: usize, columns: usize) -> usize {
+    if columns == PANEL {
+        PANEL / 2
+    } else {
+        k * columns
     }
 }

@@ -1,6 +1,7 @@
 //! Weights of a linear layer, packed in the order in which tiles read them.
 
 use crate::bf16;
+use crate::int8::{Int8Matrix, Int8Panels, STEP};
 use crate::precision::CpuPrecision;
 use crate::tile::PANEL;
 
@@ -8,7 +9,8 @@ use crate::tile::PANEL;
 ///
 /// A panel holds [`PANEL`] outputs, as one block or two: a block is as many columns as the kernel reads side by side.
 /// A block is a sequence of steps, each of which holds the weights of the block's outputs for one input (32-bit floats),
-/// or for two inputs, output by output (bf16). The last panel and an odd last input are padded with zeros. GotoBLAS
+/// or for two or four inputs, output by output (bf16 and 8-bit integers). The last panel and the last step are padded with
+/// zeros. GotoBLAS
 /// introduced this layout (Goto and van de Geijn, *Anatomy of High-Performance Matrix Multiplication*, 2008).
 #[derive(Debug, Clone)]
 pub struct PackedWeights {
@@ -22,6 +24,7 @@ pub struct PackedWeights {
 enum Panels {
     F32(Vec<f32>),
     Bf16(Vec<u16>),
+    Int8(Int8Panels),
 }
 
 impl PackedWeights {
@@ -39,12 +42,30 @@ impl PackedWeights {
         let panels = match precision {
             CpuPrecision::F32 => Panels::F32(pack(weights, inputs, (1, columns), |value| value)),
             CpuPrecision::Bf16 => Panels::Bf16(pack(weights, inputs, (2, columns), bf16::from_f32)),
+            CpuPrecision::Int8 => {
+                let matrix = Int8Matrix::round(weights, vec![1.0; inputs]);
+                return Self::from_int8(&matrix, columns);
+            }
         };
         Self {
             inputs,
             outputs,
             columns,
             panels,
+        }
+    }
+
+    /// See [`crate::Kernels::pack_int8`].
+    pub(crate) fn from_int8(matrix: &Int8Matrix, columns: usize) -> Self {
+        let inputs = matrix.inputs();
+        let outputs = matrix.scales.len();
+        assert_eq!(matrix.values.len(), outputs * inputs, "shape of the matrix");
+        let pack = |values: &[i8]| pack(values, inputs, (STEP, columns), |value| value);
+        Self {
+            inputs,
+            outputs,
+            columns,
+            panels: Panels::Int8(Int8Panels::new(matrix, pack)),
         }
     }
 
@@ -77,6 +98,7 @@ impl PackedWeights {
         match &self.panels {
             Panels::F32(values) => size_of_val(&values[..]),
             Panels::Bf16(values) => size_of_val(&values[..]),
+            Panels::Int8(panels) => panels.bytes(),
         }
     }
 
@@ -86,10 +108,19 @@ impl PackedWeights {
         match &self.panels {
             Panels::F32(_) => CpuPrecision::F32,
             Panels::Bf16(_) => CpuPrecision::Bf16,
+            Panels::Int8(_) => CpuPrecision::Int8,
         }
     }
 
-    /// A panel of 32-bit floats. `None` if the weights are bf16.
+    /// All panels of 8-bit integers. `None` if the weights are floats.
+    pub(crate) fn int8(&self) -> Option<&Int8Panels> {
+        match &self.panels {
+            Panels::Int8(panels) => Some(panels),
+            Panels::F32(_) | Panels::Bf16(_) => None,
+        }
+    }
+
+    /// A panel of 32-bit floats. `None` if the weights have another format.
     pub(crate) fn panel_f32(&self, panel: usize) -> Option<&[f32]> {
         let Panels::F32(values) = &self.panels else {
             return None;
@@ -98,7 +129,7 @@ impl PackedWeights {
         Some(&values[panel * length..][..length])
     }
 
-    /// A panel of bf16. `None` if the weights are 32-bit floats.
+    /// A panel of bf16. `None` if the weights have another format.
     pub(crate) fn panel_bf16(&self, panel: usize) -> Option<&[u16]> {
         let Panels::Bf16(values) = &self.panels else {
             return None;
@@ -109,11 +140,11 @@ impl PackedWeights {
 }
 
 /// Packs weights into panels. A step is `step` inputs, and a block has `columns` columns.
-fn pack<T: Copy + Default>(
-    weights: &[f32],
+fn pack<W: Copy, T: Copy + Default>(
+    weights: &[W],
     inputs: usize,
     (step, columns): (usize, usize),
-    convert: impl Fn(f32) -> T,
+    convert: impl Fn(W) -> T,
 ) -> Vec<T> {
     let steps = inputs.div_ceil(step);
     let panels = (weights.len() / inputs).div_ceil(PANEL);

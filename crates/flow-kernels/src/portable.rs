@@ -1,6 +1,7 @@
 //! Tiles in plain Rust, for machines without any of the other instruction sets, and as a reference for those.
 
 use crate::bf16;
+use crate::int8::{Int8Tile, STEP};
 use crate::tile::{PANEL, Tile};
 
 /// Maximum rows of a tile.
@@ -42,6 +43,28 @@ pub(crate) fn tile_bf16(tile: &mut Tile<'_, u16>) {
                 }
             }
             tile.c[row * tile.c_stride + column..][..COLUMNS].copy_from_slice(&sums);
+        }
+    }
+}
+
+/// Computes a tile of 8-bit integers.
+pub(crate) fn tile_int8(tile: &mut Int8Tile<'_>) {
+    let columns = tile.columns;
+    for row in 0..tile.rows {
+        let a = &tile.a[row * tile.a_stride..][..tile.k * STEP];
+        let row_scale = tile.row_scales[row];
+        let mut sums = columns.sums.map(|sum| -row_scale.zero * sum);
+        for (step, values) in a.as_chunks::<STEP>().0.iter().enumerate() {
+            let b = &tile.b[step * tile.b_stride..][..PANEL * STEP];
+            for (sum, weights) in sums.iter_mut().zip(b.as_chunks::<STEP>().0) {
+                for (value, weight) in values.iter().zip(weights) {
+                    *sum += i32::from(*value) * i32::from(*weight);
+                }
+            }
+        }
+        let c = &mut tile.c[row * tile.c_stride..][..PANEL];
+        for (column, (c, sum)) in c.iter_mut().zip(sums).enumerate() {
+            *c = sum as f32 * (row_scale.scale * columns.scales[column]) + tile.bias[column];
         }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-/// Format of the operands of matrix products. Sums are 32-bit floats in either.
+/// Format of the operands of matrix products. Sums of floats are 32-bit floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuPrecision {
     /// 32-bit floats.
     F32,
     /// bf16: 8 bits of precision, and half the memory of 32-bit floats.
     Bf16,
+    /// 8-bit integers with scales, and a quarter of the memory of 32-bit floats. Sums are 32-bit integers.
+    Int8,
 }
 
 impl fmt::Display for CpuPrecision {
@@ -16,6 +18,7 @@ impl fmt::Display for CpuPrecision {
         f.write_str(match self {
             Self::F32 => "f32",
             Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
         })
     }
 }

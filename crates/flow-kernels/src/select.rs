@@ -42,22 +42,25 @@ impl Kernels {
         let mut found = allowed.filter_map(|set| available_kernels(precision, set));
         Ok(found
             .find(self_check::passes)
-            .unwrap_or_else(|| portable(precision)))
+            .unwrap_or_else(|| Self::portable(precision)))
     }
 
-    /// All kernels that can run on this machine, for either precision, best first.
+    /// The best kernels of another precision that use no instruction set above that of these.
+    #[must_use]
+    pub fn with_precision(&self, precision: CpuPrecision) -> Self {
+        let selected = Self::select(precision, Some(self.instruction_set()));
+        selected.unwrap_or_else(|_| Self::portable(precision))
+    }
+
+    /// All kernels that can run on this machine, for any precision, best first.
     pub fn all() -> impl Iterator<Item = Self> {
-        let precisions = [CpuPrecision::Bf16, CpuPrecision::F32];
+        let precisions = [CpuPrecision::Int8, CpuPrecision::Bf16, CpuPrecision::F32];
         precisions.into_iter().flat_map(|precision| {
             InstructionSet::ALL
                 .into_iter()
                 .filter_map(move |set| available_kernels(precision, set))
         })
     }
-}
-
-fn portable(precision: CpuPrecision) -> Kernels {
-    Kernels::new(InstructionSet::Portable, precision, &dispatch::PORTABLE)
 }
 
 /// The kernels of an instruction set, if there are any for this precision and the machine can run them.
@@ -77,7 +80,13 @@ fn table(precision: CpuPrecision, set: InstructionSet) -> Option<&'static Dispat
         #[cfg(target_arch = "x86_64")]
         (_, InstructionSet::Avx512) => Some(&dispatch::AVX512),
         #[cfg(target_arch = "x86_64")]
-        (CpuPrecision::Bf16, InstructionSet::Avx512Bf16) => Some(&dispatch::AVX512_BF16),
+        (CpuPrecision::Int8, InstructionSet::AvxVnni) => Some(&dispatch::AVX_VNNI),
+        #[cfg(target_arch = "x86_64")]
+        (CpuPrecision::Int8, InstructionSet::Avx512Vnni) => Some(&dispatch::AVX512_VNNI),
+        #[cfg(target_arch = "x86_64")]
+        (CpuPrecision::Bf16 | CpuPrecision::Int8, InstructionSet::Avx512Bf16) => {
+            Some(&dispatch::AVX512_BF16)
+        }
         #[cfg(target_arch = "x86_64")]
         (CpuPrecision::Bf16, InstructionSet::Amx) => Some(&dispatch::AMX),
         _ => None,
@@ -96,7 +105,7 @@ mod tests {
     #[test]
     fn each_available_set_can_be_selected_for_each_precision() {
         for set in InstructionSet::available() {
-            for precision in [CpuPrecision::F32, CpuPrecision::Bf16] {
+            for precision in [CpuPrecision::F32, CpuPrecision::Bf16, CpuPrecision::Int8] {
                 let kernels = Kernels::select(precision, Some(set)).unwrap();
                 assert!(kernels.instruction_set() <= set);
                 assert_eq!(kernels.precision(), precision);

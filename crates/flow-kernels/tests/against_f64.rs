@@ -40,10 +40,15 @@ fn states(kernels: &Kernels, rows: usize, values: &[f32]) -> Activations {
     states
 }
 
+/// The kernels whose products read floats. `int8.rs` tests the others.
+fn float_kernels() -> impl Iterator<Item = Kernels> {
+    all_kernels().filter(|kernels| kernels.precision() != CpuPrecision::Int8)
+}
+
 /// The value that a product reads: rounded to bf16 in that precision.
 fn as_operand(value: f32, precision: CpuPrecision) -> f64 {
     match precision {
-        CpuPrecision::F32 => f64::from(value),
+        CpuPrecision::F32 | CpuPrecision::Int8 => f64::from(value),
         CpuPrecision::Bf16 => {
             let bits = value.to_bits();
             f64::from(f32::from_bits(
@@ -91,7 +96,7 @@ fn check_linear(kernels: &Kernels, (rows, inputs, outputs): (usize, usize, usize
 
 #[test]
 fn products_of_odd_shapes_are_correct() {
-    for kernels in all_kernels() {
+    for kernels in float_kernels() {
         for rows in ODD {
             for inputs in ODD {
                 check_linear(&kernels, (rows, inputs, 33));
@@ -135,7 +140,9 @@ fn a_row_has_the_same_bits_in_any_batch_and_for_any_split_of_columns() {
     }
 }
 
+#[derive(Clone, Copy)]
 struct AttentionCase {
+    storage: Storage,
     tokens: usize,
     heads: usize,
     head_size: usize,
@@ -145,6 +152,7 @@ struct AttentionCase {
 #[track_caller]
 fn check_attention(kernels: &Kernels, case: &AttentionCase) {
     let &AttentionCase {
+        storage,
         tokens,
         heads,
         head_size,
@@ -162,7 +170,14 @@ fn check_attention(kernels: &Kernels, case: &AttentionCase) {
             max_tokens: *max_tokens,
         }),
     };
-    let states = states(kernels, tokens, &values);
+    let all = states(kernels, tokens, &values);
+    let mut states = Activations::new(heads * head_size * 3, storage);
+    states.grow(tokens);
+    states
+        .rows_mut(0..tokens)
+        .copy_columns(0, all.rows(0..tokens).stored_in(storage));
+    // Queries, keys, scores and values are rounded.
+    let error_max = if storage == Storage::Bf16 { 0.02 } else { 2e-5 };
     let mut out = Activations::new(heads * head_size, Storage::Both);
     out.grow(tokens);
     let mut scratch = AttentionScratch::default();
@@ -179,8 +194,8 @@ fn check_attention(kernels: &Kernels, case: &AttentionCase) {
             for (actual, expected) in actual.row(0)[head * head_size..].iter().zip(expected) {
                 let error = (f64::from(*actual) - expected).abs();
                 assert!(
-                    error < 2e-5,
-                    "{kernels:?} {tokens} tokens, head size {head_size}: {actual}, expected {expected}"
+                    error < error_max,
+                    "{kernels:?} {storage:?} {tokens} tokens, head size {head_size}: {actual}, expected {expected}"
                 );
             }
         }
@@ -226,31 +241,25 @@ fn attention_of_odd_shapes_is_correct() {
     for kernels in all_kernels() {
         for tokens in ODD {
             for head_size in [1, 4, 32, 48, 64] {
-                check_attention(
-                    &kernels,
-                    &AttentionCase {
+                for max_tokens in [None, Some(80)] {
+                    let case = AttentionCase {
+                        storage: Storage::F32,
                         tokens,
                         heads: 2,
                         head_size,
-                        max_tokens: None,
-                    },
-                );
-                check_attention(
-                    &kernels,
-                    &AttentionCase {
-                        tokens,
-                        heads: 2,
-                        head_size,
-                        max_tokens: Some(80),
-                    },
-                );
+                        max_tokens,
+                    };
+                    check_attention(&kernels, &case);
+                    let storage = Storage::Bf16;
+                    check_attention(&kernels, &AttentionCase { storage, ..case });
+                }
             }
         }
     }
 }
 
 #[test]
-fn weights_in_bf16_take_half_the_memory() {
+fn weights_in_bf16_take_half_the_memory_and_in_int8_a_quarter() {
     let weights = vec![0.5; 384 * 1536];
     let packed = |precision| {
         let kernels = Kernels::select(precision, None).unwrap();
@@ -258,6 +267,9 @@ fn weights_in_bf16_take_half_the_memory() {
     };
     assert_eq!(packed(CpuPrecision::F32), 384 * 1536 * 4);
     assert_eq!(packed(CpuPrecision::Bf16), 384 * 1536 * 2);
+    // A scale and a sum for each output, and a factor for each input.
+    let scales = 1536 * 8 + 384 * 4;
+    assert_eq!(packed(CpuPrecision::Int8), 384 * 1536 + scales);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use flow_kernels::InstructionSet;
 use serde::Deserialize;
@@ -50,9 +51,12 @@ pub struct EncoderOptions {
 
     /// Maximum texts of a batch. Default: 64 on the CPU; unlimited on a GPU.
     pub batch_size: Option<NonZeroUsize>,
+
+    /// Folder for what is computed from a model once: the weights of [`Precision::Int8`]. Default: it is computed each time.
+    pub cache_folder: Option<PathBuf>,
 }
 
-/// The requested numeric precision of matrix products. Sums are 32-bit floats in any case.
+/// The requested numeric precision of matrix products. Sums are 32-bit floats, unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Precision {
@@ -64,6 +68,8 @@ pub enum Precision {
     F16,
     /// bf16.
     Bf16,
+    /// 8-bit integers, with 32-bit sums. The CPU only.
+    Int8,
     /// Half precision on a GPU. On the CPU, bf16 if it multiplies that faster, else 32-bit floats.
     Auto,
 }
@@ -79,7 +85,8 @@ pub enum EngineKind {
     Candle,
 }
 
-const PRECISIONS: &str = "`f32`, `bf16` and `auto`, and on a GPU `f16` and `tf32`";
+const PRECISIONS: &str =
+    "`f32`, `bf16` and `auto`, on the CPU `int8`, and on a GPU `f16` and `tf32`";
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,6 +95,7 @@ impl fmt::Display for Precision {
             Self::Tf32 => "tf32",
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
             Self::Auto => "auto",
         })
     }
@@ -103,9 +111,7 @@ impl TryFrom<String> for Precision {
             "f16" | "float16" | "fp16" => Ok(Self::F16),
             "bf16" | "bfloat16" => Ok(Self::Bf16),
             "auto" => Ok(Self::Auto),
-            "int8" => Err(format!(
-                "precision `{text}` is not supported yet; choose among {PRECISIONS}"
-            )),
+            "int8" => Ok(Self::Int8),
             _ => Err(format!(
                 "`{text}` is not a precision; choose among {PRECISIONS}"
             )),

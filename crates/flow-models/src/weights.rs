@@ -189,6 +189,34 @@ impl WeightsFile {
         })
     }
 
+    /// The values of a tensor of 8-bit integers in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// If it does not exist, has another shape or data type, or cannot be read.
+    pub(crate) fn read_i8(&self, name: &str, shape: &[usize]) -> Result<Vec<i8>, WeightsError> {
+        let info = self.info(name)?;
+        if info.shape != shape {
+            let (name, expected, found) = (name.to_owned(), shape.to_vec(), info.shape.clone());
+            return Err(WeightsError::Shape {
+                name,
+                expected,
+                found,
+            });
+        }
+        if info.dtype != Dtype::I8 {
+            let (name, found) = (name.to_owned(), info.dtype);
+            return Err(WeightsError::Type { name, found });
+        }
+        let (start, end) = info.data_offsets;
+        let mut reader = self.reader(start as u64);
+        let read = read_values(&mut reader, end - start, i8::from_le_bytes);
+        read.map_err(|source| WeightsError::Read {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
     fn info(&self, name: &str) -> Result<&TensorInfo, WeightsError> {
         let missing = || WeightsError::Missing {
             path: self.path.clone(),
@@ -256,11 +284,11 @@ fn bad_header(path: &Path, reason: String) -> WeightsError {
 }
 
 /// Reads `count` values through a small buffer, so that only the values themselves take memory.
-fn read_values<const N: usize>(
+fn read_values<const N: usize, T>(
     reader: &mut OffsetReader<'_>,
     count: usize,
-    value: impl Fn([u8; N]) -> f32,
-) -> io::Result<Vec<f32>> {
+    value: impl Fn([u8; N]) -> T,
+) -> io::Result<Vec<T>> {
     const CHUNK_VALUES: usize = 64 * 1024;
     let mut values = Vec::with_capacity(count);
     let mut chunk = vec![0; CHUNK_VALUES.min(count) * N];

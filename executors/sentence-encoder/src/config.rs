@@ -195,6 +195,7 @@ impl SentenceEncoderConfig {
             threads: self.threads,
             batch_tokens: self.batch_tokens,
             batch_size: self.batch_size,
+            cache_folder: None,
         }
     }
 }
@@ -258,10 +259,9 @@ mod tests {
         check_refused(json!({"pooling": "meen"}), &["`meen`", "`mean`", "`cls`"]);
         check_refused(json!({"device": "tpu"}), &["`tpu`", "`cpu`"]);
         check_refused(
-            json!({"precision": "int8"}),
-            &["`int8`", "not supported yet", "`f32`", "`bf16`", "`f16`"],
+            json!({"precision": "f8"}),
+            &["`f8`", "`f32`", "`bf16`", "`int8`", "`f16`"],
         );
-        check_refused(json!({"precision": "f8"}), &["`f8`", "`f32`"]);
         check_refused(
             json!({"engine": "torch"}),
             &["`torch`", "`flow`", "`candle`"],

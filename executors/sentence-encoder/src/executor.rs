@@ -11,7 +11,9 @@ use flow_executor::{
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
 use flow_models::source::{self, LogProgress, SourceEnvironment};
-use flow_models::{EncodeError, EncodeRequest, Matryoshka, OpenDevices, TextEncoder};
+use flow_models::{
+    EncodeError, EncodeRequest, EncoderOptions, Matryoshka, OpenDevices, TextEncoder,
+};
 
 use crate::config::SentenceEncoderConfig;
 use crate::tokens;
@@ -87,7 +89,11 @@ impl Executor for SentenceEncoder {
             &mut LogProgress::default(),
         )?;
         let started = Instant::now();
-        let encoder = TextEncoder::load(&folder, &config.encoder_options(), devices)?;
+        let options = EncoderOptions {
+            cache_folder: Some(environment.flow_cache),
+            ..config.encoder_options()
+        };
+        let encoder = TextEncoder::load(&folder, &options, devices)?;
         tracing::info!(
             model = config.model,
             folder = %folder.display(),

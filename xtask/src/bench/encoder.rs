@@ -21,15 +21,17 @@ const TEXTS: usize = 2048;
 const FLOW_F32: &str = "flow f32";
 const FLOW_ONE: &str = "flow f32, one thread";
 const FLOW_BF16: &str = "flow bf16";
+const FLOW_INT8: &str = "flow int8";
 const ST_F32: &str = "sentence-transformers fp32";
 const ST_BF16: &str = "sentence-transformers bf16";
 const ONNX_F32: &str = "ONNX Runtime fp32";
 
 /// The options of each of ours.
-const OURS: [(&str, &[&str]); 3] = [
+const OURS: [(&str, &[&str]); 4] = [
     (FLOW_F32, &["--precision", "f32"]),
     (FLOW_ONE, &["--precision", "f32", "--threads", "1"]),
     (FLOW_BF16, &["--precision", "bf16"]),
+    (FLOW_INT8, &["--precision", "int8"]),
 ];
 
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
@@ -39,7 +41,9 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
             "encoder · no peers: `cargo xtask setup --only model --only torch` installs them"
         );
     }
-    let systems = [FLOW_F32, FLOW_ONE, FLOW_BF16, ST_F32, ST_BF16, ONNX_F32];
+    let systems = [
+        FLOW_F32, FLOW_ONE, FLOW_BF16, FLOW_INT8, ST_F32, ST_BF16, ONNX_F32,
+    ];
     let mut table = Table::new(systems, "texts/s");
     let mut lines = String::new();
     for corpus in CORPORA {
@@ -115,6 +119,10 @@ fn verdict(table: &Table) -> String {
         if let Some((all, one)) = of(corpus, FLOW_F32).zip(of(corpus, FLOW_ONE)) {
             let ratio = all / one;
             text += &format!("{corpus}: all cores are {ratio:.2} × one (the bar on two: 1.85).\n");
+        }
+        if let Some((int8, bf16)) = of(corpus, FLOW_INT8).zip(of(corpus, FLOW_BF16)) {
+            let ratio = int8 / bf16;
+            text += &format!("{corpus}: int8 is {ratio:.2} × our bf16.\n");
         }
         if let Some((ours, theirs)) = of(corpus, FLOW_BF16).zip(of(corpus, ST_BF16)) {
             let ratio = ours / theirs;

@@ -23,7 +23,11 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("flow-docker", &["flow-spec"]),
     ("flow-hub", &["flow-docker"]),
     ("flow-process", &[]),
-    ("flow-net", &["flow-metrics", "flow-core", "flow-proto"]),
+    ("flow-trace", &["flow-metrics", "flow-core"]),
+    (
+        "flow-net",
+        &["flow-trace", "flow-metrics", "flow-core", "flow-proto"],
+    ),
     ("flow-spec", &["flow-core", "flow-proto"]),
     ("flow-client", &["flow-net", "flow-core", "flow-proto"]),
     (
@@ -31,6 +35,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &[
             "flow-spec",
             "flow-net",
+            "flow-trace",
             "flow-metrics",
             "flow-core",
             "flow-proto",
@@ -52,6 +57,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         &[
             "flow-process",
             "flow-net",
+            "flow-trace",
             "flow-metrics",
             "flow-kernels",
             "flow-core",

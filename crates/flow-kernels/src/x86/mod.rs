@@ -5,8 +5,13 @@ use std::arch::x86_64::{_MM_HINT_NTA, _mm_prefetch};
 pub(crate) mod amx;
 pub(crate) mod avx2;
 pub(crate) mod avx2_bf16;
+pub(crate) mod avx2_int8;
+pub(crate) mod avx2_quantize;
 pub(crate) mod avx512;
 pub(crate) mod avx512_bf16;
+pub(crate) mod avx512_quantize;
+pub(crate) mod avx512_vnni;
+pub(crate) mod avx_vnni;
 
 /// How far ahead weights are prefetched: what a core reads during one memory access.
 const PREFETCH_BYTES: usize = 16 * 1024;

@@ -1,6 +1,7 @@
 //! Chooses the engine, its device and its precision.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use flow_cuda::Gpu;
@@ -12,8 +13,8 @@ use crate::options::{EncoderOptions, EngineKind, Precision};
 /// What computes a model.
 #[derive(Debug, Clone)]
 pub enum EngineConfig {
-    /// flow's own kernels on the CPU.
-    Cpu(Kernels),
+    /// flow's own kernels on the CPU, and a folder for what is computed from a model once.
+    Cpu(Kernels, Option<PathBuf>),
     /// flow's own kernels on at least one GPU.
     Gpu(Vec<Arc<dyn Gpu>>, flow_cuda::GpuPrecision),
     /// candle on the CPU, with this number of threads.
@@ -34,9 +35,14 @@ pub enum EngineConfigError {
     CandleDevice,
     /// The precision is supported by GPUs only.
     #[error(
-        "`precision` is `{0}`, which only GPUs support; the CPU supports `f32`, `bf16` and `auto`"
+        "`precision` is `{0}`, which only GPUs support; the CPU supports `f32`, `bf16`, `int8` and `auto`"
     )]
     GpuPrecision(Precision),
+    /// The precision is supported by the CPU only.
+    #[error(
+        "`precision` is `{0}`, which only the CPU supports; set `device: cpu`, or one of `f16`, `bf16`, `tf32`, `f32` and `auto` on a GPU"
+    )]
+    CpuPrecision(Precision),
 }
 
 impl EngineConfig {
@@ -59,9 +65,10 @@ impl EngineConfig {
             (EngineKind::Candle, false) => Err(EngineConfigError::CandleDevice),
             (EngineKind::Flow, true) => {
                 let precision = cpu_precision(options)?;
-                Ok(Self::Cpu(Kernels::select(precision, options.back_end)?))
+                let kernels = Kernels::select(precision, options.back_end)?;
+                Ok(Self::Cpu(kernels, options.cache_folder.clone()))
             }
-            (EngineKind::Flow, false) => Ok(Self::Gpu(devices.gpus, gpu_precision(options))),
+            (EngineKind::Flow, false) => Ok(Self::Gpu(devices.gpus, gpu_precision(options)?)),
         }
     }
 }
@@ -74,16 +81,52 @@ fn cpu_precision(options: &EncoderOptions) -> Result<CpuPrecision, EngineConfigE
             Err(EngineConfigError::GpuPrecision(precision))
         }
         Some(Precision::Bf16) => Ok(CpuPrecision::Bf16),
+        Some(Precision::Int8) => Ok(CpuPrecision::Int8),
         Some(Precision::Auto) if InstructionSet::available().any(is_fast) => Ok(CpuPrecision::Bf16),
         None | Some(Precision::F32 | Precision::Auto) => Ok(CpuPrecision::F32),
     }
 }
 
-fn gpu_precision(options: &EncoderOptions) -> flow_cuda::GpuPrecision {
+fn gpu_precision(options: &EncoderOptions) -> Result<flow_cuda::GpuPrecision, EngineConfigError> {
     match options.precision {
-        None | Some(Precision::F16 | Precision::Auto) => flow_cuda::GpuPrecision::F16,
-        Some(Precision::F32) => flow_cuda::GpuPrecision::F32,
-        Some(Precision::Tf32) => flow_cuda::GpuPrecision::Tf32,
-        Some(Precision::Bf16) => flow_cuda::GpuPrecision::Bf16,
+        None | Some(Precision::F16 | Precision::Auto) => Ok(flow_cuda::GpuPrecision::F16),
+        Some(Precision::F32) => Ok(flow_cuda::GpuPrecision::F32),
+        Some(Precision::Tf32) => Ok(flow_cuda::GpuPrecision::Tf32),
+        Some(Precision::Bf16) => Ok(flow_cuda::GpuPrecision::Bf16),
+        Some(precision @ Precision::Int8) => Err(EngineConfigError::CpuPrecision(precision)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int8(engine: EngineKind) -> EncoderOptions {
+        EncoderOptions {
+            precision: Some(Precision::Int8),
+            engine,
+            ..EncoderOptions::default()
+        }
+    }
+
+    #[test]
+    fn int8_is_for_our_kernels_on_the_cpu() {
+        let cpu = || OpenDevices::cpu(NonZeroUsize::MIN, None);
+        let config = EngineConfig::choose(&int8(EngineKind::Flow), cpu()).unwrap();
+        let EngineConfig::Cpu(kernels, _) = config else {
+            panic!("{config:?}");
+        };
+        assert_eq!(kernels.precision(), CpuPrecision::Int8);
+        let error = EngineConfig::choose(&int8(EngineKind::Candle), cpu()).unwrap_err();
+        assert!(
+            error.to_string().contains("`precision: f32` only"),
+            "{error}"
+        );
+        let error = gpu_precision(&int8(EngineKind::Flow))
+            .unwrap_err()
+            .to_string();
+        for part in ["`int8`", "only the CPU", "`device: cpu`", "`f16`"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

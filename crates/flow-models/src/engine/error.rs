@@ -7,6 +7,7 @@ use flow_cuda::GpuError;
 
 use super::candle::{CandleError, CandleForwardError};
 use crate::family::ArchitectureError;
+use crate::tokenizer::TokenizerError;
 use crate::weights::WeightsError;
 
 /// A model could not be loaded.
@@ -46,6 +47,9 @@ pub enum ModelError {
     /// The weights could not be read, or do not match the configuration.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// The tokenizer, which the calibration for 8-bit integers needs, could not be loaded.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
     /// candle could not load the model.
     #[error(transparent)]
     Candle(#[from] CandleError),

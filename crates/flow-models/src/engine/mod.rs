@@ -74,7 +74,7 @@ impl ModelEngine {
         let model_type = parse::<ModelType>(&path, &text)?.model_type;
         let model_type = model_type.as_deref().unwrap_or("");
         let supported = match config {
-            EngineConfig::Cpu(_) | EngineConfig::Gpu(..) => FAMILIES,
+            EngineConfig::Cpu(..) | EngineConfig::Gpu(..) => FAMILIES,
             EngineConfig::Candle(_) => CANDLE_FAMILIES,
         };
         let family =
@@ -88,9 +88,10 @@ impl ModelEngine {
         let weights = WeightsFile::open(&folder.join(WEIGHTS_FILE))?;
         architecture.check(&weights)?;
         Ok(match config {
-            EngineConfig::Cpu(kernels) => {
+            EngineConfig::Cpu(kernels, cache) => {
                 let tensors = ModelTensors::new(&architecture, &weights);
-                Self::Cpu(Box::new(CpuEngine::load(&tensors, *kernels)?))
+                let folders = (folder, cache.as_deref());
+                Self::Cpu(Box::new(CpuEngine::load(&tensors, folders, *kernels)?))
             }
             EngineConfig::Gpu(gpus, precision) => {
                 let tensors = ModelTensors::new(&architecture, &weights);

@@ -211,6 +211,7 @@ fn every_family_equals_the_reference_with_every_instruction_set() {
         for set in InstructionSet::available() {
             check(model_type, Precision::F32, set, 5e-6);
             check(model_type, Precision::Bf16, set, 5e-2);
+            check(model_type, Precision::Int8, set, 5e-2);
         }
     }
 }

@@ -17,6 +17,7 @@ mod candle;
 mod families;
 mod fidelity;
 mod gpu;
+mod int8;
 mod memory;
 mod sources;
 mod tiny_model;

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use flow_models::EncoderOptions;
 use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
 use sentence_encoder::SentenceEncoderConfig;
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ pub(crate) struct Encoder {
     /// Device to compute on: cpu, cuda, cuda:N, cuda:all or auto
     #[arg(long, default_value = "cpu", help_heading = ENCODER)]
     device: String,
-    /// Precision of the computation: f32, bf16 or auto
+    /// Precision of the computation: f32, bf16, int8 or auto
     #[arg(long, default_value = "f32", help_heading = ENCODER)]
     precision: String,
     /// Engine that computes: flow or candle
@@ -83,7 +84,8 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
     let environment = SourceEnvironment::from_variables(|name| shell.variable(name));
     let folder = source::pull(&bench.model, None, &environment, &mut ())?;
     let texts = bench.read()?;
-    let encoder = load(&folder, &bench.options())?;
+    let cache = &environment.flow_cache;
+    let encoder = load(&folder, &bench.options(), cache)?;
     encoder.encode(&texts[..texts.len().min(WARM_UP)], None)?;
 
     let lengths = encoder.count_tokens(&texts)?;
@@ -93,7 +95,7 @@ pub(crate) fn run(bench: &Encoder, shell: &Shell) -> anyhow::Result<Exit> {
     alone_ms.sort_by(f64::total_cmp);
     let tokens: usize = lengths.iter().sum();
     let flop: f64 = lengths.iter().map(|length| encoder.flop(*length)).sum();
-    let cosines = bench.cosines(&folder, &encoder, &texts)?;
+    let cosines = bench.cosines((&folder, cache), &encoder, &texts)?;
     let info = encoder.info();
     let line = json!({
         "corpus": bench.input.is_none().then(|| bench.corpus.name()),
@@ -147,13 +149,13 @@ impl Encoder {
     /// Compares some vectors with those of candle, or of portable loops if candle does not support the family.
     fn cosines(
         &self,
-        folder: &Path,
+        (folder, cache): (&Path, &Path),
         encoder: &flow_models::TextEncoder,
         texts: &[String],
     ) -> anyhow::Result<Cosines> {
         let candle = json!({"engine": "candle", "threads": self.threads});
-        let reference =
-            load(folder, &candle).or_else(|_| load(folder, &json!({"back_end": "portable"})))?;
+        let portable = json!({"back_end": "portable"});
+        let reference = load(folder, &candle, cache).or_else(|_| load(folder, &portable, cache))?;
         let step = texts.len().div_ceil(self.compare.get());
         let some: Vec<&String> = texts.iter().step_by(step).collect();
         let (got, wanted) = (encoder.encode(&some, None)?, reference.encode(&some, None)?);
@@ -172,14 +174,15 @@ fn text(line: &str) -> anyhow::Result<String> {
     text.map(str::to_owned).context("a document has no text")
 }
 
-fn load(folder: &Path, options: &Value) -> anyhow::Result<flow_models::TextEncoder> {
+fn load(folder: &Path, options: &Value, cache: &Path) -> anyhow::Result<flow_models::TextEncoder> {
     let config: SentenceEncoderConfig = serde_json::from_value(options.clone())?;
     let cores = available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    Ok(flow_models::TextEncoder::load(
-        folder,
-        &config.encoder_options(),
-        config.device.open(cores)?,
-    )?)
+    let options = EncoderOptions {
+        cache_folder: Some(cache.to_owned()),
+        ..config.encoder_options()
+    };
+    let devices = config.device.open(cores)?;
+    Ok(flow_models::TextEncoder::load(folder, &options, devices)?)
 }
 
 /// The median seconds of some rounds.

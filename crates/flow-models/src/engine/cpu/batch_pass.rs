@@ -5,14 +5,18 @@
 
 use std::ops::Range;
 
-use flow_kernels::{Activations, AttentionScratch, Storage};
+use flow_kernels::{Activations, AttentionScratch, Rows, Storage};
 
-use super::model::{CpuLayer, CpuModel};
+use super::model::{CpuLayer, CpuModel, LinearPart};
 use crate::tokens::{HiddenStates, TokenBatch};
 
 /// Tokens of a block, unless a single text is longer: enough rows to use weights that come from memory many times, and few
 /// enough for 192 rows of 1536 values to stay in the L2 cache.
 const BLOCK_TOKENS: usize = 192;
+
+/// A function that sees what each linear layer reads: the number of the layer and the linear layer in it, which tokens of the
+/// batch, and their states.
+pub(super) type Observer<'a> = dyn FnMut((usize, LinearPart), Range<usize>, Rows<'_>) + 'a;
 
 /// Reusable buffers of a pass.
 #[derive(Debug)]
@@ -30,7 +34,7 @@ impl BatchPass {
         let hidden = model.size.hidden;
         Self {
             states: Activations::new(hidden, model.residual_storage()),
-            qkv: Activations::new(3 * hidden, Storage::F32),
+            qkv: Activations::new(3 * hidden, model.qkv_storage()),
             context: Activations::new(hidden, model.operand_storage()),
             sums: Activations::new(hidden, Storage::F32),
             intermediate: Activations::new(model.size.intermediate, model.operand_storage()),
@@ -40,6 +44,16 @@ impl BatchPass {
 
     /// The hidden states of all tokens after the last layer.
     pub(super) fn forward(&mut self, model: &CpuModel, batch: &TokenBatch) -> HiddenStates {
+        self.forward_observed(model, batch, &mut |_, _, _| ())
+    }
+
+    /// [`Self::forward`], with an observer.
+    pub(super) fn forward_observed(
+        &mut self,
+        model: &CpuModel,
+        batch: &TokenBatch,
+        observer: &mut Observer<'_>,
+    ) -> HiddenStates {
         let texts = batch.ranges();
         self.states.grow(batch.ids.len());
         for text in &texts {
@@ -48,12 +62,13 @@ impl BatchPass {
             model.embeddings.embed(&model.kernels, ids, &mut states);
         }
         let blocks = text_blocks(&texts);
-        for layer in &model.layers {
+        for (index, layer) in model.layers.iter().enumerate() {
+            let mut observe = |part, tokens, rows: Rows<'_>| observer((index, part), tokens, rows);
             for block in &blocks {
-                self.attention(model, layer, &texts[block.clone()]);
+                self.attention((model, layer), &texts[block.clone()], &mut observe);
             }
             for rows in row_blocks(batch.ids.len()) {
-                self.mlp(model, layer, rows);
+                self.mlp((model, layer), rows, &mut observe);
             }
         }
         let states = self.states.rows(0..batch.ids.len());
@@ -61,7 +76,12 @@ impl BatchPass {
     }
 
     /// The attention sublayer, for the texts of one block.
-    fn attention(&mut self, model: &CpuModel, layer: &CpuLayer, texts: &[Range<usize>]) {
+    fn attention(
+        &mut self,
+        (model, layer): (&CpuModel, &CpuLayer),
+        texts: &[Range<usize>],
+        observe: &mut dyn FnMut(LinearPart, Range<usize>, Rows<'_>),
+    ) {
         let (Some(first), Some(last)) = (texts.first(), texts.last()) else {
             return;
         };
@@ -70,6 +90,7 @@ impl BatchPass {
         self.qkv.grow(count);
         self.context.grow(count);
         self.sums.grow(count);
+        observe(LinearPart::Qkv, all.clone(), self.states.rows(all.clone()));
         let panels = 0..layer.qkv.weights().panels();
         let mut qkv = self.qkv.rows_mut(0..count);
         kernels.linear(&layer.qkv, panels, self.states.rows(all.clone()), &mut qkv);
@@ -84,14 +105,11 @@ impl BatchPass {
                 &mut context,
             );
         }
+        let context = self.context.rows(0..count);
+        observe(LinearPart::AttentionOutput, all.clone(), context);
         let panels = 0..layer.attention_output.weights().panels();
         let mut sums = self.sums.rows_mut(0..count);
-        kernels.linear(
-            &layer.attention_output,
-            panels,
-            self.context.rows(0..count),
-            &mut sums,
-        );
+        kernels.linear(&layer.attention_output, panels, context, &mut sums);
         let mut states = self.states.rows_mut(all);
         layer
             .attention_norm
@@ -99,10 +117,20 @@ impl BatchPass {
     }
 
     /// The MLP sublayer, for some tokens.
-    fn mlp(&mut self, model: &CpuModel, layer: &CpuLayer, rows: Range<usize>) {
+    fn mlp(
+        &mut self,
+        (model, layer): (&CpuModel, &CpuLayer),
+        rows: Range<usize>,
+        observe: &mut dyn FnMut(LinearPart, Range<usize>, Rows<'_>),
+    ) {
         let (kernels, count) = (&model.kernels, rows.len());
         self.intermediate.grow(count);
         self.sums.grow(count);
+        observe(
+            LinearPart::MlpUp,
+            rows.clone(),
+            self.states.rows(rows.clone()),
+        );
         let panels = 0..layer.mlp_up.weights().panels();
         let mut intermediate = self.intermediate.rows_mut(0..count);
         kernels.linear(
@@ -110,6 +138,11 @@ impl BatchPass {
             panels,
             self.states.rows(rows.clone()),
             &mut intermediate,
+        );
+        observe(
+            LinearPart::MlpDown,
+            rows.clone(),
+            self.intermediate.rows(0..count),
         );
         let panels = 0..layer.mlp_down.weights().panels();
         let mut sums = self.sums.rows_mut(0..count);

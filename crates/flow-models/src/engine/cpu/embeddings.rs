@@ -1,6 +1,6 @@
 //! Embeddings: turns token ids into the hidden states that the first layer reads.
 
-use flow_kernels::{Activations, CpuPrecision, Kernels, RowsMut, Storage};
+use flow_kernels::{Activations, CpuPrecision, Int8Matrix, Kernels, RowsMut, Storage};
 
 use super::f16;
 use super::layer_norm::LayerNorm;
@@ -21,7 +21,16 @@ enum WordEmbeddings {
     F32(Vec<f32>),
     /// Half precision, whose 11 bits are precise enough beside weights in bf16, which have 8.
     F16(Vec<u16>),
+    /// 8-bit integers, with a scale in half precision for each [`GROUP`] of values. A scale for a whole row would lose up to a
+    /// percent of the vector of a text that repeats a token with outliers.
+    Int8 {
+        values: Vec<i8>,
+        scales: Vec<u16>,
+    },
 }
+
+/// Values that share a scale.
+const GROUP: usize = 32;
 
 impl EmbeddingTables {
     /// `words` and `positions` are row-major matrices as wide as the layer norm.
@@ -37,6 +46,7 @@ impl EmbeddingTables {
             CpuPrecision::Bf16 => {
                 WordEmbeddings::F16(words.into_iter().map(f16::from_f32).collect())
             }
+            CpuPrecision::Int8 => int8_words(&words, width),
         };
         let count = positions.len() / width;
         let mut rows = Activations::new(width, Storage::F32);
@@ -58,6 +68,7 @@ impl EmbeddingTables {
         match &self.words {
             WordEmbeddings::F32(words) => size_of_val(&words[..]),
             WordEmbeddings::F16(words) => size_of_val(&words[..]),
+            WordEmbeddings::Int8 { values, scales } => values.len() + size_of_val(&scales[..]),
         }
     }
 
@@ -82,6 +93,35 @@ impl EmbeddingTables {
                     *to = f16::to_f32(*from);
                 }
             }
+            WordEmbeddings::Int8 { values, scales } => {
+                let start = start(values.len());
+                let groups = self.width.div_ceil(GROUP);
+                let scales = &scales[start / self.width * groups..][..groups];
+                let groups = values[start..][..self.width].chunks(GROUP).zip(scales);
+                for (state, (group, scale)) in state.chunks_mut(GROUP).zip(groups) {
+                    let scale = f16::to_f32(*scale);
+                    for (to, from) in state.iter_mut().zip(group) {
+                        *to = f32::from(*from) * scale;
+                    }
+                }
+            }
         }
     }
+}
+
+/// Rounds rows of `width` values to 8-bit integers.
+fn int8_words(words: &[f32], width: usize) -> WordEmbeddings {
+    let mut values = Vec::with_capacity(words.len());
+    let mut scales = Vec::with_capacity(words.len() / width * width.div_ceil(GROUP));
+    for group in words.chunks_exact(width).flat_map(|row| row.chunks(GROUP)) {
+        let scale = f16::from_f32(Int8Matrix::scale(group));
+        let factor = 1.0 / f16::to_f32(scale).max(f32::MIN_POSITIVE);
+        values.extend(
+            group
+                .iter()
+                .map(|value| Int8Matrix::nearest(value * factor)),
+        );
+        scales.push(scale);
+    }
+    WordEmbeddings::Int8 { values, scales }
 }

@@ -3,94 +3,123 @@
 use flow_kernels::{Activation, Kernels, Linear};
 
 use super::embeddings::EmbeddingTables;
+use super::int8::linear::Int8Layer;
 use super::layer_norm::LayerNorm;
-use super::model::{AttentionHeads, CpuLayer, CpuModel};
+use super::model::{AttentionHeads, CpuLayer, CpuModel, LinearPart};
 use crate::engine::size::ModelSize;
-use crate::family::{LayerNormTensors, LayerPart, LinearTensors, ModelTensors};
+use crate::family::{LayerPart, LinearTensors, ModelTensors};
 use crate::weights::WeightsError;
 
-/// Loads a model's tensors for some kernels.
+/// Loads a model's tensors for kernels that multiply floats.
 ///
 /// # Errors
 ///
 /// If they cannot be read.
-pub(super) fn load(tensors: &ModelTensors<'_>, kernels: Kernels) -> Result<CpuModel, WeightsError> {
+pub(super) fn load_floats(
+    tensors: &ModelTensors<'_>,
+    kernels: Kernels,
+) -> Result<CpuModel, WeightsError> {
+    load(tensors, kernels, |layer, part| {
+        let LinearTensors { weights, bias } = linear_tensors(tensors, layer, part)?;
+        let weights = kernels.pack(&weights, weights.len() / bias.len());
+        Ok(Linear::new(weights, &bias, activation(tensors, part)))
+    })
+}
+
+/// Loads a model for kernels that multiply 8-bit integers.
+///
+/// # Errors
+///
+/// If the tensors cannot be read.
+pub(super) fn load_int8(
+    tensors: &ModelTensors<'_>,
+    kernels: Kernels,
+    layers: &[Int8Layer],
+) -> Result<CpuModel, WeightsError> {
+    load(tensors, kernels, |layer, part| {
+        Ok(layers[layer][part as usize].pack(&kernels, activation(tensors, part)))
+    })
+}
+
+/// Loads a model whose linear layers `linear` makes.
+fn load(
+    tensors: &ModelTensors<'_>,
+    kernels: Kernels,
+    linear: impl Fn(usize, LinearPart) -> Result<Linear, WeightsError>,
+) -> Result<CpuModel, WeightsError> {
     let architecture = tensors.architecture;
-    let loader = CpuModelLoader { tensors, kernels };
-    let layers = (0..architecture.layers).map(|index| loader.layer(index));
+    let norm = |tensors| LayerNorm::new(tensors, architecture.epsilon);
+    let layer = |index| {
+        Ok(CpuLayer {
+            qkv: linear(index, LinearPart::Qkv)?,
+            attention_output: linear(index, LinearPart::AttentionOutput)?,
+            attention_norm: norm(tensors.layer_norm(index, LayerPart::AttentionNorm)?),
+            mlp_up: linear(index, LinearPart::MlpUp)?,
+            mlp_down: linear(index, LinearPart::MlpDown)?,
+            mlp_norm: norm(tensors.layer_norm(index, LayerPart::MlpNorm)?),
+        })
+    };
+    let positions = tensors.position_embeddings()?;
+    let words = tensors.word_embeddings()?;
+    let embeddings_norm = norm(tensors.embeddings_norm()?);
     Ok(CpuModel {
         kernels,
         size: ModelSize::new(architecture),
         max_tokens: architecture.max_tokens(),
-        heads: loader.heads()?,
-        embeddings: loader.embeddings()?,
-        layers: layers.collect::<Result<_, _>>()?,
+        heads: heads(tensors)?,
+        embeddings: EmbeddingTables::new(kernels.precision(), words, &positions, embeddings_norm),
+        layers: (0..architecture.layers)
+            .map(layer)
+            .collect::<Result<_, _>>()?,
     })
 }
 
-struct CpuModelLoader<'a> {
-    tensors: &'a ModelTensors<'a>,
-    kernels: Kernels,
+fn heads(tensors: &ModelTensors<'_>) -> Result<AttentionHeads, WeightsError> {
+    let architecture = tensors.architecture;
+    Ok(AttentionHeads {
+        count: architecture.heads,
+        size: architecture.hidden_size / architecture.heads,
+        position_bias: tensors.position_bias()?,
+        max_tokens: architecture.max_tokens(),
+    })
 }
 
-impl CpuModelLoader<'_> {
-    fn embeddings(&self) -> Result<EmbeddingTables, WeightsError> {
-        let positions = self.tensors.position_embeddings()?;
-        let norm = self.layer_norm(self.tensors.embeddings_norm()?);
-        let words = self.tensors.word_embeddings()?;
-        let precision = self.kernels.precision();
-        Ok(EmbeddingTables::new(precision, words, &positions, norm))
+fn activation(tensors: &ModelTensors<'_>, part: LinearPart) -> Activation {
+    match part {
+        LinearPart::MlpUp => tensors.architecture.activation,
+        LinearPart::Qkv | LinearPart::AttentionOutput | LinearPart::MlpDown => Activation::None,
     }
+}
 
-    fn heads(&self) -> Result<AttentionHeads, WeightsError> {
-        let architecture = self.tensors.architecture;
-        Ok(AttentionHeads {
-            count: architecture.heads,
-            size: architecture.hidden_size / architecture.heads,
-            position_bias: self.tensors.position_bias()?,
-            max_tokens: architecture.max_tokens(),
-        })
+/// The weights and bias of a linear layer.
+///
+/// # Errors
+///
+/// If they cannot be read.
+pub(super) fn linear_tensors(
+    tensors: &ModelTensors<'_>,
+    layer: usize,
+    part: LinearPart,
+) -> Result<LinearTensors, WeightsError> {
+    match part {
+        LinearPart::Qkv => qkv(tensors, layer),
+        LinearPart::AttentionOutput => tensors.linear(layer, LayerPart::AttentionOutput),
+        LinearPart::MlpUp => tensors.linear(layer, LayerPart::MlpUp),
+        LinearPart::MlpDown => tensors.linear(layer, LayerPart::MlpDown),
     }
+}
 
-    fn layer(&self, index: usize) -> Result<CpuLayer, WeightsError> {
-        let linear = |part, activation| {
-            let tensors = self.tensors.linear(index, part)?;
-            Ok(self.linear(&tensors, activation))
-        };
-        let norm = |part| Ok(self.layer_norm(self.tensors.layer_norm(index, part)?));
-        Ok(CpuLayer {
-            qkv: self.qkv(index)?,
-            attention_output: linear(LayerPart::AttentionOutput, Activation::None)?,
-            attention_norm: norm(LayerPart::AttentionNorm)?,
-            mlp_up: linear(LayerPart::MlpUp, self.tensors.architecture.activation)?,
-            mlp_down: linear(LayerPart::MlpDown, Activation::None)?,
-            mlp_norm: norm(LayerPart::MlpNorm)?,
-        })
-    }
-
-    /// Joins the layers of queries, keys and values into one, head after head.
-    fn qkv(&self, index: usize) -> Result<Linear, WeightsError> {
-        let architecture = self.tensors.architecture;
-        let head_size = architecture.hidden_size / architecture.heads;
-        let parts = self.tensors.qkv(index)?;
-        let weights = parts.each_ref().map(|part| &part.weights[..]);
-        let bias = parts.each_ref().map(|part| &part.bias[..]);
-        let tensors = LinearTensors {
-            weights: interleave_heads(&weights, head_size * architecture.hidden_size),
-            bias: interleave_heads(&bias, head_size),
-        };
-        Ok(self.linear(&tensors, Activation::None))
-    }
-
-    fn linear(&self, tensors: &LinearTensors, activation: Activation) -> Linear {
-        let LinearTensors { weights, bias } = tensors;
-        let weights = self.kernels.pack(weights, weights.len() / bias.len());
-        Linear::new(weights, bias, activation)
-    }
-
-    fn layer_norm(&self, tensors: LayerNormTensors) -> LayerNorm {
-        LayerNorm::new(tensors, self.tensors.architecture.epsilon)
-    }
+/// Joins the layers of queries, keys and values into one, head after head.
+fn qkv(tensors: &ModelTensors<'_>, layer: usize) -> Result<LinearTensors, WeightsError> {
+    let architecture = tensors.architecture;
+    let head_size = architecture.hidden_size / architecture.heads;
+    let parts = tensors.qkv(layer)?;
+    let weights = parts.each_ref().map(|part| &part.weights[..]);
+    let bias = parts.each_ref().map(|part| &part.bias[..]);
+    Ok(LinearTensors {
+        weights: interleave_heads(&weights, head_size * architecture.hidden_size),
+        bias: interleave_heads(&bias, head_size),
+    })
 }
 
 /// Puts the query, key and value of the first head first, then those of the second head, and so on. `length` is the number

@@ -7,22 +7,24 @@
 mod batch_pass;
 mod embeddings;
 mod f16;
+mod int8;
 mod layer_norm;
 mod load;
 mod model;
 mod single_text;
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use flow_kernels::Kernels;
+use flow_kernels::{CpuPrecision, Kernels};
 
 use self::batch_pass::BatchPass;
 use self::model::CpuModel;
 use self::single_text::SingleTextPass;
+use super::error::ModelError;
 use super::size::ModelSize;
 use crate::family::ModelTensors;
 use crate::tokens::{HiddenStates, TokenBatch};
-use crate::weights::WeightsError;
 use crate::worker_pool::WorkerPool;
 
 /// A model on flow's CPU kernels.
@@ -35,14 +37,26 @@ pub struct CpuEngine {
 }
 
 impl CpuEngine {
-    /// Loads a model's tensors for some kernels.
+    /// Loads a model's tensors for some kernels. For kernels that multiply 8-bit integers, the model is in the first folder,
+    /// and the second one is a cache.
     ///
     /// # Errors
     ///
-    /// If they cannot be read.
-    pub(super) fn load(tensors: &ModelTensors<'_>, kernels: Kernels) -> Result<Self, WeightsError> {
+    /// If they cannot be read, or a model cannot be calibrated.
+    pub(super) fn load(
+        tensors: &ModelTensors<'_>,
+        folders: (&Path, Option<&Path>),
+        kernels: Kernels,
+    ) -> Result<Self, ModelError> {
+        let model = match kernels.precision() {
+            CpuPrecision::F32 | CpuPrecision::Bf16 => load::load_floats(tensors, kernels)?,
+            CpuPrecision::Int8 => {
+                let layers = int8::layers(tensors, folders, kernels)?;
+                load::load_int8(tensors, kernels, &layers)?
+            }
+        };
         Ok(Self {
-            model: load::load(tensors, kernels)?,
+            model,
             idle_passes: Mutex::default(),
             single_text: SingleTextPass::default(),
         })

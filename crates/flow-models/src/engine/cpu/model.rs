@@ -7,6 +7,7 @@ use flow_kernels::{AttentionConfig, CpuPrecision, Kernels, Linear, PositionBias,
 use super::embeddings::EmbeddingTables;
 use super::layer_norm::LayerNorm;
 use crate::engine::size::ModelSize;
+use crate::family::Architecture;
 
 /// A model's weights.
 #[derive(Debug)]
@@ -44,6 +45,32 @@ pub(super) struct CpuLayer {
     pub(super) mlp_norm: LayerNorm,
 }
 
+/// The linear layers of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinearPart {
+    Qkv,
+    AttentionOutput,
+    MlpUp,
+    MlpDown,
+}
+
+impl LinearPart {
+    /// All parts, in the order of their numbers.
+    pub(super) const ALL: [Self; 4] =
+        [Self::Qkv, Self::AttentionOutput, Self::MlpUp, Self::MlpDown];
+
+    /// Number of outputs and inputs.
+    pub(super) fn shape(self, architecture: &Architecture) -> (usize, usize) {
+        let (hidden, intermediate) = (architecture.hidden_size, architecture.intermediate_size);
+        match self {
+            Self::Qkv => (3 * hidden, hidden),
+            Self::AttentionOutput => (hidden, hidden),
+            Self::MlpUp => (intermediate, hidden),
+            Self::MlpDown => (hidden, intermediate),
+        }
+    }
+}
+
 impl CpuModel {
     /// Size of all weights in bytes.
     pub(super) fn weight_bytes(&self) -> usize {
@@ -54,15 +81,25 @@ impl CpuModel {
     /// How states are stored that only linear layers read.
     pub(super) fn operand_storage(&self) -> Storage {
         match self.kernels.precision() {
-            CpuPrecision::F32 => Storage::F32,
+            // Products turn 32-bit floats into 8-bit integers themselves.
+            CpuPrecision::F32 | CpuPrecision::Int8 => Storage::F32,
             CpuPrecision::Bf16 => Storage::Bf16,
+        }
+    }
+
+    /// How queries, keys and values are stored.
+    pub(super) fn qkv_storage(&self) -> Storage {
+        if self.kernels.attends_in_bf16() {
+            Storage::Bf16
+        } else {
+            Storage::F32
         }
     }
 
     /// How states are stored that linear layers and residual connections read.
     pub(super) fn residual_storage(&self) -> Storage {
         match self.kernels.precision() {
-            CpuPrecision::F32 => Storage::F32,
+            CpuPrecision::F32 | CpuPrecision::Int8 => Storage::F32,
             CpuPrecision::Bf16 => Storage::Both,
         }
     }
@@ -71,13 +108,17 @@ impl CpuModel {
 impl CpuLayer {
     /// Size of the matrices in bytes. Biases and layer norms are a thousandth of it.
     fn weight_bytes(&self) -> usize {
-        let layers = [
-            &self.qkv,
-            &self.attention_output,
-            &self.mlp_up,
-            &self.mlp_down,
-        ];
-        layers.iter().map(|layer| layer.weights().bytes()).sum()
+        let layers = LinearPart::ALL.map(|part| self.linear(part).weights().bytes());
+        layers.iter().sum()
+    }
+
+    pub(super) fn linear(&self, part: LinearPart) -> &Linear {
+        match part {
+            LinearPart::Qkv => &self.qkv,
+            LinearPart::AttentionOutput => &self.attention_output,
+            LinearPart::MlpUp => &self.mlp_up,
+            LinearPart::MlpDown => &self.mlp_down,
+        }
     }
 }
 

@@ -132,7 +132,7 @@ impl PrivateBuffers {
         let (operand, size) = (model.operand_storage(), model.size);
         Self {
             states: Activations::new(size.hidden, model.residual_storage()),
-            qkv: Activations::new(3 * heads * model.heads.size, Storage::F32),
+            qkv: Activations::new(3 * heads * model.heads.size, model.qkv_storage()),
             context: Activations::new(size.hidden, operand),
             intermediate: Activations::new(size.intermediate, operand),
             sums: Activations::new(size.hidden, Storage::F32),
