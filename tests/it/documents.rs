@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flow_tests::{Program, flow_command, flow_file};
 
-use self::block::{Block, blocks};
+pub(crate) use self::block::{Block, blocks};
 use self::reader::{Reader, root};
 
 /// The folder of the book's pages.
@@ -103,6 +103,11 @@ fn the_page_on_operating_is_true() {
 #[test]
 fn the_page_on_metrics_is_true() {
     follow("docs/src/metrics.md");
+}
+
+#[test]
+fn the_page_on_observing_is_true() {
+    follow("docs/src/observing.md");
 }
 
 #[test]

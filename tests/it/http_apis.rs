@@ -11,10 +11,8 @@ mod python;
 mod routing;
 mod tei;
 
-use std::io::{Read, Write};
-
 use flow_core::{Deadline, DocumentArray};
-use flow_tests::{TestFlow, eventually, texts};
+use flow_tests::{TestFlow, texts};
 use serde_json::Value;
 
 /// The default model of the sentence encoder.
@@ -24,22 +22,7 @@ const TEXTS: [&str; 2] = ["a text", "another, longer text"];
 
 /// A flow with one sentence encoder.
 fn encoder() -> TestFlow {
-    let flow = TestFlow::up("executors: [{name: encoder, uses: sentence-encoder}]");
-    // The gateway asks its executors for their models as soon as it serves.
-    eventually("the gateway knows the model and is ready", || {
-        answers(&flow, "/v1/models", MODEL) && answers(&flow, "/v2/health/ready", "true")
-    });
-    flow
-}
-
-/// Whether the reply to a request contains this text.
-fn answers(flow: &TestFlow, path: &str, text: &str) -> bool {
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", flow.port())).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).unwrap();
-    reply.contains(text)
+    TestFlow::up("executors: [{name: encoder, uses: sentence-encoder}]")
 }
 
 /// The vectors of these texts over gRPC.

@@ -133,6 +133,54 @@ fn make_base(docker: &DockerTest, python: &Path) -> String {
     docker.import_tar(tar, "python", &[&path, "ENV PIP_NO_INDEX=1"])
 }
 
+const OUR_EXECUTOR: &str = r#"
+import flow_serve
+from flow_serve import Executor, requests
+
+
+class Loud(Executor):
+    @requests(on="/shout")
+    def shout(self, docs, **kwargs):
+        for doc in docs:
+            doc.text = f"{doc.text.upper()} {flow_serve.__file__}"
+"#;
+
+#[tokio::test]
+async fn a_folder_for_our_runtime_becomes_an_image_with_our_package() {
+    let Some(python) = flow_tests::flow_serve() else {
+        return;
+    };
+    let Some((registry, docker)) = Registry::open().zip(DockerTest::start()) else {
+        return;
+    };
+    let base = make_base(&docker, &python);
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("config.yml", "jtype: Loud\npy_modules: [executor.py]\n");
+    write("executor.py", OUR_EXECUTOR);
+    write("requirements.txt", "numpy\n");
+    let mut push = flow_command();
+    let base = format!("BASE={base}");
+    push.env("FLOW_HUB", registry.hub())
+        .env("FLOW_PYTHON", &python)
+        .env("DOCKER_CONFIG", "/nowhere")
+        .args(["hub", "push", "-t", "ours", "--build-arg", &base])
+        .arg(folder.path());
+    let (code, pushed) = Program::run(push);
+    assert_eq!(code, Some(0), "{}", pushed.said());
+
+    let flow = Boxed::up(&format!(
+        "with: {{hub: {}}}\nexecutors: [{{name: loud, uses: 'hub://Loud:ours'}}]",
+        registry.hub()
+    ));
+    let said = post(&flow, vec![flow_tests::texts("/shout", &["a"])]).await;
+    assert_eq!(
+        said[0].texts,
+        ["A /workdir/flow_serve/__init__.py"],
+        "{said:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_folder_of_python_becomes_an_image_without_a_dockerfile_and_runs_by_its_name() {
     let Some(python) = interpreter(DocArrayVersion::V2) else {

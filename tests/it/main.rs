@@ -35,7 +35,10 @@ mod processes;
 mod python_documents;
 mod python_executors;
 mod python_flow;
+mod python_install;
+mod python_types;
 mod registry;
+mod request_logs;
 mod scaffold;
 mod state;
 mod stock_clients;
@@ -44,6 +47,7 @@ mod stock_gateways;
 mod tls;
 mod tokens;
 mod topologies;
+mod tracing;
 
 /// The executor of `src/bin/marker.rs`: the same in Rust as `peers/marker.py` is in Python.
 const MARKER: &str = env!("CARGO_BIN_EXE_marker");

@@ -44,7 +44,7 @@ fn of_gateway(flow: &TestFlow) -> String {
 }
 
 /// Where an executor's are, by the line that says it is ready, the last of them.
-fn of_executor(flow: &TestFlow, name: &str) -> String {
+pub(crate) fn of_executor(flow: &TestFlow, name: &str) -> String {
     let lines = flow.program().lines().into_iter().rev();
     let ready = format!("{name}@");
     let mut ready = lines.filter(|line| line.text.starts_with(&ready));

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use flow_core::Deadline;
+use bytes::Bytes;
+use flow_core::{DataType, Deadline, Document, DocumentArray, Tensor};
 use flow_tests::{
-    DocArrayVersion, Program, Said, TestFlow, client, flow_command, flow_serve, interpreter,
-    measured, post, request, said, texts,
+    DocArrayVersion, Program, Said, TestFlow, client, flow_command, flow_serve, flow_serve_alone,
+    interpreter, measured, post, request, said, texts,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -230,12 +231,110 @@ async fn a_generator_streams_its_documents() {
     let Some(flow) = ours("TABLE/executor.py:Table", "") else {
         return;
     };
-    let arguments = [&flow.port().to_string(), "/stream", "a"].map(str::to_owned);
+    if let Some(texts) = streamed(&flow, "/stream").await {
+        assert_eq!(texts, json!(["a 0", "a 1", "a 2"]));
+    }
+}
+
+/// What an endpoint streams for a document, through Jina's client. None: Jina is not set up.
+async fn streamed(flow: &TestFlow, endpoint: &str) -> Option<Value> {
+    let arguments = [&flow.port().to_string(), endpoint, "a"].map(str::to_owned);
     let asked = move || flow_tests::python(DocArrayVersion::V1, "stream.py", &arguments);
-    let Some(texts) = tokio::task::spawn_blocking(asked).await.unwrap() else {
+    tokio::task::spawn_blocking(asked).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_asynchronous_generator_streams_its_documents() {
+    let Some(flow) = ours("TABLE/executor.py:Table", "") else {
         return;
     };
-    assert_eq!(texts, json!(["a 0", "a 1", "a 2"]));
+    if let Some(texts) = streamed(&flow, "/async-stream").await {
+        assert_eq!(texts, json!(["a 0", "a 1", "a 2"]));
+    }
+}
+
+#[tokio::test]
+async fn a_metric_of_a_methods_own_decides_which_requests_share_a_call() {
+    let Some(flow) = ours("TABLE/executor.py:Table", "") else {
+        return;
+    };
+    let requests = vec![
+        texts("/weigh", &["aaaa"]),
+        texts("/weigh", &["bb"]),
+        texts("/weigh", &["cccccc"]),
+    ];
+    let said = post(&flow, requests).await;
+    let said: Vec<&str> = said.iter().map(|said| said.texts[0].as_str()).collect();
+    assert_eq!(said, ["aaaabb", "aaaabb", "cccccc"]);
+}
+
+#[tokio::test]
+async fn what_an_executor_measures_is_among_the_metrics_of_its_process() {
+    let Some(flow) = ours("TABLE/executor.py:Table", ", monitoring: true") else {
+        return;
+    };
+    flow.expect("Traceback")
+        .expect("AttributeError")
+        .expect("ValueError");
+    let failure = |said: Said| said.failure.unwrap();
+    let measured = failure(one(&flow, "/measure", &["a", "b"]).await);
+    assert!(measured.contains("no attribute `nothing`"), "{measured}");
+    let refused = failure(one(&flow, "/bad-metric", &["a"]).await);
+    assert!(refused.contains("`jina_not a name`"), "{refused}");
+
+    let numbers = flow_tests::scrape(&crate::monitoring::of_executor(&flow, "table"));
+    let number = |name: &str| numbers.get(&format!("jina_{name}{{runtime_name=\"table/rep-0\"}}"));
+    for (name, times) in [
+        ("block_seconds", 1),
+        ("shouting_seconds", 2),
+        ("wait_seconds", 1),
+        ("failing_seconds", 1),
+        ("count_seconds", 1),
+    ] {
+        assert_eq!(number(&format!("{name}_count")), times, "{name}");
+    }
+    for name in ["wait", "count"] {
+        // To the end of what it computes: both last 10 ms after they were called.
+        let seconds = numbers.seconds(&format!(
+            "jina_{name}_seconds_sum{{runtime_name=\"table/rep-0\"}}"
+        ));
+        assert!(seconds >= 0.009, "{name}: {seconds}");
+    }
+}
+
+#[tokio::test]
+async fn without_monitoring_an_executor_may_measure_and_nothing_happens() {
+    let Some(flow) = ours("TABLE/executor.py:Table", "") else {
+        return;
+    };
+    flow.expect("Traceback").expect("AttributeError");
+    let failure = one(&flow, "/measure", &["a"]).await.failure.unwrap();
+    assert!(failure.contains("no attribute `nothing`"), "{failure}");
+    assert_eq!(one(&flow, "/bad-metric", &["a"]).await.failure, None);
+}
+
+#[tokio::test]
+async fn an_exception_that_the_flow_file_lists_ends_the_process_after_its_reply() {
+    let keys = ", exit_on_exceptions: [Unwell, KeyError]";
+    let Some(flow) = ours("TABLE/executor.py:Table", keys) else {
+        return;
+    };
+    flow.expect("Traceback")
+        .expect("ValueError")
+        .expect("Unwell")
+        .expect(DIED)
+        .expect("replica cannot be reached")
+        .expect("restart");
+    let failure = one(&flow, "/fail", &["a"]).await.failure.unwrap();
+    assert!(
+        failure.contains("ValueError('it is unwell', 7)"),
+        "{failure}"
+    );
+    assert_eq!(one(&flow, "/in-place", &["a"]).await.texts, ["A"]);
+    let failure = one(&flow, "/own-error", &["a"]).await.failure.unwrap();
+    assert!(failure.contains("Unwell('its own class')"), "{failure}");
+    flow.program().line(DIED);
+    assert_eq!(one(&flow, "/in-place", &["b"]).await.texts, ["B"]);
 }
 
 #[tokio::test]
@@ -285,23 +384,45 @@ async fn a_method_that_does_not_return_harms_its_own_request_only() {
 }
 
 #[tokio::test]
+async fn a_shape_without_its_bytes_is_refused_before_memory_is_made_for_it() {
+    let Some(flow) = ours("TABLE/executor.py:Table", "") else {
+        return;
+    };
+    flow.expect("Traceback").expect("ValueError");
+    let mut document = Document::of_version(flow_core::DocArrayVersion::V1);
+    // 4 TiB as floats.
+    let shape = vec![1 << 20, 1 << 20];
+    let tensor = Tensor::from_parts(shape, DataType::F32.into(), Bytes::new());
+    document.set_embedding(&tensor);
+    let documents: DocumentArray = [document].into_iter().collect();
+    let mut hostile = texts("/norm", &[]);
+    hostile.data = Some(documents.encode());
+    let said = post(&flow, vec![hostile]).await.remove(0);
+    let failure = said.failure.unwrap_or_default();
+    assert!(
+        failure.contains("an array of shape (1048576, 1048576) has no bytes; expected its values"),
+        "{failure}"
+    );
+    assert_eq!(one(&flow, "/touch", &["a"]).await.texts, ["a"]);
+}
+
+#[tokio::test]
 async fn ten_thousand_calls_leave_no_document_and_no_memory_behind() {
     let Some(flow) = ours("TABLE/executor.py:Table", "") else {
         return;
     };
-    let touch = |requests: usize| {
-        (0..requests)
-            .map(|_| texts("/touch", &["a", "b"]))
-            .collect()
-    };
+    let touches = || (0..100).map(|_| texts("/touch", &["a", "b"])).collect();
     let mut alive = Vec::new();
-    for requests in [2_000, 10_000] {
-        let said = post(&flow, touch(requests)).await;
-        assert!(
-            said.iter().all(|said| said.texts == ["a", "b"]),
-            "{:?}",
-            said[0]
-        );
+    // In rounds of a hundred, so that the queues are as long while it warms up as they are afterwards.
+    for rounds in [20, 100] {
+        for _ in 0..rounds {
+            let said = post(&flow, touches()).await;
+            assert!(
+                said.iter().all(|said| said.texts == ["a", "b"]),
+                "{:?}",
+                said[0]
+            );
+        }
         let said = one(&flow, "/alive", &["a"]).await;
         let results = said.results.values().next().unwrap();
         assert_eq!(results["documents"], json!(0), "{results}");
@@ -380,14 +501,9 @@ fn an_executor_that_cannot_be_loaded_says_why() {
 
 /// An executor that uses the real docarray, on our runtime. None: the package or docarray is not set up.
 fn with_docarray(version: DocArrayVersion, example: &str) -> Option<(TestFlow, tempfile::TempDir)> {
-    let package = flow_serve()?.parent()?.parent()?.join("lib");
-    let python = interpreter(version)?;
-    let found = std::fs::read_dir(package).unwrap().flatten();
-    let mut found = found.map(|it| it.path().join("site-packages/flow_serve"));
     // Of the other environment's packages only ours: they have another NumPy.
-    let packages = tempfile::tempdir().unwrap();
-    let package = found.find(|it| it.is_dir()).unwrap();
-    std::os::unix::fs::symlink(package, packages.path().join("flow_serve")).unwrap();
+    let packages = flow_serve_alone()?;
+    let python = interpreter(version)?;
     let file = folder().with_file_name(example).join("executor.py");
     let yaml = format!("executors: [{{name: encoder, uses: '{}'}}]", file.display());
     let variables = [

@@ -1,11 +1,10 @@
 //! Clients and flows of the Python package `flow_serve`.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flow_tests::{
-    DocArrayVersion, Program, TestFlow, flow_command, flow_serve, http_clients_python, last_json,
-    python_script, script,
+    DocArrayVersion, Program, TestFlow, flow_command, flow_serve, flow_serve_alone,
+    http_clients_python, last_json, python_script, script,
 };
 use serde_json::{Value, json};
 
@@ -97,11 +96,10 @@ fn arrays_are_searched_grouped_and_merged() {
 /// Both generations of docarray, each in the environment of its Jina, with our package beside it.
 #[test]
 fn documents_of_docarray_are_taken_and_given_back() {
-    let Some(package) = flow_serve().and_then(|it| package_of(&it)) else {
+    let Some(folder) = flow_serve_alone() else {
         return;
     };
     let flow = TestFlow::up("executors: [{uses: echo}]");
-    let folder = holding(&package);
     for version in DocArrayVersion::ALL {
         let name = "../python/docarray_documents.py";
         if let Some(mut command) = script(version, name) {
@@ -115,28 +113,12 @@ fn documents_of_docarray_are_taken_and_given_back() {
 /// LangChain's and LlamaIndex' own classes, in the environment of the clients of HTTP APIs.
 #[test]
 fn langchain_and_llama_index_take_the_encoder() {
-    let package = flow_serve().and_then(|it| package_of(&it));
-    if let (Some(package), Some(python)) = (package, http_clients_python()) {
-        let folder = holding(&package);
+    if let (Some(folder), Some(python)) = (flow_serve_alone(), http_clients_python()) {
         let mut command = Command::new(python);
         command.arg(python_script("adapters.py"));
         command.env("PYTHONPATH", folder.path());
         assert_eq!(last_json(command), json!("fine"));
     }
-}
-
-/// A folder with our package and nothing else of its environment.
-fn holding(package: &Path) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(package, folder.path().join("flow_serve")).unwrap();
-    folder
-}
-
-/// The folder of our package, of the environment that it is installed in.
-fn package_of(python: &Path) -> Option<PathBuf> {
-    let versions = std::fs::read_dir(python.parent()?.parent()?.join("lib")).ok()?;
-    let mut packages = versions.map(|it| it.unwrap().path().join("site-packages/flow_serve"));
-    packages.find(|it| it.is_dir())
 }
 
 #[test]

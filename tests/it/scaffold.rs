@@ -12,6 +12,9 @@ use crate::docker::{Container, DockerTest, must};
 /// Only the line that says that Jina's process is ready holds this.
 const PYTHON_READY: &str = "(language Python)";
 
+/// The line of the executor that is ready begins with this.
+const GREETER_READY: &str = "greeter@";
+
 fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     root.to_owned()
@@ -219,89 +222,92 @@ fn a_package_that_does_not_build_is_reported_with_cargos_output() {
     assert!(output.contains("does not build"), "{output}");
 }
 
+/// `flow up` of a file of a project in Python.
+fn up_in_python(python: &Path, file: &Path) -> (Program, String) {
+    let mut command = flow_command();
+    command
+        .env("FLOW_PYTHON", python)
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    up(command, file)
+}
+
 #[test]
-fn an_executor_in_python_runs_behind_our_gateway_and_is_watched() {
-    let Some(python) = flow_tests::interpreter(DocArrayVersion::V2) else {
+fn a_flow_in_python_runs_is_watched_and_answers_its_client() {
+    let Some(python) = flow_tests::flow_serve() else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    new(
-        folder.path(),
-        &[
-            "flow",
-            "greetings",
-            "--executor",
-            "Greeter",
-            "--lang",
-            "python",
-        ],
-    );
-    let file = folder.path().join("greetings/flow.yml");
-    let mut command = flow_command();
-    command
-        .env("FLOW_PYTHON", &python)
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    let (mut program, url) = up(command, &file);
+    let arguments = "flow greetings --executor Greeter --lang python";
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    new(folder.path(), &arguments);
+    let at = |name: &str| folder.path().join("greetings").join(name);
+    let (mut program, url) = up_in_python(&python, &at("flow.yml"));
     is_greeted(&url, "hello, world");
 
-    let first = pid(&program.line(PYTHON_READY));
+    let first = pid(&program.line(GREETER_READY));
     let seen = program.lines().len();
     send(first, Signal::KILL);
-    let second = pid(&program.line_from(seen, PYTHON_READY));
+    let second = pid(&program.line_from(seen, GREETER_READY));
     assert_ne!(first, second);
     is_greeted(&url, "hello, world");
 
-    let mut client = Command::new(python);
-    client.arg(folder.path().join("greetings/client.py"));
-    client
-        .env("JINA_OPTOUT_TELEMETRY", "1")
-        .env("JINA_HIDE_SURVEY", "1");
     let port = url.rsplit(':').next().unwrap();
-    let text = fs::read_to_string(folder.path().join("greetings/client.py")).unwrap();
-    let text = text.replace("54321", port);
-    fs::write(folder.path().join("greetings/client.py"), text).unwrap();
+    let text = fs::read_to_string(at("client.py")).unwrap();
+    fs::write(at("client.py"), text.replace("54321", port)).unwrap();
+    let mut client = Command::new(python);
+    client.arg(at("client.py"));
     let said = run(client).stdout();
     assert!(said.ends_with("hello, world\nhello, moon\n"), "{said}");
 
     program.signal(Signal::INT);
     assert_eq!(program.end().code(), Some(0), "{}", program.said());
-    assert!(!is_alive(second), "Jina's process outlived the flow");
+    assert!(!is_alive(second), "the executor outlived the flow");
+}
+
+/// A project whose executor needs Jina itself.
+fn with_jina(folder: &Path) -> PathBuf {
+    new(folder, &["executor", "Greeter", "--lang", "python"]);
+    let executor = folder.join("greeter/executor.py");
+    let text = fs::read_to_string(&executor).unwrap();
+    fs::write(executor, text.replace("from flow_serve", "from jina")).unwrap();
+    folder.join("greeter/flow.yml")
 }
 
 #[test]
-fn jina_does_not_outlive_a_flow_that_is_killed() {
-    let Some(python) = flow_tests::interpreter(DocArrayVersion::V2) else {
+fn the_processes_of_jina_are_watched_and_do_not_outlive_a_flow_that_is_killed() {
+    let Some(python) = flow_tests::interpreter(DocArrayVersion::V1) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    new(folder.path(), &["executor", "Greeter", "--lang", "python"]);
-    let mut command = flow_command();
-    command
-        .env("FLOW_PYTHON", &python)
-        .env("PYTHONDONTWRITEBYTECODE", "1");
-    let (program, _) = up(command, &folder.path().join("greeter/flow.yml"));
-    let line = program.line(PYTHON_READY);
-    let pid = pid(&line);
+    let (program, url) = up_in_python(&python, &with_jina(folder.path()));
+    let first = pid(&program.line(PYTHON_READY));
+    let seen = program.lines().len();
+    send(first, Signal::KILL);
+    let second = pid(&program.line_from(seen, PYTHON_READY));
+    is_greeted(&url, "hello, world");
     program.signal(Signal::KILL);
-    eventually("Jina's process ends", || !is_alive(pid));
+    eventually("Jina's process ends", || !is_alive(second));
 }
 
 #[test]
-fn without_jina_the_error_says_what_to_install() {
+fn without_an_interpreter_the_error_says_what_to_install() {
     let folder = tempfile::tempdir().unwrap();
-    new(folder.path(), &["executor", "Greeter", "--lang", "python"]);
-    let mut command = flow_command();
-    command.env_remove("FLOW_PYTHON").env("PATH", "/nowhere");
-    command
-        .arg("up")
-        .arg(folder.path().join("greeter/flow.yml"));
-    let (code, program) = Program::run(command);
-    assert_eq!(code, Some(2), "{}", program.said());
-    let output = program.stderr();
-    assert!(
-        output.contains("PATH has no Jina") && output.contains("requirements.txt"),
-        "{output}"
-    );
+    let file = with_jina(folder.path());
+    let check = |runtime: &str, part: &str| {
+        let mut command = flow_command();
+        command
+            .env_remove("FLOW_PYTHON")
+            .env("PATH", "/nowhere")
+            .env("FLOW_PYTHON_RUNTIME", runtime);
+        let (code, program) = Program::run({
+            command.arg("up").arg(&file);
+            command
+        });
+        assert_eq!(code, Some(2), "{}", program.said());
+        assert!(program.stderr().contains(part), "{}", program.said());
+    };
+    check("flow", "`pip install flow-serve`");
+    check("jina", "PATH has no Jina");
 }
 
 #[test]

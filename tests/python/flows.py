@@ -34,6 +34,7 @@ def texts(count):
 flow = Flow().add(name="a", uses="echo").add(name="b", uses="echo", replicas=2)
 with flow:
     port = flow.port
+    assert flow.host == "127.0.0.1"
     assert flow.is_running and flow.num_deployments == 3 and flow.protocol == "GRPC"
     docs = flow.post("/any", texts(10), request_size=3)
     assert isinstance(docs, DocumentArray) and sorted(docs.texts) == sorted(map(str, range(10)))

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use crate::lines::Line;
 use crate::program::Program;
 
-/// The module of the gateway that logs requests and streams that failed.
-const FAILED_REQUESTS: &str = "flow_gateway::failure_log: ";
+/// The targets of the lines on requests and streams that failed.
+const FAILED_REQUESTS: [&str; 2] = ["flow_gateway::failed: ", "flow_gateway::request_log: "];
 
 /// Levels of log lines that no test expects unless it says so.
 const BAD_LEVELS: &[&str] = &[" WARN ", " ERROR "];
@@ -121,7 +121,7 @@ impl TestFlow {
         let is_bad = |line: &Line| {
             let is_loud = BAD_LEVELS.iter().any(|level| line.text.contains(level));
             // A test that makes a request fail looks at its reply.
-            is_loud && !line.text.contains(FAILED_REQUESTS)
+            is_loud && !FAILED_REQUESTS.iter().any(|it| line.text.contains(it))
         };
         let is_unexpected = |line: &Line| !expected.iter().any(|part| line.text.contains(part));
         let bad = self.program.lines().into_iter().filter(is_bad);

@@ -44,6 +44,13 @@ impl Numbers {
         whole
     }
 
+    /// One of them, as a time.
+    #[track_caller]
+    pub fn seconds(&self, name: &str) -> f64 {
+        let seconds = self.0.get(name).copied();
+        seconds.unwrap_or_else(|| panic!("there is no `{name}` among {:#?}", self.0))
+    }
+
     /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)

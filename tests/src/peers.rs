@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::flow::root;
 use crate::program::Program;
@@ -57,6 +58,23 @@ pub fn http_clients(name: &str, arguments: &[String]) -> Option<Value> {
 /// The Python that has the package `flow_serve` of this tree. Without it the test is left out, and says so.
 pub fn flow_serve() -> Option<PathBuf> {
     python_of("python")
+}
+
+/// A folder with the package `flow_serve` and nothing else of its environment, for the interpreter of another one.
+/// Without the package the test is left out, and says so.
+pub fn flow_serve_alone() -> Option<TempDir> {
+    let library = flow_serve()?.parent()?.parent()?.join("lib");
+    let versions = std::fs::read_dir(library).unwrap();
+    let mut packages = versions.map(|it| it.unwrap().path().join("site-packages/flow_serve"));
+    let package = packages.find(|it| it.is_dir()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(package, folder.path().join("flow_serve")).unwrap();
+    Some(folder)
+}
+
+/// The Python that has mypy and pyright. Without it the test is left out, and says so.
+pub fn type_checkers() -> Option<PathBuf> {
+    python_of("types")
 }
 
 /// A script of `python/`.

@@ -1,6 +1,7 @@
 //! gRPC without its rules: frames as one likes them, on one HTTP/2 connection.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use http::HeaderMap;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -34,6 +35,8 @@ pub struct Answer {
     pub status: u16,
     /// `grpc-message`, as it is written on the wire.
     pub message: String,
+    /// The headers, which are the trailers too if there is no message.
+    pub headers: HeaderMap,
 }
 
 impl Connection {
@@ -81,7 +84,7 @@ impl Connection {
             .unwrap()
             .into_parts();
         let body = body.collect().await.unwrap();
-        let trailers = body.trailers().cloned().unwrap_or(head.headers);
+        let trailers = body.trailers().unwrap_or(&head.headers).clone();
         let text = |name| {
             trailers
                 .get(name)
@@ -91,6 +94,7 @@ impl Connection {
             status: text("grpc-status").parse().unwrap(),
             message: text("grpc-message").to_owned(),
             messages: messages(body.to_bytes()),
+            headers: head.headers,
         }
     }
 }

@@ -22,16 +22,15 @@ pub struct Stock {
 impl Stock {
     /// The executor of `peers/executor.py`. None: the peer is not set up.
     pub fn executor(version: DocArrayVersion) -> Option<Self> {
+        Self::executor_with(version, &[])
+    }
+
+    /// The same with further arguments.
+    pub fn executor_with(version: DocArrayVersion, more: &[&str]) -> Option<Self> {
         // In one process, so that nothing is left of it when it is killed.
-        let arguments = [
-            "executor",
-            "--native",
-            "--name",
-            "stock",
-            "--uses",
-            "executor.yml",
-        ];
-        Self::start(version, &arguments)
+        let words = ["executor", "--native", "--name", "stock"];
+        let own = ["--uses", "executor.yml"];
+        Self::start(version, &[&words[..], &own, more].concat())
     }
 
     /// Executors of `peers/marker.py`, one for each mark, started side by side. None: the peer is not set up.
@@ -105,6 +104,8 @@ impl Stock {
             .args(arguments);
         command.args(["--port", &port.to_string()]);
         crate::peers::quiet(&mut command);
+        // One that exports spans does so at once.
+        command.env("OTEL_BSP_SCHEDULE_DELAY", "50");
         let program = Program::start(command);
         Some(Self { program, port })
     }

@@ -9,6 +9,7 @@
 //! any other config.yml            names a program on PATH
 //! ```
 
+pub(crate) mod builder;
 pub(crate) mod package;
 pub(crate) mod python;
 

@@ -10,4 +10,4 @@ mod uses;
 pub(crate) use self::files_read::FilesRead;
 pub(crate) use self::folders::resolve_folders;
 #[cfg(feature = "launch")]
-pub(crate) use self::uses::{resolve_uses, resolve_uses_unbuilt};
+pub(crate) use self::uses::{Start, resolve_uses, resolve_uses_unbuilt};

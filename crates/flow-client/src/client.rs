@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use flow_core::Document;
+use flow_core::{Document, Failure};
+use flow_net::grpc::metadata::Metadata;
 use flow_net::{ConnectError, ConnectOptions};
 use futures_util::Stream;
+use futures_util::future::BoxFuture;
 
 use crate::discovery::Discovery;
 use crate::exchange::{Exchange, ExchangeOptions};
 use crate::post::Post;
-use crate::request::Request;
+use crate::request::{Request, RequestTemplate};
+use crate::streamed::{self, Documents};
 
 /// A connection to a flow or to an executor. Clones share it.
 #[derive(Debug, Clone)]
@@ -57,6 +60,23 @@ impl Client {
         requests: impl Stream<Item = (Request, T)> + Send + 'static,
     ) -> Exchange<T> {
         Exchange::over(&self.inner, options, requests)
+    }
+}
+
+impl Client {
+    /// Sends one document to an endpoint whose method is a generator, and returns the documents as they are made.
+    ///
+    /// # Errors
+    ///
+    /// If the request fails before the first document. An item is an error if the stream fails later; it is the last one.
+    pub fn stream(
+        &self,
+        template: &RequestTemplate,
+        document: &Document,
+        timeout: Option<Duration>,
+        metadata: Metadata,
+    ) -> BoxFuture<'static, Result<Documents, Failure>> {
+        streamed::stream(&self.inner, template, document, timeout, metadata)
     }
 }
 

@@ -8,6 +8,7 @@
 //! - [`Post`] is the simple interface: a stream of documents in, a stream of replies or documents out.
 //! - [`Exchange`] is below it: the caller builds the requests, tags each with a value of its own, and gets the tag back
 //!   with the outcome.
+//! - [`Client::stream`] sends one document, and returns those that an executor streams in answer.
 //! - [`Discovery`] tells the endpoints and executors of a flow, and the version of DocArray that they read.
 //!
 //! Requests in progress are limited by a window which also keeps their order. A failed request is a
@@ -24,6 +25,7 @@ mod exchange;
 mod post;
 mod reply;
 mod request;
+mod streamed;
 mod window;
 
 pub use addressees::UnknownExecutor;
@@ -33,3 +35,4 @@ pub use exchange::{Exchange, ExchangeOptions, Outcome, Unfinished};
 pub use post::{Post, Progress};
 pub use reply::Reply;
 pub use request::{Request, RequestTemplate};
+pub use streamed::Documents;

@@ -1,5 +1,6 @@
 //! Requests: documents for an endpoint, ready to be sent.
 
+use bytes::Bytes;
 use flow_core::{Document, DocumentArray, RequestId};
 use flow_net::MESSAGE_LEN_MAX;
 use flow_proto::Envelope;
@@ -36,11 +37,16 @@ impl RequestTemplate {
                 target_executor: self.target.clone(),
                 ..HeaderProto::default()
             }),
-            parameters: (!self.parameters.is_empty())
-                .then(|| flow_core::parameters::from_json(&self.parameters)),
+            parameters: self.parameters_to_send(),
             data: (!documents.is_empty()).then(|| documents.encode()),
             ..Envelope::default()
         })
+    }
+
+    /// The parameters as they are sent. `None` if there are none.
+    pub(crate) fn parameters_to_send(&self) -> Option<Bytes> {
+        let parameters = Some(&self.parameters).filter(|it| !it.is_empty());
+        parameters.map(flow_core::parameters::from_json)
     }
 }
 

@@ -174,6 +174,12 @@ impl Failure {
         self
     }
 
+    /// Where in the code it happened, the outermost call first; empty if it is not known.
+    #[must_use]
+    pub fn stacks(&self) -> &[String] {
+        &self.stacks
+    }
+
     /// Sets the time after which the caller may try again.
     #[must_use]
     pub fn with_retry_after(mut self, after: Duration) -> Self {

@@ -9,6 +9,7 @@ mod deadline;
 pub mod discovery;
 mod document;
 mod failure;
+mod line_budget;
 mod model;
 mod name;
 mod option;
@@ -17,19 +18,22 @@ pub mod query;
 mod request_limits;
 mod suggest;
 mod tensor;
+mod trace_context;
 mod workers;
 
-pub use call_options::{CallOptions, Priority};
+pub use call_options::{CallOptions, Origin, Priority};
 pub use deadline::Deadline;
 pub use document::{
     AccessPaths, BadAccessPath, BadDocument, DocArrayVersion, Document, DocumentArray,
     DocumentLimits, document_array_message, from_struct, to_struct,
 };
 pub use failure::{Chain, Code, Exception, Failure};
+pub use line_budget::LineBudget;
 pub use model::{ModelInfo, ModelKind, Models, ShorterVectors};
 pub use name::{BadEndpoint, BadName, Endpoint, NodeName, RequestId};
 pub use option::BadOption;
 pub use request_limits::{RequestLimits, RequestTooLarge, check_priority};
 pub use suggest::closest;
 pub use tensor::{DataType, Tensor};
+pub use trace_context::TraceContext;
 pub use workers::{BadWorkers, Workers};

@@ -5,6 +5,7 @@ mod admitted;
 mod batcher;
 mod call;
 mod call_queue;
+mod call_trace;
 mod fingerprint;
 mod reply;
 
@@ -12,4 +13,5 @@ pub(crate) use admission::Admission;
 pub(crate) use batcher::PriorityClass;
 pub(crate) use call::{Call, CallRequest};
 pub(crate) use call_queue::{CallQueue, Work, WorkerGuard};
+pub(crate) use call_trace::{CallSpans, CallTrace};
 pub(crate) use reply::{CallOutput, ReplySender};

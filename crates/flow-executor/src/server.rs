@@ -4,6 +4,7 @@ mod discovery;
 mod error;
 mod error_trailer;
 mod grpc;
+mod incoming;
 mod parameter_check;
 mod prepare;
 mod request_thread;
@@ -18,6 +19,7 @@ use flow_net::{
     MetricsServerError, Server, Stopped,
 };
 use flow_process::Facts;
+use flow_trace::{Exporting, register_dropped};
 use tokio::sync::oneshot::error::RecvError;
 
 use self::grpc::{JinaService, ServiceParts};
@@ -67,7 +69,9 @@ pub(crate) async fn serve_prepared(
     } = prepared;
     let name = settings.context.name.clone();
     let listener = Listener::bind(&settings.host, settings.port).await?;
-    let mut monitored = Monitored::of(&settings, (&class, &endpoints)).await?;
+    let exporting = settings.tracing.as_ref().map(Exporting::start);
+    let exporting = exporting.transpose()?;
+    let mut monitored = Monitored::of(&settings, (&class, &endpoints), exporting.as_ref()).await?;
     let addresses = Addresses {
         serving: listener.local_addr(),
         metrics: monitored.as_ref().map(|it| it.server.local_addr()),
@@ -90,6 +94,7 @@ pub(crate) async fn serve_prepared(
         metrics,
         limits: settings.request_limits,
         spawner: thread.spawner(),
+        tracer: exporting.as_ref().map(|it| it.tracer().clone()),
     });
     let described_service = service.clone();
     let limits = settings.limits;
@@ -118,6 +123,9 @@ pub(crate) async fn serve_prepared(
         stopped = serving => stopped,
         never = serving_metrics => match never {},
     };
+    // Exports the spans that wait.
+    let ended = tokio::task::spawn_blocking(move || drop(exporting));
+    drop(ended.await);
     failure_at_exit(name, &exit).map_or(Ok(stopped), Err)
 }
 
@@ -165,21 +173,24 @@ impl Monitored {
     async fn of(
         settings: &Settings,
         executor: (&str, &EndpointTable),
+        exporting: Option<&Exporting>,
     ) -> Result<Option<Self>, MetricsServerError> {
-        match &settings.monitoring {
-            Some(monitoring) => Ok(Some(
-                Self::start(&settings.host, monitoring, executor).await?,
-            )),
-            None => Ok(None),
+        let Some(monitoring) = &settings.monitoring else {
+            return Ok(None);
+        };
+        let registry = Registry::new();
+        if let Some(exporting) = exporting {
+            register_dropped(&registry, &monitoring.runtime_name, exporting.dropped());
         }
+        let started = Self::start((&settings.host, registry), monitoring, executor).await?;
+        Ok(Some(started))
     }
 
     async fn start(
-        host: &str,
+        (host, registry): (&str, Registry),
         monitoring: &Monitoring,
         (class, endpoints): (&str, &EndpointTable),
     ) -> Result<Self, MetricsServerError> {
-        let registry = Registry::new();
         let labels = MetricLabels {
             runtime: &monitoring.runtime_name,
             executor: class,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flow_core::{DocumentArray, Failure, Models, Workers, to_struct};
+use flow_core::{DocumentArray, Failure, Models, RequestId, Workers, to_struct};
 use flow_process::{Facts, KeepsState};
 use serde_json::{Map, Value};
 
@@ -205,6 +205,8 @@ impl Loaded {
         let of_method = self.endpoints.accepts(bound.method);
         check_parameters(&to_struct(&parameters), NAME, (of_method, endpoint))?;
         let request = CallRequest {
+            id: RequestId::random().as_str().into(),
+            trace: None,
             method: bound,
             parameters: Parameters::from(parameters),
             documents: documents.into_iter().collect(),

@@ -1,6 +1,7 @@
 //! Threads that run the executor.
 
 mod exit_policy;
+mod failure_log;
 mod runner;
 mod threads;
 

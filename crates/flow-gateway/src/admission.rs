@@ -1,13 +1,17 @@
 //! Admits requests: each gets the newest snapshot, and a permit of the concurrency limit until it ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use flow_core::CallOptions;
+use flow_core::{CallOptions, RequestId};
 use flow_proto::Envelope;
+use flow_proto::jina::HeaderProto;
 
 use crate::limit::Permit;
 use crate::reply::Finished;
 use crate::request;
+use crate::request_record::{RequestEnd, RequestRecord, Waiting};
+use crate::request_span::RequestSpan;
 use crate::snapshot::Snapshot;
 
 /// The right of a request to run.
@@ -15,34 +19,86 @@ use crate::snapshot::Snapshot;
 pub(crate) struct Admitted {
     pub(crate) snapshot: Arc<Snapshot>,
     permit: Permit,
+    /// How long the request waited for it.
+    pub(crate) waited: Duration,
 }
 
 impl Admitted {
     /// Admits a request if there is a permit now; or else gives the snapshot back.
     pub(crate) fn now(snapshot: Arc<Snapshot>) -> Result<Self, Arc<Snapshot>> {
         match snapshot.limit.try_acquire() {
-            Some(permit) => Ok(Self { snapshot, permit }),
+            Some(permit) => Ok(Self {
+                snapshot,
+                permit,
+                waited: Duration::ZERO,
+            }),
             None => Err(snapshot),
         }
     }
 
     /// Admits a request as soon as there is a permit.
     pub(crate) async fn later(snapshot: Arc<Snapshot>) -> Self {
+        let waiting = Waiting::begin();
         let permit = snapshot.limit.clone().acquire().await;
-        Self { snapshot, permit }
+        Self {
+            snapshot,
+            permit,
+            waited: waiting.end(),
+        }
     }
 
-    /// Runs the request, counts it, and logs its failure.
-    pub(crate) async fn run(self, request: Envelope, options: CallOptions) -> Finished {
-        let metrics = self.snapshot.shared.metrics.as_ref();
-        let timer = metrics.map(|metrics| metrics.begin(&request));
+    /// Runs the request, counts it, and logs it if it failed or the flow asks for it.
+    pub(crate) async fn run(self, mut request: Envelope, mut options: CallOptions) -> Finished {
+        identify(request.header.get_or_insert_default(), &options);
+        let shared = &self.snapshot.shared;
+        let timer = shared.metrics.as_ref().map(|it| it.begin(&request));
+        let mut record = RequestRecord::new(&request, &options, self.waited);
+        let span = RequestSpan::begin(shared.tracer.as_ref(), &mut options, &mut record);
         let finished = request::run(&self.snapshot, request, options).await;
-        let failures = &self.snapshot.shared.failures;
-        failures.reply(finished.reply.header.as_ref());
+        let end = RequestEnd::of_reply(&finished.reply);
+        if let Some(end) = &end {
+            let logging = self.snapshot.plan.gateway.logging;
+            shared.log.end(&record, end, logging);
+        }
+        span.end(&record, end.as_ref());
         if let Some(timer) = timer {
             timer.end(&finished.reply);
         }
         drop(self.permit);
         finished
+    }
+}
+
+/// Gives a request without an id that of its call, or a new one.
+pub(crate) fn identify(header: &mut HeaderProto, options: &CallOptions) {
+    if header.request_id.is_empty() {
+        header.request_id = match &options.request_id {
+            Some(id) => id.to_string(),
+            None => RequestId::random().into(),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_without_an_id_gets_that_of_its_call_or_a_new_one() {
+        let id = |own: &str, options: &CallOptions| {
+            let mut header = HeaderProto {
+                request_id: own.to_owned(),
+                ..HeaderProto::default()
+            };
+            identify(&mut header, options);
+            header.request_id
+        };
+        let of_call = CallOptions {
+            request_id: Some("call".into()),
+            ..CallOptions::default()
+        };
+        assert_eq!(id("own", &of_call), "own");
+        assert_eq!(id("", &of_call), "call");
+        assert_eq!(id("", &CallOptions::default()).len(), 32);
     }
 }

@@ -22,7 +22,7 @@ mod refusal;
 pub use key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 
 pub(crate) use guard::Guarded;
-pub(crate) use identity::{current, on_behalf_of};
+pub(crate) use identity::{Identity, current, documents, on_behalf_of};
 pub(crate) use key_ring::KeyRing;
 
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use flow_net::{Health, Pool};
 use flow_spec::NodePlan;
 use futures_util::future::join_all;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::discovery::{node_endpoints, soon};
 use crate::node::Node;
@@ -26,6 +26,22 @@ const ENDPOINTS_AGE_MAX: Duration = Duration::from_secs(30);
 
 /// Interval at which host names are resolved. The name servers of clusters cache answers for as long.
 const RESOLVE_EVERY: Duration = Duration::from_secs(5);
+
+/// Time that executors have to answer before the gateway reports itself started. Those that a launcher has started answer
+/// in milliseconds; an external one may be down for as long as it likes.
+const FIRST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Asks each node whether it is ready and what it offers, so that the first client finds the answers.
+pub(crate) async fn ask_once(snapshot: &Snapshot) {
+    let nodes = snapshot.nodes().map(async |(plan, node)| {
+        if is_ready(node).await {
+            node.set_ready();
+        }
+        ask_endpoints(plan, node).await;
+    });
+    // What did not answer is asked again by `run`.
+    drop(timeout(FIRST_ANSWERS_WITHIN, join_all(nodes)).await);
+}
 
 /// Works for the newest snapshot, until the future is dropped.
 pub(crate) async fn run(mut snapshots: watch::Receiver<Arc<Snapshot>>, health: &Health) {
@@ -101,19 +117,25 @@ async fn has_ready_replica(pool: &Pool) -> bool {
 async fn follow_endpoints(plan: &NodePlan, node: &Node) {
     loop {
         let generation = node.generation();
-        let wait = match node_endpoints(plan, node, soon()).await {
-            Ok(offered) => {
-                node.endpoints.set(&offered, generation);
-                ENDPOINTS_AGE_MAX
-            }
-            // Not started yet, or without discovery: its endpoints stay unknown.
-            Err(_) => RECOVERY_CHECK_EVERY,
+        let wait = match ask_endpoints(plan, node).await {
+            true => ENDPOINTS_AGE_MAX,
+            false => RECOVERY_CHECK_EVERY,
         };
         let again = Instant::now() + wait;
         while Instant::now() < again && node.generation() == generation {
             sleep(RECOVERY_CHECK_EVERY).await;
         }
     }
+}
+
+/// Notes what a node offers. False: it has not started yet, or has no discovery, and its endpoints stay unknown.
+async fn ask_endpoints(plan: &NodePlan, node: &Node) -> bool {
+    let generation = node.generation();
+    let offered = node_endpoints(plan, node, soon()).await;
+    if let Ok(offered) = &offered {
+        node.endpoints.set(offered, generation);
+    }
+    offered.is_ok()
 }
 
 async fn keep_resolving(pool: &Pool) {

@@ -2,6 +2,7 @@
 
 use flow_net::MetricsServerError;
 use flow_net::tls::{ServerTlsFiles, TlsError};
+use flow_trace::{CannotExport, TraceSettings};
 
 use crate::auth::{ApiKeys, BadKeyFile};
 use crate::gateway_limits::GatewayLimits;
@@ -20,6 +21,8 @@ pub struct Config {
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
     pub monitoring: Option<u16>,
+    /// How spans are exported; `None` if none are.
+    pub tracing: Option<TraceSettings>,
     /// Files for TLS; `None` if connections are not encrypted.
     pub tls: Option<ServerTlsFiles>,
     /// API keys; `None` if requests need none.
@@ -41,6 +44,9 @@ pub enum BindError {
     /// A file for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Spans cannot be exported.
+    #[error(transparent)]
+    Tracing(#[from] CannotExport),
     /// The API keys cannot be used.
     #[error(transparent)]
     Keys(#[from] BadKeyFile),

@@ -22,6 +22,7 @@ use crate::node_call::NodeCall;
 use crate::node_input::{RequestContext, Selected};
 use crate::parts::Parts;
 use crate::reply::{Finished, Outcome, ReplyBuilder, RouteEntry, error_status};
+use crate::request_span::node_span;
 use crate::shard_replies::NodeReply;
 use crate::snapshot::Snapshot;
 
@@ -277,10 +278,7 @@ impl Execution {
         match selected {
             Ok(Selected::Some(parts)) => {
                 let limit = Deadline::after(Instant::now(), plan.calls.timeout);
-                let options = CallOptions {
-                    deadline: self.context.options.deadline.or_earlier(limit),
-                    ..self.context.options.clone()
-                };
+                let options = self.context.options.until(limit);
                 let parts = self.context.requests(flow, plan, &self.reply, &parts);
                 self.ready.push(ReadyCall {
                     node,
@@ -343,13 +341,19 @@ async fn run(snapshot: &Snapshot, call: ReadyCall) -> EndedCall {
         options,
     } = call;
     let started = SystemTime::now();
+    let plan = snapshot.plan.node(node);
+    let tracer = snapshot.shared.tracer.as_ref();
+    let (options, mut span) = node_span(tracer, plan.name.as_str(), &options);
     let call = NodeCall {
         node: snapshot.node(node),
-        plan: snapshot.plan.node(node),
+        plan,
         options: &options,
         heavy: &snapshot.shared.heavy,
     };
     let result = call.run(parts).await;
+    if let (Some(span), Err(failure)) = (&mut span, &result) {
+        span.fail(failure.code(), failure.message());
+    }
     EndedCall {
         node,
         started,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flow_metrics::Registry;
 use flow_net::{Drain, Health, Listener, MetricsServer, Stopped};
 use flow_spec::Placement;
+use flow_trace::{Exporting, register_dropped};
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
@@ -15,7 +16,7 @@ use crate::config::{BindError, Config};
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::SERVICES;
 use crate::heavy::HeavyWork;
-use crate::metrics::GatewayMetrics;
+use crate::metrics::{GatewayMetrics, RUNTIME};
 use crate::pools::{PlacementError, Shared};
 use crate::ports::PortServices;
 use crate::protection::Protection;
@@ -31,6 +32,8 @@ pub struct Gateway {
     limits: GatewayLimits,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
+    /// The export of spans, until the gateway ends.
+    exporting: Option<Exporting>,
 }
 
 /// Changes the placement of a running gateway.
@@ -45,14 +48,19 @@ impl Gateway {
     /// If a port is taken, or a node's address or metadata cannot be used.
     pub async fn bind(config: &Config, placement: Placement) -> Result<Self, BindError> {
         let registry = config.monitoring.map(|port| (port, Registry::new()));
+        let exporting = config.tracing.as_ref().map(Exporting::start).transpose()?;
+        if let (Some(exporting), Some((_, registry))) = (&exporting, &registry) {
+            register_dropped(registry, RUNTIME, exporting.dropped());
+        }
         let shared = Shared {
             limits: config.limits.messages,
             metrics: registry
                 .as_ref()
                 .map(|(_, registry)| GatewayMetrics::new(registry)),
-            failures: Arc::default(),
+            log: Arc::default(),
             requests: config.limits.requests,
             heavy: HeavyWork::default(),
+            tracer: exporting.as_ref().map(|it| it.tracer().clone()),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
         let metrics_of = registry.as_ref().map(|(_, registry)| registry);
@@ -73,6 +81,7 @@ impl Gateway {
             limits: config.limits,
             snapshots,
             metrics,
+            exporting,
         })
     }
 
@@ -101,6 +110,12 @@ impl Gateway {
         Placements(self.snapshots.clone())
     }
 
+    /// Asks the executors once, for at most a second, whether they are ready and what they offer. A gateway whose executors
+    /// run is then healthy, and knows its models, from the first request on.
+    pub async fn ask_executors(&self) {
+        background::ask_once(&self.snapshots.newest()).await;
+    }
+
     /// Serves until `drain` begins, and then finishes the requests in progress. The gateway is healthy once each
     /// node of the newest placement has had a replica that serves.
     ///
@@ -109,7 +124,8 @@ impl Gateway {
         Box::pin(async move {
             let (health, health_service) = Health::new(SERVICES).await;
             let service = Service::new(self.snapshots.clone(), drain.watch());
-            let failures = self.snapshots.newest().shared.failures.clone();
+            health.set_serving(service.is_ready()).await;
+            let log = self.snapshots.newest().shared.log.clone();
             let gateway = self.snapshots.newest().plan.gateway.clone();
             let ports = PortServices::new(service, gateway, self.limits, |routes| {
                 routes.add_service(health_service)
@@ -136,9 +152,10 @@ impl Gateway {
                 stopped = serving => stopped,
                 never = serve_metrics(self.metrics) => match never {},
                 never = self.protection.clone().follow_files() => match never {},
-                never = failures.report() => match never {},
+                never = log.report() => match never {},
             };
-            failures.flush();
+            log.flush();
+            end_export(self.exporting).await;
             stopped
         })
     }
@@ -160,6 +177,14 @@ async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
     match server {
         Some(server) => server.serve().await,
         None => std::future::pending().await,
+    }
+}
+
+/// Exports the spans that wait.
+async fn end_export(exporting: Option<Exporting>) {
+    if let Some(exporting) = exporting {
+        let ended = tokio::task::spawn_blocking(move || drop(exporting));
+        drop(ended.await);
     }
 }
 

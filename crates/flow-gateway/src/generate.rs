@@ -21,6 +21,8 @@ use crate::node_input::node_header;
 use crate::node_parameters::node_parameters;
 use crate::parameter_check;
 use crate::reply::{GATEWAY, RouteEntry, error_status, route};
+use crate::request_record::{Failed, RequestEnd, RequestRecord};
+use crate::request_span::{RequestSpan, node_span};
 use crate::snapshot::Snapshot;
 use crate::target::Target;
 
@@ -31,11 +33,14 @@ type Item = Result<SingleDocumentRequestProto, Failure>;
 pub(crate) async fn documents(
     admitted: Admitted,
     request: SingleDocumentRequestProto,
-    options: CallOptions,
+    (mut options, mut record): (CallOptions, RequestRecord),
 ) -> Result<impl Stream<Item = Item> + Send + use<>, Failure> {
     let snapshot = admitted.snapshot.clone();
     let metrics = snapshot.shared.metrics.as_ref();
     let timer = metrics.map(|metrics| metrics.begin(&request));
+    record.waited = admitted.waited;
+    let tracer = snapshot.shared.tracer.as_ref();
+    let span = RequestSpan::begin(tracer, &mut options, &mut record);
     let (plan, backend) = only_node(&snapshot)?;
     let reply = ReplyHead {
         header: request.header.clone(),
@@ -46,10 +51,8 @@ pub(crate) async fn documents(
     let documents = if is_selected(&snapshot, plan, &request).await? {
         let request = node_request(plan, request, reply.gateway.clone());
         let limit = Deadline::after(Instant::now(), plan.calls.timeout);
-        let options = CallOptions {
-            deadline: options.deadline.or_earlier(limit),
-            ..options
-        };
+        let options = options.until(limit);
+        let (options, _span) = node_span(tracer, &reply.node, &options);
         let opened = backend.stream(&request, &options).await;
         let documents: DocumentStream = opened.map_err(|failure| failure.at(&reply.node))?;
         Either::Left(documents)
@@ -58,6 +61,8 @@ pub(crate) async fn documents(
     };
     let mut progress = Progress {
         admitted,
+        record,
+        span: Some(span),
         header: reply.header.clone(),
         timer,
         failed: false,
@@ -157,19 +162,44 @@ impl ReplyHead {
 /// A stream in progress. It holds its permit and its replicas until it is dropped.
 struct Progress {
     admitted: Admitted,
+    record: RequestRecord,
+    /// `None` once it has ended.
+    span: Option<RequestSpan>,
     /// The client's own.
     header: Option<HeaderProto>,
     timer: Option<RequestTimer>,
     failed: bool,
 }
 
+/// The stream has ended, or its client has gone.
+impl Drop for Progress {
+    fn drop(&mut self) {
+        let header = self.header.take().unwrap_or_default();
+        let end = RequestEnd {
+            header: &header,
+            routes: &[],
+            failed: None,
+        };
+        let snapshot = &self.admitted.snapshot;
+        if !self.failed {
+            let logging = snapshot.plan.gateway.logging;
+            snapshot.shared.log.end(&self.record, &end, logging);
+        }
+        if let Some(span) = self.span.take() {
+            span.end(&self.record, Some(&end));
+        }
+    }
+}
+
 impl Progress {
     fn note(&mut self, document: &Item) {
-        let failures = &self.admitted.snapshot.shared.failures;
         if !self.failed {
             match document {
-                Ok(document) => failures.reply(document.header.as_ref()),
-                Err(failure) => failures.call(self.header.as_ref(), failure),
+                Ok(document) => self.log(document),
+                Err(failure) => {
+                    let snapshot = &self.admitted.snapshot;
+                    snapshot.log_failure(&self.record, self.header.as_ref(), failure);
+                }
             }
         }
         self.failed |= match document {
@@ -179,6 +209,23 @@ impl Progress {
         if let Some(timer) = &mut self.timer {
             timer.streamed(self.failed);
         }
+    }
+
+    /// Logs a document that reports a failure.
+    fn log(&self, document: &SingleDocumentRequestProto) {
+        let (Some(header), Some(status)) =
+            (&document.header, error_status(document.header.as_ref()))
+        else {
+            return;
+        };
+        let end = RequestEnd {
+            header,
+            routes: &document.routes,
+            failed: Some(Failed::of_status(status)),
+        };
+        let snapshot = &self.admitted.snapshot;
+        let logging = snapshot.plan.gateway.logging;
+        snapshot.shared.log.end(&self.record, &end, logging);
     }
 }
 

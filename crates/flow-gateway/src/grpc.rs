@@ -4,6 +4,7 @@ mod routes;
 
 use std::num::NonZeroUsize;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use flow_core::CallOptions;
 use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
@@ -12,7 +13,7 @@ use flow_net::grpc::jina_info_rpc_server::JinaInfoRpc;
 use flow_net::grpc::jina_rpc_server::JinaRpc;
 use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
-use flow_net::grpc::metadata::call_options;
+use flow_net::grpc::metadata::{call_options, write_request_id};
 use flow_net::status::{from_failure, to_failure};
 use flow_net::{ByteBudget, Shards, TOKENS};
 use flow_proto::Envelope;
@@ -21,10 +22,19 @@ use futures_util::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::admission::identify;
+use crate::origin::origin;
 use crate::service::{Service, StreamRequest, UnaryReply};
 use crate::stream::request_cost;
 
 pub(crate) use routes::{Requests, SERVICES, routes};
+
+/// The methods, as they are named in logs and traces.
+const STREAM: &str = "/jina.JinaRPC/Call";
+const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
+const STREAM_DOC: &str = "/jina.JinaSingleDocumentRequestRPC/stream_doc";
+const DRY_RUN: &str = "/jina.JinaGatewayDryRunRPC/dry_run";
+const DISCOVERY: &str = "/jina.JinaDiscoverEndpointsRPC/endpoint_discovery";
 
 /// Metadata by which stock clients ask for a window and for ordered replies.
 const PREFETCH: &str = "__prefetch__";
@@ -40,20 +50,33 @@ pub(crate) struct JinaService(pub(crate) Service);
 
 type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-fn stream_request(metadata: &MetadataMap) -> Result<StreamRequest, Status> {
+fn stream_request<T>(request: &Request<T>) -> Result<StreamRequest, Status> {
+    let metadata = request.metadata();
     let text = |key| metadata.get(key).and_then(|value| value.to_str().ok());
     Ok(StreamRequest {
         prefetch: text(PREFETCH)
             .and_then(|text| text.parse().ok())
             .and_then(NonZeroUsize::new),
         in_order: text(IN_ORDER).is_some_and(|text| text.eq_ignore_ascii_case("true")),
-        call: options(metadata)?,
+        call: options(request, STREAM)?,
         budget: None,
     })
 }
 
-fn options(metadata: &MetadataMap) -> Result<CallOptions, Status> {
-    call_options(metadata).map_err(|failure| from_failure(&failure))
+/// The options of a call of this method.
+fn options<T>(request: &Request<T>, method: &'static str) -> Result<CallOptions, Status> {
+    let options = call_options(request.metadata()).map_err(|failure| from_failure(&failure))?;
+    Ok(CallOptions {
+        origin: origin(request.extensions(), "grpc", method),
+        ..options
+    })
+}
+
+/// Returns the id that the caller gave the call.
+fn return_id(metadata: &mut MetadataMap, id: Option<&Arc<str>>) {
+    if let Some(id) = id {
+        write_request_id(metadata, id);
+    }
 }
 
 /// The part of the byte budget that the call's connection has.
@@ -83,13 +106,16 @@ impl JinaRpc for JinaService {
         &self,
         request: Request<Streaming<Envelope>>,
     ) -> Result<Response<Self::CallStream>, Status> {
-        let mut options = stream_request(request.metadata())?;
+        let mut options = stream_request(&request)?;
+        let id = options.call.request_id.clone();
         options.budget = budget(&request).map(|connection| connection.for_stream());
         let requests = request.into_inner();
         let requests = requests.map(|request| request.map_err(|status| to_failure(&status)));
         let replies = self.0.stream(requests, options);
         let replies = replies.map(|reply| reply.map_err(|failure| from_failure(&failure)));
-        Ok(Response::new(Box::pin(replies)))
+        let mut response: Response<Self::CallStream> = Response::new(Box::pin(replies));
+        return_id(response.metadata_mut(), id.as_ref());
+        Ok(response)
     }
 }
 
@@ -99,20 +125,33 @@ impl JinaSingleDataRequestRpc for JinaService {
         &self,
         request: Request<Envelope>,
     ) -> Result<Response<Envelope>, Status> {
-        let options = options(request.metadata())?;
+        let options = options(&request, UNARY)?;
         let budget = budget(&request);
-        let request = request.into_inner();
+        let mut request = request.into_inner();
         let _held = budget.map(|budget| budget.hold(request_cost(&request)));
-        let reply = self.0.unary(request, options).await;
-        let reply = reply.map_err(|failure| from_failure(&failure))?;
-        Ok(response(reply))
+        let header = request.header.get_or_insert_default();
+        identify(header, &options);
+        let (id, of_call) = (header.request_id.clone(), options.request_id.clone());
+        match self.0.unary(request, options).await {
+            Ok(reply) => {
+                let mut response = response(reply);
+                return_id(response.metadata_mut(), of_call.as_ref());
+                Ok(response)
+            }
+            Err(failure) => {
+                // There is no reply whose header could have the id.
+                let mut status = from_failure(&failure);
+                write_request_id(status.metadata_mut(), &id);
+                Err(status)
+            }
+        }
     }
 }
 
 #[tonic::async_trait]
 impl JinaGatewayDryRunRpc for JinaService {
     async fn dry_run(&self, request: Request<()>) -> Result<Response<StatusProto>, Status> {
-        let status = self.0.dry_run(options(request.metadata())?).await;
+        let status = self.0.dry_run(options(&request, DRY_RUN)?).await;
         status
             .map(Response::new)
             .map_err(|failure| from_failure(&failure))
@@ -131,7 +170,7 @@ impl JinaSingleDocumentRequestRpc for JinaService {
         &self,
         request: Request<SingleDocumentRequestProto>,
     ) -> Result<Response<Self::stream_docStream>, Status> {
-        let options = options(request.metadata())?;
+        let options = options(&request, STREAM_DOC)?;
         let documents = self.0.generate(request.into_inner(), options).await;
         let documents = documents.map_err(|failure| from_failure(&failure))?;
         let documents = documents.map(|it| it.map_err(|failure| from_failure(&failure)));
@@ -145,7 +184,7 @@ impl JinaDiscoverEndpointsRpc for JinaService {
         &self,
         request: Request<()>,
     ) -> Result<Response<EndpointsProto>, Status> {
-        let endpoints = self.0.endpoints(&options(request.metadata())?).await;
+        let endpoints = self.0.endpoints(&options(&request, DISCOVERY)?).await;
         endpoints
             .map(Response::new)
             .map_err(|failure| from_failure(&failure))

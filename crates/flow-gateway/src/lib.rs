@@ -8,7 +8,7 @@
 //! `auth.rs` refuses requests without a valid API key, if the gateway has keys.
 //!
 //! Besides requests, `background.rs` watches the nodes, `snapshot_store.rs` replaces one placement by the next, and
-//! `metrics.rs` counts, and `failure_log.rs` logs requests that fail.
+//! `metrics.rs` counts, and `request_log.rs` logs requests that fail or are slow.
 
 #![warn(missing_docs)]
 
@@ -21,7 +21,6 @@ mod config;
 mod discovery;
 mod document_order;
 mod execution;
-mod failure_log;
 mod gateway;
 mod gateway_limits;
 mod generate;
@@ -36,6 +35,7 @@ mod node;
 mod node_call;
 mod node_input;
 mod node_parameters;
+mod origin;
 mod parameter_check;
 mod parts;
 mod pools;
@@ -43,6 +43,9 @@ mod ports;
 mod protection;
 mod reply;
 mod request;
+mod request_log;
+mod request_record;
+mod request_span;
 mod service;
 mod shard_replies;
 mod snapshot;
@@ -55,5 +58,6 @@ mod tests;
 pub use config::{BindError, Config};
 pub use gateway::{Gateway, Placements};
 pub use gateway_limits::GatewayLimits;
+pub use metrics::RUNTIME;
 pub use pools::{NodeError, PlacementError};
 pub use snapshot_store::Placed;

@@ -13,8 +13,8 @@ use prost::Message;
 
 use crate::reply::error_status;
 
-/// The name of this process in Jina's metrics; a flow has one gateway.
-const RUNTIME: &str = "gateway/rep-0";
+/// The name of this process in metrics and traces, as in Jina; a flow has one gateway.
+pub const RUNTIME: &str = "gateway/rep-0";
 
 /// The metrics of a gateway. Clones share them.
 #[derive(Debug, Clone)]

@@ -9,12 +9,13 @@ use flow_net::retry::Policy;
 use flow_net::tls::{CertificateFiles, ClientTls, TlsError, TlsOptions};
 use flow_net::{BadMetadata, BadUri, HostName, Limits, Metadata, Pool, Replica};
 use flow_spec::{Address, CallTls, Calls, NodeAddresses, NodePlan, Retries};
+use flow_trace::Tracer;
 
 use crate::backend::Backend;
-use crate::failure_log::FailureLog;
 use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
 use crate::node::Node;
+use crate::request_log::RequestLog;
 
 /// A node of a placement cannot be called as the flow says.
 #[derive(Debug, thiserror::Error)]
@@ -46,10 +47,12 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// `None` if the gateway is not monitored.
     pub(crate) metrics: Option<GatewayMetrics>,
-    pub(crate) failures: Arc<FailureLog>,
+    pub(crate) log: Arc<RequestLog>,
     /// Limits on the parts of requests.
     pub(crate) requests: RequestLimits,
     pub(crate) heavy: HeavyWork,
+    /// `None` if the gateway exports no spans.
+    pub(crate) tracer: Option<Tracer>,
 }
 
 /// The replicas of the placement before, by their URIs.
@@ -134,7 +137,9 @@ impl KnownReplicas {
         let metadata = Metadata::parse(&calls.metadata)?;
         let pool = Pool::new(replicas, retry_policy(calls), metadata);
         let metrics = shared.metrics.as_ref().map(|it| it.calls().clone());
-        Ok(pool.with_names(names, limits).with_metrics(metrics))
+        let tracer = shared.tracer.clone();
+        let pool = pool.with_names(names, limits);
+        Ok(pool.with_metrics(metrics).with_tracer(tracer))
     }
 }
 

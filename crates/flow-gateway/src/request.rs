@@ -144,8 +144,8 @@ fn log_floating(snapshot: &Snapshot, reply: &Envelope) {
             is_same && !plan.awaited
         });
         if let (true, Some(status)) = (is_floating, if_error(route.status.as_ref())) {
-            let failures = &snapshot.shared.failures;
-            failures.floating(reply.header.as_ref(), route, status);
+            let log = &snapshot.shared.log;
+            log.floating(reply.header.as_ref(), route, status);
         }
     }
 }

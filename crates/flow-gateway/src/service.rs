@@ -6,6 +6,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow_core::{CallOptions, Code, Endpoint, Failure, RequestId};
 use flow_net::{ByteBudget, Draining, Shards};
@@ -17,11 +18,12 @@ use futures_util::future::Either;
 use futures_util::{Stream, StreamExt};
 use tokio::time::timeout_at;
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, identify};
 use crate::auth;
 use crate::discovery::Offered;
 use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
+use crate::request_record::RequestRecord;
 use crate::snapshot::Snapshot;
 use crate::snapshot_store::SnapshotStore;
 use crate::stream::{self, StreamOptions};
@@ -79,10 +81,8 @@ impl Service {
         request: Envelope,
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
-        if let Some(identity) = auth::current() {
-            identity.admit(&request)?;
-        }
-        let admitted = self.admit(request.header.as_ref(), |metrics| metrics.refuse(&request))?;
+        self.allow(&request, &options)?;
+        let admitted = self.admit(&request, &options)?;
         Self::answer(admitted, request, options).await
     }
 
@@ -96,15 +96,15 @@ impl Service {
         request: Envelope,
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
-        if let Some(identity) = auth::current() {
-            identity.admit(&request)?;
-        }
+        self.allow(&request, &options)?;
         let admitted = Admitted::later(self.snapshots.newest());
         let admitted = match options.deadline.instant() {
             None => admitted.await,
             Some(end) => timeout_at(end.into(), admitted).await.map_err(|_elapsed| {
                 let text = "the deadline passed while the gateway was busy";
-                Failure::new(Code::DeadlineExceeded, text)
+                let failure = Failure::new(Code::DeadlineExceeded, text);
+                self.log_failure(&request, &options, &failure);
+                failure
             })?,
         };
         Self::answer(admitted, request, options).await
@@ -153,22 +153,29 @@ impl Service {
     /// If the gateway is busy, the flow cannot stream, or no executor answered.
     pub(crate) async fn generate(
         &self,
-        request: SingleDocumentRequestProto,
+        mut request: SingleDocumentRequestProto,
         options: CallOptions,
     ) -> Result<
         impl Stream<Item = Result<SingleDocumentRequestProto, Failure>> + Send + use<>,
         Failure,
     > {
+        identify(request.header.get_or_insert_default(), &options);
         let header = request.header.clone();
-        if let Some(identity) = auth::current() {
-            let header = header.as_ref();
-            identity.check_endpoint(header.and_then(|it| it.exec_endpoint.as_deref()))?;
-            identity.count(1)?;
-        }
-        let admitted = self.admit(header.as_ref(), |metrics| metrics.refuse(&request))?;
-        let snapshot = admitted.snapshot.clone();
-        let documents = generate::documents(admitted, request, options).await;
-        documents.inspect_err(|failure| snapshot.shared.failures.call(header.as_ref(), failure))
+        let record = RequestRecord::of_document(&request, &options);
+        let documents = async {
+            if let Some(identity) = auth::current() {
+                let header = header.as_ref();
+                identity.check_endpoint(header.and_then(|it| it.exec_endpoint.as_deref()))?;
+                identity.count(1)?;
+            }
+            let admitted = self.admit_now(|metrics| metrics.refuse(&request))?;
+            generate::documents(admitted, request, (options, record.clone())).await
+        };
+        let documents = documents.await;
+        documents.inspect_err(|failure| {
+            self.snapshot()
+                .log_failure(&record, header.as_ref(), failure)
+        })
     }
 
     /// Sends an empty request through the whole flow.
@@ -186,7 +193,7 @@ impl Service {
             header: Some(header),
             ..Envelope::default()
         };
-        let admitted = self.admit(request.header.as_ref(), |metrics| metrics.refuse(&request))?;
+        let admitted = self.admit(&request, &options)?;
         let finished = admitted.run(request, options).await;
         let status = finished.reply.header.and_then(|header| header.status);
         Ok(status.unwrap_or_default())
@@ -198,7 +205,7 @@ impl Service {
     ///
     /// If the gateway is busy, or an executor cannot be reached.
     pub(crate) async fn endpoints(&self, options: &CallOptions) -> Result<EndpointsProto, Failure> {
-        let admitted = self.admit(None, |_metrics| ())?;
+        let admitted = self.admit_now(|_metrics| ())?;
         discovery::endpoints(&admitted.snapshot, options.deadline).await
     }
 
@@ -238,20 +245,36 @@ impl Service {
         flow_net::info()
     }
 
+    /// Checks that the API key of a request allows it, and logs the refusal.
+    fn allow(&self, request: &Envelope, options: &CallOptions) -> Result<(), Failure> {
+        let Some(identity) = auth::current() else {
+            return Ok(());
+        };
+        let allowed = identity.admit(request);
+        allowed.inspect_err(|refusal| self.log_failure(request, options, refusal))
+    }
+
     /// Admits a request at once, or refuses it, and logs and counts the refusal.
-    fn admit(
-        &self,
-        header: Option<&HeaderProto>,
-        count: impl FnOnce(&GatewayMetrics),
-    ) -> Result<Admitted, Failure> {
+    fn admit(&self, request: &Envelope, options: &CallOptions) -> Result<Admitted, Failure> {
+        let admitted = self.admit_now(|metrics| metrics.refuse(request));
+        admitted.inspect_err(|refusal| self.log_failure(request, options, refusal))
+    }
+
+    /// Admits a request at once, or refuses it and counts the refusal.
+    fn admit_now(&self, count: impl FnOnce(&GatewayMetrics)) -> Result<Admitted, Failure> {
         Admitted::now(self.snapshots.newest()).map_err(|snapshot| {
-            let refusal = snapshot.limit.refusal();
             if let Some(metrics) = &snapshot.shared.metrics {
                 count(metrics);
             }
-            snapshot.shared.failures.call(header, &refusal);
-            refusal
+            snapshot.limit.refusal()
         })
+    }
+
+    /// Logs a request that failed before it was run.
+    fn log_failure(&self, request: &Envelope, options: &CallOptions, failure: &Failure) {
+        let record = RequestRecord::new(request, options, Duration::ZERO);
+        self.snapshot()
+            .log_failure(&record, request.header.as_ref(), failure);
     }
 }
 

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use flow_core::NodeName;
+use flow_core::{Failure, NodeName};
+use flow_proto::jina::HeaderProto;
 use flow_spec::{NodeIdx, NodePlan, Placement, Plan};
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -14,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::limit::ConcurrencyLimit;
 use crate::node::Node;
 use crate::pools::{KnownReplicas, PlacementError, Shared};
+use crate::request_record::RequestRecord;
 
 /// Requests that may have floating nodes in progress. Nobody waits for these nodes, so nothing else would slow a
 /// client that is faster than they are.
@@ -93,6 +95,17 @@ impl Snapshot {
     fn was_ready(&self, name: &NodeName) -> bool {
         self.nodes()
             .any(|(plan, node)| plan.name == *name && node.was_ready())
+    }
+
+    /// Logs a request that failed without a reply.
+    pub(crate) fn log_failure(
+        &self,
+        record: &RequestRecord,
+        header: Option<&HeaderProto>,
+        failure: &Failure,
+    ) {
+        let logging = self.plan.gateway.logging;
+        self.shared.log.call(record, header, failure, logging);
     }
 
     pub(crate) fn node(&self, node: NodeIdx) -> &Node {

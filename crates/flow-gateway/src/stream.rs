@@ -151,7 +151,8 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
             }
         }
         if let Some(Err(failure)) = self.end.take() {
-            self.snapshots.newest().shared.failures.stream(&failure);
+            let shared = &self.snapshots.newest().shared;
+            shared.log.stream(&self.options.call.origin, &failure);
             // A client that has gone does not take the failure.
             let message = Err(failure);
             drop(

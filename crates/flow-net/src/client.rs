@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use flow_core::{Deadline, Failure};
 use flow_proto::Envelope;
-use flow_proto::jina::{EndpointsProto, StatusProto};
+use flow_proto::jina::{EndpointsProto, SingleDocumentRequestProto, StatusProto};
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -19,6 +20,7 @@ use crate::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcCli
 use crate::grpc::jina_gateway_dry_run_rpc_client::JinaGatewayDryRunRpcClient;
 use crate::grpc::jina_rpc_client::JinaRpcClient;
 use crate::grpc::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
+use crate::grpc::jina_single_document_request_rpc_client::JinaSingleDocumentRequestRpcClient;
 use crate::limits::Limits;
 use crate::replica::{Connector, PeerSpoke, endpoint, within};
 use crate::status::to_failure;
@@ -85,6 +87,9 @@ pub enum ConnectError {
 
 /// Replies as they arrive.
 pub type Replies = Pin<Box<dyn Stream<Item = Result<Envelope, Failure>> + Send>>;
+
+/// Documents of a stream as they arrive.
+pub type StreamedReplies = BoxStream<'static, Result<SingleDocumentRequestProto, Failure>>;
 
 /// Options of a stream of requests.
 #[derive(Debug, Clone, Default)]
@@ -226,6 +231,29 @@ impl Client {
             let reply = client.process_single_data(request).await;
             let reply = reply.map_err(|status| to_failure(&status))?;
             Ok(reply.into_inner())
+        })
+    }
+
+    /// Sends one document, and returns those that the executor streams in answer. Options of streams of requests have no
+    /// effect.
+    ///
+    /// # Errors
+    ///
+    /// If the stream cannot be opened. An item is an error if the stream breaks; one that reports a failure is an item.
+    pub fn stream_documents(
+        &self,
+        request: SingleDocumentRequestProto,
+        options: &PostOptions,
+    ) -> BoxFuture<'static, Result<StreamedReplies, Failure>> {
+        let mut client = JinaSingleDocumentRequestRpcClient::new(self.channel.clone())
+            .max_decoding_message_size(self.limits.message_len_max)
+            .max_encoding_message_size(self.limits.message_len_max);
+        let request = with_options(self.request(request), options);
+        Box::pin(async move {
+            let replies = client.stream_doc(request).await;
+            let replies = replies.map_err(|status| to_failure(&status))?.into_inner();
+            let replies = replies.map(|it| it.map_err(|status| to_failure(&status)));
+            Ok(replies.boxed())
         })
     }
 

@@ -187,7 +187,7 @@ where
     async fn run<S: HttpService>(self, builder: Arc<auto::Builder<TokioExecutor>>, service: S) {
         let lifetime_max = self.lifetime_max;
         let cut = self.open.cut.clone();
-        // Whoever took the stream over, after an upgrade, has to end with this connection.
+        // After an upgrade the stream belongs to another task. That task has to end with this connection.
         let _cut = cut.clone().drop_guard();
         let released = self.released.clone();
         let serving = async {

@@ -1,5 +1,6 @@
 //! The connection that a request came on, for protocols that keep it after the response, such as WebSocket.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::open_connections::OpenConnection;
@@ -13,6 +14,12 @@ pub struct ConnectionHandle(Arc<OpenConnection>);
 impl ConnectionHandle {
     pub(crate) fn new(connection: &Arc<OpenConnection>) -> Self {
         Self(connection.clone())
+    }
+
+    /// The address of the client; `None` if its socket has none.
+    #[must_use]
+    pub fn client(&self) -> Option<IpAddr> {
+        self.0.client()
     }
 
     /// Returns when the connection has to finish its requests and close.

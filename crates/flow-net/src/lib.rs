@@ -35,6 +35,7 @@ pub mod tls;
 pub use byte_budget::{ByteBudget, HeldBytes};
 pub use client::{
     ApiKey, BadApiKey, Client, Compression, ConnectError, ConnectOptions, PostOptions, Replies,
+    StreamedReplies,
 };
 pub use connection::{BoxError, HttpService};
 pub use connection_handle::ConnectionHandle;

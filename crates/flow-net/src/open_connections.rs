@@ -49,6 +49,11 @@ pub(crate) struct OpenConnection {
 }
 
 impl OpenConnection {
+    /// The address of the client.
+    pub(crate) fn client(&self) -> Option<IpAddr> {
+        self.from
+    }
+
     /// Notes bytes that were received.
     pub(crate) fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! The replicas of a node: leases the least busy one, and tries again on others where that is allowed.
 
+mod attempt;
 mod host_name;
 mod metrics;
 mod resolve;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use flow_core::{CallOptions, Code, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::SingleDocumentRequestProto;
+use flow_trace::Tracer;
 use futures_util::{Stream, stream};
 
 use crate::Limits;
@@ -21,6 +23,8 @@ use crate::replica::{OpenedStream, Replica, Reply};
 use crate::retry::{self, Attempt, Policy, RetryDecision};
 use crate::retry_budget::RetryBudget;
 use crate::status::{CallError, too_late};
+
+use attempt::TracedTry;
 
 pub use host_name::HostName;
 pub use metrics::CallMetrics;
@@ -44,6 +48,8 @@ pub struct Pool {
     suspect: tokio::sync::Mutex<()>,
     /// `None` if the process is not monitored.
     metrics: Option<CallMetrics>,
+    /// `None` if the process exports no spans.
+    tracer: Option<Tracer>,
 }
 
 /// The tries of one call so far.
@@ -81,6 +87,7 @@ impl Pool {
             metadata,
             suspect: tokio::sync::Mutex::new(()),
             metrics: None,
+            tracer: None,
         }
     }
 
@@ -96,6 +103,13 @@ impl Pool {
     #[must_use]
     pub fn with_metrics(mut self, metrics: Option<CallMetrics>) -> Self {
         self.metrics = metrics;
+        self
+    }
+
+    /// The same pool, which makes a span of each try.
+    #[must_use]
+    pub fn with_tracer(mut self, tracer: Option<Tracer>) -> Self {
+        self.tracer = tracer;
         self
     }
 
@@ -147,7 +161,9 @@ impl Pool {
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
             let timer = self.metrics.as_ref().map(|it| it.begin(parts));
-            let outcome = lease.0.call(parts, &self.metadata, options).await;
+            let attempt = self.attempt(attempt::UNARY, &lease, tries, options);
+            let outcome = lease.0.call(parts, &self.metadata, &attempt.options).await;
+            attempt.end(outcome.as_ref().err().map(|error| &error.failure));
             drop((timer, suspect));
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
@@ -185,7 +201,10 @@ impl Pool {
             let lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
-            let outcome = lease.0.stream(request, &self.metadata, options).await;
+            let attempt = self.attempt(attempt::STREAM, &lease, tries, options);
+            let call = lease.0.stream(request, &self.metadata, &attempt.options);
+            let outcome = call.await;
+            attempt.end(outcome.as_ref().err().map(|error| &error.failure));
             drop(suspect);
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
@@ -200,6 +219,17 @@ impl Pool {
                 }
             }
         }
+    }
+
+    fn attempt<'o>(
+        &self,
+        method: &'static str,
+        lease: &Lease,
+        tries: Tries,
+        options: &'o CallOptions,
+    ) -> TracedTry<'o> {
+        let of = (method, lease.0.uri(), tries.all + 1);
+        TracedTry::begin(self.tracer.as_ref(), options, of)
     }
 
     /// The right to try a request again that was in progress in a process that was lost; `None` for others.

@@ -17,6 +17,7 @@ mod signals;
 pub use event::{BadProcessEvent, Facts, KeepsState, ProcessEvent, Ready};
 pub use log::{
     BadLogFilter, BadLogFormat, BadLogOutput, LogFilter, LogFormat, LogOutput, LogSettings,
+    current_requests, on_behalf_of,
 };
 pub use parent::{NoParent, end_with_parent};
 pub use signals::on_termination;

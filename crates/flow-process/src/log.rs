@@ -1,11 +1,22 @@
 //! The log of a process: which events are written, how, and where.
 
+mod lines;
+mod requests;
+
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
 
+use tracing::Dispatch;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
+use tracing_subscriber::fmt::format;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use self::lines::{JsonLines, write_field};
+
+pub use self::requests::{current_requests, on_behalf_of};
 
 /// How a process logs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,16 +42,30 @@ impl LogSettings {
 
     /// Starts to log to a writer of the caller's, which stands in for the output. It gets each line in one call.
     pub fn start_with<W: Write + 'static>(&self, writer: impl Fn() -> W + Send + Sync + 'static) {
+        let dispatch = self.dispatch(writer, self.color && self.output.is_terminal());
+        let started = dispatch.try_init();
+        if started.is_ok() {
+            std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked")));
+        }
+    }
+}
+
+impl LogSettings {
+    /// Writes lines to this writer.
+    fn dispatch<W: Write + 'static>(
+        &self,
+        writer: impl Fn() -> W + Send + Sync + 'static,
+        has_colour: bool,
+    ) -> Dispatch {
         let lines = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(self.filter.as_str()))
             .with_writer(writer)
-            .with_ansi(self.color && self.output.is_terminal());
-        let started = match self.format {
-            LogFormat::Text => lines.try_init(),
-            LogFormat::Json => lines.json().try_init(),
-        };
-        if started.is_ok() {
-            std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked")));
+            .with_ansi(has_colour);
+        match self.format {
+            LogFormat::Text => lines
+                .fmt_fields(format::debug_fn(write_field).delimited(" "))
+                .into(),
+            LogFormat::Json => lines.json().event_format(JsonLines(format::json())).into(),
         }
     }
 }

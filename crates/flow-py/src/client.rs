@@ -8,7 +8,10 @@ mod connection;
 mod exchange;
 mod feed;
 mod reply;
+mod streamed;
+mod tasks;
 
 pub(crate) use connection::Connection;
 pub(crate) use exchange::{CallError, Exchange};
 pub(crate) use reply::Reply;
+pub(crate) use streamed::DocumentStream;

@@ -1,9 +1,9 @@
 //! Documents as Python objects, with the attributes of DocArray 0.21.
 //!
-//! A [`PyDocument`] stands on a document of Rust, which keeps the bytes in which it arrived. What Python can change in
-//! place, such as tags and arrays, is made at its first use, kept beside the document, and written back when the document
-//! leaves Python. A [`PyDocumentArray`] makes the Python object of a document when somebody looks at it, and returns the
-//! same object each time.
+//! A [`PyDocument`] wraps a Rust document, which keeps the bytes in which it arrived. What Python can change in place, such
+//! as tags and arrays, is created on first access, kept beside the document, and written back when the document leaves
+//! Python. A [`PyDocumentArray`] creates the Python object of a document on first access, and returns the same object
+//! each time.
 
 mod array_class;
 mod columns;
@@ -11,6 +11,7 @@ mod document_class;
 mod errors;
 mod fields;
 mod iterator;
+mod json;
 mod numpy;
 mod objects;
 mod scores;

@@ -120,7 +120,7 @@ fn load(
 ) -> Result<flow_models::TextEncoder, String> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the package is a program for this: nobody else reads it"
+        reason = "the caller is a script, which has no other way to name the cache"
     )]
     let environment = SourceEnvironment::from_variables(|name| std::env::var(name).ok());
     let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -128,7 +128,11 @@ fn load(
     let devices = devices.map_err(|error| Chain(&error).to_string())?;
     let folder = source::pull(model, revision, &environment, &mut LogProgress::default());
     let folder = folder.map_err(|error| Chain(&error).to_string())?;
-    let loaded = flow_models::TextEncoder::load(&folder, options, devices);
+    let options = EncoderOptions {
+        cache_folder: Some(environment.flow_cache),
+        ..options.clone()
+    };
+    let loaded = flow_models::TextEncoder::load(&folder, &options, devices);
     loaded.map_err(|error| Chain(&error).to_string())
 }
 

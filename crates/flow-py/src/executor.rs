@@ -12,6 +12,6 @@ mod monitor;
 mod serve;
 
 pub(crate) use arguments::{ExecutorArguments, parse_arguments, read_config};
-pub(crate) use log::log_message;
+pub(crate) use log::{log_message, requests_of_call};
 pub(crate) use monitor::{ExecutorMonitor, RunningTimer};
 pub(crate) use serve::serve_executor;

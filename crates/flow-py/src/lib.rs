@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 #[pymodule(name = "_native")]
 mod native {
     #[pymodule_export]
-    use crate::client::{CallError, Connection, Exchange, Reply};
+    use crate::client::{CallError, Connection, DocumentStream, Exchange, Reply};
     #[pymodule_export]
     use crate::document::{NamedScore, PyDocument, PyDocumentArray};
     #[pymodule_export]
@@ -29,7 +29,7 @@ mod native {
     #[pymodule_export]
     use crate::executor::{
         ExecutorArguments, ExecutorMonitor, RunningTimer, log_message, parse_arguments,
-        read_config, serve_executor,
+        read_config, requests_of_call, serve_executor,
     };
     #[pymodule_export]
     use crate::flow_file::yaml_to_json;

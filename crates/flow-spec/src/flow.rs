@@ -17,16 +17,18 @@ mod options;
 mod ports;
 mod program;
 mod tls;
+mod tracing;
 
 pub use calls::Calls;
 pub use check::Checked;
 pub use container::Container;
-pub use gateway::{ApiKeys, Gateway, GatewayLimits, GatewayPort, HttpOptions};
+pub use gateway::{ApiKeys, Gateway, GatewayLimits, GatewayPort, HttpOptions, RequestLogging};
 pub use local_run::LocalRun;
 pub use monitoring::Monitoring;
 pub(crate) use node::Node;
 pub use node::Run;
 pub use tls::{CallTls, CertificateFiles, ClientAuthorities, GatewayTls};
+pub use tracing::Tracing;
 
 use std::path::PathBuf;
 

@@ -50,7 +50,8 @@ pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
     ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, Container, Flow,
-    Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, LocalRun, Monitoring, Run,
+    Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, LocalRun, Monitoring,
+    RequestLogging, Run, Tracing,
 };
 pub use flow_core::BadOption;
 pub use forms::engine_name;

@@ -50,6 +50,7 @@ impl GatewaySpec {
         self.options.print(into);
         self.log.print(into);
         self.monitoring.print(into);
+        self.tracing.print(into);
     }
 }
 
@@ -58,6 +59,7 @@ impl InheritedSpec {
         self.options.print(into);
         self.log.print(into);
         self.monitoring.print(into);
+        self.tracing.print(into);
         self.container.print(into);
     }
 }

@@ -13,7 +13,7 @@ pub(crate) mod python_config;
 use crate::diagnostics::{Diagnostics, Span};
 use crate::keys::{
     ContainerOptions, EntryOptions, ExecutorOptions, FlowOptions, GatewayOptions, InheritedOptions,
-    LogOptions, MonitoringOptions, Options as _, Section,
+    LogOptions, MonitoringOptions, Options as _, Section, TracingOptions,
 };
 use crate::values::Method;
 
@@ -41,6 +41,7 @@ pub(crate) struct GatewaySpec {
     pub(crate) options: GatewayOptions,
     pub(crate) log: LogOptions,
     pub(crate) monitoring: MonitoringOptions,
+    pub(crate) tracing: TracingOptions,
 }
 
 /// Options of an executor that `with` may state for all of them.
@@ -49,6 +50,7 @@ pub(crate) struct InheritedSpec {
     pub(crate) options: InheritedOptions,
     pub(crate) log: LogOptions,
     pub(crate) monitoring: MonitoringOptions,
+    pub(crate) tracing: TracingOptions,
     pub(crate) container: ContainerOptions,
 }
 
@@ -82,6 +84,7 @@ impl GatewaySpec {
             options: section.options(diagnostics),
             log: section.options(diagnostics),
             monitoring: section.options(diagnostics),
+            tracing: section.options(diagnostics),
         }
     }
 
@@ -91,6 +94,7 @@ impl GatewaySpec {
             options: self.options.or(&with.options),
             log: self.log.or(&with.log),
             monitoring: self.monitoring.or(&with.monitoring),
+            tracing: self.tracing.or(&with.tracing),
         }
     }
 }
@@ -101,6 +105,7 @@ impl InheritedSpec {
             options: section.options(diagnostics),
             log: section.options(diagnostics),
             monitoring: section.options(diagnostics),
+            tracing: section.options(diagnostics),
             container: section.options(diagnostics),
         }
     }
@@ -111,6 +116,7 @@ impl InheritedSpec {
             options: self.options.or(&with.options),
             log: self.log.or(&with.log),
             monitoring: self.monitoring.or(&with.monitoring),
+            tracing: self.tracing.or(&with.tracing),
             container: self.container.or(&with.container),
         }
     }

@@ -9,7 +9,7 @@ import time
 import weakref
 
 import numpy
-from jina import Document, DocumentArray, Executor, dynamic_batching, requests
+from jina import Document, DocumentArray, Executor, dynamic_batching, monitor, requests
 
 
 class Table(Executor):
@@ -94,6 +94,50 @@ class Table(Executor):
         for number in range(3):
             yield Document(text=f"{doc.text} {number}")
 
+    @requests(on="/async-stream")
+    async def async_stream(self, doc: Document, parameters, **kwargs):
+        for number in range(3):
+            await asyncio.sleep(0)
+            if number == parameters.get("fail_at"):
+                raise ValueError("the stream broke")
+            yield Document(text=f"{doc.text} {number}")
+
+    @dynamic_batching(preferred_batch_size=6, timeout=60_000, custom_metric=lambda doc: len(doc.text), use_custom_metric=True)
+    @requests(on="/weigh")
+    def weigh(self, docs, **kwargs):
+        """Runs when the texts of the requests have six letters together."""
+        together = "".join(sorted(docs.texts))
+        for doc in docs:
+            doc.text = together
+
+    @requests(on="/measure")
+    async def measure(self, docs, **kwargs):
+        with self.monitor("block_seconds", "Time of a block"):
+            for doc in docs:
+                self.shout(doc)
+        await self.wait()
+        with self.monitor("failing_seconds", "Time of a block that fails"):
+            return {"list": list(self.count()), "none": docs[0].nothing}
+
+    @monitor(name="shouting_seconds", documentation="Time of shouting")
+    def shout(self, doc):
+        doc.text = doc.text.upper()
+
+    @monitor()
+    async def wait(self):
+        await asyncio.sleep(0.01)
+
+    @monitor()
+    def count(self):
+        yield 1
+        time.sleep(0.01)
+        yield 2
+
+    @requests(on="/bad-metric")
+    def bad_metric(self, **kwargs):
+        with self.monitor("not a name"):
+            pass
+
     @requests(on="/touch")
     def touch(self, docs, **kwargs):
         """Uses everything of a document that Python objects are made for."""
@@ -104,6 +148,11 @@ class Table(Executor):
             doc.chunks.append(Document(text=doc.text))
             doc.scores["s"].value = 0.5
         return docs[:]
+
+    @requests(on="/norm")
+    def norm(self, docs, **kwargs):
+        for doc in docs:
+            doc.tags["norm"] = float((doc.embedding**2).sum())
 
     @requests(on="/alive")
     def alive(self, **kwargs):

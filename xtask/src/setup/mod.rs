@@ -3,9 +3,10 @@
 //! | folder | what | needed by |
 //! |---|---|---|
 //! | `.peers/model` | all-MiniLM-L6-v2 | tests |
-//! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of DocArray v1 | tests |
+//! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of DocArray v1; Hypothesis | tests |
 //! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of DocArray v2 | tests |
 //! | `.peers/python` | NumPy, and the package `flow_serve` of this tree | tests |
+//! | `.peers/types` | mypy, and pyright with Node.js | tests |
 //! | `.peers/maturin` | maturin, which makes wheels | `cargo xtask wheel` |
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
@@ -51,6 +52,8 @@ pub(crate) enum Group {
     Clients,
     /// The package `flow_serve` of this tree, built with cargo, and NumPy, 60 MB.
     Python,
+    /// What checks the types of `flow_serve`: mypy and pyright, 380 MB.
+    Types,
     /// What makes wheels, 30 MB.
     Maturin,
     /// Clients of OpenAI's, Cohere's and other HTTP APIs, 400 MB.
@@ -68,6 +71,7 @@ const FOR_TESTS: &[Group] = &[
     Group::Model,
     Group::Clients,
     Group::Python,
+    Group::Types,
     Group::HttpClients,
     Group::Kubernetes,
     Group::Registry,
@@ -185,8 +189,13 @@ enum Step {
 fn steps(group: Group) -> Vec<Step> {
     match group {
         Group::Model => vec![Step::Model],
-        Group::Clients => vec![Step::Venv(&venv::JINA_V1), Step::Venv(&venv::JINA_V2)],
+        Group::Clients => vec![
+            Step::Venv(&venv::JINA_V1),
+            Step::Venv(&venv::HYPOTHESIS_IN_JINA_V1),
+            Step::Venv(&venv::JINA_V2),
+        ],
         Group::Python => vec![Step::Venv(&venv::PYTHON)],
+        Group::Types => vec![Step::Venv(&venv::TYPES)],
         Group::Maturin => vec![Step::Venv(&venv::MATURIN)],
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
         Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],

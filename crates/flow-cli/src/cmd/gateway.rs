@@ -12,10 +12,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use flow_gateway::auth::ApiKeys;
-use flow_gateway::{Config, GatewayLimits};
+use flow_gateway::{Config, GatewayLimits, RUNTIME};
 use flow_net::{ConnectionLimits, Drain, Stopped};
 use flow_process::{LogFormat, Ready, end_with_parent, on_termination};
 use flow_spec::{Address, NodeAddresses, Placement, Plan, Run};
+use flow_trace::{Collector, TraceSettings};
 
 use crate::credentials;
 use crate::exit::{BadUsage, Exit};
@@ -33,6 +34,8 @@ const BAD_ADDRESSES: &str =
 /// Headings of the options.
 const LISTENING: &str = "Listening";
 const METRICS: &str = "Metrics";
+const TRACING: &str = "Tracing";
+const LOGGING: &str = "Logging";
 
 /// Options of `flow gateway`.
 #[derive(Debug, Args)]
@@ -62,6 +65,21 @@ pub(crate) struct Gateway {
     /// Serve metrics on this port instead of that of the file; 0 picks a free one
     #[arg(long, value_name = "PORT", help_heading = METRICS)]
     port_monitoring: Option<u16>,
+    /// Export spans of requests to a collector of OpenTelemetry, even if the file does not ask for it
+    #[arg(long, help_heading = TRACING)]
+    tracing: bool,
+    /// Host of the collector instead of that of the file
+    #[arg(long, value_name = "HOST", help_heading = TRACING)]
+    traces_exporter_host: Option<String>,
+    /// Port of the collector instead of that of the file
+    #[arg(long, value_name = "PORT", help_heading = TRACING)]
+    traces_exporter_port: Option<u16>,
+    /// Log requests that take as long, such as 500ms or 2s, with where their time went
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = LOGGING)]
+    slow_request: Option<Duration>,
+    /// Log every request
+    #[arg(long, help_heading = LOGGING)]
+    access_log: bool,
     /// Number of threads that serve requests [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -98,8 +116,12 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
         placement = placement(gateway, &mut more, shell) => placement?,
         () = draining.begun() => return Ok(Exit::Fine),
     };
-    let config = config(gateway, &placement.plan);
+    let config = Config {
+        tracing: tracing(gateway, &placement.plan, shell)?,
+        ..config(gateway, &placement.plan)
+    };
     let serving = flow_gateway::Gateway::bind(&config, placement).await?;
+    serving.ask_executors().await;
     let ready = Ready {
         more_addresses: serving.more_addrs(),
         metrics: serving.metrics_addr(),
@@ -147,12 +169,29 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
             let written = written.map_or(0, |it| it.port(0));
             gateway.port_monitoring.unwrap_or(written)
         }),
+        tracing: None,
         tls: plan.gateway.tls.as_ref().map(credentials::tls_files),
         api_keys: plan.gateway.api_keys.as_ref().map(|keys| ApiKeys {
             file: keys.file.clone(),
             for_health: keys.for_health,
         }),
     }
+}
+
+/// How spans are exported, as the options, the file and the variables `OTEL_*` say.
+fn tracing(gateway: &Gateway, plan: &Plan, shell: &Shell) -> anyhow::Result<Option<TraceSettings>> {
+    let written = plan.gateway.tracing.as_ref();
+    if !gateway.tracing && written.is_none() {
+        return Ok(None);
+    }
+    let host = written.and_then(|it| it.host.clone());
+    let collector = Collector {
+        host: gateway.traces_exporter_host.clone().or(host),
+        port: (gateway.traces_exporter_port).or(written.and_then(|it| it.port)),
+    };
+    let variables = TraceSettings::variables(shell.variables.clone());
+    TraceSettings::new(RUNTIME, &collector, &variables)
+        .map_err(|error| BadUsage(error.to_string()).into())
 }
 
 /// The divisor of the available memory for the default of `memory_max`. Executors on the same machine need most of it.
@@ -222,22 +261,23 @@ async fn placement(
     shell: &Shell,
 ) -> anyhow::Result<Placement> {
     match &gateway.file {
-        Some(file) => place((file, gateway.read_options), &gateway.addresses, shell),
+        Some(file) => place(gateway, file, shell),
         None => source.first().await,
     }
 }
 
-/// Places the nodes of a flow file at `addresses`.
-fn place(
-    (file, options): (&Path, ReadOptions),
-    addresses: &str,
-    shell: &Shell,
-) -> anyhow::Result<Placement> {
-    let checked = flow_file::load(file, options, shell)?;
+/// Places the nodes of a flow file at the addresses of the options.
+fn place(gateway: &Gateway, file: &Path, shell: &Shell) -> anyhow::Result<Placement> {
+    let checked = flow_file::load(file, gateway.read_options, shell)?;
     flow_file::warn(file, &checked, shell);
     let mut plan = Plan::from(checked.flow);
+    if gateway.slow_request.is_some() {
+        plan.gateway.logging.slow = gateway.slow_request;
+    }
+    plan.gateway.logging.all |= gateway.access_log;
     resolve_folders(&mut plan, file, shell)?;
-    let mut given = parse_addresses(addresses).context(BadUsage(BAD_ADDRESSES.to_owned()))?;
+    let mut given =
+        parse_addresses(&gateway.addresses).context(BadUsage(BAD_ADDRESSES.to_owned()))?;
     let mut local = BTreeMap::new();
     for (at, node) in plan.nodes() {
         if matches!(node.run, Run::Local(_)) {

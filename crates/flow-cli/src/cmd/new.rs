@@ -48,7 +48,7 @@ const FLOW_DEFAULT: &str = "hello-flow";
 /// The commands below `flow new`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum New {
-    /// Create an executor: a Rust package, or a Python module for the Jina SDK
+    /// Create an executor: a Rust package, or a Python module
     Executor(NewExecutor),
     /// Create a flow with an executor and a Python client
     Flow(NewFlow),

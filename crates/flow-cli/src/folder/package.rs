@@ -2,16 +2,14 @@
 
 mod build_folder;
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use self::build_folder::{BuildFolder, same_file};
+use super::builder::Builder;
 use crate::paths;
 use crate::shell::Shell;
 
@@ -28,17 +26,6 @@ const PROFILE_DEFAULT: &str = "release";
 /// If Cargo is missing, or the package does not build, or has no program, or has several and none of this name.
 pub(crate) fn build(manifest: &Path, name: &str, shell: &Shell) -> anyhow::Result<PathBuf> {
     Builder::default().build(manifest, name, shell)
-}
-
-/// Builds packages, one at a time, until another thread stops it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Builder(Arc<Mutex<State>>);
-
-#[derive(Debug, Default)]
-struct State {
-    is_stopped: bool,
-    /// The running process of Cargo.
-    running: Option<Pid>,
 }
 
 impl Builder {
@@ -79,43 +66,13 @@ impl Builder {
     /// Runs Cargo on a manifest.
     fn cargo(&self, command: &mut Command, manifest: &Path) -> anyhow::Result<Output> {
         let shown = manifest.display();
-        let output = self.output(command.arg("--manifest-path").arg(manifest));
+        command.arg("--manifest-path").arg(manifest);
+        let output = self.output(command.stdout(Stdio::piped()));
         let output = output.with_context(|| {
             format!("cannot run Cargo, which builds `{shown}`; install Rust: https://rustup.rs")
         })?;
         anyhow::ensure!(output.status.success(), "`{shown}` does not build");
         Ok(output)
-    }
-
-    /// Stops the running build, and prevents further ones.
-    pub(crate) fn stop(&self) {
-        let mut state = self.state();
-        state.is_stopped = true;
-        if let Some(cargo) = state.running
-            && let Err(error) = kill_process(cargo, Signal::TERM)
-        {
-            tracing::warn!(%error, "cannot stop Cargo");
-        }
-    }
-
-    fn output(&self, cargo: &mut Command) -> io::Result<Output> {
-        let started = {
-            let mut state = self.state();
-            if state.is_stopped {
-                return Err(io::Error::other("the build was stopped"));
-            }
-            cargo.stdin(Stdio::null()).stdout(Stdio::piped());
-            let started = cargo.spawn()?;
-            state.running = Some(Pid::from_child(&started));
-            started
-        };
-        let output = started.wait_with_output();
-        self.state().running = None;
-        output
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

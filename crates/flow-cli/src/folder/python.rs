@@ -1,21 +1,22 @@
 //! Chooses what runs a Python executor: our own runtime, where an interpreter has the package `flow_serve`, or else the
 //! user's Jina.
 
+mod environment;
 mod interpreter;
 pub(crate) mod jina;
+mod requirements;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-use self::interpreter::{candidates, has_module};
+use self::interpreter::{PACKAGE, PYTHON, candidates, has_module};
 use self::jina::Jina;
+use super::builder::Builder;
+use crate::shell::Shell;
 
 /// Variable that decides between the runtimes: `flow` or `jina`.
 const RUNTIME: &str = "FLOW_PYTHON_RUNTIME";
-
-/// The package with our own runtime.
-const PACKAGE: &str = "flow_serve";
 
 /// What runs a Python executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,14 +58,50 @@ impl PythonRuntime {
         executor: &Path,
         variable: impl Fn(&str) -> Option<String>,
     ) -> anyhow::Result<Self> {
-        let has_config = executor
-            .extension()
-            .is_some_and(|it| it == "yml" || it == "yaml");
-        match has_config {
+        match super::is_config(executor) {
             true => Jina::find(executor, variable).map(Self::Jina),
             false => bail!(missing(executor)),
         }
     }
+}
+
+/// Installs the `requirements.txt` beside an executor in an environment of its own, and returns the variable, with its value,
+/// that makes the environment's interpreter run the executor. `None` if there is no such file.
+///
+/// # Errors
+///
+/// If there is no interpreter, or a requirement cannot be installed.
+pub(crate) fn install(
+    executor: &Path,
+    variable: impl Fn(&str) -> Option<String>,
+    builder: &Builder,
+    shell: &Shell,
+) -> anyhow::Result<Option<(String, String)>> {
+    let Some(file) = requirements::beside(executor) else {
+        return Ok(None);
+    };
+    let wants_jina = variable(RUNTIME).is_some_and(|it| it == "jina");
+    let base = match wants_jina {
+        true => {
+            let own = std::env::current_exe().ok();
+            candidates(executor, variable, own).into_iter().next()
+        }
+        false => interpreter_with_package(executor, variable),
+    };
+    let base = base.with_context(|| missing(executor))?;
+    let python = environment::prepare(&file, &base, builder, shell)?;
+    Ok(Some((PYTHON.to_owned(), python.display().to_string())))
+}
+
+/// The folder of our package in an interpreter that has it.
+///
+/// # Errors
+///
+/// If the interpreter does not say where it is.
+pub(crate) fn package_of(interpreter: &Path) -> anyhow::Result<PathBuf> {
+    let base = environment::Base::of(interpreter)?;
+    base.package
+        .with_context(|| format!("`{}` has no package `{PACKAGE}`", interpreter.display()))
 }
 
 /// The first interpreter for a script or an executor that has our package.

@@ -3,7 +3,7 @@
 //! A relative path is relative to the current folder or, if nothing is there, to the flow file. `executors.rs` says what
 //! a name means. The values of a `config.yml` apply where the flow file has none.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use flow_spec::{Env, ExecutorConfig, LocalRun, Plan, Run, Uses};
@@ -12,24 +12,33 @@ use super::files_read::FilesRead;
 use crate::executors::folder_of;
 use crate::exit::BadUsage;
 use crate::flow_file::beside;
-use crate::folder::package::Builder;
-use crate::folder::python::PythonRuntime;
+use crate::folder::builder::Builder;
+use crate::folder::python::{self, PythonRuntime};
 use crate::folder::{self, Found};
 use crate::shell::Shell;
 
+/// What a start does besides resolving.
+pub(crate) struct Start<'s> {
+    /// Builds packages.
+    pub(crate) builder: &'s Builder,
+    /// Whether the requirements of all Python executors are installed.
+    pub(crate) installs: bool,
+    /// Records every `config.yml` that is read.
+    pub(crate) files_read: &'s FilesRead,
+}
+
 /// Resolves every `uses:` of a plan for a start: builds Rust packages, and looks for the interpreters of Python modules.
-/// Records every `config.yml` that it reads.
 pub(crate) fn resolve_uses(
     plan: &mut Plan,
     flow_file: &Path,
-    builder: &Builder,
-    files_read: &FilesRead,
+    start: &Start<'_>,
     shell: &Shell,
 ) -> anyhow::Result<()> {
     let lookup = Lookup {
         flow_folder: beside(flow_file),
-        builder: Some(builder),
-        files_read,
+        builder: Some(start.builder),
+        installs: start.installs,
+        files_read: start.files_read,
         shell,
     };
     resolve_plan(plan, &lookup)
@@ -45,6 +54,7 @@ pub(crate) fn resolve_uses_unbuilt(
     let lookup = Lookup {
         flow_folder: beside(flow_file),
         builder: None,
+        installs: false,
         files_read: &FilesRead::default(),
         shell,
     };
@@ -57,6 +67,8 @@ struct Lookup<'l> {
     flow_folder: &'l Path,
     /// Builds packages; `None` leaves their paths.
     builder: Option<&'l Builder>,
+    /// Whether the requirements of all Python executors are installed.
+    installs: bool,
     files_read: &'l FilesRead,
     shell: &'l Shell,
 }
@@ -76,11 +88,31 @@ fn resolve_run(run: &mut LocalRun, lookup: &Lookup<'_>) -> anyhow::Result<()> {
     for around in [&mut run.before, &mut run.after].into_iter().flatten() {
         resolve_around(around, &run.env, lookup)?;
     }
+    install(run, lookup)?;
     if let Some((uses, config)) = resolve(&run.uses, &run.env, lookup)? {
         config.overlay(run);
         run.uses = uses;
     }
     Ok(())
+}
+
+/// Installs the requirements of a Python executor, if that is wanted. From then on `FLOW_PYTHON` names its interpreter.
+fn install(run: &mut LocalRun, lookup: &Lookup<'_>) -> anyhow::Result<()> {
+    let wanted = lookup.installs || run.install_requirements;
+    let Some(builder) = lookup.builder.filter(|_| wanted) else {
+        return Ok(());
+    };
+    if let Some((_, Found::Python(path))) = find(&run.uses, &run.env, lookup)? {
+        let variable = variables(&run.env, lookup.shell);
+        run.env
+            .extend(python::install(&path, variable, builder, lookup.shell)?);
+    }
+    Ok(())
+}
+
+/// The variables that an executor will have.
+fn variables<'v>(env: &'v Env, shell: &'v Shell) -> impl Fn(&str) -> Option<String> + 'v {
+    |name| env.get(name).cloned().or_else(|| shell.variable(name))
 }
 
 /// Resolves `uses_before` or `uses_after`. These have no options, so their config must not need any.
@@ -104,21 +136,8 @@ fn resolve(
     lookup: &Lookup<'_>,
 ) -> anyhow::Result<Option<(Uses, ExecutorConfig)>> {
     let shell = lookup.shell;
-    let record = |path: &Path| lookup.files_read.record(path);
-    let here = Path::new("");
-    let (path, found) = match uses {
-        Uses::Path(path) => {
-            let found = folder::look(path, &[here, lookup.flow_folder], shell, &record)?;
-            (path.clone(), found)
-        }
-        Uses::Named(name) => match folder_of(name, env, lookup.flow_folder, shell) {
-            Some(folder) => {
-                let found = folder::look(&folder, &[here], shell, &record)?;
-                (folder, found)
-            }
-            None => return Ok(None),
-        },
-        Uses::Image(_) => return Ok(None),
+    let Some((path, found)) = find(uses, env, lookup)? else {
+        return Ok(None);
     };
     Ok(Some(match (found, lookup.builder) {
         (Found::Program(path), _) => (Uses::Path(path), ExecutorConfig::default()),
@@ -132,9 +151,25 @@ fn resolve(
         }
         // Python reads the config itself: the launcher starts `flow executor --uses CONFIG`.
         (Found::Python(path), Some(_)) => {
-            let variable = |name: &str| env.get(name).cloned().or_else(|| shell.variable(name));
-            PythonRuntime::find(&path, variable)?;
+            PythonRuntime::find(&path, variables(env, shell))?;
             (Uses::Path(path), ExecutorConfig::default())
         }
     }))
+}
+
+/// The path behind `uses`, and what is there. `None` if `uses` is neither a path nor a folder beside the flow file.
+fn find(uses: &Uses, env: &Env, lookup: &Lookup<'_>) -> anyhow::Result<Option<(PathBuf, Found)>> {
+    let shell = lookup.shell;
+    let record = |path: &Path| lookup.files_read.record(path);
+    let here = Path::new("");
+    let (path, places) = match uses {
+        Uses::Path(path) => (path.clone(), vec![here, lookup.flow_folder]),
+        Uses::Named(name) => match folder_of(name, env, lookup.flow_folder, shell) {
+            Some(folder) => (folder, vec![here]),
+            None => return Ok(None),
+        },
+        Uses::Image(_) => return Ok(None),
+    };
+    let found = folder::look(&path, &places, shell, &record)?;
+    Ok(Some((path, found)))
 }

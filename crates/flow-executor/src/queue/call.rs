@@ -8,6 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::admitted::Admitted;
 use super::batcher::{PriorityClass, QueuedRequest};
+use super::call_trace::CallTrace;
 use super::fingerprint::Fingerprint;
 use super::reply::ReplySender;
 use crate::endpoint_table::{BoundMethod, EndpointIdx, MethodIdx};
@@ -16,16 +17,21 @@ use crate::sdk::{BatchMetric, BatchRule, Parameters};
 /// A decoded request that asks for a call.
 #[derive(Debug)]
 pub(crate) struct CallRequest {
+    /// The id of the request.
+    pub(crate) id: Arc<str>,
     pub(crate) method: BoundMethod,
     pub(crate) parameters: Parameters,
     pub(crate) documents: Vec<Document>,
     /// The name of each part of a join and the number of its documents, in order; empty for other methods.
     pub(crate) parts: Vec<(String, usize)>,
+    /// `None` if the request is not recorded.
+    pub(crate) trace: Option<CallTrace>,
 }
 
 /// One request on its way to the executor.
 #[derive(Debug)]
 pub(crate) struct Call {
+    pub(crate) id: Arc<str>,
     pub(crate) endpoint: EndpointIdx,
     pub(crate) method: MethodIdx,
     pub(crate) rule: BatchRule,
@@ -34,6 +40,7 @@ pub(crate) struct Call {
     key: BatchKey,
     pub(crate) documents: Vec<Document>,
     pub(crate) parts: Vec<(String, usize)>,
+    pub(crate) trace: Option<CallTrace>,
     /// The weight of each document, if the rule counts weights.
     weights: Option<Vec<usize>>,
     pub(crate) reply: ReplySender,
@@ -70,6 +77,7 @@ impl Call {
             BatchMetric::Documents | BatchMetric::Custom => None,
         };
         Self {
+            id: request.id,
             endpoint: request.method.endpoint,
             method: request.method.method,
             rule,
@@ -82,6 +90,7 @@ impl Call {
             parameters: Arc::new(request.parameters),
             documents: request.documents,
             parts: request.parts,
+            trace: request.trace,
             weights,
             reply,
             arrived: Instant::now(),
@@ -144,7 +153,10 @@ impl QueuedRequest for Call {
         let (reply, rest) = whole.split(docs, total);
         self.reply = rest;
         let weights = self.weights.as_mut();
+        let rest = self.trace.as_ref().and_then(CallTrace::of_rest);
         Self {
+            trace: std::mem::replace(&mut self.trace, rest),
+            id: Arc::clone(&self.id),
             parameters: Arc::clone(&self.parameters),
             documents: self.documents.drain(..docs).collect(),
             parts: Vec::new(),

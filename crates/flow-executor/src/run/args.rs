@@ -8,6 +8,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use flow_core::{DocumentLimits, Workers};
 use flow_process::LogFormat;
+use flow_trace::Collector;
 
 use crate::server::Monitoring;
 
@@ -61,9 +62,18 @@ pub struct ExecutorArgs {
     /// Port for the metrics; 0 picks a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub port_monitoring: u16,
-    /// Value of the label `runtime_name` in the metrics [default: NAME/rep-0]
+    /// Name of the process in metrics and traces [default: NAME/rep-0]
     #[arg(long, value_name = "NAME")]
     pub runtime_name: Option<String>,
+    /// Export spans of requests to a collector of OpenTelemetry
+    #[arg(long)]
+    pub tracing: bool,
+    /// Host of the collector [default: as the variables OTEL_* say, or this machine]
+    #[arg(long, value_name = "HOST")]
+    pub traces_exporter_host: Option<String>,
+    /// Port of the collector [default: as the variables OTEL_* say, or 4317]
+    #[arg(long, value_name = "PORT")]
+    pub traces_exporter_port: Option<u16>,
     /// Time for requests in progress to finish when the executor stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
@@ -96,10 +106,23 @@ impl ExecutorArgs {
     }
 
     pub(crate) fn monitoring(&self) -> Option<Monitoring> {
-        let runtime_name = self.runtime_name.clone();
         self.monitoring.then(|| Monitoring {
             port: self.port_monitoring,
-            runtime_name: runtime_name.unwrap_or_else(|| format!("{}/rep-0", self.name)),
+            runtime_name: self.runtime_name(),
+        })
+    }
+
+    /// The name of the process in metrics and traces.
+    pub(crate) fn runtime_name(&self) -> String {
+        let given = self.runtime_name.clone();
+        given.unwrap_or_else(|| format!("{}/rep-0", self.name))
+    }
+
+    /// Where spans are exported; `None` if they are not.
+    pub(crate) fn collector(&self) -> Option<Collector> {
+        self.tracing.then(|| Collector {
+            host: self.traces_exporter_host.clone(),
+            port: self.traces_exporter_port,
         })
     }
 }

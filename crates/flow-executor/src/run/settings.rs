@@ -7,6 +7,7 @@ use std::str::FromStr;
 use flow_core::parameters::from_options;
 use flow_core::{Chain, DocumentLimits, RequestLimits};
 use flow_process::{LogOutput, LogSettings};
+use flow_trace::TraceSettings;
 use serde_json::Value;
 
 use super::args::ExecutorArgs;
@@ -49,6 +50,7 @@ pub(crate) fn settings(
         ))),
     });
     Ok(Settings {
+        tracing: tracing(&args, &environment)?,
         monitoring: args.monitoring(),
         host: args.host,
         port: args.port,
@@ -75,6 +77,18 @@ pub(crate) fn settings(
         },
         request_memory_max: Some(request_memory(args.request_memory)),
     })
+}
+
+/// How spans are exported.
+fn tracing(
+    args: &ExecutorArgs,
+    environment: &Environment,
+) -> Result<Option<TraceSettings>, ExitError> {
+    let Some(collector) = args.collector() else {
+        return Ok(None);
+    };
+    let settings = TraceSettings::new(args.runtime_name(), &collector, environment);
+    settings.map_err(|error| ExitError::usage(error.to_string()))
 }
 
 /// The memory for requests, in bytes: as given, or a share of what the process may use.

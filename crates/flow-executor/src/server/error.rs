@@ -1,6 +1,7 @@
 //! Why an executor does not serve.
 
 use flow_net::{BindError, MetricsServerError};
+use flow_trace::CannotExport;
 
 use crate::options::BadOptions;
 
@@ -13,6 +14,9 @@ pub enum ServeError {
     /// The port for metrics cannot be listened on.
     #[error(transparent)]
     Metrics(#[from] MetricsServerError),
+    /// Spans cannot be exported.
+    #[error(transparent)]
+    Tracing(#[from] CannotExport),
     /// `uses_with` does not fit the executor.
     #[error("`uses_with` of executor `{name}` is wrong{options}")]
     With {

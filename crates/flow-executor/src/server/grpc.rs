@@ -7,7 +7,7 @@ use bytes::Bytes;
 use flow_core::parameters::{self, RESULTS};
 use flow_core::{
     BadDocument, Code, DocArrayVersion, Document, DocumentArray, Endpoint, Failure, Models,
-    RequestLimits, to_struct,
+    RequestLimits, TraceContext, to_struct,
 };
 use flow_net::grpc::jina_data_request_rpc_server::JinaDataRequestRpc;
 use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
@@ -21,6 +21,7 @@ use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, RouteProto,
     SingleDocumentRequestProto,
 };
+use flow_trace::Tracer;
 use futures_util::{Stream, StreamExt, stream};
 use prost::Message;
 use prost_types::value::Kind as ValueKind;
@@ -29,16 +30,16 @@ use serde_json::Map;
 use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::discovery;
 use super::error_trailer::IsError;
+use super::incoming::{self, Incoming};
 use super::parameter_check::{ParameterCheck, ReceivedParameters};
 use super::request_thread::RequestSpawner;
 use crate::endpoint_table::{BoundMethod, EndpointTable, MethodKind};
 use crate::metrics::{ExecutorMetrics, RequestInProgress};
-use crate::queue::{Admission, CallOutput, CallRequest, PriorityClass};
+use crate::queue::{Admission, CallOutput, CallRequest, CallTrace};
 use crate::sdk::Parameters;
 
 /// Requests of one stream in progress.
@@ -46,9 +47,6 @@ const STREAM_WINDOW: usize = 64;
 
 /// Memory that a document takes besides its bytes.
 const DOCUMENT_MEMORY: usize = 160;
-
-/// The metadata key of a request's priority.
-const PRIORITY: &str = "priority";
 
 /// Answers requests. Clones share everything.
 #[derive(Debug, Clone)]
@@ -88,6 +86,8 @@ pub(crate) struct ServiceParts {
     pub(crate) metrics: Option<ExecutorMetrics>,
     pub(crate) limits: RequestLimits,
     pub(crate) spawner: RequestSpawner,
+    /// `None` if the process exports no spans.
+    pub(crate) tracer: Option<Tracer>,
 }
 
 type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -115,18 +115,29 @@ impl JinaService {
         discovery::endpoints(&self.0.parts.endpoints, &models.unwrap_or_default())
     }
 
+    fn incoming<T>(&self, request: &Request<T>, method: &'static str) -> Incoming {
+        Incoming::read(request, method, self.0.parts.tracer.as_ref())
+    }
+
     /// The reply to a request. `others` are the further parts of a join.
     async fn answer(
         &self,
         mut request: Envelope,
         others: &[Envelope],
-        class: Result<PriorityClass, Failure>,
+        incoming: Incoming,
     ) -> Answer {
         let bound = self.find(request.header.as_ref());
         let parts = std::iter::once(&request).chain(others);
         let in_progress = self.begin(bound, parts);
-        let outcome = self.work(&mut request, others, (bound, class)).await;
+        let tracer = self.0.parts.tracer.as_ref();
+        let bytes = payload_len(&request);
+        let mut span = incoming.span(tracer, request.header.as_ref(), bytes);
+        let trace = (tracer, span.context());
+        let outcome = self
+            .work(&mut request, others, (bound, incoming, trace))
+            .await;
         if let Err(failure) = &outcome {
+            span.fail(failure);
             let status = failure.clone().at(&self.0.parts.name).to_status();
             request.header.get_or_insert_default().status = Some(status);
         }
@@ -149,9 +160,9 @@ impl JinaService {
         &self,
         request: Envelope,
         others: Vec<Envelope>,
-        class: Result<PriorityClass, Failure>,
+        incoming: Incoming,
     ) -> Result<Response<Envelope>, Status> {
-        let answer = self.run(request, others, class).await?;
+        let answer = self.run(request, others, incoming).await?;
         let mut response = Response::new(answer.reply);
         if answer.is_failure {
             response.extensions_mut().insert(IsError);
@@ -167,11 +178,11 @@ impl JinaService {
         &self,
         request: Envelope,
         others: Vec<Envelope>,
-        class: Result<PriorityClass, Failure>,
+        incoming: Incoming,
     ) -> Result<Answer, Status> {
         let service = self.clone();
         let bytes = payload_of_all(&request, &others);
-        let answer = async move { service.answer(request, &others, class).await };
+        let answer = async move { service.answer(request, &others, incoming).await };
         let answered = self.0.parts.spawner.run(bytes, answer).await;
         answered.map_err(not_decoded)
     }
@@ -190,7 +201,7 @@ impl JinaService {
         &self,
         request: &mut Envelope,
         others: &[Envelope],
-        (bound, class): (Option<BoundMethod>, Result<PriorityClass, Failure>),
+        (bound, incoming, trace): (Option<BoundMethod>, Incoming, Within<'_>),
     ) -> Result<Worked, Failure> {
         let documents = self.check(request, others)?;
         if bound.is_none() && others.is_empty() {
@@ -198,7 +209,7 @@ impl JinaService {
         }
         let memory = payload_of_all(request, others) + documents * DOCUMENT_MEMORY;
         let admission = &self.0.parts.admission;
-        let admitted = admission.admit(class?, memory).await?;
+        let admitted = admission.admit(incoming.class?, memory).await?;
         let _bytes = admitted.hold_bytes();
         let apart = bound.is_some_and(|bound| bound.kind == MethodKind::Matrix);
         let (documents, parts) = decode_parts(request, others, apart)?;
@@ -208,10 +219,12 @@ impl JinaService {
         };
         let documents_got = documents.len();
         let call = CallRequest {
+            id: id(request.header.as_ref()),
             method: bound,
             parameters: self.parameters(bound, ReceivedParameters::from(&*request))?,
             documents,
             parts,
+            trace: call_trace(trace),
         };
         let output = admission.call(admitted, call).await?;
         let tokens = output.tokens;
@@ -280,7 +293,7 @@ impl JinaService {
     async fn stream(
         &self,
         request: SingleDocumentRequestProto,
-        class: Result<PriorityClass, Failure>,
+        incoming: Incoming,
     ) -> Result<Replies<SingleDocumentRequestProto>, Failure> {
         let mut in_progress = self.begin(None, std::iter::empty());
         let bound = self.find(request.header.as_ref()).ok_or_else(|| {
@@ -296,26 +309,46 @@ impl JinaService {
         let len = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
         let memory = len(&request.document) + len(&request.parameters);
         let admission = &self.0.parts.admission;
-        let admitted = admission.admit(class?, memory).await?;
+        let tracer = self.0.parts.tracer.as_ref();
+        let mut span = incoming.span(tracer, request.header.as_ref(), memory);
+        let admitted = admission.admit(incoming.class?, memory).await?;
         let parameters = self.parameters(bound, ReceivedParameters::from(&request))?;
         let raw = request.document.unwrap_or_default();
         let version = DocArrayVersion::of(&raw).unwrap_or_default();
         let call = CallRequest {
+            id: id(request.header.as_ref()),
             method: bound,
             parameters,
             documents: vec![Document::decode(version, raw)?],
             parts: Vec::new(),
+            trace: call_trace((tracer, span.context())),
         };
         let documents = admission.stream(admitted, call)?;
         let (header, name) = (request.header, self.0.parts.name.clone());
         let mut failed = false;
         let replies = ReceiverStream::new(documents).map(move |document| {
+            if let Err(failure) = &document {
+                span.fail(failure);
+            }
             failed |= document.is_err();
             in_progress.iter_mut().for_each(|it| it.streamed(failed));
             Ok(stream_message(header.clone(), &name, document))
         });
         Ok(Box::pin(replies))
     }
+}
+
+/// The tracer of the process, and the span of the request, if spans are exported.
+type Within<'t> = (Option<&'t Tracer>, Option<&'t Arc<TraceContext>>);
+
+/// The spans of a call, if they are recorded.
+fn call_trace(within: Within<'_>) -> Option<CallTrace> {
+    CallTrace::begin(within.0?, within.1?)
+}
+
+/// The id of a request.
+fn id(header: Option<&HeaderProto>) -> Arc<str> {
+    header.map_or("", |header| &header.request_id).into()
 }
 
 /// The documents of all parts, one after another. If they are wanted `apart`, also the name of each part and the number of
@@ -345,19 +378,6 @@ type DecodedParts = (Vec<Document>, Vec<(String, usize)>);
 fn source(part: &Envelope) -> String {
     let last = part.routes.last();
     last.map(|route| route.executor.clone()).unwrap_or_default()
-}
-
-/// The priority that the caller asks for.
-fn priority(metadata: &MetadataMap) -> Result<PriorityClass, Failure> {
-    match metadata.get(PRIORITY).map(MetadataValue::as_bytes) {
-        None | Some(b"interactive") => Ok(PriorityClass::Interactive),
-        Some(b"bulk") => Ok(PriorityClass::Bulk),
-        Some(other) => {
-            let other = String::from_utf8_lossy(other);
-            let message = format!("`priority` must be `interactive` or `bulk`, is `{other}`");
-            Err(Failure::new(Code::BadRequest, message))
-        }
-    }
 }
 
 /// The part of the byte budget that the call's connection has.
@@ -429,10 +449,11 @@ impl JinaSingleDataRequestRpc for JinaService {
         &self,
         request: Request<Envelope>,
     ) -> Result<Response<Envelope>, Status> {
-        let (class, budget) = (priority(request.metadata()), budget(&request));
+        let incoming = self.incoming(&request, incoming::UNARY);
+        let budget = budget(&request);
         let request = request.into_inner();
         let _held = budget.map(|budget| budget.hold(payload_len(&request)));
-        self.respond(request, Vec::new(), class).await
+        self.respond(request, Vec::new(), incoming).await
     }
 }
 
@@ -444,12 +465,13 @@ impl JinaDataRequestRpc for JinaService {
         &self,
         request: Request<DataRequestListProto>,
     ) -> Result<Response<Envelope>, Status> {
-        let (class, budget) = (priority(request.metadata()), budget(&request));
+        let incoming = self.incoming(&request, incoming::LIST);
+        let budget = budget(&request);
         let mut parts = request.into_inner().requests.into_iter();
         let first = parts.next().unwrap_or_default();
         let others: Vec<Envelope> = parts.collect();
         let _held = budget.map(|budget| budget.hold(payload_of_all(&first, &others)));
-        self.respond(first, others, class).await
+        self.respond(first, others, incoming).await
     }
 }
 
@@ -462,17 +484,17 @@ impl JinaRpc for JinaService {
         request: Request<Streaming<Envelope>>,
     ) -> Result<Response<Self::CallStream>, Status> {
         let service = self.clone();
-        let class = priority(request.metadata());
+        let incoming = self.incoming(&request, incoming::STREAM);
         let budget = budget(&request).map(|connection| connection.for_stream());
         let replies = request
             .into_inner()
             .map(move |request| {
-                let (service, class) = (service.clone(), class.clone());
+                let (service, incoming) = (service.clone(), incoming.clone());
                 let held =
                     |request: &Envelope| budget.as_ref().map(|it| it.hold(payload_len(request)));
                 let held = request.as_ref().ok().map(held);
                 async move {
-                    let reply = service.run(request?, Vec::new(), class).await?.reply;
+                    let reply = service.run(request?, Vec::new(), incoming).await?.reply;
                     drop(held);
                     Ok(reply)
                 }
@@ -494,12 +516,12 @@ impl JinaSingleDocumentRequestRpc for JinaService {
         &self,
         request: Request<SingleDocumentRequestProto>,
     ) -> Result<Response<Self::stream_docStream>, Status> {
-        let class = priority(request.metadata());
+        let incoming = self.incoming(&request, incoming::STREAM_DOC);
         let request = request.into_inner();
         let header = request.header.clone();
         let service = self.clone();
         let bytes = request.document.as_ref().map_or(0, Bytes::len);
-        let started = async move { service.stream(request, class).await };
+        let started = async move { service.stream(request, incoming).await };
         let started = self.0.parts.spawner.run(bytes, started).await;
         let started = started.map_err(not_decoded)?;
         let replies = started.unwrap_or_else(|failure| {

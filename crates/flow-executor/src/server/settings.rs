@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use flow_core::{RequestLimits, Workers};
 use flow_net::Limits;
+use flow_trace::TraceSettings;
 use serde_json::{Map, Value};
 
 use crate::sdk::LoadContext;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub request_memory_max: Option<usize>,
     /// How metrics are served; `None` measures nothing.
     pub monitoring: Option<Monitoring>,
+    /// How spans are exported; `None` if none are.
+    pub tracing: Option<TraceSettings>,
 }
 
 /// How the metrics of a process are served.

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use flow_core::{Code, Document, DocumentArray, Failure};
 use flow_metrics::Stopwatch;
+use flow_process::on_behalf_of;
 use tokio::sync::mpsc;
 
 use super::exit_policy::{ExitPolicy, FailureKind};
+use super::failure_log::FailureLog;
 use crate::endpoint_table::EndpointIdx;
 use crate::metrics::ExecutorMetrics;
-use crate::queue::{Call, CallOutput, ReplySender};
+use crate::queue::{Call, CallOutput, CallSpans, ReplySender};
 use crate::sdk::{
     BatchRule, Binding, CallError, DocsMatrix, Emit, Endpoints, Method, Parameters, Tokens,
     WholeMethod,
@@ -27,6 +29,7 @@ pub(crate) struct CallRunner<E> {
     pub(crate) endpoints: Arc<Endpoints<E>>,
     pub(crate) exit: ExitPolicy,
     pub(crate) metrics: Option<ExecutorMetrics>,
+    pub(crate) failures: FailureLog,
 }
 
 /// A method that failed.
@@ -68,7 +71,7 @@ impl<E> CallRunner<E> {
     }
 
     /// Calls the method once for the documents of all requests.
-    fn run_together(&mut self, method: &Method<E>, batch: Vec<Call>) {
+    fn run_together(&mut self, method: &Method<E>, mut batch: Vec<Call>) {
         let Method::Batch(together) = method else {
             return;
         };
@@ -76,12 +79,14 @@ impl<E> CallRunner<E> {
         let copies = batch.iter().flat_map(|call| call.documents.iter().cloned());
         let mut documents: Vec<Document> = copies.collect();
         let time = self.time(batch[0].endpoint);
-        let outcome = catch_panic(|| {
+        let spans = self.spans(&mut batch);
+        let outcome = run_method(&batch, || {
             let tokens = together(&mut self.executor, &mut documents, &batch[0].parameters)?;
             check_tokens(documents.len(), tokens.as_ref())?;
             Ok(tokens)
         });
         drop(time);
+        spans.end(outcome.as_ref().err().map(|it| &it.failure));
         match outcome {
             Ok(tokens) => send_outputs(batch, documents, tokens.as_ref()),
             Err(CallFailure { failure, .. }) => {
@@ -99,17 +104,19 @@ impl<E> CallRunner<E> {
     /// Calls a method once that could change the number of documents. Here it must not, because each request gets back as
     /// many documents as it sent.
     fn run_merged(&mut self, method: &WholeMethod<E>, mut batch: Vec<Call>) {
+        let spans = self.spans(&mut batch);
         let lengths: Vec<usize> = batch.iter().map(|call| call.documents.len()).collect();
         let moved = batch.iter_mut().flat_map(|call| call.documents.drain(..));
         let mut documents: DocumentArray = moved.collect();
         let before = documents.len();
         let parameters = &batch[0].parameters;
         let time = self.time(batch[0].endpoint);
-        let outcome = catch_panic(|| {
+        let outcome = run_method(&batch, || {
             let results = method(&mut self.executor, &mut documents, parameters)?;
             check_merged(before, documents.len(), results.is_some())
         });
         drop(time);
+        spans.end(outcome.as_ref().err().map(|it| &it.failure));
         match outcome {
             Ok(()) => {
                 let mut documents = documents.into_iter();
@@ -118,6 +125,8 @@ impl<E> CallRunner<E> {
                 }
             }
             Err(failed) => {
+                let ids = batch.iter().map(|call| Arc::clone(&call.id));
+                on_behalf_of(ids, || self.failures.call(&failed.failure, failed.kind));
                 for call in batch {
                     call.reply.send(Err(failed.failure.clone()));
                 }
@@ -127,6 +136,12 @@ impl<E> CallRunner<E> {
     }
 
     fn run_alone(&mut self, method: &Method<E>, call: Call) {
+        let id = Arc::clone(&call.id);
+        on_behalf_of([id], || self.run_one(method, call));
+    }
+
+    fn run_one(&mut self, method: &Method<E>, mut call: Call) {
+        let spans = self.spans(std::slice::from_mut(&mut call));
         let Call {
             endpoint,
             parameters,
@@ -141,6 +156,7 @@ impl<E> CallRunner<E> {
             ReplySender::Stream(reply) => {
                 let outcome = self.run_stream(method, (&parameters, documents), &reply);
                 drop(time);
+                spans.end(outcome.as_ref().err().map(|it| &it.failure));
                 outcome
                     .err()
                     .map(|failed| (ReplySender::Stream(reply), failed))
@@ -148,6 +164,7 @@ impl<E> CallRunner<E> {
             reply => {
                 let outcome = self.run_once(method, &parameters, (documents, parts));
                 drop(time);
+                spans.end(outcome.as_ref().err().map(|it| &it.failure));
                 match outcome {
                     Ok(output) => {
                         reply.send(Ok(output));
@@ -158,9 +175,21 @@ impl<E> CallRunner<E> {
             }
         };
         if let Some((reply, failed)) = failed {
+            self.failures.call(&failed.failure, failed.kind);
             reply.send(Err(failed.failure.clone()));
             self.exit.observe(&failed.failure, failed.kind);
         }
+    }
+
+    /// Begins the spans of a call for these requests.
+    fn spans(&self, batch: &mut [Call]) -> CallSpans {
+        let Some(first) = batch.iter().find(|call| call.trace.is_some()) else {
+            return CallSpans::default();
+        };
+        let endpoint = &self.endpoints.bindings[first.method.0].endpoint;
+        let documents = batch.iter().map(|call| call.documents.len()).sum();
+        let traces = batch.iter_mut().map(|call| call.trace.as_mut());
+        CallSpans::begin(traces, (endpoint, documents))
     }
 
     fn time(&self, endpoint: EndpointIdx) -> Option<Stopwatch> {
@@ -289,6 +318,15 @@ fn send_outputs(batch: Vec<Call>, documents: Vec<Document>, tokens: Option<&Toke
     }
 }
 
+/// Runs the author's code for all requests of a batch.
+fn run_method<T>(
+    batch: &[Call],
+    method: impl FnOnce() -> Result<T, CallError>,
+) -> Result<T, CallFailure> {
+    let ids = batch.iter().map(|call| Arc::clone(&call.id));
+    on_behalf_of(ids, || catch_panic(method))
+}
+
 /// Runs the author's code. A panic becomes a failure with its message.
 fn catch_panic<T>(method: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallFailure> {
     match catch_unwind(AssertUnwindSafe(method)) {
@@ -301,7 +339,6 @@ fn catch_panic<T>(method: impl FnOnce() -> Result<T, CallError>) -> Result<T, Ca
         }),
         Err(panic) => {
             let text = panic_message(&*panic);
-            tracing::error!(panic = text, "executor panicked");
             Err(CallFailure {
                 failure: Failure::new(Code::ExecutorFailed, format!("panicked: {text}")),
                 kind: FailureKind::Panic,

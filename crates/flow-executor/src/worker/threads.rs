@@ -13,6 +13,7 @@ use flow_process::{Facts, KeepsState};
 use tokio::sync::oneshot;
 
 use super::exit_policy::ExitPolicy;
+use super::failure_log::FailureLog;
 use super::runner::{CallRunner, panic_message};
 use crate::definition::Hooks;
 use crate::metrics::ExecutorMetrics;
@@ -168,6 +169,7 @@ impl<E: 'static> WorkerConfig<E> {
             endpoints: self.endpoints,
             exit: self.exit,
             metrics: self.metrics,
+            failures: FailureLog::default(),
         };
         while let Some(work) = queue.next() {
             match work {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use flow_core::{Code, DocumentLimits, Failure};
 use flow_proto::Envelope;
 
@@ -42,6 +43,11 @@ impl Identity {
         &self.key.entry.name
     }
 
+    /// The name of the API key, for everything that is known of the request.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.key.name.clone()
+    }
+
     /// Checks the endpoint of a request, and counts its documents.
     ///
     /// # Errors
@@ -51,7 +57,7 @@ impl Identity {
         let header = request.header.as_ref();
         let endpoint = header.and_then(|header| header.exec_endpoint.as_deref());
         self.check_endpoint(endpoint)?;
-        self.count(documents(request))
+        self.count(documents(request.data.as_ref()))
     }
 
     /// Checks an endpoint; `None` is the default endpoint.
@@ -94,14 +100,13 @@ impl Identity {
     }
 }
 
-/// The number of documents of a request, nested ones included; 0 if they cannot be read, which is reported where they are
+/// The number of documents in a request's data, nested ones included; 0 if they cannot be read, which is reported where they are
 /// decoded. Nothing is decoded here: the limits on documents are checked later.
-fn documents(request: &Envelope) -> usize {
+pub(crate) fn documents(data: Option<&Bytes>) -> usize {
     const ANY: DocumentLimits = DocumentLimits {
         depth_max: usize::MAX,
         documents_max: usize::MAX,
     };
-    let data = request.data.as_ref();
     data.and_then(|data| ANY.check(data).ok()).unwrap_or(0)
 }
 

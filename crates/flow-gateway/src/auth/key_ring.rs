@@ -27,6 +27,8 @@ pub(crate) struct KeyRing {
 /// A key in use.
 #[derive(Debug)]
 pub(super) struct Key {
+    /// The name of the entry.
+    pub(super) name: Arc<str>,
     pub(super) entry: KeyEntry,
     pub(super) counters: KeyCounters,
     used: Arc<Mutex<Used>>,
@@ -108,6 +110,7 @@ impl KeyRing {
         let key = |entry: KeyEntry| Key {
             used: known(&entry).unwrap_or_default(),
             counters: self.counters(&entry.name),
+            name: entry.name.as_str().into(),
             entry,
         };
         *keys = file.keys.into_iter().map(key).map(Arc::new).collect();

@@ -37,6 +37,10 @@ fn texts(items: &[Item]) -> Vec<String> {
     items.iter().map(text).collect()
 }
 
+fn options() -> (CallOptions, RequestRecord) {
+    (CallOptions::default(), RequestRecord::default())
+}
+
 fn counting() -> InMemory {
     InMemory::streaming(["1", "2"].map(|text| Ok(document(text))).to_vec())
 }
@@ -44,7 +48,7 @@ fn counting() -> InMemory {
 async fn run(plan: Plan, node: &InMemory, request: SingleDocumentRequestProto) -> Vec<Item> {
     let snapshots = flow(plan, &[node]);
     let admitted = Admitted::now(snapshots.newest()).unwrap();
-    let documents = documents(admitted, request, CallOptions::default()).await;
+    let documents = documents(admitted, request, options()).await;
     documents.unwrap().collect().await
 }
 
@@ -127,7 +131,7 @@ async fn a_stream_holds_its_permit_to_its_end() {
     let node = counting();
     let snapshots = flow(limited(plan(&["a"]), 1), &[&node]);
     let admitted = Admitted::now(snapshots.newest()).unwrap();
-    let documents = documents(admitted, request("go"), CallOptions::default()).await;
+    let documents = documents(admitted, request("go"), options()).await;
     assert!(Admitted::now(snapshots.newest()).is_err());
     drop(documents);
     assert!(Admitted::now(snapshots.newest()).is_ok());
@@ -138,7 +142,7 @@ async fn only_a_single_node_without_shards_can_stream() {
     let node = counting();
     let failure = async |snapshots: std::sync::Arc<crate::snapshot_store::SnapshotStore>| {
         let admitted = Admitted::now(snapshots.newest()).unwrap();
-        let documents = documents(admitted, request("go"), CallOptions::default()).await;
+        let documents = documents(admitted, request("go"), options()).await;
         documents.err().unwrap()
     };
     let two = failure(flow(plan(&["a", "b"]), &[&node, &node])).await;

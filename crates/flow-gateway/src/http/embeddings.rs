@@ -4,9 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use flow_core::{
-    CallOptions, Code, Document, DocumentArray, Failure, RequestId, Tensor, parameters,
-};
+use flow_core::{CallOptions, Code, Document, DocumentArray, Failure, Tensor, parameters};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -237,7 +235,6 @@ impl DocumentsCall<'_> {
             .executor
             .map(|name| format!("{}$", regex::escape(name)));
         let header = HeaderProto {
-            request_id: RequestId::random().into(),
             exec_endpoint: Some(self.endpoint.to_owned()),
             target_executor: target,
             ..HeaderProto::default()

@@ -19,7 +19,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use flow_proto::jina::JinaInfoProto;
-use http::{HeaderMap, Method};
+use http::Method;
 use serde_json::{Value, json};
 
 use self::route::{Route, route};
@@ -100,12 +100,13 @@ async fn document(State(state): State<HttpState>) -> Json<Value> {
 async fn dry_run_or_socket(State(state): State<HttpState>, request: Request) -> Response {
     match websocket::is_upgrade(request.headers()) {
         true => websocket::dry_run(state, request).await,
-        false => dry_run(State(state), request.headers().clone()).await,
+        false => dry_run(State(state), request).await,
     }
 }
 
-async fn dry_run(State(state): State<HttpState>, headers: HeaderMap) -> Response {
-    let status = async { state.service.dry_run(options(&headers)?).await };
+async fn dry_run(State(state): State<HttpState>, request: Request) -> Response {
+    let options = options(&request);
+    let status = async { state.service.dry_run(options?).await };
     match status.await {
         Ok(status) => Json(status_json(&status)).into_response(),
         Err(failure) => failed(&failure),

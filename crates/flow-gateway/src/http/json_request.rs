@@ -32,7 +32,7 @@ impl<T: DeserializeOwned + Send + 'static> JsonRequest<T> {
         request: Request,
         fields: &'static [&'static str],
     ) -> Result<Self, ApiError> {
-        let options = options(request.headers())?;
+        let options = options(&request)?;
         let whole = WholeBody::read(request, state).await?;
         let bytes = whole.bytes.clone();
         let parse = move || Ok(parse(&bytes, fields));

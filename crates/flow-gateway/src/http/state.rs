@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderMap;
+use axum::extract::{MatchedPath, Request};
 use flow_core::{CallOptions, Failure};
 use flow_net::grpc::metadata::call_options;
 use flow_spec::{HttpOptions, Protocol};
 use tonic::metadata::MetadataMap;
 
+use super::request_id::HeaderId;
 use crate::gateway_limits::GatewayLimits;
+use crate::origin::origin;
 use crate::service::Service;
 
 /// What every route has.
@@ -46,7 +48,18 @@ impl Serves {
     }
 }
 
-/// The options of a call, from the headers of its request. They have the names of gRPC's metadata.
-pub(crate) fn options(headers: &HeaderMap) -> Result<CallOptions, Failure> {
-    call_options(&MetadataMap::from_headers(headers.clone()))
+/// The options of a call, from the headers of its request, which have the names of gRPC's metadata, and from its route.
+pub(crate) fn options(request: &Request) -> Result<CallOptions, Failure> {
+    let options = call_options(&MetadataMap::from_headers(request.headers().clone()))?;
+    let extensions = request.extensions();
+    let operation = match extensions.get::<MatchedPath>() {
+        Some(path) => format!("{} {}", request.method(), path.as_str()),
+        None => request.method().to_string(),
+    };
+    let id = extensions.get::<HeaderId>();
+    Ok(CallOptions {
+        request_id: id.map(|it| it.0.as_str().into()).or(options.request_id),
+        origin: origin(extensions, "http", operation),
+        ..options
+    })
 }

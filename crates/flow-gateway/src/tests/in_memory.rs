@@ -175,9 +175,10 @@ pub(crate) fn flow_of(plan: Plan, nodes: Vec<Node>) -> Arc<SnapshotStore> {
     let shared = Shared {
         limits: Limits::default(),
         metrics: None,
-        failures: Arc::default(),
+        log: Arc::default(),
         requests: RequestLimits::default(),
         heavy: HeavyWork::default(),
+        tracer: None,
     };
     let ended = CancellationToken::new();
     let snapshot = Snapshot::with_nodes(plan, nodes, shared, ended.clone());

@@ -189,6 +189,7 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
         limits: GatewayLimits::default(),
         monitoring,
         tls: None,
+        tracing: None,
         api_keys: None,
     };
     let bind = async |monitoring| {

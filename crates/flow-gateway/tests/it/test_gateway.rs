@@ -84,6 +84,7 @@ impl TestGateway {
             limits,
             monitoring: Some(0),
             tls: None,
+            tracing: None,
             api_keys,
         };
         let gateway = Gateway::bind(&config, placement).await.unwrap();

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flow_core::NodeName;
-use flow_spec::{CallTls, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Uses, Volume};
+use flow_spec::{
+    CallTls, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Tracing, Uses, Volume,
+};
 
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Needs, Target};
@@ -46,6 +48,10 @@ pub(crate) struct Unit {
     pub(crate) more_ports: Vec<(String, u16)>,
     /// `None` without monitoring.
     pub(crate) metrics: Option<Metrics>,
+    /// `None` without tracing.
+    pub(crate) tracing: Option<Tracing>,
+    /// Prefix of the names of its replicas: `enc`, or `enc/shard-0`.
+    runtime: String,
     pub(crate) env: Env,
     pub(crate) devices: Devices,
     /// Folders of the machine that it mounts.
@@ -62,21 +68,22 @@ pub(crate) struct Unit {
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     pub(crate) port: u16,
-    /// Prefix of the names of its replicas: `enc`, or `enc/shard-0`.
-    runtime: String,
 }
 
 impl Unit {
     /// All arguments of one of its replicas.
     pub(crate) fn arguments_of(&self, replica: u16) -> Vec<String> {
         let mut arguments = self.arguments.clone();
-        if let Some(Metrics { port, runtime }) = &self.metrics {
+        if let Some(Metrics { port }) = &self.metrics {
             arguments.push("--monitoring".to_owned());
             arguments.extend(["--port-monitoring".to_owned(), port.to_string()]);
-            if self.node.is_some() {
-                let name = format!("{runtime}/rep-{replica}");
-                arguments.extend(["--runtime-name".to_owned(), name]);
-            }
+        }
+        // The gateway learns it from the flow file.
+        let tracing = self.tracing.as_ref().filter(|_| self.node.is_some());
+        arguments.extend(tracing.iter().flat_map(|it| it.arguments()));
+        if self.node.is_some() && (self.metrics.is_some() || tracing.is_some()) {
+            let name = format!("{}/rep-{replica}", self.runtime);
+            arguments.extend(["--runtime-name".to_owned(), name]);
         }
         arguments
     }
@@ -254,8 +261,9 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
             port: Some(it.port(0))
                 .filter(|port| *port > 0)
                 .unwrap_or(METRICS_PORT),
-            runtime: "gateway".to_owned(),
         }),
+        tracing: plan.gateway.tracing.clone(),
+        runtime: "gateway".to_owned(),
         env: plan.gateway.env.clone(),
         devices: Devices::None,
         folders: Vec::new(),
@@ -335,8 +343,8 @@ impl<'p> NodeContainers<'p> {
         let mut unit = self.unit(invocation, suffix, image);
         unit.replicas = self.run.replicas.get();
         unit.needs = self.needs(self.node.name.as_str());
-        if let (Some(metrics), 2..) = (&mut unit.metrics, self.run.shards.get()) {
-            metrics.runtime = format!("{}/shard-{shard}", self.node.name);
+        if self.run.shards.get() > 1 {
+            unit.runtime = format!("{}/shard-{shard}", self.node.name);
         }
         Ok(unit)
     }
@@ -349,9 +357,7 @@ impl<'p> NodeContainers<'p> {
         let mut unit = self.unit(invocation, suffix, image);
         unit.devices = Devices::None;
         unit.needs = self.needs(&key);
-        if let Some(metrics) = &mut unit.metrics {
-            metrics.runtime = format!("{}/{}", self.node.name, suffix.trim_start_matches('-'));
-        }
+        unit.runtime = format!("{}/{}", self.node.name, suffix.trim_start_matches('-'));
         Ok(unit)
     }
 
@@ -372,10 +378,13 @@ impl<'p> NodeContainers<'p> {
             arguments,
             port: PORT,
             more_ports: Vec::new(),
-            metrics: self.run.monitoring.as_ref().map(|_| Metrics {
-                port: METRICS_PORT,
-                runtime: name.to_string(),
-            }),
+            metrics: self
+                .run
+                .monitoring
+                .as_ref()
+                .map(|_| Metrics { port: METRICS_PORT }),
+            tracing: self.run.tracing.clone(),
+            runtime: name.to_string(),
             env,
             devices: asked_for.unwrap_or(shared_out),
             folders: container.volumes.clone(),

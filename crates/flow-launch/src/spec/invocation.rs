@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flow_spec::{Env, Gateway, LocalRun, Log, PythonSource, Uses};
+use flow_spec::{Env, Gateway, LocalRun, Log, PythonSource, Tracing, Uses};
 
 use crate::spec::container::ContainerInvocation;
 use crate::spec::ports::Ports;
@@ -113,12 +113,25 @@ impl Invocation {
         }
     }
 
-    /// Enables metrics, under this name.
-    pub(crate) fn monitor(&mut self, runtime_name: &str) {
-        self.arguments.push("--monitoring".to_owned());
+    /// Enables metrics, and spans, of a process of this name.
+    pub(crate) fn observe(
+        &mut self,
+        is_monitored: bool,
+        tracing: Option<&Tracing>,
+        runtime_name: &str,
+    ) {
+        if !is_monitored && tracing.is_none() {
+            return;
+        }
+        if is_monitored {
+            self.arguments.push("--monitoring".to_owned());
+        }
+        let tracing = tracing.map(Tracing::arguments);
+        self.arguments.extend(tracing.iter().flatten().cloned());
         self.argument("--runtime-name", runtime_name);
         if let Some(container) = &mut self.container {
             container.runtime_name = Some(runtime_name.to_owned());
+            container.tracing = tracing.unwrap_or_default();
         }
     }
 
@@ -239,6 +252,7 @@ mod tests {
             workers: flow_spec::Workers::default(),
             batching: [].into_iter().collect(),
             exit_on_exceptions: Vec::new(),
+            install_requirements: false,
             env: Env::new(),
             workspace: None,
             timeout_ready: None,
@@ -247,6 +261,7 @@ mod tests {
             log: None,
             container: flow_spec::Container::default(),
             monitoring: None,
+            tracing: None,
         }
     }
 

@@ -1,8 +1,10 @@
 //! gRPC metadata: what of a call's options travels as headers, and the entries that a flow adds.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flow_core::{CallOptions, Deadline, Failure, Priority, check_priority};
+use bytes::Bytes;
+use flow_core::{CallOptions, Deadline, Failure, Origin, Priority, TraceContext, check_priority};
 use http::HeaderMap;
 use tonic::metadata::{Ascii, MetadataKey, MetadataMap, MetadataValue};
 
@@ -11,6 +13,21 @@ const TIMEOUT: &str = "grpc-timeout";
 
 /// Which requests overtake which in an executor's queue.
 const PRIORITY: &str = "priority";
+
+/// The id of a request beside its messages, in requests and replies.
+pub const REQUEST_ID: &str = "x-request-id";
+
+/// Longest id that is taken from metadata, in bytes.
+const REQUEST_ID_LEN_MAX: usize = 256;
+
+/// The trace of a request, and what its tracers and its caller keep with it, as W3C names them.
+const TRACEPARENT: &str = "traceparent";
+const TRACESTATE: &str = "tracestate";
+const BAGGAGE: &str = "baggage";
+
+/// Longest values of them that are forwarded, in bytes: as much as every service has to forward.
+const TRACESTATE_LEN_MAX: usize = 512;
+const BAGGAGE_LEN_MAX: usize = 8192;
 
 /// Entries that are sent with each call of a node.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +86,60 @@ pub fn call_options(metadata: &MetadataMap) -> Result<CallOptions, Failure> {
     Ok(CallOptions {
         deadline: deadline(metadata),
         priority: priority.map(Priority::parse),
+        request_id: request_id(metadata),
+        trace: trace(metadata).map(Arc::new),
+        baggage: short_value(metadata, BAGGAGE, BAGGAGE_LEN_MAX),
+        origin: Origin::default(),
     })
+}
+
+/// The id that the caller gave the call; `None` if it gave none that is short and readable.
+fn request_id(metadata: &MetadataMap) -> Option<Arc<str>> {
+    let id = metadata.get(REQUEST_ID)?.to_str().ok()?;
+    (!id.is_empty() && id.len() <= REQUEST_ID_LEN_MAX).then(|| id.into())
+}
+
+/// The trace that the call belongs to.
+#[must_use]
+pub fn trace(metadata: &MetadataMap) -> Option<TraceContext> {
+    let trace = TraceContext::parse(metadata.get(TRACEPARENT)?.as_bytes())?;
+    Some(TraceContext {
+        state: short_value(metadata, TRACESTATE, TRACESTATE_LEN_MAX),
+        ..trace
+    })
+}
+
+fn short_value(metadata: &MetadataMap, key: &str, max: usize) -> Option<Bytes> {
+    let value = metadata.get(key).map(MetadataValue::as_bytes)?;
+    (value.len() <= max).then(|| Bytes::copy_from_slice(value))
+}
+
+/// Adds what a call's options say besides its deadline.
+pub(crate) fn write_options(metadata: &mut MetadataMap, options: &CallOptions) {
+    write_priority(metadata, options.priority.as_ref());
+    if let Some(id) = &options.request_id {
+        write_request_id(metadata, id);
+    }
+    if let Some(trace) = &options.trace {
+        insert(metadata, TRACEPARENT, trace.to_string().into());
+        if let Some(state) = &trace.state {
+            insert(metadata, TRACESTATE, state.clone());
+        }
+    }
+    if let Some(baggage) = &options.baggage {
+        insert(metadata, BAGGAGE, baggage.clone());
+    }
+}
+
+/// Adds the id of a request, unless gRPC cannot send it.
+pub fn write_request_id(metadata: &mut MetadataMap, id: &str) {
+    insert(metadata, REQUEST_ID, Bytes::copy_from_slice(id.as_bytes()));
+}
+
+fn insert(metadata: &mut MetadataMap, key: &'static str, value: Bytes) {
+    if let Ok(value) = MetadataValue::try_from(value) {
+        metadata.insert(key, value);
+    }
 }
 
 /// When the caller stops waiting.
@@ -98,7 +168,7 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 }
 
 /// Adds a priority, unless it has none that gRPC could send.
-pub(crate) fn write_priority(metadata: &mut MetadataMap, priority: Option<&Priority>) {
+fn write_priority(metadata: &mut MetadataMap, priority: Option<&Priority>) {
     let value = match priority {
         None => return,
         Some(Priority::Interactive) => MetadataValue::from_static("interactive"),
@@ -139,6 +209,36 @@ mod tests {
             write_priority(&mut forwarded, options.priority.as_ref());
             assert_eq!(forwarded.get(PRIORITY), metadata.get(PRIORITY));
         }
+    }
+
+    #[test]
+    fn trace_baggage_and_request_id_are_forwarded_as_they_came() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let entries = [
+            (TRACEPARENT, parent),
+            (TRACESTATE, "vendor=1"),
+            (BAGGAGE, "user=7"),
+            (REQUEST_ID, "r-1"),
+        ];
+        let metadata = |entries: &[(&'static str, &str)]| {
+            let mut metadata = MetadataMap::new();
+            for (key, value) in entries {
+                metadata.insert(*key, value.parse().unwrap());
+            }
+            metadata
+        };
+        let mut forwarded = MetadataMap::new();
+        let sent = metadata(&entries);
+        write_options(&mut forwarded, &call_options(&sent).unwrap());
+        for (key, value) in entries {
+            assert_eq!(forwarded.get(key).unwrap(), value, "{key}");
+        }
+        let long = "x".repeat(TRACESTATE_LEN_MAX + 1);
+        let sent = metadata(&[(TRACEPARENT, parent), (TRACESTATE, &long)]);
+        assert_eq!(trace(&sent).unwrap().state, None);
+        let sent = metadata(&[(TRACEPARENT, "01"), (REQUEST_ID, "")]);
+        let options = call_options(&sent).unwrap();
+        assert_eq!((options.trace, options.request_id), (None, None));
     }
 
     #[test]

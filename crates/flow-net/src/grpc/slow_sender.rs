@@ -12,7 +12,7 @@ use tonic::Status;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const BYTES_A_SECOND: usize = 1024;
 
-/// How long a message, or a body, has waited for its bytes. Time in which nobody asks for them does not count.
+/// How long a message, or a body, has waited for its bytes. Only the time in which it is polled counts.
 #[derive(Debug, Default)]
 pub(super) struct SlowSender {
     waited: Duration,

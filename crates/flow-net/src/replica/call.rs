@@ -16,7 +16,7 @@ use crate::grpc::jina_data_request_rpc_client::JinaDataRequestRpcClient;
 use crate::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
 use crate::grpc::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
 use crate::grpc::jina_single_document_request_rpc_client::JinaSingleDocumentRequestRpcClient;
-use crate::grpc::metadata::write_priority;
+use crate::grpc::metadata::write_options;
 use crate::status::{CallError, too_late};
 
 /// By this, stock heads choose how shards are polled.
@@ -129,7 +129,7 @@ impl Replica {
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
         let mut message = prepare(request.clone(), metadata, options.deadline);
-        write_priority(message.metadata_mut(), options.priority.as_ref());
+        write_options(message.metadata_mut(), options);
         let deadline = options.deadline;
         let mut rest = within(deadline, client.stream_doc(message))
             .await?
@@ -239,7 +239,7 @@ fn add_call_metadata(metadata: &mut MetadataMap, request: &Envelope, options: &C
     if let Some(Ok(endpoint)) = endpoint.map(str::parse) {
         metadata.insert(ENDPOINT, endpoint);
     }
-    write_priority(metadata, options.priority.as_ref());
+    write_options(metadata, options);
 }
 
 /// The outcome of a call, or a failure if the deadline passes first.

@@ -42,7 +42,24 @@ _LAZY = {
     "requests": "_executor",
 }
 
-__all__ = ["Document", "DocumentArray", "NamedScore", *_LAZY]
+__all__ = [
+    "AsyncClient",
+    "AsyncFlow",
+    "Client",
+    "Deployment",
+    "Document",
+    "DocumentArray",
+    "Executor",
+    "Flow",
+    "LangChainEmbeddings",
+    "NamedScore",
+    "Response",
+    "SentenceEncoder",
+    "dynamic_batching",
+    "llama_index_embedding",
+    "monitor",
+    "requests",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -103,13 +104,13 @@ def match(
 
 def get_attributes(self: DocumentArray, *names: str) -> list[Any]:
     """The values of an attribute; of several attributes, a list for each."""
-    columns = [[_attribute(document, name) for document in self] for name in names]
-    return columns[0] if len(columns) == 1 else columns
+    values: list[Any] = self[:, list(names)]
+    return values
 
 
 def traverse(self: DocumentArray, traversal_paths: str, filter_fn: Callable[[Document], bool] | None = None) -> Iterator[Any]:
     """The arrays that access paths lead to, such as the chunks of each document for ``@c``."""
-    for path in traversal_paths.replace(" ", "").split(","):
+    for path in "".join(traversal_paths.split()).split(","):
         for found in _walk(self, path.lstrip("@")):
             yield found if filter_fn is None else DocumentArray([each for each in found if filter_fn(each)])
 
@@ -127,13 +128,11 @@ def batch_ids(self: DocumentArray, batch_size: int, shuffle: bool = False) -> It
 
 
 def split_by_tag(self: DocumentArray, tag: str) -> dict[Any, DocumentArray]:
-    """The documents that have a tag, by its value. ``a__b`` is the value ``b`` in the tag ``a``."""
+    """The documents that have a tag, by its value. ``a__b`` is the value ``b`` in the tag ``a``, and ``None`` if it has none."""
     groups: dict[Any, DocumentArray] = {}
     for document in self:
-        value: Any = document.tags
-        for part in tag.split("__"):
-            value = value.get(part) if isinstance(value, dict) else None
-        if value is not None:
+        if "__" in tag or tag in document.tags:
+            value = _inside(document.tags, tag.split("__"))
             groups.setdefault(value, DocumentArray()).append(document)
     return groups
 
@@ -211,8 +210,8 @@ def attach() -> None:
     setattr(DocumentArray, "_repr_html_", _html)
 
 
-def _html(docs: DocumentArray) -> str:
-    return f"<pre>{described(docs)}</pre>"
+def _html(self: DocumentArray) -> str:
+    return f"<pre>{described(self)}</pre>"
 
 
 def _filtered(docs: DocumentArray, query: Any, limit: int | None, both: bool) -> DocumentArray:
@@ -229,7 +228,8 @@ def _nearest(
 ) -> tuple[Matrix, Any]:
     import numpy as np
 
-    distances = metric(queries, candidates) if callable(metric) else _distances(queries, candidates, metric)
+    named = isinstance(metric, str)
+    distances: Matrix = _distances(queries, candidates, metric) if named else metric(queries, candidates)
     if most >= distances.shape[1]:
         places = np.argsort(distances, axis=1)
     else:
@@ -289,17 +289,24 @@ def _reduce_document(own: Document, other: Document) -> None:
 
 
 def _walk(docs: DocumentArray, path: str) -> Iterator[DocumentArray]:
-    if path in ("", "r"):
+    if not path:
         yield docs
         return
-    letter, rest = path[0], path[1:]
-    if letter == "r":
-        yield from _walk(docs, rest)
-        return
-    if letter not in "cm":
+    step = re.match(r"([rcm])(?:\[([-\d:]*)\]|([-\d:]*))", path)
+    if step is None:
         raise ValueError(f"`{path}` is no access path: `r` means the documents, `c` their chunks, `m` their matches")
-    for document in docs:
-        yield from _walk(document.chunks if letter == "c" else document.matches, rest)
+    arrays = {"r": [docs], "c": (each.chunks for each in docs), "m": (each.matches for each in docs)}[step[1]]
+    for array in arrays:
+        yield from _walk(array[_slice(step[2] or step[3] or ":")], path[step.end() :])
+
+
+def _slice(text: str) -> slice:
+    """What the text of a slice, such as ``1:`` or ``2``, means in an access path."""
+    bounds = [int(part) if part else None for part in text.split(":")]
+    if len(bounds) == 1 and bounds[0] is not None:
+        # The last document has no index behind it.
+        bounds.append(bounds[0] + 1 if bounds[0] != -1 else None)
+    return slice(*bounds)
 
 
 def _batches(items: list[Any], size: int, shuffle: bool) -> Iterator[list[Any]]:
@@ -313,10 +320,8 @@ def _batches(items: list[Any], size: int, shuffle: bool) -> Iterator[list[Any]]:
         yield items[start : start + size]
 
 
-def _attribute(document: Document, name: str) -> Any:
-    first, *rest = name.split("__")
-    value = getattr(document, first)
-    for part in rest:
+def _inside(value: Any, parts: list[str]) -> Any:
+    for part in parts:
         value = value.get(part) if isinstance(value, dict) else None
     return value
 

@@ -9,9 +9,9 @@ import unicodedata
 Row = tuple[str, str, str]
 
 
-def banner(protocols: list[str], ports: list[int], metrics: str | None) -> str:
-    """The addresses of a flow in a frame."""
-    private = private_address()
+def banner(protocols: list[str], ports: list[int], metrics: str | None, is_open: bool) -> str:
+    """The addresses of a flow in a frame. `is_open`: other machines reach the gateway."""
+    private = private_address() if is_open else None
     rows: list[Row] = []
     for index, port in enumerate(ports):
         rows.append(("🔗", "Protocol", ", ".join(protocols) if len(ports) == 1 else protocols[index % len(protocols)]))

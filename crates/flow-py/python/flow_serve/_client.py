@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flow_serve import _inputs
+from flow_serve._endpoints import Endpoints
 from flow_serve._options import refuse_unknown
 from flow_serve._plan import Callback, Plan
 from flow_serve._response import Response
@@ -54,7 +55,7 @@ KNOWN = (
 CONNECTION_CODES = ("unavailable", "lost", "deadline_exceeded")
 
 
-class BaseClient:
+class BaseClient(Endpoints):
     """What both kinds of clients have in common: where they connect to, and how."""
 
     def __init__(
@@ -129,10 +130,6 @@ class BaseClient:
         if failure is not None:
             logger.error("the flow at %s is not ready: %s", self._url, failure)
         return failure is None
-
-    def stream_doc(self, *_arguments: Any, **_options: Any) -> NoReturn:
-        """Is not supported."""
-        raise NotSupportedError("`stream_doc` is not supported yet; Jina's client, and the gateway's HTTP routes, read streams")
 
     def mutate(self, *_arguments: Any, **_options: Any) -> NoReturn:
         """Is not supported."""
@@ -233,21 +230,26 @@ class Client(BaseClient):
             responses = list(_responses(plan))
         return responses if plan.return_responses else plan.reader.joined(responses)
 
-    def index(self, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
-        """Posts to ``/index``."""
-        return self.post("/index", inputs, *callbacks, **options)
+    def stream_doc(
+        self,
+        on: str,
+        inputs: Any = None,
+        parameters: Any = None,
+        target_executor: str | None = None,
+        return_type: Any = None,
+        **options: Any,
+    ) -> Iterator[Any]:
+        """Sends one document to an endpoint whose method is a generator, and yields the documents as they are made.
 
-    def search(self, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
-        """Posts to ``/search``."""
-        return self.post("/search", inputs, *callbacks, **options)
-
-    def update(self, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
-        """Posts to ``/update``."""
-        return self.post("/update", inputs, *callbacks, **options)
-
-    def delete(self, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
-        """Posts to ``/delete``."""
-        return self.post("/delete", inputs, *callbacks, **options)
+        `options` are `timeout` in seconds, and `metadata`. The flow has exactly one executor.
+        """
+        plan = Plan(self, on, inputs, None, None, None, parameters, target_executor, return_type=return_type, **options)
+        try:
+            documents = plan.stream()
+            while (document := documents.step()) is not None:
+                yield plan.reader.document(document)
+        except _call_error() as error:
+            _raise(error)
 
     def is_flow_ready(self, timeout: float | None = None, **options: Any) -> bool:
         """Whether a request gets through the whole flow."""
@@ -316,21 +318,24 @@ class AsyncClient(BaseClient):
             async for response in _async_responses(plan):
                 yield response if plan.return_responses else plan.reader.array_of(response)
 
-    def index(self, inputs: Any = None, *callbacks: Any, **options: Any) -> AsyncIterator[Any]:
-        """Posts to ``/index``."""
-        return self.post("/index", inputs, *callbacks, **options)
-
-    def search(self, inputs: Any = None, *callbacks: Any, **options: Any) -> AsyncIterator[Any]:
-        """Posts to ``/search``."""
-        return self.post("/search", inputs, *callbacks, **options)
-
-    def update(self, inputs: Any = None, *callbacks: Any, **options: Any) -> AsyncIterator[Any]:
-        """Posts to ``/update``."""
-        return self.post("/update", inputs, *callbacks, **options)
-
-    def delete(self, inputs: Any = None, *callbacks: Any, **options: Any) -> AsyncIterator[Any]:
-        """Posts to ``/delete``."""
-        return self.post("/delete", inputs, *callbacks, **options)
+    async def stream_doc(
+        self,
+        on: str,
+        inputs: Any = None,
+        parameters: Any = None,
+        target_executor: str | None = None,
+        return_type: Any = None,
+        **options: Any,
+    ) -> AsyncIterator[Any]:
+        """Streams documents as :meth:`Client.stream_doc` does."""
+        plan = Plan(self, on, inputs, None, None, None, parameters, target_executor, return_type=return_type, **options)
+        try:
+            documents = await _in_thread(plan.stream)
+            loop = aio.get_running_loop()
+            while (document := await _stepped(documents, loop)) is not None:
+                yield plan.reader.document(document)
+        except _call_error() as error:
+            _raise(error)
 
     async def is_flow_ready(self, timeout: float | None = None, **options: Any) -> bool:
         """Whether a request gets through the whole flow."""
@@ -405,8 +410,8 @@ def _next_batch(plan: Plan) -> Callable[[], Any]:
     return taken
 
 
-def _stepped(exchange: Any, loop: aio.AbstractEventLoop) -> aio.Future[Any]:
-    """The next event of an exchange, which a thread of Rust waits for."""
+def _stepped(source: Any, loop: aio.AbstractEventLoop) -> aio.Future[Any]:
+    """The next event of an exchange, or document of a stream, which a thread of Rust waits for."""
     future: aio.Future[Any] = loop.create_future()
 
     def settle(event: Any, error: BaseException | None) -> None:
@@ -421,9 +426,9 @@ def _stepped(exchange: Any, loop: aio.AbstractEventLoop) -> aio.Future[Any]:
         try:
             loop.call_soon_threadsafe(settle, event, error)
         except RuntimeError:
-            pass  # The loop was closed, so nobody waits.
+            pass  # The loop was closed, so no task waits.
 
-    exchange.step_then(notify)
+    source.step_then(notify)
     return future
 
 

@@ -25,7 +25,7 @@ class Reader:
                 self._type, self._is_singleton = _list_type(return_type)
 
     def saw(self, batch: list[Any]) -> None:
-        """Remembers the kind of the documents that are sent, if nobody has said which are wanted."""
+        """Remembers the kind of the documents that are sent, unless `return_type` names one."""
         if self._type is None and batch:
             kind = _inputs.foreign_kind(type(batch[0]))
             if kind == "v2":
@@ -42,6 +42,20 @@ class Reader:
         """The documents of a response; a single one if a single one was asked for."""
         docs = response.docs
         return docs[0] if self._is_singleton and len(docs) == 1 else docs
+
+    def document(self, document: _native.Document) -> Any:
+        """A document of a stream."""
+        if self._kind is None:
+            return document
+        if self._kind == "v1":
+            import docarray
+            from docarray.proto.docarray_pb2 import DocumentProto
+
+            of_docarray: Any = docarray.Document
+            return of_docarray.from_protobuf(DocumentProto.FromString(document.to_bytes()))
+        from docarray.proto import DocProto
+
+        return self._type.doc_type.from_protobuf(DocProto.FromString(document.to_bytes()))
 
     def joined(self, responses: Iterable[Response]) -> Any:
         """The documents of all responses in one array; a single one if a single one was asked for."""
@@ -77,10 +91,11 @@ def _list_type(of: Any) -> tuple[Any, bool]:
 
 
 def _decode_v1(reply: _native.Reply) -> Any:
-    from docarray import DocumentArray
+    import docarray
     from docarray.proto.docarray_pb2 import DocumentArrayProto
 
-    return DocumentArray.from_protobuf(DocumentArrayProto.FromString(reply.encoded_documents()))
+    of_docarray: Any = docarray.DocumentArray
+    return of_docarray.from_protobuf(DocumentArrayProto.FromString(reply.encoded_documents()))
 
 
 def _decode_v2(reply: _native.Reply, list_type: Any) -> Any:

@@ -74,7 +74,6 @@ ATTRIBUTES: Verdicts = {
 
 #: Methods of flows and clients that are not there or do something else.
 METHODS: Verdicts = {
-    "stream_doc": (REFUSED, "the client reads no streams of documents yet; use Jina's client, or the gateway's HTTP routes"),
     "mutate": (REFUSED, "there is no GraphQL; use `post`, or the gateway's HTTP routes"),
     "expose_endpoint": (CHANGES, "write `expose_endpoints` among the options of the flow"),
     "rolling_update": (CHANGES, "use `flow reload`, which changes a flow without losing a request"),

@@ -88,6 +88,15 @@ class Plan:
         wait, factor, wait_max = self.backoff
         return self.client._connected(self.attempts, wait, factor, wait_max).exchange(self.exchange_options)
 
+    def stream(self) -> _native.DocumentStream:
+        """Connects, and sends the one document of a stream."""
+        batch = next(_inputs.batches(self.inputs, 2))
+        if len(batch) != 1:
+            raise BadClientInput(f"a stream begins with one document; `inputs` has {'none' if not batch else 'several'}")
+        document = self.documents(batch)[0]
+        stream: _native.DocumentStream = self.client._connected().stream(self.exchange_options, document)
+        return stream
+
     def response(self, reply: _native.Reply) -> Response:
         """A reply as a response, after the callbacks."""
         response = Response(reply, self.reader.read)

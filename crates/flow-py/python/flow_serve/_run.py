@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import logging
 import os
 import sys
 import traceback
@@ -22,8 +23,11 @@ def main() -> None:
         sys.stdout = sys.stderr
     _compat.install()
     # Imported now, because it takes a while that reading arguments need not wait for.
-    from ._executor import Definition, Executor
+    from ._definition import Definition
+    from ._executor import Executor
+    from ._logger import LastResort
 
+    logging.lastResort = LastResort(logging.WARNING)
     try:
         cls, config = find(arguments.uses, Executor)
         definition = Definition(cls, arguments, config)
@@ -132,8 +136,17 @@ def _classes(module: ModuleType, base: type) -> list[type]:
 def _fail(arguments: _native.ExecutorArguments, error: BaseException) -> NoReturn:
     """Ends the process with the reason, in the words of the author's own code where that failed."""
     _native.log(40, "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip())
-    print(f"flow: executor `{arguments.name}` cannot be loaded: {type(error).__name__}: {error}", file=sys.stderr)
+    reason = f"{type(error).__name__}: {error}{_remedy(arguments.uses, error)}"
+    print(f"flow: executor `{arguments.name}` cannot be loaded: {reason}", file=sys.stderr)
     sys.exit(1)
+
+
+def _remedy(uses: str, error: BaseException) -> str:
+    """What installs a module that is missing."""
+    requirements = os.path.join(os.path.dirname(uses), "requirements.txt")
+    if not isinstance(error, ModuleNotFoundError) or not os.path.exists(requirements):
+        return ""
+    return f"; `flow up --install` installs what `{requirements}` lists"
 
 
 if __name__ == "__main__":

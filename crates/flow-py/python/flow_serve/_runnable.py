@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from flow_serve import _program
 from flow_serve._banner import banner
+from flow_serve._endpoints import Endpoints
 from flow_serve._file_values import plain
 from flow_serve._process import RunningFlow
 from flow_serve._yaml import to_yaml
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.2
 
 
-class Runnable:
+class Runnable(Endpoints):
     """What a flow and a deployment have in common: they run, and receive documents."""
 
     def __init__(self, asyncio: bool, base: Path) -> None:
@@ -70,7 +71,7 @@ class Runnable:
         self._running = running
         self._stop.clear()
         if not self._gateway_option("quiet"):
-            print(banner(self._protocols(), running.ports, running.metrics), flush=True)
+            print(banner(self._protocols(), running.ports, running.metrics, not _is_loopback(self.host)), flush=True)
         return self
 
     def close(self) -> None:
@@ -130,7 +131,7 @@ class Runnable:
     @property
     def host(self) -> str:
         """The host that the gateway listens on."""
-        return str(self._gateway_option("host") or "0.0.0.0")
+        return str(self._gateway_option("host") or os.environ.get("FLOW_LISTEN_HOST") or "127.0.0.1")
 
     @host.setter
     def host(self, value: str) -> None:
@@ -177,22 +178,6 @@ class Runnable:
         """Sends documents to an endpoint, as :meth:`flow_serve.Client.post` does."""
         return self.client.post(on, inputs, *callbacks, **options)
 
-    def index(self, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
-        """Posts to ``/index``."""
-        return self.post("/index", inputs, *callbacks, **options)
-
-    def search(self, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
-        """Posts to ``/search``."""
-        return self.post("/search", inputs, *callbacks, **options)
-
-    def update(self, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
-        """Posts to ``/update``."""
-        return self.post("/update", inputs, *callbacks, **options)
-
-    def delete(self, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
-        """Posts to ``/delete``."""
-        return self.post("/delete", inputs, *callbacks, **options)
-
     def is_flow_ready(self, **options: Any) -> Any:
         """Whether a request gets through the whole flow."""
         return self.client.is_flow_ready(**options)
@@ -200,7 +185,7 @@ class Runnable:
     dry_run = is_flow_ready
 
     def stream_doc(self, *arguments: Any, **options: Any) -> Any:
-        """Is not supported."""
+        """Streams the documents that a method makes of one, as :meth:`flow_serve.Client.stream_doc` does."""
         return self.client.stream_doc(*arguments, **options)
 
     def profiling(self, show_table: bool = True) -> Any:
@@ -315,8 +300,12 @@ class Runnable:
             self._folder = None
 
 
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
 def _is_added(folder: str) -> bool:
-    """Whether the script, or whoever runs it, added the folder. An interpreter finds its own folders itself."""
+    """Whether the script or the environment added the folder. An interpreter finds its own folders itself."""
     own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     return os.path.isdir(folder) and not any(folder == each or folder.startswith(each + os.sep) for each in own)
 

@@ -13,7 +13,8 @@ use pyo3::exceptions::{PyConnectionError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::Value;
 
-use super::exchange::{Exchange, call_error};
+use super::exchange::{Exchange, call_error, document_of};
+use super::streamed::DocumentStream;
 use crate::runtime::wait;
 
 /// A connection to a flow. Threads can share it.
@@ -69,16 +70,23 @@ impl Connection {
     /// Begins a post. `options` is a mapping with the fields of `PostOptions`.
     fn exchange(&self, options: PostOptions) -> PyResult<Exchange> {
         let exchange = options.exchange()?;
-        let template = RequestTemplate {
-            endpoint: options.endpoint,
-            target: options.target,
-            parameters: match serde_json::from_str(&options.parameters) {
-                Ok(Value::Object(parameters)) => parameters,
-                _ => return Err(PyValueError::new_err("`parameters` is no mapping")),
-            },
-        };
         let client = Client::from(self.0.clone());
-        Exchange::begin(&client, template, &exchange)
+        Exchange::begin(&client, options.template()?, &exchange)
+    }
+
+    /// Sends a document to an endpoint whose method is a generator. The options are those of `exchange`.
+    fn stream(
+        &self,
+        py: Python<'_>,
+        options: PostOptions,
+        document: &Bound<'_, PyAny>,
+    ) -> PyResult<DocumentStream> {
+        let exchange = options.exchange()?;
+        let (template, document) = (options.template()?, document_of(document)?);
+        let client = Client::from(self.0.clone());
+        let opened = client.stream(&template, &document, exchange.timeout, exchange.metadata);
+        let documents = wait(py, opened)?.map_err(|failure| call_error(&failure))?;
+        Ok(DocumentStream::new(documents))
     }
 
     /// Sends an empty request through the flow: `None`, or why it failed. `timeout` is in seconds.
@@ -119,6 +127,17 @@ impl Security {
 }
 
 impl PostOptions {
+    fn template(self) -> PyResult<RequestTemplate> {
+        Ok(RequestTemplate {
+            endpoint: self.endpoint,
+            target: self.target,
+            parameters: match serde_json::from_str(&self.parameters) {
+                Ok(Value::Object(parameters)) => parameters,
+                _ => return Err(PyValueError::new_err("`parameters` is no mapping")),
+            },
+        })
+    }
+
     fn exchange(&self) -> PyResult<ExchangeOptions> {
         let metadata = Metadata::parse(&self.metadata);
         Ok(ExchangeOptions {

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -14,10 +14,10 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use tokio::task::JoinSet;
 
 use super::feed::Feed;
 use super::reply::Reply;
+use super::tasks::Tasks;
 use crate::document::{PyDocument, PyDocumentArray, all_to_rust, bad_document, to_rust};
 use crate::runtime::{runtime, wait};
 
@@ -37,8 +37,7 @@ pub(crate) struct Exchange {
     template: RequestTemplate,
     feed: Feed,
     inner: Inner,
-    /// Steps that nobody waits for in a thread.
-    steps: Mutex<JoinSet<()>>,
+    tasks: Tasks,
 }
 
 type Inner = Arc<tokio::sync::Mutex<State>>;
@@ -47,7 +46,7 @@ type Inner = Arc<tokio::sync::Mutex<State>>;
 struct State {
     /// `None` after the exchange was cancelled.
     exchange: Option<flow_client::Exchange<()>>,
-    /// Whether the post has a time-out. Whoever notices first that it has passed, the gateway or this side, the post fails.
+    /// Whether the post has a time-out. The post fails when it has passed, whether the gateway or this side notices that first.
     has_timeout: bool,
 }
 
@@ -91,37 +90,17 @@ impl Exchange {
 
     /// Calls `notify(event, error)` on another thread when there is an event.
     fn step_then(&self, notify: Py<PyAny>) -> PyResult<()> {
-        let (inner, feed) = (Arc::clone(&self.inner), self.feed.clone());
-        let step = async move {
-            let event = next(inner, feed).await;
-            // There is no interpreter any more if it ends while a request is in progress.
-            Python::try_attach(|py| {
-                let arguments = match to_python(py, event) {
-                    Ok(event) => (event, py.None().into_bound(py)),
-                    Err(error) => (
-                        py.None().into_bound(py),
-                        error.into_value(py).into_bound(py).into_any(),
-                    ),
-                };
-                if let Err(error) = notify.call1(py, arguments) {
-                    error.write_unraisable(py, None);
-                }
-            });
-        };
-        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
-        while steps.try_join_next().is_some() {}
-        steps.spawn_on(step, runtime()?.handle());
-        Ok(())
+        let next = next(Arc::clone(&self.inner), self.feed.clone());
+        self.tasks.spawn(notify, next, to_python)
     }
 
     /// Gives up the requests in progress.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
-        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut steps = std::mem::take(&mut *steps);
-        steps.abort_all();
+        let mut tasks = self.tasks.take();
+        tasks.abort_all();
         let inner = Arc::clone(&self.inner);
         wait(py, async move {
-            while steps.join_next().await.is_some() {}
+            while tasks.join_next().await.is_some() {}
             inner.lock().await.exchange.take();
         })
     }
@@ -143,7 +122,7 @@ impl Exchange {
                 exchange: Some(exchange),
                 has_timeout: options.timeout.is_some(),
             })),
-            steps: Mutex::default(),
+            tasks: Tasks::default(),
         })
     }
 }
@@ -220,7 +199,7 @@ fn documents_of(documents: &Bound<'_, PyAny>) -> PyResult<Vec<Document>> {
     list.iter().map(|item| document_of(&item)).collect()
 }
 
-fn document_of(item: &Bound<'_, PyAny>) -> PyResult<Document> {
+pub(super) fn document_of(item: &Bound<'_, PyAny>) -> PyResult<Document> {
     if let Ok(document) = item.cast::<PyDocument>() {
         return to_rust(document);
     }

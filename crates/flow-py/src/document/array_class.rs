@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 use super::errors::bad_document;
 use super::fields::ArrayField;
 use super::iterator::DocumentIterator;
+use super::json::{from_json, to_json};
 use super::objects::{PyDocument, PyDocumentArray, Slot, all_to_rust, as_version};
 use super::select;
 use super::values::{Numbers, value_to_python};
@@ -17,8 +18,10 @@ use super::values::{Numbers, value_to_python};
 impl PyDocumentArray {
     /// An array of a document, or of the documents of an iterable.
     #[new]
-    #[pyo3(signature = (_docs = None, **_options))]
-    fn new(_docs: Option<&Bound<'_, PyAny>>, _options: Option<&Bound<'_, PyAny>>) -> Self {
+    #[pyo3(signature = (docs = None, **options))]
+    fn new(docs: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyAny>>) -> Self {
+        // Python's type checkers read this signature; `__init__` takes the documents, so that classes can extend it.
+        let _ = (docs, options);
         Self::default()
     }
 
@@ -109,7 +112,7 @@ impl PyDocumentArray {
     }
 
     /// Removes a document by its position and returns it.
-    #[pyo3(signature = (index = -1))]
+    #[pyo3(signature = (index = -1), text_signature = "($self, index=-1)")]
     fn pop<'py>(slf: &Bound<'py, Self>, index: isize) -> PyResult<Bound<'py, PyDocument>> {
         let at = Self::index(slf, index)?;
         let document = Self::at(slf, at)?;
@@ -318,7 +321,7 @@ impl PyDocumentArray {
     fn to_list<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(slf.py());
         for document in all_to_rust(slf)? {
-            let json = document.to_json().map_err(bad_document)?;
+            let json = to_json(slf.py(), document)?;
             list.append(value_to_python(slf.py(), &json, Numbers::AsWritten)?)?;
         }
         Ok(list)
@@ -326,9 +329,9 @@ impl PyDocumentArray {
 
     /// The documents as a JSON list.
     fn to_json(slf: &Bound<'_, Self>) -> PyResult<String> {
-        let documents = all_to_rust(slf)?;
-        let json = documents.iter().map(Document::to_json);
-        let json: serde_json::Value = json.collect::<Result<_, _>>().map_err(bad_document)?;
+        let documents = all_to_rust(slf)?.into_iter();
+        let json = documents.map(|document| to_json(slf.py(), document));
+        let json: serde_json::Value = json.collect::<PyResult<_>>()?;
         Ok(json.to_string())
     }
 
@@ -337,11 +340,8 @@ impl PyDocumentArray {
     fn from_json(text: &str) -> PyResult<Self> {
         let values: Vec<serde_json::Value> = serde_json::from_str(text)
             .map_err(|error| PyValueError::new_err(format!("not a JSON list: {error}")))?;
-        let documents = values
-            .iter()
-            .map(|it| Document::from_json(DocArrayVersion::V1, it));
-        let documents = documents.collect::<Result<Vec<_>, _>>();
-        documents.map(Self::from_rust).map_err(bad_document)
+        let documents = values.into_iter().map(from_json);
+        Ok(Self::from_rust(documents.collect::<PyResult<Vec<_>>>()?))
     }
 
     fn __reduce__<'py>(

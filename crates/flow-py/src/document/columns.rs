@@ -2,11 +2,40 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
 use super::fields::ArrayField;
 use super::numpy;
 use super::objects::{PyDocumentArray, Slot};
+
+/// An attribute of a document, or a value inside one, such as `tags__price__value` or `chunks__0__text`; `None` if there is
+/// no such value.
+pub(super) fn attribute<'py>(
+    document: &Bound<'py, PyAny>,
+    path: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    // Only what starts with the name of an attribute is a path.
+    let Some((name, mut rest)) = path.split_once("__").filter(|(name, _)| !name.is_empty()) else {
+        return document.getattr(path);
+    };
+    let mut value = document.getattr(name)?;
+    while !rest.is_empty() && value.is_truthy()? {
+        let (name, behind) = rest.split_once("__").unwrap_or((rest, ""));
+        rest = behind;
+        value = match (value.cast::<PyDict>(), name.parse::<isize>()) {
+            (Ok(dict), Err(_)) => match dict.contains(name)? {
+                true => dict.as_any().get_item(name)?,
+                false => return Ok(document.py().None().into_bound(document.py())),
+            },
+            (_, Ok(position)) => value.get_item(position)?,
+            (Err(_), Err(_)) => value.getattr(name)?,
+        };
+    }
+    match rest.is_empty() {
+        true => Ok(value),
+        false => Ok(document.py().None().into_bound(document.py())),
+    }
+}
 
 impl PyDocumentArray {
     /// An attribute of each document.
@@ -16,7 +45,7 @@ impl PyDocumentArray {
     ) -> PyResult<Bound<'py, PyList>> {
         let values = PyList::empty(slf.py());
         for document in Self::list(slf)? {
-            values.append(document.getattr(name)?)?;
+            values.append(attribute(&document, name)?)?;
         }
         Ok(values)
     }

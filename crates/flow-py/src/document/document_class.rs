@@ -3,11 +3,12 @@
 use flow_core::{DocArrayVersion, Document};
 use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 use serde_json::Value;
 
 use super::errors::bad_document;
 use super::fields::{ArrayField, FIELDS, Nested, Scores};
+use super::json::{from_json, to_json};
 use super::objects::{PyDocument, PyDocumentArray, to_rust};
 use super::values::{Numbers, value_from_python, value_to_python};
 
@@ -343,7 +344,7 @@ impl PyDocument {
 
     /// The document as a dictionary with the attributes that it has; arrays are lists, bytes are base64.
     fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let json = to_rust(slf)?.to_json().map_err(bad_document)?;
+        let json = to_json(slf.py(), to_rust(slf)?)?;
         value_to_python(slf.py(), &json, Numbers::AsWritten)
     }
 
@@ -351,13 +352,12 @@ impl PyDocument {
     #[staticmethod]
     fn from_dict(fields: &Bound<'_, PyAny>) -> PyResult<Self> {
         let value = value_from_python(fields)?;
-        let inner = Document::from_json(DocArrayVersion::V1, &value).map_err(bad_document)?;
-        Ok(Self::from_rust(inner))
+        from_json(value).map(Self::from_rust)
     }
 
     /// The document as JSON.
     fn to_json(slf: &Bound<'_, Self>) -> PyResult<String> {
-        let json = to_rust(slf)?.to_json().map_err(bad_document)?;
+        let json = to_json(slf.py(), to_rust(slf)?)?;
         Ok(json.to_string())
     }
 
@@ -366,8 +366,7 @@ impl PyDocument {
     fn from_json(text: &str) -> PyResult<Self> {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| PyValueError::new_err(format!("not JSON: {error}")))?;
-        let inner = Document::from_json(DocArrayVersion::V1, &value).map_err(bad_document)?;
-        Ok(Self::from_rust(inner))
+        from_json(value).map(Self::from_rust)
     }
 
     fn __getattr__<'py>(slf: &Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
@@ -437,11 +436,13 @@ fn is_empty(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if value.is_none() {
         return Ok(true);
     }
+    // An array is there whatever its numbers are, and one of a single number would count as a number.
     let plain = value.is_instance_of::<PyDict>()
         || value.is_instance_of::<PyList>()
         || value.is_instance_of::<PyDocumentArray>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyString>()
-        || value.extract::<f64>().is_ok();
+        || value.is_instance_of::<PyInt>()
+        || value.is_instance_of::<PyFloat>();
     Ok(plain && !value.is_truthy()?)
 }

@@ -24,7 +24,7 @@ pub(super) const FIELDS: &[&str] = &[
 ];
 
 /// The attributes with an array.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArrayField {
     Embedding,
     Tensor,

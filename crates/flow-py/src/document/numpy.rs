@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use flow_core::{DataType, Tensor};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::sync::PyOnceLock;
@@ -79,9 +79,14 @@ fn of_bytes<'py>(
     let numpy = numpy(py)?;
     let shape = PyTuple::new(py, shape)?;
     let data_type = tensor.data_type().as_str();
-    // An empty buffer with a shape reads as zeros.
     if bytes.as_bytes().is_empty() {
-        return numpy.zeros.bind(py).call1((shape, data_type));
+        // The shape comes from a client: it must not make NumPy allocate more than arrived.
+        return match tensor.is_empty() {
+            true => numpy.zeros.bind(py).call1((shape, data_type)),
+            false => Err(PyValueError::new_err(format!(
+                "an array of shape {shape} has no bytes; expected its values"
+            ))),
+        };
     }
     let flat = numpy.frombuffer.bind(py).call1((bytes, data_type))?;
     flat.call_method1("reshape", (shape,))

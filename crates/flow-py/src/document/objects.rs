@@ -135,7 +135,10 @@ impl PyDocument {
     pub(super) fn set_array(&mut self, field: ArrayField, value: &Bound<'_, PyAny>) {
         if value.is_none() {
             *self.held.array_mut(field) = None;
-            self.inner.clear(field.name());
+            // A text or bytes in the place of the tensor stay.
+            if field == ArrayField::Embedding || self.inner.tensor().is_some() {
+                self.inner.clear(field.name());
+            }
             return;
         }
         *self.held.array_mut(field) = Some(Array {
@@ -292,7 +295,10 @@ impl Held {
     /// Sets the fields of a document to what Python made of them.
     fn write(&self, py: Python<'_>, document: &mut Document, depth: usize) -> PyResult<()> {
         if let Some(tags) = &self.tags {
-            document.set_tags(&map_from_python(tags.bind(py))?);
+            match tags.bind(py).is_empty() {
+                true => document.clear("tags"),
+                false => document.set_tags(&map_from_python(tags.bind(py))?),
+            }
         }
         for (name, held) in [("scores", &self.scores), ("evaluations", &self.evaluations)] {
             if let Some(scores) = held {

@@ -4,6 +4,7 @@ use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyString, PyTuple};
 
+use super::columns::attribute;
 use super::objects::{PyDocument, PyDocumentArray};
 
 type Array<'a, 'py> = &'a Bound<'py, PyDocumentArray>;
@@ -15,6 +16,10 @@ pub(super) fn get<'py>(
     if let Ok(pair) = index.cast::<PyTuple>()
         && let Some((documents, attributes)) = attributes(pair)?
     {
+        if let Some(second) = id_of_one(array, &attributes)? {
+            let both = PyList::new(array.py(), [get(array, &documents)?, second.into_any()])?;
+            return Ok(PyDocumentArray::of_list(&both)?.into_any());
+        }
         return get_attributes(&get(array, &documents)?, &attributes);
     }
     if let Some(position) = position(array, index)? {
@@ -78,6 +83,10 @@ pub(super) fn traverse<'py>(
     array: Array<'_, 'py>,
     paths: &str,
 ) -> PyResult<Bound<'py, PyDocumentArray>> {
+    // As with DocArray, these are the documents of this array, and no other array of them.
+    if paths == "r" {
+        return Ok(array.clone());
+    }
     let selected = PyList::empty(array.py());
     for path in paths.split(',') {
         let path: String = path.chars().filter(|it| !it.is_whitespace()).collect();
@@ -122,14 +131,18 @@ fn walk<'py>(
     Ok(())
 }
 
-/// The slice at the start of a path's rest, such as `[:5]`, and what follows it.
+/// The slice at the start of a path's rest, such as `[:5]` or `:5`, and what follows it.
 fn slice<'py, 'p>(
     py: Python<'py>,
     rest: &'p str,
 ) -> PyResult<(Option<Bound<'py, PyAny>>, &'p str)> {
-    let Some((inside, after)) = rest.strip_prefix('[').and_then(|it| it.split_once(']')) else {
-        return Ok((None, rest));
-    };
+    let is_slice = |it: char| matches!(it, '-' | ':' | '0'..='9');
+    let bare = rest.len() - rest.trim_start_matches(is_slice).len();
+    let bracketed = rest.strip_prefix('[').and_then(|it| it.split_once(']'));
+    let (inside, after) = bracketed.unwrap_or(rest.split_at(bare));
+    if inside.is_empty() {
+        return Ok((None, after));
+    }
     let number = |part: &str| match part.is_empty() {
         true => Ok(None),
         false => part
@@ -212,7 +225,8 @@ fn several<'py>(
     for (place, item) in index.try_iter()?.enumerate() {
         let item = item?;
         if let Ok(flag) = item.cast::<PyBool>() {
-            if flag.is_true() {
+            // A mask may be longer than the array.
+            if flag.is_true() && place < list.len() {
                 selected.append(list.get_item(place)?)?;
             }
         } else {
@@ -237,6 +251,18 @@ fn flatten<'py>(array: Array<'_, 'py>) -> PyResult<Bound<'py, PyDocumentArray>> 
     let all = PyList::empty(array.py());
     collect(array.as_any(), &all)?;
     PyDocumentArray::of_list(&all)
+}
+
+/// The document whose id is the second part of a pair, such as `['id of one', 'id of another']`.
+fn id_of_one<'py>(
+    array: Array<'_, 'py>,
+    second: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyDocument>>> {
+    let Ok(id) = second.extract::<String>() else {
+        return Ok(None);
+    };
+    let at = PyDocumentArray::position(array, &id);
+    at.map(|at| PyDocumentArray::at(array, at)).transpose()
 }
 
 /// Documents and the names of attributes.
@@ -270,10 +296,14 @@ fn get_attributes<'py>(
                 name => PyDocumentArray::attributes(array, name).map(Bound::into_any),
             }
         }
-        Err(_) => documents.getattr(name.cast::<PyString>()?),
+        Err(_) => attribute(documents, &name.extract::<String>()?),
     };
     if names.is_instance_of::<PyString>() {
         return one(names);
+    }
+    // A list with one name is that name, as with DocArray.
+    if names.len()? == 1 {
+        return one(&names.get_item(0)?);
     }
     let values = PyList::empty(documents.py());
     for name in names.try_iter()? {

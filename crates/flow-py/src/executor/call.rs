@@ -103,15 +103,13 @@ impl Function {
         }
     }
 
-    /// The exception as the caller sees it. The executor's log gets its traceback.
+    /// The exception as the caller sees it, with its traceback for the executor's log.
     fn failure(&self, py: Python<'_>, error: &PyErr) -> CallError {
         let described = self.describe.bind(py).call1((error.value(py),));
         let described = described.and_then(|it| it.extract::<Described>());
         let Ok((message, name, args, stacks)) = described else {
             return CallError::new(error.to_string());
         };
-        let traceback = stacks.concat();
-        py.detach(|| tracing::error!(target: "executor", "{}", traceback.trim_end()));
         let failure = CallError::raised(message, Exception { name, args }, stacks);
         // `sys.exit` ends the process, after this reply.
         let exits = error.is_instance_of::<PySystemExit>(py)

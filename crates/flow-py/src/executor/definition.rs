@@ -23,7 +23,7 @@ pub(super) struct PythonExecutor;
 /// The longest time that a document may wait for others, so that a number of Python fits.
 const WAIT_MAX_MS: f64 = 1e12;
 
-/// Makes the definition of `executor`, an object of `_executor.py`.
+/// Makes the definition of `executor`, an object of `_definition.py`.
 pub(super) fn definition(executor: &Bound<'_, PyAny>) -> PyResult<Definition<PythonExecutor>> {
     let describe = executor.getattr("describe")?;
     let mut endpoints = Endpoints::new();

@@ -56,7 +56,7 @@ fn close_executor(close: Py<PyAny>) {
             }
             drop(close);
         });
-        // After the time-out nobody waits.
+        // After the time-out the caller is gone.
         closed.send(()).ok();
     });
     if wait.recv_timeout(CLOSE_TIMEOUT).is_err() {

@@ -38,6 +38,7 @@ impl EntryChecker<'_> {
         let written = self.entry.options.written().into_iter();
         let written = written.chain(own.options.written());
         let written = written.chain(own.monitoring.written());
+        let written = written.chain(own.tracing.written());
         written.filter(|(key, _)| key.is_for_processes)
     }
 

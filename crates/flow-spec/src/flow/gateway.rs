@@ -14,6 +14,7 @@ use super::monitoring::{self, Monitoring};
 use super::node::Node;
 use super::options::{env, is_set, log, or_default, value, values};
 use super::tls::{self, GatewayTls};
+use super::tracing::{self, Tracing};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::keys::GatewayOptions;
 use crate::spec::FlowSpec;
@@ -61,6 +62,12 @@ pub struct Gateway {
     /// How it serves its metrics; `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<Monitoring>,
+    /// Where it exports spans; `None`: it exports none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<Tracing>,
+    /// Which requests it logs besides those that fail.
+    #[serde(default, skip_serializing_if = "RequestLogging::is_default")]
+    pub logging: RequestLogging,
     /// Further names of models, each with the executor that runs the model.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, NodeName>,
@@ -70,6 +77,25 @@ pub struct Gateway {
     /// API keys; `None` if requests need none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_keys: Option<ApiKeys>,
+}
+
+/// Which requests a gateway logs besides those that fail.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestLogging {
+    /// Those that take as long.
+    pub slow: Option<Duration>,
+    /// All.
+    pub all: bool,
+}
+
+impl RequestLogging {
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the signature that serde calls"
+    )]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// API keys of clients.
@@ -177,6 +203,11 @@ impl Gateway {
             log: log(&effective.log),
             timeout_ready: value(&options.timeout_ready).unwrap_or(Some(TIMEOUT_READY)),
             monitoring: monitoring::of_gateway(&effective.monitoring, diagnostics),
+            tracing: tracing::tracing(&effective.tracing, &effective.tracing, diagnostics),
+            logging: RequestLogging {
+                slow: value(&options.slow_request).flatten(),
+                all: is_set(&options.access_log),
+            },
             models: models(options.models.as_ref(), nodes, diagnostics),
             tls: tls::of_gateway(options, diagnostics),
             api_keys: api_keys(options, diagnostics),

@@ -12,6 +12,7 @@ use super::container::Container;
 use super::entry::EntryChecker;
 use super::monitoring::Monitoring;
 use super::options::{env, is_set, log, or_default, value, values};
+use super::tracing::{Tracing, tracing};
 use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
 use crate::forms::Host;
 use crate::keys::{EXECUTOR, INHERITED, Key};
@@ -48,6 +49,9 @@ pub struct LocalRun {
     pub batching: IndexMap<String, BatchingRule>,
     /// Names of failures after whose reply the process ends.
     pub exit_on_exceptions: Vec<String>,
+    /// Whether a Python executor runs in an environment of its own, with its `requirements.txt` installed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub install_requirements: bool,
     /// Environment variables of each process.
     pub env: Env,
     /// Folder for the executor's files.
@@ -66,6 +70,9 @@ pub struct LocalRun {
     /// How its processes serve their metrics; `None`: they have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<Monitoring>,
+    /// Where its processes export spans; `None`: they export none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<Tracing>,
 }
 
 impl LocalRun {
@@ -167,6 +174,7 @@ impl EntryChecker<'_> {
             workers: self.workers(),
             batching: or_default(&options.uses_dynamic_batching),
             exit_on_exceptions: values(&options.exit_on_exceptions),
+            install_requirements: is_set(&options.install_requirements),
             env: env([&self.spec.options.env, &self.entry.inherited.options.env]),
             workspace: (value(&options.workspace).map(PathBuf::from))
                 .or_else(|| workspace_of(&or_default(&options.uses_metas))),
@@ -176,6 +184,11 @@ impl EntryChecker<'_> {
             log: log(&self.effective.log),
             container: self.container(diagnostics),
             monitoring: self.monitoring(shards, replicas, diagnostics),
+            tracing: tracing(
+                &self.effective.tracing,
+                &self.entry.inherited.tracing,
+                diagnostics,
+            ),
         };
         self.set_program(&mut run, diagnostics);
         run

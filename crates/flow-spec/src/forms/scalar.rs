@@ -33,6 +33,7 @@ pub(crate) const IN_FLIGHT_MAX: Form<NonZeroUsize> = Form::new(Shape::Count, in_
 pub(crate) const SIZE: Form<NonZeroUsize> = Form::new(Shape::Count, size);
 pub(crate) const NESTING_MAX: Form<NonZeroUsize> = Form::new(Shape::Count, nesting_max);
 pub(crate) const RETRIES: Form<Retries> = Form::new(Shape::Retries, retries);
+pub(crate) const PORT: Form<u16> = Form::new(Shape::Count, port);
 pub(crate) const PORTS: Form<Vec<Spanned<u16>>> = Form::new(Shape::Ports, ports);
 pub(crate) const PORTS_OR_ANY: Form<Vec<Spanned<u16>>> = Form::new(Shape::Ports, ports_or_any);
 pub(crate) const PROTOCOLS: Form<Vec<Spanned<Protocol>>> =

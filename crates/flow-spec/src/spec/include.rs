@@ -12,7 +12,7 @@ use crate::forms;
 use crate::keys::{
     DEPLOYMENT, DEPLOYMENT_MAPPING, DEPLOYMENT_OPTIONS, EXECUTOR, EntryOptions, GATEWAY,
     GATEWAY_CONFIG, GATEWAY_CONFIG_MAPPING, GatewayConfigOptions, INHERITED, MONITORING,
-    Options as _, Section, TOP, is_for_gateways_only,
+    Options as _, Section, TOP, TRACING, is_for_gateways_only,
 };
 use crate::yaml::{self, Content, Entry, Node, Resolved, Scalar, Variables, substitute};
 
@@ -201,7 +201,13 @@ fn split(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
         false => is_for_gateways_only(&it.key),
     };
     let both = entries.iter();
-    let both = both.filter(|it| it.key == MONITORING.monitoring.name());
+    let shared = [
+        &MONITORING.monitoring.key,
+        &TRACING.tracing.key,
+        &TRACING.traces_exporter_host.key,
+        &TRACING.traces_exporter_port.key,
+    ];
+    let both = both.filter(|it| shared.iter().any(|key| key.is_called(&it.key)));
     let both: Vec<Entry> = both.cloned().collect();
     let (mut gateway, executor): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_gateway_s);
     gateway.extend(both);

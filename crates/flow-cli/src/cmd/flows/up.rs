@@ -32,7 +32,7 @@ use crate::cmd::flows::running;
 use crate::docker_config;
 use crate::exit::{BadUsage, Exit};
 use crate::flow_file::ReadOptions;
-use crate::folder::package::Builder;
+use crate::folder::builder::Builder;
 use crate::log::log_formats;
 use crate::output::{self, Painter};
 use crate::paths;
@@ -58,6 +58,16 @@ pub(crate) struct Up {
     /// machines [default: 127.0.0.1]
     #[arg(long, value_name = "ADDRESS")]
     host: Option<String>,
+    /// Install the `requirements.txt` beside each Python executor in a virtual environment of its own, once; the
+    /// environments are in ~/.cache/flow/python
+    #[arg(long)]
+    install: bool,
+    /// Log requests that take as long, such as 500ms or 2s, with where their time went
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    slow_request: Option<Duration>,
+    /// Log every request
+    #[arg(long)]
+    access_log: bool,
     /// Time that requests in progress get to finish when the flow stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
@@ -157,7 +167,10 @@ fn launch(up: &Up, builder: Builder, shell: &Shell) -> anyhow::Result<Launch> {
         path: up.file.clone(),
         port: up.port,
         host: up.host.clone(),
+        slow_request: up.slow_request,
+        access_log: up.access_log,
         options: up.read_options,
+        installs: up.install,
         shell: shell.clone(),
         builder,
     };

@@ -39,8 +39,8 @@ impl ExtraFile {
     }
 }
 
-/// The archive of a folder with an extra file.
-pub(super) fn of(folder: &Path, extra: Option<&ExtraFile>) -> anyhow::Result<Vec<u8>> {
+/// The archive of a folder with extra files.
+pub(super) fn of(folder: &Path, extra: &[ExtraFile]) -> anyhow::Result<Vec<u8>> {
     let ignore = fs::read_to_string(folder.join(IGNORE)).unwrap_or_default();
     let ignore = Ignore::parse(&ignore);
     let mut tar = Builder::new(Vec::new());
@@ -51,7 +51,7 @@ pub(super) fn of(folder: &Path, extra: Option<&ExtraFile>) -> anyhow::Result<Vec
     tar.sparse(false);
     let mut names = Vec::new();
     let packed = add(&mut tar, folder, &mut names, &ignore)
-        .and_then(|()| extra.map_or(Ok(()), |it| add_extra(&mut tar, it)))
+        .and_then(|()| extra.iter().try_for_each(|it| add_extra(&mut tar, it)))
         .and_then(|()| tar.into_inner());
     packed.with_context(|| format!("cannot pack `{}`", folder.display()))
 }
@@ -157,7 +157,7 @@ mod tests {
             content: Content::Of(folder.path().join("elsewhere")),
             to: "target/release/mine".to_owned(),
         };
-        let tar = of(folder.path(), Some(&extra)).unwrap();
+        let tar = of(folder.path(), &[extra]).unwrap();
         let expected = [
             ".dockerignore",
             "Dockerfile",

@@ -102,23 +102,25 @@ fn of_folder(path: &Path, push: &Push, shell: &Shell) -> anyhow::Result<Draft> {
         ))
         .into());
     }
+    let mut speaks_our_wire = false;
     let found =
         found.with_context(|| BadUsage(format!("`{shown}` is not the folder of an executor")))?;
     let (config, extra) = match found {
         Found::Package { manifest, config } => {
             let extra = program(&manifest, &folder::name(&config), shell)?;
-            (config, Some(extra))
+            (config, vec![extra])
         }
-        Found::Named(config) => (config, None),
+        Found::Named(config) => (config, Vec::new()),
+        Found::Python(file) if has_dockerfile => (folder::load(&file, shell)?, Vec::new()),
         Found::Python(file) => {
-            let missing =
-                (!has_dockerfile).then(|| ExtraFile::dockerfile(python::dockerfile(&file)));
-            (folder::load(&file, shell)?, missing)
+            let (config, package) = (folder::load(&file, shell)?, python::package(&file, shell)?);
+            speaks_our_wire = package.is_some();
+            (config, python::files(&file, package.as_deref())?)
         }
         Found::Program(_) => return Err(BadUsage(format!("`{shown}` is not a folder")).into()),
     };
     let mut labels = Labels::of_metas(&config.metas);
-    if !config.is_python {
+    if !config.is_python || speaks_our_wire {
         labels.put_wire();
     }
     if labels.get(VERSION).is_empty() {
@@ -133,7 +135,7 @@ fn of_folder(path: &Path, push: &Push, shell: &Shell) -> anyhow::Result<Draft> {
         .with_context(|| BadUsage(format!("`{shown}` has no name: set one with `--name`")))?;
     Ok(Draft {
         title: title.to_owned(),
-        tar: archive::of(path, extra.as_ref())?,
+        tar: archive::of(path, &extra)?,
         labels,
     })
 }

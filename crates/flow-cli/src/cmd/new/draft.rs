@@ -14,7 +14,7 @@ pub(super) enum Language {
     /// A package for flow's Rust SDK.
     #[default]
     Rust,
-    /// A module for the Jina SDK.
+    /// A module of Python.
     Python,
 }
 

@@ -69,12 +69,6 @@ const PYTHON: &[Template] = &[
         "the packages that it needs",
     ),
     (
-        "constraints.txt",
-        // The versions that flow's own tests run stock executors with.
-        include_str!("../../../../../tests/peers/constraints-v2.txt"),
-        "versions of packages that work together",
-    ),
-    (
         "README.md",
         include_str!("templates/python/README.md.in"),
         "how to run, test and change it",
@@ -96,14 +90,9 @@ const FLOW_README: Template = (
     include_str!("templates/flow/README.md.in"),
     "an overview of the files",
 );
-const CLIENT_V1: Template = (
+const CLIENT: Template = (
     "client.py",
-    include_str!("templates/flow/client.v1.py.in"),
-    "a client in Python",
-);
-const CLIENT_V2: Template = (
-    "client.py",
-    include_str!("templates/flow/client.v2.py.in"),
+    include_str!("templates/flow/client.py.in"),
     "a client in Python",
 );
 
@@ -120,19 +109,16 @@ const POST: &str = "flow post grpc://127.0.0.1:54321 --on /greet --text world";
 /// The files of a flow, with the folder of an executor.
 pub(super) fn flow(draft: &Draft, title: &str) -> Vec<File> {
     let folder = &draft.name.kebab;
-    let client = match draft.language {
-        Language::Rust => CLIENT_V1,
-        Language::Python => CLIENT_V2,
-    };
     let below = [("uses", format!("./{folder}"))];
     let texts = [
         ("executor", folder.clone()),
+        ("up", up(draft).to_owned()),
         ("post", POST.to_owned()),
         ("title", title.to_owned()),
     ];
     let mut files = vec![
         fill(FLOW, draft, &borrowed(&below)),
-        fill(client, draft, &[]),
+        fill(CLIENT, draft, &[]),
         fill(FLOW_README, draft, &borrowed(&texts)),
     ];
     files[0].about = "the flow: its port, its executors";
@@ -141,6 +127,14 @@ pub(super) fn flow(draft: &Draft, title: &str) -> Vec<File> {
         ..file
     }));
     files
+}
+
+/// The command that starts the flow.
+fn up(draft: &Draft) -> &'static str {
+    match draft.language {
+        Language::Rust => "flow up flow.yml",
+        Language::Python => "flow up --install flow.yml",
+    }
 }
 
 fn borrowed<'v>(values: &'v [(&'v str, String)]) -> Vec<(&'v str, &'v str)> {
@@ -152,30 +146,13 @@ fn borrowed<'v>(values: &'v [(&'v str, String)]) -> Vec<(&'v str, &'v str)> {
 
 /// What to type next, and what for; `folder` is the executor's, where that is not this one.
 pub(super) fn next(draft: &Draft, folder: &str) -> Vec<(String, &'static str)> {
-    let below = |path: &str| match folder {
-        "" => path.to_owned(),
-        folder => format!("{folder}/{path}"),
+    let test = match (draft.language, folder) {
+        (Language::Rust, "") => Some("cargo test".to_owned()),
+        (Language::Rust, folder) => Some(format!("cargo test --manifest-path {folder}/Cargo.toml")),
+        (Language::Python, _) => None,
     };
-    let mut steps = match draft.language {
-        Language::Rust => {
-            let manifest = match folder {
-                "" => String::new(),
-                folder => format!(" --manifest-path {folder}/Cargo.toml"),
-            };
-            vec![(format!("cargo test{manifest}"), "its tests")]
-        }
-        Language::Python => {
-            let (venv, requirements) = (below(".venv"), below("requirements.txt"));
-            vec![
-                (format!("python3.11 -m venv {venv}"), "its own Python"),
-                (
-                    format!("{venv}/bin/pip install -r {requirements}"),
-                    "Jina and what it needs",
-                ),
-            ]
-        }
-    };
-    steps.push(("flow up flow.yml".to_owned(), "serves it until Ctrl-C"));
+    let mut steps: Vec<_> = test.map(|test| (test, "its tests")).into_iter().collect();
+    steps.push((up(draft).to_owned(), "serves it until Ctrl-C"));
     steps.push((POST.to_owned(), ""));
     steps
 }

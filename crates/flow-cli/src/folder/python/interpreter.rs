@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 /// Variable with the path of the interpreter for Python executors.
 pub(super) const PYTHON: &str = "FLOW_PYTHON";
 
+/// The package with our own runtime.
+pub(super) const PACKAGE: &str = "flow_serve";
+
 /// Whether an interpreter can be run, and finds a module.
 pub(super) fn has_module(python: &Path, module: &str) -> bool {
     let code =

@@ -94,6 +94,7 @@ async fn serve_with(request_memory_max: usize) -> Served {
     let thread = RequestThread::start().unwrap();
     Served {
         service: JinaService::new(ServiceParts {
+            tracer: None,
             name: "recorder".to_owned(),
             endpoints: table,
             admission: worker.admission,
@@ -171,7 +172,9 @@ async fn a_request_is_not_decoded_before_it_is_admitted() {
         ..envelope("/record", &[], "client")
     };
     let admission = &served.service.0.parts.admission;
-    let other = admission.admit(PriorityClass::Interactive, 1024).await;
+    let other = admission
+        .admit(crate::queue::PriorityClass::Interactive, 1024)
+        .await;
     let request = served.service.process_single_data(Request::new(bytes(8)));
     let mut request = std::pin::pin!(request);
     // Bytes that are not documents are an error, as soon as they are decoded.
@@ -246,8 +249,8 @@ async fn parameters_that_are_too_long_are_refused() {
 fn with_priority(text: &str, priority: Option<&'static str>) -> Request<Envelope> {
     let mut request = Request::new(envelope("/record", &[text], "client"));
     if let Some(priority) = priority {
-        let value = MetadataValue::from_static(priority);
-        request.metadata_mut().insert(PRIORITY, value);
+        let value = tonic::metadata::MetadataValue::from_static(priority);
+        request.metadata_mut().insert("priority", value);
     }
     request
 }

@@ -115,6 +115,8 @@ impl Bench {
 
     async fn call(&self, endpoint: &str, texts: &[&str]) -> Result<Vec<String>, String> {
         let call = CallRequest {
+            id: "1".into(),
+            trace: None,
             method: self.table.find(endpoint).unwrap(),
             parameters: Parameters::default(),
             documents: texts.iter().map(|text| Document::from_text(text)).collect(),
@@ -131,6 +133,8 @@ impl Bench {
     /// The tokens that are reported for a request.
     async fn tokens(&self, texts: &[&str]) -> Result<Option<u64>, String> {
         let call = CallRequest {
+            id: "1".into(),
+            trace: None,
             method: self.table.find("/count").unwrap(),
             parameters: Parameters::default(),
             documents: texts.iter().map(|text| Document::from_text(text)).collect(),
@@ -305,6 +309,8 @@ async fn waiting_calls_fail_when_the_executor_cannot_be_loaded() {
     });
     let StartedWorkers { admission, loaded } = worker.unwrap();
     let call = CallRequest {
+        id: "1".into(),
+        trace: None,
         method: table.find("/batch").unwrap(),
         parameters: Parameters::default(),
         documents: vec![Document::new()],

@@ -75,6 +75,7 @@ async fn a_changed_file_is_followed_and_a_broken_one_is_not() {
 #[test]
 fn a_key_expires() {
     let key = |expires| Key {
+        name: "a".into(),
         entry: KeyEntry {
             expires,
             ..KeyEntry::new("a", "b")

@@ -5,7 +5,6 @@ use axum::response::Response;
 use flow_core::{CallOptions, Code, DocArrayVersion, Failure, RequestId};
 use flow_net::ByteBudget;
 use flow_proto::jina::HeaderProto;
-use http::HeaderMap;
 
 use super::reply::{self, Rendered};
 use super::request::{self, Known, Parsed};
@@ -28,7 +27,7 @@ pub(super) async fn answer(
         id: id(&request),
     };
     let budget = request.extensions().get::<ByteBudget>().cloned();
-    let headers = request.headers().clone();
+    let options = options(&request);
     let parsed = match read(state, known.clone(), request).await {
         Ok(parsed) => parsed,
         Err(failure) if failure.code() == Code::BadRequest => return reply::invalid(&failure),
@@ -36,7 +35,7 @@ pub(super) async fn answer(
     };
     let header = parsed.envelope.header.clone().unwrap_or_default();
     let _held = budget.map(|budget| budget.hold(request_cost(&parsed.envelope)));
-    match run(state, parsed, &headers).await {
+    match run(state, parsed, options).await {
         Ok(rendered) => rendered.into_response(),
         Err(failure) => reply::failed(&failure, &header),
     }
@@ -63,12 +62,15 @@ async fn read(state: &HttpState, known: Known, request: Request) -> Result<Parse
     state.service.heavy().run(len, parse).await
 }
 
-async fn run(state: &HttpState, parsed: Parsed, headers: &HeaderMap) -> Result<Rendered, Failure> {
-    let options: CallOptions = options(headers)?;
+async fn run(
+    state: &HttpState,
+    parsed: Parsed,
+    options: Result<CallOptions, Failure>,
+) -> Result<Rendered, Failure> {
     let is_v1 = parsed.is_v1;
     let reply = state
         .service
-        .unary(parsed.envelope, options)
+        .unary(parsed.envelope, options?)
         .await?
         .envelope;
     let len = reply.data.as_ref().map_or(0, bytes::Bytes::len);

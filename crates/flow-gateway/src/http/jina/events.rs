@@ -62,7 +62,7 @@ async fn events(
     version: Option<DocArrayVersion>,
     request: Request,
 ) -> Result<impl Stream<Item = String> + Send + use<>, Failure> {
-    let options = options(request.headers())?;
+    let options = options(&request)?;
     let document = document(state, request).await?;
     let request = SingleDocumentRequestProto {
         header: Some(header.clone()),

@@ -104,10 +104,13 @@ async fn upgrade(
     request: Request,
     serve: impl FnOnce(Session, WebSocket) -> Serving + Send + 'static,
 ) -> Response {
-    let options = match options(request.headers()) {
+    let mut options = match options(&request) {
         Ok(options) => options,
         Err(failure) => return failed(&failure),
     };
+    options.origin.protocol = Some("websocket");
+    // Each message has an id of its own.
+    options.request_id = None;
     let (mut parts, _body) = request.into_parts();
     let budget = parts.extensions.get::<ByteBudget>().cloned();
     let connection = parts.extensions.get::<ConnectionHandle>().cloned();

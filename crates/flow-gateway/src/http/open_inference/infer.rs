@@ -110,7 +110,7 @@ pub(super) async fn infer(
     headers: &HeaderMap,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let options = options(headers)?;
+    let options = options(&request)?;
     let json_len = json_len(headers)?;
     let whole = WholeBody::read(request, state).await?;
     let bytes = whole.bytes.clone();

@@ -92,7 +92,7 @@ fn a_monitored_container_publishes_a_second_port() {
     };
     let monitored = |kind, options| {
         let mut it = invocation(options);
-        it.monitor("a/rep-0");
+        it.observe(true, None, "a/rep-0");
         let found = config_at(&it, kind, ports);
         (found.arguments.join(" "), found.network)
     };

@@ -11,12 +11,10 @@ use serde_json::{Map, Value};
 use super::unsupported::{NO_CODE, NO_STACKS, OFF, OWN, OWN_FOLDERS};
 use crate::diagnostics::Spanned;
 use crate::forms::{self, Host};
-use crate::keys::{Key, ignored, not_yet, options, refused, row, without_effect};
+use crate::keys::{Key, not_yet, options, refused, row, without_effect};
 use crate::spec::program::Program;
 use crate::values::{Arguments, BatchingRule, Env, Polling, Protocol, Retries};
 
-const NO_REQUIREMENTS: &str =
-    "flow installs nothing; the executor runs with what its environment or its image has";
 const NO_HEAD: &str = "it belongs to Jina's head processes, and flow has none";
 const OTHER_ARRAYS: &str = "flow's executors hand out plain arrays, which every client reads";
 
@@ -103,6 +101,13 @@ options! {
             .default("`ANY`, and `ALL` for `/search`")
             .example("{/search: ALL, '*': ANY}")
             .for_processes();
+        install_requirements: bool = row(
+            forms::FLAG,
+            "A Python executor runs in a virtual environment of its own, in which the packages of the \
+             `requirements.txt` beside it are installed, as with `flow up --install`.",
+        )
+            .default("`false`")
+            .example("true");
         uses_before: Program = row(forms::USES, "Executor that runs before the shards.")
             .example("segmenter")
             .for_processes();
@@ -259,7 +264,6 @@ pub(crate) const EXECUTOR_UNSUPPORTED: &[&Key] = &[
     &refused("output_array_type", &["numpy"], OTHER_ARRAYS),
     &refused("reload", OFF, NO_CODE),
     &not_yet("raft_configuration", &[]),
-    &ignored("install_requirements", OFF, NO_REQUIREMENTS),
     &refused("uses_before_address", &[], NO_HEAD),
     &refused("uses_after_address", &[], NO_HEAD),
     &refused("connection_list", &[], NO_HEAD),

@@ -144,6 +144,21 @@ options! {
             .default("no limit")
             .example("100")
             .jina(OWN);
+        slow_request: Option<Duration> = row(
+            forms::TIMEOUT_SEND,
+            "A request that takes as long is logged, with where its time went; `-1` and `0` log none. See \
+             [Observing a flow](observing.md).",
+        )
+            .default("none is logged")
+            .example("1s")
+            .jina(OWN);
+        access_log: bool = row(
+            forms::FLAG,
+            "Every request is logged, with the client, the sizes and where its time went.",
+        )
+            .default("`false`")
+            .example("true")
+            .jina(OWN);
         models: ModelNames = row(
             forms::MODELS,
             "Further names of models for the HTTP APIs, each with the executor that runs the model.",

@@ -5,7 +5,6 @@ use crate::diagnostics::Spanned;
 use crate::forms;
 use crate::keys::{Key, not_yet, options, row, without_effect};
 
-const NO_TRACING: &str = "it means nothing without `tracing`";
 const NO_METRICS: &str = "it means nothing without `metrics`";
 
 options! {
@@ -29,11 +28,36 @@ options! {
     }
 }
 
+options! {
+    /// How a process exports spans.
+    struct TracingOptions, TracingTable TRACING {
+        tracing: bool = row(
+            forms::FLAG,
+            "The process exports spans of requests to a collector of OpenTelemetry. See [Observing a \
+             flow](observing.md).",
+        )
+            .default("`false`")
+            .example("true")
+            .for_processes();
+        traces_exporter_host: String = row(
+            forms::TEXT,
+            "Host of the collector.",
+        )
+            .default("as the variables `OTEL_*` say, or this machine")
+            .example("collector")
+            .for_processes();
+        traces_exporter_port: u16 = row(
+            forms::PORT,
+            "Port of the collector.",
+        )
+            .default("as the variables `OTEL_*` say, or `4317`")
+            .example("4317")
+            .for_processes();
+    }
+}
+
 pub(crate) const TELEMETRY_UNSUPPORTED: &[&Key] = &[
-    &not_yet("tracing", OFF),
     &not_yet("metrics", OFF),
-    &without_effect("traces_exporter_host", NO_TRACING),
-    &without_effect("traces_exporter_port", NO_TRACING),
     &without_effect("metrics_exporter_host", NO_METRICS),
     &without_effect("metrics_exporter_port", NO_METRICS),
 ];

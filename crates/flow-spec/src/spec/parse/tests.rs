@@ -193,11 +193,6 @@ fn keys_of_the_cloud_and_of_kubernetes_are_accepted_with_a_warning() {
         "`jcloud` has no effect: it configures Jina's cloud; the flow runs here",
     );
     check(
-        "install_requirements: true",
-        "`install_requirements` has no effect: flow installs nothing; the executor runs with what its \
-         environment or its image has",
-    );
-    check(
         "env_from_secret: {A: {name: b, key: c}}",
         "`env_from_secret` has no effect: it names a Kubernetes secret; set the variable where `flow up` runs, \
          or in `env`",
@@ -305,8 +300,8 @@ fn keys_without_effect_are_taken_with_a_warning() {
 #[test]
 fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
     check_entry_problem(
-        "tracing: true",
-        "`tracing` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
+        "metrics: true",
+        "`metrics` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
     );
     let nothing = [
         "shards: 1",
@@ -318,7 +313,7 @@ fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
         "when: {}",
         "volumes: []",
         "monitoring: false",
-        "tracing: false",
+        "metrics: false",
         "gpus: ''",
         "compression: NoCompression",
         "reload: false",

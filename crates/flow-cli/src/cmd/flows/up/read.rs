@@ -3,6 +3,7 @@
 //! A draft is the plan of the file. It is complete when its executors are built.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use flow_launch::{PlanReading, PlanSource, Preparation};
 use flow_spec::{Env, Plan, Run};
@@ -11,8 +12,8 @@ use super::{devices, old_workspace};
 use crate::credentials;
 use crate::exit;
 use crate::flow_file::{self, ReadOptions};
-use crate::folder::package::Builder;
-use crate::resolve::{FilesRead, resolve_folders, resolve_uses};
+use crate::folder::builder::Builder;
+use crate::resolve::{FilesRead, Start, resolve_folders, resolve_uses};
 use crate::shell::Shell;
 
 /// The variable with the address on which a flow listens that names none.
@@ -26,7 +27,13 @@ pub(super) struct FlowFile {
     pub(super) port: Option<u16>,
     /// Overrides the address of the file.
     pub(super) host: Option<String>,
+    /// Overrides `slow_request` of the file.
+    pub(super) slow_request: Option<Duration>,
+    /// Logs every request, even if the file does not ask for it.
+    pub(super) access_log: bool,
     pub(super) options: ReadOptions,
+    /// Whether the requirements of Python executors are installed.
+    pub(super) installs: bool,
     pub(super) shell: Shell,
     /// Builds the executors.
     pub(super) builder: Builder,
@@ -94,6 +101,9 @@ impl FlowFile {
         let mut plan = Plan::from(checked.flow);
         plan.gateway.port = self.port.or(plan.gateway.port);
         self.set_host(&mut plan.gateway.host);
+        let logging = &mut plan.gateway.logging;
+        logging.slow = self.slow_request.or(logging.slow);
+        logging.all |= self.access_log;
         Ok(plan)
     }
 
@@ -105,7 +115,12 @@ impl FlowFile {
 
     fn complete(&self, mut plan: Plan, files_read: &FilesRead) -> anyhow::Result<Plan> {
         let shell = &self.shell;
-        resolve_uses(&mut plan, &self.path, &self.builder, files_read, shell)?;
+        let start = Start {
+            builder: &self.builder,
+            installs: self.installs,
+            files_read,
+        };
+        resolve_uses(&mut plan, &self.path, &start, shell)?;
         resolve_folders(&mut plan, &self.path, shell)?;
         credentials::check(&plan)?;
         devices::share(&mut plan, shell)?;

@@ -53,7 +53,6 @@ fn an_executor_is_a_package_and_a_flow() {
             "executor.py",
             "config.yml",
             "requirements.txt",
-            "constraints.txt",
             "README.md",
             ".gitignore",
             "flow.yml"
@@ -79,11 +78,10 @@ fn nothing_is_left_to_be_filled_in() {
         for dockerfile in [Dockerfile::None, Dockerfile::Cpu, Dockerfile::Cuda] {
             let draft = draft(language, dockerfile);
             for file in [executor(&draft), flow(&draft, "title")].concat() {
-                let is_ours = file.path.ends_with("constraints.txt");
                 let odd = ["@", "MyExecutor", "my-executor", "my_executor"];
                 let text = file.text.replace("@requests", "");
                 let left = odd.iter().find(|it| text.contains(**it));
-                assert!(is_ours || left.is_none(), "{left:?} in {}", file.path);
+                assert!(left.is_none(), "{left:?} in {}", file.path);
             }
         }
     }
@@ -129,11 +127,6 @@ fn the_next_steps_are_those_of_the_language() {
     check(
         Language::Python,
         "loud-speaker",
-        &[
-            "python3.11 -m venv loud-speaker/.venv",
-            "loud-speaker/.venv/bin/pip install -r loud-speaker/requirements.txt",
-            "flow up flow.yml",
-            POST,
-        ],
+        &["flow up --install flow.yml", POST],
     );
 }

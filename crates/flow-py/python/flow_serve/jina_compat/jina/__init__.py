@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import flow_serve
+
+if TYPE_CHECKING:
+    from flow_serve import (
+        AsyncFlow,
+        Client,
+        Deployment,
+        Document,
+        DocumentArray,
+        Executor,
+        Flow,
+        dynamic_batching,
+        monitor,
+        requests,
+    )
 
 #: The version of Jina whose names these are.
 __version__ = "3.27.20"
 
 #: Names that both packages have. They are imported when they are first used.
-NAMES = (
+__all__ = [
     "AsyncFlow",
     "Client",
     "Deployment",
@@ -21,9 +35,7 @@ NAMES = (
     "dynamic_batching",
     "monitor",
     "requests",
-)
-
-__all__ = list(NAMES)
+]
 
 #: Names of Jina that have no counterpart, and what to do instead.
 ABSENT = {
@@ -33,7 +45,7 @@ ABSENT = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in NAMES:
+    if name in __all__:
         value = getattr(flow_serve, name)
         globals()[name] = value
         return value

@@ -5,7 +5,7 @@ import uuid
 
 
 def random_port() -> int:
-    """A port that nobody listens on."""
+    """A port on which no process listens."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

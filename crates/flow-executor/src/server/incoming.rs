@@ -1,0 +1,104 @@
+//! What the metadata of a call says: which requests it overtakes, and which trace it belongs to.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use flow_core::{Code, Failure, TraceContext};
+use flow_net::grpc::metadata::trace;
+use flow_proto::jina::HeaderProto;
+use flow_trace::{Span, Tracer};
+use tonic::Request;
+use tonic::metadata::{MetadataMap, MetadataValue};
+
+use crate::queue::PriorityClass;
+
+/// The metadata key of a request's priority.
+const PRIORITY: &str = "priority";
+
+/// The methods, as Jina's spans name them.
+pub(super) const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
+pub(super) const LIST: &str = "/jina.JinaDataRequestRPC/process_data";
+pub(super) const STREAM: &str = "/jina.JinaRPC/Call";
+pub(super) const STREAM_DOC: &str = "/jina.JinaSingleDocumentRequestRPC/stream_doc";
+
+/// What the metadata of a call says.
+#[derive(Debug, Clone)]
+pub(super) struct Incoming {
+    pub(super) class: Result<PriorityClass, Failure>,
+    /// The caller's span; `None` without one, and if this process exports no spans.
+    caller: Option<TraceContext>,
+    method: &'static str,
+}
+
+/// The span of a request, if spans are exported.
+#[derive(Debug)]
+pub(super) struct RequestSpan(Option<Span>);
+
+impl Incoming {
+    /// Reads the metadata of a call of this method.
+    pub(super) fn read<T>(
+        request: &Request<T>,
+        method: &'static str,
+        tracer: Option<&Tracer>,
+    ) -> Self {
+        let metadata = request.metadata();
+        Self {
+            class: priority(metadata),
+            caller: tracer.and_then(|_| trace(metadata)),
+            method,
+        }
+    }
+
+    /// Begins the span of a request.
+    pub(super) fn span(
+        &self,
+        tracer: Option<&Tracer>,
+        header: Option<&HeaderProto>,
+        bytes: usize,
+    ) -> RequestSpan {
+        let Some(tracer) = tracer else {
+            return RequestSpan(None);
+        };
+        let mut span = tracer.server(self.method, self.caller.as_ref(), SystemTime::now());
+        if span.is_recorded() {
+            let (service, method) = self.method[1..].split_once('/').unwrap_or_default();
+            span.set("rpc.system", "grpc");
+            span.set("rpc.service", service);
+            span.set("rpc.method", method);
+            span.set_number("flow.bytes", bytes);
+            if let Some(header) = header {
+                span.set("flow.request_id", header.request_id.as_str());
+                let endpoint = header.exec_endpoint.as_deref();
+                span.set("flow.endpoint", endpoint.unwrap_or_default());
+            }
+        }
+        RequestSpan(Some(span))
+    }
+}
+
+impl RequestSpan {
+    /// What the spans of the request's work are within.
+    pub(super) fn context(&self) -> Option<&Arc<TraceContext>> {
+        self.0.as_ref().map(Span::context)
+    }
+
+    /// Notes that the request has failed.
+    pub(super) fn fail(&mut self, failure: &Failure) {
+        if let Some(span) = &mut self.0 {
+            span.fail(failure.code(), failure.message());
+        }
+    }
+}
+
+/// The priority that the caller asks for.
+fn priority(metadata: &MetadataMap) -> Result<PriorityClass, Failure> {
+    match metadata.get(PRIORITY).map(MetadataValue::as_bytes) {
+        None | Some(b"interactive") => Ok(PriorityClass::Interactive),
+        Some(b"bulk") => Ok(PriorityClass::Bulk),
+        Some(other) => {
+            let other = String::from_utf8_lossy(other);
+            let message = format!("`priority` must be `interactive` or `bulk`, is `{other}`");
+            Err(Failure::new(Code::BadRequest, message))
+        }
+    }
+}

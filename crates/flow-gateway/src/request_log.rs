@@ -1,0 +1,249 @@
+//! Logs requests: those that fail or are slow, one line each, within a limit; and all of them, if the flow asks for it.
+//!
+//! A flood of failing requests must neither fill the disk nor slow down successful ones. Lines beyond the limit are
+//! counted, and the count is logged later.
+
+use std::convert::Infallible;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use flow_core::{Code, Failure, LineBudget, Origin, TraceContext};
+use flow_proto::jina::{HeaderProto, RouteProto, StatusProto};
+use flow_spec::RequestLogging;
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use crate::request_record::{Failed, RequestEnd, RequestRecord};
+
+/// Maximum length of a logged cause, in bytes; the client gets the whole cause.
+const CAUSE_LEN_MAX: usize = 1_000;
+
+/// Logs requests.
+#[derive(Debug, Default)]
+pub(crate) struct RequestLog {
+    budget: Mutex<LineBudget>,
+    /// Notified when a line was suppressed.
+    suppressed: Notify,
+}
+
+/// Writes a line with all that is known of a request.
+macro_rules! log_request {
+    ($level:ident, $target:literal, $record:expr, $end:expr, $message:literal) => {{
+        let (record, end): (&RequestRecord, &RequestEnd<'_>) = ($record, $end);
+        let failed = end.failed.as_ref();
+        tracing::$level!(
+            target: $target,
+            request_id = end.header.request_id.as_str(),
+            endpoint = end.endpoint(),
+            protocol = record.origin.protocol,
+            client = record.origin.client.map(tracing::field::display),
+            key = record.origin.key.as_deref(),
+            documents = record.documents(),
+            bytes = record.bytes,
+            executor = failed.map(|it| it.executor).filter(|it| !it.is_empty()),
+            code = failed.map(|it| it.code.as_str()),
+            took_ms = milliseconds(end.took()),
+            waited_ms = (!record.waited.is_zero()).then(|| milliseconds(record.waited)),
+            nodes_ms = nodes(end),
+            trace_id = record.trace.as_deref().map(TraceContext::trace_id),
+            cause = failed.map(|it| shortened(it.cause)),
+            $message
+        );
+    }};
+}
+
+impl RequestLog {
+    /// Logs a request that ended, if it failed, was slow, or all are logged.
+    pub(crate) fn end(
+        &self,
+        record: &RequestRecord,
+        end: &RequestEnd<'_>,
+        logging: RequestLogging,
+    ) {
+        if end.failed.is_some() {
+            self.failed(record, end);
+        } else if let Some(slow) = logging.slow
+            && record.waited + end.took() >= slow
+            && self.may_log()
+        {
+            log_request!(warn, "flow_gateway::slow", record, end, "slow request");
+        }
+        if logging.all && !end.is_dry_run() {
+            log_request!(info, "flow_gateway::access", record, end, "request");
+        }
+    }
+
+    /// Logs a call that fails without a reply.
+    pub(crate) fn call(
+        &self,
+        record: &RequestRecord,
+        header: Option<&HeaderProto>,
+        failure: &Failure,
+        logging: RequestLogging,
+    ) {
+        let none = HeaderProto::default();
+        let end = RequestEnd {
+            header: header.unwrap_or(&none),
+            routes: &[],
+            failed: Some(Failed::of_failure(failure)),
+        };
+        self.end(record, &end, logging);
+    }
+
+    fn failed(&self, record: &RequestRecord, end: &RequestEnd<'_>) {
+        let Some(failed) = &end.failed else { return };
+        if end.is_dry_run() {
+            // The client wants to know whether the flow is ready, gets the answer, and asks again.
+            let request_id = end.header.request_id.as_str();
+            tracing::debug!(request_id, cause = failed.cause, "not ready");
+        } else if self.may_log() {
+            match failed.is_clients() {
+                true => log_request!(info, "flow_gateway::failed", record, end, "request failed"),
+                false => log_request!(warn, "flow_gateway::failed", record, end, "request failed"),
+            }
+        }
+    }
+
+    /// Logs the failure of a floating node.
+    pub(crate) fn floating(
+        &self,
+        header: Option<&HeaderProto>,
+        route: &RouteProto,
+        status: &StatusProto,
+    ) {
+        if self.may_log() {
+            let request_id = header.map(|it| it.request_id.as_str());
+            let endpoint = header.and_then(|it| it.exec_endpoint.as_deref());
+            let (executor, cause) = (route.executor.as_str(), shortened(&status.description));
+            tracing::warn!(
+                request_id,
+                endpoint,
+                executor,
+                cause,
+                "request failed in an executor that its reply does not wait for"
+            );
+        }
+    }
+
+    /// Logs the failure that ended the reading of a stream.
+    pub(crate) fn stream(&self, origin: &Origin, failure: &Failure) {
+        match failure.code() {
+            // The client disconnected, or the gateway shuts down: no request failed.
+            Code::Cancelled | Code::Lost | Code::Unavailable => {
+                tracing::debug!(cause = %failure, "stream ended");
+            }
+            _ if self.may_log() => {
+                tracing::warn!(
+                    protocol = origin.protocol,
+                    client = origin.client.map(tracing::field::display),
+                    key = origin.key.as_deref(),
+                    code = failure.code().as_str(),
+                    cause = shortened(failure.message()),
+                    "stream failed"
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn may_log(&self) -> bool {
+        let may = self.budget().take(Instant::now());
+        if !may {
+            self.suppressed.notify_one();
+        }
+        may
+    }
+
+    /// Logs the number of suppressed lines from time to time.
+    pub(crate) async fn report(&self) -> Infallible {
+        loop {
+            self.suppressed.notified().await;
+            sleep(LineBudget::PERIOD).await;
+            self.flush();
+        }
+    }
+
+    /// Logs the number of suppressed lines, if there are any.
+    pub(crate) fn flush(&self) {
+        let requests = self.budget().take_left_out();
+        if requests > 0 {
+            tracing::warn!(
+                requests,
+                "more requests failed or were slow; no more than {} in {} s are logged one by one",
+                LineBudget::LINES_MAX,
+                LineBudget::PERIOD.as_secs()
+            );
+        }
+    }
+
+    fn budget(&self) -> MutexGuard<'_, LineBudget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The beginning of a text, not too long for a line.
+fn shortened(text: &str) -> &str {
+    let ends = (0..=CAUSE_LEN_MAX.min(text.len())).rev();
+    let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+/// Whole microseconds, as milliseconds.
+fn milliseconds(time: Duration) -> f64 {
+    (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// The nodes with their times, such as `encoder 3.2, index 0.4`; `None` if none has run.
+fn nodes(end: &RequestEnd<'_>) -> Option<String> {
+    let mut text = String::new();
+    for (node, time) in end.nodes() {
+        let comma = if text.is_empty() { "" } else { ", " };
+        text.push_str(&format!("{comma}{node} {}", milliseconds(time)));
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_cut_at_a_character_boundary() {
+        assert_eq!(shortened("short"), "short");
+        let text = format!("x{}", "é".repeat(CAUSE_LEN_MAX));
+        assert_eq!(shortened(&text).len(), CAUSE_LEN_MAX - 1);
+    }
+
+    #[test]
+    fn a_line_says_where_the_time_went() {
+        let at = |ms: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(ms);
+        let route = |executor: &str, from, to| RouteProto {
+            executor: executor.to_owned(),
+            start_time: Some(at(from).into()),
+            end_time: Some(at(to).into()),
+            ..RouteProto::default()
+        };
+        let routes = [route("gateway", 0, 9), route("a", 1, 4), route("b", 4, 9)];
+        let end = RequestEnd {
+            header: &HeaderProto::default(),
+            routes: &routes,
+            failed: None,
+        };
+        assert_eq!(nodes(&end).as_deref(), Some("a 3, b 5"));
+        assert_eq!(end.took(), Duration::from_millis(9));
+        assert_eq!(nodes(&RequestEnd { routes: &[], ..end }), None);
+    }
+
+    #[test]
+    fn failures_that_the_client_caused_are_not_warnings() {
+        let is_clients = |code| {
+            let failure = Failure::new(code, "");
+            Failed::of_failure(&failure).is_clients()
+        };
+        assert!(is_clients(Code::BadRequest));
+        assert!(!is_clients(Code::ExecutorFailed));
+        assert!(!is_clients(Code::Lost));
+    }
+}

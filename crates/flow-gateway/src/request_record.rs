@@ -1,0 +1,167 @@
+//! What is known of one request, for its line in the log and for its span.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use flow_core::{CallOptions, Code, Endpoint, Failure, Origin, TraceContext};
+use flow_proto::Envelope;
+use flow_proto::jina::{HeaderProto, RouteProto, SingleDocumentRequestProto, StatusProto};
+use prost_types::Timestamp;
+
+use crate::reply::error_status;
+
+/// A request that was sent: what its line in the log says before it is known how it ends.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestRecord {
+    pub(crate) origin: Origin,
+    pub(crate) trace: Option<Arc<TraceContext>>,
+    /// How long it waited to be admitted.
+    pub(crate) waited: Duration,
+    /// Its documents. They are counted only when a log line or a span needs their number.
+    data: Option<Bytes>,
+    /// It has one document, and the reply is a stream of documents.
+    is_single: bool,
+    /// Bytes of its documents and parameters.
+    pub(crate) bytes: usize,
+}
+
+impl RequestRecord {
+    /// The record of a request that waited to be admitted for so long.
+    pub(crate) fn new(request: &Envelope, options: &CallOptions, waited: Duration) -> Self {
+        let len = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
+        Self {
+            origin: options.origin.clone(),
+            trace: options.trace.clone(),
+            waited,
+            data: request.data.clone(),
+            is_single: false,
+            bytes: len(&request.data) + len(&request.parameters),
+        }
+    }
+
+    /// The record of a request with one document.
+    pub(crate) fn of_document(request: &SingleDocumentRequestProto, options: &CallOptions) -> Self {
+        let len = |part: &Option<Bytes>| part.as_ref().map_or(0, Bytes::len);
+        Self {
+            origin: options.origin.clone(),
+            trace: options.trace.clone(),
+            is_single: true,
+            bytes: len(&request.document) + len(&request.parameters),
+            ..Self::default()
+        }
+    }
+
+    /// The number of its documents, nested ones included.
+    pub(crate) fn documents(&self) -> usize {
+        match self.is_single {
+            true => 1,
+            false => crate::auth::documents(self.data.as_ref()),
+        }
+    }
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestEnd<'r> {
+    pub(crate) header: &'r HeaderProto,
+    /// The routes of the reply; the first is the gateway's. Empty if the request did not run.
+    pub(crate) routes: &'r [RouteProto],
+    pub(crate) failed: Option<Failed<'r>>,
+}
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Failed<'r> {
+    pub(crate) code: Code,
+    /// The node where it failed; empty if it was none.
+    pub(crate) executor: &'r str,
+    /// What happened, with all its causes.
+    pub(crate) cause: &'r str,
+}
+
+impl<'r> RequestEnd<'r> {
+    /// A request with this reply; `None` if the reply has no header.
+    pub(crate) fn of_reply(reply: &'r Envelope) -> Option<Self> {
+        let header = reply.header.as_ref()?;
+        Some(Self {
+            header,
+            routes: &reply.routes,
+            failed: error_status(Some(header)).map(Failed::of_status),
+        })
+    }
+
+    pub(crate) fn endpoint(&self) -> &'r str {
+        self.header.exec_endpoint.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.endpoint() == Endpoint::DRY_RUN
+    }
+
+    /// How long it ran.
+    pub(crate) fn took(&self) -> Duration {
+        self.routes.first().map_or(Duration::ZERO, duration)
+    }
+
+    /// The nodes that it ran at, each with its time.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&'r str, Duration)> {
+        let nodes = self.routes.iter().skip(1);
+        nodes.map(|route| (route.executor.as_str(), duration(route)))
+    }
+}
+
+impl<'r> Failed<'r> {
+    pub(crate) fn of_status(status: &'r StatusProto) -> Self {
+        let exception = status.exception.as_ref();
+        let name = exception.map_or("", |it| it.name.as_str());
+        Self {
+            code: Code::from_exception(name),
+            executor: exception.map_or("", |it| it.executor.as_str()),
+            cause: &status.description,
+        }
+    }
+
+    pub(crate) fn of_failure(failure: &'r Failure) -> Self {
+        Self {
+            code: failure.code(),
+            executor: "",
+            cause: failure.message(),
+        }
+    }
+
+    /// Whether the client is the cause: the request was invalid or not allowed, or its client disconnected.
+    pub(crate) fn is_clients(&self) -> bool {
+        matches!(
+            self.code,
+            Code::BadRequest
+                | Code::Cancelled
+                | Code::Forbidden
+                | Code::TooLarge
+                | Code::Unauthenticated
+        )
+    }
+}
+
+/// How long a route took; zero if it has no end.
+fn duration(route: &RouteProto) -> Duration {
+    let time = |it: Option<Timestamp>| SystemTime::try_from(it?).ok();
+    match (time(route.start_time), time(route.end_time)) {
+        (Some(start), Some(end)) => end.duration_since(start).unwrap_or_default(),
+        _ => Duration::ZERO,
+    }
+}
+
+/// Measures how long a request waits to be admitted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waiting(Instant);
+
+impl Waiting {
+    pub(crate) fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn end(self) -> Duration {
+        self.0.elapsed()
+    }
+}

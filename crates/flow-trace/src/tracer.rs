@@ -1,0 +1,170 @@
+//! Spans, and what travels of them with a request.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use flow_core::{Code, TraceContext};
+use opentelemetry::trace::{
+    Link, Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt,
+    TraceFlags, TraceId, TraceState, Tracer as _,
+};
+use opentelemetry::{Context, KeyValue, Value};
+use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
+
+/// Makes the spans of a process. Clones are the same tracer.
+#[derive(Debug, Clone)]
+pub struct Tracer(Arc<SdkTracer>);
+
+/// What a span stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A request that this process answers.
+    Server,
+    /// A request that this process sends.
+    Client,
+    /// Something inside of the process.
+    Internal,
+}
+
+/// Something that takes time. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Span {
+    /// In a box, so that a request in progress without a span reserves little space for one.
+    span: Box<SdkSpan>,
+    context: Arc<TraceContext>,
+}
+
+impl Tracer {
+    pub(crate) fn new(tracer: SdkTracer) -> Self {
+        Self(Arc::new(tracer))
+    }
+
+    /// The span of a request that this process answers, and that began then. It is a child of the caller's span; without
+    /// one it begins a trace. If the request is not recorded, the span only has a context, which says so to others.
+    #[must_use]
+    pub fn server(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        caller: Option<&TraceContext>,
+        began: SystemTime,
+    ) -> Span {
+        let parent = caller.map_or_else(Context::new, |caller| parent(caller, true));
+        self.start(name.into(), Kind::Server, began, &parent)
+    }
+
+    /// A span inside of another one of this process; `None` if that is not recorded.
+    #[must_use]
+    pub fn child(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        kind: Kind,
+        of: &TraceContext,
+    ) -> Option<Span> {
+        self.child_since(name, kind, of, SystemTime::now())
+    }
+
+    /// A span inside of another one of this process that began then; `None` if that is not recorded.
+    #[must_use]
+    pub fn child_since(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        kind: Kind,
+        of: &TraceContext,
+        began: SystemTime,
+    ) -> Option<Span> {
+        of.is_sampled
+            .then(|| self.start(name.into(), kind, began, &parent(of, false)))
+    }
+
+    fn start(
+        &self,
+        name: Cow<'static, str>,
+        kind: Kind,
+        began: SystemTime,
+        parent: &Context,
+    ) -> Span {
+        let builder = SpanBuilder::from_name(name)
+            .with_kind(match kind {
+                Kind::Server => SpanKind::Server,
+                Kind::Client => SpanKind::Client,
+                Kind::Internal => SpanKind::Internal,
+            })
+            .with_start_time(began);
+        let span = self.0.build_with_context(builder, parent);
+        let context = Arc::new(context(span.span_context()));
+        let span = Box::new(span);
+        Span { span, context }
+    }
+}
+
+impl Span {
+    /// What travels with calls that are made within the span.
+    #[must_use]
+    pub fn context(&self) -> &Arc<TraceContext> {
+        &self.context
+    }
+
+    /// Whether the span is recorded. If it is not, what is set is lost.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.span.is_recording()
+    }
+
+    /// Sets an attribute with a text.
+    pub fn set(&mut self, key: &'static str, value: impl Into<String>) {
+        let value = Value::from(value.into());
+        self.span.set_attribute(KeyValue::new(key, value));
+    }
+
+    /// Sets an attribute with a number.
+    pub fn set_number(&mut self, key: &'static str, value: usize) {
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        self.span.set_attribute(KeyValue::new(key, value));
+    }
+
+    /// Links another span, of this trace or of another.
+    pub fn link(&mut self, to: &TraceContext) {
+        let link = Link::with_context(span_context(to, false));
+        self.span.add_link(link.span_context, link.attributes);
+    }
+
+    /// Notes that what the span stands for has failed.
+    pub fn fail(&mut self, code: Code, cause: &(impl Display + ?Sized)) {
+        self.set("error.type", code.as_str());
+        self.span.set_status(Status::error(cause.to_string()));
+    }
+}
+
+/// The context of which a span is the child.
+fn parent(of: &TraceContext, is_remote: bool) -> Context {
+    Context::new().with_remote_span_context(span_context(of, is_remote))
+}
+
+fn span_context(of: &TraceContext, is_remote: bool) -> SpanContext {
+    let flags = match of.is_sampled {
+        true => TraceFlags::SAMPLED,
+        false => TraceFlags::default(),
+    };
+    let state = of.state.as_deref().and_then(|it| str::from_utf8(it).ok());
+    let state = state.and_then(|it| TraceState::from_str(it).ok());
+    SpanContext::new(
+        TraceId::from_bytes(of.trace_id),
+        SpanId::from_bytes(of.span_id),
+        flags,
+        is_remote,
+        state.unwrap_or_default(),
+    )
+}
+
+fn context(of: &SpanContext) -> TraceContext {
+    let state = of.trace_state().header();
+    TraceContext {
+        trace_id: of.trace_id().to_bytes(),
+        span_id: of.span_id().to_bytes(),
+        is_sampled: of.is_sampled(),
+        state: (!state.is_empty()).then(|| state.into()),
+    }
+}

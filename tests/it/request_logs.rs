@@ -1,0 +1,99 @@
+//! From the id of a request to what the processes logged of it.
+
+use flow_tests::raw::{Connection, encoded};
+use flow_tests::{TestFlow, eventually, texts};
+use serde_json::Value;
+
+const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
+
+/// A flow with the executor of `src/bin/moody.rs`.
+fn moody(with: &str, arguments: &[&str]) -> TestFlow {
+    let moody = crate::MOODY;
+    let yaml = format!("with: {{{with}}}\nexecutors: [{{name: moody, uses: {moody}}}]");
+    TestFlow::up_with(&yaml, arguments)
+}
+
+/// Sends a request without an id of its own; its call has this one. Returns the id that the answer has.
+async fn send(flow: &TestFlow, endpoint: &str, id: &str) -> Option<String> {
+    let mut request = texts(endpoint, &["a", "b"]);
+    request.header.as_mut().unwrap().request_id.clear();
+    let connection = Connection::open(flow.port()).await;
+    let headers = [("x-request-id", id)];
+    let body = encoded(&request);
+    let answer = connection.call_with(UNARY, body, &headers).await;
+    let id = answer.headers.get("x-request-id");
+    id.map(|id| id.to_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn the_id_of_a_request_leads_to_the_line_of_the_gateway_and_to_that_of_the_executor() {
+    let flow = moody("", &[]);
+    flow.expect("panicked");
+    assert_eq!(
+        send(&flow, "/panic", "find-me").await.as_deref(),
+        Some("find-me")
+    );
+    let failed = flow.program().line("request failed");
+    for part in [
+        "request_id=\"find-me\"",
+        "endpoint=\"/panic\"",
+        "protocol=\"grpc\"",
+        "client=127.0.0.1",
+        "documents=2",
+        "bytes=",
+        "executor=\"moody\"",
+        "code=\"executor_failed\"",
+        "took_ms=",
+        "nodes_ms=\"moody ",
+        "cause=\"executor `moody`: panicked: this is too much\"",
+    ] {
+        assert!(failed.contains(part), "`{part}` in {failed}");
+    }
+    // Where it panicked, and that the call failed.
+    let of_executor = |part: &str| {
+        flow.program()
+            .line(&format!("request_id=\"find-me\" {part}"))
+    };
+    assert!(of_executor("panicked").contains("moody.rs"));
+    of_executor("executor panicked");
+}
+
+#[tokio::test]
+async fn slow_requests_are_logged_with_where_their_time_went() {
+    let flow = moody("slow_request: 1ns", &[]);
+    flow.expect("slow request");
+    send(&flow, "/mark", "slow-one").await;
+    let slow = flow.program().line("slow request");
+    assert!(slow.contains("request_id=\"slow-one\""), "{slow}");
+    assert!(slow.contains("nodes_ms=\"moody "), "{slow}");
+}
+
+#[tokio::test]
+async fn all_requests_are_logged_if_the_command_line_asks_for_it() {
+    let flow = moody("log_config: json", &["--access-log"]);
+    send(&flow, "/mark", "any-one").await;
+    let line = flow.program().line("flow_gateway::access");
+    let json = line.find('{').map(|at| &line[at..]).unwrap();
+    let json: Value = serde_json::from_str(json).unwrap();
+    let fields = &json["fields"];
+    assert_eq!(fields["request_id"], "any-one", "{line}");
+    assert_eq!(
+        (&fields["documents"], &fields["client"]),
+        (&2.into(), &"127.0.0.1".into())
+    );
+    assert!(
+        fields["took_ms"].as_f64().is_some_and(|it| it > 0.0),
+        "{line}"
+    );
+    eventually("it is one line", || line.matches("any-one").count() == 1);
+}
+
+#[tokio::test]
+async fn without_options_only_failures_are_logged() {
+    let flow = moody("", &[]);
+    flow.expect("panicked");
+    send(&flow, "/mark", "fine").await;
+    send(&flow, "/panic", "not-fine").await;
+    flow.program().line("request_id=\"not-fine\"");
+    assert!(!flow.program().said().contains("\"fine\""));
+}
