@@ -30,6 +30,7 @@ mod joins;
 mod large_messages;
 mod model_hub;
 mod monitoring;
+mod observability;
 mod parameters;
 mod processes;
 mod python_documents;

@@ -38,7 +38,7 @@ const OF_EXECUTOR: &[(&str, &str)] = &[
 ];
 
 /// The URL of the gateway's metrics, by its ready event.
-fn of_gateway(flow: &TestFlow) -> String {
+pub(crate) fn of_gateway(flow: &TestFlow) -> String {
     let address = flow.program().ready().metrics.unwrap();
     format!("http://127.0.0.1:{}/metrics", address.port())
 }

@@ -97,6 +97,11 @@ pub fn registry() -> Option<PathBuf> {
     program_of("registry", "docker-registry")
 }
 
+/// `prometheus` or `promtool`.
+pub fn prometheus(program: &str) -> Option<PathBuf> {
+    program_of("prometheus", program)
+}
+
 fn python_of(folder: &str) -> Option<PathBuf> {
     program_of(folder, "bin/python")
 }

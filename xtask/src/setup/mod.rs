@@ -11,16 +11,17 @@
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
+//! | `.peers/prometheus` | Debian's Prometheus, for `docker/observability` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime; torch in `jina-v1` too | benchmarks |
 //!
-//! This file decides what is set up and says what could not be; `venv.rs`, `model.rs` and `registry.rs` make
+//! This file decides what is set up and says what could not be; `venv.rs`, `model.rs` and `debian.rs` make
 //! one folder each, `package.rs` puts our own package into one, `python.rs` runs the user's Python. A folder counts only when it is whole, so a
 //! set-up that was cut short is done again, and one that is ready costs nothing.
 
+mod debian;
 mod model;
 mod package;
 mod python;
-mod registry;
 mod venv;
 
 use std::cell::LazyCell;
@@ -62,6 +63,8 @@ pub(crate) enum Group {
     Kubernetes,
     /// A registry of images, 5 MB.
     Registry,
+    /// Prometheus, 90 MB.
+    Prometheus,
     /// What encoders are compared with: sentence-transformers, ONNX Runtime; 12 GB.
     Torch,
 }
@@ -75,6 +78,7 @@ const FOR_TESTS: &[Group] = &[
     Group::HttpClients,
     Group::Kubernetes,
     Group::Registry,
+    Group::Prometheus,
 ];
 
 /// A folder that could not be set up, and why.
@@ -182,7 +186,7 @@ type Lazy = LazyCell<anyhow::Result<Python>>;
 
 enum Step {
     Model,
-    Registry,
+    Debian(&'static debian::Package),
     Venv(&'static venv::Venv),
 }
 
@@ -199,7 +203,8 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Maturin => vec![Step::Venv(&venv::MATURIN)],
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
         Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
-        Group::Registry => vec![Step::Registry],
+        Group::Registry => vec![Step::Debian(&debian::REGISTRY)],
+        Group::Prometheus => vec![Step::Debian(&debian::PROMETHEUS)],
         Group::Torch => vec![
             Step::Venv(&venv::TORCH),
             Step::Venv(&venv::JINA_V1),
@@ -212,7 +217,7 @@ impl Step {
     fn name(&self) -> &'static str {
         match self {
             Self::Model => "model",
-            Self::Registry => registry::FOLDER,
+            Self::Debian(package) => package.folder,
             Self::Venv(venv) => venv.folder,
         }
     }
@@ -220,9 +225,9 @@ impl Step {
     fn run(&self, folder: &Path, python: &Lazy) -> Result<(), Missing> {
         let made = match self {
             Self::Model if model::is_ready(folder) => Ok(()),
-            Self::Registry if registry::is_ready(folder) => Ok(()),
+            Self::Debian(package) if package.is_ready(folder) => Ok(()),
             Self::Venv(venv) if venv.is_ready(folder) => Ok(()),
-            Self::Registry => registry::make(folder),
+            Self::Debian(package) => package.make(folder),
             Self::Model => usable(python).and_then(|python| model::make(folder, python)),
             Self::Venv(venv) => usable(python).and_then(|python| venv.make(folder, python)),
         };
