@@ -13,7 +13,19 @@ const LAST_LINES: usize = 15;
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in variables.filter(|name| is_of_own_package(name)) {
+        command.env_remove(name);
+    }
     command
+}
+
+/// Whether `cargo run` sets this variable to describe `xtask` itself. Build scripts, such as that of `ring`, read variables of
+/// the same names: with them here and without them in the user's shell, each `cargo build` would build all of it again.
+fn is_of_own_package(variable: &str) -> bool {
+    ["CARGO_PKG_", "CARGO_MANIFEST_"]
+        .iter()
+        .any(|prefix| variable.starts_with(prefix))
 }
 
 /// Runs a program whose output goes where ours goes.
