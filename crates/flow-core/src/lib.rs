@@ -4,6 +4,7 @@
 //! no task, opens no socket and reads no clock.
 
 pub mod batching;
+mod byte_size;
 mod call_options;
 mod deadline;
 pub mod discovery;
@@ -21,6 +22,7 @@ mod tensor;
 mod trace_context;
 mod workers;
 
+pub use byte_size::{BadByteSize, ByteSize};
 pub use call_options::{CallOptions, Origin, Priority};
 pub use deadline::Deadline;
 pub use document::{

@@ -164,6 +164,30 @@ impl EncodeError {
 }
 
 impl Vectors {
+    /// Vectors to be filled in.
+    pub(crate) fn zeros(texts: usize, width: usize) -> Self {
+        Self {
+            values: vec![0.0; texts * width],
+            width,
+            tokens: vec![0; texts],
+        }
+    }
+
+    /// The vector and the number of tokens of one text.
+    pub(crate) fn entry(&mut self, text: usize) -> (&mut [f32], &mut usize) {
+        let row = &mut self.values[text * self.width..][..self.width];
+        (row, &mut self.tokens[text])
+    }
+
+    /// Gives a text what another one has.
+    pub(crate) fn copy_within(&mut self, from: usize, to: usize) {
+        if from != to {
+            let row = from * self.width..(from + 1) * self.width;
+            self.values.copy_within(row, to * self.width);
+            self.tokens[to] = self.tokens[from];
+        }
+    }
+
     /// Number of values of a vector.
     #[must_use]
     pub fn width(&self) -> usize {

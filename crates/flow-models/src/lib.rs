@@ -12,7 +12,8 @@
 //!
 //! [`TextEncoder`] joins them: it cuts many texts into batches (`batch_plan.rs`), and runs the batches on a pool of workers
 //! (`worker_pool.rs`, `parallelism.rs`). `device.rs` opens the requested device, and `sentence_config.rs` reads how the
-//! model's authors pool and normalize.
+//! model's authors pool and normalize. [`CachedEncoder`] encodes no text twice: it remembers vectors in memory and on disk
+//! (`vector_cache.rs`).
 //!
 //! ```no_run
 //! use std::num::NonZeroUsize;
@@ -39,6 +40,7 @@
 #![warn(missing_docs)]
 
 mod batch_plan;
+mod cached_encoder;
 mod device;
 mod encoder;
 pub mod engine;
@@ -52,9 +54,11 @@ pub mod source;
 mod spin_barrier;
 mod tokenizer;
 mod tokens;
+mod vector_cache;
 mod weights;
 mod worker_pool;
 
+pub use cached_encoder::CachedEncoder;
 pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
 pub use encoder::{EncodeError, EncodeRequest, LoadEncoderError, TextEncoder, Vectors};
 pub use family::ArchitectureError;
@@ -64,4 +68,5 @@ pub use pooling::{PoolingHead, PoolingMode};
 pub use sentence_config::SentenceConfigError;
 pub use tokenizer::{Token, Tokenizer, TokenizerError, TokenizerOptions};
 pub use tokens::{HiddenStates, TokenBatch};
+pub use vector_cache::{CacheCounts, CacheOptions, OpenCacheError, VectorCache};
 pub use weights::{WeightsError, WeightsFile};

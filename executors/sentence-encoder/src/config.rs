@@ -9,6 +9,8 @@ use flow_models::{DeviceSpec, EncoderOptions, EngineKind, PoolingMode, Precision
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use crate::cache::CacheConfig;
+
 /// The configuration of the sentence encoder. The option names of Jina's TransformerTorchEncoder are accepted as aliases.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -82,6 +84,10 @@ pub struct SentenceEncoderConfig {
     #[serde(alias = "num_threads")]
     pub threads: Option<NonZeroUsize>,
 
+    /// Whether vectors are stored, so that a text is encoded once: `true`, a size in memory such as `512MiB`, or `size`, `path`
+    /// of a folder on disk, and `disk_size`. Default: no. It does not change the vectors.
+    pub cache: CacheConfig,
+
     /// An option of TransformerTorchEncoder. Only the model's own tokenizer is supported.
     pub base_tokenizer_model: Option<String>,
 
@@ -111,6 +117,7 @@ impl Default for SentenceEncoderConfig {
             prompt_name: None,
             dimensions: None,
             threads: None,
+            cache: CacheConfig::default(),
             base_tokenizer_model: None,
             layer_index: -1,
             embedding_fn_name: CALL.to_owned(),

@@ -12,7 +12,8 @@ use flow_executor::{
 };
 use flow_models::source::{self, LogProgress, SourceEnvironment};
 use flow_models::{
-    EncodeError, EncodeRequest, EncoderOptions, Matryoshka, OpenDevices, TextEncoder,
+    CachedEncoder, EncodeError, EncodeRequest, EncoderOptions, Matryoshka, OpenDevices,
+    TextEncoder, VectorCache,
 };
 
 use crate::config::SentenceEncoderConfig;
@@ -56,7 +57,7 @@ const ENCODE: &str = "/encode";
 /// Sets the embedding of each document that has a text.
 #[derive(Debug)]
 pub struct SentenceEncoder {
-    encoder: TextEncoder,
+    encoder: CachedEncoder,
     access_paths: AccessPaths,
     facts: Facts,
     model: ModelInfo,
@@ -89,11 +90,13 @@ impl Executor for SentenceEncoder {
             &mut LogProgress::default(),
         )?;
         let started = Instant::now();
+        let stores = config.cache.options(&environment.flow_cache);
         let options = EncoderOptions {
             cache_folder: Some(environment.flow_cache),
             ..config.encoder_options()
         };
         let encoder = TextEncoder::load(&folder, &options, devices)?;
+        let cache = stores.map(|stores| VectorCache::open(&stores, (&folder, &options), &encoder));
         tracing::info!(
             model = config.model,
             folder = %folder.display(),
@@ -106,7 +109,7 @@ impl Executor for SentenceEncoder {
         let facts = facts(&config, &encoder);
         let model = model_info(&config, &encoder);
         Ok(Self {
-            encoder,
+            encoder: CachedEncoder::new(encoder, cache.transpose()?),
             access_paths: config.access_paths,
             facts,
             model,
@@ -188,8 +191,8 @@ impl SentenceEncoder {
     /// Refuses texts of which the model would not read the end.
     fn check_lengths(&self, texts: &[String]) -> Result<(), CallError> {
         for text in texts {
-            if self.encoder.tokenizer().truncates(text)? {
-                let max = self.encoder.max_length();
+            if self.encoder.encoder().tokenizer().truncates(text)? {
+                let max = self.encoder.encoder().max_length();
                 // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
                 let start: String = text.chars().take(EXCERPT_CHARS).collect();
                 return Err(CallError::bad_request(format!(
@@ -209,7 +212,11 @@ impl SentenceEncoder {
     ) -> Result<(), CallError> {
         let add_special = parameters.get(tokens::ADD_SPECIAL).map_err(bad_request)?;
         docs.iter_mut().try_for_each(|doc| {
-            tokens::write(doc, self.encoder.tokenizer(), add_special.unwrap_or(true))
+            tokens::write(
+                doc,
+                self.encoder.encoder().tokenizer(),
+                add_special.unwrap_or(true),
+            )
         })
     }
 
@@ -217,7 +224,11 @@ impl SentenceEncoder {
     fn decode(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
         let skip_special = parameters.get(tokens::SKIP_SPECIAL).map_err(bad_request)?;
         docs.iter_mut().try_for_each(|doc| {
-            tokens::decode(doc, self.encoder.tokenizer(), skip_special.unwrap_or(true))
+            tokens::decode(
+                doc,
+                self.encoder.encoder().tokenizer(),
+                skip_special.unwrap_or(true),
+            )
         })
     }
 

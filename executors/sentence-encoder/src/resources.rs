@@ -53,7 +53,8 @@ fn memory(parameters: u64, with: &SentenceEncoderConfig) -> u64 {
     let threads = with
         .threads
         .map_or(DEFAULT_THREADS, |threads| threads.get() as u64);
-    BASE_BYTES + parameters * BYTES_PER_PARAMETER + threads * BYTES_PER_THREAD
+    let model = parameters * BYTES_PER_PARAMETER + threads * BYTES_PER_THREAD;
+    BASE_BYTES + model + with.cache.memory()
 }
 
 /// The number of the model's parameters, if it is known.
@@ -99,6 +100,13 @@ mod tests {
         let with_threads = |threads| estimate(json!({"threads": threads})).memory.unwrap();
         assert_eq!(with_threads(8) - with_threads(2), 6 * BYTES_PER_THREAD);
         assert_eq!(with_threads(2), estimate(json!({})).memory.unwrap());
+    }
+
+    #[test]
+    fn a_cache_adds_its_size() {
+        let with_cache = |cache| estimate(json!({"cache": cache})).memory.unwrap();
+        assert_eq!(with_cache("512MiB") - with_cache("0"), 512 << 20);
+        assert_eq!(with_cache("0"), estimate(json!({})).memory.unwrap());
     }
 
     #[test]

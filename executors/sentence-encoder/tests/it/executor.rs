@@ -1,5 +1,7 @@
 //! Calls the executor as the runtime does.
 
+use std::fs;
+
 use flow_core::{DocArrayVersion, Document, DocumentArray};
 use flow_executor::testing::{Loaded, load};
 use sentence_encoder::SentenceEncoder;
@@ -276,4 +278,59 @@ fn the_model_is_reported_for_the_endpoint_that_it_computes() {
         (reported.pooling.as_str(), reported.precision.as_str()),
         ("mean", "f32")
     );
+}
+
+/// The vectors of texts.
+fn vectors(loaded: &Loaded, texts: &[&str], parameters: Value) -> Vec<Vec<f32>> {
+    let docs = texts.iter().map(|&it| Document::from_text(it)).collect();
+    let docs = encode(loaded, docs, parameters);
+    docs.iter().map(vector).collect()
+}
+
+#[test]
+fn a_cache_changes_no_vector_and_no_number_of_tokens() {
+    let model = TinyModel::bert();
+    let folder = tempfile::tempdir().unwrap();
+    let plain = loaded(&model, json!({}));
+    let in_memory = loaded(&model, json!({"cache": true}));
+    let on_disk = || loaded(&model, json!({"cache": {"size": 0, "path": folder.path()}}));
+    let calls: [&[&str]; 5] = [
+        &["a"],
+        &["a", "b", "a", "a"],
+        &["b", "a"],
+        &[],
+        &["c", "c b", "c"],
+    ];
+    for cached in [in_memory, on_disk(), on_disk()] {
+        for call in calls {
+            for parameters in [
+                json!({}),
+                json!({"normalize": false}),
+                json!({"batch_size": 1}),
+            ] {
+                assert_eq!(
+                    vectors(&cached, call, parameters.clone()),
+                    vectors(&plain, call, parameters),
+                    "{call:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cache_on_disk_belongs_to_the_model_and_the_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = || fs::read_dir(folder.path()).unwrap().count();
+    let (one, other) = (TinyModel::bert(), TinyModel::bert());
+    for (model, pooling, expected) in [
+        (&one, "mean", 1),
+        (&one, "mean", 1),
+        (&one, "cls", 2),
+        (&other, "mean", 3),
+    ] {
+        let config = json!({"pooling": pooling, "cache": {"path": folder.path()}});
+        vectors(&loaded(model, config), &["a"], json!({}));
+        assert_eq!(stores(), expected, "{pooling}");
+    }
 }

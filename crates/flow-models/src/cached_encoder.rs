@@ -1,0 +1,138 @@
+//! Encodes each text of a call once, and none that is in a cache.
+
+use std::collections::HashMap;
+
+use crate::encoder::{EncodeError, EncodeRequest, TextEncoder, Vectors};
+use crate::vector_cache::{CacheCounts, VectorCache};
+
+/// A text encoder with a cache of vectors, or without one. With a cache it computes the vectors of identical texts once, within
+/// a call too. The vectors are the same, bit for bit, as those of the encoder itself.
+#[derive(Debug)]
+pub struct CachedEncoder {
+    encoder: TextEncoder,
+    cache: Option<VectorCache>,
+}
+
+impl CachedEncoder {
+    /// An encoder with a cache, or without one.
+    #[must_use]
+    pub fn new(encoder: TextEncoder, cache: Option<VectorCache>) -> Self {
+        Self { encoder, cache }
+    }
+
+    /// The encoder itself.
+    #[must_use]
+    pub fn encoder(&self) -> &TextEncoder {
+        &self.encoder
+    }
+
+    /// How often vectors were found in the cache. `None` without a cache.
+    #[must_use]
+    pub fn counts(&self) -> Option<CacheCounts> {
+        self.cache.as_ref().map(VectorCache::counts)
+    }
+
+    /// Encodes texts as a request asks for it, and returns their vectors in the same order.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer or the engine fails. The vectors of a call that fails are not stored.
+    pub fn encode_with(
+        &mut self,
+        texts: &[String],
+        request: EncodeRequest,
+    ) -> Result<Vectors, EncodeError> {
+        if self.cache.is_none() {
+            return self.encoder.encode_with(texts, request);
+        }
+        let first_of = first_occurrences(texts);
+        let distinct = first_of.iter().enumerate();
+        let distinct: Vec<usize> = distinct
+            .filter_map(|(place, first)| (place == *first).then_some(place))
+            .collect();
+        let mut vectors = Vectors::zeros(texts.len(), self.encoder.width());
+        let missing = self.look_up(texts, &distinct, request, &mut vectors);
+        self.compute(texts, &missing, request, &mut vectors)?;
+        for (place, first) in first_of.into_iter().enumerate() {
+            vectors.copy_within(first, place);
+        }
+        Ok(vectors)
+    }
+
+    /// Fills in the vectors that the cache has, and returns the places of the others.
+    fn look_up(
+        &mut self,
+        texts: &[String],
+        places: &[usize],
+        request: EncodeRequest,
+        vectors: &mut Vectors,
+    ) -> Vec<usize> {
+        let is_normalized = self.is_normalized(request);
+        let Some(cache) = &mut self.cache else {
+            return places.to_vec();
+        };
+        let mut missing = Vec::new();
+        for &place in places {
+            let (row, tokens) = vectors.entry(place);
+            match cache.get(&texts[place], is_normalized, row) {
+                Some(found) => *tokens = found,
+                None => missing.push(place),
+            }
+        }
+        missing
+    }
+
+    /// Computes the vectors of the texts at these places, and stores them.
+    fn compute(
+        &mut self,
+        texts: &[String],
+        places: &[usize],
+        request: EncodeRequest,
+        vectors: &mut Vectors,
+    ) -> Result<(), EncodeError> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        let is_normalized = self.is_normalized(request);
+        let missing: Vec<&str> = places.iter().map(|&place| texts[place].as_str()).collect();
+        let computed = self.encoder.encode_with(&missing, request)?;
+        for ((&place, row), &count) in places.iter().zip(computed.rows()).zip(computed.tokens()) {
+            let (to, tokens) = vectors.entry(place);
+            to.copy_from_slice(row);
+            *tokens = count;
+            if let Some(cache) = &mut self.cache {
+                cache.insert(&texts[place], is_normalized, count, row);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_normalized(&self, request: EncodeRequest) -> bool {
+        request.normalize.unwrap_or(self.encoder.head().normalize)
+    }
+}
+
+/// For each text the place of the first one that is identical to it.
+fn first_occurrences(texts: &[String]) -> Vec<usize> {
+    let mut places = HashMap::with_capacity(texts.len());
+    let texts = texts.iter().enumerate();
+    texts
+        .map(|(place, text)| *places.entry(text.as_str()).or_insert(place))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identical_texts_have_the_place_of_the_first() {
+        let first = |texts: &[&str]| {
+            let texts: Vec<String> = texts.iter().map(|&it| it.to_owned()).collect();
+            first_occurrences(&texts)
+        };
+        assert_eq!(first(&[]), [0; 0]);
+        assert_eq!(first(&["a", "b", "A"]), [0, 1, 2]);
+        assert_eq!(first(&["a", "b", "a", "b", "c"]), [0, 1, 0, 1, 4]);
+    }
+}
