@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::histogram::{DurationHistogram, TraceId};
+
 /// How often something happened. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub struct Counter(Arc<AtomicU64>);
@@ -80,10 +82,9 @@ impl DurationSummary {
 
     /// Measures until the stopwatch is dropped, and then adds the duration, whatever the outcome was.
     pub fn start(&self) -> Stopwatch {
-        Stopwatch {
-            durations: self.clone(),
-            started: Instant::now(),
-        }
+        let mut stopwatch = Stopwatch::start();
+        stopwatch.summary = Some(self.clone());
+        stopwatch
     }
 
     /// The count and the sum.
@@ -111,13 +112,44 @@ impl SizeSummary {
 #[derive(Debug)]
 #[must_use = "the measurement ends when this is dropped"]
 pub struct Stopwatch {
-    durations: DurationSummary,
     started: Instant,
+    summary: Option<DurationSummary>,
+    histogram: Option<DurationHistogram>,
+    trace: Option<TraceId>,
+}
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self {
+            started: Instant::now(),
+            summary: None,
+            histogram: None,
+            trace: None,
+        }
+    }
+
+    /// The same measurement, whose duration is added to this histogram as well.
+    pub fn into_histogram(mut self, histogram: &DurationHistogram) -> Self {
+        self.histogram = Some(histogram.clone());
+        self
+    }
+
+    /// The same measurement, of a request with this trace if it is recorded.
+    pub fn traced(mut self, trace: Option<TraceId>) -> Self {
+        self.trace = trace;
+        self
+    }
 }
 
 impl Drop for Stopwatch {
     fn drop(&mut self) {
-        self.durations.observe(self.started.elapsed());
+        let took = self.started.elapsed();
+        if let Some(summary) = &self.summary {
+            summary.observe(took);
+        }
+        if let Some(histogram) = &self.histogram {
+            histogram.observe_traced(took, self.trace);
+        }
     }
 }
 
