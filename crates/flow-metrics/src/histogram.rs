@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use crate::metric::Stopwatch;
-
 pub(crate) use exemplar::Exemplar;
 use exemplar::Exemplars;
 pub use exemplar::TraceId;
@@ -135,11 +133,6 @@ impl DurationHistogram {
         // Nothing takes centuries, so this never saturates.
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.0.observe(nanos, trace);
-    }
-
-    /// Measures until the stopwatch is dropped, and then adds the duration, whatever the outcome was.
-    pub fn start(&self) -> Stopwatch {
-        Stopwatch::start().into_histogram(self)
     }
 
     /// The number of durations.

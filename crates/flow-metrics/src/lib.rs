@@ -10,6 +10,7 @@
 //!
 //! ```text
 //! metric.rs      counters, gauges, summaries
+//! stopwatch.rs   durations that are being measured
 //! histogram.rs   distributions; histogram/layout.rs has their buckets   pure
 //! collect.rs     values that are looked up when they are read
 //! process.rs     what the kernel says of this process
@@ -29,11 +30,13 @@ mod metric;
 mod process;
 mod protobuf;
 mod registry;
+mod stopwatch;
 mod text;
 
 pub use collect::Collected;
 pub use exposition::Format;
 pub use family::{Description, Kind, Labels, Metric, Shared};
 pub use histogram::{DurationHistogram, SizeHistogram, TraceId};
-pub use metric::{Counter, DurationSummary, Gauge, SizeSummary, Stopwatch};
+pub use metric::{Counter, DurationSummary, Gauge, SizeSummary};
 pub use registry::{BadMetricName, Registry};
+pub use stopwatch::Stopwatch;

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
-
-use crate::histogram::{DurationHistogram, TraceId};
+use std::time::Duration;
 
 /// How often something happened. Clones share the count.
 #[derive(Debug, Clone, Default)]
@@ -80,13 +78,6 @@ impl DurationSummary {
             .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Measures until the stopwatch is dropped, and then adds the duration, whatever the outcome was.
-    pub fn start(&self) -> Stopwatch {
-        let mut stopwatch = Stopwatch::start();
-        stopwatch.summary = Some(self.clone());
-        stopwatch
-    }
-
     /// The count and the sum.
     #[must_use]
     pub fn get(&self) -> (u64, Duration) {
@@ -105,51 +96,6 @@ impl SizeSummary {
     #[must_use]
     pub fn get(&self) -> (u64, u64) {
         self.0.read()
-    }
-}
-
-/// A running measurement of a duration.
-#[derive(Debug)]
-#[must_use = "the measurement ends when this is dropped"]
-pub struct Stopwatch {
-    started: Instant,
-    summary: Option<DurationSummary>,
-    histogram: Option<DurationHistogram>,
-    trace: Option<TraceId>,
-}
-
-impl Stopwatch {
-    pub(crate) fn start() -> Self {
-        Self {
-            started: Instant::now(),
-            summary: None,
-            histogram: None,
-            trace: None,
-        }
-    }
-
-    /// The same measurement, whose duration is added to this histogram as well.
-    pub fn into_histogram(mut self, histogram: &DurationHistogram) -> Self {
-        self.histogram = Some(histogram.clone());
-        self
-    }
-
-    /// The same measurement, of a request with this trace if it is recorded.
-    pub fn traced(mut self, trace: Option<TraceId>) -> Self {
-        self.trace = trace;
-        self
-    }
-}
-
-impl Drop for Stopwatch {
-    fn drop(&mut self) {
-        let took = self.started.elapsed();
-        if let Some(summary) = &self.summary {
-            summary.observe(took);
-        }
-        if let Some(histogram) = &self.histogram {
-            histogram.observe_traced(took, self.trace);
-        }
     }
 }
 
@@ -174,20 +120,5 @@ mod tests {
         });
         assert_eq!((counter.get(), gauge.get()), (8_000, 0));
         assert_eq!(sizes.get(), (4_000, 12_000));
-    }
-
-    #[test]
-    fn a_stopwatch_counts_when_it_is_dropped_even_in_a_panic() {
-        let durations = DurationSummary::default();
-        drop(durations.start());
-        let watched = durations.clone();
-        let panicked = std::thread::spawn(move || {
-            let _stopwatch = watched.start();
-            std::panic::resume_unwind(Box::new(()));
-        });
-        assert!(panicked.join().is_err());
-        let (count, sum) = durations.get();
-        assert_eq!(count, 2);
-        assert!(sum > Duration::ZERO);
     }
 }

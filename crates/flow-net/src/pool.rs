@@ -167,7 +167,7 @@ impl Pool {
             drop((timer, suspect));
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
-            lease.0.record(failed, now);
+            self.record(&lease, failed, now);
             match outcome {
                 Ok(reply) => {
                     self.metrics.iter().for_each(|it| it.end(&reply));
@@ -208,7 +208,7 @@ impl Pool {
             drop(suspect);
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
-            lease.0.record(failed, now);
+            self.record(&lease, failed, now);
             match outcome {
                 Ok(opened) => return Ok(documents(opened, lease)),
                 Err(error) => {
@@ -218,6 +218,14 @@ impl Pool {
                     tokio::time::sleep(wait).await;
                 }
             }
+        }
+    }
+
+    /// Records the outcome of a call, and counts a replica that is avoided from now on.
+    fn record(&self, lease: &Lease, failed: Option<Code>, now: Instant) {
+        let is_ejected = lease.0.record(failed, now);
+        if let Some(metrics) = self.metrics.as_ref().filter(|_| is_ejected) {
+            metrics.ejections.add(1);
         }
     }
 
@@ -263,6 +271,7 @@ impl Pool {
         match self.decide(error, tries, options, now) {
             RetryDecision::Retry(wait) => {
                 tracing::debug!(failure = %error.failure, replica = uri, tries = tries.all, "trying again");
+                self.metrics.iter().for_each(|it| it.retries.add(1));
                 Ok(wait)
             }
             RetryDecision::GiveUp => Err(with_address(&error.failure, uri, tries)),

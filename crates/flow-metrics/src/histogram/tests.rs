@@ -75,10 +75,3 @@ fn the_newest_example_of_a_bucket_stays() {
         .collect();
     assert_eq!(examples, [(0.005, 0.004), (f64::INFINITY, 70.0)]);
 }
-
-#[test]
-fn a_stopwatch_ends_in_a_histogram_too() {
-    let histogram = DurationHistogram::default();
-    drop(histogram.start());
-    assert_eq!(histogram.count(), 1);
-}
