@@ -40,6 +40,7 @@
 
 mod batch_plan;
 mod device;
+mod encode_times;
 mod encoder;
 pub mod engine;
 mod family;
@@ -56,6 +57,7 @@ mod weights;
 mod worker_pool;
 
 pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
+pub use encode_times::EncodeTimes;
 pub use encoder::{EncodeError, EncodeRequest, LoadEncoderError, TextEncoder, Vectors};
 pub use family::ArchitectureError;
 pub use matryoshka::Matryoshka;

@@ -16,6 +16,7 @@ use flow_models::{
 };
 
 use crate::config::SentenceEncoderConfig;
+use crate::metrics::EncoderMetrics;
 use crate::tokens;
 
 /// Limits the CPU instruction set if `back_end` does not. For tests, and to find out how another machine would perform.
@@ -60,6 +61,7 @@ pub struct SentenceEncoder {
     access_paths: AccessPaths,
     facts: Facts,
     model: ModelInfo,
+    metrics: EncoderMetrics,
     /// Number of documents without a text so far.
     without_text: u64,
 }
@@ -110,6 +112,7 @@ impl Executor for SentenceEncoder {
             access_paths: config.access_paths,
             facts,
             model,
+            metrics: EncoderMetrics::register(&context.monitor)?,
             without_text: 0,
         })
     }
@@ -151,8 +154,9 @@ impl SentenceEncoder {
             self.check_lengths(&texts)?;
         }
 
-        let vectors = self.encoder.encode_with(&texts, request);
-        let vectors = vectors.map_err(|error| call_error(&error))?;
+        let encoded = self.encoder.encode_timed(&texts, request);
+        let (vectors, times) = encoded.map_err(|error| call_error(&error))?;
+        self.metrics.observe(&vectors, times);
         let mut rows = vectors.rows();
         for doc in docs {
             paths.visit(slice::from_mut(doc), &mut |doc| {
