@@ -6,7 +6,7 @@
 
 use std::sync::LazyLock;
 
-/// The schema of the native buckets: each power of two is divided into 2³ of them. A quantile is then exact within 4.4 %.
+/// The schema of the native buckets: each power of two is divided into 2³ of them. A quantile is then within 9 % of the truth.
 pub(crate) const SCHEMA: i32 = 3;
 const PER_OCTAVE: i32 = 1 << SCHEMA;
 
