@@ -98,19 +98,14 @@ impl Service {
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
         self.allow(&request, &options)?;
-        let waiting = Waiting::begin();
         let admitted = Admitted::later(self.snapshots.newest());
         let admitted = match options.deadline.instant() {
             None => admitted.await,
-            Some(end) => timeout_at(end.into(), admitted).await.map_err(|_elapsed| {
-                let text = "the deadline passed while the gateway was busy";
-                let failure = Failure::new(Code::DeadlineExceeded, text);
-                let (header, arrival) = (&request.header, (&options.origin, Some(waiting.end())));
-                let snapshot = self.snapshot();
-                snapshot.count_refusal(&request, header.as_ref(), arrival, Refused::Deadline);
-                self.log_failure(&request, &options, &failure);
-                failure
-            })?,
+            Some(end) => {
+                let waiting = Waiting::begin();
+                let admitted = timeout_at(end.into(), admitted).await;
+                admitted.map_err(|_elapsed| self.too_late(&request, &options, waiting))?
+            }
         };
         Self::answer(admitted, request, options).await
     }
@@ -278,6 +273,18 @@ impl Service {
             snapshot.count_refusal(request, header, arrival, Refused::InFlightMax);
             snapshot.limit.refusal()
         })
+    }
+
+    /// The failure of a request whose deadline passed before it was admitted, which is counted and logged.
+    fn too_late(&self, request: &Envelope, options: &CallOptions, waiting: Waiting) -> Failure {
+        let text = "the deadline passed while the gateway was busy";
+        let failure = Failure::new(Code::DeadlineExceeded, text);
+        let arrival = (&options.origin, Some(waiting.end()));
+        let header = request.header.as_ref();
+        let snapshot = self.snapshot();
+        snapshot.count_refusal(request, header, arrival, Refused::Deadline);
+        self.log_failure(request, options, &failure);
+        failure
     }
 
     /// Logs a request that failed before it was run.
