@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::MOODY;
 
-/// Names of a gateway's numbers, and of an executor's, with their types: those of Jina's.
+/// Names of a gateway's numbers, and of an executor's, with their types: first those of Jina.
 const OF_GATEWAY: &[(&str, &str)] = &[
     ("jina_receiving_request_seconds", "summary"),
     ("jina_sending_request_seconds", "summary"),
@@ -24,6 +24,18 @@ const OF_GATEWAY: &[(&str, &str)] = &[
     ("jina_number_of_pending_requests", "gauge"),
     ("jina_successful_requests", "counter"),
     ("jina_failed_requests", "counter"),
+    ("flow_request_duration_seconds", "histogram"),
+    ("flow_request_queue_duration_seconds", "histogram"),
+    ("flow_requests_in_flight", "gauge"),
+    ("flow_requests_in_flight_max", "gauge"),
+    ("flow_requests_refused", "counter"),
+    ("flow_request_memory_bytes", "gauge"),
+    ("flow_request_memory_max_bytes", "gauge"),
+    ("flow_connections", "gauge"),
+    ("flow_node_duration_seconds", "histogram"),
+    ("flow_node_retries", "counter"),
+    ("flow_replicas", "gauge"),
+    ("flow_replica_ejections", "counter"),
 ];
 const OF_EXECUTOR: &[(&str, &str)] = &[
     ("jina_receiving_request_seconds", "summary"),
@@ -35,6 +47,24 @@ const OF_EXECUTOR: &[(&str, &str)] = &[
     ("jina_request_size_bytes", "summary"),
     ("jina_sent_response_bytes", "summary"),
     ("jina_marking_seconds", "summary"),
+    ("flow_queue_duration_seconds", "histogram"),
+    ("flow_queue_requests", "gauge"),
+    ("flow_queue_bytes", "gauge"),
+    ("flow_batch_documents", "histogram"),
+    ("flow_batches", "counter"),
+    ("flow_call_duration_seconds", "histogram"),
+    ("flow_serialize_duration_seconds", "histogram"),
+];
+/// Those of every process.
+const OF_PROCESS: &[(&str, &str)] = &[
+    ("process_cpu_seconds", "counter"),
+    ("process_resident_memory_bytes", "gauge"),
+    ("process_virtual_memory_bytes", "gauge"),
+    ("process_open_fds", "gauge"),
+    ("process_max_fds", "gauge"),
+    ("process_threads", "gauge"),
+    ("process_start_time_seconds", "gauge"),
+    ("flow_build_info", "gauge"),
 ];
 
 /// The URL of the gateway's metrics, by its ready event.
@@ -104,36 +134,136 @@ async fn each_process_counts_what_it_does_by_jinas_names() {
     assert!(of("sent_response_bytes_sum", "/mark") < sent("received_response_bytes_sum"));
 }
 
+/// What Prometheus' own client reads, in its text format or in OpenMetrics.
+fn read_by_prometheus(url: &str, arguments: &[&str]) -> Option<Value> {
+    let arguments = [&[url], arguments].concat();
+    let arguments: Vec<String> = arguments.iter().map(|&it| it.to_owned()).collect();
+    python(DocArrayVersion::V2, "metrics.py", &arguments)
+}
+
+/// The names of what was read, with their types.
+fn types(read: &Value) -> BTreeSet<(&str, &str)> {
+    let families = read["families"].as_object().unwrap().iter();
+    let types = families.map(|(name, it)| (name.as_str(), it["type"].as_str().unwrap()));
+    types.collect()
+}
+
+/// The sets of labels that samples have, without `le`.
+fn labels(read: &Value) -> BTreeSet<BTreeSet<&str>> {
+    let families = read["families"].as_object().unwrap().values();
+    let samples = families.flat_map(|it| it["samples"].as_array().unwrap());
+    let labels = samples.map(|sample| sample[1].as_object().unwrap().keys());
+    labels
+        .map(|keys| keys.map(String::as_str).filter(|it| *it != "le").collect())
+        .collect()
+}
+
 #[tokio::test]
 async fn prometheus_own_client_reads_what_is_shown() {
     let flow = moody();
     ask(&flow).await;
-    let check = |url: String, expected: &[(&str, &str)], labels: &[&[&str]]| {
-        let Some(read) = python(DocArrayVersion::V2, "metrics.py", &[url]) else {
-            return;
-        };
-        assert_eq!(read["kind"], "text/plain; version=0.0.4; charset=utf-8");
-        let families = read["families"].as_object().unwrap();
-        let types = families.iter();
-        let types: BTreeSet<(&str, &str)> = types
-            .map(|(name, it)| (name.as_str(), it["type"].as_str().unwrap()))
-            .collect();
-        assert_eq!(types, expected.iter().copied().collect());
-        let samples = families
-            .values()
-            .flat_map(|it| it["samples"].as_array().unwrap());
-        let found: BTreeSet<Vec<&str>> = samples
-            .map(|sample| {
-                let labels = sample[1].as_object().unwrap().keys();
-                labels.map(String::as_str).collect()
-            })
-            .collect();
-        assert_eq!(found, labels.iter().map(|it| it.to_vec()).collect());
+    let check = |url: &str, expected: &[(&str, &str)], expected_labels: &[&[&str]]| {
+        let formats = [
+            (&[][..], "text/plain; version=0.0.4; charset=utf-8"),
+            (
+                &["open"][..],
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ),
+        ];
+        for (format, kind) in formats {
+            let Some(read) = read_by_prometheus(url, format) else {
+                return;
+            };
+            assert_eq!(read["kind"], kind);
+            let all = expected.iter().chain(OF_PROCESS).copied();
+            assert_eq!(types(&read), all.collect());
+            let all = [&["runtime_name"][..], &["runtime_name", "version"]];
+            let all = all.iter().chain(expected_labels);
+            let all = all.map(|it| it.iter().copied().collect());
+            assert_eq!(labels(&read), all.collect());
+        }
     };
-    check(of_gateway(&flow), OF_GATEWAY, &[&["runtime_name"]]);
-    let of_endpoint: &[_] = &["executor_endpoint", "executor", "runtime_name"];
+    let of_gateway_labels: &[&[&str]] = &[
+        &["api", "endpoint", "code", "runtime_name"],
+        &["node", "runtime_name"],
+        &["node", "state", "runtime_name"],
+        &["reason", "runtime_name"],
+    ];
+    check(&of_gateway(&flow), OF_GATEWAY, of_gateway_labels);
+    let of_executor_labels: &[&[&str]] = &[
+        &["executor_endpoint", "executor", "runtime_name"],
+        &["executor_endpoint", "runtime_name"],
+        &["executor_endpoint", "reason", "runtime_name"],
+    ];
     let executor = of_executor(&flow, "moody");
-    check(executor, OF_EXECUTOR, &[&["runtime_name"], of_endpoint]);
+    check(&executor, OF_EXECUTOR, of_executor_labels);
+}
+
+#[tokio::test]
+async fn each_stage_measures_each_request_once() {
+    let flow = moody();
+    ask(&flow).await;
+
+    let gateway = scrape(&of_gateway(&flow));
+    let ended = |part: &str, endpoint: &str, code: &str| {
+        gateway.get(&format!(
+            "flow_request_duration_seconds_{part}api=\"grpc\",endpoint=\"{endpoint}\",code=\"{code}\",\
+             runtime_name=\"gateway/rep-0\"{}",
+            if part.starts_with("bucket") { ",le=\"+Inf\"}" } else { "}" }
+        ))
+    };
+    for part in ["count{", "bucket{"] {
+        assert_eq!(ended(part, "/mark", "ok"), 3);
+        assert_eq!(ended(part, "/fail", "executor_failed"), 1);
+    }
+    let of = |name: &str, labels: &str| {
+        gateway.get(&format!(
+            "flow_{name}{{{labels}runtime_name=\"gateway/rep-0\"}}"
+        ))
+    };
+    assert_eq!(of("request_queue_duration_seconds_count", ""), 4);
+    assert_eq!(of("node_duration_seconds_count", "node=\"moody\","), 4);
+    assert_eq!(of("requests_in_flight", ""), 0);
+    assert_eq!(of("request_memory_bytes", ""), 0);
+    assert!(of("request_memory_max_bytes", "") > 0);
+    assert_eq!(of("replicas", "node=\"moody\",state=\"ready\","), 1);
+    assert_eq!(of("replicas", "node=\"moody\",state=\"ejected\","), 0);
+
+    let moody = scrape(&of_executor(&flow, "moody"));
+    let of = |name: &str, labels: &str| {
+        moody.get(&format!(
+            "flow_{name}{{{labels}runtime_name=\"moody/rep-0\"}}"
+        ))
+    };
+    for (endpoint, calls, documents) in [("/mark", 3, 6), ("/fail", 1, 1), ("/slow", 0, 0)] {
+        let labels = format!("executor_endpoint=\"{endpoint}\",");
+        assert_eq!(of("queue_duration_seconds_count", &labels), calls);
+        assert_eq!(of("call_duration_seconds_count", &labels), calls);
+        assert_eq!(of("batch_documents_count", &labels), calls);
+        assert_eq!(of("batch_documents_sum", &labels), documents);
+        let labels = format!("{labels}reason=\"alone\",");
+        assert_eq!(of("batches_total", &labels), calls);
+    }
+    assert_eq!(of("serialize_duration_seconds_count", ""), 3);
+    assert_eq!((of("queue_requests", ""), of("queue_bytes", "")), (0, 0));
+}
+
+#[tokio::test]
+async fn tries_again_and_ejections_are_counted_when_replicas_die() {
+    let flow = TestFlow::up(&format!(
+        "with: {{monitoring: true}}\nexecutors: [{{name: moody, uses: {MOODY}, replicas: 2, idempotent: true}}]"
+    ));
+    flow.expect("replica cannot be reached").expect("moody");
+    // Each process that works on it exits.
+    let said = post(&flow, vec![texts("/exit", &["a"])]).await;
+    assert!(said[0].failure.is_some(), "{said:?}");
+    let gateway = scrape(&of_gateway(&flow));
+    let labels = "{node=\"moody\",runtime_name=\"gateway/rep-0\"}";
+    assert!(gateway.get(&format!("flow_node_retries_total{labels}")) >= 1);
+    assert!(gateway.get(&format!("flow_replica_ejections_total{labels}")) >= 1);
+    // The flow is as before when the test ends.
+    let said = post(&flow, vec![texts("/mark", &["b"])]).await;
+    assert_eq!(said[0].texts, ["b"]);
 }
 
 #[tokio::test]
@@ -152,7 +282,36 @@ async fn requests_that_share_a_call_are_one_call_and_other_endpoints_are_the_def
     assert_eq!(get("process_request_seconds_count"), 1);
     assert_eq!(get("document_processed_total"), 4);
     assert_eq!(get("received_request_bytes_count"), 4);
+    let of_default = |reason: &str| {
+        let labels = format!("executor_endpoint=\"/default\",reason=\"{reason}\"");
+        echo.get(&format!(
+            "flow_batches_total{{{labels},runtime_name=\"echo/rep-0\"}}"
+        ))
+    };
+    assert_eq!((of_default("full"), of_default("timeout")), (1, 0));
+    let batch =
+        "flow_batch_documents_sum{executor_endpoint=\"/default\",runtime_name=\"echo/rep-0\"}";
+    assert_eq!(echo.get(batch), 4);
+    let gateway = scrape(&of_gateway(&flow));
+    assert!(
+        gateway
+            .names()
+            .any(|name| name.contains("endpoint=\"other\""))
+    );
+    assert!(!gateway.names().any(|name| name.contains("clients-own")));
     assert!(!echo.names().any(|name| name.contains("clients-own")));
+}
+
+#[tokio::test]
+async fn a_batch_that_nobody_fills_leaves_when_its_time_is_over() {
+    let flow = TestFlow::up(
+        "with: {monitoring: true}\nexecutors: [{name: echo, uses: echo, uses_dynamic_batching: \
+         {/default: {preferred_batch_size: 4, timeout: 1}}}]",
+    );
+    post(&flow, vec![texts("/any", &["a"])]).await;
+    let echo = scrape(&of_executor(&flow, "echo"));
+    let labels = "executor_endpoint=\"/default\",reason=\"timeout\",runtime_name=\"echo/rep-0\"";
+    assert_eq!(echo.get(&format!("flow_batches_total{{{labels}}}")), 1);
 }
 
 #[tokio::test]
@@ -172,6 +331,9 @@ async fn a_restarted_process_serves_its_metrics_on_the_same_port() {
     let replicas = ["a/rep-0", "a/rep-1"];
     let before = replicas.map(|name| of_executor(&flow, name));
     assert_eq!(before[0], format!("http://127.0.0.1:{fixed}/metrics"));
+    let began =
+        |url: &str| scrape(url).seconds("process_start_time_seconds{runtime_name=\"a/rep-1\"}");
+    let first = began(&before[1]);
     for name in replicas {
         let seen = flow.program().lines().len();
         send(flow.pid(name), Signal::KILL);
@@ -180,6 +342,7 @@ async fn a_restarted_process_serves_its_metrics_on_the_same_port() {
     assert_eq!(replicas.map(|name| of_executor(&flow, name)), before);
     let runtime = "jina_successful_requests_total{runtime_name=\"a/rep-1\"}";
     assert_eq!(scrape(&before[1]).get(runtime), 0);
+    assert!(began(&before[1]) > first, "this is how a restart shows");
 
     // A new process cannot take the port beside the old one.
     let seen = flow.program().lines().len();

@@ -48,6 +48,12 @@ impl TraceContext {
         })
     }
 
+    /// The id of the trace, if it is recorded.
+    #[must_use]
+    pub fn recorded_id(&self) -> Option<[u8; 16]> {
+        self.is_sampled.then_some(self.trace_id)
+    }
+
     /// The id of the trace: 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(&self) -> String {

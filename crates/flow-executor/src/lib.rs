@@ -86,8 +86,9 @@ pub use run::{
     ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_definition, run_with, start_log,
 };
 pub use sdk::{
-    BadParameter, BatchMetric, Batching, CallError, DocsMatrix, Emit, Endpoints, Executor, Fit,
-    Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor, Parameters, Timer, Tokens,
+    BadParameter, BatchMetric, Batching, CallError, Count, DocsMatrix, Durations, Emit, Endpoints,
+    Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor, Parameters,
+    Sizes, Timer, Tokens,
 };
 pub use server::{Addresses, Monitoring, ServeError, Settings, serve};
 

@@ -9,8 +9,8 @@ mod call_trace;
 mod fingerprint;
 mod reply;
 
-pub(crate) use admission::Admission;
-pub(crate) use batcher::PriorityClass;
+pub(crate) use admission::{Admission, QueueUsage};
+pub(crate) use batcher::{LeaveReason, PriorityClass};
 pub(crate) use call::{Call, CallRequest};
 pub(crate) use call_queue::{CallQueue, Work, WorkerGuard};
 pub(crate) use call_trace::{CallSpans, CallTrace};

@@ -19,6 +19,6 @@ pub use error::{CallError, LoadError};
 pub use executor::{Executor, LoadContext};
 pub use flow_core::batching::BatchMetric;
 pub use fork::Fork;
-pub use monitor::{Monitor, Timer};
+pub use monitor::{Count, Durations, Monitor, Sizes, Timer};
 pub use parameters::{BadParameter, Parameters};
 pub use tokens::{IntoTokens, Tokens};

@@ -28,6 +28,7 @@ use self::routes::routes;
 use crate::definition::Definition;
 use crate::endpoint_table::EndpointTable;
 use crate::metrics::{ExecutorMetrics, MetricLabels};
+use crate::queue::QueueUsage;
 use crate::sdk::{Executor, LoadContext, LoadError, Monitor};
 use crate::worker::{ExecutorReport, ExitPolicy, ExitReason, StartedWorkers};
 
@@ -85,6 +86,9 @@ pub(crate) async fn serve_prepared(
     let metrics = monitored.as_ref().map(|it| it.metrics.clone());
     let workers = start(context, metrics.clone()).map_err(ServeError::Thread)?;
     let StartedWorkers { admission, loaded } = workers;
+    if let Some(monitored) = &monitored {
+        monitored.add_queue(admission.usage());
+    }
     let (health, health_service) = Health::new(routes::SERVICES).await;
     let thread = RequestThread::start().map_err(ServeError::Thread)?;
     let service = JinaService::new(ServiceParts {
@@ -165,6 +169,8 @@ struct Monitored {
     metrics: ExecutorMetrics,
     /// For the executor's own metrics.
     monitor: Monitor,
+    registry: Registry,
+    runtime_name: String,
     server: MetricsServer,
 }
 
@@ -195,11 +201,19 @@ impl Monitored {
             runtime: &monitoring.runtime_name,
             executor: class,
         };
+        registry.collect_process(labels.runtime, env!("CARGO_PKG_VERSION"));
         Ok(Self {
             metrics: ExecutorMetrics::new(&registry, labels, endpoints),
             monitor: Monitor::new(&registry, labels.runtime),
+            runtime_name: monitoring.runtime_name.clone(),
+            registry: registry.clone(),
             server: MetricsServer::bind(host, monitoring.port, registry).await?,
         })
+    }
+
+    /// Shows the queue as well, now that there is one.
+    fn add_queue(&self, usage: QueueUsage) {
+        ExecutorMetrics::register_queue(&self.registry, &self.runtime_name, usage);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_core::{CallOptions, RequestId};
+use flow_core::{CallOptions, Failure, RequestId};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 
@@ -51,7 +51,8 @@ impl Admitted {
     pub(crate) async fn run(self, mut request: Envelope, mut options: CallOptions) -> Finished {
         identify(request.header.get_or_insert_default(), &options);
         let shared = &self.snapshot.shared;
-        let timer = shared.metrics.as_ref().map(|it| it.begin(&request));
+        let arrival = (&options.origin, Some(self.waited));
+        let timer = (self.snapshot).measure(&request, request.header.as_ref(), arrival);
         let mut record = RequestRecord::new(&request, &options, self.waited);
         let span = RequestSpan::begin(shared.tracer.as_ref(), &mut options, &mut record);
         let finished = request::run(&self.snapshot, request, options).await;
@@ -61,8 +62,11 @@ impl Admitted {
             shared.log.end(&record, end, logging);
         }
         span.end(&record, end.as_ref());
-        if let Some(timer) = timer {
-            timer.end(&finished.reply);
+        if let Some(mut timer) = timer {
+            timer.trace(record.trace.as_deref());
+            let failed = finished.failure.as_ref().map(Failure::code);
+            let reported = end.and_then(|end| end.failed).map(|it| it.code);
+            timer.end(&finished.reply, failed.or(reported));
         }
         drop(self.permit);
         finished

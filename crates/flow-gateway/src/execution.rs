@@ -343,6 +343,7 @@ async fn run(snapshot: &Snapshot, call: ReadyCall) -> EndedCall {
     let started = SystemTime::now();
     let plan = snapshot.plan.node(node);
     let tracer = snapshot.shared.tracer.as_ref();
+    let time = snapshot.node(node).measure(options.trace.as_deref());
     let (options, mut span) = node_span(tracer, plan.name.as_str(), &options);
     let call = NodeCall {
         node: snapshot.node(node),
@@ -351,6 +352,7 @@ async fn run(snapshot: &Snapshot, call: ReadyCall) -> EndedCall {
         heavy: &snapshot.shared.heavy,
     };
     let result = call.run(parts).await;
+    drop(time);
     if let (Some(span), Err(failure)) = (&mut span, &result) {
         span.fail(failure.code(), failure.message());
     }

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow_metrics::Registry;
-use flow_net::{Drain, Health, Listener, MetricsServer, Stopped};
+use flow_metrics::{Gauge, Registry};
+use flow_net::{ByteBudget, Drain, Health, Listener, MetricsServer, Stopped};
 use flow_spec::Placement;
 use flow_trace::{Exporting, register_dropped};
 use futures_util::future::BoxFuture;
@@ -18,10 +18,11 @@ use crate::grpc::SERVICES;
 use crate::heavy::HeavyWork;
 use crate::metrics::{GatewayMetrics, RUNTIME};
 use crate::pools::{PlacementError, Shared};
-use crate::ports::PortServices;
+use crate::ports::{PortServices, PortShares};
 use crate::protection::Protection;
 use crate::service::Service;
 use crate::snapshot_store::{Placed, SnapshotStore};
+use crate::state_metrics::GatewayState;
 
 /// A gateway that listens.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub struct Gateway {
     listeners: Vec<Listener>,
     protection: Protection,
     limits: GatewayLimits,
+    shares: PortShares,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
     /// The export of spans, until the gateway ends.
@@ -52,19 +54,29 @@ impl Gateway {
         if let (Some(exporting), Some((_, registry))) = (&exporting, &registry) {
             register_dropped(registry, RUNTIME, exporting.dropped());
         }
+        let registry_of = registry.as_ref().map(|(_, registry)| registry);
+        let gateway_metrics = registry_of.map(GatewayMetrics::new);
         let shared = Shared {
             limits: config.limits.messages,
-            metrics: registry
-                .as_ref()
-                .map(|(_, registry)| GatewayMetrics::new(registry)),
+            metrics: gateway_metrics.clone(),
             log: Arc::default(),
             requests: config.limits.requests,
             heavy: HeavyWork::default(),
             tracer: exporting.as_ref().map(|it| it.tracer().clone()),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
-        let metrics_of = registry.as_ref().map(|(_, registry)| registry);
-        let protection = Protection::load(config, metrics_of)?;
+        let protection = Protection::load(config, gateway_metrics.as_ref())?;
+        let budget = config.limits.memory_max.map(ByteBudget::new);
+        let connections = Gauge::default();
+        if let Some(registry) = registry_of {
+            registry.collect_process(RUNTIME, env!("CARGO_PKG_VERSION"));
+            let state = GatewayState {
+                snapshots: Arc::downgrade(&snapshots),
+                budget: budget.clone(),
+                connections: connections.clone(),
+            };
+            state.register(registry);
+        }
         let mut listeners = vec![Listener::bind(&config.host, config.port).await?];
         for port in &config.more_ports {
             listeners.push(Listener::bind(&config.host, *port).await?);
@@ -79,6 +91,10 @@ impl Gateway {
             listeners,
             protection,
             limits: config.limits,
+            shares: PortShares {
+                budget,
+                connections,
+            },
             snapshots,
             metrics,
             exporting,
@@ -130,7 +146,12 @@ impl Gateway {
             let ports = PortServices::new(service, gateway, self.limits, |routes| {
                 routes.add_service(health_service)
             });
-            let serving = ports.serve(self.listeners, &self.protection, drain, &health);
+            let serving = ports.serve(
+                (self.listeners, self.shares),
+                &self.protection,
+                drain,
+                &health,
+            );
 
             let draining = drain.watch();
             let background = async {

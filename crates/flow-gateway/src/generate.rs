@@ -17,6 +17,7 @@ use crate::admission::Admitted;
 use crate::backend::Backend;
 use crate::condition;
 use crate::metrics::RequestTimer;
+use crate::node::Node;
 use crate::node_input::node_header;
 use crate::node_parameters::node_parameters;
 use crate::parameter_check;
@@ -36,29 +37,20 @@ pub(crate) async fn documents(
     (mut options, mut record): (CallOptions, RequestRecord),
 ) -> Result<impl Stream<Item = Item> + Send + use<>, Failure> {
     let snapshot = admitted.snapshot.clone();
-    let metrics = snapshot.shared.metrics.as_ref();
-    let timer = metrics.map(|metrics| metrics.begin(&request));
+    let arrival = (&options.origin, Some(admitted.waited));
+    let mut timer = snapshot.measure(&request, request.header.as_ref(), arrival);
     record.waited = admitted.waited;
     let tracer = snapshot.shared.tracer.as_ref();
     let span = RequestSpan::begin(tracer, &mut options, &mut record);
-    let (plan, backend) = only_node(&snapshot)?;
-    let reply = ReplyHead {
-        header: request.header.clone(),
-        node: plan.name.as_str().to_owned(),
-        gateway: route(GATEWAY, SystemTime::now()),
-        started: SystemTime::now(),
-    };
-    let documents = if is_selected(&snapshot, plan, &request).await? {
-        let request = node_request(plan, request, reply.gateway.clone());
-        let limit = Deadline::after(Instant::now(), plan.calls.timeout);
-        let options = options.until(limit);
-        let (options, _span) = node_span(tracer, &reply.node, &options);
-        let opened = backend.stream(&request, &options).await;
-        let documents: DocumentStream = opened.map_err(|failure| failure.at(&reply.node))?;
-        Either::Left(documents)
-    } else {
-        Either::Right(stream::iter([Ok(request)]))
-    };
+    if let Some(timer) = &mut timer {
+        timer.trace(record.trace.as_deref());
+    }
+    let opened = open(&snapshot, request, &options).await;
+    let (reply, documents) = opened.inspect_err(|failure| {
+        if let Some(timer) = &mut timer {
+            timer.ends_with(Some(failure.code()));
+        }
+    })?;
     let mut progress = Progress {
         admitted,
         record,
@@ -74,15 +66,46 @@ pub(crate) async fn documents(
     }))
 }
 
+/// Sends the request to the node, if it is for the node, and begins to read what the node makes of it.
+async fn open(
+    snapshot: &Snapshot,
+    request: SingleDocumentRequestProto,
+    options: &CallOptions,
+) -> Result<(ReplyHead, impl Stream<Item = Item> + Send + use<>), Failure> {
+    let tracer = snapshot.shared.tracer.as_ref();
+    let (plan, node, backend) = only_node(snapshot)?;
+    let reply = ReplyHead {
+        header: request.header.clone(),
+        node: plan.name.as_str().to_owned(),
+        gateway: route(GATEWAY, SystemTime::now()),
+        started: SystemTime::now(),
+    };
+    if !is_selected(snapshot, plan, &request).await? {
+        return Ok((reply, Either::Right(stream::iter([Ok(request)]))));
+    }
+    let request = node_request(plan, request, reply.gateway.clone());
+    let limit = Deadline::after(Instant::now(), plan.calls.timeout);
+    let options = options.until(limit);
+    let time = node.measure(options.trace.as_deref());
+    let (options, _span) = node_span(tracer, &reply.node, &options);
+    let opened = backend.stream(&request, &options).await;
+    let documents: DocumentStream = opened.map_err(|failure| failure.at(&reply.node))?;
+    // The time of the node ends with its last document.
+    let documents = documents.inspect(move |_| {
+        let _time = &time;
+    });
+    Ok((reply, Either::Left(documents)))
+}
+
 /// The node of a flow that has exactly one, and its only shard.
-fn only_node(snapshot: &Snapshot) -> Result<(&NodePlan, &Backend), Failure> {
+fn only_node(snapshot: &Snapshot) -> Result<(&NodePlan, &Node, &Backend), Failure> {
     let unimplemented = |message: &str| Err(Failure::new(Code::Unimplemented, message));
     let mut nodes = snapshot.nodes();
     let (Some((plan, node)), None) = (nodes.next(), nodes.next()) else {
         return unimplemented("`stream_doc` needs a flow with exactly one executor");
     };
     match (&node.before, node.shards.as_slice(), &node.after) {
-        (None, [only], None) => Ok((plan, only)),
+        (None, [only], None) => Ok((plan, node, only)),
         (_, [_], _) => {
             unimplemented("`stream_doc` needs an executor without `uses_before` and `uses_after`")
         }
@@ -202,13 +225,16 @@ impl Progress {
                 }
             }
         }
-        self.failed |= match document {
-            Ok(document) => error_status(document.header.as_ref()).is_some(),
-            Err(_) => true,
+        let failed = match document {
+            Ok(document) => error_status(document.header.as_ref())
+                .map(Failed::of_status)
+                .map(|failed| failed.code),
+            Err(failure) => Some(failure.code()),
         };
-        if let Some(timer) = &mut self.timer {
-            timer.streamed(self.failed);
+        if let Some(timer) = self.timer.as_mut().filter(|_| !self.failed) {
+            timer.ends_with(failed);
         }
+        self.failed |= failed.is_some();
     }
 
     /// Logs a document that reports a failure.

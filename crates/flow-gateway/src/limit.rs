@@ -31,6 +31,12 @@ impl ConcurrencyLimit {
         self.max
     }
 
+    /// How many requests have a permit.
+    pub(crate) fn in_flight(&self) -> usize {
+        let permits = self.max.get().min(Semaphore::MAX_PERMITS);
+        permits - self.semaphore.available_permits().min(permits)
+    }
+
     /// A permit, if one is available now.
     pub(crate) fn try_acquire(&self) -> Option<Permit> {
         self.semaphore.clone().try_acquire_owned().ok()

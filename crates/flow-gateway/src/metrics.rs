@@ -1,17 +1,33 @@
-//! Registry of requests and calls, under the names of Jina's gateways and heads.
+//! Metrics of requests and calls: under the names of Jina's gateways and heads, and flow's own.
 //!
 //! The work of Jina's heads is done in this process, so their calls are counted here: a request to a node with
-//! three shards that all get it is one request received and three sent.
+//! three shards that all get it is one request received and three sent. What need not be counted, because it can be looked
+//! up, is in `state_metrics.rs`.
+
+mod api;
+mod durations;
+mod nodes;
+mod refusals;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use flow_metrics::{Counter, Description, DurationSummary, Gauge, Metric, Registry, SizeSummary};
+use flow_core::{Code, Origin, TraceContext};
+use flow_metrics::{
+    Counter, Description, DurationHistogram, DurationSummary, Gauge, Metric, Registry, SizeSummary,
+    TraceId,
+};
 use flow_net::CallMetrics;
 use flow_proto::Envelope;
 use prost::Message;
 
-use crate::reply::error_status;
+use self::api::Api;
+use self::durations::{EndpointDurations, RequestDurations};
+use self::nodes::AllNodes;
+use self::refusals::Refusals;
+
+pub(crate) use self::nodes::NodeMetrics;
+pub(crate) use self::refusals::Refused;
 
 /// The name of this process in metrics and traces, as in Jina; a flow has one gateway.
 pub const RUNTIME: &str = "gateway/rep-0";
@@ -20,8 +36,9 @@ pub const RUNTIME: &str = "gateway/rep-0";
 #[derive(Debug, Clone)]
 pub(crate) struct GatewayMetrics(Arc<Values>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Values {
+    registry: Registry,
     receiving: DurationSummary,
     pending: Gauge,
     successful: Counter,
@@ -29,12 +46,40 @@ struct Values {
     received: SizeSummary,
     sent: SizeSummary,
     calls: CallMetrics,
+    /// How long requests waited to be admitted.
+    waited: DurationHistogram,
+    durations: RequestDurations,
+    nodes: AllNodes,
+    refusals: Refusals,
+}
+
+/// What is known of a request that arrives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival<'r> {
+    pub(crate) origin: &'r Origin,
+    /// Empty for the default one.
+    pub(crate) endpoint: &'r str,
+    /// How long it waited to be admitted; `None` if it was refused.
+    pub(crate) waited: Option<Duration>,
 }
 
 impl GatewayMetrics {
     /// New metrics, registered there.
     pub(crate) fn new(registry: &Registry) -> Self {
-        let values = Values::default();
+        let values = Values {
+            registry: registry.clone(),
+            receiving: DurationSummary::default(),
+            pending: Gauge::default(),
+            successful: Counter::default(),
+            failed: Counter::default(),
+            received: SizeSummary::default(),
+            sent: SizeSummary::default(),
+            calls: CallMetrics::default(),
+            waited: DurationHistogram::default(),
+            durations: RequestDurations::new(registry),
+            nodes: AllNodes::default(),
+            refusals: Refusals::new(registry),
+        };
         for (name, help, metric) in values.described() {
             let description = Description { name, help };
             registry.register(description, &[("runtime_name", RUNTIME)], metric);
@@ -42,25 +87,49 @@ impl GatewayMetrics {
         Self(Arc::new(values))
     }
 
-    /// The metrics of calls, which the pools of all nodes share.
-    pub(crate) fn calls(&self) -> &CallMetrics {
-        &self.0.calls
+    /// Where the metrics are registered.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.0.registry
     }
 
-    /// Counts a request that begins.
-    pub(crate) fn begin(&self, request: &impl Message) -> RequestTimer {
-        self.0.received.observe(request.encoded_len());
-        self.0.pending.increment();
+    /// The metrics of a node.
+    pub(crate) fn node(&self, name: &str) -> NodeMetrics {
+        let Values {
+            nodes,
+            calls,
+            registry,
+            ..
+        } = &*self.0;
+        nodes.of(name, calls, registry)
+    }
+
+    /// Counts a request that begins. `knows` says whether an executor offers an endpoint.
+    pub(crate) fn begin(
+        &self,
+        request: &impl Message,
+        arrival: Arrival<'_>,
+        knows: impl FnOnce(&str) -> bool,
+    ) -> RequestTimer {
+        let values = &self.0;
+        values.received.observe(request.encoded_len());
+        values.pending.increment();
+        if let Some(waited) = arrival.waited {
+            values.waited.observe(waited);
+        }
+        let api = Api::of(arrival.origin);
         RequestTimer {
-            values: self.0.clone(),
+            values: values.clone(),
+            durations: values.durations.of(api, arrival.endpoint, knows),
             started: Instant::now(),
-            succeeded: false,
+            waited: arrival.waited.unwrap_or_default(),
+            outcome: Some(Code::Cancelled),
+            trace: None,
         }
     }
 
-    /// Counts a request that was refused.
-    pub(crate) fn refuse(&self, request: &impl Message) {
-        drop(self.begin(request));
+    /// Counts a request that is refused by the gateway itself.
+    pub(crate) fn refuse(&self, reason: Refused) {
+        self.0.refusals.count(reason);
     }
 }
 
@@ -68,23 +137,34 @@ impl GatewayMetrics {
 #[derive(Debug)]
 pub(crate) struct RequestTimer {
     values: Arc<Values>,
+    durations: Arc<EndpointDurations>,
     started: Instant,
-    succeeded: bool,
+    /// Before it started.
+    waited: Duration,
+    /// `None` if it has succeeded.
+    outcome: Option<Code>,
+    /// Of a request that is recorded.
+    trace: Option<TraceId>,
 }
 
 impl RequestTimer {
-    /// Counts the reply. As in Jina, times and sizes are those of successful replies.
-    pub(crate) fn end(mut self, reply: &Envelope) {
-        if error_status(reply.header.as_ref()).is_none() {
+    /// The same request, which belongs to this trace.
+    pub(crate) fn trace(&mut self, trace: Option<&TraceContext>) {
+        self.trace = trace.and_then(TraceContext::recorded_id);
+    }
+
+    /// Counts the reply. As in Jina, Jina's own times and sizes are those of successful replies.
+    pub(crate) fn end(mut self, reply: &Envelope, failed: Option<Code>) {
+        self.outcome = failed;
+        if failed.is_none() {
             self.values.receiving.observe(self.started.elapsed());
             self.values.sent.observe(reply.encoded_len());
-            self.succeeded = true;
         }
     }
 
-    /// Counts a part of a streamed reply; `failed` says that this part or an earlier one reports a failure.
-    pub(crate) fn streamed(&mut self, failed: bool) {
-        self.succeeded = !failed;
+    /// Notes how a request ends that has no such reply, if it ends now: a part of a streamed reply, or a failure.
+    pub(crate) fn ends_with(&mut self, failed: Option<Code>) {
+        self.outcome = failed;
     }
 }
 
@@ -92,15 +172,17 @@ impl Drop for RequestTimer {
     fn drop(&mut self) {
         let values = &self.values;
         values.pending.decrement();
-        match self.succeeded {
-            true => values.successful.add(1),
-            false => values.failed.add(1),
+        match self.outcome {
+            None => values.successful.add(1),
+            Some(_) => values.failed.add(1),
         }
+        let took = self.waited + self.started.elapsed();
+        self.durations.observe(self.outcome, took, self.trace);
     }
 }
 
 impl Values {
-    fn described(&self) -> [(&'static str, &'static str, Metric); 10] {
+    fn described(&self) -> [(&'static str, &'static str, Metric); 11] {
         let received = || Metric::from(self.received.clone());
         [
             (
@@ -152,6 +234,11 @@ impl Values {
                 "jina_received_response_bytes",
                 "Size of replies of executors.",
                 self.calls.received.clone().into(),
+            ),
+            (
+                "flow_request_queue_duration_seconds",
+                "Time that requests waited for a permit (`in_flight_max`).",
+                self.waited.clone().into(),
             ),
         ]
     }

@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use flow_core::TraceContext;
+use flow_metrics::Stopwatch;
 use flow_net::Pool;
 
 use crate::backend::Backend;
 use crate::known_endpoints::KnownEndpoints;
+use crate::metrics::NodeMetrics;
 
 /// A node of the running flow.
 #[derive(Debug)]
@@ -20,6 +23,8 @@ pub(crate) struct Node {
     /// Counts calls that go to one shard, which the shards take in turn.
     turn: AtomicUsize,
     was_ready: AtomicBool,
+    /// `None` if the gateway is not monitored.
+    metrics: Option<NodeMetrics>,
 }
 
 impl Node {
@@ -35,7 +40,18 @@ impl Node {
             endpoints: KnownEndpoints::default(),
             turn: AtomicUsize::new(0),
             was_ready: AtomicBool::new(false),
+            metrics: None,
         }
+    }
+
+    /// The same node, which measures its calls.
+    pub(crate) fn with_metrics(self, metrics: Option<NodeMetrics>) -> Self {
+        Self { metrics, ..self }
+    }
+
+    /// Measures a call, if the gateway is monitored.
+    pub(crate) fn measure(&self, trace: Option<&TraceContext>) -> Option<Stopwatch> {
+        self.metrics.as_ref().map(|metrics| metrics.call(trace))
     }
 
     /// Whether the node was ready at some time, in this snapshot or in an earlier one.

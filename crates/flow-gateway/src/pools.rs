@@ -78,8 +78,12 @@ impl KnownReplicas {
         places: &NodeAddresses,
         shared: &Shared,
     ) -> Result<Node, PlacementError> {
+        let metrics = shared.metrics.as_ref();
+        let metrics = metrics.map(|it| it.node(plan.name.as_str()));
         let backend = |addresses: &[Address]| {
             let pool = self.pool(&plan.calls, addresses, shared);
+            let calls = metrics.as_ref().map(|it| it.calls.clone());
+            let pool = pool.map(|pool| pool.with_metrics(calls));
             pool.map(Backend::Replicas)
                 .map_err(|reason| PlacementError {
                     node: plan.name.clone(),
@@ -91,11 +95,12 @@ impl KnownReplicas {
             address.map(backend).transpose()
         };
         let shards = places.shards.iter().map(|it| backend(it));
-        Ok(Node::new(
+        let node = Node::new(
             shards.collect::<Result<_, _>>()?,
             single(&places.before)?,
             single(&places.after)?,
-        ))
+        );
+        Ok(node.with_metrics(metrics))
     }
 
     /// The replicas at this URI that are called with the same options of TLS.
@@ -136,10 +141,8 @@ impl KnownReplicas {
         }
         let metadata = Metadata::parse(&calls.metadata)?;
         let pool = Pool::new(replicas, retry_policy(calls), metadata);
-        let metrics = shared.metrics.as_ref().map(|it| it.calls().clone());
-        let tracer = shared.tracer.clone();
         let pool = pool.with_names(names, limits);
-        Ok(pool.with_metrics(metrics).with_tracer(tracer))
+        Ok(pool.with_tracer(shared.tracer.clone()))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use flow_metrics::Gauge;
 use flow_net::{
     ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Listener, Server, Stopped,
 };
@@ -15,6 +16,15 @@ use crate::grpc::{JinaService, Requests, routes};
 use crate::http::{self, HttpState, Serves};
 use crate::protection::Protection;
 use crate::service::Service;
+
+/// What the ports of a gateway share.
+#[derive(Debug)]
+pub(crate) struct PortShares {
+    /// The memory of requests and replies; `None` without a limit.
+    pub(crate) budget: Option<ByteBudget>,
+    /// Open connections.
+    pub(crate) connections: Gauge,
+}
 
 /// Makes the service of each port of a gateway.
 pub(crate) struct PortServices {
@@ -46,19 +56,20 @@ impl PortServices {
     /// Serves on all listeners.
     pub(crate) async fn serve(
         self,
-        listeners: Vec<Listener>,
+        (listeners, shares): (Vec<Listener>, PortShares),
         protection: &Protection,
         drain: &Drain,
         health: &Health,
     ) -> Stopped {
-        let budget = self.limits.memory_max.map(ByteBudget::new);
         let limits = share(self.limits.connections, listeners.len());
         let ports = listeners.into_iter().zip(self.gateway.ports());
         let serving = ports.map(|(listener, port)| {
             let service = protection.guard(self.of_port(&port.protocols));
             let listener = protection.listener(listener);
-            let mut server = Server::new(listener, service).with_limits(limits);
-            if let Some(budget) = budget.clone() {
+            let mut server = Server::new(listener, service)
+                .with_limits(limits)
+                .with_open_connections(shares.connections.clone());
+            if let Some(budget) = shares.budget.clone() {
                 server = server.with_budget(budget);
             }
             server.serve(drain, health.set_serving(false))

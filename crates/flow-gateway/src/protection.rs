@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_metrics::Registry;
 use flow_net::tls::{ServerTls, TlsListener};
 use flow_net::{GrpcService, Listener};
 
 use crate::auth::{Guarded, KeyRing};
 use crate::config::{BindError, Config};
+use crate::metrics::GatewayMetrics;
 
 /// How often the files of certificates and keys are looked at: a revoked key is refused as soon.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -23,8 +23,11 @@ pub(crate) struct Protection {
 }
 
 impl Protection {
-    /// Reads the files. The use of keys is counted, if there is a registry.
-    pub(crate) fn load(config: &Config, metrics: Option<&Registry>) -> Result<Self, BindError> {
+    /// Reads the files. The use of keys is counted, if the gateway is monitored.
+    pub(crate) fn load(
+        config: &Config,
+        metrics: Option<&GatewayMetrics>,
+    ) -> Result<Self, BindError> {
         let tls = config.tls.clone().map(ServerTls::load).transpose()?;
         let keys = config.api_keys.as_ref();
         let ring = keys.map(|keys| KeyRing::load(keys.file.clone(), metrics.cloned()));

@@ -16,14 +16,15 @@ use flow_proto::jina::{
 };
 use futures_util::future::Either;
 use futures_util::{Stream, StreamExt};
+use prost::Message;
 use tokio::time::timeout_at;
 
 use crate::admission::{Admitted, identify};
 use crate::auth;
 use crate::discovery::Offered;
 use crate::heavy::HeavyWork;
-use crate::metrics::GatewayMetrics;
-use crate::request_record::RequestRecord;
+use crate::metrics::Refused;
+use crate::request_record::{RequestRecord, Waiting};
 use crate::snapshot::Snapshot;
 use crate::snapshot_store::SnapshotStore;
 use crate::stream::{self, StreamOptions};
@@ -100,12 +101,11 @@ impl Service {
         let admitted = Admitted::later(self.snapshots.newest());
         let admitted = match options.deadline.instant() {
             None => admitted.await,
-            Some(end) => timeout_at(end.into(), admitted).await.map_err(|_elapsed| {
-                let text = "the deadline passed while the gateway was busy";
-                let failure = Failure::new(Code::DeadlineExceeded, text);
-                self.log_failure(&request, &options, &failure);
-                failure
-            })?,
+            Some(end) => {
+                let waiting = Waiting::begin();
+                let admitted = timeout_at(end.into(), admitted).await;
+                admitted.map_err(|_elapsed| self.too_late(&request, &options, waiting))?
+            }
         };
         Self::answer(admitted, request, options).await
     }
@@ -168,7 +168,7 @@ impl Service {
                 identity.check_endpoint(header.and_then(|it| it.exec_endpoint.as_deref()))?;
                 identity.count(1)?;
             }
-            let admitted = self.admit_now(|metrics| metrics.refuse(&request))?;
+            let admitted = self.admit_now(&request, header.as_ref(), &options)?;
             generate::documents(admitted, request, (options, record.clone())).await
         };
         let documents = documents.await;
@@ -205,7 +205,8 @@ impl Service {
     ///
     /// If the gateway is busy, or an executor cannot be reached.
     pub(crate) async fn endpoints(&self, options: &CallOptions) -> Result<EndpointsProto, Failure> {
-        let admitted = self.admit_now(|_metrics| ())?;
+        let admitted = Admitted::now(self.snapshots.newest());
+        let admitted = admitted.map_err(|snapshot| snapshot.limit.refusal())?;
         discovery::endpoints(&admitted.snapshot, options.deadline).await
     }
 
@@ -256,18 +257,34 @@ impl Service {
 
     /// Admits a request at once, or refuses it, and logs and counts the refusal.
     fn admit(&self, request: &Envelope, options: &CallOptions) -> Result<Admitted, Failure> {
-        let admitted = self.admit_now(|metrics| metrics.refuse(request));
+        let admitted = self.admit_now(request, request.header.as_ref(), options);
         admitted.inspect_err(|refusal| self.log_failure(request, options, refusal))
     }
 
     /// Admits a request at once, or refuses it and counts the refusal.
-    fn admit_now(&self, count: impl FnOnce(&GatewayMetrics)) -> Result<Admitted, Failure> {
+    fn admit_now(
+        &self,
+        request: &impl Message,
+        header: Option<&HeaderProto>,
+        options: &CallOptions,
+    ) -> Result<Admitted, Failure> {
         Admitted::now(self.snapshots.newest()).map_err(|snapshot| {
-            if let Some(metrics) = &snapshot.shared.metrics {
-                count(metrics);
-            }
+            let arrival = (&options.origin, None);
+            snapshot.count_refusal(request, header, arrival, Refused::InFlightMax);
             snapshot.limit.refusal()
         })
+    }
+
+    /// The failure of a request whose deadline passed before it was admitted, which is counted and logged.
+    fn too_late(&self, request: &Envelope, options: &CallOptions, waiting: Waiting) -> Failure {
+        let text = "the deadline passed while the gateway was busy";
+        let failure = Failure::new(Code::DeadlineExceeded, text);
+        let arrival = (&options.origin, Some(waiting.end()));
+        let header = request.header.as_ref();
+        let snapshot = self.snapshot();
+        snapshot.count_refusal(request, header, arrival, Refused::Deadline);
+        self.log_failure(request, options, &failure);
+        failure
     }
 
     /// Logs a request that failed before it was run.

@@ -4,15 +4,18 @@
 //! began with, and so the replicas of that placement, until it ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use flow_core::{Failure, NodeName};
+use flow_core::{Failure, NodeName, Origin};
 use flow_proto::jina::HeaderProto;
 use flow_spec::{NodeIdx, NodePlan, Placement, Plan};
+use prost::Message;
 use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::limit::ConcurrencyLimit;
+use crate::metrics::{Arrival, Refused, RequestTimer};
 use crate::node::Node;
 use crate::pools::{KnownReplicas, PlacementError, Shared};
 use crate::request_record::RequestRecord;
@@ -95,6 +98,41 @@ impl Snapshot {
     fn was_ready(&self, name: &NodeName) -> bool {
         self.nodes()
             .any(|(plan, node)| plan.name == *name && node.was_ready())
+    }
+
+    /// Begins to measure a request that waited so long to be admitted, or that is refused (`None`), if the gateway is
+    /// monitored.
+    pub(crate) fn measure(
+        &self,
+        request: &impl Message,
+        header: Option<&HeaderProto>,
+        (origin, waited): (&Origin, Option<Duration>),
+    ) -> Option<RequestTimer> {
+        let metrics = self.shared.metrics.as_ref()?;
+        let endpoint = header.and_then(|header| header.exec_endpoint.as_deref());
+        let arrival = Arrival {
+            origin,
+            endpoint: endpoint.unwrap_or_default(),
+            waited,
+        };
+        let names = |endpoint: &str| self.nodes.iter().any(|node| node.endpoints.names(endpoint));
+        Some(metrics.begin(request, arrival, names))
+    }
+
+    /// Counts a request that the gateway refuses after it waited so long, if it waited.
+    pub(crate) fn count_refusal(
+        &self,
+        request: &impl Message,
+        header: Option<&HeaderProto>,
+        arrival: (&Origin, Option<Duration>),
+        reason: Refused,
+    ) {
+        if let Some(metrics) = &self.shared.metrics {
+            metrics.refuse(reason);
+        }
+        if let Some(mut timer) = self.measure(request, header, arrival) {
+            timer.ends_with(Some(reason.code()));
+        }
     }
 
     /// Logs a request that failed without a reply.

@@ -1,5 +1,8 @@
 //! A metric of any kind, and all metrics of one name.
 
+use std::sync::Arc;
+
+use crate::histogram::{DurationHistogram, Observed, SizeHistogram};
 use crate::metric::{Counter, DurationSummary, Gauge, SizeSummary};
 
 /// The name and the description of a metric.
@@ -14,6 +17,9 @@ pub struct Description<'a> {
 /// Distinguish the metrics of one name.
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
+/// Labels that a metric keeps.
+pub(crate) type OwnedLabels = Arc<[(String, String)]>;
+
 /// A metric of any kind.
 #[derive(Debug, Clone)]
 pub enum Metric {
@@ -25,54 +31,162 @@ pub enum Metric {
     Durations(DurationSummary),
     /// Sizes of messages, in bytes.
     Sizes(SizeSummary),
+    /// How long things took, and how often about that long.
+    DurationHistogram(DurationHistogram),
+    /// How many there were, and how often about as many.
+    SizeHistogram(SizeHistogram),
+}
+
+/// What Prometheus calls the type of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A number that only grows.
+    Counter,
+    /// A number that may also become smaller.
+    Gauge,
+    /// A count and a sum.
+    Summary,
+    /// How many values are how large.
+    Histogram,
 }
 
 /// All metrics of one name.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Family {
-    pub(crate) name: String,
-    pub(crate) help: String,
-    /// Each with its formatted labels.
-    pub(crate) members: Vec<(String, Metric)>,
+    pub(crate) name: Arc<str>,
+    pub(crate) help: Arc<str>,
+    pub(crate) members: Vec<(OwnedLabels, Metric)>,
     /// Registered by an executor's author, who gets the same metric for the same name.
     pub(crate) is_shared: bool,
+}
+
+/// The values of all metrics of one name, at one time.
+#[derive(Debug)]
+pub(crate) struct Values {
+    pub(crate) name: Arc<str>,
+    pub(crate) help: Arc<str>,
+    pub(crate) kind: Kind,
+    pub(crate) samples: Vec<(OwnedLabels, Value)>,
+}
+
+/// The value of a metric.
+#[derive(Debug)]
+pub(crate) enum Value {
+    Number(f64),
+    Summary { count: u64, sum: f64 },
+    Histogram(Box<Observed>),
+}
+
+pub(crate) fn owned(labels: Labels<'_>) -> OwnedLabels {
+    let pairs = labels.iter();
+    pairs
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect()
 }
 
 impl Family {
     pub(crate) fn new(
         description: Description<'_>,
-        member: (String, Metric),
+        member: (OwnedLabels, Metric),
         is_shared: bool,
     ) -> Self {
         Self {
-            name: description.name.to_owned(),
-            help: description.help.to_owned(),
+            name: description.name.into(),
+            help: description.help.into(),
             members: vec![member],
             is_shared,
         }
     }
-}
 
-impl From<Counter> for Metric {
-    fn from(counter: Counter) -> Self {
-        Self::Counter(counter)
+    /// The current values.
+    pub(crate) fn read(self) -> Option<Values> {
+        let kind = self.members.first()?.1.kind();
+        let members = self.members.into_iter();
+        Some(Values {
+            name: self.name,
+            help: self.help,
+            kind,
+            samples: members.map(|(labels, it)| (labels, it.read())).collect(),
+        })
     }
 }
 
-impl From<Gauge> for Metric {
-    fn from(gauge: Gauge) -> Self {
-        Self::Gauge(gauge)
+impl Metric {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Counter(_) => Kind::Counter,
+            Self::Gauge(_) => Kind::Gauge,
+            Self::Durations(_) | Self::Sizes(_) => Kind::Summary,
+            Self::DurationHistogram(_) | Self::SizeHistogram(_) => Kind::Histogram,
+        }
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "Prometheus' own numbers are floats"
+    )]
+    fn read(&self) -> Value {
+        match self {
+            Self::Counter(counter) => Value::Number(counter.get() as f64),
+            Self::Gauge(gauge) => Value::Number(gauge.get() as f64),
+            Self::Durations(durations) => {
+                let (count, sum) = durations.get();
+                let sum = sum.as_secs_f64();
+                Value::Summary { count, sum }
+            }
+            Self::Sizes(sizes) => {
+                let (count, sum) = sizes.get();
+                let sum = sum as f64;
+                Value::Summary { count, sum }
+            }
+            Self::DurationHistogram(durations) => Value::Histogram(Box::new(durations.read())),
+            Self::SizeHistogram(sizes) => Value::Histogram(Box::new(sizes.read())),
+        }
     }
 }
 
-impl From<DurationSummary> for Metric {
-    fn from(durations: DurationSummary) -> Self {
-        Self::Durations(durations)
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Summary => "summary",
+            Self::Histogram => "histogram",
+        }
     }
 }
 
-impl From<SizeSummary> for Metric {
-    fn from(sizes: SizeSummary) -> Self {
-        Self::Sizes(sizes)
-    }
+/// A metric that an executor's author may ask for again by its name.
+pub trait Shared: Clone + Default + Into<Metric> {
+    /// The metric, if it is of this kind.
+    fn of(metric: &Metric) -> Option<&Self>;
+}
+
+/// Makes each kind a [`Metric`], and lets it be found again.
+macro_rules! kinds {
+    ($($type:ident => $variant:ident),+ $(,)?) => {$(
+        impl From<$type> for Metric {
+            fn from(metric: $type) -> Self {
+                Self::$variant(metric)
+            }
+        }
+
+        impl Shared for $type {
+            fn of(metric: &Metric) -> Option<&Self> {
+                match metric {
+                    Metric::$variant(metric) => Some(metric),
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+
+kinds! {
+    Counter => Counter,
+    Gauge => Gauge,
+    DurationSummary => Durations,
+    SizeSummary => Sizes,
+    DurationHistogram => DurationHistogram,
+    SizeHistogram => SizeHistogram,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often something happened. Clones share the count.
 #[derive(Debug, Clone, Default)]
@@ -78,14 +78,6 @@ impl DurationSummary {
             .add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Measures until the stopwatch is dropped, and then adds the duration, whatever the outcome was.
-    pub fn start(&self) -> Stopwatch {
-        Stopwatch {
-            durations: self.clone(),
-            started: Instant::now(),
-        }
-    }
-
     /// The count and the sum.
     #[must_use]
     pub fn get(&self) -> (u64, Duration) {
@@ -104,20 +96,6 @@ impl SizeSummary {
     #[must_use]
     pub fn get(&self) -> (u64, u64) {
         self.0.read()
-    }
-}
-
-/// A running measurement of a duration.
-#[derive(Debug)]
-#[must_use = "the measurement ends when this is dropped"]
-pub struct Stopwatch {
-    durations: DurationSummary,
-    started: Instant,
-}
-
-impl Drop for Stopwatch {
-    fn drop(&mut self) {
-        self.durations.observe(self.started.elapsed());
     }
 }
 
@@ -142,20 +120,5 @@ mod tests {
         });
         assert_eq!((counter.get(), gauge.get()), (8_000, 0));
         assert_eq!(sizes.get(), (4_000, 12_000));
-    }
-
-    #[test]
-    fn a_stopwatch_counts_when_it_is_dropped_even_in_a_panic() {
-        let durations = DurationSummary::default();
-        drop(durations.start());
-        let watched = durations.clone();
-        let panicked = std::thread::spawn(move || {
-            let _stopwatch = watched.start();
-            std::panic::resume_unwind(Box::new(()));
-        });
-        assert!(panicked.join().is_err());
-        let (count, sum) = durations.get();
-        assert_eq!(count, 2);
-        assert!(sum > Duration::ZERO);
     }
 }

@@ -2,13 +2,21 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::family::{Description, Family, Labels, Metric};
-use crate::metric::DurationSummary;
-use crate::text;
+use crate::collect::{Collected, Collector};
+use crate::exposition::Format;
+use crate::family::{Description, Family, Labels, Metric, Shared, Values, owned};
+use crate::{protobuf, text};
 
 /// The metrics of one process. Clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Registry(Arc<Mutex<Vec<Family>>>);
+pub struct Registry(Arc<Mutex<Known>>);
+
+/// What a registry knows.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    families: Vec<Family>,
+    collectors: Vec<Collector>,
+}
 
 /// A metric could not be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,50 +43,85 @@ impl Registry {
         labels: Labels<'_>,
         metric: impl Into<Metric>,
     ) {
-        let member = (text::labels(labels), metric.into());
-        let mut families = self.lock();
-        match families.iter_mut().find(|it| it.name == description.name) {
+        let member = (owned(labels), metric.into());
+        let mut known = self.lock();
+        match known.family(description.name) {
             Some(family) => family.members.push(member),
-            None => families.push(Family::new(description, member, false)),
+            None => known.families.push(Family::new(description, member, false)),
         }
     }
 
-    /// A summary under a name that an executor's author chose; the same summary for the same name.
+    /// Registers values that are looked up each time that somebody reads them. What looks them up must not wait.
+    pub fn collect(&self, collect: impl Fn(&mut Collected) + Send + Sync + 'static) {
+        self.lock().collectors.push(Collector(Arc::new(collect)));
+    }
+
+    /// A metric under a name that an executor's author chose; the same metric for the same name.
     ///
     /// # Errors
     ///
-    /// If the name is not valid, or is the name of one of flow's own metrics.
-    pub fn shared_duration_summary(
+    /// If the name is not valid, or is the name of one of flow's own metrics, or of a metric of another kind.
+    pub fn shared<M: Shared>(
         &self,
         description: Description<'_>,
         labels: Labels<'_>,
-    ) -> Result<DurationSummary, BadMetricName> {
+    ) -> Result<M, BadMetricName> {
         if !is_name(description.name) {
             return Err(BadMetricName::Invalid(description.name.to_owned()));
         }
-        let mut families = self.lock();
-        let known = families.iter().find(|it| it.name == description.name);
-        let known = known.map(|it| (it.is_shared, it.members.first()));
-        match known {
-            Some((true, Some((_, Metric::Durations(same))))) => Ok(same.clone()),
-            Some(_) => Err(BadMetricName::Taken(description.name.to_owned())),
-            None => {
-                let durations = DurationSummary::default();
-                let member = (text::labels(labels), Metric::from(durations.clone()));
-                families.push(Family::new(description, member, true));
-                Ok(durations)
-            }
-        }
+        let mut known = self.lock();
+        let Some(family) = known.family(description.name) else {
+            let metric = M::default();
+            let member = (owned(labels), metric.clone().into());
+            known.families.push(Family::new(description, member, true));
+            return Ok(metric);
+        };
+        let same = family.members.first().and_then(|(_, it)| M::of(it));
+        let same = same.filter(|_| family.is_shared);
+        same.cloned()
+            .ok_or_else(|| BadMetricName::Taken(description.name.to_owned()))
     }
 
     /// The current values, in Prometheus' text format.
     #[must_use]
     pub fn text(&self) -> String {
-        text::all(&self.lock())
+        text::all(&self.read())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Family>> {
+    /// The current values in this format.
+    #[must_use]
+    pub fn expose(&self, format: Format) -> Vec<u8> {
+        let values = self.read();
+        match format {
+            Format::Text => text::all(&values).into_bytes(),
+            Format::OpenMetrics => text::open_metrics(&values).into_bytes(),
+            Format::Protobuf => protobuf::all(&values),
+        }
+    }
+
+    /// Reads the values without holding the lock, so that whoever registers a metric meanwhile does not wait.
+    fn read(&self) -> Vec<Values> {
+        let Known {
+            families,
+            collectors,
+        } = self.lock().clone();
+        let mut values: Vec<Values> = families.into_iter().filter_map(Family::read).collect();
+        for collector in collectors {
+            let mut collected = Collected::default();
+            (collector.0)(&mut collected);
+            values.append(&mut collected.0);
+        }
+        values
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn family(&mut self, name: &str) -> Option<&mut Family> {
+        self.families.iter_mut().find(|it| *it.name == *name)
     }
 }
 
@@ -94,7 +137,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::metric::Counter;
+    use crate::histogram::DurationHistogram;
+    use crate::metric::{Counter, DurationSummary};
 
     fn named(name: &str) -> Description<'_> {
         Description { name, help: "h" }
@@ -103,7 +147,7 @@ mod tests {
     #[test]
     fn the_same_name_gives_the_same_summary() {
         let registry = Registry::new();
-        let ask = || registry.shared_duration_summary(named("jina_x"), &[("a", "b")]);
+        let ask = || registry.shared::<DurationSummary>(named("jina_x"), &[("a", "b")]);
         ask().unwrap().observe(Duration::from_secs(1));
         ask().unwrap().observe(Duration::from_secs(2));
         let text = registry.text();
@@ -116,13 +160,34 @@ mod tests {
         let registry = Registry::new();
         registry.register(named("jina_y"), &[], Counter::default());
         let refused = |name| {
-            registry
-                .shared_duration_summary(named(name), &[])
-                .unwrap_err()
+            let shared = registry.shared::<DurationSummary>(named(name), &[]);
+            shared.unwrap_err()
         };
         assert_eq!(refused("jina_y"), BadMetricName::Taken("jina_y".to_owned()));
         for bad in ["", "1x", "a-b", "a b", "ä"] {
             assert_eq!(refused(bad), BadMetricName::Invalid(bad.to_owned()));
         }
+        let own = registry.shared::<DurationHistogram>(named("own"), &[]);
+        assert!(own.is_ok());
+        assert_eq!(refused("own"), BadMetricName::Taken("own".to_owned()));
+    }
+
+    #[test]
+    fn values_are_looked_up_when_they_are_read_and_those_of_one_name_are_together() {
+        let registry = Registry::new();
+        let count = Counter::default();
+        let looked_up = count.clone();
+        registry.collect(move |values| {
+            looked_up.add(1);
+            for state in ["ready", "gone"] {
+                values.gauge(named("replicas"), &[("state", state)], 0.5);
+                values.counter(named("seen_total"), &[("state", state)], 7.0);
+            }
+        });
+        let text = registry.text();
+        let expected = "# HELP replicas h\n# TYPE replicas gauge\nreplicas{state=\"ready\"} 0.5\nreplicas{state=\"gone\"} 0.5\n";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.contains("# TYPE seen_total counter\n"), "{text}");
+        assert_eq!(count.get(), 1);
     }
 }

@@ -75,7 +75,7 @@ fn encoder(model: &Path, cache: Option<Option<PathBuf>>) -> CachedEncoder {
 fn rate(encoder: &mut CachedEncoder, queries: &[String]) -> f64 {
     let started = Instant::now();
     for call in queries.chunks(CALL) {
-        let vectors = encoder.encode_with(call, EncodeRequest::default());
+        let vectors = encoder.encode(call, EncodeRequest::default());
         vectors.expect("a text");
     }
     (queries.len() as f64 / started.elapsed().as_secs_f64()).round()

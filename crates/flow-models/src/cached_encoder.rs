@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::encode_times::EncodeTimes;
 use crate::encoder::{EncodeError, EncodeRequest, TextEncoder, Vectors};
 use crate::vector_cache::{CacheCounts, VectorCache};
 
@@ -11,6 +12,15 @@ use crate::vector_cache::{CacheCounts, VectorCache};
 pub struct CachedEncoder {
     encoder: TextEncoder,
     cache: Option<VectorCache>,
+}
+
+/// What the model did for a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EncodeWork {
+    /// Tokens that it read. Those of cached texts do not count.
+    pub tokens: usize,
+    /// How long it took.
+    pub times: EncodeTimes,
 }
 
 impl CachedEncoder {
@@ -32,18 +42,21 @@ impl CachedEncoder {
         self.cache.as_ref().map(VectorCache::counts)
     }
 
-    /// Encodes texts as a request asks for it, and returns their vectors in the same order.
+    /// Encodes texts as a request asks for it, and returns their vectors in the same order, and what the model did: nothing if
+    /// all vectors were in the cache.
     ///
     /// # Errors
     ///
     /// If the tokenizer or the engine fails. The vectors of a call that fails are not stored.
-    pub fn encode_with(
+    pub fn encode(
         &mut self,
         texts: &[String],
         request: EncodeRequest,
-    ) -> Result<Vectors, EncodeError> {
+    ) -> Result<(Vectors, Option<EncodeWork>), EncodeError> {
         if self.cache.is_none() {
-            return self.encoder.encode_with(texts, request);
+            let (vectors, times) = self.encoder.encode_timed(texts, request)?;
+            let work = EncodeWork::of(&vectors, times);
+            return Ok((vectors, Some(work)));
         }
         let first_of = first_occurrences(texts);
         let distinct = first_of.iter().enumerate();
@@ -52,11 +65,11 @@ impl CachedEncoder {
             .collect();
         let mut vectors = Vectors::zeros(texts.len(), self.encoder.width());
         let missing = self.look_up(texts, &distinct, request, &mut vectors);
-        self.compute(texts, &missing, request, &mut vectors)?;
+        let work = self.compute(texts, &missing, request, &mut vectors)?;
         for (place, first) in first_of.into_iter().enumerate() {
             vectors.copy_within(first, place);
         }
-        Ok(vectors)
+        Ok((vectors, work))
     }
 
     /// Fills in the vectors that the cache has, and returns the places of the others.
@@ -89,13 +102,13 @@ impl CachedEncoder {
         places: &[usize],
         request: EncodeRequest,
         vectors: &mut Vectors,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<Option<EncodeWork>, EncodeError> {
         if places.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let is_normalized = self.is_normalized(request);
         let missing: Vec<&str> = places.iter().map(|&place| texts[place].as_str()).collect();
-        let computed = self.encoder.encode_with(&missing, request)?;
+        let (computed, times) = self.encoder.encode_timed(&missing, request)?;
         for ((&place, row), &count) in places.iter().zip(computed.rows()).zip(computed.tokens()) {
             let (to, tokens) = vectors.entry(place);
             to.copy_from_slice(row);
@@ -104,11 +117,20 @@ impl CachedEncoder {
                 cache.insert(&texts[place], is_normalized, count, row);
             }
         }
-        Ok(())
+        Ok(Some(EncodeWork::of(&computed, times)))
     }
 
     fn is_normalized(&self, request: EncodeRequest) -> bool {
         request.normalize.unwrap_or(self.encoder.head().normalize)
+    }
+}
+
+impl EncodeWork {
+    fn of(computed: &Vectors, times: EncodeTimes) -> Self {
+        Self {
+            tokens: computed.tokens().iter().sum(),
+            times,
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use flow_cuda::GpuError;
 
 use crate::batch_plan::{BatchLimits, plan_batches};
 use crate::device::{DeviceSpec, DeviceUnavailable, OpenDevices};
+use crate::encode_times::{EncodeTimer, EncodeTimes};
 use crate::engine::{
     EngineConfig, EngineConfigError, EngineInfo, ForwardError, GpuEngine, ModelEngine, ModelError,
 };
@@ -389,6 +390,21 @@ impl TextEncoder {
         texts: &[T],
         request: EncodeRequest,
     ) -> Result<Vectors, EncodeError> {
+        let (vectors, _) = self.encode_timed(texts, request)?;
+        Ok(vectors)
+    }
+
+    /// Encodes texts as a request asks for it, and says how long the stages took.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer or the engine fails.
+    pub fn encode_timed<T: AsRef<str> + Sync>(
+        &self,
+        texts: &[T],
+        request: EncodeRequest,
+    ) -> Result<(Vectors, EncodeTimes), EncodeError> {
+        let timer = EncodeTimer::start();
         let limits = BatchLimits {
             max_texts: request.batch_size.unwrap_or(self.limits.max_texts),
             ..self.limits
@@ -399,38 +415,45 @@ impl TextEncoder {
         };
         let width = head.width;
         if let [text] = texts {
-            let (values, tokens) = self.encode_one(text.as_ref(), &head)?;
-            let tokens = vec![tokens];
-            return Ok(Vectors {
+            let (values, tokens) = self.encode_one((text.as_ref(), &timer), &head)?;
+            let vectors = Vectors {
                 values,
                 width,
-                tokens,
-            });
+                tokens: vec![tokens],
+            };
+            return Ok((vectors, timer.end()));
         }
         let mut values = vec![0.0; texts.len() * width];
         let mut tokens = Vec::with_capacity(texts.len());
         let mut windows = texts.chunks(self.window_texts);
-        let mut ids = self.tokenize(windows.next().unwrap_or_default(), limits)?;
+        let first = windows.next().unwrap_or_default();
+        let mut ids = timer.tokenize(|| self.tokenize(first, limits))?;
         for window in values.chunks_mut(self.window_texts * width) {
             tokens.extend(ids.iter().map(Vec::len));
             let next = windows.next().unwrap_or_default();
             ids = self.encode_window((&ids, &head), next, limits, window)?;
         }
-        Ok(Vectors {
+        let vectors = Vectors {
             values,
             width,
             tokens,
-        })
+        };
+        Ok((vectors, timer.end()))
     }
 
     /// Encodes a single text, on all workers where the engine can.
-    fn encode_one(&self, text: &str, head: &PoolingHead) -> Result<(Vec<f32>, usize), EncodeError> {
+    fn encode_one(
+        &self,
+        (text, timer): (&str, &EncodeTimer),
+        head: &PoolingHead,
+    ) -> Result<(Vec<f32>, usize), EncodeError> {
         let is_long = text.len() > SHORT_TEXT_BYTES;
-        let early = is_long.then(|| self.tokenizer.ids(text)).transpose()?;
+        let ids = || timer.tokenize(|| self.tokenizer.ids(text));
+        let early = is_long.then(ids).transpose()?;
         let tokenize = || -> Result<_, EncodeError> {
             match &early {
                 Some(ids) => Ok(ids.clone()),
-                None => Ok(self.tokenizer.ids(text)?),
+                None => Ok(ids()?),
             }
         };
         self.engine.encode_one(&tokenize, head, &self.pool)

@@ -42,6 +42,7 @@
 mod batch_plan;
 mod cached_encoder;
 mod device;
+mod encode_times;
 mod encoder;
 pub mod engine;
 mod family;
@@ -58,8 +59,9 @@ mod vector_cache;
 mod weights;
 mod worker_pool;
 
-pub use cached_encoder::CachedEncoder;
+pub use cached_encoder::{CachedEncoder, EncodeWork};
 pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
+pub use encode_times::EncodeTimes;
 pub use encoder::{EncodeError, EncodeRequest, LoadEncoderError, TextEncoder, Vectors};
 pub use family::ArchitectureError;
 pub use matryoshka::Matryoshka;

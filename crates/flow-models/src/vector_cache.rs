@@ -45,11 +45,11 @@ pub struct CacheOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// Texts whose vector was in memory.
-    pub memory: u64,
+    pub memory: usize,
     /// Texts whose vector was on disk.
-    pub disk: u64,
+    pub disk: usize,
     /// Texts whose vector was computed.
-    pub computed: u64,
+    pub computed: usize,
 }
 
 /// Vectors by their texts.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use flow_core::Chain;
+use flow_metrics::Gauge;
 use http::{Request, Response};
 use hyper::body::{Body, Incoming};
 use hyper::service::Service;
@@ -79,12 +80,19 @@ pub(crate) struct Connections<S> {
     /// The number of each task's connection in `open`.
     ids: HashMap<tokio::task::Id, u64>,
     open: OpenConnections,
+    /// How many are open, for metrics.
+    count: Gauge,
     active: ActiveConnections,
     closing: CancellationToken,
 }
 
 impl<S: HttpService> Connections<S> {
-    pub(crate) fn new(service: S, limits: ConnectionLimits, budget: Option<ByteBudget>) -> Self {
+    pub(crate) fn new(
+        service: S,
+        limits: ConnectionLimits,
+        budget: Option<ByteBudget>,
+        count: Gauge,
+    ) -> Self {
         Self {
             service,
             builder: Arc::new(limits.builder()),
@@ -92,6 +100,7 @@ impl<S: HttpService> Connections<S> {
             tasks: JoinSet::new(),
             ids: HashMap::new(),
             open: OpenConnections::new(limits, budget),
+            count,
             active: ActiveConnections::default(),
             closing: CancellationToken::new(),
         }
@@ -139,6 +148,7 @@ impl<S: HttpService> Connections<S> {
         let (builder, service) = (self.builder.clone(), self.service.clone());
         let task = self.tasks.spawn(connection.run(builder, service));
         self.ids.insert(task.id(), id);
+        self.count.increment();
     }
 
     /// Waits until a connection has ended; for ever if none is open.
@@ -153,6 +163,7 @@ impl<S: HttpService> Connections<S> {
         };
         if let Some(id) = self.ids.remove(&task) {
             self.open.remove(id);
+            self.count.decrement();
         }
     }
 

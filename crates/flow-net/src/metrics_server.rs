@@ -7,9 +7,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flow_metrics::Registry;
-use http::header::{ALLOW, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use flow_metrics::{Format, Registry};
+use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, VARY};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 
@@ -21,9 +21,6 @@ const CONNECTIONS_MAX: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not ze
 
 /// Time after which a connection is closed; a client that does not read occupies one of the few.
 const LIFETIME_MAX: Duration = Duration::from_secs(10);
-
-/// The text format that every version of Prometheus reads.
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// The port for a process's metrics could not be bound.
 #[derive(Debug, thiserror::Error)]
@@ -83,16 +80,20 @@ impl HttpService for MetricsService {
     type Future = Ready<Result<Response<Full<Bytes>>, Infallible>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        ready(Ok(respond(request.method(), request.uri().path(), &self.0)))
+        ready(Ok(respond(&request, &self.0)))
     }
 }
 
-fn respond(method: &Method, path: &str, metrics: &Registry) -> Response<Full<Bytes>> {
-    match (method, path) {
+fn respond<B>(request: &Request<B>, metrics: &Registry) -> Response<Full<Bytes>> {
+    match (request.method(), request.uri().path()) {
         // Stock Jina shows them at every path, `/` among them.
         (&Method::GET | &Method::HEAD, "/metrics" | "/") => {
-            let mut response = Response::new(Full::from(metrics.text()));
-            response.headers_mut().insert(CONTENT_TYPE, TEXT);
+            let format = wanted(request.headers());
+            let mut response = Response::new(Full::from(metrics.expose(format)));
+            let headers = response.headers_mut();
+            let kind = HeaderValue::from_static(format.content_type());
+            headers.insert(CONTENT_TYPE, kind);
+            headers.insert(VARY, HeaderValue::from_static("accept"));
             response
         }
         (&Method::GET | &Method::HEAD, _) => refuse(StatusCode::NOT_FOUND, "see /metrics\n"),
@@ -103,6 +104,13 @@ fn respond(method: &Method, path: &str, metrics: &Registry) -> Response<Full<Byt
             response
         }
     }
+}
+
+/// The format that a reader wants.
+fn wanted(headers: &HeaderMap) -> Format {
+    let accept = headers.get_all(ACCEPT).iter();
+    let accept: Vec<&str> = accept.filter_map(|it| it.to_str().ok()).collect();
+    Format::wanted(&accept.join(","))
 }
 
 fn refuse(status: StatusCode, reason: &'static str) -> Response<Full<Bytes>> {
@@ -168,6 +176,29 @@ mod tests {
         assert_eq!(status("HEAD /metrics").await, "200");
         assert_eq!(status("GET /other").await, "404");
         assert_eq!(status("POST /metrics").await, "405");
+    }
+
+    #[tokio::test]
+    async fn a_reader_gets_the_format_that_it_wants() {
+        let metrics = Registry::new();
+        let title = Description {
+            name: "x_total",
+            help: "X.",
+        };
+        metrics.register(title, &[], Counter::default());
+        let kind = |accept: &'static str| {
+            let request = Request::get("/metrics").header(ACCEPT, accept).body(());
+            let response = respond(&request.unwrap(), &metrics);
+            response.headers()[CONTENT_TYPE]
+                .to_str()
+                .unwrap()
+                .to_owned()
+        };
+        assert!(kind("text/html, */*;q=0.1").starts_with("text/plain; version=0.0.4"));
+        let wanted = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+        assert!(kind(wanted).starts_with("application/openmetrics-text; version=1.0.0"));
+        let wanted = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+        assert!(kind(wanted).starts_with("application/vnd.google.protobuf; proto="));
     }
 
     #[tokio::test]

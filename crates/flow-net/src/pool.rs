@@ -167,7 +167,7 @@ impl Pool {
             drop((timer, suspect));
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
-            lease.0.record(failed, now);
+            lease.record(failed, now, self.metrics.as_ref());
             match outcome {
                 Ok(reply) => {
                     self.metrics.iter().for_each(|it| it.end(&reply));
@@ -208,9 +208,9 @@ impl Pool {
             drop(suspect);
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
-            lease.0.record(failed, now);
+            lease.record(failed, now, self.metrics.as_ref());
             match outcome {
-                Ok(opened) => return Ok(documents(opened, lease)),
+                Ok(opened) => return Ok(documents(opened, lease, self.metrics.clone())),
                 Err(error) => {
                     tries.add(&error, lease.0.peer_spoke());
                     let wait = self.retry_after(&error, &lease, tries, (options, now))?;
@@ -263,6 +263,7 @@ impl Pool {
         match self.decide(error, tries, options, now) {
             RetryDecision::Retry(wait) => {
                 tracing::debug!(failure = %error.failure, replica = uri, tries = tries.all, "trying again");
+                self.metrics.iter().for_each(|it| it.retries.add(1));
                 Ok(wait)
             }
             RetryDecision::GiveUp => Err(with_address(&error.failure, uri, tries)),
@@ -303,19 +304,23 @@ impl Pool {
 }
 
 /// The documents of an open stream, up to its end or its first failure.
-fn documents(opened: OpenedStream, lease: Lease) -> DocumentStream {
-    Box::pin(stream::unfold(Some((opened, lease)), next_document))
+fn documents(opened: OpenedStream, lease: Lease, metrics: Option<CallMetrics>) -> DocumentStream {
+    Box::pin(stream::unfold(
+        Some((opened, lease, metrics)),
+        next_document,
+    ))
 }
 
-type Open = Option<(OpenedStream, Lease)>;
+type Open = Option<(OpenedStream, Lease, Option<CallMetrics>)>;
 
 async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto, Failure>, Open)> {
-    let (mut opened, lease) = open?;
+    let (mut opened, lease, metrics) = open?;
     match opened.next().await {
         Ok(None) => None,
-        Ok(Some(document)) => Some((Ok(document), Some((opened, lease)))),
+        Ok(Some(document)) => Some((Ok(document), Some((opened, lease, metrics)))),
         Err(error) => {
-            lease.0.record(Some(error.failure.code()), Instant::now());
+            let failed = Some(error.failure.code());
+            lease.record(failed, Instant::now(), metrics.as_ref());
             let failure = with_address(&error.failure, lease.0.uri(), Tries { all: 1, lost: 0 });
             Some((Err(failure), None))
         }
@@ -354,6 +359,14 @@ impl Lease {
     fn new(replica: &Arc<Replica>) -> Self {
         replica.begin();
         Self(replica.clone())
+    }
+
+    /// Records the outcome of a call, and counts a replica that is avoided from now on.
+    fn record(&self, failed: Option<Code>, now: Instant, metrics: Option<&CallMetrics>) {
+        let is_ejected = self.0.record(failed, now);
+        if let Some(metrics) = metrics.filter(|_| is_ejected) {
+            metrics.ejections.add(1);
+        }
     }
 
     /// The leased replica.

@@ -167,8 +167,15 @@ impl Replica {
         self.backoff().until.is_some_and(|until| now < until)
     }
 
-    /// Records the outcome of a call: a replica that could not be reached is avoided for a while.
-    pub(crate) fn record(&self, failed: Option<Code>, now: Instant) {
+    /// Whether it could not be reached when it was last tried.
+    #[must_use]
+    pub fn is_ejected(&self) -> bool {
+        self.backoff().failures > 0
+    }
+
+    /// Records the outcome of a call: a replica that could not be reached is avoided for a while. Returns whether this is the
+    /// first time since it could be reached.
+    pub(crate) fn record(&self, failed: Option<Code>, now: Instant) -> bool {
         let unreachable = failed.is_some_and(|code| matches!(code, Code::Unavailable | Code::Lost));
         let mut backoff = self.backoff();
         if !unreachable {
@@ -177,9 +184,10 @@ impl Replica {
                 self.recoveries.fetch_add(1, Ordering::Relaxed);
                 *backoff = Backoff::default();
             }
-            return;
+            return false;
         }
-        if backoff.failures == 0 {
+        let is_first = backoff.failures == 0;
+        if is_first {
             tracing::warn!(replica = self.uri, "replica cannot be reached");
         }
         let wait = BACKOFF_FIRST
@@ -187,6 +195,7 @@ impl Replica {
             .min(BACKOFF_MAX);
         backoff.failures += 1;
         backoff.until = Some(now + wait);
+        is_first
     }
 
     fn backoff(&self) -> std::sync::MutexGuard<'_, Backoff> {

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
+use flow_metrics::Gauge;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::accept_errors::AcceptErrors;
@@ -28,6 +29,8 @@ pub struct Server<L, S> {
     service: S,
     limits: ConnectionLimits,
     budget: Option<ByteBudget>,
+    /// Open connections.
+    open: Gauge,
 }
 
 impl<L: Accept, S: HttpService> Server<L, S> {
@@ -38,6 +41,7 @@ impl<L: Accept, S: HttpService> Server<L, S> {
             service,
             limits: ConnectionLimits::default(),
             budget: None,
+            open: Gauge::default(),
         }
     }
 
@@ -56,12 +60,18 @@ impl<L: Accept, S: HttpService> Server<L, S> {
         }
     }
 
+    /// The same server, which counts its open connections there.
+    #[must_use]
+    pub fn with_open_connections(self, open: Gauge) -> Self {
+        Self { open, ..self }
+    }
+
     /// Serves until `drain` begins, and then for at most its grace period.
     ///
     /// `before_close` runs when the drain begins, while connections are still accepted: clients that watch
     /// the health of this process use the time to go elsewhere.
     pub async fn serve(self, drain: &Drain, before_close: impl Future<Output = ()>) -> Stopped {
-        let mut connections = Connections::new(self.service, self.limits, self.budget);
+        let mut connections = Connections::new(self.service, self.limits, self.budget, self.open);
         let mut listener = self.listener;
         let draining = drain.watch();
         let drained = async {
@@ -83,7 +93,7 @@ impl<L: Accept, S: HttpService> Server<L, S> {
 
     /// Serves until the future is dropped, which cuts off all connections.
     pub async fn serve_until_dropped(mut self) -> Infallible {
-        let mut connections = Connections::new(self.service, self.limits, self.budget);
+        let mut connections = Connections::new(self.service, self.limits, self.budget, self.open);
         accept(&mut self.listener, &mut connections).await
     }
 }

@@ -17,6 +17,7 @@ use flow_models::{
 };
 
 use crate::config::SentenceEncoderConfig;
+use crate::metrics::EncoderMetrics;
 use crate::tokens;
 
 /// Limits the CPU instruction set if `back_end` does not. For tests, and to find out how another machine would perform.
@@ -61,6 +62,7 @@ pub struct SentenceEncoder {
     access_paths: AccessPaths,
     facts: Facts,
     model: ModelInfo,
+    metrics: EncoderMetrics,
     /// Number of documents without a text so far.
     without_text: u64,
 }
@@ -113,6 +115,7 @@ impl Executor for SentenceEncoder {
             access_paths: config.access_paths,
             facts,
             model,
+            metrics: EncoderMetrics::register(&context.monitor)?,
             without_text: 0,
         })
     }
@@ -154,8 +157,9 @@ impl SentenceEncoder {
             self.check_lengths(&texts)?;
         }
 
-        let vectors = self.encoder.encode_with(&texts, request);
-        let vectors = vectors.map_err(|error| call_error(&error))?;
+        let encoded = self.encoder.encode(&texts, request);
+        let (vectors, work) = encoded.map_err(|error| call_error(&error))?;
+        self.metrics.observe(work, self.encoder.counts());
         let mut rows = vectors.rows();
         for doc in docs {
             paths.visit(slice::from_mut(doc), &mut |doc| {

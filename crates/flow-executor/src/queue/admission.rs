@@ -37,6 +37,10 @@ pub(crate) struct Admission {
     _callers: Arc<CallersGuard>,
 }
 
+/// How much of the bounds is used. It does not count as a source of requests, as an [`Admission`] does.
+#[derive(Debug, Clone)]
+pub(crate) struct QueueUsage([Bounds; 2]);
+
 /// The bounds of a priority class.
 #[derive(Debug, Clone)]
 struct Bounds {
@@ -55,6 +59,11 @@ impl Admission {
             bulk: bounds(),
             _callers: Arc::new(queue.register_callers()),
         }
+    }
+
+    /// Shows how much of the bounds is used.
+    pub(crate) fn usage(&self) -> QueueUsage {
+        QueueUsage([self.interactive.clone(), self.bulk.clone()])
     }
 
     /// Waits until a request may be decoded that takes this number of bytes. One that takes more than its class may have
@@ -113,6 +122,20 @@ impl Admission {
     }
 }
 
+impl QueueUsage {
+    /// Requests that wait for a worker.
+    pub(crate) fn requests(&self) -> usize {
+        let waiting = |it: &Bounds| CLASS_REQUESTS_MAX - it.requests.available_permits();
+        self.0.iter().map(waiting).sum()
+    }
+
+    /// Bytes of requests that wait or run, in units of [`BYTES_UNIT`].
+    pub(crate) fn bytes(&self) -> usize {
+        let used = |it: &Bounds| it.bytes_max as usize - it.bytes.available_permits();
+        self.0.iter().map(used).sum::<usize>() * BYTES_UNIT
+    }
+}
+
 impl Bounds {
     fn new(bytes_max: usize) -> Self {
         let units = u32::try_from(bytes_max / BYTES_UNIT).unwrap_or(u32::MAX);
@@ -155,6 +178,21 @@ mod tests {
         assert!(admit(100 * BYTES_UNIT).is_none());
         drop(held);
         assert!(admit(100 * BYTES_UNIT).is_some());
+    }
+
+    #[test]
+    fn the_usage_shows_what_waits_and_what_runs() {
+        let admission = admission(2 * 100 * BYTES_UNIT);
+        let usage = admission.usage();
+        let admit = |class| admission.admit(class, 3 * BYTES_UNIT).now_or_never();
+        let waits = admit(CLASS).unwrap().unwrap();
+        let bulk = admit(PriorityClass::Bulk).unwrap().unwrap();
+        assert_eq!((usage.requests(), usage.bytes()), (2, 6 * BYTES_UNIT));
+        let runs = bulk.hold_bytes();
+        drop(bulk);
+        assert_eq!((usage.requests(), usage.bytes()), (1, 6 * BYTES_UNIT));
+        drop((waits, runs));
+        assert_eq!((usage.requests(), usage.bytes()), (0, 0));
     }
 
     #[test]

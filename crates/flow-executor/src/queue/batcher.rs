@@ -67,11 +67,47 @@ pub(crate) trait QueuedRequest: Sized {
     }
 }
 
+/// Why requests leave the queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LeaveReason {
+    /// They share no calls.
+    Alone,
+    /// As many wait as fit into a call, or more.
+    Full,
+    /// The oldest one has waited for as long as it may.
+    Timeout,
+    /// They do not wait for others, and a worker is free.
+    Idle,
+    /// They are a further piece of what has begun to leave.
+    Rest,
+}
+
+impl LeaveReason {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Alone,
+        Self::Full,
+        Self::Timeout,
+        Self::Idle,
+        Self::Rest,
+    ];
+
+    /// The reason as metrics show it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Full => "full",
+            Self::Timeout => "timeout",
+            Self::Idle => "idle",
+            Self::Rest => "rest",
+        }
+    }
+}
+
 /// What a worker does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<R> {
     /// Call the executor with these requests.
-    Call(Vec<R>),
+    Call(Vec<R>, LeaveReason),
     /// Wait until this time, or until a request arrives.
     WaitUntil(Instant),
     /// Nothing is waiting.
@@ -122,13 +158,13 @@ impl<R: QueuedRequest> Batcher<R> {
             let group = &mut self.groups[index];
             group.drop_abandoned();
             let class = group.class;
-            let batch = group.leaves(now).then(|| group.take());
+            let batch = group.reason(now).map(|reason| (group.take(), reason));
             if group.waiting.is_empty() {
                 self.groups.swap_remove(index);
             }
-            if let Some(batch) = batch {
+            if let Some((batch, reason)) = batch {
                 self.count_turn(class, now);
-                return Next::Call(batch);
+                return Next::Call(batch, reason);
             }
         }
         let wake = self.groups.iter().map(Group::deadline).min();
@@ -200,7 +236,24 @@ impl<R: QueuedRequest> Group<R> {
     }
 
     fn leaves(&self, now: Instant) -> bool {
-        !self.waiting.is_empty() && (self.leaving > 0 || self.deadline() <= now || self.is_full())
+        self.reason(now).is_some()
+    }
+
+    /// Why the next batch leaves; `None` if it waits.
+    fn reason(&self, now: Instant) -> Option<LeaveReason> {
+        match self.rule {
+            _ if self.waiting.is_empty() => None,
+            BatchRule::Alone => Some(LeaveReason::Alone),
+            BatchRule::Together(_) if self.leaving > 0 => Some(LeaveReason::Rest),
+            BatchRule::Together(_) if self.is_full() => Some(LeaveReason::Full),
+            BatchRule::Together(batching) if self.deadline() <= now => {
+                Some(match batching.wait_max.is_zero() {
+                    true => LeaveReason::Idle,
+                    false => LeaveReason::Timeout,
+                })
+            }
+            BatchRule::Together(_) => None,
+        }
     }
 
     /// Whether waiting would not make the next batch any larger.

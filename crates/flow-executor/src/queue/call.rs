@@ -1,7 +1,7 @@
 //! A call of the executor that waits for a worker.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flow_core::{DocArrayVersion, Document};
 use tokio::sync::OwnedSemaphorePermit;
@@ -97,6 +97,16 @@ impl Call {
             permit: Some(permit),
             bytes,
         }
+    }
+
+    /// How long it has waited in the queue.
+    pub(crate) fn waited(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.arrived)
+    }
+
+    /// The trace of its request, if it is recorded.
+    pub(crate) fn trace_id(&self) -> Option<[u8; 16]> {
+        self.trace.as_ref().and_then(CallTrace::trace_id)
     }
 
     /// Whether its documents have weights.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::batcher::{Batcher, Next, QueuedRequest};
+use super::batcher::{Batcher, LeaveReason, Next, QueuedRequest};
 use super::call::Call;
 use crate::sdk::BatchMetric;
 
@@ -39,7 +39,7 @@ pub(crate) enum Work {
     /// Compute the weights of these calls, and push them again.
     Weigh(Vec<Call>),
     /// Run these calls together.
-    Run(Vec<Call>),
+    Run(Vec<Call>, LeaveReason),
 }
 
 /// Counts a worker. When the last one ends, all waiting calls fail.
@@ -98,12 +98,12 @@ impl CallQueue {
             }
             let now = Instant::now();
             let until = match state.batcher.next(now) {
-                Next::Call(mut batch) => {
+                Next::Call(mut batch, reason) => {
                     batch.iter_mut().for_each(Call::leave_queue);
                     if !state.batcher.is_empty() {
                         self.wake_one(&state);
                     }
-                    return Some(Work::Run(batch));
+                    return Some(Work::Run(batch, reason));
                 }
                 Next::Idle if !state.has_callers => return None,
                 Next::Idle if yields < YIELDS => {

@@ -29,6 +29,11 @@ impl CallTrace {
         })
     }
 
+    /// The id of the trace, if it is recorded.
+    pub(crate) fn trace_id(&self) -> Option<[u8; 16]> {
+        self.request.recorded_id()
+    }
+
     /// The rest of a request that is split, which waits on.
     pub(crate) fn of_rest(&self) -> Option<Self> {
         Self::begin(&self.tracer, &self.request)

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use flow_metrics::{BadMetricName, Description, DurationSummary, Registry, Stopwatch};
+use flow_metrics::{
+    BadMetricName, Counter, Description, DurationHistogram, DurationSummary, Registry, Shared,
+    SizeHistogram, Stopwatch,
+};
 
 /// Registers metrics of an executor's own, like Jina's `@monitor` and `self.monitor`.
 ///
@@ -52,6 +55,18 @@ struct Registration {
 #[derive(Debug, Clone, Default)]
 pub struct Timer(Option<DurationSummary>);
 
+/// Measures times, and exports how many took about how long. Clones share the counts.
+#[derive(Debug, Clone, Default)]
+pub struct Durations(Option<DurationHistogram>);
+
+/// Counts how often there were about how many of something. Clones share the counts.
+#[derive(Debug, Clone, Default)]
+pub struct Sizes(Option<SizeHistogram>);
+
+/// Counts events. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub struct Count(Option<Counter>);
+
 impl Monitor {
     pub(crate) fn new(metrics: &Registry, runtime_name: &str) -> Self {
         Self(Some(Registration {
@@ -68,16 +83,81 @@ impl Monitor {
     /// If the name is not valid in Prometheus, or every executor has a metric of this name. Without monitoring every name
     /// is accepted.
     pub fn timer(&self, name: &str, help: &str) -> Result<Timer, BadMetricName> {
+        Ok(Timer(self.shared(&format!("jina_{name}"), help)?))
+    }
+
+    /// A histogram of times, exported in seconds under this name, which should end in `_seconds`. Call this while the executor
+    /// loads. The same name returns the same histogram.
+    ///
+    /// # Errors
+    ///
+    /// If the name is not valid in Prometheus, or another metric has it. Without monitoring every name is accepted.
+    pub fn durations(&self, name: &str, help: &str) -> Result<Durations, BadMetricName> {
+        Ok(Durations(self.shared(name, help)?))
+    }
+
+    /// A histogram of numbers, such as those of words of a document, exported under this name. Call this while the executor
+    /// loads. The same name returns the same histogram.
+    ///
+    /// # Errors
+    ///
+    /// If the name is not valid in Prometheus, or another metric has it. Without monitoring every name is accepted.
+    pub fn sizes(&self, name: &str, help: &str) -> Result<Sizes, BadMetricName> {
+        Ok(Sizes(self.shared(name, help)?))
+    }
+
+    /// A counter, exported under this name, which should end in `_total`. Call this while the executor loads. The same name
+    /// returns the same counter.
+    ///
+    /// # Errors
+    ///
+    /// If the name is not valid in Prometheus, or another metric has it. Without monitoring every name is accepted.
+    pub fn count(&self, name: &str, help: &str) -> Result<Count, BadMetricName> {
+        Ok(Count(self.shared(name, help)?))
+    }
+
+    fn shared<M: Shared>(&self, name: &str, help: &str) -> Result<Option<M>, BadMetricName> {
         let Some(registration) = &self.0 else {
-            return Ok(Timer::default());
+            return Ok(None);
         };
-        let name = format!("jina_{name}");
-        let title = Description { name: &name, help };
         let labels = &[("runtime_name", registration.runtime_name.as_str())];
-        let seconds = registration
-            .metrics
-            .shared_duration_summary(title, labels)?;
-        Ok(Timer(Some(seconds)))
+        let title = Description { name, help };
+        registration.metrics.shared(title, labels).map(Some)
+    }
+}
+
+impl Count {
+    /// Adds a number of events.
+    pub fn add(&self, events: usize) {
+        self.0.iter().for_each(|it| it.add(events));
+    }
+}
+
+impl Durations {
+    /// Measures the time of `work`.
+    pub fn time<R>(&self, work: impl FnOnce() -> R) -> R {
+        let time = self.start();
+        let outcome = work();
+        drop(time);
+        outcome
+    }
+
+    /// Measures the time until the returned value is dropped.
+    #[must_use]
+    pub fn start(&self) -> Option<Stopwatch> {
+        self.0.as_ref().map(DurationHistogram::start)
+    }
+
+    /// Adds a time that was measured elsewhere.
+    pub fn observe(&self, took: Duration) {
+        self.0.iter().for_each(|it| it.observe(took));
+    }
+}
+
+impl Sizes {
+    /// Adds a number.
+    pub fn observe(&self, size: usize) {
+        self.0.iter().for_each(|it| it.observe(size));
     }
 }
 
@@ -116,6 +196,24 @@ mod tests {
         let text = metrics.text();
         let expected = "jina_tokenize_seconds_count{runtime_name=\"enc/rep-1\"} 2\n";
         assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn histograms_have_the_names_that_the_author_chose() {
+        let metrics = Registry::new();
+        let monitor = Monitor::new(&metrics, "enc/rep-1");
+        let durations = monitor.durations("parse_seconds", "Time.").unwrap();
+        durations.observe(Duration::from_millis(2));
+        assert_eq!(durations.time(|| 7), 7);
+        monitor.sizes("words", "Words.").unwrap().observe(3);
+        let text = metrics.text();
+        let expected = "parse_seconds_bucket{runtime_name=\"enc/rep-1\",le=\"0.0025\"} 2\n";
+        assert!(text.contains(expected), "{text}");
+        assert!(
+            text.contains("words_sum{runtime_name=\"enc/rep-1\"} 3\n"),
+            "{text}"
+        );
+        assert!(monitor.sizes("parse_seconds", "").is_err());
     }
 
     #[test]

@@ -276,6 +276,8 @@ impl JinaService {
     }
 
     fn write(&self, request: &mut Envelope, output: CallOutput) -> Result<(), Failure> {
+        let metrics = self.0.parts.metrics.as_ref();
+        let _time = metrics.map(ExecutorMetrics::serialize);
         if request.data.is_some() || !output.documents.is_empty() {
             request.data = Some(output.documents.encode());
         }

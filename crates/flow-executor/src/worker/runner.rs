@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use flow_core::{Code, Document, DocumentArray, Failure};
 use flow_metrics::Stopwatch;
@@ -17,7 +18,7 @@ use super::exit_policy::{ExitPolicy, FailureKind};
 use super::failure_log::FailureLog;
 use crate::endpoint_table::EndpointIdx;
 use crate::metrics::ExecutorMetrics;
-use crate::queue::{Call, CallOutput, CallSpans, ReplySender};
+use crate::queue::{Call, CallOutput, CallSpans, LeaveReason, ReplySender};
 use crate::sdk::{
     BatchRule, Binding, CallError, DocsMatrix, Emit, Endpoints, Method, Parameters, Tokens,
     WholeMethod,
@@ -40,8 +41,11 @@ struct CallFailure {
 
 impl<E> CallRunner<E> {
     /// Runs a batch: one request, or several with the same method and parameters.
-    pub(crate) fn run(&mut self, mut batch: Vec<Call>) {
+    pub(crate) fn run(&mut self, mut batch: Vec<Call>, reason: LeaveReason) {
         let Some(first) = batch.first() else { return };
+        if let Some(metrics) = &self.metrics {
+            count(metrics, &batch, (first.endpoint, reason));
+        }
         let endpoints = Arc::clone(&self.endpoints);
         let Binding { method, .. } = &endpoints.bindings[first.method.0];
         match method {
@@ -78,7 +82,7 @@ impl<E> CallRunner<E> {
         // Copies share the documents' bytes. The originals are needed if the call fails.
         let copies = batch.iter().flat_map(|call| call.documents.iter().cloned());
         let mut documents: Vec<Document> = copies.collect();
-        let time = self.time(batch[0].endpoint);
+        let time = self.time(&batch);
         let spans = self.spans(&mut batch);
         let outcome = run_method(&batch, || {
             let tokens = together(&mut self.executor, &mut documents, &batch[0].parameters)?;
@@ -110,7 +114,7 @@ impl<E> CallRunner<E> {
         let mut documents: DocumentArray = moved.collect();
         let before = documents.len();
         let parameters = &batch[0].parameters;
-        let time = self.time(batch[0].endpoint);
+        let time = self.time(&batch);
         let outcome = run_method(&batch, || {
             let results = method(&mut self.executor, &mut documents, parameters)?;
             check_merged(before, documents.len(), results.is_some())
@@ -142,16 +146,15 @@ impl<E> CallRunner<E> {
 
     fn run_one(&mut self, method: &Method<E>, mut call: Call) {
         let spans = self.spans(std::slice::from_mut(&mut call));
+        // Stopped before the reply is sent, so that a caller with the reply finds its time in the metrics.
+        let time = self.time(std::slice::from_ref(&call));
         let Call {
-            endpoint,
             parameters,
             documents,
             parts,
             reply,
             ..
         } = call;
-        // Stopped before the reply is sent, so that a caller with the reply finds its time in the metrics.
-        let time = self.time(endpoint);
         let failed = match reply {
             ReplySender::Stream(reply) => {
                 let outcome = self.run_stream(method, (&parameters, documents), &reply);
@@ -192,8 +195,11 @@ impl<E> CallRunner<E> {
         CallSpans::begin(traces, (endpoint, documents))
     }
 
-    fn time(&self, endpoint: EndpointIdx) -> Option<Stopwatch> {
-        self.metrics.as_ref().map(|it| it.call(endpoint))
+    /// Measures a call for these requests.
+    fn time(&self, batch: &[Call]) -> Option<Stopwatch> {
+        let (metrics, first) = (self.metrics.as_ref()?, batch.first()?);
+        let trace = batch.iter().find_map(Call::trace_id);
+        Some(metrics.call(first.endpoint, trace))
     }
 
     fn run_once(
@@ -260,6 +266,20 @@ impl<E> CallRunner<E> {
                 Ok(())
             }
         }
+    }
+}
+
+/// Counts a batch of this endpoint that leaves the queue, and how long its requests waited.
+fn count(
+    metrics: &ExecutorMetrics,
+    batch: &[Call],
+    (endpoint, reason): (EndpointIdx, LeaveReason),
+) {
+    let documents = batch.iter().map(|call| call.documents.len()).sum();
+    metrics.batch(endpoint, reason, documents);
+    let now = Instant::now();
+    for call in batch {
+        metrics.waited(call.endpoint, call.waited(now), call.trace_id());
     }
 }
 

@@ -173,7 +173,7 @@ impl<E: 'static> WorkerConfig<E> {
         };
         while let Some(work) = queue.next() {
             match work {
-                Work::Run(batch) => runner.run(batch),
+                Work::Run(batch, reason) => runner.run(batch, reason),
                 Work::Weigh(calls) => {
                     let wanted = calls.into_iter().filter(|call| !call.reply.is_abandoned());
                     for mut call in wanted {

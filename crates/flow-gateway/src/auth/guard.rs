@@ -116,6 +116,8 @@ impl HttpService for Guarded {
             }
             Err(refusal) => {
                 tracing::debug!(?refusal, "a request is refused");
+                let reason = refusal.reason();
+                self.keys.iter().for_each(|it| it.count_refusal(reason));
                 Either::Right(ready(Ok(refusal.response(api))))
             }
         }

@@ -9,6 +9,7 @@ use flow_core::{Code, DocumentLimits, Failure};
 use flow_proto::Envelope;
 
 use super::key_ring::Key;
+use crate::metrics::Refused;
 
 tokio::task_local! {
     /// Whose request this task answers. Set by `guard.rs` alone, around everything that answers a request.
@@ -70,7 +71,7 @@ impl Identity {
         if self.is_path_allowed || self.key.entry.allows(endpoint) {
             return Ok(());
         }
-        self.key.counters.refused.add(1);
+        self.key.count_refusal(Refused::Forbidden);
         let name = self.name();
         let message = format!("the API key `{name}` does not allow the endpoint `{endpoint}`");
         Err(Failure::new(Code::Forbidden, message))
@@ -83,7 +84,7 @@ impl Identity {
     /// If no more are allowed today.
     pub(crate) fn count(&self, documents: usize) -> Result<(), Failure> {
         self.key.add_documents(documents).map_err(|after| {
-            self.key.counters.refused.add(1);
+            self.key.count_refusal(Refused::DocumentsPerDay);
             let max = self.key.entry.documents_per_day.unwrap_or_default();
             let name = self.name();
             let message = format!("the API key `{name}` allows {max} documents a day");

@@ -12,6 +12,7 @@ use flow_net::FileWatch;
 
 use super::key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 use super::limits::{DayCount, RequestRate};
+use crate::metrics::{GatewayMetrics, RUNTIME, Refused};
 
 /// The keys of a gateway.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct KeyRing {
     keys: RwLock<Vec<Arc<Key>>>,
     /// Counters by name. They outlive a key that leaves the file, because it may come back.
     counters: Mutex<HashMap<String, KeyCounters>>,
-    metrics: Option<Registry>,
+    metrics: Option<GatewayMetrics>,
 }
 
 /// A key in use.
@@ -32,6 +33,7 @@ pub(super) struct Key {
     pub(super) entry: KeyEntry,
     pub(super) counters: KeyCounters,
     used: Arc<Mutex<Used>>,
+    metrics: Option<GatewayMetrics>,
 }
 
 /// How much of its limits a key has used.
@@ -50,8 +52,8 @@ pub(super) struct KeyCounters {
 }
 
 impl KeyRing {
-    /// Reads the file. Counts are registered, if there is a registry.
-    pub(crate) fn load(path: PathBuf, metrics: Option<Registry>) -> Result<Self, BadKeyFile> {
+    /// Reads the file. The use of keys is counted, if the gateway is monitored.
+    pub(crate) fn load(path: PathBuf, metrics: Option<GatewayMetrics>) -> Result<Self, BadKeyFile> {
         let watch = FileWatch::new(vec![path.clone()]);
         let file = KeyFile::read(&path)?;
         let ring = Self {
@@ -111,9 +113,15 @@ impl KeyRing {
             used: known(&entry).unwrap_or_default(),
             counters: self.counters(&entry.name),
             name: entry.name.as_str().into(),
+            metrics: self.metrics.clone(),
             entry,
         };
         *keys = file.keys.into_iter().map(key).map(Arc::new).collect();
+    }
+
+    /// Counts a request that was refused because of its key.
+    pub(super) fn count_refusal(&self, reason: Refused) {
+        self.metrics.iter().for_each(|it| it.refuse(reason));
     }
 
     fn counters(&self, name: &str) -> KeyCounters {
@@ -121,7 +129,7 @@ impl KeyRing {
         let new = || {
             let counters = KeyCounters::default();
             if let Some(metrics) = &self.metrics {
-                counters.register(name, metrics);
+                counters.register(name, metrics.registry());
             }
             counters
         };
@@ -132,6 +140,12 @@ impl KeyRing {
 impl Key {
     pub(super) fn is_expired(&self, now: SystemTime) -> bool {
         self.entry.expires.is_some_and(|end| end <= now)
+    }
+
+    /// Counts a request with this key that was refused after its path was allowed.
+    pub(super) fn count_refusal(&self, reason: Refused) {
+        self.counters.refused.add(1);
+        self.metrics.iter().for_each(|it| it.refuse(reason));
     }
 
     /// Takes the place of one request, or says after which time there is one.
@@ -161,24 +175,25 @@ impl KeyCounters {
     fn register(&self, name: &str, metrics: &Registry) {
         let all = [
             (
-                "flow_api_key_requests_total",
+                "flow_key_requests_total",
                 "Requests with this API key that were accepted.",
                 &self.accepted,
             ),
             (
-                "flow_api_key_refused_total",
+                "flow_key_refused_total",
                 "Requests with this API key that were refused.",
                 &self.refused,
             ),
             (
-                "flow_api_key_documents_total",
+                "flow_key_documents_total",
                 "Documents that were sent with this API key.",
                 &self.documents,
             ),
         ];
         for (metric, help, counter) in all {
             let description = Description { name: metric, help };
-            metrics.register(description, &[("api_key", name)], counter.clone());
+            let labels = [("key", name), ("runtime_name", RUNTIME)];
+            metrics.register(description, &labels, counter.clone());
         }
     }
 }

@@ -8,6 +8,8 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
+use crate::metrics::Refused;
+
 /// The body of every response.
 pub(super) type Body = <GrpcService as HttpService>::Body;
 
@@ -64,12 +66,19 @@ impl Refusal {
         }
     }
 
-    fn code(&self) -> Code {
+    /// The reason, as it is counted.
+    pub(super) fn reason(&self) -> Refused {
         match self {
-            Self::NoKey | Self::UnknownKey | Self::Expired { .. } => Code::Unauthenticated,
-            Self::Forbidden { .. } => Code::Forbidden,
-            Self::TooMany { .. } => Code::Overloaded,
+            Self::NoKey => Refused::NoKey,
+            Self::UnknownKey => Refused::UnknownKey,
+            Self::Expired { .. } => Refused::ExpiredKey,
+            Self::Forbidden { .. } => Refused::Forbidden,
+            Self::TooMany { .. } => Refused::RequestsPerSecond,
         }
+    }
+
+    fn code(&self) -> Code {
+        self.reason().code()
     }
 
     fn message(&self) -> String {

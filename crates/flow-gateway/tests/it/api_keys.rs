@@ -256,7 +256,7 @@ async fn a_revoked_key_is_refused_soon_and_counts_stay() {
     stream.write_all(request).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
-    let counted = "flow_api_key_requests_total{api_key=\"team\"} ";
+    let counted = "flow_key_requests_total{key=\"team\",runtime_name=\"gateway/rep-0\"} ";
     assert!(
         text.contains(counted) && text.contains("api_key=\"other\""),
         "{text}"

@@ -17,7 +17,10 @@ use crate::fake_executor::{FakeExecutor, did_not_run};
 use crate::test_gateway::{TestGateway, address, error, placement, placement_at, plan, request};
 use crate::topology::tonic_client;
 
-/// The metrics of `gateway/rep-0`, by their names without `jina_`.
+/// The label of all metrics, which is the last one.
+const RUNTIME: &str = "runtime_name=\"gateway/rep-0\"";
+
+/// The metrics of `gateway/rep-0`, by their names without `jina_`, with their other labels.
 async fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -28,10 +31,11 @@ async fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let sample = |line: &str| {
-        let (name, value) = line
-            .split_once("{runtime_name=\"gateway/rep-0\"} ")
-            .unwrap();
-        let name = name.strip_prefix("jina_").unwrap();
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(name.contains(RUNTIME), "{name}");
+        let name = name.replace(&format!("{{{RUNTIME}}}"), "");
+        let name = name.replace(&format!(",{RUNTIME}"), "");
+        let name = name.strip_prefix("jina_").unwrap_or(&name);
         (name.to_owned(), value.parse().unwrap())
     };
     samples.map(sample).collect()
@@ -44,6 +48,13 @@ fn check(numbers: &BTreeMap<String, f64>, expected: &[(&str, usize)]) {
         let expected = *expected as f64;
         assert_eq!(numbers[*name], expected, "{name}: {numbers:#?}");
     }
+}
+
+/// How many requests to `/x`, which no executor offers by its name, ended like this.
+fn ended(code: &str) -> String {
+    format!(
+        "flow_request_duration_seconds_count{{api=\"grpc\",endpoint=\"other\",code=\"{code}\"}}"
+    )
 }
 
 fn total_len(messages: &[Envelope]) -> usize {
@@ -75,8 +86,17 @@ async fn requests_are_counted_with_their_encoded_sizes() {
             ("sent_request_bytes_sum", total_len(&calls)),
             // The node returns what it got.
             ("received_response_bytes_sum", total_len(&calls)),
+            (&ended("ok"), 7),
+            ("flow_request_queue_duration_seconds_count", 7),
+            ("flow_node_duration_seconds_count{node=\"node\"}", 7),
+            ("flow_node_retries_total{node=\"node\"}", 0),
+            ("flow_replicas{node=\"node\",state=\"ready\"}", 1),
+            ("flow_replicas{node=\"node\",state=\"ejected\"}", 0),
+            ("flow_requests_in_flight", 0),
+            ("flow_connections", 1),
         ],
     );
+    assert!(numbers["flow_requests_in_flight_max"] > 0.0);
     assert!(numbers["receiving_request_seconds_sum"] >= numbers["sending_request_seconds_sum"]);
     assert!(numbers["sending_request_seconds_sum"] > 0.0);
 }
@@ -106,6 +126,12 @@ async fn failures_are_counted_and_each_try_is_a_call() {
             ("sending_request_seconds_count", tries),
             ("sent_request_bytes_count", tries),
             ("received_response_bytes_count", 0),
+            ("flow_node_retries_total{node=\"sick\"}", tries - 1),
+            ("flow_node_duration_seconds_count{node=\"sick\"}", 1),
+            ("flow_replicas{node=\"sick\",state=\"ready\"}", 0),
+            ("flow_replicas{node=\"sick\",state=\"ejected\"}", 2),
+            ("flow_replica_ejections_total{node=\"sick\"}", 2),
+            (&ended("lost"), 1),
         ],
     );
 }
@@ -117,7 +143,13 @@ async fn a_request_is_pending_until_its_reply_or_until_its_client_disconnects() 
     let mut flow = plan(&["node"]);
     flow.gateway.in_flight_max = 1.try_into().unwrap();
     let gateway = TestGateway::start(placement(flow, &[&node])).await;
-    let pending = async || scrape(gateway.metrics).await["number_of_pending_requests"];
+    let pending = async || {
+        let numbers = scrape(gateway.metrics).await;
+        check(&numbers, &[("flow_requests_in_flight_max", 1)]);
+        let pending = numbers["number_of_pending_requests"];
+        assert_eq!(numbers["flow_requests_in_flight"], pending);
+        pending
+    };
 
     let first = gateway.single(request("/x", &["1"]));
     let meanwhile = async {
@@ -130,9 +162,15 @@ async fn a_request_is_pending_until_its_reply_or_until_its_client_disconnects() 
     };
     let (reply, ()) = tokio::join!(first, meanwhile);
     assert_eq!(error(&reply.unwrap()), "");
+    let (ok, overloaded, cancelled) = (ended("ok"), ended("overloaded"), ended("cancelled"));
     let counted = [
         ("successful_requests_total", 1),
         ("failed_requests_total", 1),
+        ("flow_requests_refused_total{reason=\"in_flight_max\"}", 1),
+        (&ok, 1),
+        (&overloaded, 1),
+        // Refused requests do not wait.
+        ("flow_request_queue_duration_seconds_count", 1),
     ];
     check(&scrape(gateway.metrics).await, &counted);
 
@@ -149,6 +187,7 @@ async fn a_request_is_pending_until_its_reply_or_until_its_client_disconnects() 
     let counted = [
         ("successful_requests_total", 1),
         ("failed_requests_total", 2),
+        (&cancelled, 1),
     ];
     check(&scrape(gateway.metrics).await, &counted);
 }

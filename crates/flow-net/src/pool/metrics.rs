@@ -1,12 +1,12 @@
-//! Registry of the calls that go to the replicas of a node. Each try counts, as in Jina's gateways.
+//! Counts the calls that go to the replicas of a node. Each try counts, as in Jina's gateways.
 
-use flow_metrics::{DurationSummary, SizeSummary, Stopwatch};
+use flow_metrics::{Counter, DurationSummary, SizeSummary, Stopwatch};
 use flow_proto::Envelope;
 use prost::Message;
 
 use crate::Reply;
 
-/// Registry of calls, which the pools of a gateway share.
+/// Metrics of calls. The pools of a gateway share those of all calls, and each node has the others by itself.
 #[derive(Debug, Clone, Default)]
 pub struct CallMetrics {
     /// Time from the first byte of a request to the last of its reply, or to its failure.
@@ -15,9 +15,23 @@ pub struct CallMetrics {
     pub sent: SizeSummary,
     /// Sizes of replies, after they are decompressed.
     pub received: SizeSummary,
+    /// Tries that failed and were followed by another one.
+    pub retries: Counter,
+    /// How often a replica could not be reached, and was avoided from then on.
+    pub ejections: Counter,
 }
 
 impl CallMetrics {
+    /// The metrics of another node, which shares those of all calls.
+    #[must_use]
+    pub fn of_node(&self) -> Self {
+        Self {
+            retries: Counter::default(),
+            ejections: Counter::default(),
+            ..self.clone()
+        }
+    }
+
     pub(super) fn begin(&self, parts: &[Envelope]) -> Stopwatch {
         for part in parts {
             self.sent.observe(part.encoded_len());

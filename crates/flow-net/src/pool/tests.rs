@@ -31,14 +31,18 @@ async fn a_replica_that_cannot_be_reached_is_avoided_for_a_while() {
     let pool = pool(2);
     let now = Instant::now();
     let replicas = pool.replicas();
-    replicas[0].record(Some(Code::Unavailable), now);
+    assert!(replicas[0].record(Some(Code::Unavailable), now));
+    assert!(replicas[0].is_ejected() && !replicas[1].is_ejected());
     for _ in 0..4 {
         assert_eq!(pool.lease(now).unwrap().replica().uri(), replicas[1].uri());
     }
     assert!(!replicas[0].is_backing_off(now + Duration::from_millis(50)));
-    replicas[0].record(Some(Code::Unavailable), now);
+    assert!(
+        !replicas[0].record(Some(Code::Unavailable), now),
+        "only the first time"
+    );
     replicas[0].record(None, now);
-    assert!(!replicas[0].is_backing_off(now));
+    assert!(!replicas[0].is_backing_off(now) && !replicas[0].is_ejected());
 }
 
 #[tokio::test]

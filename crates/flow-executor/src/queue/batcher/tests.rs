@@ -92,7 +92,7 @@ fn batcher(requests: impl IntoIterator<Item = Fake>) -> Batcher<Fake> {
 #[track_caller]
 fn called(next: Next<Fake>) -> Vec<usize> {
     match next {
-        Next::Call(batch) => batch.iter().map(|request| request.name).collect(),
+        Next::Call(batch, _) => batch.iter().map(|request| request.name).collect(),
         other => panic!("no call but {other:?}"),
     }
 }
@@ -100,7 +100,7 @@ fn called(next: Next<Fake>) -> Vec<usize> {
 /// Calls as pairs of a request's name and how many of its documents, until nothing may leave.
 fn calls(batcher: &mut Batcher<Fake>, now: Instant) -> Vec<Vec<(usize, usize)>> {
     let mut calls = Vec::new();
-    while let Next::Call(batch) = batcher.next(now) {
+    while let Next::Call(batch, _) = batcher.next(now) {
         calls.push(batch.iter().map(|it| (it.name, it.docs())).collect());
     }
     calls
@@ -390,4 +390,44 @@ fn a_bulk_request_runs_although_interactive_ones_never_end() {
     let mut one_turn = vec![1; BULK_TURN as usize];
     one_turn.push(0);
     assert_eq!(order, one_turn.repeat(2));
+}
+
+/// Requests with so many documents each, and why the batches leave that a free worker takes after `waited`.
+#[track_caller]
+fn check_reasons(rule: BatchRule, requests: &[usize], waited: Duration, reasons: &[LeaveReason]) {
+    let t0 = Instant::now();
+    let requests = requests.iter().enumerate();
+    let mut batcher = batcher(requests.map(|(name, &docs)| fake(name, docs, rule, t0)));
+    let mut seen = Vec::new();
+    while let Next::Call(_, reason) = batcher.next(t0 + waited) {
+        seen.push(reason);
+    }
+    assert_eq!(seen, reasons);
+}
+
+#[test]
+fn a_batch_says_why_it_leaves() {
+    use LeaveReason::{Alone, Full, Idle, Rest, Timeout};
+    let together = |wait_max, fit| rule(4, wait_max, fit);
+    check_reasons(BatchRule::Alone, &[1, 1], ms(0), &[Alone, Alone]);
+    check_reasons(together(ms(0), Fit::Requests), &[1], ms(9), &[Idle]);
+    check_reasons(
+        together(ms(0), Fit::Requests),
+        &[3, 1, 1],
+        ms(0),
+        &[Full, Idle],
+    );
+    check_reasons(together(ms(5), Fit::Requests), &[3, 1, 1], ms(4), &[Full]);
+    check_reasons(
+        together(ms(5), Fit::Requests),
+        &[3, 1, 1],
+        ms(5),
+        &[Full, Timeout],
+    );
+    check_reasons(
+        together(ms(5), Fit::Exact),
+        &[9],
+        ms(0),
+        &[Full, Rest, Rest],
+    );
 }

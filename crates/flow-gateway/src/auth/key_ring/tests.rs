@@ -32,7 +32,7 @@ fn a_key_keeps_what_it_used_when_the_file_changes() {
     let file = tempfile::NamedTempFile::new().unwrap();
     write(file.path(), vec![limited("a", "one")]);
     let metrics = Registry::new();
-    let ring = KeyRing::load(file.path().to_owned(), Some(metrics.clone())).unwrap();
+    let ring = KeyRing::load(file.path().to_owned(), Some(GatewayMetrics::new(&metrics))).unwrap();
     ring.find("one").unwrap().add_documents(8).unwrap();
     let renamed = limited("c", "one");
     ring.replace(KeyFile {
@@ -42,7 +42,9 @@ fn a_key_keeps_what_it_used_when_the_file_changes() {
     assert!(key.add_documents(3).is_err() && key.add_documents(2).is_ok());
     assert!(ring.find("two").unwrap().add_documents(10).is_ok());
     let text = metrics.text();
-    let count = |name: &str| format!("flow_api_key_documents_total{{api_key=\"{name}\"}} ");
+    let count = |name: &str| {
+        format!("flow_key_documents_total{{key=\"{name}\",runtime_name=\"gateway/rep-0\"}} ")
+    };
     assert!(text.contains(&(count("a") + "8\n")), "{text}");
     assert!(text.contains(&(count("c") + "2\n")), "{text}");
 }
@@ -75,6 +77,7 @@ async fn a_changed_file_is_followed_and_a_broken_one_is_not() {
 #[test]
 fn a_key_expires() {
     let key = |expires| Key {
+        metrics: None,
         name: "a".into(),
         entry: KeyEntry {
             expires,

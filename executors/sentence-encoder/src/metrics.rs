@@ -1,0 +1,64 @@
+//! What is measured of each call of the model.
+
+use flow_executor::{BadMetricName, Count, Durations, Monitor, Sizes};
+use flow_models::{CacheCounts, EncodeWork};
+
+/// The metrics of an encoder.
+#[derive(Debug)]
+pub(crate) struct EncoderMetrics {
+    tokens: Sizes,
+    tokenizing: Durations,
+    computing: Durations,
+    in_memory: Count,
+    on_disk: Count,
+    computed: Count,
+    /// What has been counted.
+    counted: CacheCounts,
+}
+
+impl EncoderMetrics {
+    pub(crate) fn register(monitor: &Monitor) -> Result<Self, BadMetricName> {
+        Ok(Self {
+            tokens: monitor.sizes(
+                "flow_batch_tokens",
+                "Tokens that the model read in each call.",
+            )?,
+            tokenizing: monitor.durations(
+                "flow_tokenize_duration_seconds",
+                "Time of each call until its first texts were tokens.",
+            )?,
+            computing: monitor.durations(
+                "flow_compute_duration_seconds",
+                "Time that the model computed in each call.",
+            )?,
+            in_memory: monitor.count(
+                "flow_cache_memory_texts_total",
+                "Texts whose vector was cached in memory.",
+            )?,
+            on_disk: monitor.count(
+                "flow_cache_disk_texts_total",
+                "Texts whose vector was cached on disk.",
+            )?,
+            computed: monitor.count(
+                "flow_cache_computed_texts_total",
+                "Texts whose vector was not cached.",
+            )?,
+            counted: CacheCounts::default(),
+        })
+    }
+
+    /// Counts a call: what the model did, if it did anything, and how often vectors have been in the cache, if there is one.
+    pub(crate) fn observe(&mut self, work: Option<EncodeWork>, cached: Option<CacheCounts>) {
+        if let Some(work) = work {
+            self.tokens.observe(work.tokens);
+            self.tokenizing.observe(work.times.tokenizing);
+            self.computing.observe(work.times.computing);
+        }
+        if let Some(cached) = cached {
+            self.in_memory.add(cached.memory - self.counted.memory);
+            self.on_disk.add(cached.disk - self.counted.disk);
+            self.computed.add(cached.computed - self.counted.computed);
+            self.counted = cached;
+        }
+    }
+}
