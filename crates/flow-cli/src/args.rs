@@ -40,7 +40,10 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["ps", "logs", "restart", "scale", "reload", "down", "key"],
     ),
     ("Build and share", &["new", "hub", "model", "export"]),
-    ("Inspect", &["check", "migrate", "plot", "devices", "bench"]),
+    (
+        "Inspect",
+        &["check", "migrate", "plot", "trace", "devices", "bench"],
+    ),
     ("Other", &["completions", HELP]),
 ];
 

@@ -10,6 +10,7 @@
 //! | `flow_file.rs`, `builtin.rs`, `executors.rs`, `folder.rs` | flow files and the executors that they name |
 //! | `resolve.rs`, `paths.rs` | programs and folders of a plan on this machine |
 //! | `connect.rs`, `docker_config.rs` | connections and credentials |
+//! | `timing.rs` | where the time of requests went |
 //! | `count.rs` | values of options that count something |
 //!
 //! Cargo features leave out commands whose dependencies are heavy: see `Cargo.toml`.
@@ -44,6 +45,7 @@ mod resolve;
 mod runtime;
 mod shell;
 mod table;
+mod timing;
 
 use std::process::ExitCode;
 

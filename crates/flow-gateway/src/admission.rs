@@ -54,7 +54,8 @@ impl Admitted {
         let timer = shared.metrics.as_ref().map(|it| it.begin(&request));
         let mut record = RequestRecord::new(&request, &options, self.waited);
         let span = RequestSpan::begin(shared.tracer.as_ref(), &mut options, &mut record);
-        let finished = request::run(&self.snapshot, request, options).await;
+        let wants_timing = options.timing;
+        let mut finished = request::run(&self.snapshot, request, options).await;
         let end = RequestEnd::of_reply(&finished.reply);
         if let Some(end) = &end {
             let logging = self.snapshot.plan.gateway.logging;
@@ -63,6 +64,10 @@ impl Admitted {
         span.end(&record, end.as_ref());
         if let Some(timer) = timer {
             timer.end(&finished.reply);
+        }
+        if wants_timing {
+            let stages = std::mem::take(&mut finished.stages);
+            stages.write(&mut finished.reply.routes, self.waited);
         }
         drop(self.permit);
         finished

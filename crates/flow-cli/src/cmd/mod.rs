@@ -19,6 +19,7 @@ mod ping;
 mod plot;
 mod post;
 mod python;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,8 @@ pub(crate) enum Command {
     Plot(plot::Plot),
     /// Send documents to a flow, and print or save the replies
     Post(post::Post),
+    /// Send one request, and show where its time goes
+    Trace(trace::Trace),
     /// Check whether a flow or an executor is ready
     Ping(ping::Ping),
     /// Run only the gateway of a flow, for executors that run elsewhere
@@ -91,6 +94,7 @@ pub(crate) fn run(
         Command::Check(check) => check::run(&check, shell)?,
         Command::Plot(plot) => plot::run(&plot, shell)?,
         Command::Post(post) => block_on(post::run(post, shell))?,
+        Command::Trace(trace) => block_on(trace::run(trace, shell))?,
         Command::Ping(ping) => block_on(ping::run(ping, shell))?,
         Command::Export(export) => export::run(&export, shell)?,
         Command::Gateway(gateway) => {

@@ -37,7 +37,7 @@ fn check(arguments: &[&str], code: i32, out: &str, said: &str) {
     );
 }
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "up",
     "ps",
     "logs",
@@ -48,6 +48,7 @@ const COMMANDS: [&str; 17] = [
     "check",
     "plot",
     "post",
+    "trace",
     "ping",
     "gateway",
     "executor",
@@ -403,6 +404,84 @@ fn an_http_1_request_to_a_port_without_http_gets_an_answer_that_names_the_protoc
             assert!(reply.contains(part), "`{part}` in {reply}");
         }
     }
+}
+
+#[test]
+fn a_request_is_traced_through_a_gateway_and_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    fs::write(&file, "jtype: Flow\nexecutors: [{name: a, uses: echo}]").unwrap();
+    let executor = Serving::start(&["executor", "--uses", "echo"]);
+    let alone = format!("grpc://127.0.0.1:{}", executor.port);
+    let addresses = format!(r#"{{"a": ["{alone}"]}}"#);
+    let file = file.to_str().unwrap();
+    let options = ["gateway", file, "--addresses", &addresses, "--port", "0"];
+    let gateway = Serving::start(&options);
+    let url = format!("grpc://127.0.0.1:{}", gateway.port);
+
+    let names = |url: &str| {
+        let (code, out, said) = flow(&["trace", url, "--on", "/x", "--text", "a", "--json"]);
+        assert_eq!((code, said.as_str()), (0, ""), "{out}");
+        let traced: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(
+            (&traced["documents"], &traced["failure"]),
+            (&1.into(), &().into())
+        );
+        hop_names(&traced["hops"])
+    };
+    let stages = ["admission", "decode", "queue", "call", "encode"];
+    let with = |parts: &[&str], before: &str| -> Vec<String> {
+        let stages = stages.iter().map(|it| format!("{before}/{it}"));
+        parts
+            .iter()
+            .map(|&it| it.to_owned())
+            .chain(stages)
+            .collect()
+    };
+    let parts = [
+        "client",
+        "client/network",
+        "client/gateway",
+        "client/gateway/itself",
+        "client/gateway/a",
+        "client/gateway/a/network",
+    ];
+    assert_eq!(names(&url), with(&parts, "client/gateway/a"));
+    let parts = ["client", "client/network", "client/executor"];
+    assert_eq!(names(&alone), with(&parts, "client/executor"));
+
+    let (code, out, _) = flow(&["trace", &url, "--on", "/x", "--text", "a"]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("\n    a (executor)  ") && out.contains('█'),
+        "{out}"
+    );
+    check(
+        &["post", &url, "--on", "/x", "--text", "a", "--timing"],
+        0,
+        "a\n",
+        "100.0 %",
+    );
+    check(
+        &["trace", &url, "--on", "/x", "--input", "/dev/null"],
+        2,
+        "",
+        "the input has no documents",
+    );
+    check(
+        &["trace", "grpc://127.0.0.1:1", "--on", "/x"],
+        1,
+        "",
+        "connection refused",
+    );
+}
+
+/// The paths of a hop and of those below it.
+fn hop_names(hop: &serde_json::Value) -> Vec<String> {
+    let name = hop["name"].as_str().unwrap();
+    let below = hop["hops"].as_array().unwrap().iter().flat_map(hop_names);
+    let below = below.map(|it| format!("{name}/{it}"));
+    std::iter::once(name.to_owned()).chain(below).collect()
 }
 
 #[test]
