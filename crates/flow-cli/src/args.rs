@@ -37,12 +37,23 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "Operate",
-        &["ps", "logs", "restart", "scale", "reload", "down", "key"],
+        &[
+            "ps",
+            "logs",
+            "log-level",
+            "restart",
+            "scale",
+            "reload",
+            "down",
+            "key",
+        ],
     ),
     ("Build and share", &["new", "hub", "model", "export"]),
     (
         "Inspect",
-        &["check", "migrate", "plot", "trace", "devices", "bench"],
+        &[
+            "check", "migrate", "plot", "trace", "devices", "bench",
+        ],
     ),
     ("Other", &["completions", HELP]),
 ];
@@ -55,6 +66,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
             "up",
             "ps",
             "logs",
+            "log-level",
             "restart",
             "scale",
             "reload",

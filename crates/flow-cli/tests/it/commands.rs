@@ -37,10 +37,11 @@ fn check(arguments: &[&str], code: i32, out: &str, said: &str) {
     );
 }
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "up",
     "ps",
     "logs",
+    "log-level",
     "restart",
     "scale",
     "reload",

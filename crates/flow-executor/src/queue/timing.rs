@@ -36,7 +36,7 @@ struct Times {
     clock: SystemTime,
     /// The beginnings, in the order of the stages. The first one is that of the whole.
     begun: Vec<(Stage, Instant)>,
-    /// The requests and the documents of its call.
+    /// The requests and the documents of its call; it is worth a note if there are several requests.
     shared: Option<(usize, usize)>,
 }
 
@@ -127,9 +127,9 @@ impl Times {
             // A mark of another thread may be a moment earlier than the one before it.
             let offset = |at: Instant| at.saturating_duration_since(first);
             let mut route = self.route(name, offset(*at), offset(next).max(offset(*at)));
-            if let (Stage::Call, Some((requests, documents))) = (stage, self.shared) {
+            if let (Stage::Call, Some((requests @ 2.., documents))) = (stage, self.shared) {
                 route.status = Some(StatusProto {
-                    description: format!("{requests} requests, {documents} documents"),
+                    description: format!("{requests} requests with {documents} documents"),
                     ..StatusProto::default()
                 });
             }
@@ -200,6 +200,6 @@ mod tests {
         assert_eq!((stages[0].0, stages[4].0), ("a", "a#encode"));
         let call = &timing.end("a")[3];
         let note = &call.status.as_ref().unwrap().description;
-        assert_eq!(note, "3 requests, 96 documents");
+        assert_eq!(note, "3 requests with 96 documents");
     }
 }
