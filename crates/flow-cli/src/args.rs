@@ -52,7 +52,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Inspect",
         &[
-            "check", "migrate", "plot", "trace", "devices", "bench",
+            "check", "migrate", "plot", "trace", "doctor", "devices", "bench",
         ],
     ),
     ("Other", &["completions", HELP]),
@@ -71,6 +71,7 @@ const OPTIONAL: &[(&str, &[&str])] = &[
             "scale",
             "reload",
             "down",
+            "doctor",
             "docker-compose",
         ],
     ),

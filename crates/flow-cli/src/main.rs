@@ -11,6 +11,7 @@
 //! | `resolve.rs`, `paths.rs` | programs and folders of a plan on this machine |
 //! | `connect.rs`, `docker_config.rs` | connections and credentials |
 //! | `timing.rs` | where the time of requests went |
+//! | `port_owner.rs` | who listens on a port |
 //! | `count.rs` | values of options that count something |
 //!
 //! Cargo features leave out commands whose dependencies are heavy: see `Cargo.toml`.
@@ -40,6 +41,8 @@ mod layout;
 mod log;
 mod output;
 mod paths;
+#[cfg(feature = "launch")]
+mod port_owner;
 mod progress;
 mod resolve;
 mod runtime;

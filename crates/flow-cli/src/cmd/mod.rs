@@ -5,6 +5,8 @@ mod bench;
 mod check;
 mod completions;
 mod devices;
+#[cfg(feature = "launch")]
+mod doctor;
 mod executor;
 mod export;
 #[cfg(feature = "launch")]
@@ -63,6 +65,9 @@ pub(crate) enum Command {
     Model(model::Model),
     /// List the devices that this machine can compute on
     Devices(devices::Devices),
+    /// Examine this machine and a flow, and say what to do about problems
+    #[cfg(feature = "launch")]
+    Doctor(doctor::Doctor),
     /// Export flows to Docker Compose or Kubernetes
     #[command(subcommand)]
     Export(export::Export),
@@ -109,6 +114,8 @@ pub(crate) fn run(
         Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
         Command::Devices(devices) => devices::run(&devices, shell)?,
+        #[cfg(feature = "launch")]
+        Command::Doctor(doctor) => block_on(doctor::run(doctor, shell))?,
         Command::Bench(bench) => bench::run(bench, shell)?,
         Command::Completions(completions) => completions::run(&completions, command_line)?,
     };
