@@ -117,7 +117,7 @@ impl Call {
     /// request waited for company only.
     pub(crate) fn leave_queue(&mut self, asked: Instant) {
         self.permit = None;
-        if matches!(self.rule, BatchRule::Together(_)) {
+        if matches!(self.rule, BatchRule::Together(batching) if !batching.wait_max.is_zero()) {
             self.timing.begin_at(Stage::Batch, asked.max(self.arrived));
         }
     }
