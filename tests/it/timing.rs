@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::MOODY;
 
-/// Runs a command against the flow, with a request to `/x`.
-fn run(flow: &TestFlow, command: &[&str], options: &[&str]) -> Output {
+/// Runs a command against the flow, with requests to an endpoint.
+fn run(flow: &TestFlow, command: &[&str], endpoint: &str, options: &[&str]) -> Output {
     let (name, more) = command.split_first().unwrap();
     let mut command = flow_command();
-    command.args([*name, &flow.url(), "--on", "/x"]);
+    command.args([*name, &flow.url(), "--on", endpoint]);
     command.args(more).args(options).output().unwrap()
 }
 
-fn traced(flow: &TestFlow, options: &[&str]) -> Value {
-    let output = run(flow, &["trace", "--json"], options);
+fn traced(flow: &TestFlow, endpoint: &str, options: &[&str]) -> Value {
+    let output = run(flow, &["trace", "--json"], endpoint, options);
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -50,11 +50,11 @@ fn branches_are_side_by_side_and_a_stock_executor_has_its_time_only() {
     };
     let yaml = format!(
         "executors:\n- {{name: ours, uses: echo, needs: gateway}}\n- {{name: theirs, external: true, host: 127.0.0.1, \
-         port: {}, needs: gateway}}\n- {{name: join, needs: [ours, theirs]}}",
+         port: {}, needs: gateway}}\n- {{name: join, uses: echo, needs: [ours, theirs]}}",
         stock.port()
     );
     let flow = TestFlow::up(&yaml);
-    let traced = traced(&flow, &["--text", "a", "--docarray", "v2"]);
+    let traced = traced(&flow, "/upper", &["--text", "a", "--docarray", "v2"]);
     let client = &traced["hops"];
     check_inside(client);
     let gateway = hop(client, "gateway");
@@ -74,7 +74,7 @@ fn requests_wait_for_company_and_share_a_call() {
     let flow = TestFlow::up(
         "executors: [{name: a, uses: echo, uses_dynamic_batching: {/x: {preferred_batch_size: 100, timeout: 200}}}]",
     );
-    let one = traced(&flow, &["--text", "a"]);
+    let one = traced(&flow, "/x", &["--text", "a"]);
     let node = hop(hop(&one["hops"], "gateway"), "a");
     // Nobody else comes, so that the worker waits for the whole time.
     assert!(ms(hop(node, "batch"), "took_ms") > 150.0, "{node:#}");
@@ -82,7 +82,7 @@ fn requests_wait_for_company_and_share_a_call() {
     assert_eq!(hop(node, "call")["note"], Value::Null);
 
     let texts = ["--text", "a", "b", "c", "--request-size", "1"];
-    let output = run(&flow, &["post", "--timing", "--output", "-"], &texts);
+    let output = run(&flow, &["post", "--timing", "--output", "-"], "/x", &texts);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     for hop in ["client", "network", "gateway", "batch", "call"] {

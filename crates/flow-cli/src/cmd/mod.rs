@@ -65,7 +65,7 @@ pub(crate) enum Command {
     Model(model::Model),
     /// List the devices that this machine can compute on
     Devices(devices::Devices),
-    /// Examine this machine and a flow, and say what to do about problems
+    /// Look for problems of this machine and of a flow
     #[cfg(feature = "launch")]
     Doctor(doctor::Doctor),
     /// Export flows to Docker Compose or Kubernetes

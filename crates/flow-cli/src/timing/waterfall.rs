@@ -31,8 +31,8 @@ pub(crate) fn waterfall(root: &Hop, painter: Painter, columns: Option<usize>) ->
     let mut lines = Vec::new();
     add(root, 0, &mut lines);
     let widest = lines.iter().map(|it| width(&it.label)).max().unwrap_or(0);
-    let names = widest.min(columns.saturating_sub(TIME + 2 * GAP + BARS_MIN));
-    let bars = columns.saturating_sub(names + TIME + 2 * GAP).max(BARS_MIN);
+    let names = widest.min(columns.saturating_sub(TIME + GAP + BARS_MIN));
+    let bars = columns.saturating_sub(names + TIME + GAP).max(BARS_MIN);
     let line = |line: &Line<'_>| {
         let label = shorten(&line.label, names);
         let blanks = names.saturating_sub(width(&label));
@@ -113,12 +113,12 @@ mod tests {
         let network = hop("network", &[span(0, 20), span(80, 20)], Vec::new());
         let root = hop("client", &[span(0, 100)], vec![network, call]);
         let expected = [
-            "client                100.00 ms  ████████████████████",
-            "  network              40.00 ms  ████            ████",
-            "  call (2 requests)    60.00 ms      ████████████",
+            "client               100.00 ms  ████████████████████",
+            "  network             40.00 ms  ████            ████",
+            "  call (2 requests)   60.00 ms      ████████████",
             "",
         ];
-        let text = waterfall(&root, Painter::off(), Some(53));
+        let text = waterfall(&root, Painter::off(), Some(52));
         assert_eq!(text.split('\n').collect::<Vec<_>>(), expected);
     }
 

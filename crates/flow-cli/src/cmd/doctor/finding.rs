@@ -119,12 +119,13 @@ mod tests {
             Finding::warning("clock", "slow", "choose another"),
         ];
         let text = table(&findings).text(Painter::off(), None);
-        let expected = "\
-  ok        memory   8 GiB
-  problem   port     is taken; stop it
-  warning   clock    slow; choose another
-";
-        assert_eq!(text, expected);
+        let lines: Vec<&str> = text.lines().collect();
+        let expected = [
+            "  ok        memory   8 GiB",
+            "  problem   port     is taken; stop it",
+            "  warning   clock    slow; choose another",
+        ];
+        assert_eq!(lines, expected);
         assert_eq!(summary(&findings), "1 problem, 1 warning");
         assert_eq!(summary(&findings[..1]), "no problems, no warnings");
         let json = to_json(&findings);
