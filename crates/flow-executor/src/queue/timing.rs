@@ -179,7 +179,7 @@ mod tests {
     fn a_stage_ends_where_the_next_one_begins() {
         let timing = Timing::begin_if(true);
         let begun = timing.0.as_ref().unwrap().lock().unwrap().begun[0].1;
-        let at = |ms| begun.checked_sub(Duration::from_millis(100 - ms)).unwrap();
+        let at = |ms: u64| begun.checked_sub(Duration::from_millis(100 - ms)).unwrap();
         timing.change(|times| times.begun[0].1 = at(0));
         timing.begin_at(Stage::Queue, at(2));
         // Of two parts, the first one begins the call and the last one ends it.
