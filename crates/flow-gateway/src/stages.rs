@@ -8,8 +8,6 @@ use std::time::{Duration, SystemTime};
 use flow_proto::Envelope;
 use flow_proto::jina::RouteProto;
 
-use crate::reply::RouteEntry;
-
 /// Separates the name of a process and that of a stage. Names of nodes do not contain it.
 const SEPARATOR: char = '#';
 
@@ -51,13 +49,13 @@ impl Stages {
         let begun = routes.first().and_then(|it| it.start_time);
         let begun = begun.and_then(|it| SystemTime::try_from(it).ok());
         let ended = begun.unwrap_or(now);
-        let admission = RouteEntry {
-            node: ADMISSION,
-            started: ended.checked_sub(waited).unwrap_or(ended),
-            ended,
+        let started = ended.checked_sub(waited).unwrap_or(ended);
+        routes.push(RouteProto {
+            executor: ADMISSION.to_owned(),
+            start_time: Some(started.into()),
+            end_time: Some(ended.into()),
             status: None,
-        };
-        routes.push(admission.into_route());
+        });
         routes.extend(self.0);
     }
 }
@@ -65,14 +63,14 @@ impl Stages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::route;
 
     fn reply(routes: &[&str]) -> Envelope {
+        let route = |name: &&str| RouteProto {
+            executor: (*name).to_owned(),
+            ..RouteProto::default()
+        };
         Envelope {
-            routes: routes
-                .iter()
-                .map(|it| route(it, SystemTime::now()))
-                .collect(),
+            routes: routes.iter().map(route).collect(),
             ..Envelope::default()
         }
     }

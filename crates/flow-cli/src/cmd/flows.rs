@@ -6,7 +6,7 @@ mod json_line;
 mod log_level;
 mod logs;
 mod ps;
-pub(in crate::cmd) mod running;
+pub(crate) mod running;
 mod up;
 
 use clap::Subcommand;
