@@ -45,6 +45,7 @@ mod state;
 mod stock_clients;
 mod stock_executors;
 mod stock_gateways;
+mod timing;
 mod tls;
 mod tokens;
 mod topologies;

@@ -37,10 +37,24 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "Operate",
-        &["ps", "logs", "restart", "scale", "reload", "down", "key"],
+        &[
+            "ps",
+            "logs",
+            "log-level",
+            "restart",
+            "scale",
+            "reload",
+            "down",
+            "key",
+        ],
     ),
     ("Build and share", &["new", "hub", "model", "export"]),
-    ("Inspect", &["check", "migrate", "plot", "devices", "bench"]),
+    (
+        "Inspect",
+        &[
+            "check", "migrate", "plot", "trace", "doctor", "devices", "bench",
+        ],
+    ),
     ("Other", &["completions", HELP]),
 ];
 
@@ -52,10 +66,12 @@ const OPTIONAL: &[(&str, &[&str])] = &[
             "up",
             "ps",
             "logs",
+            "log-level",
             "restart",
             "scale",
             "reload",
             "down",
+            "doctor",
             "docker-compose",
         ],
     ),

@@ -10,6 +10,8 @@
 //! | `flow_file.rs`, `builtin.rs`, `executors.rs`, `folder.rs` | flow files and the executors that they name |
 //! | `resolve.rs`, `paths.rs` | programs and folders of a plan on this machine |
 //! | `connect.rs`, `docker_config.rs` | connections and credentials |
+//! | `timing.rs` | where the time of requests went |
+//! | `port_owner.rs` | who listens on a port |
 //! | `count.rs` | values of options that count something |
 //!
 //! Cargo features leave out commands whose dependencies are heavy: see `Cargo.toml`.
@@ -39,11 +41,14 @@ mod layout;
 mod log;
 mod output;
 mod paths;
+#[cfg(feature = "launch")]
+mod port_owner;
 mod progress;
 mod resolve;
 mod runtime;
 mod shell;
 mod table;
+mod timing;
 
 use std::process::ExitCode;
 

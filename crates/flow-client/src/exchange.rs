@@ -53,6 +53,8 @@ pub struct Outcome<T> {
     pub result: Result<Reply, Failure>,
     /// The reply as it arrived. `None` if the request failed without one.
     pub envelope: Option<Box<Envelope>>,
+    /// Time from sending the request to its outcome, with retries and their waits.
+    pub took: Duration,
 }
 
 /// What was left of an exchange when it was given up.
@@ -90,6 +92,7 @@ pub struct Exchange<T> {
 struct Settled {
     result: Result<Reply, Failure>,
     envelope: Option<Box<Envelope>>,
+    at: Instant,
 }
 
 /// A request without an outcome.
@@ -98,6 +101,7 @@ struct InProgress<T> {
     /// The request, if it may have to be sent again.
     request: Option<Envelope>,
     tries: u32,
+    begun: Instant,
 }
 
 impl<T: Send + 'static> Exchange<T> {
@@ -156,7 +160,7 @@ impl<T: Send + 'static> Exchange<T> {
     pub async fn next(&mut self) -> Option<Outcome<T>> {
         loop {
             if let Some((request, settled)) = self.window.take() {
-                return Some(settled.outcome(request.tag));
+                return Some(settled.outcome(request));
             }
             if self.end.is_some() {
                 return None;
@@ -188,10 +192,9 @@ impl<T: Send + 'static> Exchange<T> {
         let is_all_sent = self.is_all_sent();
         let (mut outcomes, mut unanswered) = (Vec::new(), Vec::new());
         for (request, settled) in self.window.take_all() {
-            let tag = request.tag;
             match settled {
-                Some(settled) => outcomes.push(settled.outcome(tag)),
-                None => unanswered.push(tag),
+                Some(settled) => outcomes.push(settled.outcome(request)),
+                None => unanswered.push(request.tag),
             }
         }
         Unfinished {
@@ -224,12 +227,12 @@ impl<T: Send + 'static> Exchange<T> {
             tag,
             request: is_kept.then(|| request.0.clone()),
             tries: 1,
+            begun: Instant::now(),
         };
         self.window.open(id.clone(), in_progress);
         if len > Request::LEN_MAX {
             let result = Err(too_large(len));
-            let envelope = None;
-            self.window.settle(&id, Settled { result, envelope });
+            self.window.settle(&id, Settled::now(result, None));
         } else {
             self.unsent.push_back(request.0);
         }
@@ -254,8 +257,7 @@ impl<T: Send + 'static> Exchange<T> {
         {
             return;
         }
-        let envelope = Some(reply);
-        if !self.window.settle(&id, Settled { result, envelope }) {
+        if !self.window.settle(&id, Settled::now(result, Some(reply))) {
             tracing::warn!(request.id = id, "received a reply to an unknown request");
         }
     }
@@ -326,12 +328,20 @@ impl<T> std::fmt::Debug for Exchange<T> {
 }
 
 impl Settled {
-    fn outcome<T>(self, tag: T) -> Outcome<T> {
-        let Self { result, envelope } = self;
-        Outcome {
-            tag,
+    fn now(result: Result<Reply, Failure>, envelope: Option<Box<Envelope>>) -> Self {
+        Self {
             result,
             envelope,
+            at: Instant::now(),
+        }
+    }
+
+    fn outcome<T>(self, request: InProgress<T>) -> Outcome<T> {
+        Outcome {
+            tag: request.tag,
+            result: self.result,
+            envelope: self.envelope,
+            took: self.at.saturating_duration_since(request.begun),
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct CallOptions {
     pub trace: Option<Arc<TraceContext>>,
     /// What the caller wants every service to know that works for the call: the value of `baggage`.
     pub baggage: Option<Bytes>,
+    /// Whether the caller asks where the time of its requests goes: replies then have a route for each stage.
+    pub timing: bool,
     /// How the call came; it does not travel on.
     pub origin: Origin,
 }
@@ -37,6 +39,7 @@ impl CallOptions {
             request_id: self.request_id.clone(),
             trace: self.trace.clone(),
             baggage: self.baggage.clone(),
+            timing: self.timing,
             origin: Origin::default(),
         }
     }

@@ -8,6 +8,7 @@ mod call_queue;
 mod call_trace;
 mod fingerprint;
 mod reply;
+mod timing;
 
 pub(crate) use admission::{Admission, QueueUsage};
 pub(crate) use batcher::{LeaveReason, PriorityClass};
@@ -15,3 +16,4 @@ pub(crate) use call::{Call, CallRequest};
 pub(crate) use call_queue::{CallQueue, Work, WorkerGuard};
 pub(crate) use call_trace::{CallSpans, CallTrace};
 pub(crate) use reply::{CallOutput, ReplySender};
+pub(crate) use timing::{Stage, Timing};

@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use flow_core::Deadline;
 use flow_net::{Client, Drain, Stopped};
-use flow_process::{LogFormat, Ready, end_with_parent, exit, on_termination};
+use flow_process::{
+    FILTER_FILE_VARIABLE, LogFormat, Ready, end_with_parent, exit, follow_filter_file,
+    on_termination,
+};
 
 use self::exit_error::ExitError;
 use self::settings::{log_settings, settings};
@@ -141,6 +144,11 @@ fn serve(
 ) -> Result<ExitCode, ExitError> {
     if let Some(parent) = args.parent_pid {
         end_with_parent(parent).map_err(|error| ExitError::from_error(&error))?;
+    }
+    if args.has_launcher()
+        && let Some(file) = environment.get(FILTER_FILE_VARIABLE)
+    {
+        follow_filter_file(file.into()).map_err(|error| ExitError::from_error(&error))?;
     }
     let drain = Drain::new(args.grace);
     let format = match args.has_launcher() {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::definition::Definition;
 use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
 use crate::options;
-use crate::queue::{Admission, CallOutput, CallRequest, PriorityClass};
+use crate::queue::{Admission, CallOutput, CallRequest, PriorityClass, Timing};
 use crate::sdk::{DocsMatrix, Executor, LoadContext, LoadError, Parameters};
 use crate::server::check_parameters;
 use crate::worker::{self, ExecutorReport, ExitPolicy, StartedWorkers, WorkerConfig};
@@ -207,6 +207,7 @@ impl Loaded {
         let request = CallRequest {
             id: RequestId::random().as_str().into(),
             trace: None,
+            timing: Timing::default(),
             method: bound,
             parameters: Parameters::from(parameters),
             documents: documents.into_iter().collect(),

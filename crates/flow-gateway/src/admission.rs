@@ -55,7 +55,8 @@ impl Admitted {
         let timer = (self.snapshot).measure(&request, request.header.as_ref(), arrival);
         let mut record = RequestRecord::new(&request, &options, self.waited);
         let span = RequestSpan::begin(shared.tracer.as_ref(), &mut options, &mut record);
-        let finished = request::run(&self.snapshot, request, options).await;
+        let wants_timing = options.timing;
+        let mut finished = request::run(&self.snapshot, request, options).await;
         let end = RequestEnd::of_reply(&finished.reply);
         if let Some(end) = &end {
             let logging = self.snapshot.plan.gateway.logging;
@@ -67,6 +68,10 @@ impl Admitted {
             let failed = finished.failure.as_ref().map(Failure::code);
             let reported = end.and_then(|end| end.failed).map(|it| it.code);
             timer.end(&finished.reply, failed.or(reported));
+        }
+        if wants_timing {
+            let stages = std::mem::take(&mut finished.stages);
+            stages.write(&mut finished.reply.routes, self.waited);
         }
         drop(self.permit);
         finished

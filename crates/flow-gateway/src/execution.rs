@@ -156,7 +156,10 @@ impl Execution {
             shards,
             note,
             tokens,
+            stages,
         } = reply;
+        let name = self.snapshot.plan.node(node).name.as_str();
+        self.reply.stages.add(name, stages);
         self.reply.add_shards(shards);
         self.reply.add_tokens(tokens);
         let note = note.map(|description| StatusProto {

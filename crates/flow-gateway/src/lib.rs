@@ -50,6 +50,7 @@ mod service;
 mod shard_replies;
 mod snapshot;
 mod snapshot_store;
+mod stages;
 mod state_metrics;
 mod stream;
 mod target;

@@ -13,6 +13,7 @@ use crate::heavy::HeavyWork;
 use crate::node::Node;
 use crate::reply::{error_status, sum};
 use crate::shard_replies::{NodeReply, ShardReplies, ShardReply, join, parts_for_after};
+use crate::stages;
 
 /// A call of a node.
 #[derive(Debug, Clone, Copy)]
@@ -36,11 +37,12 @@ impl NodeCall<'_> {
 
     /// The call of a node with several shards, or with `uses_before` or `uses_after`.
     async fn run_with_shards(self, mut parts: Vec<Envelope>) -> Result<NodeReply, Failure> {
-        let (mut parameters, mut tokens) = (Vec::new(), None);
+        let (mut parameters, mut tokens, mut times) = (Vec::new(), None, Vec::new());
         if let Some(before) = &self.node.before {
             let reply = before.call(&parts, self.options).await?;
             tokens = reply.tokens;
-            let envelope = reply.envelope;
+            let mut envelope = reply.envelope;
+            times.extend(stages::take(&mut envelope));
             if error_status(envelope.header.as_ref()).is_some() {
                 return Ok(NodeReply::alone(envelope));
             }
@@ -54,6 +56,8 @@ impl NodeCall<'_> {
         let mut reply = self.join(&parts, ShardReplies::new(replies)).await?;
         reply.parameters.extend(parameters);
         reply.tokens = sum(reply.tokens, tokens);
+        times.append(&mut reply.stages);
+        reply.stages = times;
         Ok(reply)
     }
 
@@ -82,13 +86,16 @@ impl NodeCall<'_> {
             return replies.into_failure();
         }
         let (note, shards, mut tokens) = (replies.note(), replies.shards, replies.tokens);
+        let mut times = std::mem::take(&mut replies.stages);
         let answered = &mut replies.answered;
         let reply = match (&self.node.after, parts.first()) {
             (Some(after), Some(request)) => {
                 let parts = parts_for_after(self.plan.name.as_str(), request, answered);
                 let reply = after.call(&parts, self.options).await?;
                 tokens = sum(tokens, reply.tokens);
-                reply.envelope
+                let mut envelope = reply.envelope;
+                times.extend(stages::take(&mut envelope));
+                envelope
             }
             _ if answered.len() == 1 => answered.remove(0),
             _ => {
@@ -105,6 +112,7 @@ impl NodeCall<'_> {
             shards: Some(shards),
             note,
             tokens,
+            stages: times,
         })
     }
 }

@@ -14,6 +14,8 @@ use prost::Message;
 use prost_types::value::Kind;
 use prost_types::{Struct, Timestamp, Value};
 
+use crate::stages::Stages;
+
 /// The name of the first route of every reply.
 pub(crate) const GATEWAY: &str = "gateway";
 
@@ -39,6 +41,8 @@ pub(crate) struct ReplyBuilder {
     shards: Option<Shards>,
     /// The tokens that models read at all nodes.
     tokens: Option<u64>,
+    /// The stages of the times of all nodes.
+    pub(crate) stages: Stages,
 }
 
 /// One node's entry in the routes of a reply.
@@ -61,6 +65,8 @@ pub(crate) struct Finished {
     pub(crate) shards: Option<Shards>,
     /// How many tokens models read for the request; `None` if no executor counts them.
     pub(crate) tokens: Option<u64>,
+    /// Where the time went, if the caller asks for it. They are not among the routes yet, which are the nodes.
+    pub(crate) stages: Stages,
 }
 
 impl ReplyBuilder {
@@ -72,6 +78,7 @@ impl ReplyBuilder {
             routes: vec![route(GATEWAY, started)],
             shards: None,
             tokens: None,
+            stages: Stages::default(),
         }
     }
 
@@ -153,6 +160,7 @@ impl ReplyBuilder {
             failure,
             shards: self.shards,
             tokens: self.tokens,
+            stages: self.stages,
         }
     }
 }

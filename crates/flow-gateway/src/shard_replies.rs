@@ -11,6 +11,7 @@ use flow_proto::jina::RouteProto;
 
 use crate::merge::{concatenate, merge};
 use crate::reply::{error_status, sum};
+use crate::stages;
 
 /// The reply of a node.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct NodeReply {
     pub(crate) note: Option<String>,
     /// How many tokens models read for the request, if one of them counts.
     pub(crate) tokens: Option<u64>,
+    /// The stages of its time, if the caller asks for them.
+    pub(crate) stages: Vec<RouteProto>,
 }
 
 /// The reply of one shard. A reply that reports a failure counts as no answer.
@@ -35,6 +38,8 @@ pub(crate) struct ShardReplies {
     pub(crate) shards: Shards,
     /// The tokens of those that answered.
     pub(crate) tokens: Option<u64>,
+    /// The stages of all of them.
+    pub(crate) stages: Vec<RouteProto>,
 }
 
 impl NodeReply {
@@ -46,13 +51,14 @@ impl NodeReply {
             shards: None,
             note: None,
             tokens: None,
+            stages: Vec::new(),
         }
     }
 }
 
 impl From<Reply> for NodeReply {
     /// The reply of one executor, or of a stock head with shards of its own.
-    fn from(reply: Reply) -> Self {
+    fn from(mut reply: Reply) -> Self {
         let missing = reply.shards.filter(|shards| shards.failed > 0);
         let note = missing
             .map(|Shards { total, failed }| format!("{failed} of {total} shards did not answer"));
@@ -60,6 +66,7 @@ impl From<Reply> for NodeReply {
             shards: reply.shards,
             note,
             tokens: reply.tokens,
+            stages: stages::take(&mut reply.envelope),
             ..Self::alone(reply.envelope)
         }
     }
@@ -69,10 +76,11 @@ impl ShardReplies {
     pub(crate) fn new(replies: Vec<ShardReply>) -> Self {
         let total = replies.len();
         let mut answered = Vec::with_capacity(total);
-        let (mut failed, mut tokens) = (Vec::new(), None);
+        let (mut failed, mut tokens, mut times) = (Vec::new(), None, Vec::new());
         for (shard, reply) in replies.into_iter().enumerate() {
             match reply {
-                Ok(reply) if error_status(reply.envelope.header.as_ref()).is_none() => {
+                Ok(mut reply) if error_status(reply.envelope.header.as_ref()).is_none() => {
+                    times.extend(stages::take(&mut reply.envelope));
                     tokens = sum(tokens, reply.tokens);
                     answered.push(reply.envelope);
                 }
@@ -89,6 +97,7 @@ impl ShardReplies {
             failed,
             shards,
             tokens,
+            stages: times,
         }
     }
 

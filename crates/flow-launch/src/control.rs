@@ -3,6 +3,7 @@
 //! A caller writes one request and reads responses until the last one; each is a line of JSON (`protocol.rs`). The
 //! permissions of the state directory, which only its owner may enter, decide who can be a caller.
 
+mod log_level;
 pub mod protocol;
 mod session;
 

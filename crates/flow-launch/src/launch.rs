@@ -24,6 +24,7 @@ use crate::logs::relay::LogSinks;
 use crate::process::system::SystemBackend;
 use crate::spec::invocation::{Programs, SharedOptions};
 use crate::state::directory::StateDirectory;
+use crate::state::log_filters::LogFilters;
 use crate::supervisor::backoff::RestartPolicy;
 use crate::supervisor::error::LaunchError;
 use crate::supervisor::lifecycle::Lifecycle;
@@ -202,6 +203,7 @@ impl FlowThread {
             },
             liveness: launch.liveness,
             backend: Arc::new(SystemBackend::new(DockerContext::new(launch.docker))),
+            log_filters: self.state.log_filters,
         };
         let supervisor = Arc::new(Supervisor::new(launch.plan, options));
         let control = ControlServer {
@@ -242,6 +244,7 @@ async fn follow_files(source: Option<PlanSource>, supervisor: &Supervisor) {
 /// The open files of a state directory.
 struct OpenState {
     log_files: Option<(LogFiles, LogWriter)>,
+    log_filters: Option<LogFilters>,
     listener: Option<UnixListener>,
 }
 
@@ -250,6 +253,7 @@ impl OpenState {
         let Some(directory) = directory else {
             return Ok(Self {
                 log_files: None,
+                log_filters: None,
                 listener: None,
             });
         };
@@ -263,6 +267,7 @@ impl OpenState {
         };
         Ok(Self {
             listener: listener.inspect_err(warn).ok(),
+            log_filters: Some(LogFilters::open(directory.path())?),
             log_files: Some(LogFiles::start(StateDirectory::logs(directory.path()))?),
         })
     }

@@ -48,6 +48,7 @@ use crate::spec::invocation::SharedOptions;
 use crate::spec::ports::Ports;
 use crate::spec::process_spec::ProcessSpec;
 use crate::spec::role::Role;
+use crate::state::log_filters::LogFilters;
 use crate::supervisor::change_lock::ChangeLock;
 use crate::supervisor::handle::ProcessHandle;
 use crate::supervisor::liveness::LivenessProbe;
@@ -65,6 +66,8 @@ pub(crate) struct Supervisor {
     sinks: LogSinks,
     liveness: LivenessProbe,
     backend: Arc<dyn ProcessBackend>,
+    /// The log filters of processes; `None` for a flow without a state directory.
+    pub(crate) log_filters: Option<LogFilters>,
     placements: watch::Sender<Option<VersionedPlacement>>,
     settled: watch::Sender<u64>,
     pub(crate) change_lock: ChangeLock,
@@ -76,6 +79,7 @@ pub(crate) struct SupervisorOptions {
     pub(crate) sinks: LogSinks,
     pub(crate) liveness: LivenessProbe,
     pub(crate) backend: Arc<dyn ProcessBackend>,
+    pub(crate) log_filters: Option<LogFilters>,
 }
 
 /// The plan, and the processes that run it.
@@ -107,6 +111,7 @@ impl Supervisor {
             sinks: options.sinks,
             liveness: options.liveness,
             backend: options.backend,
+            log_filters: options.log_filters,
             placements: watch::Sender::new(None),
             settled: watch::Sender::new(0),
             change_lock: ChangeLock::default(),
@@ -148,6 +153,8 @@ impl Supervisor {
         };
         let (shutdown, own) = watch::channel(Shutdown::None);
         let (status_sender, status) = watch::channel(ProcessStatus::starting());
+        let (log_filter_sender, log_filter) = watch::channel(None);
+        let filter_file = self.log_filters.as_ref().map(|it| it.file(&spec.name));
         let mut sinks = self.sinks.clone();
         if spec.quiet {
             sinks.events = None;
@@ -163,6 +170,8 @@ impl Supervisor {
             liveness: self.liveness,
             feed,
             backend: self.backend.clone(),
+            filter_file,
+            log_filter: log_filter_sender,
             spec: spec.clone(),
         };
         group.tasks.spawn(task.run());
@@ -170,6 +179,7 @@ impl Supervisor {
             spec: Arc::new(spec),
             shutdown,
             status,
+            log_filter,
         }
     }
 

@@ -25,10 +25,19 @@ pub enum ProcessEvent {
         /// The number of the placement, of those that the gateway was given, from 1.
         placement: u64,
     },
+    /// The process logs by this filter from now on.
+    LogFilter {
+        /// The filter.
+        filter: String,
+    },
 }
 
 /// The beginnings of lines that are events.
-const BEGINNINGS: [&str; 2] = [r#"{"event":"ready""#, r#"{"event":"placed""#];
+const BEGINNINGS: [&str; 3] = [
+    r#"{"event":"ready""#,
+    r#"{"event":"placed""#,
+    r#"{"event":"log_filter""#,
+];
 
 impl ProcessEvent {
     /// Parses a line of a process; `None` if the line is not an event.
@@ -215,6 +224,11 @@ mod tests {
         check(
             &ProcessEvent::Placed { placement: 3 },
             r#"{"event":"placed","placement":3}"#,
+        );
+        let filter = "warn,flow_net=debug".to_owned();
+        check(
+            &ProcessEvent::LogFilter { filter },
+            r#"{"event":"log_filter","filter":"warn,flow_net=debug"}"#,
         );
     }
 

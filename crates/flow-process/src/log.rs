@@ -1,22 +1,38 @@
 //! The log of a process: which events are written, how, and where.
 
+mod filter_file;
 mod lines;
 mod requests;
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use tracing::Dispatch;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt::format;
+use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use self::lines::{JsonLines, write_field};
 
+pub use self::filter_file::{FILTER_FILE_VARIABLE, follow_filter_file};
 pub use self::requests::{current_requests, on_behalf_of};
+
+/// The log of this process, once it has started.
+static RUNNING: OnceLock<RunningLog> = OnceLock::new();
+
+/// The log of this process.
+struct RunningLog {
+    /// The filter that it started with.
+    own: LogFilter,
+    change: ChangeFilter,
+}
+
+type ChangeFilter = Box<dyn Fn(&LogFilter) -> Result<(), reload::Error> + Send + Sync>;
 
 /// How a process logs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,9 +58,12 @@ impl LogSettings {
 
     /// Starts to log to a writer of the caller's, which stands in for the output. It gets each line in one call.
     pub fn start_with<W: Write + 'static>(&self, writer: impl Fn() -> W + Send + Sync + 'static) {
-        let dispatch = self.dispatch(writer, self.color && self.output.is_terminal());
+        let (dispatch, change) = self.dispatch(writer, self.color && self.output.is_terminal());
         let started = dispatch.try_init();
         if started.is_ok() {
+            // It is set once, because only the first log starts.
+            let own = self.filter.clone();
+            drop(RUNNING.set(RunningLog { own, change }));
             std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked")));
         }
     }
@@ -56,19 +75,46 @@ impl LogSettings {
         &self,
         writer: impl Fn() -> W + Send + Sync + 'static,
         has_colour: bool,
-    ) -> Dispatch {
+    ) -> (Dispatch, ChangeFilter) {
         let lines = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(self.filter.as_str()))
             .with_writer(writer)
             .with_ansi(has_colour);
         match self.format {
-            LogFormat::Text => lines
-                .fmt_fields(format::debug_fn(write_field).delimited(" "))
-                .into(),
-            LogFormat::Json => lines.json().event_format(JsonLines(format::json())).into(),
+            LogFormat::Text => {
+                let fields = format::debug_fn(write_field).delimited(" ");
+                let lines = lines.fmt_fields(fields).with_filter_reloading();
+                let change = changing(lines.reload_handle());
+                (lines.into(), change)
+            }
+            LogFormat::Json => {
+                let lines = lines.json().event_format(JsonLines(format::json()));
+                let lines = lines.with_filter_reloading();
+                let change = changing(lines.reload_handle());
+                (lines.into(), change)
+            }
         }
     }
 }
+
+fn changing<S: 'static>(handle: Handle<EnvFilter, S>) -> ChangeFilter {
+    Box::new(move |filter| handle.reload(EnvFilter::new(filter.as_str())))
+}
+
+/// Changes which events this process logs, from now on. Fails if its log has not started.
+fn set_filter(filter: &LogFilter) -> Result<(), NoLog> {
+    let running = RUNNING.get().ok_or(NoLog)?;
+    (running.change)(filter).map_err(|_dropped| NoLog)
+}
+
+/// The filter that the log of this process started with.
+fn own_filter() -> LogFilter {
+    RUNNING.get().map(|it| it.own.clone()).unwrap_or_default()
+}
+
+/// The log of this process has not started.
+#[derive(Debug)]
+struct NoLog;
 
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,6 +1,6 @@
 //! `flow devices`: lists the devices of this machine, and whether this program can use them.
 
-mod gpus;
+pub(super) mod gpus;
 mod processor;
 
 use clap::Args;

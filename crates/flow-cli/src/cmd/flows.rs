@@ -3,9 +3,10 @@
 mod change;
 mod control;
 mod json_line;
+mod log_level;
 mod logs;
 mod ps;
-mod running;
+pub(crate) mod running;
 mod up;
 
 use clap::Subcommand;
@@ -23,6 +24,8 @@ pub(crate) enum Flows {
     Ps(ps::Ps),
     /// Show the logs of a flow's processes, merged by time
     Logs(logs::Logs),
+    /// Change which events a running flow logs
+    LogLevel(log_level::LogLevel),
     /// Replace an executor's processes without losing requests
     Restart(change::Restart),
     /// Change how many replicas an executor has
@@ -38,6 +41,7 @@ pub(crate) fn run(command: Flows, shell: &Shell) -> anyhow::Result<Exit> {
         Flows::Up(up) => block_on(up::run(up, shell)),
         Flows::Ps(ps) => ps::run(&ps, shell),
         Flows::Logs(logs) => logs::run(&logs, shell),
+        Flows::LogLevel(log_level) => log_level::run(log_level, shell),
         Flows::Restart(restart) => change::restart(restart, shell),
         Flows::Scale(scale) => change::scale(scale, shell),
         Flows::Reload(reload) => change::reload(&reload, shell),

@@ -14,7 +14,9 @@ use clap::Args;
 use flow_gateway::auth::ApiKeys;
 use flow_gateway::{Config, GatewayLimits, RUNTIME};
 use flow_net::{ConnectionLimits, Drain, Stopped};
-use flow_process::{LogFormat, Ready, end_with_parent, on_termination};
+use flow_process::{
+    FILTER_FILE_VARIABLE, LogFormat, Ready, end_with_parent, follow_filter_file, on_termination,
+};
 use flow_spec::{Address, NodeAddresses, Placement, Plan, Run};
 use flow_trace::{Collector, TraceSettings};
 
@@ -100,6 +102,9 @@ pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit>
         .start_service(gateway.parent_pid.is_some(), colour);
     if let Some(parent) = gateway.parent_pid {
         end_with_parent(parent)?;
+        if let Some(file) = shell.variable(FILTER_FILE_VARIABLE) {
+            follow_filter_file(file.into())?;
+        }
     }
     let drain = Drain::new(gateway.grace);
     let drain_of_signals = drain.clone();

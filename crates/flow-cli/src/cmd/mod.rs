@@ -5,6 +5,8 @@ mod bench;
 mod check;
 mod completions;
 mod devices;
+#[cfg(feature = "launch")]
+mod doctor;
 mod executor;
 mod export;
 #[cfg(feature = "launch")]
@@ -19,6 +21,7 @@ mod ping;
 mod plot;
 mod post;
 mod python;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -39,6 +42,8 @@ pub(crate) enum Command {
     Plot(plot::Plot),
     /// Send documents to a flow, and print or save the replies
     Post(post::Post),
+    /// Send one request, and show where its time goes
+    Trace(trace::Trace),
     /// Check whether a flow or an executor is ready
     Ping(ping::Ping),
     /// Run only the gateway of a flow, for executors that run elsewhere
@@ -60,6 +65,9 @@ pub(crate) enum Command {
     Model(model::Model),
     /// List the devices that this machine can compute on
     Devices(devices::Devices),
+    /// Look for problems of this machine and of a flow
+    #[cfg(feature = "launch")]
+    Doctor(doctor::Doctor),
     /// Export flows to Docker Compose or Kubernetes
     #[command(subcommand)]
     Export(export::Export),
@@ -91,6 +99,7 @@ pub(crate) fn run(
         Command::Check(check) => check::run(&check, shell)?,
         Command::Plot(plot) => plot::run(&plot, shell)?,
         Command::Post(post) => block_on(post::run(post, shell))?,
+        Command::Trace(trace) => block_on(trace::run(trace, shell))?,
         Command::Ping(ping) => block_on(ping::run(ping, shell))?,
         Command::Export(export) => export::run(&export, shell)?,
         Command::Gateway(gateway) => {
@@ -105,6 +114,8 @@ pub(crate) fn run(
         Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
         Command::Devices(devices) => devices::run(&devices, shell)?,
+        #[cfg(feature = "launch")]
+        Command::Doctor(doctor) => block_on(doctor::run(doctor, shell))?,
         Command::Bench(bench) => bench::run(bench, shell)?,
         Command::Completions(completions) => completions::run(&completions, command_line)?,
     };

@@ -22,6 +22,7 @@ mod progress;
 mod readable;
 mod reply_writer;
 mod report;
+mod request_options;
 mod requests;
 mod version;
 
@@ -32,12 +33,15 @@ use flow_net::Drain;
 use futures_util::stream;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
+pub(crate) use self::hints::with_hint;
 pub(crate) use self::options::Post;
 use self::progress::Progress;
 use self::reply_writer::ReplyWriter;
 use self::report::{End, Report};
-use self::requests::{ReadItem, RequestInfo, read};
+pub(crate) use self::request_options::RequestOptions;
+pub(crate) use self::requests::{ReadItem, RequestInfo, read};
 use crate::exit::Exit;
+use crate::output::Painter;
 use crate::shell::Shell;
 
 /// Requests that are read ahead, so that the connection does not wait for the disk.
@@ -49,23 +53,20 @@ const PROBLEMS_MAX: usize = 16;
 pub(crate) async fn run(post: Post, shell: &Shell) -> anyhow::Result<Exit> {
     shell.log.start(shell.wants_colour);
     // Wrong arguments are reported before anything is sent.
-    let template = post.template()?;
-    let source = post.source()?;
+    let template = post.request.template()?;
+    let source = post.request.source()?;
     let writer = ReplyWriter::open(&post)?;
-    let client = Client::from(post.connection.connect(&post.url, shell).await?);
-
-    let discovery = client.discover(post.timeout).await;
-    if !post.any_endpoint {
-        let offered = discovery.check(&post.on);
-        offered.map_err(|error| hints::unknown_endpoint(&error))?;
-    }
-    let addressed = discovery.check_addressees(&template.request);
-    addressed.map_err(|error| hints::unknown_executor(&error))?;
-    let version = version::choose(post.docarray_version(), discovery.docarray_version());
+    let connection = &post.request.connection;
+    let client = Client::from(connection.connect(&post.request.url, shell).await?);
+    let version = post.request.check_flow(&client, &template).await?;
     let source = source.with_version(version);
 
     let progress = Progress::new(source.len(), !post.no_progress && !writer.is_on_terminal());
-    let report = Report::new(writer, progress, post.unit(), version);
+    let report = Report::new(writer, progress, (post.request.unit(), version));
+    let report = match post.timing {
+        true => report.with_timing(Painter::stderr(shell)),
+        false => report,
+    };
     let (read_items, items) = mpsc::channel(READ_AHEAD);
     let reader = tokio::task::spawn_blocking(move || read(source, &template, &read_items));
     let (problems, reported) = mpsc::channel(PROBLEMS_MAX);
@@ -78,7 +79,7 @@ pub(crate) async fn run(post: Post, shell: &Shell) -> anyhow::Result<Exit> {
     let interrupted = interrupted();
     let end = tokio::select! {
         end = session.run() => end?,
-        () = time_out(post.timeout) => End::TimeOut,
+        () = time_out(post.request.timeout) => End::TimeOut,
         () = interrupted => End::Interrupted,
     };
     if matches!(end, End::Complete) {

@@ -1,8 +1,10 @@
 //! The small commands as a user meets them: the real program, its exit codes and what it says.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Exit code, standard output, standard error.
@@ -37,10 +39,11 @@ fn check(arguments: &[&str], code: i32, out: &str, said: &str) {
     );
 }
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 20] = [
     "up",
     "ps",
     "logs",
+    "log-level",
     "restart",
     "scale",
     "reload",
@@ -48,12 +51,14 @@ const COMMANDS: [&str; 17] = [
     "check",
     "plot",
     "post",
+    "trace",
     "ping",
     "gateway",
     "executor",
     "hub",
     "model",
     "devices",
+    "doctor",
     "completions",
 ];
 
@@ -406,6 +411,84 @@ fn an_http_1_request_to_a_port_without_http_gets_an_answer_that_names_the_protoc
 }
 
 #[test]
+fn a_request_is_traced_through_a_gateway_and_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    fs::write(&file, "jtype: Flow\nexecutors: [{name: a, uses: echo}]").unwrap();
+    let executor = Serving::start(&["executor", "--uses", "echo"]);
+    let alone = format!("grpc://127.0.0.1:{}", executor.port);
+    let addresses = format!(r#"{{"a": ["{alone}"]}}"#);
+    let file = file.to_str().unwrap();
+    let options = ["gateway", file, "--addresses", &addresses, "--port", "0"];
+    let gateway = Serving::start(&options);
+    let url = format!("grpc://127.0.0.1:{}", gateway.port);
+
+    let names = |url: &str| {
+        let (code, out, said) = flow(&["trace", url, "--on", "/x", "--text", "a", "--json"]);
+        assert_eq!((code, said.as_str()), (0, ""), "{out}");
+        let traced: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(
+            (&traced["documents"], &traced["failure"]),
+            (&1.into(), &().into())
+        );
+        hop_names(&traced["hops"])
+    };
+    let stages = ["admission", "decode", "queue", "call", "encode"];
+    let with = |parts: &[&str], before: &str| -> Vec<String> {
+        let stages = stages.iter().map(|it| format!("{before}/{it}"));
+        parts
+            .iter()
+            .map(|&it| it.to_owned())
+            .chain(stages)
+            .collect()
+    };
+    let parts = [
+        "client",
+        "client/network",
+        "client/gateway",
+        "client/gateway/itself",
+        "client/gateway/a",
+        "client/gateway/a/network",
+    ];
+    assert_eq!(names(&url), with(&parts, "client/gateway/a"));
+    let parts = ["client", "client/network", "client/executor"];
+    assert_eq!(names(&alone), with(&parts, "client/executor"));
+
+    let (code, out, _) = flow(&["trace", &url, "--on", "/x", "--text", "a"]);
+    assert_eq!(code, 0);
+    assert!(
+        out.contains("\n    a (executor)  ") && out.contains('█'),
+        "{out}"
+    );
+    check(
+        &["post", &url, "--on", "/x", "--text", "a", "--timing"],
+        0,
+        "a\n",
+        "100.0 %",
+    );
+    check(
+        &["trace", &url, "--on", "/x", "--input", "/dev/null"],
+        2,
+        "",
+        "the input has no documents",
+    );
+    check(
+        &["trace", "grpc://127.0.0.1:1", "--on", "/x"],
+        1,
+        "",
+        "connection refused",
+    );
+}
+
+/// The paths of a hop and of those below it.
+fn hop_names(hop: &serde_json::Value) -> Vec<String> {
+    let name = hop["name"].as_str().unwrap();
+    let below = hop["hops"].as_array().unwrap().iter().flat_map(hop_names);
+    let below = below.map(|it| format!("{name}/{it}"));
+    std::iter::once(name.to_owned()).chain(below).collect()
+}
+
+#[test]
 fn models_are_searched_where_the_environment_says() {
     let folder = tempfile::tempdir().unwrap();
     let flow = |arguments: &[&str]| {
@@ -446,4 +529,97 @@ fn devices_are_listed_with_the_reason_for_missing_gpus() {
     let gpus = listing["gpus"].as_array().unwrap();
     // Either there are some, or it is said why not.
     assert_eq!(gpus.is_empty(), listing["no_gpus"].is_string(), "{listing}");
+}
+
+/// Runs `flow doctor` in a home of its own, and returns the exit code and what was found.
+fn doctor(home: &Path, arguments: &[&str]) -> (i32, serde_json::Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flow"));
+    command
+        .args([&["doctor", "--json"], arguments].concat())
+        .env("HOME", home)
+        .env_remove("XDG_STATE_HOME")
+        .env_remove("HF_HOME")
+        .env_remove("HF_HUB_CACHE");
+    let output = command.output().unwrap();
+    let found = serde_json::from_slice(&output.stdout);
+    let found = found.unwrap_or_else(|_| panic!("{output:?}"));
+    (output.status.code().unwrap(), found)
+}
+
+/// What was found about a subject.
+fn finding<'f>(found: &'f serde_json::Value, subject: &str) -> &'f serde_json::Value {
+    let mut all = found["findings"].as_array().unwrap().iter();
+    all.find(|it| it["subject"] == subject)
+        .unwrap_or_else(|| panic!("nothing about `{subject}` in {found:#}"))
+}
+
+#[test]
+fn the_doctor_examines_the_machine_and_its_folders() {
+    let home = tempfile::tempdir().unwrap();
+    let (_, found) = doctor(home.path(), &[]);
+    for subject in [
+        "version",
+        "open files",
+        "memory",
+        "processor",
+        "GPU",
+        "clock source",
+        "time",
+        "models of the hub",
+        "cache of flow",
+        "Docker",
+        "Python",
+    ] {
+        finding(&found, subject);
+    }
+    assert_eq!(finding(&found, "state")["level"], "ok");
+    let state = home.path().join(".local/state/flow");
+    fs::create_dir_all(&state).unwrap();
+    fs::set_permissions(&state, Permissions::from_mode(0o777)).unwrap();
+    let (code, found) = doctor(home.path(), &[]);
+    assert_eq!(code, 1);
+    let state = finding(&found, "state");
+    assert_eq!(state["level"], "problem");
+    let remedy = state["remedy"].as_str().unwrap();
+    assert!(remedy.contains("chmod go-w "), "{remedy}");
+}
+
+#[test]
+fn the_doctor_examines_a_flow() {
+    let home = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let write = |text: &str| {
+        let file = home.path().join("flow.yml");
+        fs::write(&file, format!("jtype: Flow\n{text}")).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let encoder = "{name: enc, uses: sentence-encoder, uses_with: {model: some/model}}";
+    let file = write(&format!("with: {{port: {port}}}\nexecutors: [{encoder}]"));
+    let (code, found) = doctor(home.path(), &[&file]);
+    assert_eq!(code, 1);
+    assert_eq!(finding(&found, "flow file")["level"], "ok");
+    let of_port = finding(&found, &format!("port {port}"));
+    let own = format!("process {}", std::process::id());
+    assert!(
+        of_port["text"].as_str().unwrap().contains(&own),
+        "{of_port}"
+    );
+    let model = finding(&found, "model of `enc`");
+    assert_eq!(model["level"], "warning");
+    assert_eq!(
+        model["remedy"],
+        "`flow model pull some/model` fetches it now"
+    );
+
+    let file = write("executors: [{name: a, uses: echoo}]");
+    let (code, found) = doctor(home.path(), &[&file]);
+    assert_eq!(code, 1);
+    assert_eq!(finding(&found, "flow file")["level"], "problem");
+    let (code, out, _) = flow(&["doctor", &file]);
+    assert_eq!(code, 1);
+    assert!(
+        out.contains("  problem   flow file") && out.contains("did you mean `echo`?"),
+        "{out}"
+    );
 }

@@ -407,3 +407,43 @@ fn missing_devices_are_bad_usage() {
     );
     assert!(said.contains("names device 9, but there are 2"), "{said}");
 }
+
+#[test]
+fn the_log_level_of_a_running_flow_changes_and_lasts_through_restarts() {
+    let script = format!("{{name: other, uses: {SCRIPT}}}");
+    let executors = format!("[{{name: a, uses: echo, replicas: 2}}, {script}]");
+    let up = Up::start(&format!("jtype: Flow\nexecutors: {executors}"));
+    let has_trace = |name: &str| up.said(&["logs", name, "-n", "100000"]).contains(" TRACE ");
+    assert!(!has_trace("gateway") && !has_trace("a"));
+
+    let said = up.said(&["log-level", "flow", "a", "trace"]);
+    assert_eq!(said, "a/rep-0 logs at `trace`\na/rep-1 logs at `trace`\n");
+    let file = up.file();
+    let filter = "info,h2=trace";
+    let said = up.said(&["log-level", file.to_str().unwrap(), "gateway", filter]);
+    assert_eq!(said, format!("gateway logs at `{filter}`\n"));
+    up.said(&["restart", "a/rep-1"]);
+    // The new process traces what it does to be ready.
+    assert!(has_trace("a/rep-1"));
+
+    let said = up.said(&["log-level", "flow", "a", "default"]);
+    assert!(said.starts_with("a/rep-0 logs at `info"), "{said}");
+
+    let (code, said) = up.refused(&["log-level", "flow", "debug"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("`other` does not say how it logs"), "{said}");
+    let check = |arguments: &[&str], code: i32, part: &str| {
+        let (found, said) = up.refused(&[&["log-level"], arguments].concat());
+        assert_eq!(found, Some(code), "{said}");
+        assert!(said.contains(part), "{said}");
+    };
+    check(
+        &["flow", "b", "debug"],
+        1,
+        "there is no process and no executor `b`",
+    );
+    check(&["flow", "gatway", "debug"], 1, "did you mean `gateway`?");
+    check(&["nowhere", "debug"], 1, "no flow `nowhere` is running");
+    check(&["flow", "a", "loud"], 2, "`loud` is not a log level");
+    check(&["debug"], 2, "<LEVEL>");
+}

@@ -11,6 +11,7 @@ use super::batcher::{PriorityClass, QueuedRequest};
 use super::call_trace::CallTrace;
 use super::fingerprint::Fingerprint;
 use super::reply::ReplySender;
+use super::timing::{Stage, Timing};
 use crate::endpoint_table::{BoundMethod, EndpointIdx, MethodIdx};
 use crate::sdk::{BatchMetric, BatchRule, Parameters};
 
@@ -26,6 +27,7 @@ pub(crate) struct CallRequest {
     pub(crate) parts: Vec<(String, usize)>,
     /// `None` if the request is not recorded.
     pub(crate) trace: Option<CallTrace>,
+    pub(crate) timing: Timing,
 }
 
 /// One request on its way to the executor.
@@ -41,6 +43,7 @@ pub(crate) struct Call {
     pub(crate) documents: Vec<Document>,
     pub(crate) parts: Vec<(String, usize)>,
     pub(crate) trace: Option<CallTrace>,
+    pub(crate) timing: Timing,
     /// The weight of each document, if the rule counts weights.
     weights: Option<Vec<usize>>,
     pub(crate) reply: ReplySender,
@@ -91,6 +94,7 @@ impl Call {
             documents: request.documents,
             parts: request.parts,
             trace: request.trace,
+            timing: request.timing,
             weights,
             reply,
             arrived: Instant::now(),
@@ -119,9 +123,13 @@ impl Call {
         self.weights = Some(self.documents.iter().map(weight).collect());
     }
 
-    /// Gives up its right to wait, so that another request can wait.
-    pub(crate) fn leave_queue(&mut self) {
+    /// Gives up its right to wait, so that another request can wait. A worker asked for work at `asked`; from then on, the
+    /// request waited for company only.
+    pub(crate) fn leave_queue(&mut self, asked: Instant) {
         self.permit = None;
+        if matches!(self.rule, BatchRule::Together(batching) if !batching.wait_max.is_zero()) {
+            self.timing.begin_at(Stage::Batch, asked.max(self.arrived));
+        }
     }
 }
 
@@ -166,6 +174,7 @@ impl QueuedRequest for Call {
         let rest = self.trace.as_ref().and_then(CallTrace::of_rest);
         Self {
             trace: std::mem::replace(&mut self.trace, rest),
+            timing: self.timing.clone(),
             id: Arc::clone(&self.id),
             parameters: Arc::clone(&self.parameters),
             documents: self.documents.drain(..docs).collect(),

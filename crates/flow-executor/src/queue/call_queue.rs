@@ -90,6 +90,7 @@ impl CallQueue {
 
     /// Waits for work; `None` once the queue is empty and no more calls can arrive.
     pub(crate) fn next(&self) -> Option<Work> {
+        let asked = Instant::now();
         let mut yields = 0;
         let mut state = self.lock();
         loop {
@@ -99,7 +100,7 @@ impl CallQueue {
             let now = Instant::now();
             let until = match state.batcher.next(now) {
                 Next::Call(mut batch, reason) => {
-                    batch.iter_mut().for_each(Call::leave_queue);
+                    batch.iter_mut().for_each(|call| call.leave_queue(asked));
                     if !state.batcher.is_empty() {
                         self.wake_one(&state);
                     }

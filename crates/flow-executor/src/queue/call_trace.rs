@@ -5,6 +5,8 @@ use std::sync::Arc;
 use flow_core::{Failure, TraceContext};
 use flow_trace::{Kind, Span, Tracer};
 
+use super::timing::{Stage, Timing};
+
 /// The span of the time that a request waits for a worker.
 const QUEUE: &str = "queue";
 
@@ -47,6 +49,8 @@ pub(crate) struct CallSpans {
     shared: Option<Span>,
     /// The part of each request that is recorded.
     parts: Vec<Span>,
+    /// The requests whose callers ask for their times.
+    timed: Vec<Timing>,
 }
 
 impl CallSpans {
@@ -82,8 +86,23 @@ impl CallSpans {
         spans
     }
 
+    /// The same spans, with the times of the requests whose callers ask for them.
+    pub(crate) fn timed(
+        mut self,
+        timings: impl Iterator<Item = Timing>,
+        shared: (usize, usize),
+    ) -> Self {
+        self.timed = timings.filter(Timing::is_wanted).collect();
+        for timing in &self.timed {
+            timing.begin(Stage::Call);
+            timing.share(shared);
+        }
+        self
+    }
+
     /// Ends the call.
     pub(crate) fn end(mut self, failure: Option<&Failure>) {
+        self.timed.iter().for_each(|it| it.begin(Stage::Encode));
         let Some(failure) = failure else { return };
         for span in self.parts.iter_mut().chain(&mut self.shared) {
             span.fail(failure.code(), failure.message());

@@ -18,8 +18,7 @@ use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentR
 use flow_net::{ByteBudget, TOKENS};
 use flow_proto::Envelope;
 use flow_proto::jina::{
-    DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, RouteProto,
-    SingleDocumentRequestProto,
+    DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto,
 };
 use flow_trace::Tracer;
 use futures_util::{Stream, StreamExt, stream};
@@ -39,7 +38,7 @@ use super::parameter_check::{ParameterCheck, ReceivedParameters};
 use super::request_thread::RequestSpawner;
 use crate::endpoint_table::{BoundMethod, EndpointTable, MethodKind};
 use crate::metrics::{ExecutorMetrics, RequestInProgress};
-use crate::queue::{Admission, CallOutput, CallRequest, CallTrace};
+use crate::queue::{Admission, CallOutput, CallRequest, CallTrace, Stage, Timing};
 use crate::sdk::Parameters;
 
 /// Requests of one stream in progress.
@@ -133,18 +132,16 @@ impl JinaService {
         let bytes = payload_len(&request);
         let mut span = incoming.span(tracer, request.header.as_ref(), bytes);
         let trace = (tracer, span.context());
+        let timing = Timing::begin_if(incoming.wants_timing);
         let outcome = self
-            .work(&mut request, others, (bound, incoming, trace))
+            .work(&mut request, others, (bound, incoming, trace, &timing))
             .await;
         if let Err(failure) = &outcome {
             span.fail(failure);
             let status = failure.clone().at(&self.0.parts.name).to_status();
             request.header.get_or_insert_default().status = Some(status);
         }
-        request.routes.push(RouteProto {
-            executor: self.0.parts.name.clone(),
-            ..RouteProto::default()
-        });
+        request.routes.extend(timing.end(&self.0.parts.name));
         if let (Some(in_progress), Ok(worked)) = (in_progress, &outcome) {
             in_progress.succeeded(&request, worked.documents);
         }
@@ -201,7 +198,7 @@ impl JinaService {
         &self,
         request: &mut Envelope,
         others: &[Envelope],
-        (bound, incoming, trace): (Option<BoundMethod>, Incoming, Within<'_>),
+        (bound, incoming, trace, timing): (Option<BoundMethod>, Incoming, Within<'_>, &Timing),
     ) -> Result<Worked, Failure> {
         let documents = self.check(request, others)?;
         if bound.is_none() && others.is_empty() {
@@ -210,6 +207,7 @@ impl JinaService {
         let memory = payload_of_all(request, others) + documents * DOCUMENT_MEMORY;
         let admission = &self.0.parts.admission;
         let admitted = admission.admit(incoming.class?, memory).await?;
+        timing.begin(Stage::Decode);
         let _bytes = admitted.hold_bytes();
         let apart = bound.is_some_and(|bound| bound.kind == MethodKind::Matrix);
         let (documents, parts) = decode_parts(request, others, apart)?;
@@ -225,7 +223,9 @@ impl JinaService {
             documents,
             parts,
             trace: call_trace(trace),
+            timing: timing.clone(),
         };
+        timing.begin(Stage::Queue);
         let output = admission.call(admitted, call).await?;
         let tokens = output.tokens;
         self.write(request, output)?;
@@ -324,6 +324,7 @@ impl JinaService {
             documents: vec![Document::decode(version, raw)?],
             parts: Vec::new(),
             trace: call_trace((tracer, span.context())),
+            timing: Timing::default(),
         };
         let documents = admission.stream(admitted, call)?;
         let (header, name) = (request.header, self.0.parts.name.clone());

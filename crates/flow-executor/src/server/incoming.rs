@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use flow_core::{Code, Failure, TraceContext};
-use flow_net::grpc::metadata::trace;
+use flow_net::grpc::metadata::{trace, wants_timing};
 use flow_proto::jina::HeaderProto;
 use flow_trace::{Span, Tracer};
 use tonic::Request;
@@ -27,6 +27,8 @@ pub(super) struct Incoming {
     pub(super) class: Result<PriorityClass, Failure>,
     /// The caller's span; `None` without one, and if this process exports no spans.
     caller: Option<TraceContext>,
+    /// Whether the caller asks where the time of its requests goes.
+    pub(super) wants_timing: bool,
     method: &'static str,
 }
 
@@ -45,6 +47,7 @@ impl Incoming {
         Self {
             class: priority(metadata),
             caller: tracer.and_then(|_| trace(metadata)),
+            wants_timing: wants_timing(metadata),
             method,
         }
     }

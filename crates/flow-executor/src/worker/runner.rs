@@ -18,7 +18,7 @@ use super::exit_policy::{ExitPolicy, FailureKind};
 use super::failure_log::FailureLog;
 use crate::endpoint_table::EndpointIdx;
 use crate::metrics::ExecutorMetrics;
-use crate::queue::{Call, CallOutput, CallSpans, LeaveReason, ReplySender};
+use crate::queue::{Call, CallOutput, CallSpans, LeaveReason, ReplySender, Timing};
 use crate::sdk::{
     BatchRule, Binding, CallError, DocsMatrix, Emit, Endpoints, Method, Parameters, Tokens,
     WholeMethod,
@@ -186,13 +186,16 @@ impl<E> CallRunner<E> {
 
     /// Begins the spans of a call for these requests.
     fn spans(&self, batch: &mut [Call]) -> CallSpans {
-        let Some(first) = batch.iter().find(|call| call.trace.is_some()) else {
+        let is_observed = |call: &&Call| call.trace.is_some() || call.timing.is_wanted();
+        let Some(first) = batch.iter().find(is_observed) else {
             return CallSpans::default();
         };
         let endpoint = &self.endpoints.bindings[first.method.0].endpoint;
         let documents = batch.iter().map(|call| call.documents.len()).sum();
+        let timings: Vec<Timing> = batch.iter().map(|call| call.timing.clone()).collect();
         let traces = batch.iter_mut().map(|call| call.trace.as_mut());
-        CallSpans::begin(traces, (endpoint, documents))
+        let shared = (timings.len(), documents);
+        CallSpans::begin(traces, (endpoint, documents)).timed(timings.into_iter(), shared)
     }
 
     /// Measures a call for these requests.

@@ -40,6 +40,14 @@ pub enum ControlCommand {
         /// The number, in each of its shards.
         replicas: NonZeroU16,
     },
+    /// Change which events processes log.
+    LogLevel {
+        /// A node, or one of its processes; `None` for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        /// A level or a filter; `None` for what each process started with.
+        filter: Option<String>,
+    },
     /// Read the flow file again and follow it.
     Reload,
     /// Drain and stop. The connection ends with the flow, without a last response.

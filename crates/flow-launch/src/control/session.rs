@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::change::source::PlanSource;
 use crate::change::{Change, ChangeError, ChangeProgress};
+use crate::control::log_level::{self, LogLevelError};
 use crate::control::protocol::{
     ControlCommand, ControlRequest, ControlResponse, ControlResult, FlowStatus, ProcessInfo,
     ProcessState,
@@ -106,6 +107,10 @@ impl ControlSession {
                 let change = Change::begin(supervisor, &title, progress).await;
                 change.scale(&name, replicas).await?;
             }
+            ControlCommand::LogLevel { name, filter } => {
+                log_level::change(supervisor, name.as_deref(), filter.as_deref(), &progress)
+                    .await?;
+            }
             ControlCommand::Reload => {
                 let source = self.source.as_ref().ok_or(CommandError::NoFile)?;
                 let waits = || progress.report_to_caller(OTHER_RELOAD.to_owned());
@@ -129,6 +134,8 @@ impl ControlSession {
 enum CommandError {
     #[error(transparent)]
     Change(#[from] ChangeError),
+    #[error(transparent)]
+    LogLevel(#[from] LogLevelError),
     #[error("this flow was not made from a file that could be read again")]
     NoFile,
     #[error("the flow file cannot be used, and the flow runs on as it was: {0}")]

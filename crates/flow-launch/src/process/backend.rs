@@ -2,11 +2,13 @@
 
 use std::fmt::Debug;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::io::AsyncWrite;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::logs::relay::OutputRelay;
@@ -24,6 +26,10 @@ pub(crate) struct StartRequest<'s> {
     pub(crate) invocation: &'s Invocation,
     pub(crate) ports: Ports,
     pub(crate) relay: OutputRelay,
+    /// The file in which a process of this machine finds its log filter.
+    pub(crate) filter_file: Option<PathBuf>,
+    /// Gets the filter that the child logs by, if it says so.
+    pub(crate) log_filter: watch::Sender<Option<String>>,
 }
 
 /// The standard input of a child.

@@ -36,7 +36,7 @@ impl Child {
         request: StartRequest<'_>,
         backend: &dyn ProcessBackend,
     ) -> Result<Self, StartError> {
-        let (output, reports) = ChildOutput::new(request.relay.clone());
+        let (output, reports) = ChildOutput::new(request.relay.clone(), request.log_filter.clone());
         let started = backend.start(&request, output).await?;
         Ok(Self {
             name: request.name.clone(),

@@ -6,6 +6,7 @@
 use std::io;
 use std::process::Stdio;
 
+use flow_process::FILTER_FILE_VARIABLE;
 use futures_util::future::BoxFuture;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -24,7 +25,11 @@ pub(crate) fn start(
     output: ChildOutput,
 ) -> Result<StartedChild, StartError> {
     let invocation = request.invocation;
-    let process = command(request.name, invocation, request.ports).spawn();
+    let mut command = command(request.name, invocation, request.ports);
+    if let Some(file) = &request.filter_file {
+        command.env(FILTER_FILE_VARIABLE, file);
+    }
+    let process = command.spawn();
     let mut process = process.map_err(|source| StartError::Spawn {
         name: request.name.clone(),
         program: invocation.program.display().to_string(),

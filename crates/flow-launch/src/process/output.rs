@@ -33,15 +33,21 @@ struct ReadyParser {
     /// `None` once it was used, and where a health check replaces the ready line.
     ready: Option<ReadySender>,
     placed: watch::Sender<u64>,
+    log_filter: watch::Sender<Option<String>>,
 }
 
 impl ChildOutput {
-    pub(crate) fn new(relay: OutputRelay) -> (Self, ChildReports) {
+    /// `log_filter` gets the filter that the child logs by, if it says so.
+    pub(crate) fn new(
+        relay: OutputRelay,
+        log_filter: watch::Sender<Option<String>>,
+    ) -> (Self, ChildReports) {
         let (ready_sender, ready) = oneshot::channel();
         let (placed_sender, placed) = watch::channel(0);
         let parser = ReadyParser {
             ready: Some(ready_sender),
             placed: placed_sender,
+            log_filter,
         };
         (Self { relay, parser }, ChildReports { ready, placed })
     }
@@ -78,6 +84,10 @@ impl ReadyParser {
     fn parse(&mut self, line: String) -> Option<String> {
         if let Some(number) = ready::placed(&line) {
             self.placed.send_replace(number);
+            return None;
+        }
+        if let Some(filter) = ready::log_filter(&line) {
+            self.log_filter.send_replace(Some(filter));
             return None;
         }
         match (ready::parse(&line), self.ready.take()) {

@@ -33,8 +33,16 @@ pub(crate) fn parse(line: &str) -> Option<Result<Ready, BadReady>> {
             facts: ready.facts.into_iter().collect(),
             keeps_state: ready.keeps_state,
         })),
-        Ok(ProcessEvent::Placed { .. }) => None,
+        Ok(ProcessEvent::Placed { .. } | ProcessEvent::LogFilter { .. }) => None,
         Err(error) => Some(Err(error)),
+    }
+}
+
+/// The log filter that a child uses from now on; `None` if the line is not that event.
+pub(crate) fn log_filter(line: &str) -> Option<String> {
+    match ProcessEvent::parse(line)? {
+        Ok(ProcessEvent::LogFilter { filter }) => Some(filter),
+        _ => None,
     }
 }
 

@@ -368,6 +368,7 @@ pub(crate) fn supervisor(
         },
         liveness: LivenessProbe::default(),
         backend: backend.clone(),
+        log_filters: None,
     };
     (Arc::new(Supervisor::new(plan, options)), receiver)
 }

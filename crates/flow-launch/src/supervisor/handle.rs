@@ -18,6 +18,8 @@ pub(crate) struct ProcessHandle {
     pub(crate) spec: Arc<ProcessSpec>,
     pub(crate) shutdown: watch::Sender<Shutdown>,
     pub(crate) status: watch::Receiver<ProcessStatus>,
+    /// The filter that it logs by; `None` if it does not say.
+    pub(crate) log_filter: watch::Receiver<Option<String>>,
 }
 
 impl ProcessHandle {

@@ -14,6 +14,7 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,10 @@ pub(crate) struct ProcessTask {
     /// The gateway's placements.
     pub(crate) feed: Option<PlacementFeed>,
     pub(crate) backend: Arc<dyn ProcessBackend>,
+    /// The file in which the process finds its log filter.
+    pub(crate) filter_file: Option<PathBuf>,
+    /// The filter that the process logs by; `None` if it does not say.
+    pub(crate) log_filter: watch::Sender<Option<String>>,
 }
 
 /// How one run of the process ended.
@@ -120,11 +125,15 @@ impl ProcessTask {
     /// Starts the child; `None` if the shutdown came first.
     async fn start_child(&mut self) -> Option<Result<Child, StartError>> {
         let backend = self.backend.clone();
+        // That of the process before it, which has exited.
+        self.log_filter.send_replace(None);
         let request = StartRequest {
             name: &self.spec.name,
             invocation: &self.spec.invocation,
             ports: self.ports,
             relay: OutputRelay::new(self.spec.name.clone(), self.sinks.clone()),
+            filter_file: self.filter_file.clone(),
+            log_filter: self.log_filter.clone(),
         };
         let prepared = tokio::select! {
             prepared = backend.prepare(&request) => prepared,

@@ -25,6 +25,9 @@ const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 const BAGGAGE: &str = "baggage";
 
+/// With this, a caller asks where the time of its requests goes. Stock peers ignore it.
+pub const TIMING: &str = "flow-timing";
+
 /// Longest values of them that are forwarded, in bytes: as much as every service has to forward.
 const TRACESTATE_LEN_MAX: usize = 512;
 const BAGGAGE_LEN_MAX: usize = 8192;
@@ -89,8 +92,15 @@ pub fn call_options(metadata: &MetadataMap) -> Result<CallOptions, Failure> {
         request_id: request_id(metadata),
         trace: trace(metadata).map(Arc::new),
         baggage: short_value(metadata, BAGGAGE, BAGGAGE_LEN_MAX),
+        timing: wants_timing(metadata),
         origin: Origin::default(),
     })
+}
+
+/// Whether the caller asks where the time of its requests goes.
+#[must_use]
+pub fn wants_timing(metadata: &MetadataMap) -> bool {
+    metadata.contains_key(TIMING)
 }
 
 /// The id that the caller gave the call; `None` if it gave none that is short and readable.
@@ -128,6 +138,9 @@ pub(crate) fn write_options(metadata: &mut MetadataMap, options: &CallOptions) {
     }
     if let Some(baggage) = &options.baggage {
         insert(metadata, BAGGAGE, baggage.clone());
+    }
+    if options.timing {
+        metadata.insert(TIMING, MetadataValue::from_static("1"));
     }
 }
 
@@ -219,6 +232,7 @@ mod tests {
             (TRACESTATE, "vendor=1"),
             (BAGGAGE, "user=7"),
             (REQUEST_ID, "r-1"),
+            (TIMING, "1"),
         ];
         let metadata = |entries: &[(&'static str, &str)]| {
             let mut metadata = MetadataMap::new();

@@ -161,7 +161,7 @@ mod tests {
             format,
             ..LogSettings::default()
         };
-        let dispatch = settings.dispatch(move || of_line.clone(), false);
+        let (dispatch, _) = settings.dispatch(move || of_line.clone(), false);
         tracing::dispatcher::with_default(&dispatch, log);
         let bytes = output.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()

@@ -16,7 +16,7 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 const HIDDEN: &str = "`CUDA_VISIBLE_DEVICES` hides it";
 
 /// The GPUs of the machine.
-pub(super) enum Gpus {
+pub(crate) enum Gpus {
     Found(Vec<Gpu>),
     /// There are none, for this reason.
     None(String),
@@ -24,7 +24,7 @@ pub(super) enum Gpus {
 
 /// One GPU.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Gpu {
+pub(crate) struct Gpu {
     /// Its name in `device`. `None` if this process may not use it.
     device: Option<String>,
     name: String,
@@ -48,7 +48,7 @@ pub(super) struct Gpu {
 /// The GPUs that CUDA lists, in the order of their numbers.
 type Usable = Result<Vec<Gpu>, GpuUnavailable>;
 
-pub(super) fn look() -> Gpus {
+pub(crate) fn look() -> Gpus {
     let usable = CudaDriver::open().and_then(|cuda| {
         let of = |found: &DeviceInfo| Gpu::found(found, cuda.version());
         Ok(cuda.list()?.iter().map(of).collect())
@@ -162,7 +162,12 @@ impl Gpu {
         }
     }
 
-    pub(super) fn row(&self) -> Vec<String> {
+    /// Why this process cannot use it; `None` if it can.
+    pub(crate) fn why_not(&self) -> Option<&str> {
+        self.why_not.as_deref()
+    }
+
+    pub(crate) fn row(&self) -> Vec<String> {
         let gib = |bytes: u64| bytes >> 30;
         let total = gib(self.memory_total_bytes);
         let size = match self.memory_free_bytes {

@@ -16,7 +16,7 @@ pub(super) fn registry_folder(shell: &Shell) -> Option<PathBuf> {
 }
 
 /// All running flows, or only those that were started from `file`.
-pub(super) fn find(file: Option<&Path>, shell: &Shell) -> anyhow::Result<Vec<RegistryEntry>> {
+pub(crate) fn find(file: Option<&Path>, shell: &Shell) -> anyhow::Result<Vec<RegistryEntry>> {
     let file = file.map(|file| {
         let found = file.canonicalize();
         found.with_context(|| BadUsage(format!("cannot find flow file `{}`", file.display())))

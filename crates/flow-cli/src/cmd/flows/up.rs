@@ -4,7 +4,6 @@ mod addresses;
 mod banner;
 mod devices;
 mod old_workspace;
-mod port_owner;
 mod printer;
 mod read;
 
@@ -36,6 +35,7 @@ use crate::folder::builder::Builder;
 use crate::log::log_formats;
 use crate::output::{self, Painter};
 use crate::paths;
+use crate::port_owner;
 use crate::shell::Shell;
 
 /// Options of `flow up`.

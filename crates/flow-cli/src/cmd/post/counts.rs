@@ -6,7 +6,7 @@ use super::requests::RequestInfo;
 
 /// The unit of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     Line,
     Text,
 }
@@ -30,7 +30,7 @@ pub(super) struct Counts {
 }
 
 impl Unit {
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Line => "line",
             Self::Text => "text",

@@ -18,7 +18,7 @@ pub(super) enum Form {
 }
 
 /// An input.
-pub(super) struct Source {
+pub(crate) struct Source {
     input: Input,
     version: DocArrayVersion,
     len: Option<u64>,
@@ -44,7 +44,7 @@ pub(super) struct Entry {
 
 /// A line is not a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BadEntry {
+pub(crate) enum BadEntry {
     #[error(transparent)]
     Line(BadLine),
     #[error(
@@ -80,7 +80,7 @@ impl Source {
     }
 
     /// Sets the version of the documents.
-    pub(super) fn with_version(self, version: DocArrayVersion) -> Self {
+    pub(crate) fn with_version(self, version: DocArrayVersion) -> Self {
         Self { version, ..self }
     }
 

@@ -23,7 +23,7 @@ pub(super) fn unknown_executor(error: &UnknownExecutor) -> BadUsage {
 }
 
 /// A failure as text with a hint, if there is one. `sent` is the version of the documents that were sent.
-pub(super) fn with_hint(failure: &Failure, sent: DocArrayVersion) -> String {
+pub(crate) fn with_hint(failure: &Failure, sent: DocArrayVersion) -> String {
     if failure.code() == Code::TooLarge {
         return format!("{failure}; use a smaller `--request-size`");
     }

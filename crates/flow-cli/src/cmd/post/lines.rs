@@ -33,7 +33,7 @@ pub(super) struct Line {
 
 /// A line is not a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BadLine {
+pub(crate) enum BadLine {
     #[error("is not valid UTF-8 at byte {byte}")]
     NotUtf8 { byte: usize },
     #[error("is longer than the limit of {len_max} bytes")]

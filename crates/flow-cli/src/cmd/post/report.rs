@@ -1,6 +1,6 @@
 //! Counts and writes the replies, and reports what went wrong.
 
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::Context;
 use flow_client::Outcome;
@@ -14,6 +14,8 @@ use super::reply_writer::{Answer, ReplyWriter};
 use super::requests::{ReadItem, RequestInfo};
 use crate::escape::escape_lines;
 use crate::exit::Exit;
+use crate::output::{self, Painter};
+use crate::timing::{Sent, Summary, hops};
 
 /// Maximum number of problems of a kind that are reported one by one. The others are counted.
 const REPORTED_MAX: u64 = 10;
@@ -40,14 +42,15 @@ pub(super) struct Report {
     version: DocArrayVersion,
     begun: Instant,
     counts: Counts,
+    /// Where the time of the requests went, if that is asked for.
+    timing: Option<(Summary, Painter)>,
 }
 
 impl Report {
     pub(super) fn new(
         writer: ReplyWriter,
         progress: Progress,
-        unit: Unit,
-        version: DocArrayVersion,
+        (unit, version): (Unit, DocArrayVersion),
     ) -> Self {
         Self {
             writer,
@@ -56,12 +59,22 @@ impl Report {
             version,
             begun: Instant::now(),
             counts: Counts::default(),
+            timing: None,
+        }
+    }
+
+    /// The same report, which also says where the time went.
+    pub(super) fn with_timing(self, painter: Painter) -> Self {
+        Self {
+            timing: Some((Summary::default(), painter)),
+            ..self
         }
     }
 
     /// Takes the outcome of a request.
     pub(super) fn outcome(&mut self, outcome: &Outcome<RequestInfo>) -> anyhow::Result<()> {
         let request = &outcome.tag;
+        self.time(outcome);
         let answer = outcome.result.as_ref().map_err(Clone::clone);
         match answer.and_then(Answer::of) {
             Ok(answer) => {
@@ -140,11 +153,25 @@ impl Report {
             self.writer.finish().context("cannot write the output")?;
         }
         self.progress.print(&self.counts.summary(took, self.unit));
+        if let Some((timing, painter)) = &self.timing {
+            let text = timing.text(*painter, output::columns(std::io::stderr()));
+            self.progress.print(text.trim_end());
+        }
         Ok(match end {
             End::Interrupted => Exit::Interrupted,
             End::Complete if self.counts.is_fine() => Exit::Fine,
             End::Complete | End::Failed(_) | End::TimeOut => Exit::Failed,
         })
+    }
+
+    /// Adds where the time of a request went, if it has a reply.
+    fn time(&mut self, outcome: &Outcome<RequestInfo>) {
+        if let (Some((timing, _)), Some(reply)) = (&mut self.timing, &outcome.envelope) {
+            let took = outcome.took;
+            let now = SystemTime::now();
+            let at = now.checked_sub(took).unwrap_or(now);
+            timing.add(&hops(Sent { at, took }, &reply.routes));
+        }
     }
 
     fn failed(&mut self, request: &RequestInfo, failure: &Failure) {

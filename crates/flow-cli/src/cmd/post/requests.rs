@@ -12,27 +12,27 @@ use super::entries::{BadEntry, Source};
 
 /// The endpoint and parameters of all requests, and the number of documents in each.
 #[derive(Debug, Clone)]
-pub(super) struct Template {
-    pub(super) request: RequestTemplate,
-    pub(super) request_size: NonZeroUsize,
+pub(crate) struct Template {
+    pub(crate) request: RequestTemplate,
+    pub(crate) request_size: NonZeroUsize,
 }
 
 /// Where the documents of a request come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RequestInfo {
+pub(crate) struct RequestInfo {
     /// Number of the request; the first is 1.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// The first and last line or text of its documents. `None` if it has no documents.
-    pub(super) entries: Option<(u64, u64)>,
+    pub(crate) entries: Option<(u64, u64)>,
     /// Number of its documents.
-    pub(super) documents: usize,
+    pub(crate) documents: usize,
     /// Bytes of the input up to its end.
-    pub(super) end: u64,
+    pub(crate) end: u64,
 }
 
 /// An item of the input.
 #[derive(Debug)]
-pub(super) enum ReadItem {
+pub(crate) enum ReadItem {
     Request(Box<Request>, RequestInfo),
     /// An entry that is not a document.
     BadEntry {
@@ -44,7 +44,7 @@ pub(super) enum ReadItem {
 }
 
 /// Reads the whole source, and waits while `out` is full. Ends early if the receiver is gone.
-pub(super) fn read(mut source: Source, template: &Template, out: &Sender<ReadItem>) {
+pub(crate) fn read(mut source: Source, template: &Template, out: &Sender<ReadItem>) {
     let mut requests = Requests::new(template);
     let send = |item| out.blocking_send(item).is_ok();
     if source.is_without_documents() {

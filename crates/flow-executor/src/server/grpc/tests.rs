@@ -5,6 +5,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use serde::Deserialize;
 
 use flow_core::Workers;
+use flow_proto::jina::RouteProto;
 use futures_util::FutureExt;
 
 use super::*;

@@ -10,7 +10,7 @@ use super::*;
 use crate::DocumentArray;
 use crate::definition::Definition;
 use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
-use crate::queue::{CallOutput, CallRequest, PriorityClass};
+use crate::queue::{CallOutput, CallRequest, PriorityClass, Timing};
 use crate::sdk::{CallError, Executor, LoadContext, Parameters, Tokens};
 
 /// Appends to each text how many documents were in its call; a text that begins with `bad` fails the call.
@@ -117,6 +117,7 @@ impl Bench {
         let call = CallRequest {
             id: "1".into(),
             trace: None,
+            timing: Timing::default(),
             method: self.table.find(endpoint).unwrap(),
             parameters: Parameters::default(),
             documents: texts.iter().map(|text| Document::from_text(text)).collect(),
@@ -135,6 +136,7 @@ impl Bench {
         let call = CallRequest {
             id: "1".into(),
             trace: None,
+            timing: Timing::default(),
             method: self.table.find("/count").unwrap(),
             parameters: Parameters::default(),
             documents: texts.iter().map(|text| Document::from_text(text)).collect(),
@@ -311,6 +313,7 @@ async fn waiting_calls_fail_when_the_executor_cannot_be_loaded() {
     let call = CallRequest {
         id: "1".into(),
         trace: None,
+        timing: Timing::default(),
         method: table.find("/batch").unwrap(),
         parameters: Parameters::default(),
         documents: vec![Document::new()],

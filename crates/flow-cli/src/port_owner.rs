@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The process that listens on a TCP port, as ``process 26554 (`flow up encode.yml`)``.
-pub(super) fn find(port: u16) -> Option<String> {
+pub(crate) fn find(port: u16) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
     let mut texts = tables
         .iter()
