@@ -135,7 +135,7 @@ async fn each_process_counts_what_it_does_by_jinas_names() {
 }
 
 /// What Prometheus' own client reads, in its text format or in OpenMetrics.
-fn read_by_prometheus(url: &str, arguments: &[&str]) -> Option<Value> {
+pub(crate) fn read_by_prometheus(url: &str, arguments: &[&str]) -> Option<Value> {
     let arguments = [&[url], arguments].concat();
     let arguments: Vec<String> = arguments.iter().map(|&it| it.to_owned()).collect();
     python(DocArrayVersion::V2, "metrics.py", &arguments)

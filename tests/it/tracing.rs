@@ -11,6 +11,8 @@ use flow_tests::{
 };
 use serde::Deserialize;
 
+use crate::monitoring::{of_executor, of_gateway, read_by_prometheus};
+
 /// The client's trace and span.
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CLIENT: &str = "b7ad6b7169203331";
@@ -135,6 +137,25 @@ fn traced_stock(collector: &Collector) -> Option<Stock> {
     let port = ["--traces-exporter-port", &port];
     let exports = [&["--tracing"][..], &host, &port].concat();
     Stock::executor_with(DocArrayVersion::V2, &exports)
+}
+
+#[tokio::test]
+async fn metrics_lead_to_the_traces_of_requests() {
+    let Some(collector) = Collector::start() else {
+        return;
+    };
+    let options = traced(&collector).replace("with: {", "with: {monitoring: true, ");
+    let flow = TestFlow::up_in(
+        &format!("{options}\nexecutors: [{{name: echo, uses: echo}}]"),
+        &[SOON],
+    );
+    call(&flow, &request("/upper")).await;
+    let trace = serde_json::json!({ "trace_id": TRACE });
+    for url in [of_gateway(&flow), of_executor(&flow, "echo")] {
+        let read = read_by_prometheus(&url, &["open"]).unwrap();
+        let exemplars = read["exemplars"].as_array().unwrap();
+        assert!(exemplars.contains(&trace), "{exemplars:?}");
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,13 @@ use flow_proto::jina::SingleDocumentRequestProto;
 
 /// What answers the calls of one shard, or of what runs before or after the shards.
 #[derive(Debug)]
+#[cfg_attr(
+    test,
+    allow(
+        clippy::large_enum_variant,
+        reason = "only tests have the other variant"
+    )
+)]
 pub(crate) enum Backend {
     /// Replicas on the network.
     Replicas(Pool),

@@ -8,6 +8,7 @@ mod api;
 mod durations;
 mod nodes;
 mod refusals;
+mod runtime;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,9 +29,7 @@ use self::refusals::Refusals;
 
 pub(crate) use self::nodes::NodeMetrics;
 pub(crate) use self::refusals::Refused;
-
-/// The name of this process in metrics and traces, as in Jina; a flow has one gateway.
-pub const RUNTIME: &str = "gateway/rep-0";
+pub use self::runtime::RUNTIME;
 
 /// The metrics of a gateway. Clones share them.
 #[derive(Debug, Clone)]

@@ -11,8 +11,8 @@ use std::time::Duration;
 use flow_core::{Code, Endpoint};
 use flow_metrics::{Description, DurationHistogram, Registry, TraceId};
 
-use super::RUNTIME;
 use super::api::Api;
+use super::runtime::RUNTIME;
 
 /// Endpoints of one API that have a label of their own. Executors have a handful; a flow whose executors are replaced again and
 /// again, each time with other endpoints, has no more than these.

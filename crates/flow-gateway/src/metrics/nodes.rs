@@ -7,7 +7,7 @@ use flow_core::TraceContext;
 use flow_metrics::{Description, DurationHistogram, Metric, Registry, Stopwatch};
 use flow_net::CallMetrics;
 
-use super::RUNTIME;
+use super::runtime::RUNTIME;
 
 /// The metrics of one node. Clones share them.
 #[derive(Debug, Clone)]

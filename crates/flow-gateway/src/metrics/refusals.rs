@@ -3,7 +3,7 @@
 use flow_core::Code;
 use flow_metrics::{Counter, Description, Registry};
 
-use super::RUNTIME;
+use super::runtime::RUNTIME;
 
 /// Why a request was refused. Where a key of a file sets the limit, the reason has its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -258,7 +258,7 @@ async fn a_revoked_key_is_refused_soon_and_counts_stay() {
     stream.read_to_string(&mut text).await.unwrap();
     let counted = "flow_key_requests_total{key=\"team\",runtime_name=\"gateway/rep-0\"} ";
     assert!(
-        text.contains(counted) && text.contains("api_key=\"other\""),
+        text.contains(counted) && text.contains("key=\"other\""),
         "{text}"
     );
     assert!(!text.contains("flow_team"), "{text}");

@@ -131,7 +131,7 @@ async fn failures_are_counted_and_each_try_is_a_call() {
             ("flow_replicas{node=\"sick\",state=\"ready\"}", 0),
             ("flow_replicas{node=\"sick\",state=\"ejected\"}", 2),
             ("flow_replica_ejections_total{node=\"sick\"}", 2),
-            (&ended("lost"), 1),
+            (&ended("unavailable"), 1),
         ],
     );
 }
