@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use flow_metrics::Registry;
 use flow_net::{Drain, Health, Listener, MetricsServer, Stopped};
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::background;
 use crate::config::{BindError, Config};
+use crate::console::History;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::SERVICES;
 use crate::heavy::HeavyWork;
@@ -20,6 +22,7 @@ use crate::metrics::{GatewayMetrics, RUNTIME};
 use crate::pools::{PlacementError, Shared};
 use crate::ports::PortServices;
 use crate::protection::Protection;
+use crate::request_log::RequestLog;
 use crate::service::Service;
 use crate::snapshot_store::{Placed, SnapshotStore};
 
@@ -52,12 +55,14 @@ impl Gateway {
         if let (Some(exporting), Some((_, registry))) = (&exporting, &registry) {
             register_dropped(registry, RUNTIME, exporting.dropped());
         }
+        let has_console = !placement.plan.gateway.http.no_console;
+        let history = has_console.then(|| History::new(SystemTime::now()));
         let shared = Shared {
             limits: config.limits.messages,
             metrics: registry
                 .as_ref()
                 .map(|(_, registry)| GatewayMetrics::new(registry)),
-            log: Arc::default(),
+            log: Arc::new(RequestLog::new(history)),
             requests: config.limits.requests,
             heavy: HeavyWork::default(),
             tracer: exporting.as_ref().map(|it| it.tracer().clone()),

@@ -31,6 +31,12 @@ impl ConcurrencyLimit {
         self.max
     }
 
+    /// How many requests are in progress.
+    pub(crate) fn in_progress(&self) -> usize {
+        let permits = self.max.get().min(Semaphore::MAX_PERMITS);
+        permits.saturating_sub(self.semaphore.available_permits())
+    }
+
     /// A permit, if one is available now.
     pub(crate) fn try_acquire(&self) -> Option<Permit> {
         self.semaphore.clone().try_acquire_owned().ok()

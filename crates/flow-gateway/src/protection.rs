@@ -8,7 +8,7 @@ use flow_metrics::Registry;
 use flow_net::tls::{ServerTls, TlsListener};
 use flow_net::{GrpcService, Listener};
 
-use crate::auth::{Guarded, KeyRing};
+use crate::auth::{Guarded, KeyRing, Open};
 use crate::config::{BindError, Config};
 
 /// How often the files of certificates and keys are looked at: a revoked key is refused as soon.
@@ -40,9 +40,14 @@ impl Protection {
         TlsListener::new(listener, self.tls.clone())
     }
 
-    /// A service that lets in only requests whose key allows them, if the gateway has keys.
-    pub(crate) fn guard(&self, service: GrpcService) -> Guarded {
-        Guarded::new(service, self.keys.clone(), self.is_health_open)
+    /// A service that lets in only requests whose key allows them, if the gateway has keys. The page of its console, if it
+    /// has one, needs no key.
+    pub(crate) fn guard(&self, service: GrpcService, has_console: bool) -> Guarded {
+        let open = Open {
+            health: self.is_health_open,
+            page: has_console,
+        };
+        Guarded::new(service, self.keys.clone(), open)
     }
 
     /// Loads files again when they change, until the future is dropped.

@@ -147,11 +147,14 @@ impl Replica {
     }
 
     /// Whether a process has sent anything on the newest connection.
-    pub(crate) fn peer_spoke(&self) -> bool {
+    #[must_use]
+    pub fn peer_spoke(&self) -> bool {
         self.peer_spoke.get()
     }
 
-    pub(crate) fn in_flight(&self) -> usize {
+    /// Its requests in progress.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 
@@ -161,6 +164,12 @@ impl Replica {
 
     pub(crate) fn end(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether the last call did not reach it.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        self.backoff().failures > 0
     }
 
     pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
