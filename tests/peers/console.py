@@ -215,7 +215,7 @@ async def phone(page: Page, folder: pathlib.Path | None) -> dict:
 
 
 async def with_key(page: Page, key: str) -> dict:
-    await page.until("!document.querySelector('#key-form').hidden")
+    await page.until("document.querySelector('#key-form')?.hidden === false")
     focus = await page.value("document.activeElement.id")
     fill = "document.querySelector('#key').value = {}; document.querySelector('#key-form button').click()"
     await page.value(fill.format("'wrong'"))

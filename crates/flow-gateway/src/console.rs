@@ -16,6 +16,6 @@ mod kept;
 pub(crate) mod page;
 mod series;
 
-pub(crate) use history::{History, Recent};
+pub(crate) use history::{History, Recent, seconds};
 pub(crate) use kept::KeptRequest;
 pub(crate) use series::SlotReport;

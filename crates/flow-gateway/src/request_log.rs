@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flow_core::{Code, Failure, LineBudget, Origin, TraceContext};
+use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto, StatusProto};
 use flow_spec::RequestLogging;
 use tokio::sync::Notify;
@@ -89,6 +90,13 @@ impl RequestLog {
         }
         if logging.all && !end.is_dry_run() {
             log_request!(info, "flow_gateway::access", record, end, "request");
+        }
+    }
+
+    /// Records what floating nodes did after the reply to their request.
+    pub(crate) fn floating_ended(&self, rest: &Envelope) {
+        if let (Some(history), Some(end)) = (&self.history, RequestEnd::of_reply(rest)) {
+            history.record_floating(&end);
         }
     }
 

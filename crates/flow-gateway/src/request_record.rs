@@ -115,10 +115,10 @@ impl<'r> RequestEnd<'r> {
         nodes.map(|route| (route.executor.as_str(), duration(route)))
     }
 
-    /// The nodes that it ran at, each with when and how.
+    /// The nodes that worked on it, each with when and how. The route of a node that it passed by takes no time at all.
     pub(crate) fn intervals(&self) -> impl Iterator<Item = Interval<'r>> + use<'r> {
         let began = self.routes.first().and_then(|it| time(it.start_time));
-        self.routes.iter().skip(1).map(move |route| Interval {
+        let nodes = self.routes.iter().skip(1).map(move |route| Interval {
             name: &route.executor,
             after: time(route.start_time)
                 .zip(began)
@@ -126,7 +126,8 @@ impl<'r> RequestEnd<'r> {
                 .unwrap_or_default(),
             took: duration(route),
             failed: if_error(route.status.as_ref()).is_some(),
-        })
+        });
+        nodes.filter(|node| node.failed || !node.took.is_zero())
     }
 }
 

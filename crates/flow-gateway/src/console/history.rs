@@ -78,6 +78,14 @@ impl History {
         }
     }
 
+    /// Records nodes that worked on a request after its reply.
+    pub(crate) fn record_floating(&self, end: &RequestEnd<'_>) {
+        if !end.is_dry_run() {
+            let slot = slot_of(seconds(SystemTime::now()));
+            self.state().count_nodes(end, slot);
+        }
+    }
+
     /// When the gateway started.
     pub(crate) fn started(&self) -> SystemTime {
         self.started
@@ -141,16 +149,20 @@ impl State {
             self.kept_in_slot = 0;
         }
         self.flow.add(slot, took, end.failed.is_some());
-        for node in end.intervals() {
-            if let Some(series) = self.node(node.name, slot) {
-                series.add(slot, node.took, node.failed);
-            }
-        }
+        self.count_nodes(end, slot);
         if end.failed.is_some() {
             self.kept_in_slot += 1;
             return (self.kept_in_slot <= KEPT_MAX).then_some(Keep::Failure);
         }
         self.is_slow(took).then_some(Keep::Slow)
+    }
+
+    fn count_nodes(&mut self, end: &RequestEnd<'_>, slot: u64) {
+        for node in end.intervals() {
+            if let Some(series) = self.node(node.name, slot) {
+                series.add(slot, node.took, node.failed);
+            }
+        }
     }
 
     /// The series of a node; `None` if there are too many nodes. A node that was not called for an hour gives its place
@@ -208,7 +220,8 @@ impl State {
     }
 }
 
-fn seconds(time: SystemTime) -> f64 {
+/// Seconds since 1970.
+pub(crate) fn seconds(time: SystemTime) -> f64 {
     let since = time.duration_since(SystemTime::UNIX_EPOCH);
     since.unwrap_or_default().as_secs_f64()
 }

@@ -27,7 +27,7 @@ use self::overview::Overview;
 use super::state::HttpState;
 use super::status::detail;
 use crate::auth;
-use crate::console::{History, KeptRequest, SlotReport};
+use crate::console::{History, KeptRequest, SlotReport, seconds};
 use crate::snapshot::Snapshot;
 
 /// What the page may load and do: its own files and data, and nothing else.
@@ -232,10 +232,4 @@ async fn requests(State(state): State<HttpState>) -> Response {
 
 async fn known(State(state): State<HttpState>) -> Response {
     Json(Known::ask(&state.service.snapshot()).await).into_response()
-}
-
-/// Seconds since 1970.
-fn seconds(time: SystemTime) -> f64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap_or_default().as_secs_f64()
 }

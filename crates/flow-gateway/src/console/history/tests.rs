@@ -6,6 +6,8 @@ use flow_proto::jina::{HeaderProto, RouteProto};
 use super::*;
 use crate::request_record::Failed;
 
+const MS: Duration = Duration::from_millis(1);
+
 /// When the tests begin.
 fn start() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)
@@ -71,6 +73,38 @@ fn a_request_counts_for_the_flow_and_for_each_of_its_nodes() {
     assert_eq!(history.since(None, 0, now)[0].requests, 3);
     assert_eq!(history.since(Some("b"), 0, now)[0].requests, 1);
     assert!(history.since(Some("c"), 0, now).is_empty());
+}
+
+#[test]
+fn a_node_that_a_request_passes_by_does_not_count_it() {
+    let history = History::new(start());
+    let routes = [
+        route("gateway", start(), MS),
+        route("asked", start(), MS),
+        route("passed", start(), Duration::ZERO),
+    ];
+    let end = RequestEnd {
+        header: &header("1"),
+        routes: &routes,
+        failed: None,
+    };
+    history.record(&RequestRecord::default(), &end);
+    assert_eq!(history.recent_of("asked", start()).requests, 1);
+    assert_eq!(history.recent_of("passed", start()).requests, 0);
+}
+
+#[test]
+fn a_node_that_ends_after_the_reply_counts_the_request() {
+    let now = SystemTime::now();
+    let history = History::new(now);
+    let end = RequestEnd {
+        header: &header("1"),
+        routes: &[route("gateway", now, MS), route("late", now, MS)],
+        failed: None,
+    };
+    history.record_floating(&end);
+    assert_eq!(history.recent_of("late", SystemTime::now()).requests, 1);
+    assert_eq!(history.recent(SystemTime::now()).requests, 0);
 }
 
 #[test]
@@ -167,7 +201,7 @@ fn a_node_that_was_not_called_for_an_hour_gives_its_place_to_another() {
     let last = NODES_MAX.to_string();
     assert_eq!(history.recent_of(&last, start()).requests, 0);
     let later = start() + Duration::from_secs(3700);
-    record(&history, "1", later, Duration::ZERO, &[&last]);
+    record(&history, "1", later, MS * 2, &[&last]);
     assert_eq!(history.recent_of(&last, later).requests, 1);
 }
 

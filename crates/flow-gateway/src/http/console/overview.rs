@@ -6,9 +6,8 @@ use flow_net::{Pool, Replica};
 use flow_spec::NodePlan;
 use serde::Serialize;
 
-use super::seconds;
 use crate::backend::Backend;
-use crate::console::{History, Recent};
+use crate::console::{History, Recent, seconds};
 use crate::node::Node;
 use crate::snapshot::Snapshot;
 

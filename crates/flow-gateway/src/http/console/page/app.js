@@ -209,6 +209,12 @@ byId("pause").addEventListener("click", () => {
   byId("pause").textContent = state.paused ? "Go on" : "Pause";
   now();
 });
+// Charts are as wide as the window allows.
+let resized = null;
+window.addEventListener("resize", () => {
+  clearTimeout(resized);
+  resized = setTimeout(now, 200);
+});
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && !state.paused) now();
 });

@@ -3,7 +3,7 @@
 import { html, show, svg, table } from "./dom.js";
 import { count, minute, rate, time } from "./units.js";
 
-const WIDTH = 640;
+const WIDTH_MIN = 260;
 const HEIGHT = 190;
 const BOX = { left: 46, right: 8, top: 8, bottom: 22 };
 /** Slots that become one point: an hour has more slots than a chart has room. */
@@ -37,18 +37,20 @@ const points = (report) => {
   return made;
 };
 
-const scales = (made, max) => {
-  const width = WIDTH - BOX.left - BOX.right;
+/** A chart is as wide as its place, so that its texts are as large as others. */
+const scales = (made, max, whole) => {
+  const width = whole - BOX.left - BOX.right;
   const height = HEIGHT - BOX.top - BOX.bottom;
   return {
+    whole,
     x: (at) => BOX.left + (width * at) / (made.length - 1),
     y: (value) => BOX.top + height * (1 - Math.min(value / max, 1)),
   };
 };
 
-const axes = (made, max, label, { x, y }) => {
+const axes = (made, max, label, { whole, x, y }) => {
   const lines = [0, 0.5, 1].flatMap((part) => [
-    svg("line", { class: "rule", x1: BOX.left, x2: WIDTH - BOX.right, y1: y(max * part), y2: y(max * part) }),
+    svg("line", { class: "rule", x1: BOX.left, x2: whole - BOX.right, y1: y(max * part), y2: y(max * part) }),
     svg("text", { class: "axis", x: BOX.left - 6, y: y(max * part) + 4, "text-anchor": "end" }, label(max * part)),
   ]);
   const every = Math.round((made.length - 1) / 4);
@@ -87,8 +89,8 @@ const readout = (picture, made, scale, say) => {
   picture.append(mark);
   picture.addEventListener("pointermove", (event) => {
     const frame = picture.getBoundingClientRect();
-    const inside = ((event.clientX - frame.left) / frame.width) * WIDTH;
-    const at = Math.round(((inside - BOX.left) / (WIDTH - BOX.left - BOX.right)) * (made.length - 1));
+    const inside = ((event.clientX - frame.left) / frame.width) * scale.whole;
+    const at = Math.round(((inside - BOX.left) / (scale.whole - BOX.left - BOX.right)) * (made.length - 1));
     const point = made[Math.max(0, Math.min(made.length - 1, at))];
     mark.setAttribute("x1", scale.x(made.indexOf(point)));
     mark.setAttribute("x2", scale.x(made.indexOf(point)));
@@ -103,8 +105,8 @@ const readout = (picture, made, scale, say) => {
 };
 
 const chart = (parent, name, made, max, label, say, shapes, kinds) => {
-  const scale = scales(made, max);
-  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": name },
+  const scale = scales(made, max, Math.max(WIDTH_MIN, parent.clientWidth));
+  const picture = svg("svg", { viewBox: `0 0 ${scale.whole} ${HEIGHT}`, role: "img", "aria-label": name },
     axes(made, max, label, scale), shapes(scale));
   const said = readout(picture, made, scale, say);
   show(parent, picture, legend(kinds), said);
