@@ -205,26 +205,29 @@ fn a_node_that_was_not_called_for_an_hour_gives_its_place_to_another() {
     assert_eq!(history.recent_of(&last, later).requests, 1);
 }
 
-/// The cost of recording, which each request of a gateway with a console pays. The bound is that of a release build;
-/// without optimization it takes several times as long.
+/// The cost of recording, which each request of a gateway with a console pays: the fastest of several rounds, so that
+/// other work of the machine does not count. Without optimization it takes many times as long.
 #[test]
 fn recording_a_request_takes_no_time_to_speak_of() {
-    const ROUNDS: u32 = 100_000;
+    const ROUNDS: u32 = 50;
+    const REQUESTS: u32 = 2_000;
     let history = History::new(start());
-    let took = Duration::from_millis(1);
-    let routes = ["gateway", "encoder", "index"].map(|it| route(it, start(), took));
+    let routes = ["gateway", "encoder", "index"].map(|it| route(it, start(), MS));
     let end = RequestEnd {
         header: &header("1"),
         routes: &routes,
         failed: None,
     };
     let request = RequestRecord::default();
-    let began = Instant::now();
-    for _ in 0..ROUNDS {
-        history.record(&request, &end);
-    }
-    let each = began.elapsed() / ROUNDS;
-    println!("{} ns for each request", each.as_nanos());
+    let rounds = (0..ROUNDS).map(|_| {
+        let began = Instant::now();
+        for _ in 0..REQUESTS {
+            history.record(&request, &end);
+        }
+        began.elapsed() / REQUESTS
+    });
+    let each = rounds.min().unwrap().as_nanos();
+    println!("{each} ns for each request");
     let bound = if cfg!(debug_assertions) { 10_000 } else { 200 };
-    assert!(each.as_nanos() < bound, "{} ns", each.as_nanos());
+    assert!(each < bound, "{each} ns");
 }
