@@ -111,6 +111,11 @@ fn the_page_on_observing_is_true() {
 }
 
 #[test]
+fn the_page_on_the_console_is_true() {
+    follow("docs/src/console.md");
+}
+
+#[test]
 fn the_page_on_tls_and_keys_is_true() {
     if !has_openssl() {
         return flow_tests::skipped("no `openssl` on PATH, which makes the certificates");

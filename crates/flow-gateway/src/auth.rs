@@ -21,7 +21,7 @@ mod refusal;
 
 pub use key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 
-pub(crate) use guard::Guarded;
+pub(crate) use guard::{Guarded, Open};
 pub(crate) use identity::{Identity, current, documents, on_behalf_of};
 pub(crate) use key_ring::KeyRing;
 

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use flow_metrics::{Gauge, Registry};
 use flow_net::{ByteBudget, Drain, Health, Listener, MetricsServer, Stopped};
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::background;
 use crate::config::{BindError, Config};
+use crate::console::History;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::SERVICES;
 use crate::heavy::HeavyWork;
@@ -20,6 +22,7 @@ use crate::metrics::{GatewayMetrics, RUNTIME};
 use crate::pools::{PlacementError, Shared};
 use crate::ports::{PortServices, PortShares};
 use crate::protection::Protection;
+use crate::request_log::RequestLog;
 use crate::service::Service;
 use crate::snapshot_store::{Placed, SnapshotStore};
 use crate::state_metrics::GatewayState;
@@ -56,10 +59,12 @@ impl Gateway {
         }
         let registry_of = registry.as_ref().map(|(_, registry)| registry);
         let gateway_metrics = registry_of.map(GatewayMetrics::new);
+        let has_console = !placement.plan.gateway.http.no_console;
+        let history = has_console.then(|| History::new(SystemTime::now()));
         let shared = Shared {
             limits: config.limits.messages,
             metrics: gateway_metrics.clone(),
-            log: Arc::default(),
+            log: Arc::new(RequestLog::new(history)),
             requests: config.limits.requests,
             heavy: HeavyWork::default(),
             tracer: exporting.as_ref().map(|it| it.tracer().clone()),

@@ -51,7 +51,9 @@ pub(crate) async fn documents(
             timer.ends_with(Some(failure.code()));
         }
     })?;
+    let node = route(&reply.node, reply.started);
     let mut progress = Progress {
+        routes: [reply.gateway.clone(), node],
         admitted,
         record,
         span: Some(span),
@@ -190,6 +192,8 @@ struct Progress {
     span: Option<RequestSpan>,
     /// The client's own.
     header: Option<HeaderProto>,
+    /// The gateway's and the node's, which end with the stream.
+    routes: [RouteProto; 2],
     timer: Option<RequestTimer>,
     failed: bool,
 }
@@ -198,9 +202,13 @@ struct Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         let header = self.header.take().unwrap_or_default();
+        let now = SystemTime::now();
+        for route in &mut self.routes {
+            route.end_time = Some(now.into());
+        }
         let end = RequestEnd {
             header: &header,
-            routes: &[],
+            routes: &self.routes,
             failed: None,
         };
         let snapshot = &self.admitted.snapshot;

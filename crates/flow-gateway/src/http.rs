@@ -3,11 +3,12 @@
 //! Requests reach the routes over HTTP/1 and HTTP/2, on the same port as gRPC calls. What the APIs share is here and in
 //! these files: [`body`] reads a request's body within the limits, [`status`] maps failures to status codes, and
 //! [`request_id`] gives every request an id. Around all routes are layers for other origins ([`cors`]), for compression,
-//! and for gRPC calls of browsers ([`grpc_web`]).
+//! and for gRPC calls of browsers ([`grpc_web`]). [`console`] is a page for people.
 
 mod api_error;
 mod body;
 mod cohere;
+mod console;
 mod cors;
 mod embeddings;
 mod grpc_web;
@@ -50,6 +51,9 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
         return None;
     }
     let mut router = jina::routes(&state);
+    if state.has_console() {
+        router = router.merge(console::routes());
+    }
     router = match http {
         true => router
             .merge(other_apis(&state))

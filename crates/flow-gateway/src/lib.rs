@@ -8,7 +8,8 @@
 //! `auth.rs` refuses requests without a valid API key, if the gateway has keys.
 //!
 //! Besides requests, `background.rs` watches the nodes, `snapshot_store.rs` replaces one placement by the next, and
-//! `metrics.rs` counts, and `request_log.rs` logs requests that fail or are slow.
+//! `metrics.rs` counts, and `request_log.rs` logs requests that fail or are slow, and records all of them for the
+//! console (`console.rs`).
 
 #![warn(missing_docs)]
 
@@ -18,6 +19,7 @@ mod backend;
 mod background;
 mod condition;
 mod config;
+mod console;
 mod discovery;
 mod document_order;
 mod execution;

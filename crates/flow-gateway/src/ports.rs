@@ -64,7 +64,9 @@ impl PortServices {
         let limits = share(self.limits.connections, listeners.len());
         let ports = listeners.into_iter().zip(self.gateway.ports());
         let serving = ports.map(|(listener, port)| {
-            let service = protection.guard(self.of_port(&port.protocols));
+            let state = self.state(&port.protocols);
+            let has_console = state.has_console();
+            let service = protection.guard(self.of_port(state), has_console);
             let listener = protection.listener(listener);
             let mut server = Server::new(listener, service)
                 .with_limits(limits)
@@ -79,18 +81,23 @@ impl PortServices {
         forced.unwrap_or(Stopped::Clean)
     }
 
-    /// The service of a port with these protocols.
-    fn of_port(&self, protocols: &[Protocol]) -> GrpcService {
+    /// What the routes of a port with these protocols have.
+    fn state(&self, protocols: &[Protocol]) -> HttpState {
         let serves = match self.gateway.only_protocols {
             true => Serves::only(protocols),
             false => Serves::ALL,
         };
-        let state = HttpState {
+        HttpState {
             service: self.service.clone(),
             limits: self.limits,
             options: Arc::new(self.gateway.http.clone()),
             serves,
-        };
+        }
+    }
+
+    /// The service of a port.
+    fn of_port(&self, state: HttpState) -> GrpcService {
+        let serves = state.serves;
         let grpc = GrpcService::new(self.grpc.clone()).with_compressed(self.compressed.clone());
         let grpc = match http::routes(state, self.grpc.clone()) {
             Some(routes) => grpc.with_http(routes),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow_net::tls::{ServerTls, TlsListener};
 use flow_net::{GrpcService, Listener};
 
-use crate::auth::{Guarded, KeyRing};
+use crate::auth::{Guarded, KeyRing, Open};
 use crate::config::{BindError, Config};
 use crate::metrics::GatewayMetrics;
 
@@ -43,9 +43,14 @@ impl Protection {
         TlsListener::new(listener, self.tls.clone())
     }
 
-    /// A service that lets in only requests whose key allows them, if the gateway has keys.
-    pub(crate) fn guard(&self, service: GrpcService) -> Guarded {
-        Guarded::new(service, self.keys.clone(), self.is_health_open)
+    /// A service that lets in only requests whose key allows them, if the gateway has keys. The page of its console, if it
+    /// has one, needs no key.
+    pub(crate) fn guard(&self, service: GrpcService, has_console: bool) -> Guarded {
+        let open = Open {
+            health: self.is_health_open,
+            page: has_console,
+        };
+        Guarded::new(service, self.keys.clone(), open)
     }
 
     /// Loads files again when they change, until the future is dropped.

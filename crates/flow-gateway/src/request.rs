@@ -124,7 +124,9 @@ async fn run_detached(execution: Execution) -> Finished {
         log_floating(&snapshot, &finished.reply);
         // The floating nodes run even if the caller has gone and does not take the reply.
         drop(sender.send(finished));
-        log_floating(&snapshot, &rest.run_to_end().await);
+        let rest = rest.run_to_end().await;
+        log_floating(&snapshot, &rest);
+        snapshot.shared.log.floating_ended(&rest);
         drop(permit);
     });
     finished.await.unwrap_or_else(|_| {

@@ -8,12 +8,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use flow_core::{Code, Failure, LineBudget, Origin, TraceContext};
+use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto, StatusProto};
 use flow_spec::RequestLogging;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use crate::request_record::{Failed, RequestEnd, RequestRecord};
+use crate::console::History;
+use crate::request_record::{Failed, RequestEnd, RequestRecord, shortened};
 
 /// Maximum length of a logged cause, in bytes; the client gets the whole cause.
 const CAUSE_LEN_MAX: usize = 1_000;
@@ -24,6 +26,8 @@ pub(crate) struct RequestLog {
     budget: Mutex<LineBudget>,
     /// Notified when a line was suppressed.
     suppressed: Notify,
+    /// What the console knows of all requests; `None` without a console.
+    history: Option<History>,
 }
 
 /// Writes a line with all that is known of a request.
@@ -46,13 +50,26 @@ macro_rules! log_request {
             waited_ms = (!record.waited.is_zero()).then(|| milliseconds(record.waited)),
             nodes_ms = nodes(end),
             trace_id = record.trace.as_deref().map(TraceContext::trace_id),
-            cause = failed.map(|it| shortened(it.cause)),
+            cause = failed.map(|it| shortened(it.cause, CAUSE_LEN_MAX)),
             $message
         );
     }};
 }
 
 impl RequestLog {
+    /// A log that records all requests there, too.
+    pub(crate) fn new(history: Option<History>) -> Self {
+        Self {
+            history,
+            ..Self::default()
+        }
+    }
+
+    /// What the console knows of all requests.
+    pub(crate) fn history(&self) -> Option<&History> {
+        self.history.as_ref()
+    }
+
     /// Logs a request that ended, if it failed, was slow, or all are logged.
     pub(crate) fn end(
         &self,
@@ -60,6 +77,9 @@ impl RequestLog {
         end: &RequestEnd<'_>,
         logging: RequestLogging,
     ) {
+        if let Some(history) = &self.history {
+            history.record(record, end);
+        }
         if end.failed.is_some() {
             self.failed(record, end);
         } else if let Some(slow) = logging.slow
@@ -70,6 +90,13 @@ impl RequestLog {
         }
         if logging.all && !end.is_dry_run() {
             log_request!(info, "flow_gateway::access", record, end, "request");
+        }
+    }
+
+    /// Records what floating nodes did after the reply to their request.
+    pub(crate) fn floating_ended(&self, rest: &Envelope) {
+        if let (Some(history), Some(end)) = (&self.history, RequestEnd::of_reply(rest)) {
+            history.record_floating(&end);
         }
     }
 
@@ -114,7 +141,10 @@ impl RequestLog {
         if self.may_log() {
             let request_id = header.map(|it| it.request_id.as_str());
             let endpoint = header.and_then(|it| it.exec_endpoint.as_deref());
-            let (executor, cause) = (route.executor.as_str(), shortened(&status.description));
+            let (executor, cause) = (
+                route.executor.as_str(),
+                shortened(&status.description, CAUSE_LEN_MAX),
+            );
             tracing::warn!(
                 request_id,
                 endpoint,
@@ -138,7 +168,7 @@ impl RequestLog {
                     client = origin.client.map(tracing::field::display),
                     key = origin.key.as_deref(),
                     code = failure.code().as_str(),
-                    cause = shortened(failure.message()),
+                    cause = shortened(failure.message(), CAUSE_LEN_MAX),
                     "stream failed"
                 );
             }
@@ -181,13 +211,6 @@ impl RequestLog {
     }
 }
 
-/// The beginning of a text, not too long for a line.
-fn shortened(text: &str) -> &str {
-    let ends = (0..=CAUSE_LEN_MAX.min(text.len())).rev();
-    let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
 /// Whole microseconds, as milliseconds.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
@@ -208,13 +231,6 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-
-    #[test]
-    fn a_cause_is_cut_at_a_character_boundary() {
-        assert_eq!(shortened("short"), "short");
-        let text = format!("x{}", "é".repeat(CAUSE_LEN_MAX));
-        assert_eq!(shortened(&text).len(), CAUSE_LEN_MAX - 1);
-    }
 
     #[test]
     fn a_line_says_where_the_time_went() {

@@ -9,7 +9,7 @@ use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto, SingleDocumentRequestProto, StatusProto};
 use prost_types::Timestamp;
 
-use crate::reply::error_status;
+use crate::reply::{error_status, if_error};
 
 /// A request that was sent: what its line in the log says before it is known how it ends.
 #[derive(Debug, Clone, Default)]
@@ -104,11 +104,38 @@ impl<'r> RequestEnd<'r> {
         self.routes.first().map_or(Duration::ZERO, duration)
     }
 
+    /// When it ended; `None` if it did not run.
+    pub(crate) fn ended(&self) -> Option<SystemTime> {
+        time(self.routes.first()?.end_time)
+    }
+
     /// The nodes that it ran at, each with its time.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (&'r str, Duration)> {
         let nodes = self.routes.iter().skip(1);
         nodes.map(|route| (route.executor.as_str(), duration(route)))
     }
+
+    /// The nodes that worked on it, each with when and how. The route of a node that it passed by takes no time at all.
+    pub(crate) fn intervals(&self) -> impl Iterator<Item = Interval<'r>> + use<'r> {
+        let began = self.routes.first().and_then(|it| it.start_time);
+        let nodes = self.routes.iter().skip(1).map(move |route| Interval {
+            name: &route.executor,
+            after: between(began, route.start_time),
+            took: duration(route),
+            failed: if_error(route.status.as_ref()).is_some(),
+        });
+        nodes.filter(|node| node.failed || !node.took.is_zero())
+    }
+}
+
+/// When a node worked on a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Interval<'r> {
+    pub(crate) name: &'r str,
+    /// After the request was admitted.
+    pub(crate) after: Duration,
+    pub(crate) took: Duration,
+    pub(crate) failed: bool,
 }
 
 impl<'r> Failed<'r> {
@@ -145,11 +172,30 @@ impl<'r> Failed<'r> {
 
 /// How long a route took; zero if it has no end.
 fn duration(route: &RouteProto) -> Duration {
-    let time = |it: Option<Timestamp>| SystemTime::try_from(it?).ok();
-    match (time(route.start_time), time(route.end_time)) {
-        (Some(start), Some(end)) => end.duration_since(start).unwrap_or_default(),
-        _ => Duration::ZERO,
-    }
+    between(route.start_time, route.end_time)
+}
+
+/// The time from one moment to a later one; zero if one of them is not known.
+fn between(from: Option<Timestamp>, to: Option<Timestamp>) -> Duration {
+    let (Some(from), Some(to)) = (from, to) else {
+        return Duration::ZERO;
+    };
+    // Not by way of the system's own times, which takes twice as long as all else that is done to record a request.
+    let seconds = to.seconds.saturating_sub(from.seconds);
+    let nanos = i64::from(to.nanos) - i64::from(from.nanos);
+    let nanos = seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+    u64::try_from(nanos).map_or(Duration::ZERO, Duration::from_nanos)
+}
+
+fn time(written: Option<Timestamp>) -> Option<SystemTime> {
+    SystemTime::try_from(written?).ok()
+}
+
+/// The beginning of a text, of at most so many bytes.
+pub(crate) fn shortened(text: &str, len_max: usize) -> &str {
+    let ends = (0..=len_max.min(text.len())).rev();
+    let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 /// Measures how long a request waits to be admitted.
@@ -163,5 +209,32 @@ impl Waiting {
 
     pub(crate) fn end(self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_between_moments_is_never_negative() {
+        let at = |seconds, nanos| Some(Timestamp { seconds, nanos });
+        let second = Duration::from_secs(1);
+        assert_eq!(between(at(1, 5), at(2, 5)), second);
+        assert_eq!(
+            between(at(1, 999_999_999), at(2, 0)),
+            Duration::from_nanos(1)
+        );
+        assert_eq!(between(at(2, 0), at(1, 0)), Duration::ZERO);
+        assert_eq!(between(at(i64::MAX, 0), at(i64::MIN, 0)), Duration::ZERO);
+        assert_eq!(between(None, at(1, 0)), Duration::ZERO);
+        assert_eq!(between(at(1, 0), None), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_text_is_cut_at_a_character_boundary() {
+        assert_eq!(shortened("short", 10), "short");
+        assert_eq!(shortened("xéé", 4), "xé");
+        assert_eq!(shortened("é", 1), "");
     }
 }

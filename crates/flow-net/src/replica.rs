@@ -147,11 +147,14 @@ impl Replica {
     }
 
     /// Whether a process has sent anything on the newest connection.
-    pub(crate) fn peer_spoke(&self) -> bool {
+    #[must_use]
+    pub fn peer_spoke(&self) -> bool {
         self.peer_spoke.get()
     }
 
-    pub(crate) fn in_flight(&self) -> usize {
+    /// Its requests in progress.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 

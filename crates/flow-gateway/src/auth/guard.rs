@@ -15,6 +15,7 @@ use tokio::task::futures::TaskLocalFuture;
 use super::identity::{CURRENT, Identity};
 use super::key_ring::{Key, KeyRing};
 use super::refusal::{Api, Body, Refusal};
+use crate::console::page;
 
 /// The header that some clients send the key in, instead of `authorization`.
 const API_KEY: &str = "x-api-key";
@@ -48,19 +49,24 @@ pub(crate) struct Guarded {
     service: GrpcService,
     /// `None` if everybody may send everything.
     keys: Option<Arc<KeyRing>>,
-    is_health_open: bool,
+    open: Open,
+}
+
+/// Requests that need no key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Open {
+    /// Checks of health.
+    pub(crate) health: bool,
+    /// The page of the console, but not its data.
+    pub(crate) page: bool,
 }
 
 impl Guarded {
-    pub(crate) fn new(
-        service: GrpcService,
-        keys: Option<Arc<KeyRing>>,
-        is_health_open: bool,
-    ) -> Self {
+    pub(crate) fn new(service: GrpcService, keys: Option<Arc<KeyRing>>, open: Open) -> Self {
         Self {
             service,
             keys,
-            is_health_open,
+            open,
         }
     }
 
@@ -72,7 +78,9 @@ impl Guarded {
         let (method, path) = (request.method(), request.uri().path());
         // A browser asks what it may send before it sends a key.
         let is_preflight = api != Api::Grpc && method == Method::OPTIONS;
-        if is_preflight || (self.is_health_open && is_health(api, path)) {
+        let is_page = api != Api::Grpc && page::is_page(method, path, request.headers());
+        let is_open = (self.open.health && is_health(api, path)) || (self.open.page && is_page);
+        if is_preflight || is_open {
             return Ok(None);
         }
         let text = key(request.headers()).ok_or(Refusal::NoKey)?;

@@ -23,8 +23,10 @@ use http::Method;
 use serde_json::{Value, json};
 
 use self::route::{Route, route};
+use super::console;
 use super::state::{HttpState, options};
 use super::status::{detail, failed, status_json};
+use crate::console::page::wants_page;
 
 /// A page that lists the routes and tries them.
 const DOCS: &str = include_str!("jina/docs.html");
@@ -79,10 +81,13 @@ pub(crate) async fn endpoint_first(
     }
 }
 
-/// The health of the service, or the beginning of a WebSocket.
+/// The health of the service, the beginning of a WebSocket, or the console for a browser.
 async fn root(State(state): State<HttpState>, request: Request) -> Response {
     if state.serves.websocket && websocket::is_upgrade(request.headers()) {
         return websocket::requests(state, request).await;
+    }
+    if state.has_console() && wants_page(request.headers()) {
+        return console::page();
     }
     Json(json!({})).into_response()
 }

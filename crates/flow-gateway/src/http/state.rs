@@ -23,6 +23,13 @@ pub(crate) struct HttpState {
     pub(crate) serves: Serves,
 }
 
+impl HttpState {
+    /// Whether browsers get the console on this port.
+    pub(crate) fn has_console(&self) -> bool {
+        self.serves.http && !self.options.no_console
+    }
+}
+
 /// The protocols that a port serves besides gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Serves {

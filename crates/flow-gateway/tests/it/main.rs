@@ -6,6 +6,7 @@
 )]
 
 mod api_keys;
+mod console;
 mod fake_executor;
 mod http;
 mod http_client;

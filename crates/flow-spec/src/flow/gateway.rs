@@ -129,6 +129,9 @@ pub struct HttpOptions {
     pub no_debug_endpoints: bool,
     /// Whether `/index`, `/search`, `/update` and `/delete` are left out.
     pub no_crud_endpoints: bool,
+    /// Whether browsers get no console.
+    #[serde(default)]
+    pub no_console: bool,
     /// Endpoints with routes of their own.
     pub exposed: IndexMap<String, ExposedEndpoint>,
 }
@@ -187,6 +190,7 @@ impl Gateway {
                 description: value(&options.description),
                 no_debug_endpoints: is_set(&options.no_debug_endpoints),
                 no_crud_endpoints: is_set(&options.no_crud_endpoints),
+                no_console: value(&options.console) == Some(false),
                 exposed: or_default(&options.expose_endpoints),
             },
             prefetch: value(&options.prefetch).unwrap_or(PREFETCH),

@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::layers::{self, Layout, Size};
+use super::frames::{
+    ARROW, CHIP, Frame, Frames, LETTERS_MAX, LINE, LinkLine, PADDING, Room, SMALL, STACK, TITLE,
+    is_door,
+};
 use super::picture::{Card, Kind, Link, Picture};
 use super::words::{cut, escape, width};
 
@@ -11,18 +14,7 @@ const MARGIN: f64 = 32.0;
 const HEAD: f64 = 44.0;
 /// Height that the line below takes, which says what dashes mean.
 const FOOT: f64 = 28.0;
-const PADDING: f64 = 16.0;
-const TITLE: f64 = 15.0;
-const SMALL: f64 = 12.0;
-const LINE: f64 = 17.0;
-const CHIP: f64 = 22.0;
-const CARD_MIN: f64 = 116.0;
-/// How far the cards behind a stack stick out.
-const STACK: f64 = 5.0;
-/// Longer texts are cut; the whole text is shown under the pointer.
-const LETTERS_MAX: usize = 34;
 const TITLE_MAX: usize = 80;
-const ARROW: f64 = 8.0;
 
 const STYLE: &str = "\
 text{font-family:Inter,'Segoe UI','Helvetica Neue',Arial,'DejaVu Sans',sans-serif}\
@@ -44,14 +36,12 @@ text{font-family:Inter,'Segoe UI','Helvetica Neue',Arial,'DejaVu Sans',sans-seri
 .link{stroke:#a8b5c7}.tip{fill:#a8b5c7}.link-aside{stroke:#64748b}.tip-aside{fill:#64748b}}";
 
 pub(super) fn draw(picture: &Picture, title: &str) -> String {
-    let sizes: Vec<Size> = picture.cards.iter().map(size).collect();
-    let layout = layers::layout(&sizes, &picture.links);
-    let right = layout.columns.last().map_or(0.0, |(_, right)| *right);
+    let frames = Frames::of(picture, Room::NONE);
     let has_asides = picture.links.iter().any(|link| link.is_aside);
     let foot = if has_asides { FOOT } else { 0.0 };
     let whole_width =
-        (right + 2.0 * MARGIN).max(width(&cut(title, TITLE_MAX), 19.0) + 2.0 * MARGIN);
-    let whole_height = layout.height + 2.0 * MARGIN + HEAD + foot;
+        (frames.width + 2.0 * MARGIN).max(width(&cut(title, TITLE_MAX), 19.0) + 2.0 * MARGIN);
+    let whole_height = frames.height + 2.0 * MARGIN + HEAD + foot;
     let mut svg = Svg {
         text: String::new(),
     };
@@ -67,19 +57,11 @@ pub(super) fn draw(picture: &Picture, title: &str) -> String {
         "<g transform=\"translate({MARGIN} {:.1})\">\n",
         MARGIN + HEAD
     ));
-    for (link, lanes) in picture.links.iter().zip(&layout.lanes) {
-        svg.link(link, lanes, &layout);
+    for (link, line) in picture.links.iter().zip(&frames.links) {
+        svg.link(link, line);
     }
-    for (at, card) in picture.cards.iter().enumerate() {
-        let ((rank, middle), size) = (layout.cards[at], sizes[at]);
-        let (left, right) = layout.columns[rank];
-        let frame = Frame {
-            left,
-            top: middle - size.height / 2.0 + behind(card),
-            width: right - left,
-            height: size.height - 2.0 * behind(card),
-        };
-        svg.card(card, &frame);
+    for (card, frame) in picture.cards.iter().zip(&frames.cards) {
+        svg.card(card, frame);
     }
     svg.add(format_args!("</g>\n"));
     if has_asides {
@@ -87,47 +69,6 @@ pub(super) fn draw(picture: &Picture, title: &str) -> String {
     }
     svg.add(format_args!("</svg>\n"));
     svg.text
-}
-
-fn is_door(card: &Card) -> bool {
-    matches!(card.kind, Kind::Start | Kind::End)
-}
-
-fn size(card: &Card) -> Size {
-    let small = [&card.program].into_iter().chain(&card.details);
-    let small = small.map(|line| width(&cut(line, LETTERS_MAX), SMALL));
-    let chip = card
-        .when
-        .iter()
-        .map(|it| width(&cut(it, LETTERS_MAX), SMALL) + 16.0);
-    // Names are bold.
-    let name = width(&cut(&card.title, LETTERS_MAX), TITLE) * 1.06;
-    let inner = small.chain(chip).fold(name, f64::max);
-    let lines = card.details.iter().fold(1.0, |lines, _| lines + 1.0);
-    let chip = if card.when.is_some() { CHIP + 8.0 } else { 0.0 };
-    let width = inner + 2.0 * PADDING + if is_door(card) { 0.0 } else { 6.0 };
-    Size {
-        width: if is_door(card) {
-            width
-        } else {
-            width.max(CARD_MIN)
-        },
-        // The same above as below, so that links meet the card in its middle.
-        height: 2.0 * PADDING + TITLE + lines * LINE + chip + 2.0 * behind(card),
-        is_aside: card.is_aside,
-    }
-}
-
-/// Height that the cards behind a stack stick out.
-fn behind(card: &Card) -> f64 {
-    if card.is_stack { 2.0 * STACK } else { 0.0 }
-}
-
-struct Frame {
-    left: f64,
-    top: f64,
-    width: f64,
-    height: f64,
 }
 
 struct Svg {
@@ -237,28 +178,13 @@ impl Svg {
         }
     }
 
-    /// From the right side of one card, along its lanes, to the left side of another.
-    fn link(&mut self, link: &Link, lanes: &[(usize, f64)], layout: &Layout) {
-        let end = |card: usize| {
-            let (rank, height) = layout.cards[card];
-            (layout.columns[rank], height)
-        };
-        let ((_, from), height) = end(link.from);
-        let mut path = format!("M{from:.1} {height:.1}");
-        let mut at = (from, height);
-        for (column, height) in lanes {
-            let (left, right) = layout.columns[*column];
-            curve(&mut path, at, (left, *height));
-            write!(path, "H{right:.1}").expect("a text takes all");
-            at = (right, *height);
-        }
-        let ((to, _), height) = end(link.to);
-        curve(&mut path, at, (to - ARROW + 1.0, height));
+    fn link(&mut self, link: &Link, line: &LinkLine) {
+        let LinkLine { path, tip: (x, y) } = line;
         let aside = if link.is_aside { "-aside" } else { "" };
         let half = ARROW * 0.55;
         self.add(format_args!(
             "<path class=\"link{aside}\" d=\"{path}\"/>\n\
-             <path class=\"tip{aside}\" d=\"M{to:.1} {height:.1}l-{ARROW} -{half:.1}v{:.1}z\"/>\n",
+             <path class=\"tip{aside}\" d=\"M{x:.1} {y:.1}l-{ARROW} -{half:.1}v{:.1}z\"/>\n",
             2.0 * half
         ));
     }
@@ -279,14 +205,4 @@ fn bar_class(card: &Card) -> &'static str {
         Kind::External => "bar-external",
         Kind::Start | Kind::End | Kind::Local => "bar",
     }
-}
-
-/// A bend that leaves and arrives level.
-fn curve(path: &mut String, (x, y): (f64, f64), (to_x, to_y): (f64, f64)) {
-    let half = f64::midpoint(x, to_x);
-    write!(
-        path,
-        "C{half:.1} {y:.1} {half:.1} {to_y:.1} {to_x:.1} {to_y:.1}"
-    )
-    .expect("a text takes all");
 }

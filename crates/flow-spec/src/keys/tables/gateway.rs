@@ -80,6 +80,14 @@ options! {
         )
             .default("`false`")
             .example("true");
+        console: bool = row(
+            forms::FLAG,
+            "Whether browsers get the console at `/`: a page that shows the running flow. See [The \
+             console](console.md).",
+        )
+            .default("`true`")
+            .example("false")
+            .jina(OWN);
         expose_endpoints: IndexMap<String, ExposedEndpoint> = row(
             forms::EXPOSED,
             "Endpoints that have a route of their own, with its `http_path`, `methods` and `summary`.",

@@ -1,0 +1,198 @@
+//! The console in a real browser.
+
+use std::path::PathBuf;
+
+use flow_tests::{DocArrayVersion, TestFlow, python, skipped, texts};
+use serde_json::{Value, json};
+
+use crate::MOODY;
+
+/// Where Debian and others put Chromium.
+const PROGRAMS: [&str; 4] = [
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+];
+
+/// The browser; none: the test is left out, and says so.
+fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let programs = PROGRAMS
+        .iter()
+        .flat_map(|name| folders.iter().map(move |it| it.join(name)));
+    let found = programs.into_iter().find(|it| it.is_file());
+    if found.is_none() {
+        skipped("no Chromium; Debian's package is `chromium`");
+    }
+    found
+}
+
+/// What the browser found at a flow.
+fn browse(flow: &TestFlow, task: &str, rest: &[&str]) -> Option<Value> {
+    let program = chromium()?.display().to_string();
+    let url = format!("http://127.0.0.1:{}/", flow.port());
+    let mut arguments = vec![program, url, task.to_owned()];
+    arguments.extend(rest.iter().map(|&it| it.to_owned()));
+    python(DocArrayVersion::V2, "console.py", &arguments)
+}
+
+/// Sends a request that the flow answers, or not.
+async fn send(flow: &TestFlow, endpoint: &str, of: &[&str]) {
+    let client = flow_tests::client(flow).await;
+    let reply = client.single(texts(endpoint, of), flow_core::Deadline::NEVER);
+    drop(reply.await);
+}
+
+fn list(value: &Value) -> Vec<String> {
+    let values = value.as_array().unwrap().iter();
+    values
+        .map(|it| it.as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_browser_shows_a_flow_with_its_traffic_its_failures_and_its_vectors() {
+    let moody = format!("{{name: moody, uses: {MOODY}, replicas: 2, needs: encoder}}");
+    let side = "{name: audit, uses: echo, floating: true, needs: encoder}";
+    let flow = TestFlow::up(&format!(
+        "with: {{name: search}}\nexecutors: [{{name: encoder, uses: sentence-encoder}}, {moody}, {side}]"
+    ));
+    flow.expect("request failed");
+    for round in 0..40 {
+        send(&flow, "/encode", &[&format!("text {round}"), "another"]).await;
+    }
+    send(&flow, "/slow", &["2000"]).await;
+    send(&flow, "/fail", &["<img src=x onerror=alert(1)>"]).await;
+    send(&flow, "/<b>endpoint</b>", &["a"]).await;
+    // A folder for pictures of the page, for the book.
+    let pictures = std::env::var_os("FLOW_CONSOLE_PICTURES");
+    let pictures = pictures.map(|it| it.display().to_string());
+    let rest: Vec<&str> = pictures.iter().map(String::as_str).collect();
+    let Some(found) = browse(&flow, "tour", &rest) else {
+        return;
+    };
+    assert_eq!(found["problems"], json!([]), "{found}");
+    assert_eq!(found["outside"], json!([]), "{found}");
+    let mut cards = list(&found["cards"]);
+    cards.sort();
+    assert_eq!(cards, ["audit", "encoder", "moody"], "{found}");
+    assert_eq!(found["rows"], 3, "{found}");
+    assert!(found["dots"].as_u64().unwrap() >= 3, "{found}");
+    assert!(found["chart_rows"].as_u64().unwrap() >= 1, "{found}");
+    assert_ne!(found["light"], found["dark"], "{found}");
+    assert_eq!(found["chosen_light"], true, "{found}");
+    check_requests(&found);
+    check_tried(&found);
+    for (view, width) in found["widths"].as_object().unwrap() {
+        assert!(width.as_u64().unwrap() <= 380, "{view} is {width} px wide");
+    }
+}
+
+fn check_requests(found: &Value) {
+    assert_eq!(found["focus"], "tab-requests", "{found}");
+    assert!(
+        found["cause"].as_str().unwrap().contains("not today"),
+        "{found}"
+    );
+    let slowest = found["slowest"].as_str().unwrap();
+    assert!(
+        slowest.starts_with('2') && slowest.ends_with("\u{a0}s"),
+        "{found}"
+    );
+    let parts = list(&found["parts"]);
+    assert!(parts.contains(&"moody".to_owned()), "{found}");
+    assert_eq!(found["elements_of_clients"], 0, "{found}");
+}
+
+fn check_tried(found: &Value) {
+    assert_eq!(found["numbers"], 384, "{found}");
+    let similar: Vec<f64> = found["similar"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it.as_f64().unwrap())
+        .collect();
+    assert_eq!(similar.len(), 9, "{found}");
+    assert!((similar[0] - 1.0).abs() < 1e-3, "{found}");
+    assert!(similar[1] > similar[2], "foxes are animals: {found}");
+    let curl = found["code"]["curl"].as_str().unwrap();
+    assert!(
+        curl.contains("/encode'") && curl.contains("a quick brown fox"),
+        "{curl}"
+    );
+    assert!(
+        found["code"]["Python"]
+            .as_str()
+            .unwrap()
+            .contains("flow_serve"),
+        "{found}"
+    );
+    assert!(
+        found["code"]["Rust"]
+            .as_str()
+            .unwrap()
+            .contains("Client::connect"),
+        "{found}"
+    );
+    assert!(
+        found["invalid"].as_str().unwrap().contains("not JSON"),
+        "{found}"
+    );
+    assert!(
+        found["models"]
+            .as_str()
+            .unwrap()
+            .contains("all-MiniLM-L6-v2"),
+        "{found}"
+    );
+    assert!(
+        found["endpoints"].as_str().unwrap().contains("/encode"),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_browser_asks_for_an_api_key_and_keeps_it_for_the_tab() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys.yml");
+    let mut command = flow_tests::flow_command();
+    command.args(["key", "new", "browser", "--file"]).arg(&keys);
+    let (code, program) = flow_tests::Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+    let key = program.stdout();
+    let key = key
+        .split_whitespace()
+        .find(|it| it.starts_with("flow_"))
+        .unwrap()
+        .to_owned();
+    let flow = TestFlow::up(&format!(
+        "gateway: {{api_keys: '{}'}}\nexecutors: [{{name: encoder, uses: sentence-encoder}}]",
+        keys.display()
+    ));
+    let Some(found) = browse(&flow, "key", &[&key]) else {
+        return;
+    };
+    // The browser reports the answers with status 401.
+    let others = list(&found["problems"])
+        .into_iter()
+        .filter(|it| !it.contains("401"));
+    assert_eq!(others.count(), 0, "{found}");
+    assert_eq!(found["outside"], json!([]), "{found}");
+    assert_eq!(found["focus"], "key", "{found}");
+    assert!(
+        found["refused"]
+            .as_str()
+            .unwrap()
+            .contains("not known here"),
+        "{found}"
+    );
+    assert_eq!(found["hidden"], true, "{found}");
+    assert_eq!(found["kept"], json!([key, null, ""]), "{found}");
+    let curl = found["curl"].as_str().unwrap();
+    assert!(
+        curl.contains("$FLOW_API_KEY") && !curl.contains(&key),
+        "{curl}"
+    );
+}
