@@ -7,12 +7,16 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use flow_tests::{Program, TestFlow, eventually, free_port, post, prometheus, texts};
 use serde_json::Value;
 
 use crate::MOODY;
 use crate::monitoring::{of_executor, of_gateway};
+
+/// How long requests are sent until Prometheus has a rate.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A file of `docker/observability`.
 fn file(name: &str) -> PathBuf {
@@ -179,8 +183,10 @@ async fn prometheus_reads_a_flow_under_load_and_alerts_when_requests_fail_and_wh
     };
     let rate = || prometheus.value("flow:requests:rate5m").unwrap_or_default();
     // A rate needs two values: requests arrive until it has them.
+    let limit = Instant::now() + LIMIT;
     while rate() <= 0.0 {
-        post(&flow, vec![texts("/mark", &["a"]); 20]).await;
+        assert!(Instant::now() < limit, "no rate of requests");
+        post(&flow, vec![texts("/mark", &["a"])]).await;
     }
     let node = "sum by (node) (flow_node_duration_seconds_count{flow=\"tested\"})";
     eventually("the node's calls are read", || {
@@ -189,9 +195,17 @@ async fn prometheus_reads_a_flow_under_load_and_alerts_when_requests_fail_and_wh
     assert_eq!(prometheus.query("up{flow=\"tested\"} == 1").len(), 2);
     assert_eq!(prometheus.alerts(), [""; 0]);
 
-    while !prometheus.alerts().contains(&"FlowRequestsFail".to_owned()) {
-        post(&flow, vec![texts("/fail", &["a"]); 20]).await;
+    // So few that the gateway logs each of them.
+    let failed = "sum(flow_request_duration_seconds_count{code=\"executor_failed\"})";
+    for count in [10.0, 20.0] {
+        post(&flow, vec![texts("/fail", &["a"]); 10]).await;
+        eventually("the failures are read", || {
+            prometheus.value(failed) == Some(count)
+        });
     }
+    eventually("failures alert", || {
+        prometheus.alerts() == ["FlowRequestsFail"]
+    });
 
     assert!(flow.program_mut().end().success());
     eventually("both processes are away", || {
