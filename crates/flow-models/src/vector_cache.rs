@@ -12,7 +12,6 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -187,16 +186,9 @@ fn identity(folder: &Path, options: &EncoderOptions, encoder: &TextEncoder) -> i
         hash.update(file.as_os_str().as_encoded_bytes());
         hash.update(format!("\n{} {modified}\n", metadata.len()));
     }
-    let name = hash
-        .finalize()
-        .iter()
-        .take(16)
-        .fold(String::new(), |mut name, byte| {
-            // Writing to a text cannot fail.
-            let _ = write!(name, "{byte:02x}");
-            name
-        });
-    Ok(name)
+    let bytes = hash.finalize();
+    let bytes = bytes.iter().take(16);
+    Ok(bytes.map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The files of a model, in a fixed order, by the paths that links lead to.
