@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use flow_tests::{Program, TestFlow, eventually, free_port, post, prometheus, texts};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::MOODY;
@@ -207,6 +208,7 @@ async fn prometheus_reads_a_flow_under_load_and_alerts_when_requests_fail_and_wh
         prometheus.alerts() == ["FlowRequestsFail"]
     });
 
+    flow.program().signal(Signal::TERM);
     assert!(flow.program_mut().end().success());
     eventually("both processes are away", || {
         let alerts = prometheus.alerts();
