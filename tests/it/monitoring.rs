@@ -303,7 +303,7 @@ async fn requests_that_share_a_call_are_one_call_and_other_endpoints_are_the_def
 }
 
 #[tokio::test]
-async fn a_batch_that_nobody_fills_leaves_when_its_time_is_over() {
+async fn a_batch_that_does_not_fill_up_leaves_at_its_timeout() {
     let flow = TestFlow::up(
         "with: {monitoring: true}\nexecutors: [{name: echo, uses: echo, uses_dynamic_batching: \
          {/default: {preferred_batch_size: 4, timeout: 1}}}]",

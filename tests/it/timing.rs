@@ -76,7 +76,7 @@ fn requests_wait_for_company_and_share_a_call() {
     );
     let one = traced(&flow, "/x", &["--text", "a"]);
     let node = hop(hop(&one["hops"], "gateway"), "a");
-    // Nobody else comes, so that the worker waits for the whole time.
+    // No other request arrives, so the worker waits for the whole time.
     assert!(ms(hop(node, "batch"), "took_ms") > 150.0, "{node:#}");
     assert!(ms(hop(node, "queue"), "took_ms") < 150.0, "{node:#}");
     assert_eq!(hop(node, "call")["note"], Value::Null);

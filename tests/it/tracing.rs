@@ -290,7 +290,7 @@ async fn spans_go_over_http_and_a_failure_is_an_error_of_its_span() {
 }
 
 #[tokio::test]
-async fn a_trace_that_is_not_recorded_is_passed_on_and_exported_by_nobody() {
+async fn a_trace_that_is_not_recorded_is_passed_on_and_not_exported() {
     let Some(collector) = Collector::start() else {
         return;
     };

@@ -14,7 +14,7 @@ const SEPARATOR: char = '#';
 /// The stage before the gateway's own route: the request waits to be admitted.
 const ADMISSION: &str = "gateway#admission";
 
-/// Stages of one request: some dozens for a large flow. Executors say them, so that there is a limit.
+/// Maximum stages of one request. A large flow has dozens; executors report them, so their number is limited.
 const STAGES_MAX: usize = 512;
 
 /// The stages of a request at all nodes.

@@ -1,11 +1,11 @@
-//! Values that nobody counts all the time, and that are looked up when somebody wants to see them.
+//! Values that are computed at each scrape instead of being counted as they change.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::family::{Description, Kind, Labels, Value, Values, owned};
 
-/// Looks values up.
+/// Supplies values at each scrape.
 #[derive(Clone)]
 pub(crate) struct Collector(pub(crate) Arc<dyn Fn(&mut Collected) + Send + Sync>);
 

@@ -1,7 +1,7 @@
-//! What the kernel says of this process, under the names that Prometheus' own clients use.
+//! CPU time, memory, file descriptors and threads of this process, under the names that Prometheus' own clients use.
 //!
-//! It is read from `/proc` when somebody wants to see it. The crate `procfs` would read the same lines, and is a hundred times as
-//! large. Elsewhere than on Linux there is no such folder, and nothing is shown.
+//! They are read from `/proc` at each scrape. The crate `procfs` would read the same lines, and is a hundred times as large.
+//! Systems other than Linux have no `/proc`, and export none of these metrics.
 
 use std::fs;
 use std::path::Path;

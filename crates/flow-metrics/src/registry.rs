@@ -51,7 +51,7 @@ impl Registry {
         }
     }
 
-    /// Registers values that are looked up each time that somebody reads them. What looks them up must not wait.
+    /// Registers a function that supplies values at each scrape. It must not block.
     pub fn collect(&self, collect: impl Fn(&mut Collected) + Send + Sync + 'static) {
         self.lock().collectors.push(Collector(Arc::new(collect)));
     }
@@ -99,7 +99,7 @@ impl Registry {
         }
     }
 
-    /// Reads the values without holding the lock, so that whoever registers a metric meanwhile does not wait.
+    /// Reads the values without holding the lock, so that registering a metric meanwhile does not wait.
     fn read(&self) -> Vec<Values> {
         let Known {
             families,

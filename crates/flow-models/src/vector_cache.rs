@@ -191,14 +191,15 @@ fn identity(folder: &Path, options: &EncoderOptions, encoder: &TextEncoder) -> i
     Ok(bytes.map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The files of a model, in a fixed order, by the paths that links lead to.
+/// The files of a model, in a fixed order, by the paths that links lead to. Links to folders are not followed: a model's folder
+/// could lead back to itself. Links to nothing are left out.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let path = fs::canonicalize(entry?.path())?;
-        match path.is_dir() {
-            true => files.extend(self::files(&path)?),
-            false => files.push(path),
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => files.extend(self::files(&entry.path())?),
+            false => files.extend(fs::canonicalize(entry.path())),
         }
     }
     files.sort();

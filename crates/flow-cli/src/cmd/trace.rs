@@ -74,7 +74,7 @@ pub(crate) async fn run(trace: Trace, shell: &Shell) -> anyhow::Result<Exit> {
     let (out, mut items) = mpsc::channel(1);
     let reading = tokio::task::spawn_blocking(move || read(source, &template, &out));
     let first = items.recv().await;
-    // The reader ends when nobody takes the second request.
+    // The reader ends when the channel for the second request is closed.
     drop(items);
     reading.await?;
     let (request, info) = match first {

@@ -6,7 +6,7 @@ use super::waterfall::time;
 use crate::output::Painter;
 use crate::table::Table;
 
-/// Hops that are told apart. A flow has some dozens; the replies of a server decide, so that there is a limit.
+/// Maximum number of different hops. A flow has dozens; the server's replies name them, so their number is limited.
 const HOPS_MAX: usize = 1000;
 
 /// The hops of many requests.

@@ -133,52 +133,38 @@ impl Count {
     }
 }
 
-impl Durations {
-    /// Measures the time of `work`.
-    pub fn time<R>(&self, work: impl FnOnce() -> R) -> R {
-        let time = self.start();
-        let outcome = work();
-        drop(time);
-        outcome
-    }
+/// How a type that may hold a metric of times measures them.
+macro_rules! measures_times {
+    ($($type:ident by $metric:ident),+) => {$(
+        impl $type {
+            /// Measures the time of `work`.
+            pub fn time<R>(&self, work: impl FnOnce() -> R) -> R {
+                let time = self.start();
+                let outcome = work();
+                drop(time);
+                outcome
+            }
 
-    /// Measures the time until the returned value is dropped.
-    #[must_use]
-    pub fn start(&self) -> Option<Stopwatch> {
-        self.0.as_ref().map(DurationHistogram::start)
-    }
+            /// Measures the time until the returned value is dropped.
+            #[must_use]
+            pub fn start(&self) -> Option<Stopwatch> {
+                self.0.as_ref().map($metric::start)
+            }
 
-    /// Adds a time that was measured elsewhere.
-    pub fn observe(&self, took: Duration) {
-        self.0.iter().for_each(|it| it.observe(took));
-    }
+            /// Adds a time that was measured elsewhere.
+            pub fn observe(&self, took: Duration) {
+                self.0.iter().for_each(|it| it.observe(took));
+            }
+        }
+    )+};
 }
+
+measures_times!(Timer by DurationSummary, Durations by DurationHistogram);
 
 impl Sizes {
     /// Adds a number.
     pub fn observe(&self, size: usize) {
         self.0.iter().for_each(|it| it.observe(size));
-    }
-}
-
-impl Timer {
-    /// Measures the time of `work`.
-    pub fn time<R>(&self, work: impl FnOnce() -> R) -> R {
-        let time = self.start();
-        let outcome = work();
-        drop(time);
-        outcome
-    }
-
-    /// Measures the time until the returned value is dropped.
-    #[must_use]
-    pub fn start(&self) -> Option<Stopwatch> {
-        self.0.as_ref().map(DurationSummary::start)
-    }
-
-    /// Adds a time that was measured elsewhere.
-    pub fn observe(&self, took: Duration) {
-        self.0.iter().for_each(|it| it.observe(took));
     }
 }
 

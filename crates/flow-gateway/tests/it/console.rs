@@ -206,7 +206,7 @@ async fn requests_are_counted_and_failures_are_kept_with_their_cause() {
 async fn the_flow_is_described_without_its_secrets() {
     let echo = FakeExecutor::describing_documents(&["/encode"], None).await;
     let gateway = gateway(&echo, |plan| {
-        let metadata = ("token".to_owned(), "tell-nobody".to_owned());
+        let metadata = ("token".to_owned(), "hidden-value".to_owned());
         plan.nodes[0].calls.metadata.push(metadata);
     })
     .await;
@@ -214,7 +214,7 @@ async fn the_flow_is_described_without_its_secrets() {
     let cards = flow["drawing"]["cards"].as_array().unwrap();
     assert_eq!(cards[1]["title"], "node");
     assert!(cards[1]["width"].as_f64().unwrap() > 100.0, "{flow}");
-    assert!(!flow.to_string().contains("tell-nobody"), "{flow}");
+    assert!(!flow.to_string().contains("hidden-value"), "{flow}");
     let known = data(&gateway, "endpoints").await;
     assert_eq!(known["endpoints"][0]["name"], "/encode", "{known}");
     assert_eq!(

@@ -102,7 +102,7 @@ impl Disk {
         u32::try_from(records).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Continues a segment that nobody writes to, or makes one, for which old ones make room.
+    /// Resumes a segment that no other process writes to, or creates one and removes old segments to make room for it.
     fn start_segment(&mut self) -> io::Result<Writer> {
         self.writer = None;
         self.look()?;
@@ -145,7 +145,7 @@ impl Disk {
             }
             total -= bytes;
         }
-        self.look()
+        Ok(())
     }
 
     /// Finds the segments and records that there are now.

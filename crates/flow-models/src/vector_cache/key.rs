@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// A hash of a text, and of what a request says about its vector. Nobody can make two texts with the same key, so no client
+/// A hash of a text, and of what a request says about its vector. Two texts with the same key cannot be constructed, so no client
 /// can put a vector in the place of another text's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct VectorKey(pub(super) [u8; Self::LEN]);

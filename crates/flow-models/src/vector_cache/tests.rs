@@ -1,7 +1,7 @@
 //! The store on disk: what is found again, after a crash too, and what it takes.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::disk::Disk;
@@ -170,6 +170,27 @@ fn the_folder_stays_within_its_size_and_the_oldest_vectors_go() {
     let mut other = Disk::open(root.path(), "other", max, WIDTH).unwrap();
     fill(&mut other, 0..100);
     assert!(found(&mut open(root.path(), max), 0..1_000).len() < kept.len());
+}
+
+#[test]
+fn the_files_of_a_model_are_found_through_links_but_not_in_circles() {
+    let root = tempfile::tempdir().unwrap();
+    let (model, blob) = (root.path().join("model"), root.path().join("blob"));
+    fs::create_dir_all(model.join("pooling")).unwrap();
+    fs::write(&blob, "weights").unwrap();
+    fs::write(model.join("pooling/config.json"), "{}").unwrap();
+    symlink(&blob, model.join("model.safetensors")).unwrap();
+    symlink(root.path(), model.join("circle")).unwrap();
+    symlink("nowhere", model.join("broken")).unwrap();
+    let found = super::files(&model).unwrap();
+    let root = root.path().canonicalize().unwrap();
+    let expected = [&root.join("blob"), &root.join("model/pooling/config.json")];
+    assert!(expected.iter().all(|it| found.contains(it)), "{found:?}");
+    assert_eq!(
+        found.len(),
+        3,
+        "and the link to the folder itself: {found:?}"
+    );
 }
 
 #[test]

@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(made.level, Level::Ok);
         assert!(made.text.ends_with("is made by the first flow"));
         assert_eq!(of_state(None).level, Level::Warning);
-        // Nobody can make a folder below a file of the kernel.
+        // A folder cannot be created below a file of the kernel.
         let never = of_state(Some("/proc/version/x".into()));
         assert_eq!(never.level, Level::Problem, "{never:?}");
         assert_eq!(

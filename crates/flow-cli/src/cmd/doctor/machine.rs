@@ -16,7 +16,7 @@ use crate::cmd::devices::gpus::{self, Gpus};
 /// Each connection is an open file, and so is each file of an index. Fewer than this may be used up by a busy gateway.
 const OPEN_FILES_WANTED: u64 = 4096;
 
-/// With fewer, a flow of a few executors hardly starts.
+/// Below this, even a flow with few executors may fail to start.
 const OPEN_FILES_MIN: u64 = 256;
 
 /// Memory for a gateway and an encoder with the default model, and for requests.

@@ -8,7 +8,7 @@
 //! - `origin`, for browsers that do not.
 //! - The name by which the browser reached the gateway. A site whose own name was made to point here (DNS rebinding)
 //!   passes all of the above, but not with an API key, which it does not have. Without keys, the gateway must be reached
-//!   by its address or by a name that nobody can register.
+//!   by its address or by a name that cannot be registered.
 
 use std::net::{IpAddr, Ipv6Addr};
 

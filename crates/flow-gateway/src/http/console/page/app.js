@@ -1,4 +1,4 @@
-// Ties the page together: asks for data while somebody looks, and shows it.
+// Ties the page together: requests data while the page is visible, and shows it.
 
 import { showFlow, showKnown } from "./about.js";
 import { data, Failed, keep, key } from "./api.js";
