@@ -1,7 +1,7 @@
-//! The encoder beside those that users have today: sentence-transformers and ONNX Runtime, on the same
-//! texts in the same run.
+//! The encoder beside those that users have today: sentence-transformers, ONNX Runtime and OpenVINO, on the
+//! same texts in the same run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -25,6 +25,10 @@ const FLOW_INT8: &str = "flow int8";
 const ST_F32: &str = "sentence-transformers fp32";
 const ST_BF16: &str = "sentence-transformers bf16";
 const ONNX_F32: &str = "ONNX Runtime fp32";
+const OPENVINO_F32: &str = "OpenVINO fp32";
+const OPENVINO_BF16: &str = "OpenVINO bf16";
+const OPENVINO_INT8: &str = "OpenVINO int8";
+const OPENVINO_INT8_BF16: &str = "OpenVINO int8 and bf16";
 
 /// The options of each of ours.
 const OURS: [(&str, &[&str]); 4] = [
@@ -34,40 +38,92 @@ const OURS: [(&str, &[&str]); 4] = [
     (FLOW_INT8, &["--precision", "int8"]),
 ];
 
+/// All systems, in the order of the table.
+const SYSTEMS: [&str; 11] = [
+    FLOW_F32,
+    FLOW_ONE,
+    FLOW_BF16,
+    FLOW_INT8,
+    ST_F32,
+    ST_BF16,
+    ONNX_F32,
+    OPENVINO_F32,
+    OPENVINO_BF16,
+    OPENVINO_INT8,
+    OPENVINO_INT8_BF16,
+];
+
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
-    let python = setup::interpreter("torch");
-    if python.is_none() {
-        eprintln!(
-            "encoder · no peers: `cargo xtask setup --only model --only torch` installs them"
-        );
-    }
-    let systems = [
-        FLOW_F32, FLOW_ONE, FLOW_BF16, FLOW_INT8, ST_F32, ST_BF16, ONNX_F32,
-    ];
-    let mut table = Table::new(systems, "texts/s");
+    let peers = Peers::find(report)?;
+    let mut table = Table::new(SYSTEMS, "texts/s");
     let mut lines = String::new();
     for corpus in CORPORA {
-        let texts = report.scratch(&format!("{corpus}.jsonl"));
-        write_texts(corpus, &texts)?;
+        let texts = texts(report, corpus)?;
         for round in 0..bench.rounds {
+            let mut measured = Vec::new();
             if bench.has(System::Flow) {
                 for (name, options) in OURS {
-                    let line = flow(&texts, options)?;
-                    table.add(corpus, name, rate(&line)?);
-                    lines += &format!("{corpus} · {name} · round {round}: {line}\n");
+                    measured.push((name.to_owned(), flow(&texts, options)?));
                 }
             }
-            if let Some(python) = &python {
-                for (peer, line) in peers(python, &texts)? {
-                    table.add(corpus, &peer, rate(&line)?);
-                    lines += &format!("{corpus} · {peer} · round {round}: {line}\n");
-                }
+            measured.extend(peers.measure(&texts)?);
+            for (name, line) in measured {
+                table.add(corpus, &name, rate(&line)?);
+                lines += &format!("{corpus} · {name} · round {round}: {line}\n");
             }
             eprintln!("encoder · {corpus} · round {round} done");
         }
     }
     std::fs::write(report.folder().join("encoder.txt"), lines)?;
     report.write("encoder", &table, &verdict(&table))
+}
+
+/// The peers that are set up.
+struct Peers {
+    /// Python with sentence-transformers and ONNX Runtime.
+    torch: Option<PathBuf>,
+    /// Python with OpenVINO, and the texts that calibrate its integers.
+    openvino: Option<(PathBuf, PathBuf)>,
+}
+
+impl Peers {
+    fn find(report: &Report) -> anyhow::Result<Self> {
+        let torch = setup::interpreter("torch");
+        if torch.is_none() {
+            eprintln!(
+                "encoder · no peers: `cargo xtask setup --only model --only torch` installs them"
+            );
+        }
+        // OpenVINO reads the model that torch exports.
+        let openvino = torch.as_ref().and(setup::interpreter("openvino"));
+        if openvino.is_none() {
+            eprintln!(
+                "encoder · no OpenVINO: `cargo xtask setup --only torch --only openvino` installs it"
+            );
+        }
+        let calibration = texts(report, "mixed")?;
+        let openvino = openvino.map(|python| (python, calibration));
+        Ok(Self { torch, openvino })
+    }
+
+    /// A name and a line of JSON for each peer and precision.
+    fn measure(&self, texts: &Path) -> anyhow::Result<Vec<(String, Value)>> {
+        let mut measured = Vec::new();
+        if let Some(python) = &self.torch {
+            measured.extend(run(python, "encode_peers.py", &[texts])?);
+        }
+        if let Some((python, calibration)) = &self.openvino {
+            measured.extend(run(python, "encode_openvino.py", &[calibration, texts])?);
+        }
+        Ok(measured)
+    }
+}
+
+/// Writes the texts of a corpus, and returns where they are.
+fn texts(report: &Report, corpus: &str) -> anyhow::Result<PathBuf> {
+    let path = report.scratch(&format!("{corpus}.jsonl"));
+    write_texts(corpus, &path)?;
+    Ok(path)
 }
 
 fn write_texts(corpus: &str, path: &Path) -> anyhow::Result<()> {
@@ -87,11 +143,11 @@ fn flow(texts: &Path, options: &[&str]) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(last)?)
 }
 
-/// A name and a line of JSON for each peer.
-fn peers(python: &Path, texts: &Path) -> anyhow::Result<Vec<(String, Value)>> {
+/// Runs a script that encodes texts, and reads its lines of JSON.
+fn run(python: &Path, script: &str, files: &[&Path]) -> anyhow::Result<Vec<(String, Value)>> {
     let mut command = Command::new(python);
-    command.arg(ours::root("tests/load/encode_peers.py"));
-    let output = shell::output(command.arg(setup::folder()).arg(texts))?;
+    command.arg(ours::root("tests/load").join(script));
+    let output = shell::output(command.arg(setup::folder()).args(files))?;
     let lines = output.lines().filter(|line| line.starts_with('{'));
     let line = |line: &str| {
         let line: Value = serde_json::from_str(line)?;
@@ -105,28 +161,78 @@ fn rate(line: &Value) -> anyhow::Result<f64> {
     line["texts_per_s"].as_f64().context("no `texts_per_s`")
 }
 
+/// A comparison that the summary states.
+struct Comparison {
+    ours: &'static str,
+    /// The fastest of these is the peer.
+    theirs: &'static [&'static str],
+    words: &'static str,
+    /// What the ratio should reach, for each corpus.
+    bars: Option<[f64; 3]>,
+}
+
+const COMPARISONS: &[Comparison] = &[
+    Comparison {
+        ours: FLOW_F32,
+        theirs: &[ST_F32, ONNX_F32],
+        words: "the best of sentence-transformers and ONNX Runtime in fp32",
+        bars: Some([1.25; 3]),
+    },
+    Comparison {
+        ours: FLOW_F32,
+        theirs: &[OPENVINO_F32],
+        words: "OpenVINO's fp32",
+        bars: Some([1.25, 1.35, 1.3]),
+    },
+    Comparison {
+        ours: FLOW_F32,
+        theirs: &[FLOW_ONE],
+        words: "one thread of ours",
+        bars: Some([1.85; 3]),
+    },
+    Comparison {
+        ours: FLOW_BF16,
+        theirs: &[ST_BF16],
+        words: "sentence-transformers' bf16",
+        bars: None,
+    },
+    Comparison {
+        ours: FLOW_BF16,
+        theirs: &[OPENVINO_BF16],
+        words: "OpenVINO's bf16",
+        bars: Some([1.4, 1.45, 1.35]),
+    },
+    Comparison {
+        ours: FLOW_INT8,
+        theirs: &[OPENVINO_INT8, OPENVINO_INT8_BF16],
+        words: "OpenVINO's best int8",
+        bars: Some([1.25, 1.25, 1.2]),
+    },
+    Comparison {
+        ours: FLOW_INT8,
+        theirs: &[FLOW_BF16],
+        words: "our bf16",
+        bars: None,
+    },
+];
+
+/// One line for each comparison of which both sides were measured.
 fn verdict(table: &Table) -> String {
-    let of = |corpus, system| table.values(corpus, system).map(median);
     let mut text = String::new();
-    for corpus in CORPORA {
-        let best = [ST_F32, ONNX_F32].iter().filter_map(|it| of(corpus, it));
-        let best = best.fold(f64::NAN, f64::max);
-        if let Some(ours) = of(corpus, FLOW_F32).filter(|_| best.is_finite()) {
-            let ratio = ours / best;
-            text +=
-                &format!("{corpus}: fp32 is {ratio:.2} × the best fp32 peer (the bar: 1.25).\n");
-        }
-        if let Some((all, one)) = of(corpus, FLOW_F32).zip(of(corpus, FLOW_ONE)) {
-            let ratio = all / one;
-            text += &format!("{corpus}: all cores are {ratio:.2} × one (the bar on two: 1.85).\n");
-        }
-        if let Some((int8, bf16)) = of(corpus, FLOW_INT8).zip(of(corpus, FLOW_BF16)) {
-            let ratio = int8 / bf16;
-            text += &format!("{corpus}: int8 is {ratio:.2} × our bf16.\n");
-        }
-        if let Some((ours, theirs)) = of(corpus, FLOW_BF16).zip(of(corpus, ST_BF16)) {
-            let ratio = ours / theirs;
-            text += &format!("{corpus}: bf16 is {ratio:.2} × sentence-transformers' bf16.\n");
+    for (row, corpus) in CORPORA.into_iter().enumerate() {
+        let of = |system| table.values(corpus, system).map(median);
+        for comparison in COMPARISONS {
+            let Comparison { ours, words, .. } = comparison;
+            let theirs = comparison.theirs.iter().filter_map(|it| of(it));
+            let best = theirs.fold(f64::NAN, f64::max);
+            let Some(rate) = of(ours).filter(|_| best.is_finite()) else {
+                continue;
+            };
+            let bar = comparison
+                .bars
+                .map(|bars| format!(" (the bar: {})", bars[row]));
+            let bar = bar.unwrap_or_default();
+            text += &format!("- {corpus}: {ours} is {:.2} × {words}{bar}\n", rate / best);
         }
     }
     text
@@ -144,7 +250,7 @@ mod tests {
         let verdict = verdict(&table);
         assert_eq!(
             verdict,
-            "long: all cores are 1.90 × one (the bar on two: 1.85).\n"
+            "- long: flow f32 is 1.90 × one thread of ours (the bar: 1.85)\n"
         );
     }
 
@@ -156,7 +262,7 @@ mod tests {
         table.add("long", ONNX_F32, 40.0);
         assert_eq!(
             verdict(&table),
-            "long: fp32 is 1.25 × the best fp32 peer (the bar: 1.25).\n"
+            "- long: flow f32 is 1.25 × the best of sentence-transformers and ONNX Runtime in fp32 (the bar: 1.25)\n"
         );
     }
 }

@@ -52,13 +52,13 @@ fn note(table: &mut Table, system: &str, when: &'static str, id: u32) -> anyhow:
 }
 
 #[derive(Debug)]
-struct Process {
+pub(super) struct Process {
     parent: u32,
-    role: String,
-    resident_mb: f64,
+    pub(super) role: String,
+    pub(super) resident_mb: f64,
 }
 
-fn processes() -> anyhow::Result<BTreeMap<u32, Process>> {
+pub(super) fn processes() -> anyhow::Result<BTreeMap<u32, Process>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
@@ -101,7 +101,7 @@ fn role(cmdline: &str) -> String {
 }
 
 /// A process and all that descend from it.
-fn family(id: u32, processes: &BTreeMap<u32, Process>) -> Vec<&Process> {
+pub(super) fn family(id: u32, processes: &BTreeMap<u32, Process>) -> Vec<&Process> {
     let children = processes.iter().filter(|(_, process)| process.parent == id);
     let below = children.flat_map(|(child, _)| family(*child, processes));
     processes.get(&id).into_iter().chain(below).collect()

@@ -8,6 +8,7 @@
 mod bar_chart;
 mod chaos;
 mod charts;
+mod collector;
 mod containers;
 mod corpus;
 mod encoder;
@@ -31,6 +32,7 @@ mod statistics;
 mod tutorial;
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use clap::ValueEnum;
 
@@ -47,6 +49,10 @@ pub(crate) struct Args {
     /// Rounds; the figures are their medians.
     #[arg(long, default_value = "5")]
     rounds: NonZeroUsize,
+
+    /// Minutes of load on each configuration of `collector`; with 0, one round.
+    #[arg(long, default_value = "5")]
+    minutes: u32,
 
     /// Who takes part.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "bare,flow")]
@@ -81,6 +87,8 @@ enum Subject {
     Chaos,
     /// What a container costs, beside a process.
     Containers,
+    /// What metrics, traces and the access log cost, and a collector that is gone.
+    Collector,
     /// All of them, one after another.
     All,
     /// Measures nothing: draws the charts in docs/src/charts from a kept run.
@@ -103,6 +111,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Start, start::measure),
     (Subject::Chaos, chaos::measure),
     (Subject::Containers, containers::measure),
+    (Subject::Collector, collector::measure),
 ];
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -112,6 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     build(&args.systems)?;
     let bench = Bench {
         rounds: args.rounds.get(),
+        load: Duration::from_secs(60) * args.minutes,
         systems: args.systems.clone(),
     };
     let mut report = Report::open()?;

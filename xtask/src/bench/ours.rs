@@ -22,8 +22,14 @@ pub(super) struct Flow {
 
 /// `flow up`, ready.
 pub(super) fn up(file: &str) -> anyhow::Result<Flow> {
+    up_in(file, &[])
+}
+
+/// `flow up` with these variables, ready.
+pub(super) fn up_in(file: &str, variables: &[(&str, &str)]) -> anyhow::Result<Flow> {
     let port = free_port()?;
     let mut command = program("flow");
+    command.envs(variables.iter().copied());
     // Its executors are ready before it is, and say so.
     let server = Server::start(
         command.args(["up", file, "--port", &port.to_string()]),

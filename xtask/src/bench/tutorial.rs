@@ -40,7 +40,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     } else {
         None
     };
-    let jina = bench.jina()?;
+    let jina = bench.jina_with_encoder()?;
     for round in 0..bench.rounds {
         if let Some(flow) = &flow {
             let seconds = post(flow, &docs, report)?;

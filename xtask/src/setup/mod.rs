@@ -12,7 +12,9 @@
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/prometheus` | Debian's Prometheus, for `docker/observability` | tests |
-//! | `.peers/torch` | sentence-transformers and ONNX Runtime; torch in `jina-v1` too | benchmarks |
+//! | `.peers/torch` | sentence-transformers and ONNX Runtime | benchmarks |
+//! | `.peers/jina-v1-torch` | Jina 3.27 with sentence-transformers | benchmarks |
+//! | `.peers/openvino` | OpenVINO and NNCF | benchmarks |
 //!
 //! This file decides what is set up and says what could not be; `venv.rs`, `model.rs` and `debian.rs` make
 //! one folder each, `package.rs` puts our own package into one, `python.rs` runs the user's Python. A folder counts only when it is whole, so a
@@ -67,6 +69,8 @@ pub(crate) enum Group {
     Prometheus,
     /// What encoders are compared with: sentence-transformers, ONNX Runtime; 12 GB.
     Torch,
+    /// OpenVINO, which encoders are compared with too, 550 MB. The model for it is exported by `torch`.
+    Openvino,
 }
 
 /// What the tests need. They do without torch: its vectors are committed beside them.
@@ -207,9 +211,10 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Prometheus => vec![Step::Debian(&debian::PROMETHEUS)],
         Group::Torch => vec![
             Step::Venv(&venv::TORCH),
-            Step::Venv(&venv::JINA_V1),
+            Step::Venv(&venv::JINA_V1_FOR_TORCH),
             Step::Venv(&venv::TORCH_IN_JINA_V1),
         ],
+        Group::Openvino => vec![Step::Venv(&venv::OPENVINO)],
     }
 }
 

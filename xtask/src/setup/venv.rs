@@ -119,9 +119,25 @@ pub(crate) const TORCH: Venv = Venv {
     proof: "import sentence_transformers, onnxruntime",
 };
 
-/// Jina's own encoder runs in Jina's process.
+/// Encodes the model that `TORCH` exports.
+pub(crate) const OPENVINO: Venv = Venv {
+    folder: "openvino",
+    marker: READY,
+    pins: "constraints-openvino.txt",
+    packages: &["openvino", "nncf", "tokenizers", "numpy"],
+    proof: "import openvino, nncf, tokenizers",
+};
+
+/// Jina for its own encoder, which runs in Jina's process. It is a folder of its own, because torch's packages need a pydantic
+/// with which Jina's HTTP client does not work.
+pub(crate) const JINA_V1_FOR_TORCH: Venv = Venv {
+    folder: "jina-v1-torch",
+    ..JINA_V1
+};
+
+/// What Jina's own encoder needs.
 pub(crate) const TORCH_IN_JINA_V1: Venv = Venv {
-    folder: "jina-v1",
+    folder: JINA_V1_FOR_TORCH.folder,
     marker: "torch-ready",
     pins: "constraints-v1-torch.txt",
     packages: &["torch", "sentence-transformers", "numpy"],
@@ -215,6 +231,7 @@ mod tests {
             &MATURIN,
             &HTTP_CLIENTS,
             &TORCH,
+            &OPENVINO,
             &TORCH_IN_JINA_V1,
         ] {
             let pins = fs::read_to_string(venv.pins()).expect("pins");

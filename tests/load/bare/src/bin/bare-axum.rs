@@ -1,7 +1,8 @@
 //! What the gateway's HTTP is measured against: axum with nothing around it.
 //!
 //! `bare-axum echo` answers each request with the body that came; `bare-axum proxy URL` forwards the body to one upstream
-//! and the answer back, over connections that stay open. Neither looks into a body. Both are written as one would at
+//! and the answer back, over connections that stay open. `bare-axum collector` takes whatever is sent to it, as a collector of
+//! OpenTelemetry does. None looks into a body. Both are written as one would at
 //! first: the libraries' defaults, nothing tuned.
 
 use anyhow::bail;
@@ -22,7 +23,7 @@ use tokio::net::TcpListener;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const USAGE: &str = "usage: bare-axum echo | proxy URL";
+const USAGE: &str = "usage: bare-axum echo | proxy URL | collector";
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -40,6 +41,7 @@ async fn main() -> anyhow::Result<()> {
             let routes = Router::new().route("/post", post(forward));
             serve(routes.with_state(upstream)).await
         }
+        ["collector"] => serve(Router::new().fallback(take)).await,
         _ => bail!(USAGE),
     }
 }
@@ -56,6 +58,9 @@ async fn serve(routes: Router) -> anyhow::Result<()> {
 async fn echo(body: Bytes) -> Response {
     ([(CONTENT_TYPE, "application/json")], body).into_response()
 }
+
+/// An empty message says that all was taken.
+async fn take(_body: Bytes) {}
 
 #[derive(Clone)]
 struct Upstream {
