@@ -1,6 +1,9 @@
 //! The console in a real browser.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use flow_tests::{DocArrayVersion, TestFlow, python, skipped, texts};
 use serde_json::{Value, json};
@@ -157,21 +160,14 @@ fn check_tried(found: &Value) {
 fn a_browser_asks_for_an_api_key_and_keeps_it_for_the_tab() {
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys.yml");
-    let mut command = flow_tests::flow_command();
-    command.args(["key", "new", "browser", "--file"]).arg(&keys);
-    let (code, program) = flow_tests::Program::run(command);
-    assert_eq!(code, Some(0), "{}", program.said());
-    let key = program.stdout();
-    let key = key
-        .split_whitespace()
-        .find(|it| it.starts_with("flow_"))
-        .unwrap()
-        .to_owned();
+    let key = new_key(&keys, "browser", &[]);
+    let rights = ["/*", "/_console/api/logs", "/_console/api/actions"];
+    let operator = new_key(&keys, "operator", &rights);
     let flow = TestFlow::up(&format!(
         "gateway: {{api_keys: '{}'}}\nexecutors: [{{name: encoder, uses: sentence-encoder}}]",
         keys.display()
     ));
-    let Some(found) = browse(&flow, "key", &[&key]) else {
+    let Some(found) = browse(&flow, "key", &[&key, &operator]) else {
         return;
     };
     // The browser reports the answers with status 401.
@@ -195,4 +191,144 @@ fn a_browser_asks_for_an_api_key_and_keeps_it_for_the_tab() {
         curl.contains("$FLOW_API_KEY") && !curl.contains(&key),
         "{curl}"
     );
+    for part in ["no_logs", "no_actions"] {
+        let why = found[part].as_str().unwrap();
+        assert!(why.contains("`browser` does not allow"), "{found}");
+    }
+    assert_ne!(found["restarted"], "", "{found}");
+    let of_change = flow.program().line("the console changes the flow");
+    assert!(of_change.contains("key=\"operator\""), "{of_change}");
+}
+
+/// A new key in a file.
+fn new_key(file: &Path, name: &str, endpoints: &[&str]) -> String {
+    let mut command = flow_tests::flow_command();
+    command.args(["key", "new", name, "--file"]).arg(file);
+    for endpoint in endpoints {
+        command.args(["--endpoint", endpoint]);
+    }
+    let (code, program) = flow_tests::Program::run(command);
+    assert_eq!(code, Some(0), "{}", program.said());
+    let said = program.stdout();
+    let mut words = said.split_whitespace();
+    words.find(|it| it.starts_with("flow_")).unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_browser_reads_logs_and_restarts_scales_and_reloads() {
+    let moody = format!("{{name: moody, uses: {MOODY}, replicas: 2, needs: encoder}}");
+    let flow = TestFlow::up(&format!(
+        "with: {{name: search}}\nexecutors: [{{name: encoder, uses: sentence-encoder}}, {moody}]"
+    ));
+    flow.expect("request failed").expect("this is too much");
+    for round in 0..5 {
+        send(&flow, "/encode", &[&format!("text {round}")]).await;
+    }
+    send(&flow, "/panic", &["a"]).await;
+    let pictures = std::env::var_os("FLOW_CONSOLE_PICTURES");
+    let pictures = pictures.map(|it| it.display().to_string());
+    let rest: Vec<&str> = pictures.iter().map(String::as_str).collect();
+    let Some(found) = browse(&flow, "operate", &rest) else {
+        return;
+    };
+    assert_eq!(found["problems"], json!([]), "{found}");
+    assert_eq!(found["outside"], json!([]), "{found}");
+    check_logs(&found);
+    let names = list(&found["names"]);
+    assert_eq!(names, ["encoder", "moody/rep-0", "moody/rep-1", "gateway"]);
+    assert_eq!(found["careful"], "confirm-no", "{found}");
+    assert_eq!(found["untouched"], "", "{found}");
+    let buttons = list(&found["buttons"]);
+    assert!(!buttons.contains(&"Restart gateway".to_owned()), "{found}");
+    let said = list(&found["said"]);
+    // A new replica ends none.
+    for at in [0, 2, 3] {
+        assert!(said[at].contains("has ended"), "{said:?}");
+    }
+    for (view, width) in found["widths"].as_object().unwrap() {
+        assert!(width.as_u64().unwrap() <= 380, "{view} is {width} px wide");
+    }
+    // The flow serves as before.
+    send(&flow, "/encode", &["text"]).await;
+    let changed = flow.program().line("the console changes the flow");
+    assert!(
+        changed.contains("action=restart moody/rep-0") && changed.contains("client=127.0.0.1"),
+        "{changed}"
+    );
+}
+
+fn check_logs(found: &Value) {
+    let lines = found["of_request"].as_array().unwrap();
+    let of = |process: &str| {
+        let line = lines
+            .iter()
+            .find(|it| it[0].as_str().unwrap().starts_with(process));
+        line.map(|it| it[2].as_str().unwrap().to_owned())
+            .unwrap_or_default()
+    };
+    assert!(of("gateway").contains("request failed"), "{found}");
+    assert!(of("moody/rep-").contains("this is too much"), "{found}");
+    assert_eq!(found["focus"], "log-lines", "{found}");
+    assert_eq!(found["elements"], 0, "{found}");
+    assert_eq!(found["pressed"], "false", "{found}");
+    let errors = found["errors"].as_array().unwrap();
+    let is_panic = |it: &Value| it[2].as_str().unwrap().contains("this is too much");
+    assert!(errors.iter().any(is_panic), "{found}");
+}
+
+#[test]
+fn other_users_of_the_machine_may_neither_read_logs_nor_act() {
+    if !std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
+        return skipped("only root can run programs of other users");
+    }
+    let flow = TestFlow::up("executors: [{uses: echo}]");
+    let rights = |user: u32| {
+        let ask = format!(
+            "exec 3<>/dev/tcp/127.0.0.1/{} && printf 'GET /_console/api/rights HTTP/1.1\\r\\nhost: \
+             127.0.0.1\\r\\nx-flow-console: 1\\r\\nconnection: close\\r\\n\\r\\n' >&3 && cat <&3",
+            flow.port()
+        );
+        let mut command = Command::new("bash");
+        command.args(["-c", &ask]).uid(user).current_dir("/");
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (_, body) = text
+            .split_once("\r\n\r\n")
+            .unwrap_or_else(|| panic!("{output:?}"));
+        serde_json::from_str::<Value>(body).unwrap_or_else(|error| panic!("{error}: {text}"))
+    };
+    for (user, expected) in [(0, true), (65_534, false)] {
+        let rights = rights(user);
+        assert_eq!(rights["logs"]["is_allowed"], expected, "{user}: {rights}");
+        assert_eq!(
+            rights["actions"]["is_allowed"], expected,
+            "{user}: {rights}"
+        );
+    }
+}
+
+#[test]
+fn pages_of_other_web_sites_cannot_act_whatever_cors_allows() {
+    let flow = TestFlow::up(&format!(
+        "gateway: {{cors: true}}\nexecutors: [{{name: moody, uses: {MOODY}}}]"
+    ));
+    let before = flow.pid("moody");
+    let Some(found) = browse(&flow, "attack", &[]) else {
+        return;
+    };
+    let told = found["told"].as_object().unwrap();
+    assert_eq!(told.len(), 3, "{found}");
+    for (site, answers) in told {
+        for answer in answers.as_array().unwrap() {
+            let is_refused = [json!(403), json!("opaque"), json!("failed")].contains(answer);
+            assert!(is_refused, "{site}: {found}");
+        }
+    }
+    // What is opaque to the page was refused, too.
+    assert_eq!(flow.pid("moody"), before);
+    let log = flow.program().said();
+    assert!(!log.contains("the console changes the flow"), "{log}");
+    let shown = found["shown"].as_str().unwrap();
+    assert!(shown.contains("Open it by IP address"), "{shown}");
+    assert_eq!(found["framed"], "closed", "{found}");
 }

@@ -9,6 +9,7 @@ mod bad_input;
 mod bad_luck;
 mod chaos;
 mod cli;
+mod collector;
 mod compose;
 mod console;
 mod container_tutorial;
@@ -46,11 +47,15 @@ mod state;
 mod stock_clients;
 mod stock_executors;
 mod stock_gateways;
+mod telemetry;
 mod timing;
 mod tls;
 mod tokens;
+mod top;
 mod topologies;
 mod tracing;
+mod tune;
+mod verify;
 
 /// The executor of `src/bin/marker.rs`: the same in Rust as `peers/marker.py` is in Python.
 const MARKER: &str = env!("CARGO_BIN_EXE_marker");

@@ -70,7 +70,7 @@ fn answer(mut stream: &TcpStream, folder: &Path) -> std::io::Result<()> {
         part.len(),
         last.saturating_sub(1),
         body.len(),
-        // Names a file of the cache, and need be nothing but different from others.
+        // The etag names a file in the cache. It only has to differ from those of other files.
         body.len(),
     );
     stream.write_all(head.as_bytes())?;

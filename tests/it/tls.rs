@@ -8,11 +8,11 @@ use flow_tests::{Program, TestFlow, eventually, flow_command, skipped};
 use tempfile::TempDir;
 
 /// An authority of its own, and a certificate for `localhost`, made by the program `openssl`.
-struct Certificates(TempDir);
+pub(crate) struct Certificates(TempDir);
 
 impl Certificates {
     /// None if there is no `openssl`.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let has_openssl = Command::new("openssl").arg("version").output().is_ok();
         if !has_openssl {
             skipped("no `openssl` on PATH, which makes the certificates");
@@ -43,7 +43,7 @@ impl Certificates {
         fs::rename(self.path("new.pem"), self.path("gateway.pem")).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 

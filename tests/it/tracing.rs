@@ -6,78 +6,36 @@ use std::net::TcpListener;
 use flow_core::Deadline;
 use flow_proto::Envelope;
 use flow_tests::raw::{Connection, encoded};
-use flow_tests::{
-    DocArrayVersion, Program, Stock, TestFlow, client, eventually, free_port, script, texts_of,
-};
-use serde::Deserialize;
+use flow_tests::{DocArrayVersion, Stock, TestFlow, client, eventually, free_port, texts_of};
 
+use crate::collector::{Collector, Span};
 use crate::monitoring::{of_executor, of_gateway, read_by_prometheus};
 
 /// The client's trace and span.
-const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+pub(crate) const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CLIENT: &str = "b7ad6b7169203331";
 
-/// So that a test need not wait for five seconds.
+/// Exports spans after 50 ms, instead of the default of five seconds.
 const SOON: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "50");
 
 const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
 
-/// A collector, which runs as long as this value lives.
-struct Collector {
-    program: Program,
-    ports: Ports,
+/// The spans of the client's trace so far.
+fn of_client(collector: &Collector) -> Vec<Span> {
+    let all = collector.spans().into_iter();
+    all.filter(|span| span.trace == TRACE).collect()
 }
 
-#[derive(Deserialize)]
-struct Ports {
-    grpc: u16,
-    http: u16,
-}
-
-/// A span, as the collector got it.
-#[derive(Debug, Clone, Deserialize)]
-struct Span {
-    service: String,
-    version: Option<String>,
-    trace: String,
-    id: String,
-    parent: String,
-    name: String,
-    kind: u8,
-    start: u64,
-    end: u64,
-    attributes: std::collections::BTreeMap<String, String>,
-    links: Vec<String>,
-    error: Option<String>,
-}
-
-impl Collector {
-    /// None: the stock peer, whose OpenTelemetry it uses, is not set up.
-    fn start() -> Option<Self> {
-        let program = Program::start(script(DocArrayVersion::V2, "collector.py")?);
-        let ports = serde_json::from_str(&program.line("\"grpc\"")).unwrap();
-        Some(Self { program, ports })
-    }
-
-    /// The spans of the client's trace so far.
-    fn spans(&self) -> Vec<Span> {
-        let out = self.program.stdout();
-        let lines = out.lines().skip(1);
-        let all = lines.map(|line| serde_json::from_str::<Span>(line).unwrap());
-        all.filter(|span| span.trace == TRACE).collect()
-    }
-
-    /// The spans of the client's trace, once there are as many of each service.
-    fn wait(&self, counts: &[(&str, usize)]) -> Vec<Span> {
-        let count =
-            |spans: &[Span], service: &str| spans.iter().filter(|it| it.service == service).count();
-        eventually("all spans are collected", || {
-            let spans = self.spans();
-            let mut counts = counts.iter();
-            counts.all(|(service, wanted)| count(&spans, service) >= *wanted)
-        });
-        self.spans()
-    }
+/// The spans of the client's trace, once there are as many of each service.
+fn wait(collector: &Collector, counts: &[(&str, usize)]) -> Vec<Span> {
+    let count =
+        |spans: &[Span], service: &str| spans.iter().filter(|it| it.service == service).count();
+    eventually("all spans are collected", || {
+        let spans = of_client(collector);
+        let mut counts = counts.iter();
+        counts.all(|(service, wanted)| count(&spans, service) >= *wanted)
+    });
+    of_client(collector)
 }
 
 /// The options of a flow whose processes export their spans there.
@@ -89,7 +47,7 @@ fn traced(collector: &Collector) -> String {
 }
 
 /// Sends a request as a client does that has a trace of its own.
-async fn call(flow: &TestFlow, request: &Envelope) {
+pub(crate) async fn call(flow: &TestFlow, request: &Envelope) {
     let connection = Connection::open(flow.port()).await;
     let parent = format!("00-{TRACE}-{CLIENT}-01");
     let headers = [("traceparent", parent.as_str()), ("tracestate", "client=1")];
@@ -99,7 +57,7 @@ async fn call(flow: &TestFlow, request: &Envelope) {
     assert_eq!(answer.status, 0, "{answer:?}");
 }
 
-fn request(endpoint: &str) -> Envelope {
+pub(crate) fn request(endpoint: &str) -> Envelope {
     texts_of(flow_core::DocArrayVersion::V2, endpoint, &["a"])
 }
 
@@ -185,7 +143,7 @@ async fn one_trace_joins_client_gateway_and_both_branches() {
         ("last/rep-0", 3),
         ("stock", 2),
     ];
-    let spans = collector.wait(&wanted);
+    let spans = wait(&collector, &wanted);
     let ids: BTreeSet<&str> = spans.iter().map(|it| it.id.as_str()).collect();
     let orphans: Vec<&Span> = spans
         .iter()
@@ -247,7 +205,7 @@ async fn requests_that_share_a_call_are_linked_to_it() {
     let (first, second) = (request("/x"), request("/x"));
     tokio::join!(call(&flow, &first), call(&flow, &second));
 
-    let spans = collector.wait(&[("a/rep-0", 7)]);
+    let spans = wait(&collector, &[("a/rep-0", 7)]);
     let shared = only(&spans, "a/rep-0", "shared call /default");
     let parts: Vec<&Span> = spans.iter().filter(|it| it.name == "/default").collect();
     assert_eq!(parts.len(), 2, "{spans:#?}");
@@ -281,7 +239,7 @@ async fn spans_go_over_http_and_a_failure_is_an_error_of_its_span() {
     );
     flow.expect("panicked");
     call(&flow, &request("/panic")).await;
-    let spans = collector.wait(&[("gateway/rep-0", 3), ("moody/rep-0", 3)]);
+    let spans = wait(&collector, &[("gateway/rep-0", 3), ("moody/rep-0", 3)]);
     let failed = first(&spans);
     let cause = failed.error.as_deref().unwrap();
     assert_eq!(cause, "executor `moody`: panicked: this is too much");
@@ -308,7 +266,7 @@ async fn a_trace_that_is_not_recorded_is_passed_on_and_not_exported() {
     connection.call_with(UNARY, body, &headers).await;
     // The queue is in order: when the next trace is there, the other one would be.
     call(&flow, &request("/x")).await;
-    let spans = collector.wait(&[("gateway/rep-0", 3), ("a/rep-0", 3)]);
+    let spans = wait(&collector, &[("gateway/rep-0", 3), ("a/rep-0", 3)]);
     assert_eq!(spans.len(), 6, "{spans:#?}");
 }
 

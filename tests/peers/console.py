@@ -1,7 +1,9 @@
 """Looks at the console in Chromium, over the DevTools protocol.
 
     console.py PROGRAM URL tour [FOLDER]     all that the page shows; FOLDER is for pictures
-    console.py PROGRAM URL key KEY           that it asks for an API key
+    console.py PROGRAM URL operate [FOLDER]  logs, and what changes the flow
+    console.py PROGRAM URL attack            what pages of other web sites can do
+    console.py PROGRAM URL key KEY OPERATOR  that it asks for an API key; the second key may read logs and act
 
 The last line is what was found, as JSON.
 """
@@ -15,10 +17,13 @@ import sys
 import tempfile
 
 import aiohttp
+import aiohttp.web
 
 WAIT_S = 30
 SIZE = (1200, 1240)
 PHONE = (380, 800)
+# A name that points to this machine.
+EVIL = "evil.example"
 
 
 class Page:
@@ -74,6 +79,16 @@ class Page:
         await self.resize(*SIZE)
         await self.send("Page.navigate", url=url)
 
+    async def go(self, url: str) -> None:
+        await self.send("Page.navigate", url=url)
+        await self.until(f"document.readyState === 'complete' && location.href.startsWith({json.dumps(url)})")
+
+    async def choose(self, selector: str, value: str, event: str = "change") -> None:
+        await self.value(
+            f"(() => {{ const it = document.querySelector({json.dumps(selector)}); it.value = {json.dumps(value)};"
+            f" it.dispatchEvent(new Event({json.dumps(event)}, {{ bubbles: true }})); }})()"
+        )
+
     async def resize(self, width: int, height: int, mobile: bool = False) -> None:
         await self.send(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile
@@ -105,8 +120,10 @@ class Page:
         await self.value(f"document.querySelector({json.dumps(selector)}).click()")
 
     async def press(self, key: str) -> None:
+        # Without its number, the browser itself does nothing with the key.
+        number = {"Escape": 27}.get(key, 0)
         for kind in ("keyDown", "keyUp"):
-            await self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+            await self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number)
 
     async def picture(self, folder: pathlib.Path | None, name: str) -> None:
         if folder is None:
@@ -214,7 +231,179 @@ async def phone(page: Page, folder: pathlib.Path | None) -> dict:
     return {"widths": widths}
 
 
-async def with_key(page: Page, key: str) -> dict:
+ENTRIES = "[...document.querySelectorAll('#log-lines .entry')]"
+SAID = ENTRIES + ".map((it) => [it.querySelector('.who').textContent, it.className, it.querySelector('.said').textContent])"
+
+
+async def post(url: str, endpoint: str, request_id: str) -> None:
+    headers = {"x-request-id": request_id}
+    body = {"data": [{"text": "a"}]}
+    async with aiohttp.ClientSession() as session, session.post(url + endpoint, json=body, headers=headers) as response:
+        await response.read()
+
+
+async def operate(page: Page, url: str, folder: pathlib.Path | None) -> dict:
+    await page.prefer("light")
+    found = await logs(page, url, folder)
+    found.update(await processes(page, folder))
+    await page.resize(*PHONE, mobile=True)
+    widths = {}
+    for view in ("processes", "logs"):
+        await page.click(f"#tab-{view}")
+        await page.until(f"!document.querySelector('#{view}').hidden")
+        widths[view] = await page.value("document.documentElement.scrollWidth")
+        await page.picture(folder, f"phone-{view}")
+    return {**found, "widths": widths}
+
+
+async def logs(page: Page, url: str, folder: pathlib.Path | None) -> dict:
+    # From a failed request to its lines.
+    await page.click("#tab-requests")
+    await page.click("#failures .request summary")
+    await page.click("#failures .request[open] .log-of")
+    await page.until(f"{SAID}.length >= 2")
+    of_request = await page.value(SAID)
+    focus = await page.value("document.activeElement.id")
+    # New lines follow; what clients send stays text.
+    await page.click("#log-clear")
+    await page.until("document.querySelector('#log-request').value === ''")
+    await page.until(f"{SAID}.some(([who]) => who === 'gateway')")
+    await post(url, "fail", "<img src=x>follow-me")
+    await page.until(f"{SAID}.some(([, , said]) => said.includes('<img src=x>follow-me'))")
+    elements = await page.value("document.querySelectorAll('#log-lines img, #log-lines b, #log-lines script').length")
+    await page.picture(folder, "logs")
+    await page.prefer("dark")
+    await page.picture(folder, "logs-dark")
+    await page.prefer("light")
+    # Filters.
+    await page.choose("#log-level", "error")
+    await page.until(f"{ENTRIES}.length > 0 && {ENTRIES}.every((it) => it.classList.contains('error'))")
+    errors = await page.value(SAID)
+    await page.choose("#log-level", "")
+    await page.choose("#log-process", "encoder")
+    await page.until(f"{SAID}.length > 0 && {SAID}.every(([who]) => who === 'encoder')")
+    await page.choose("#log-process", "")
+    await page.choose("#log-text", "NOT TODAY", "input")
+    await page.until(f"{SAID}.length > 0 && {SAID}.every(([, , said]) => said.includes('not today'))")
+    await page.choose("#log-text", "nobody wrote this", "input")
+    await page.until("document.querySelector('#log-status').textContent.startsWith('No lines match')")
+    await page.choose("#log-text", "", "input")
+    # Without following, nothing moves.
+    await page.until(f"{SAID}.length > 2")
+    await page.click("#log-follow")
+    pressed = await page.value("document.querySelector('#log-follow').getAttribute('aria-pressed')")
+    await page.click("#log-follow")
+    return {"of_request": of_request, "focus": focus, "elements": elements, "errors": errors, "pressed": pressed}
+
+
+ROWS = (
+    "[...document.querySelectorAll('#process-table tbody tr')].map((row) =>"
+    " [row.querySelector('th').textContent, row.cells[1].textContent, row.cells[2].textContent])"
+)
+
+
+async def confirm(page: Page, done: str) -> str:
+    await page.until("document.querySelector('#confirm').open")
+    await page.click("#confirm-yes")
+    return await page.until(f"document.querySelector('#action-status').textContent.startsWith({json.dumps(done)}) && document.querySelector('#action-status').textContent")
+
+
+async def processes(page: Page, folder: pathlib.Path | None) -> dict:
+    await page.click("#tab-processes")
+    before = await page.until(f"{ROWS}.every(([, state]) => state === 'ready') && {ROWS}.length > 0 && {ROWS}")
+    await page.picture(folder, "processes")
+    await page.prefer("dark")
+    await page.picture(folder, "processes-dark")
+    await page.prefer("light")
+    pid = next(pid for name, _, pid in before if name == "moody/rep-0")
+    # A question that is not answered changes nothing.
+    await page.click("[data-action='Restart moody/rep-0']")
+    await page.until("document.querySelector('#confirm').open")
+    careful = await page.value("document.activeElement.id")
+    await page.press("Escape")
+    await page.until("!document.querySelector('#confirm').open")
+    untouched = await page.value("document.querySelector('#action-status').textContent")
+    # Restart, scale, reload.
+    await page.click("[data-action='Restart moody/rep-0']")
+    restarted = await confirm(page, "Restarting moody/rep-0: done")
+    is_other = f"{ROWS}.some(([name, state, pid]) => name === 'moody/rep-0' && state === 'ready' && pid !== '{pid}')"
+    await page.until(is_other)
+    await page.value("document.querySelector('[data-replicas=moody]').value = 3")
+    await page.click("[data-action='Scale moody']")
+    scaled = await confirm(page, "Scaling moody to 3: done")
+    await page.until(f"{ROWS}.filter(([name]) => name.startsWith('moody/')).length === 3")
+    await page.click("#reload")
+    reloaded = await confirm(page, "Reloading the flow file: done")
+    await page.until(f"{ROWS}.filter(([name]) => name.startsWith('moody/')).length === 2")
+    # A process that is its executor's only one.
+    await page.click("[data-action='Restart encoder']")
+    again = await confirm(page, "Restarting encoder: done")
+    said = [restarted, scaled, reloaded, again]
+    names = [name for name, _, _ in before]
+    buttons = await page.value("[...document.querySelectorAll('#process-table [data-action]')].map((it) => it.dataset.action)")
+    return {"names": names, "careful": careful, "untouched": untouched, "said": said, "buttons": buttons}
+
+
+ATTACK = """
+(async (url) => {
+  const action = JSON.stringify({ action: "restart", name: "moody" });
+  const page = { "x-flow-console": "1", "content-type": "application/json" };
+  const tries = [
+    ["actions", { method: "POST", mode: "no-cors", body: action }],
+    ["actions", { method: "POST", mode: "no-cors", headers: { "content-type": "text/plain" }, body: action }],
+    ["actions", { method: "POST", headers: page, body: action }],
+    ["logs", { headers: page }],
+    ["logs", { mode: "no-cors" }],
+    ["processes", { headers: page }],
+    ["overview", { headers: page }],
+  ];
+  const told = tries.map(([path, how]) => fetch(url + "_console/api/" + path, how)
+    .then((it) => (it.type === "opaque" ? "opaque" : it.status), () => "failed"));
+  return Promise.all(told);
+})
+"""
+
+
+# Whether a page in a frame can be read, once the browser has loaded it or refused to.
+FRAME = """(url) => new Promise((done) => {
+  const frame = document.createElement('iframe');
+  frame.onload = () => {
+    try { done((frame.contentDocument?.URL ?? 'about:blank') === 'about:blank' ? 'closed' : 'open'); } catch { done('closed'); }
+  };
+  frame.src = url;
+  document.body.replaceChildren(frame);
+})"""
+
+
+async def attack(page: Page, url: str) -> dict:
+    """Pages of another port, and of a name that points to the gateway, ask for what the console may."""
+    async def serve(_: aiohttp.web.Request) -> aiohttp.web.Response:
+        return aiohttp.web.Response(text="<!doctype html><title>evil</title>", content_type="text/html")
+
+    site = aiohttp.web.Application()
+    site.router.add_get("/", serve)
+    runner = aiohttp.web.AppRunner(site)
+    await runner.setup()
+    listener = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
+    await listener.start()
+    evil = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    told = {}
+    for name, at, target in [
+        ("port", evil, url),
+        ("name", evil.replace("127.0.0.1", EVIL), url),
+        ("rebound", url.replace("127.0.0.1", EVIL), url.replace("127.0.0.1", EVIL)),
+    ]:
+        await page.go(at)
+        told[name] = await page.value(f"{ATTACK}({json.dumps(target)})")
+    shown = await page.until("!document.querySelector('#problem').hidden && document.querySelector('#problem').textContent")
+    # A frame around the console stays empty.
+    await page.go(evil)
+    framed = await page.value(f"({FRAME})({json.dumps(url)})")
+    await runner.cleanup()
+    return {"told": told, "shown": shown, "framed": framed}
+
+
+async def with_key(page: Page, key: str, operator: str) -> dict:
     await page.until("document.querySelector('#key-form')?.hidden === false")
     focus = await page.value("document.activeElement.id")
     fill = "document.querySelector('#key').value = {}; document.querySelector('#key-form button').click()"
@@ -228,15 +417,28 @@ async def with_key(page: Page, key: str) -> dict:
     await page.click("#try-send")
     await page.until("document.querySelector('#try-status').textContent.startsWith('Answered')")
     curl = await page.value(text_of("#code"))
+    await page.click("#tab-logs")
+    no_logs = await page.until(text_of("#log-why"))
+    await page.click("#tab-processes")
+    no_actions = await page.until(text_of("#process-why"))
+    hidden = hidden and await page.value("document.querySelector('#log-view').hidden && document.querySelector('#process-view').hidden")
     await page.click("#forget")
     await page.until("document.querySelector('#key-form')?.hidden === false")
-    return {"focus": focus, "refused": refused, "hidden": hidden, "kept": kept, "curl": curl}
+    await page.value(fill.format(json.dumps(operator)))
+    await page.click("#tab-logs")
+    await page.until(f"{ENTRIES}.length > 0")
+    await page.click("#tab-processes")
+    await page.click("[data-action='Restart encoder']")
+    restarted = await confirm(page, "Restarting encoder: done")
+    refusals = {"no_logs": no_logs, "no_actions": no_actions, "restarted": restarted}
+    return {"focus": focus, "refused": refused, "hidden": hidden, "kept": kept, "curl": curl, **refusals}
 
 
 async def browse(program: str, url: str, task: str, rest: list[str]) -> dict:
     with tempfile.TemporaryDirectory() as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
         options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+        options += [f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"]
         options += ["--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
         browser = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -246,10 +448,16 @@ async def browse(program: str, url: str, task: str, rest: list[str]) -> dict:
                 async with session.ws_connect(address, max_msg_size=0) as socket:
                     page = Page(socket)
                     await page.open(url)
-                    if task == "tour":
-                        found = await tour(page, url, pathlib.Path(rest[0]) if rest else None)
-                    else:
-                        found = await with_key(page, rest[0])
+                    folder = pathlib.Path(rest[0]) if rest else None
+                    match task:
+                        case "tour":
+                            found = await tour(page, url, folder)
+                        case "operate":
+                            found = await operate(page, url, folder)
+                        case "attack":
+                            found = await attack(page, url)
+                        case _:
+                            found = await with_key(page, *rest)
                     others = [it for it in page.urls if not it.startswith((url, "data:"))]
                     page.reading.cancel()
                     return {**found, "problems": page.problems, "outside": others, "requests": len(page.urls)}

@@ -17,7 +17,7 @@ FOLDER.mkdir()
 from jina import Client, Flow, Gateway
 import jina.hubble
 
-f = Flow(port=1, prot=2, metrics=True).add(uses='executor.yml', replicaz=2)
+f = Flow(port=1, prot=2, stateful=True).add(uses='executor.yml', replicaz=2)
 f.mutate('x')
 docs = DocumentArray(storage='sqlite')
 docs.plot_embeddings()
@@ -57,7 +57,7 @@ says("main.py", 1, "refused", "`docarray.dataclass`: describe documents")
 says("main.py", 2, "refused", "`jina.Gateway`")
 says("main.py", 3, "refused", "`jina.hubble`: Jina's hub is no more")
 says("main.py", 5, "refused", "did you mean `port`?")
-says("main.py", 5, "refused", "`metrics` is a key of Jina's that flow does not support yet")
+says("main.py", 5, "refused", "`stateful` is a key of Jina's that flow does not support yet")
 says("main.py", 5, "refused", "did you mean `replicas`?")
 says("main.py", 13, "changes", "quiet_error")
 says("main.py", 6, "refused", "`.mutate()`: there is no GraphQL")

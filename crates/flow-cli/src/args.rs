@@ -39,6 +39,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Operate",
         &[
             "ps",
+            "top",
             "logs",
             "log-level",
             "restart",
@@ -52,7 +53,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Inspect",
         &[
-            "check", "migrate", "plot", "trace", "doctor", "devices", "bench",
+            "check", "migrate", "plot", "trace", "verify", "tune", "doctor", "devices", "bench",
         ],
     ),
     ("Other", &["completions", HELP]),
@@ -71,10 +72,12 @@ const OPTIONAL: &[(&str, &[&str])] = &[
             "scale",
             "reload",
             "down",
+            "tune",
             "doctor",
             "docker-compose",
         ],
     ),
+    ("top", &["top"]),
     ("kubernetes", &["kubernetes"]),
     ("hub", &["hub"]),
 ];

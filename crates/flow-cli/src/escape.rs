@@ -60,6 +60,24 @@ pub(crate) fn escape_except_colors(text: &str, is_terminal: bool) -> Cow<'_, str
     Cow::Owned(safe)
 }
 
+/// Like [`escape`], but without sequences that only set colors.
+#[cfg(feature = "top")]
+pub(crate) fn escape_without_colors(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(CSI) {
+        plain.push_str(&rest[..start]);
+        let colors = color_sequence(&rest[start..]).unwrap_or_default();
+        let end = start + colors.len().max(CSI.len());
+        if colors.is_empty() {
+            plain.push_str(CSI);
+        }
+        rest = &rest[end..];
+    }
+    plain.push_str(rest);
+    escape(&plain).into_owned()
+}
+
 /// The sequence at the start of a text that sets colors, if there is one.
 fn color_sequence(text: &str) -> Option<&str> {
     let parameters = text.strip_prefix(CSI)?;
@@ -106,6 +124,18 @@ fn escape_if(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "top")]
+    #[test]
+    fn colors_are_left_out_where_they_cannot_be_shown() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(escape_without_colors(text), expected);
+        };
+        check("plain", "plain");
+        check("\u{1b}[31mred\u{1b}[0m\u{1b}[2J", "red\\x1b[2J");
+        // What is left must not become a sequence.
+        check("\u{1b}[\u{1b}[31m2J", "\\x1b[2J");
+    }
 
     #[test]
     fn control_characters_are_escaped() {

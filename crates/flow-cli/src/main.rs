@@ -27,6 +27,7 @@ mod args;
 mod builtin;
 mod cmd;
 mod connect;
+mod cosine;
 mod count;
 mod credentials;
 #[cfg(feature = "launch")]

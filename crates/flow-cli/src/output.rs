@@ -101,7 +101,6 @@ impl Painter {
     }
 
     /// Adds no styles.
-    #[cfg(test)]
     pub(crate) fn off() -> Self {
         Self { is_on: false }
     }

@@ -61,6 +61,14 @@ impl TraceContext {
         push_hex(&mut text, &self.trace_id);
         text
     }
+
+    /// The id of the span: 16 hexadecimal digits.
+    #[must_use]
+    pub fn span_id(&self) -> String {
+        let mut text = String::with_capacity(16);
+        push_hex(&mut text, &self.span_id);
+        text
+    }
 }
 
 /// The value of a `traceparent`.

@@ -90,7 +90,7 @@ pub use sdk::{
     Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor, Parameters,
     Sizes, Timer, Tokens,
 };
-pub use server::{Addresses, Monitoring, ServeError, Settings, serve};
+pub use server::{Addresses, ExecutorStatus, Monitoring, ServeError, Settings, serve};
 
 /// Compiles the examples of the book's page on executors.
 #[cfg(doctest)]

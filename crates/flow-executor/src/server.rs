@@ -12,14 +12,16 @@ mod routes;
 mod settings;
 
 use std::convert::Infallible;
+use std::path::Path;
 
 use flow_metrics::Registry;
 use flow_net::{
     Accept, ByteBudget, Drain, GrpcService, Health, HttpService, Listener, MetricsServer,
     MetricsServerError, Server, Stopped,
 };
-use flow_process::Facts;
-use flow_trace::{Exporting, register_dropped};
+use flow_otlp::Exporting;
+use flow_process::{Facts, serve_status};
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot::error::RecvError;
 
 use self::grpc::{JinaService, ServiceParts};
@@ -70,25 +72,25 @@ pub(crate) async fn serve_prepared(
     } = prepared;
     let name = settings.context.name.clone();
     let listener = Listener::bind(&settings.host, settings.port).await?;
-    let exporting = settings.tracing.as_ref().map(Exporting::start);
-    let exporting = exporting.transpose()?;
-    let mut monitored = Monitored::of(&settings, (&class, &endpoints), exporting.as_ref()).await?;
+    let mut measured = Measured::of(&settings, (&class, &endpoints)).await?;
+    let registry = measured.as_ref().map(|it| &it.registry);
+    let exporting = Exporting::start(&settings.export, registry)?;
+    let metrics_server = measured.as_mut().and_then(|it| it.server.take());
     let addresses = Addresses {
         serving: listener.local_addr(),
-        metrics: monitored.as_ref().map(|it| it.server.local_addr()),
+        metrics: metrics_server.as_ref().map(MetricsServer::local_addr),
     };
 
-    let monitor = monitored.as_ref().map(|it| it.monitor.clone());
+    let monitor = measured.as_ref().map(|it| it.monitor.clone());
     let context = LoadContext {
         monitor: monitor.unwrap_or_default(),
         ..settings.context
     };
-    let metrics = monitored.as_ref().map(|it| it.metrics.clone());
+    let metrics = measured.as_ref().map(|it| it.metrics.clone());
     let workers = start(context, metrics.clone()).map_err(ServeError::Thread)?;
     let StartedWorkers { admission, loaded } = workers;
-    if let Some(monitored) = &monitored {
-        monitored.add_queue(admission.usage());
-    }
+    let socket = settings.status_socket.as_deref();
+    show_queue(&admission.usage(), measured.as_ref(), socket);
     let (health, health_service) = Health::new(routes::SERVICES).await;
     let thread = RequestThread::start().map_err(ServeError::Thread)?;
     let service = JinaService::new(ServiceParts {
@@ -98,7 +100,7 @@ pub(crate) async fn serve_prepared(
         metrics,
         limits: settings.request_limits,
         spawner: thread.spawner(),
-        tracer: exporting.as_ref().map(|it| it.tracer().clone()),
+        tracer: exporting.as_ref().and_then(|it| it.tracer().cloned()),
     });
     let described_service = service.clone();
     let limits = settings.limits;
@@ -111,7 +113,6 @@ pub(crate) async fn serve_prepared(
     };
     let server = with_budget(Server::new(listener, service), settings.request_memory_max);
     let mut serving = std::pin::pin!(server.serve(drain, health.set_serving(false)));
-    let metrics_server = monitored.take().map(|it| it.server);
     let mut serving_metrics = std::pin::pin!(serve_metrics(metrics_server));
     tokio::select! {
         stopped = &mut serving => return Ok(stopped),
@@ -127,10 +128,24 @@ pub(crate) async fn serve_prepared(
         stopped = serving => stopped,
         never = serving_metrics => match never {},
     };
-    // Exports the spans that wait.
+    end_export(exporting).await;
+    failure_at_exit(name, &exit).map_or(Ok(stopped), Err)
+}
+
+/// Shows what waits and runs, in the metrics and at the status socket.
+fn show_queue(usage: &QueueUsage, measured: Option<&Measured>, socket: Option<&Path>) {
+    if let Some(measured) = measured {
+        measured.add_queue(usage.clone());
+    }
+    if let Some(socket) = socket {
+        say_status(socket, usage.clone());
+    }
+}
+
+/// Exports what waits, on a thread that may block.
+async fn end_export(exporting: Option<Exporting>) {
     let ended = tokio::task::spawn_blocking(move || drop(exporting));
     drop(ended.await);
-    failure_at_exit(name, &exit).map_or(Ok(stopped), Err)
 }
 
 /// The server, with a limit on the bytes of requests.
@@ -165,55 +180,70 @@ fn failure_at_exit(name: String, exit: &ExitPolicy) -> Option<ServeError> {
 }
 
 /// The metrics of a process, and the server for them.
-struct Monitored {
+struct Measured {
     metrics: ExecutorMetrics,
     /// For the executor's own metrics.
     monitor: Monitor,
     registry: Registry,
     runtime_name: String,
-    server: MetricsServer,
+    /// `None` if the metrics are only exported.
+    server: Option<MetricsServer>,
 }
 
-impl Monitored {
-    /// Binds the port for metrics; `None` if the executor is not monitored.
+impl Measured {
+    /// Binds the port for metrics, if they are served; `None` if nothing is measured.
     async fn of(
         settings: &Settings,
-        executor: (&str, &EndpointTable),
-        exporting: Option<&Exporting>,
+        (class, endpoints): (&str, &EndpointTable),
     ) -> Result<Option<Self>, MetricsServerError> {
-        let Some(monitoring) = &settings.monitoring else {
+        let Some(runtime) = settings.measured_name() else {
             return Ok(None);
         };
         let registry = Registry::new();
-        if let Some(exporting) = exporting {
-            register_dropped(&registry, &monitoring.runtime_name, exporting.dropped());
-        }
-        let started = Self::start((&settings.host, registry), monitoring, executor).await?;
-        Ok(Some(started))
-    }
-
-    async fn start(
-        (host, registry): (&str, Registry),
-        monitoring: &Monitoring,
-        (class, endpoints): (&str, &EndpointTable),
-    ) -> Result<Self, MetricsServerError> {
         let labels = MetricLabels {
-            runtime: &monitoring.runtime_name,
+            runtime,
             executor: class,
         };
         registry.collect_process(labels.runtime, env!("CARGO_PKG_VERSION"));
-        Ok(Self {
+        let server = match &settings.monitoring {
+            Some(it) => Some(MetricsServer::bind(&settings.host, it.port, registry.clone()).await?),
+            None => None,
+        };
+        Ok(Some(Self {
             metrics: ExecutorMetrics::new(&registry, labels, endpoints),
             monitor: Monitor::new(&registry, labels.runtime),
-            runtime_name: monitoring.runtime_name.clone(),
-            registry: registry.clone(),
-            server: MetricsServer::bind(host, monitoring.port, registry).await?,
-        })
+            runtime_name: runtime.to_owned(),
+            registry,
+            server,
+        }))
     }
 
     /// Shows the queue as well, now that there is one.
     fn add_queue(&self, usage: QueueUsage) {
         ExecutorMetrics::register_queue(&self.registry, &self.runtime_name, usage);
+    }
+}
+
+/// What an executor says of itself at its status socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutorStatus {
+    /// Requests that wait for a worker.
+    pub waiting: usize,
+    /// Bytes of requests that wait or run.
+    pub bytes: usize,
+}
+
+/// An executor works without the socket, of which only `flow top` makes use.
+fn say_status(socket: &Path, usage: QueueUsage) {
+    let status = move || {
+        let status = ExecutorStatus {
+            waiting: usage.requests(),
+            bytes: usage.bytes(),
+        };
+        serde_json::to_string(&status).unwrap_or_default()
+    };
+    if let Err(error) = serve_status(socket, status) {
+        tracing::info!(%error, "cannot create the status socket: `flow top` does not show the queue");
     }
 }
 

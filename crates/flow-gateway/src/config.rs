@@ -1,12 +1,15 @@
 //! What a gateway needs to start, and why it may not.
 
+use std::sync::Arc;
+
 use flow_net::MetricsServerError;
 use flow_net::tls::{ServerTlsFiles, TlsError};
-use flow_trace::{CannotExport, TraceSettings};
+use flow_otlp::{CannotExport, ExportSettings};
 
 use crate::auth::{ApiKeys, BadKeyFile};
 use crate::gateway_limits::GatewayLimits;
 use crate::pools::PlacementError;
+use crate::supervisor::SupervisorClient;
 
 /// Where a gateway listens, and what it accepts.
 #[derive(Debug, Clone)]
@@ -21,12 +24,14 @@ pub struct Config {
     pub limits: GatewayLimits,
     /// Port for metrics, 0 for any free port; `None` if the gateway is not monitored.
     pub monitoring: Option<u16>,
-    /// How spans are exported; `None` if none are.
-    pub tracing: Option<TraceSettings>,
+    /// What is exported to collectors of OpenTelemetry.
+    pub export: ExportSettings,
     /// Files for TLS; `None` if connections are not encrypted.
     pub tls: Option<ServerTlsFiles>,
     /// API keys; `None` if requests need none.
     pub api_keys: Option<ApiKeys>,
+    /// The supervisor of the flow, for the console; `None` for a gateway that runs alone.
+    pub supervisor: Option<Arc<dyn SupervisorClient>>,
 }
 
 /// The gateway could not start.
@@ -44,9 +49,9 @@ pub enum BindError {
     /// A file for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Spans cannot be exported.
+    /// Telemetry cannot be exported.
     #[error(transparent)]
-    Tracing(#[from] CannotExport),
+    Export(#[from] CannotExport),
     /// The API keys cannot be used.
     #[error(transparent)]
     Keys(#[from] BadKeyFile),

@@ -7,14 +7,14 @@ use std::time::SystemTime;
 
 use flow_metrics::{Gauge, Registry};
 use flow_net::{ByteBudget, Drain, Health, Listener, MetricsServer, Stopped};
-use flow_spec::Placement;
-use flow_trace::{Exporting, register_dropped};
+use flow_otlp::Exporting;
+use flow_spec::{Console, Placement};
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use crate::background;
 use crate::config::{BindError, Config};
-use crate::console::History;
+use crate::console::{History, Operations};
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::SERVICES;
 use crate::heavy::HeavyWork;
@@ -26,6 +26,7 @@ use crate::request_log::RequestLog;
 use crate::service::Service;
 use crate::snapshot_store::{Placed, SnapshotStore};
 use crate::state_metrics::GatewayState;
+use crate::traffic::TrafficReader;
 
 /// A gateway that listens.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub struct Gateway {
     shares: PortShares,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
-    /// The export of spans, until the gateway ends.
+    /// The export of telemetry, until the gateway ends.
     exporting: Option<Exporting>,
 }
 
@@ -52,14 +53,11 @@ impl Gateway {
     ///
     /// If a port is taken, or a node's address or metadata cannot be used.
     pub async fn bind(config: &Config, placement: Placement) -> Result<Self, BindError> {
-        let registry = config.monitoring.map(|port| (port, Registry::new()));
-        let exporting = config.tracing.as_ref().map(Exporting::start).transpose()?;
-        if let (Some(exporting), Some((_, registry))) = (&exporting, &registry) {
-            register_dropped(registry, RUNTIME, exporting.dropped());
-        }
-        let registry_of = registry.as_ref().map(|(_, registry)| registry);
-        let gateway_metrics = registry_of.map(GatewayMetrics::new);
-        let has_console = !placement.plan.gateway.http.no_console;
+        let is_measured = config.monitoring.is_some() || config.export.metrics.is_some();
+        let registry = is_measured.then(Registry::new);
+        let exporting = Exporting::start(&config.export, registry.as_ref())?;
+        let gateway_metrics = registry.as_ref().map(GatewayMetrics::new);
+        let has_console = placement.plan.gateway.http.console != Console::Off;
         let history = has_console.then(|| History::new(SystemTime::now()));
         let shared = Shared {
             limits: config.limits.messages,
@@ -67,13 +65,13 @@ impl Gateway {
             log: Arc::new(RequestLog::new(history)),
             requests: config.limits.requests,
             heavy: HeavyWork::default(),
-            tracer: exporting.as_ref().map(|it| it.tracer().clone()),
+            tracer: exporting.as_ref().and_then(|it| it.tracer().cloned()),
         };
         let snapshots = Arc::new(SnapshotStore::new(placement, shared)?);
         let protection = Protection::load(config, gateway_metrics.as_ref())?;
         let budget = config.limits.memory_max.map(ByteBudget::new);
         let connections = Gauge::default();
-        if let Some(registry) = registry_of {
+        if let Some(registry) = &registry {
             registry.collect_process(RUNTIME, env!("CARGO_PKG_VERSION"));
             let state = GatewayState {
                 snapshots: Arc::downgrade(&snapshots),
@@ -86,12 +84,13 @@ impl Gateway {
         for port in &config.more_ports {
             listeners.push(Listener::bind(&config.host, *port).await?);
         }
-        let metrics = match registry {
+        let metrics = match config.monitoring.zip(registry) {
             Some((port, registry)) => {
                 Some(MetricsServer::bind(&config.host, port, registry).await?)
             }
             None => None,
         };
+        let operations = Operations::new(config, &listeners);
         Ok(Self {
             listeners,
             protection,
@@ -99,6 +98,7 @@ impl Gateway {
             shares: PortShares {
                 budget,
                 connections,
+                operations: Arc::new(operations),
             },
             snapshots,
             metrics,
@@ -129,6 +129,12 @@ impl Gateway {
     #[must_use]
     pub fn placements(&self) -> Placements {
         Placements(self.snapshots.clone())
+    }
+
+    /// Reads what the gateway counts while it runs.
+    #[must_use]
+    pub fn traffic(&self) -> TrafficReader {
+        TrafficReader(self.snapshots.clone())
     }
 
     /// Asks the executors once, for at most a second, whether they are ready and what they offer. A gateway whose executors
@@ -206,7 +212,7 @@ async fn serve_metrics(server: Option<MetricsServer>) -> Infallible {
     }
 }
 
-/// Exports the spans that wait.
+/// Exports what waits.
 async fn end_export(exporting: Option<Exporting>) {
     if let Some(exporting) = exporting {
         let ended = tokio::task::spawn_blocking(move || drop(exporting));

@@ -7,9 +7,11 @@
 //!
 //! `auth.rs` refuses requests without a valid API key, if the gateway has keys.
 //!
+//! `supervisor.rs` says what the console asks of the supervisor, which this crate does not know.
+//!
 //! Besides requests, `background.rs` watches the nodes, `snapshot_store.rs` replaces one placement by the next, and
 //! `metrics.rs` counts, and `request_log.rs` logs requests that fail or are slow, and records all of them for the
-//! console (`console.rs`).
+//! console (`console.rs`). `counts.rs` counts the little that `flow top` shows (`traffic.rs`), in every gateway.
 
 #![warn(missing_docs)]
 
@@ -20,6 +22,7 @@ mod background;
 mod condition;
 mod config;
 mod console;
+mod counts;
 mod discovery;
 mod document_order;
 mod execution;
@@ -55,13 +58,17 @@ mod snapshot_store;
 mod stages;
 mod state_metrics;
 mod stream;
+pub mod supervisor;
 mod target;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 pub use config::{BindError, Config};
+pub use counts::Counts;
 pub use gateway::{Gateway, Placements};
 pub use gateway_limits::GatewayLimits;
 pub use metrics::RUNTIME;
 pub use pools::{NodeError, PlacementError};
 pub use snapshot_store::Placed;
+pub use traffic::{ReplicaTraffic, Traffic, TrafficReader};

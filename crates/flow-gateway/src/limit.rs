@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use flow_core::{Code, Failure};
@@ -18,13 +19,34 @@ pub(crate) type Permit = OwnedSemaphorePermit;
 pub(crate) struct ConcurrencyLimit {
     max: NonZeroUsize,
     semaphore: Arc<Semaphore>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// Counts a caller that waits for a permit.
+struct Waiting<'l>(&'l AtomicUsize);
+
+impl<'l> Waiting<'l> {
+    fn begin(waiting: &'l AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl ConcurrencyLimit {
     pub(crate) fn new(max: NonZeroUsize) -> Self {
         let permits = max.get().min(Semaphore::MAX_PERMITS);
         let semaphore = Arc::new(Semaphore::new(permits));
-        Self { max, semaphore }
+        Self {
+            max,
+            semaphore,
+            waiting: Arc::default(),
+        }
     }
 
     pub(crate) fn max(&self) -> NonZeroUsize {
@@ -37,6 +59,11 @@ impl ConcurrencyLimit {
         permits - self.semaphore.available_permits().min(permits)
     }
 
+    /// How many callers wait for a permit.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// A permit, if one is available now.
     pub(crate) fn try_acquire(&self) -> Option<Permit> {
         self.semaphore.clone().try_acquire_owned().ok()
@@ -44,6 +71,7 @@ impl ConcurrencyLimit {
 
     /// A permit, as soon as one is available; waiting callers get theirs in the order in which they asked.
     pub(crate) async fn acquire(self) -> Permit {
+        let _waiting = Waiting::begin(&self.waiting);
         match self.semaphore.acquire_owned().await {
             Ok(permit) => permit,
             Err(_closed) => unreachable!("the semaphore is never closed"),
@@ -91,6 +119,7 @@ mod tests {
         let mut second = Box::pin(limit.clone().acquire());
         assert!(first.as_mut().now_or_never().is_none());
         assert!(second.as_mut().now_or_never().is_none());
+        assert_eq!(limit.waiting(), 2);
         drop(permit);
         assert!(second.as_mut().now_or_never().is_none());
         assert!(
@@ -99,6 +128,7 @@ mod tests {
         );
         assert!(first.now_or_never().is_some());
         assert!(second.now_or_never().is_some());
+        assert_eq!(limit.waiting(), 0);
     }
 
     #[test]

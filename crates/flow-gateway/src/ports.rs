@@ -11,6 +11,7 @@ use flow_spec::Protocol;
 use futures_util::future::join_all;
 use tonic::service::Routes;
 
+use crate::console::Operations;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::{JinaService, Requests, routes};
 use crate::http::{self, HttpState, Serves};
@@ -24,6 +25,8 @@ pub(crate) struct PortShares {
     pub(crate) budget: Option<ByteBudget>,
     /// Open connections.
     pub(crate) connections: Gauge,
+    /// What the console asks the supervisor.
+    pub(crate) operations: Arc<Operations>,
 }
 
 /// Makes the service of each port of a gateway.
@@ -64,7 +67,7 @@ impl PortServices {
         let limits = share(self.limits.connections, listeners.len());
         let ports = listeners.into_iter().zip(self.gateway.ports());
         let serving = ports.map(|(listener, port)| {
-            let state = self.state(&port.protocols);
+            let state = self.state(&port.protocols, &shares.operations);
             let has_console = state.has_console();
             let service = protection.guard(self.of_port(state), has_console);
             let listener = protection.listener(listener);
@@ -82,7 +85,7 @@ impl PortServices {
     }
 
     /// What the routes of a port with these protocols have.
-    fn state(&self, protocols: &[Protocol]) -> HttpState {
+    fn state(&self, protocols: &[Protocol], operations: &Arc<Operations>) -> HttpState {
         let serves = match self.gateway.only_protocols {
             true => Serves::only(protocols),
             false => Serves::ALL,
@@ -92,6 +95,7 @@ impl PortServices {
             limits: self.limits,
             options: Arc::new(self.gateway.http.clone()),
             serves,
+            operations: operations.clone(),
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::console::History;
+use crate::counts::RequestCounts;
 use crate::request_record::{Failed, RequestEnd, RequestRecord, shortened};
 
 /// Maximum length of a logged cause, in bytes; the client gets the whole cause.
@@ -28,6 +29,7 @@ pub(crate) struct RequestLog {
     suppressed: Notify,
     /// What the console knows of all requests; `None` without a console.
     history: Option<History>,
+    counts: RequestCounts,
 }
 
 /// Writes a line with all that is known of a request.
@@ -50,6 +52,7 @@ macro_rules! log_request {
             waited_ms = (!record.waited.is_zero()).then(|| milliseconds(record.waited)),
             nodes_ms = nodes(end),
             trace_id = record.trace.as_deref().map(TraceContext::trace_id),
+            span_id = record.trace.as_deref().map(TraceContext::span_id),
             cause = failed.map(|it| shortened(it.cause, CAUSE_LEN_MAX)),
             $message
         );
@@ -70,13 +73,22 @@ impl RequestLog {
         self.history.as_ref()
     }
 
-    /// Logs a request that ended, if it failed, was slow, or all are logged.
+    /// The requests that ended.
+    pub(crate) fn counts(&self) -> &RequestCounts {
+        &self.counts
+    }
+
+    /// Counts a request that ended, and logs it if it failed, was slow, or all are logged.
     pub(crate) fn end(
         &self,
         record: &RequestRecord,
         end: &RequestEnd<'_>,
         logging: RequestLogging,
     ) {
+        if !end.is_dry_run() {
+            self.counts
+                .add(record.waited + end.took(), end.failed.is_some());
+        }
         if let Some(history) = &self.history {
             history.record(record, end);
         }

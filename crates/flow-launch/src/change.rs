@@ -328,7 +328,10 @@ fn keep_fixed_options(present: &Gateway, new: &mut Gateway) -> Vec<&'static str>
         ("`env`", present.env != new.env),
         ("log", present.log != new.log),
         ("`monitoring`", present.monitoring != new.monitoring),
-        ("`tracing`", present.tracing != new.tracing),
+        (
+            "`tracing` and `metrics`",
+            present.telemetry != new.telemetry,
+        ),
         ("TLS", present.tls != new.tls),
         ("`api_keys`", present.api_keys != new.api_keys),
     ];
@@ -341,7 +344,7 @@ fn keep_fixed_options(present: &Gateway, new: &mut Gateway) -> Vec<&'static str>
     new.env.clone_from(&present.env);
     new.log = present.log;
     new.monitoring.clone_from(&present.monitoring);
-    new.tracing.clone_from(&present.tracing);
+    new.telemetry.clone_from(&present.telemetry);
     new.tls.clone_from(&present.tls);
     new.api_keys.clone_from(&present.api_keys);
     let named = differ.into_iter().filter(|(_, differs)| *differs);

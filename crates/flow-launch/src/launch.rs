@@ -25,6 +25,7 @@ use crate::process::system::SystemBackend;
 use crate::spec::invocation::{Programs, SharedOptions};
 use crate::state::directory::StateDirectory;
 use crate::state::log_filters::LogFilters;
+use crate::state::status_sockets::StatusSockets;
 use crate::supervisor::backoff::RestartPolicy;
 use crate::supervisor::error::LaunchError;
 use crate::supervisor::lifecycle::Lifecycle;
@@ -87,6 +88,10 @@ impl Launch {
             log: self.log,
             restart_policy: self.restart_policy,
             flow: self.plan.name.clone(),
+            state_directory: {
+                let directory = self.state_directory.as_ref();
+                directory.and_then(|it| std::path::absolute(it.path()).ok())
+            },
         }
     }
 }
@@ -204,6 +209,7 @@ impl FlowThread {
             liveness: launch.liveness,
             backend: Arc::new(SystemBackend::new(DockerContext::new(launch.docker))),
             log_filters: self.state.log_filters,
+            status_sockets: self.state.status_sockets,
         };
         let supervisor = Arc::new(Supervisor::new(launch.plan, options));
         let control = ControlServer {
@@ -245,6 +251,7 @@ async fn follow_files(source: Option<PlanSource>, supervisor: &Supervisor) {
 struct OpenState {
     log_files: Option<(LogFiles, LogWriter)>,
     log_filters: Option<LogFilters>,
+    status_sockets: Option<StatusSockets>,
     listener: Option<UnixListener>,
 }
 
@@ -254,6 +261,7 @@ impl OpenState {
             return Ok(Self {
                 log_files: None,
                 log_filters: None,
+                status_sockets: None,
                 listener: None,
             });
         };
@@ -268,6 +276,7 @@ impl OpenState {
         Ok(Self {
             listener: listener.inspect_err(warn).ok(),
             log_filters: Some(LogFilters::open(directory.path())?),
+            status_sockets: Some(StatusSockets::open(directory.path())?),
             log_files: Some(LogFiles::start(StateDirectory::logs(directory.path()))?),
         })
     }

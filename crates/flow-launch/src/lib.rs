@@ -65,6 +65,7 @@ pub use spec::role::{Part, Role};
 pub use spec::round_robin;
 pub use state::directory::{StateDirectory, connect};
 pub use state::registry;
+pub use state::status_sockets::status_socket;
 pub use supervisor::backoff::RestartPolicy;
 pub use supervisor::error::LaunchError;
 pub use supervisor::liveness::LivenessProbe;

@@ -4,3 +4,4 @@ pub(crate) mod directory;
 pub(crate) mod log_filters;
 pub mod registry;
 pub(crate) mod socket;
+pub(crate) mod status_sockets;

@@ -49,6 +49,7 @@ use crate::spec::ports::Ports;
 use crate::spec::process_spec::ProcessSpec;
 use crate::spec::role::Role;
 use crate::state::log_filters::LogFilters;
+use crate::state::status_sockets::StatusSockets;
 use crate::supervisor::change_lock::ChangeLock;
 use crate::supervisor::handle::ProcessHandle;
 use crate::supervisor::liveness::LivenessProbe;
@@ -68,6 +69,8 @@ pub(crate) struct Supervisor {
     backend: Arc<dyn ProcessBackend>,
     /// The log filters of processes; `None` for a flow without a state directory.
     pub(crate) log_filters: Option<LogFilters>,
+    /// Where processes say how they do; `None` for a flow without a state directory.
+    status_sockets: Option<StatusSockets>,
     placements: watch::Sender<Option<VersionedPlacement>>,
     settled: watch::Sender<u64>,
     pub(crate) change_lock: ChangeLock,
@@ -80,6 +83,7 @@ pub(crate) struct SupervisorOptions {
     pub(crate) liveness: LivenessProbe,
     pub(crate) backend: Arc<dyn ProcessBackend>,
     pub(crate) log_filters: Option<LogFilters>,
+    pub(crate) status_sockets: Option<StatusSockets>,
 }
 
 /// The plan, and the processes that run it.
@@ -112,6 +116,7 @@ impl Supervisor {
             liveness: options.liveness,
             backend: options.backend,
             log_filters: options.log_filters,
+            status_sockets: options.status_sockets,
             placements: watch::Sender::new(None),
             settled: watch::Sender::new(0),
             change_lock: ChangeLock::default(),
@@ -155,6 +160,7 @@ impl Supervisor {
         let (status_sender, status) = watch::channel(ProcessStatus::starting());
         let (log_filter_sender, log_filter) = watch::channel(None);
         let filter_file = self.log_filters.as_ref().map(|it| it.file(&spec.name));
+        let status_socket = self.status_sockets.as_ref().map(|it| it.of(&spec.name));
         let mut sinks = self.sinks.clone();
         if spec.quiet {
             sinks.events = None;
@@ -171,6 +177,7 @@ impl Supervisor {
             feed,
             backend: self.backend.clone(),
             filter_file,
+            status_socket,
             log_filter: log_filter_sender,
             spec: spec.clone(),
         };

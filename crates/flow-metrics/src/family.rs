@@ -18,7 +18,7 @@ pub struct Description<'a> {
 pub type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// Labels that a metric keeps.
-pub(crate) type OwnedLabels = Arc<[(String, String)]>;
+pub type OwnedLabels = Arc<[(String, String)]>;
 
 /// A metric of any kind.
 #[derive(Debug, Clone)]
@@ -62,18 +62,30 @@ pub(crate) struct Family {
 
 /// The values of all metrics of one name, at one time.
 #[derive(Debug)]
-pub(crate) struct Values {
-    pub(crate) name: Arc<str>,
-    pub(crate) help: Arc<str>,
-    pub(crate) kind: Kind,
-    pub(crate) samples: Vec<(OwnedLabels, Value)>,
+pub struct Values {
+    /// The name, as Prometheus reads it.
+    pub name: Arc<str>,
+    /// A sentence for people who read it.
+    pub help: Arc<str>,
+    /// The type of all of them.
+    pub kind: Kind,
+    /// The value of each, with its labels.
+    pub samples: Vec<(OwnedLabels, Value)>,
 }
 
 /// The value of a metric.
 #[derive(Debug)]
-pub(crate) enum Value {
+pub enum Value {
+    /// Of a counter or a gauge.
     Number(f64),
-    Summary { count: u64, sum: f64 },
+    /// Of a summary, which has no quantiles.
+    Summary {
+        /// How many values there were.
+        count: u64,
+        /// Their sum.
+        sum: f64,
+    },
+    /// Of a histogram.
     Histogram(Box<Observed>),
 }
 

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-pub(crate) use exemplar::Exemplar;
 use exemplar::Exemplars;
-pub use exemplar::TraceId;
-pub(crate) use layout::SCHEMA;
-use layout::{COUNTS, DURATIONS, Layout};
+pub use exemplar::{Exemplar, TraceId};
+pub use layout::SCHEMA;
+use layout::{COUNTS, DURATIONS, Layout, ZERO_BUCKET};
 
 /// How long things took, and how often they took about that long. Clones share the counts.
 #[derive(Debug, Clone)]
@@ -33,12 +32,13 @@ pub(crate) struct Cells {
 
 /// What was observed up to now.
 #[derive(Debug, Clone)]
-pub(crate) struct Observed {
+pub struct Observed {
     layout: &'static Layout,
     cells: Vec<u64>,
     /// Always the sum of all buckets, because it is computed from them.
-    pub(crate) count: u64,
-    pub(crate) sum: f64,
+    pub count: u64,
+    /// In seconds, or in whatever is counted.
+    pub sum: f64,
     /// By classic bucket; empty if there is none.
     exemplars: Vec<Option<Exemplar>>,
 }
@@ -88,8 +88,8 @@ impl Layout {
 }
 
 impl Observed {
-    /// The classic buckets: `le`, how many values are within it, and an example. The last one is `+Inf`.
-    pub(crate) fn classic(&self) -> impl Iterator<Item = (f64, u64, Option<(Exemplar, f64)>)> {
+    /// The classic buckets: `le`, how many values are within it, and an example with its value. The last one is `+Inf`.
+    pub fn classic(&self) -> impl Iterator<Item = (f64, u64, Option<(Exemplar, f64)>)> {
         let bounded = self.layout.classic(&self.cells);
         let all = bounded.chain([(f64::INFINITY, self.count)]);
         all.enumerate().map(|(bucket, (le, count))| {
@@ -99,13 +99,16 @@ impl Observed {
         })
     }
 
-    /// The native buckets that are not empty.
-    pub(crate) fn native(&self) -> Vec<(i32, u64)> {
+    /// The native buckets that are not empty, of [`SCHEMA`]: the number of each, and how many values it has. The bucket with
+    /// number `i` has values above `base^(i-1)`, up to and including `base^i`.
+    #[must_use]
+    pub fn native(&self) -> Vec<(i32, u64)> {
         self.layout.native(&self.cells)
     }
 
     /// The native bucket of zero: the largest value that it has, and how many.
-    pub(crate) fn zero(&self) -> (f64, u64) {
+    #[must_use]
+    pub fn zero(&self) -> (f64, u64) {
         (self.layout.zero_threshold, self.cells[0])
     }
 }
@@ -139,6 +142,16 @@ impl DurationHistogram {
     #[must_use]
     pub fn count(&self) -> u64 {
         self.0.read().count
+    }
+
+    /// The buckets that are not empty, in ascending order. Bucket `i` has the durations up to 2^(i/8) seconds that are
+    /// longer than those of the bucket before it; the first one has all up to a microsecond.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<(i32, u64)> {
+        let observed = self.0.read();
+        let (_, shortest) = observed.zero();
+        let shortest = (shortest > 0).then_some((ZERO_BUCKET, shortest));
+        shortest.into_iter().chain(observed.native()).collect()
     }
 
     pub(crate) fn read(&self) -> Observed {

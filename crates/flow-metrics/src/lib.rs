@@ -2,7 +2,8 @@
 //!
 //! Code that counts owns its metrics ([`Counter`], [`Gauge`], [`DurationSummary`], [`DurationHistogram`], …), created once at
 //! the start: counting is an addition to an atomic, without a look-up of labels. The [`Registry`] knows the metrics
-//! by their names, and `flow_net`'s `MetricsServer` reads all of them at once.
+//! by their names, and `flow_net`'s `MetricsServer` reads all of them at once. Other exporters read the values themselves
+//! ([`Registry::values`]).
 //!
 //! Jina's names are summaries without quantiles. The crates `prometheus-client` and `prometheus` have no summaries and no
 //! native histograms, and the crate `metrics` keeps samples for quantiles behind a lock. Therefore the metrics are
@@ -13,7 +14,7 @@
 //! stopwatch.rs   durations that are being measured
 //! histogram.rs   distributions; histogram/layout.rs has their buckets   pure
 //! collect.rs     values that are looked up when they are read
-//! process.rs     what the kernel says of this process
+//! process.rs     what the kernel says of a process
 //! family.rs      the metrics of one name
 //! registry.rs    all of them
 //! exposition.rs  which format a reader wants                            pure
@@ -35,8 +36,9 @@ mod text;
 
 pub use collect::Collected;
 pub use exposition::Format;
-pub use family::{Description, Kind, Labels, Metric, Shared};
-pub use histogram::{DurationHistogram, SizeHistogram, TraceId};
+pub use family::{Description, Kind, Labels, Metric, OwnedLabels, Shared, Value, Values};
+pub use histogram::{DurationHistogram, Exemplar, Observed, SCHEMA, SizeHistogram, TraceId};
 pub use metric::{Counter, DurationSummary, Gauge, SizeSummary};
+pub use process::process_cpu_seconds;
 pub use registry::{BadMetricName, Registry};
 pub use stopwatch::Stopwatch;

@@ -1,4 +1,4 @@
-//! CPU time, memory, file descriptors and threads of this process, under the names that Prometheus' own clients use.
+//! CPU time, memory, file descriptors and threads of a process, for this one under the names that Prometheus' own clients use.
 //!
 //! They are read from `/proc` at each scrape. The crate `procfs` would read the same lines, and is a hundred times as large.
 //! Systems other than Linux have no `/proc`, and export none of these metrics.
@@ -13,7 +13,14 @@ use crate::registry::Registry;
 /// Hundredths of a second are what Linux counts times in for programs, on every machine that Rust's library supports.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What the kernel says of a process.
+/// The CPU time of all threads of a process since it began, in seconds; `None` if there is no such process, or the kernel
+/// does not say.
+#[must_use]
+pub fn process_cpu_seconds(pid: u32) -> Option<f64> {
+    cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// What the kernel says of this process.
 #[derive(Debug, Default, PartialEq)]
 struct ProcessValues {
     cpu_seconds: Option<f64>,
@@ -178,6 +185,9 @@ mod tests {
         // The machine's start is known to the second.
         assert!((-2.0..3_600.0).contains(&age), "{age}");
         assert!(values.cpu_seconds.unwrap() < 3_600.0);
+        let seconds = process_cpu_seconds(std::process::id());
+        assert!(seconds >= values.cpu_seconds, "{seconds:?}");
+        assert_eq!(process_cpu_seconds(u32::MAX), None);
         assert!(values.threads.unwrap() >= 1.0);
         let (resident, size) = (
             values.resident_bytes.unwrap(),

@@ -85,13 +85,13 @@ impl Registry {
     /// The current values, in Prometheus' text format.
     #[must_use]
     pub fn text(&self) -> String {
-        text::all(&self.read())
+        text::all(&self.values())
     }
 
     /// The current values in this format.
     #[must_use]
     pub fn expose(&self, format: Format) -> Vec<u8> {
-        let values = self.read();
+        let values = self.values();
         match format {
             Format::Text => text::all(&values).into_bytes(),
             Format::OpenMetrics => text::open_metrics(&values).into_bytes(),
@@ -99,8 +99,9 @@ impl Registry {
         }
     }
 
-    /// Reads the values without holding the lock, so that registering a metric meanwhile does not wait.
-    fn read(&self) -> Vec<Values> {
+    /// The current values. They are read without holding the lock, so that registering a metric meanwhile does not wait.
+    #[must_use]
+    pub fn values(&self) -> Vec<Values> {
         let Known {
             families,
             collectors,

@@ -32,7 +32,7 @@ struct MatryoshkaFields {
 }
 
 impl Matryoshka {
-    /// Reads the `config.json` of a model. Fields of another form are no statement.
+    /// Reads the `config.json` of a model. A field that is missing or has another type counts as empty.
     pub(crate) fn read(folder: &Path) -> Self {
         let text = fs::read(folder.join(CONFIG_FILE)).unwrap_or_default();
         let fields: MatryoshkaFields = serde_json::from_slice(&text).unwrap_or_default();

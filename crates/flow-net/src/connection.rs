@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -122,7 +122,7 @@ impl<S: HttpService> Connections<S> {
     }
 
     /// Serves a connection, unless there are too many from its address.
-    pub(crate) fn serve<I>(&mut self, stream: I, from: Option<IpAddr>)
+    pub(crate) fn serve<I>(&mut self, stream: I, from: Option<SocketAddr>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

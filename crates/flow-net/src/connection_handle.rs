@@ -1,6 +1,6 @@
 //! The connection that a request came on, for protocols that keep it after the response, such as WebSocket.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::open_connections::OpenConnection;
@@ -20,6 +20,12 @@ impl ConnectionHandle {
     #[must_use]
     pub fn client(&self) -> Option<IpAddr> {
         self.0.client()
+    }
+
+    /// The other end of the connection; `None` if its socket has no address.
+    #[must_use]
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.0.peer()
     }
 
     /// Returns when the connection has to finish its requests and close.

@@ -3,7 +3,8 @@
 //! Serving: a [`Listener`] is a bound port, and a [`Server`] answers on its connections with an
 //! [`HttpService`], such as [`GrpcService`], until a [`Drain`] begins, then lets requests in progress finish.
 //! [`MetricsServer`] shows a process's metrics. Calling: a [`Pool`] holds the [`Replica`]s of a node and
-//! leases the least busy one; [`retry`] decides whether a call is tried again. [`Client`] calls a gateway.
+//! leases the least busy one; [`retry`] decides whether a call is tried again. [`Client`] calls a gateway, and [`HttpClient`]
+//! other services.
 
 #![warn(missing_docs)]
 
@@ -17,6 +18,7 @@ mod drain;
 mod file_watch;
 pub mod grpc;
 mod health;
+mod http_client;
 mod limits;
 mod listener;
 mod metrics_server;
@@ -44,11 +46,12 @@ pub use drain::{Drain, Draining};
 pub use file_watch::FileWatch;
 pub use grpc::{BadMetadata, GrpcService, Metadata};
 pub use health::Health;
+pub use http_client::{HttpClient, HttpClientError, HttpResponse, HttpVersion};
 pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};
 pub use listener::{Accept, BindError, Listener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
 pub use process_limits::{memory_max, raise_open_files};
-pub use replica::{BadUri, Replica, Reply, Shards, TOKENS};
+pub use replica::{BadUri, CallCounts, Replica, Reply, Shards, TOKENS};
 pub use reply_body::OpenRequest;
 pub use server::{Server, Stopped};

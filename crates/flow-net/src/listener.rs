@@ -4,7 +4,7 @@
 //! an error before anything else has started.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -30,8 +30,9 @@ pub trait Accept: Send {
     /// # Errors
     ///
     /// If the connection could not be accepted. Later calls may succeed.
-    fn accept(&mut self)
-    -> impl Future<Output = io::Result<(Self::Stream, Option<IpAddr>)>> + Send;
+    fn accept(
+        &mut self,
+    ) -> impl Future<Output = io::Result<(Self::Stream, Option<SocketAddr>)>> + Send;
 }
 
 /// The address could not be listened on.
@@ -93,13 +94,13 @@ impl Listener {
 impl Accept for Listener {
     type Stream = TcpStream;
 
-    async fn accept(&mut self) -> io::Result<(TcpStream, Option<IpAddr>)> {
+    async fn accept(&mut self) -> io::Result<(TcpStream, Option<SocketAddr>)> {
         let (stream, peer) = self.inner.accept().await?;
         if let Err(error) = configure(&stream) {
             // The client has gone already; its connection ends at the first read.
             tracing::debug!(%error, "cannot set options of a connection");
         }
-        Ok((stream, Some(peer.ip())))
+        Ok((stream, Some(peer)))
     }
 }
 
@@ -168,7 +169,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr());
         let (accepted, _client) = tokio::join!(listener.accept(), client);
         let (accepted, from) = accepted.unwrap();
-        assert_eq!(from, Some(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(from.unwrap().ip(), Ipv4Addr::LOCALHOST);
         let socket = SockRef::from(&accepted);
         assert!(socket.tcp_nodelay().unwrap());
         assert!(socket.keepalive().unwrap());

@@ -3,7 +3,7 @@
 //! Decides and counts; `connection.rs` serves them. The current time is an argument.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +29,8 @@ const FULL_MAX: Duration = Duration::from_secs(10);
 /// What is known of an open connection.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
+    peer: Option<SocketAddr>,
+    /// The address that counts as one client.
     from: Option<IpAddr>,
     opened: Instant,
     /// Age at which it is closed.
@@ -52,6 +54,11 @@ impl OpenConnection {
     /// The address of the client.
     pub(crate) fn client(&self) -> Option<IpAddr> {
         self.from
+    }
+
+    /// The other end of the connection.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.peer
     }
 
     /// Notes bytes that were received.
@@ -131,11 +138,11 @@ impl OpenConnections {
     /// Adds a connection, unless its address has as many as it may. Then one of them is closed if it is idle.
     pub(crate) fn add(
         &mut self,
-        from: Option<IpAddr>,
+        peer: Option<SocketAddr>,
         closing: CancellationToken,
         now: Instant,
     ) -> Option<(u64, Arc<OpenConnection>)> {
-        let from = from.map(network);
+        let from = peer.map(|it| network(it.ip()));
         if let (Some(address), Some(max)) = (from, self.limits.per_address_max) {
             let count = self.by_address.get(&address).copied().unwrap_or(0);
             if count >= max.get() {
@@ -150,6 +157,7 @@ impl OpenConnections {
         let id = self.next_id;
         self.next_id += 1;
         let connection = Arc::new(OpenConnection {
+            peer,
             from,
             opened: now,
             age_max: self.limits.age_max.map(|max| jittered(max, id)),
@@ -292,7 +300,8 @@ mod tests {
         }
 
         fn add(&mut self, from: Option<IpAddr>) -> Option<(u64, Arc<OpenConnection>)> {
-            self.open.add(from, CancellationToken::new(), self.start)
+            let peer = from.map(|it| SocketAddr::new(it, 1));
+            self.open.add(peer, CancellationToken::new(), self.start)
         }
 
         fn after(&mut self, seconds: u64) {

@@ -61,7 +61,10 @@ struct Tries {
 
 /// The right to use a replica for one request; given back when dropped.
 #[derive(Debug)]
-pub struct Lease(Arc<Replica>);
+pub struct Lease {
+    replica: Arc<Replica>,
+    began: Instant,
+}
 
 /// Documents as a replica makes them.
 pub type DocumentStream =
@@ -135,14 +138,14 @@ impl Pool {
     pub fn lease(&self, now: Instant) -> Result<Lease, NoReplica> {
         self.read(|replicas| {
             if let [only] = replicas {
-                return Ok(Lease::new(only));
+                return Ok(Lease::new(only, now));
             }
             let start = self.turn.fetch_add(1, Ordering::Relaxed) % replicas.len().max(1);
             let (before, from) = replicas.split_at(start);
             let in_turn = from.iter().chain(before);
             let chosen =
                 in_turn.min_by_key(|replica| (replica.is_backing_off(now), replica.in_flight()));
-            chosen.map(Lease::new).ok_or(NoReplica)
+            chosen.map(|it| Lease::new(it, now)).ok_or(NoReplica)
         })
     }
 
@@ -162,19 +165,23 @@ impl Pool {
                 .map_err(|none| unavailable(&none))?;
             let timer = self.metrics.as_ref().map(|it| it.begin(parts));
             let attempt = self.attempt(attempt::UNARY, &lease, tries, options);
-            let outcome = lease.0.call(parts, &self.metadata, &attempt.options).await;
+            let outcome = lease
+                .replica
+                .call(parts, &self.metadata, &attempt.options)
+                .await;
             attempt.end(outcome.as_ref().err().map(|error| &error.failure));
             drop((timer, suspect));
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
             lease.record(failed, now, self.metrics.as_ref());
+            lease.count(outcome.as_ref().map_or(true, Reply::is_failure), now);
             match outcome {
                 Ok(reply) => {
                     self.metrics.iter().for_each(|it| it.end(&reply));
                     return Ok(reply);
                 }
                 Err(error) => {
-                    tries.add(&error, lease.0.peer_spoke());
+                    tries.add(&error, lease.replica.peer_spoke());
                     let wait = self.retry_after(&error, &lease, tries, (options, now))?;
                     drop(lease);
                     tokio::time::sleep(wait).await;
@@ -202,7 +209,9 @@ impl Pool {
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
             let attempt = self.attempt(attempt::STREAM, &lease, tries, options);
-            let call = lease.0.stream(request, &self.metadata, &attempt.options);
+            let call = lease
+                .replica
+                .stream(request, &self.metadata, &attempt.options);
             let outcome = call.await;
             attempt.end(outcome.as_ref().err().map(|error| &error.failure));
             drop(suspect);
@@ -212,7 +221,8 @@ impl Pool {
             match outcome {
                 Ok(opened) => return Ok(documents(opened, lease, self.metrics.clone())),
                 Err(error) => {
-                    tries.add(&error, lease.0.peer_spoke());
+                    lease.count(true, now);
+                    tries.add(&error, lease.replica.peer_spoke());
                     let wait = self.retry_after(&error, &lease, tries, (options, now))?;
                     drop(lease);
                     tokio::time::sleep(wait).await;
@@ -228,7 +238,7 @@ impl Pool {
         tries: Tries,
         options: &'o CallOptions,
     ) -> TracedTry<'o> {
-        let of = (method, lease.0.uri(), tries.all + 1);
+        let of = (method, lease.replica.uri(), tries.all + 1);
         TracedTry::begin(self.tracer.as_ref(), options, of)
     }
 
@@ -259,7 +269,7 @@ impl Pool {
         tries: Tries,
         (options, now): (&CallOptions, Instant),
     ) -> Result<Duration, Failure> {
-        let uri = lease.0.uri();
+        let uri = lease.replica.uri();
         match self.decide(error, tries, options, now) {
             RetryDecision::Retry(wait) => {
                 tracing::debug!(failure = %error.failure, replica = uri, tries = tries.all, "trying again");
@@ -316,12 +326,20 @@ type Open = Option<(OpenedStream, Lease, Option<CallMetrics>)>;
 async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto, Failure>, Open)> {
     let (mut opened, lease, metrics) = open?;
     match opened.next().await {
-        Ok(None) => None,
+        Ok(None) => {
+            lease.count(false, Instant::now());
+            None
+        }
         Ok(Some(document)) => Some((Ok(document), Some((opened, lease, metrics)))),
         Err(error) => {
-            let failed = Some(error.failure.code());
-            lease.record(failed, Instant::now(), metrics.as_ref());
-            let failure = with_address(&error.failure, lease.0.uri(), Tries { all: 1, lost: 0 });
+            let (failed, now) = (Some(error.failure.code()), Instant::now());
+            lease.record(failed, now, metrics.as_ref());
+            lease.count(true, now);
+            let failure = with_address(
+                &error.failure,
+                lease.replica.uri(),
+                Tries { all: 1, lost: 0 },
+            );
             Some((Err(failure), None))
         }
     }
@@ -356,14 +374,23 @@ impl Tries {
 }
 
 impl Lease {
-    fn new(replica: &Arc<Replica>) -> Self {
+    fn new(replica: &Arc<Replica>, began: Instant) -> Self {
         replica.begin();
-        Self(replica.clone())
+        Self {
+            replica: replica.clone(),
+            began,
+        }
+    }
+
+    /// Counts the call, which ended now.
+    fn count(&self, failed: bool, now: Instant) {
+        let took = now.duration_since(self.began);
+        self.replica.calls().count(took, failed);
     }
 
     /// Records the outcome of a call, and counts a replica that is avoided from now on.
     fn record(&self, failed: Option<Code>, now: Instant, metrics: Option<&CallMetrics>) {
-        let is_ejected = self.0.record(failed, now);
+        let is_ejected = self.replica.record(failed, now);
         if let Some(metrics) = metrics.filter(|_| is_ejected) {
             metrics.ejections.add(1);
         }
@@ -372,13 +399,13 @@ impl Lease {
     /// The leased replica.
     #[must_use]
     pub fn replica(&self) -> &Replica {
-        &self.0
+        &self.replica
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.end();
+        self.replica.end();
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use flow_core::Code;
+use flow_metrics::DurationHistogram;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::grpc::Metadata;
@@ -18,7 +19,7 @@ use crate::tls::{ClientTls, TlsOptions};
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
 pub use call::{Reply, Shards, TOKENS};
-pub(crate) use connector::{Connector, PeerSpoke};
+pub(crate) use connector::{Connection, Connector, PeerSpoke};
 
 /// Time for connecting; after that another replica is the better choice.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -48,8 +49,35 @@ pub struct Replica {
     peer_spoke: PeerSpoke,
     limits: Limits,
     in_flight: AtomicUsize,
+    calls: CallCounts,
     recoveries: AtomicU64,
     backoff: Mutex<Backoff>,
+}
+
+/// The calls of a replica that ended. Counting one is three additions to atomics, so it is not an option.
+#[derive(Debug, Default)]
+pub struct CallCounts {
+    failed: AtomicU64,
+    durations: DurationHistogram,
+}
+
+impl CallCounts {
+    /// Calls without a reply, and those whose reply reports a failure.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// How long all calls took.
+    #[must_use]
+    pub fn durations(&self) -> &DurationHistogram {
+        &self.durations
+    }
+
+    pub(crate) fn count(&self, took: Duration, failed: bool) {
+        self.failed.fetch_add(failed.into(), Ordering::Relaxed);
+        self.durations.observe(took);
+    }
 }
 
 /// When a replica that could not be reached is tried again.
@@ -117,6 +145,7 @@ impl Replica {
             peer_spoke,
             limits,
             in_flight: AtomicUsize::new(0),
+            calls: CallCounts::default(),
             recoveries: AtomicU64::new(0),
             backoff: Mutex::default(),
         }
@@ -156,6 +185,12 @@ impl Replica {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Its calls that ended. Each try counts.
+    #[must_use]
+    pub fn calls(&self) -> &CallCounts {
+        &self.calls
     }
 
     pub(crate) fn begin(&self) {

@@ -1,9 +1,9 @@
 //! What every process of a flow does around its work.
 //!
 //! A process starts its log ([`LogSettings`]), which also logs panics, and follows changes of its filter
-//! ([`follow_filter_file`]). It ends when its parent ends ([`end_with_parent`]). It
-//! reports on standard output that it is ready ([`Ready`]). It follows SIGTERM and SIGINT ([`on_termination`]), and
-//! ends with one of the codes in [`exit`].
+//! ([`follow_filter_file`]); lines can be exported, too ([`export_records`]). It ends when its parent ends ([`end_with_parent`]). It
+//! reports on standard output that it is ready ([`Ready`]), and says at a socket how it does ([`serve_status`]). It
+//! follows SIGTERM and SIGINT ([`on_termination`]), and ends with one of the codes in [`exit`].
 //!
 //! Nothing here reads the environment or arguments: programs do that and pass values.
 
@@ -14,11 +14,16 @@ pub mod exit;
 mod log;
 mod parent;
 mod signals;
+mod status_socket;
+mod unix_socket;
 
 pub use event::{BadProcessEvent, Facts, KeepsState, ProcessEvent, Ready};
 pub use log::{
     BadLogFilter, BadLogFormat, BadLogOutput, FILTER_FILE_VARIABLE, LogFilter, LogFormat,
-    LogOutput, LogSettings, current_requests, follow_filter_file, on_behalf_of,
+    LogOutput, LogRecord, LogSettings, LogValue, RecordsExported, SpanIds, current_requests,
+    export_records, follow_filter_file, note_span, on_behalf_of,
 };
 pub use parent::{NoParent, end_with_parent};
 pub use signals::on_termination;
+pub use status_socket::{STATUS_SOCKET_VARIABLE, read_status, serve_status};
+pub use unix_socket::{connect_to, listen_at};

@@ -2,6 +2,7 @@
 
 mod filter_file;
 mod lines;
+mod records;
 mod requests;
 
 use std::fmt;
@@ -14,13 +15,16 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt::format;
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use self::lines::{JsonLines, write_field};
+use self::records::Records;
 
 pub use self::filter_file::{FILTER_FILE_VARIABLE, follow_filter_file};
-pub use self::requests::{current_requests, on_behalf_of};
+pub use self::records::{LogRecord, LogValue, RecordsExported, export_records};
+pub use self::requests::{SpanIds, current_requests, note_span, on_behalf_of};
 
 /// The log of this process, once it has started.
 static RUNNING: OnceLock<RunningLog> = OnceLock::new();
@@ -85,13 +89,13 @@ impl LogSettings {
                 let fields = format::debug_fn(write_field).delimited(" ");
                 let lines = lines.fmt_fields(fields).with_filter_reloading();
                 let change = changing(lines.reload_handle());
-                (lines.into(), change)
+                (Dispatch::new(lines.finish().with(Records)), change)
             }
             LogFormat::Json => {
                 let lines = lines.json().event_format(JsonLines(format::json()));
                 let lines = lines.with_filter_reloading();
                 let change = changing(lines.reload_handle());
-                (lines.into(), change)
+                (Dispatch::new(lines.finish().with(Records)), change)
             }
         }
     }

@@ -16,8 +16,8 @@ mod node;
 mod options;
 mod ports;
 mod program;
+mod telemetry;
 mod tls;
-mod tracing;
 
 pub use calls::Calls;
 pub use check::Checked;
@@ -27,8 +27,8 @@ pub use local_run::LocalRun;
 pub use monitoring::Monitoring;
 pub(crate) use node::Node;
 pub use node::Run;
+pub use telemetry::{Collector, Telemetry};
 pub use tls::{CallTls, CertificateFiles, ClientAuthorities, GatewayTls};
-pub use tracing::Tracing;
 
 use std::path::PathBuf;
 

@@ -18,7 +18,7 @@ mod values;
 pub(crate) use batching::{BATCH_METRIC, BATCH_SIZE, BATCH_TIMEOUT, BATCHING};
 pub(crate) use container::{ENTRYPOINT, GPUS, NETWORK_MODE, VOLUMES};
 pub(crate) use form::{Form, Shape};
-pub(crate) use gateway::{CORS, EXPOSED, GATEWAY_USES, JTYPE_GATEWAY};
+pub(crate) use gateway::{CONSOLE, CORS, EXPOSED, GATEWAY_USES, JTYPE_GATEWAY};
 pub(crate) use host::{HOSTS, Host, LISTEN_HOSTS};
 pub(crate) use hub::HUB;
 pub use kwargs::engine_name;

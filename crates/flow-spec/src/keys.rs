@@ -33,7 +33,7 @@ pub(crate) use tables::executor::{EXECUTOR, ExecutorOptions, INHERITED, Inherite
 pub(crate) use tables::flow::FlowOptions;
 pub(crate) use tables::gateway::{GATEWAY, GatewayOptions};
 pub(crate) use tables::log::LogOptions;
-pub(crate) use tables::monitoring::{MONITORING, MonitoringOptions, TRACING, TracingOptions};
+pub(crate) use tables::monitoring::{MONITORING, MonitoringOptions, TELEMETRY, TelemetryOptions};
 pub(crate) use tables::top::{TOP, TopOptions};
 
 #[cfg(test)]

@@ -49,9 +49,9 @@ pub use context::{
 pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
-    ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, Container, Flow,
-    Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, LocalRun, Monitoring,
-    RequestLogging, Run, Tracing,
+    ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, Collector, Container,
+    Flow, Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, LocalRun, Monitoring,
+    RequestLogging, Run, Telemetry,
 };
 pub use flow_core::BadOption;
 pub use forms::engine_name;
@@ -62,7 +62,7 @@ pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;
 pub use spec::python_config::PythonConfig;
 pub use values::{
-    BatchMetric, BatchingRule, ClientCertificates, ContainerDevice, Cors, DockerOption,
+    BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors, DockerOption,
     DockerOptions, Env, ExposedEndpoint, Gpus, Log, LogDriver, Poll, Polling, Protocol,
     PythonSource, Retries, Ulimit, Uses, Volume, Workers,
 };

@@ -14,9 +14,9 @@ use crate::spec::hub::{Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
-    Arguments, BatchMetric, BatchingRule, ClientCertificates, ContainerDevice, Cors, DockerOption,
-    DockerOptions, ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver, Method, ModelNames,
-    NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
+    Arguments, BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors,
+    DockerOption, DockerOptions, ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver,
+    Method, ModelNames, NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
 };
 use crate::yaml::Node;
 
@@ -50,7 +50,7 @@ impl GatewaySpec {
         self.options.print(into);
         self.log.print(into);
         self.monitoring.print(into);
-        self.tracing.print(into);
+        self.telemetry.print(into);
     }
 }
 
@@ -59,7 +59,7 @@ impl InheritedSpec {
         self.options.print(into);
         self.log.print(into);
         self.monitoring.print(into);
-        self.tracing.print(into);
+        self.telemetry.print(into);
         self.container.print(into);
     }
 }
@@ -140,6 +140,16 @@ impl Print for Cors {
             Self::Off => json!(false),
             Self::Any => json!(true),
             Self::Origins(origins) => json!(origins),
+        }
+    }
+}
+
+impl Print for Console {
+    fn print(&self) -> Value {
+        match self {
+            Self::On => json!(true),
+            Self::ReadOnly => json!("read-only"),
+            Self::Off => json!(false),
         }
     }
 }

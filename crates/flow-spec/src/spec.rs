@@ -13,7 +13,7 @@ pub(crate) mod python_config;
 use crate::diagnostics::{Diagnostics, Span};
 use crate::keys::{
     ContainerOptions, EntryOptions, ExecutorOptions, FlowOptions, GatewayOptions, InheritedOptions,
-    LogOptions, MonitoringOptions, Options as _, Section, TracingOptions,
+    LogOptions, MonitoringOptions, Options as _, Section, TelemetryOptions,
 };
 use crate::values::Method;
 
@@ -41,7 +41,7 @@ pub(crate) struct GatewaySpec {
     pub(crate) options: GatewayOptions,
     pub(crate) log: LogOptions,
     pub(crate) monitoring: MonitoringOptions,
-    pub(crate) tracing: TracingOptions,
+    pub(crate) telemetry: TelemetryOptions,
 }
 
 /// Options of an executor that `with` may state for all of them.
@@ -50,7 +50,7 @@ pub(crate) struct InheritedSpec {
     pub(crate) options: InheritedOptions,
     pub(crate) log: LogOptions,
     pub(crate) monitoring: MonitoringOptions,
-    pub(crate) tracing: TracingOptions,
+    pub(crate) telemetry: TelemetryOptions,
     pub(crate) container: ContainerOptions,
 }
 
@@ -84,7 +84,7 @@ impl GatewaySpec {
             options: section.options(diagnostics),
             log: section.options(diagnostics),
             monitoring: section.options(diagnostics),
-            tracing: section.options(diagnostics),
+            telemetry: section.options(diagnostics),
         }
     }
 
@@ -94,7 +94,7 @@ impl GatewaySpec {
             options: self.options.or(&with.options),
             log: self.log.or(&with.log),
             monitoring: self.monitoring.or(&with.monitoring),
-            tracing: self.tracing.or(&with.tracing),
+            telemetry: self.telemetry.or(&with.telemetry),
         }
     }
 }
@@ -105,7 +105,7 @@ impl InheritedSpec {
             options: section.options(diagnostics),
             log: section.options(diagnostics),
             monitoring: section.options(diagnostics),
-            tracing: section.options(diagnostics),
+            telemetry: section.options(diagnostics),
             container: section.options(diagnostics),
         }
     }
@@ -116,7 +116,7 @@ impl InheritedSpec {
             options: self.options.or(&with.options),
             log: self.log.or(&with.log),
             monitoring: self.monitoring.or(&with.monitoring),
-            tracing: self.tracing.or(&with.tracing),
+            telemetry: self.telemetry.or(&with.telemetry),
             container: self.container.or(&with.container),
         }
     }

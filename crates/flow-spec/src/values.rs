@@ -65,6 +65,19 @@ pub enum Cors {
     Origins(Vec<String>),
 }
 
+/// What browsers get of the console.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Console {
+    /// All of it. Those who may restart, scale and reload do so there.
+    #[default]
+    On,
+    /// All but the actions.
+    ReadOnly,
+    /// Nothing.
+    Off,
+}
+
 /// An endpoint with an HTTP route of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExposedEndpoint {

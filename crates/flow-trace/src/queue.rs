@@ -8,11 +8,31 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use tokio::sync::mpsc;
 
+/// The spans of a tracer that have ended.
+#[derive(Debug)]
+pub struct EndedSpans {
+    /// Those that wait, the first one first.
+    pub waiting: mpsc::Receiver<SpanData>,
+    /// Counts those that found no room, and those that could not be exported.
+    pub dropped: Counter,
+}
+
 /// The end of the queue at which spans arrive.
 #[derive(Debug)]
 pub(crate) struct SpanQueue {
-    pub(crate) spans: mpsc::Sender<SpanData>,
-    pub(crate) dropped: Counter,
+    spans: mpsc::Sender<SpanData>,
+    dropped: Counter,
+}
+
+/// A queue for so many spans.
+pub(crate) fn queue(spans_max: usize) -> (SpanQueue, EndedSpans) {
+    let dropped = Counter::default();
+    let (spans, waiting) = mpsc::channel(spans_max);
+    let queue = SpanQueue {
+        spans,
+        dropped: dropped.clone(),
+    };
+    (queue, EndedSpans { waiting, dropped })
 }
 
 impl SpanProcessor for SpanQueue {

@@ -9,10 +9,16 @@ use std::time::SystemTime;
 use flow_core::{Code, TraceContext};
 use opentelemetry::trace::{
     Link, Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt,
-    TraceFlags, TraceId, TraceState, Tracer as _,
+    TraceFlags, TraceId, TraceState, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue, Value};
-use opentelemetry_sdk::trace::{SdkTracer, Span as SdkSpan};
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span as SdkSpan};
+
+use crate::queue::{EndedSpans, queue};
+use crate::sampling::Sampling;
+
+/// The name of the instrumentation in every span.
+const SCOPE: &str = "flow";
 
 /// Makes the spans of a process. Clones are the same tracer.
 #[derive(Debug, Clone)]
@@ -38,8 +44,15 @@ pub struct Span {
 }
 
 impl Tracer {
-    pub(crate) fn new(tracer: SdkTracer) -> Self {
-        Self(Arc::new(tracer))
+    /// A tracer that records these requests, and the spans that end; so many of them may wait.
+    #[must_use]
+    pub fn new(sampling: Sampling, spans_max: usize) -> (Self, EndedSpans) {
+        let (queue, ended) = queue(spans_max);
+        let provider = SdkTracerProvider::builder()
+            .with_sampler(sampling.sampler())
+            .with_span_processor(queue)
+            .build();
+        (Self(Arc::new(provider.tracer(SCOPE))), ended)
     }
 
     /// The span of a request that this process answers, and that began then. It is a child of the caller's span; without

@@ -128,7 +128,7 @@ impl Executor for VectorIndex {
 }
 
 impl VectorIndex {
-    /// Puts documents in, or in the place of what was there of them.
+    /// Adds documents. A document with a known id replaces the one that was there.
     fn index(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
         let (mut entries, mut without) = (Vec::new(), 0u64);
         let mut dimensions = self.dimensions();

@@ -28,12 +28,24 @@ const FLOORS: &[(&str, &[&str])] = &[
         "flow-net",
         &["flow-trace", "flow-metrics", "flow-core", "flow-proto"],
     ),
+    (
+        "flow-otlp",
+        &[
+            "flow-process",
+            "flow-net",
+            "flow-trace",
+            "flow-metrics",
+            "flow-core",
+            "flow-proto",
+        ],
+    ),
     ("flow-spec", &["flow-core", "flow-proto"]),
     ("flow-client", &["flow-net", "flow-core", "flow-proto"]),
     (
         "flow-gateway",
         &[
             "flow-spec",
+            "flow-otlp",
             "flow-net",
             "flow-trace",
             "flow-metrics",
@@ -56,6 +68,7 @@ const FLOORS: &[(&str, &[&str])] = &[
         "flow-executor",
         &[
             "flow-process",
+            "flow-otlp",
             "flow-net",
             "flow-trace",
             "flow-metrics",

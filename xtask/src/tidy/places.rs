@@ -51,6 +51,8 @@ const RULES: &[Rule] = &[
         ],
         place: Place::OnlyIn(&[
             "crates/flow-net/",
+            // A module of `opentelemetry-proto` has this name.
+            "crates/flow-otlp/",
             "crates/flow-gateway/src/grpc",
             "crates/flow-gateway/src/http",
             "crates/flow-gateway/src/ports.rs",

@@ -12,7 +12,7 @@ use crate::tidy::source::{BadSource, Source};
 /// Folders that hold nothing of ours.
 const FOREIGN: &[&str] = &["target", ".git", ".peers", "__pycache__", "node_modules"];
 
-/// What can be read as text and has rules.
+/// Extensions of the files that are checked.
 const READ: &[&str] = &["rs", "md", "toml"];
 
 /// Every file of the repository by its path from the top folder.

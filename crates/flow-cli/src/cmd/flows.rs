@@ -7,7 +7,11 @@ mod log_level;
 mod logs;
 mod ps;
 pub(crate) mod running;
+#[cfg(feature = "top")]
+mod top;
 mod up;
+
+pub(crate) use logs::log_names;
 
 use clap::Subcommand;
 
@@ -22,6 +26,9 @@ pub(crate) enum Flows {
     Up(up::Up),
     /// List running flows and their processes
     Ps(ps::Ps),
+    /// Watch rates, latencies and resources of running flows
+    #[cfg(feature = "top")]
+    Top(top::Top),
     /// Show the logs of a flow's processes, merged by time
     Logs(logs::Logs),
     /// Change which events a running flow logs
@@ -40,6 +47,8 @@ pub(crate) fn run(command: Flows, shell: &Shell) -> anyhow::Result<Exit> {
     match command {
         Flows::Up(up) => block_on(up::run(up, shell)),
         Flows::Ps(ps) => ps::run(&ps, shell),
+        #[cfg(feature = "top")]
+        Flows::Top(top) => block_on(top::run(top, shell)),
         Flows::Logs(logs) => logs::run(&logs, shell),
         Flows::LogLevel(log_level) => log_level::run(log_level, shell),
         Flows::Restart(restart) => change::restart(restart, shell),

@@ -2,23 +2,28 @@
 //!
 //! `flow up` starts it, and writes placements to its standard input. Users start it for executors that they run themselves.
 
+#[cfg(feature = "launch")]
+mod control_client;
 mod placements;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use flow_gateway::auth::ApiKeys;
-use flow_gateway::{Config, GatewayLimits, RUNTIME};
+use flow_gateway::supervisor::SupervisorClient;
+use flow_gateway::{Config, GatewayLimits, RUNTIME, TrafficReader};
 use flow_net::{ConnectionLimits, Drain, Stopped};
+use flow_otlp::{Collector, ExportSettings, Requested};
 use flow_process::{
-    FILTER_FILE_VARIABLE, LogFormat, Ready, end_with_parent, follow_filter_file, on_termination,
+    FILTER_FILE_VARIABLE, LogFormat, Ready, STATUS_SOCKET_VARIABLE, end_with_parent,
+    follow_filter_file, on_termination, serve_status,
 };
 use flow_spec::{Address, NodeAddresses, Placement, Plan, Run};
-use flow_trace::{Collector, TraceSettings};
 
 use crate::credentials;
 use crate::exit::{BadUsage, Exit};
@@ -36,7 +41,7 @@ const BAD_ADDRESSES: &str =
 /// Headings of the options.
 const LISTENING: &str = "Listening";
 const METRICS: &str = "Metrics";
-const TRACING: &str = "Tracing";
+const OPENTELEMETRY: &str = "OpenTelemetry";
 const LOGGING: &str = "Logging";
 
 /// Options of `flow gateway`.
@@ -68,14 +73,23 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "PORT", help_heading = METRICS)]
     port_monitoring: Option<u16>,
     /// Export spans of requests to a collector of OpenTelemetry, even if the file does not ask for it
-    #[arg(long, help_heading = TRACING)]
+    #[arg(long, help_heading = OPENTELEMETRY)]
     tracing: bool,
     /// Host of the collector instead of that of the file
-    #[arg(long, value_name = "HOST", help_heading = TRACING)]
+    #[arg(long, value_name = "HOST", help_heading = OPENTELEMETRY)]
     traces_exporter_host: Option<String>,
     /// Port of the collector instead of that of the file
-    #[arg(long, value_name = "PORT", help_heading = TRACING)]
+    #[arg(long, value_name = "PORT", help_heading = OPENTELEMETRY)]
     traces_exporter_port: Option<u16>,
+    /// Export metrics to a collector of OpenTelemetry, even if the file does not ask for it
+    #[arg(long, help_heading = OPENTELEMETRY)]
+    metrics: bool,
+    /// Host of the collector of metrics instead of that of the file
+    #[arg(long, value_name = "HOST", help_heading = OPENTELEMETRY)]
+    metrics_exporter_host: Option<String>,
+    /// Port of the collector of metrics instead of that of the file
+    #[arg(long, value_name = "PORT", help_heading = OPENTELEMETRY)]
+    metrics_exporter_port: Option<u16>,
     /// Log requests that take as long, such as 500ms or 2s, with where their time went
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = LOGGING)]
     slow_request: Option<Duration>,
@@ -91,6 +105,9 @@ pub(crate) struct Gateway {
     /// Process of the launcher: end with it, and report readiness to it in JSON
     #[arg(long, value_name = "PID", hide = true)]
     parent_pid: Option<u32>,
+    /// State directory of the launcher, with the control socket and the logs that the console shows
+    #[arg(long, value_name = "FOLDER", requires = "parent_pid", hide = true)]
+    state_directory: Option<PathBuf>,
     #[command(flatten)]
     read_options: ReadOptions,
 }
@@ -122,10 +139,15 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
         () = draining.begun() => return Ok(Exit::Fine),
     };
     let config = Config {
-        tracing: tracing(gateway, &placement.plan, shell)?,
+        export: export(gateway, &placement.plan, shell)?,
         ..config(gateway, &placement.plan)
     };
     let serving = flow_gateway::Gateway::bind(&config, placement).await?;
+    if gateway.parent_pid.is_some()
+        && let Some(socket) = shell.variable(STATUS_SOCKET_VARIABLE)
+    {
+        say_status(Path::new(&socket), serving.traffic());
+    }
     serving.ask_executors().await;
     let ready = Ready {
         more_addresses: serving.more_addrs(),
@@ -153,6 +175,14 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
     }
 }
 
+/// A gateway works without the socket, of which only `flow top` makes use.
+fn say_status(socket: &Path, traffic: TrafficReader) {
+    let status = move || serde_json::to_string(&traffic.read()).unwrap_or_default();
+    if let Err(error) = serve_status(socket, status) {
+        tracing::info!(%error, "cannot create the status socket: `flow top` does not show requests");
+    }
+}
+
 fn config(gateway: &Gateway, plan: &Plan) -> Config {
     Config {
         host: gateway
@@ -174,29 +204,59 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
             let written = written.map_or(0, |it| it.port(0));
             gateway.port_monitoring.unwrap_or(written)
         }),
-        tracing: None,
+        export: ExportSettings::default(),
         tls: plan.gateway.tls.as_ref().map(credentials::tls_files),
         api_keys: plan.gateway.api_keys.as_ref().map(|keys| ApiKeys {
             file: keys.file.clone(),
             for_health: keys.for_health,
         }),
+        supervisor: supervisor(gateway),
     }
 }
 
-/// How spans are exported, as the options, the file and the variables `OTEL_*` say.
-fn tracing(gateway: &Gateway, plan: &Plan, shell: &Shell) -> anyhow::Result<Option<TraceSettings>> {
-    let written = plan.gateway.tracing.as_ref();
-    if !gateway.tracing && written.is_none() {
-        return Ok(None);
-    }
-    let host = written.and_then(|it| it.host.clone());
-    let collector = Collector {
-        host: gateway.traces_exporter_host.clone().or(host),
-        port: (gateway.traces_exporter_port).or(written.and_then(|it| it.port)),
+/// The supervisor that started this gateway, if one did.
+#[cfg(feature = "launch")]
+fn supervisor(gateway: &Gateway) -> Option<Arc<dyn SupervisorClient>> {
+    let state_directory = gateway.state_directory.clone()?;
+    let client = control_client::ControlClient::new(state_directory);
+    Some(Arc::new(client))
+}
+
+#[cfg(not(feature = "launch"))]
+fn supervisor(_: &Gateway) -> Option<Arc<dyn SupervisorClient>> {
+    None
+}
+
+/// What is exported to collectors, as the options, the file and the variables `OTEL_*` say.
+fn export(gateway: &Gateway, plan: &Plan, shell: &Shell) -> anyhow::Result<ExportSettings> {
+    let written = &plan.gateway.telemetry;
+    let requested = Requested {
+        traces: collector(
+            (gateway.tracing, written.traces.as_ref()),
+            gateway.traces_exporter_host.as_ref(),
+            gateway.traces_exporter_port,
+        ),
+        metrics: collector(
+            (gateway.metrics, written.metrics.as_ref()),
+            gateway.metrics_exporter_host.as_ref(),
+            gateway.metrics_exporter_port,
+        ),
     };
-    let variables = TraceSettings::variables(shell.variables.clone());
-    TraceSettings::new(RUNTIME, &collector, &variables)
+    let variables = ExportSettings::variables(shell.variables.clone());
+    ExportSettings::new(RUNTIME, &requested, &variables)
         .map_err(|error| BadUsage(error.to_string()).into())
+}
+
+/// The collector of the options and of the file; `None` if neither asks for the export.
+fn collector(
+    (is_asked_for, written): (bool, Option<&flow_spec::Collector>),
+    host: Option<&String>,
+    port: Option<u16>,
+) -> Option<Collector> {
+    (is_asked_for || written.is_some()).then(|| Collector {
+        host: host.or(written.and_then(|it| it.host.as_ref())).cloned(),
+        port: port.or(written.and_then(|it| it.port)),
+    })
 }
 
 /// The divisor of the available memory for the default of `memory_max`. Executors on the same machine need most of it.

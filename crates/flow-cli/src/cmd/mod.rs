@@ -22,6 +22,9 @@ mod plot;
 mod post;
 mod python;
 mod trace;
+#[cfg(feature = "launch")]
+mod tune;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -44,6 +47,8 @@ pub(crate) enum Command {
     Post(post::Post),
     /// Send one request, and show where its time goes
     Trace(trace::Trace),
+    /// Compare the vectors of a flow with stored ones or another flow's
+    Verify(verify::Verify),
     /// Check whether a flow or an executor is ready
     Ping(ping::Ping),
     /// Run only the gateway of a flow, for executors that run elsewhere
@@ -65,6 +70,9 @@ pub(crate) enum Command {
     Model(model::Model),
     /// List the devices that this machine can compute on
     Devices(devices::Devices),
+    /// Find the options of the sentence encoder that suit this machine
+    #[cfg(feature = "launch")]
+    Tune(tune::Tune),
     /// Look for problems of this machine and of a flow
     #[cfg(feature = "launch")]
     Doctor(doctor::Doctor),
@@ -100,6 +108,7 @@ pub(crate) fn run(
         Command::Plot(plot) => plot::run(&plot, shell)?,
         Command::Post(post) => block_on(post::run(post, shell))?,
         Command::Trace(trace) => block_on(trace::run(trace, shell))?,
+        Command::Verify(verify) => block_on(verify::run(verify, shell))?,
         Command::Ping(ping) => block_on(ping::run(ping, shell))?,
         Command::Export(export) => export::run(&export, shell)?,
         Command::Gateway(gateway) => {
@@ -114,6 +123,8 @@ pub(crate) fn run(
         Command::Hub(hub) => hub::run(hub, shell)?,
         Command::Model(model) => model::run(model, shell)?,
         Command::Devices(devices) => devices::run(&devices, shell)?,
+        #[cfg(feature = "launch")]
+        Command::Tune(tune) => block_on(tune::run(tune, shell))?,
         #[cfg(feature = "launch")]
         Command::Doctor(doctor) => block_on(doctor::run(doctor, shell))?,
         Command::Bench(bench) => bench::run(bench, shell)?,

@@ -33,13 +33,15 @@ use flow_net::Drain;
 use futures_util::stream;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
+pub(crate) use self::entries::Source;
 pub(crate) use self::hints::with_hint;
+pub(crate) use self::new_file::NewFile;
 pub(crate) use self::options::Post;
 use self::progress::Progress;
 use self::reply_writer::ReplyWriter;
 use self::report::{End, Report};
 pub(crate) use self::request_options::RequestOptions;
-pub(crate) use self::requests::{ReadItem, RequestInfo, read};
+pub(crate) use self::requests::{ReadItem, RequestInfo, Template, read};
 use crate::exit::Exit;
 use crate::output::Painter;
 use crate::shell::Shell;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow_core::{Failure, TraceContext};
+use flow_process::{SpanIds, note_span};
 use flow_trace::{Kind, Span, Tracer};
 
 use super::timing::{Stage, Timing};
@@ -54,7 +55,7 @@ pub(crate) struct CallSpans {
 }
 
 impl CallSpans {
-    /// Begins a call of an endpoint. Each request has a span of its own, named after the endpoint as in Jina. If several
+    /// Begins a call of an endpoint on this thread. Each request has a span of its own, named after the endpoint as in Jina. If several
     /// share the call, there is one for the call as well, within the first of them, and all are linked.
     pub(crate) fn begin<'c>(
         calls: impl ExactSizeIterator<Item = Option<&'c mut CallTrace>>,
@@ -82,6 +83,13 @@ impl CallSpans {
                 });
             }
             spans.parts.push(own);
+        }
+        if let Some(span) = spans.shared.as_ref().or(spans.parts.first()) {
+            let context = span.context();
+            note_span(SpanIds {
+                trace: context.trace_id,
+                span: context.span_id,
+            });
         }
         spans
     }

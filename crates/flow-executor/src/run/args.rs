@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use flow_core::{DocumentLimits, Workers};
+use flow_otlp::{Collector, Requested};
 use flow_process::LogFormat;
-use flow_trace::Collector;
 
 use crate::server::Monitoring;
 
@@ -74,6 +74,15 @@ pub struct ExecutorArgs {
     /// Port of the collector [default: as the variables OTEL_* say, or 4317]
     #[arg(long, value_name = "PORT")]
     pub traces_exporter_port: Option<u16>,
+    /// Export metrics to a collector of OpenTelemetry
+    #[arg(long)]
+    pub metrics: bool,
+    /// Host of the collector of metrics [default: as the variables OTEL_* say, or this machine]
+    #[arg(long, value_name = "HOST")]
+    pub metrics_exporter_host: Option<String>,
+    /// Port of the collector of metrics [default: as the variables OTEL_* say, or 4317]
+    #[arg(long, value_name = "PORT")]
+    pub metrics_exporter_port: Option<u16>,
     /// Time for requests in progress to finish when the executor stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     pub grace: Duration,
@@ -118,12 +127,18 @@ impl ExecutorArgs {
         given.unwrap_or_else(|| format!("{}/rep-0", self.name))
     }
 
-    /// Where spans are exported; `None` if they are not.
-    pub(crate) fn collector(&self) -> Option<Collector> {
-        self.tracing.then(|| Collector {
-            host: self.traces_exporter_host.clone(),
-            port: self.traces_exporter_port,
-        })
+    /// What is exported, and where to.
+    pub(crate) fn exported(&self) -> Requested {
+        Requested {
+            traces: self.tracing.then(|| Collector {
+                host: self.traces_exporter_host.clone(),
+                port: self.traces_exporter_port,
+            }),
+            metrics: self.metrics.then(|| Collector {
+                host: self.metrics_exporter_host.clone(),
+                port: self.metrics_exporter_port,
+            }),
+        }
     }
 }
 

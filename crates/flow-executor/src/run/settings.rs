@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use flow_core::parameters::from_options;
 use flow_core::{Chain, DocumentLimits, RequestLimits};
-use flow_process::{LogOutput, LogSettings};
-use flow_trace::TraceSettings;
+use flow_otlp::ExportSettings;
+use flow_process::{LogOutput, LogSettings, STATUS_SOCKET_VARIABLE};
 use serde_json::Value;
 
 use super::args::ExecutorArgs;
@@ -49,8 +50,10 @@ pub(crate) fn settings(
             "`--uses-requests`: `{other}` is not the name of a method"
         ))),
     });
+    let status_socket = environment.get(STATUS_SOCKET_VARIABLE).map(PathBuf::from);
     Ok(Settings {
-        tracing: tracing(&args, &environment)?,
+        status_socket: status_socket.filter(|_| args.has_launcher()),
+        export: export(&args, &environment)?,
         monitoring: args.monitoring(),
         host: args.host,
         port: args.port,
@@ -79,15 +82,9 @@ pub(crate) fn settings(
     })
 }
 
-/// How spans are exported.
-fn tracing(
-    args: &ExecutorArgs,
-    environment: &Environment,
-) -> Result<Option<TraceSettings>, ExitError> {
-    let Some(collector) = args.collector() else {
-        return Ok(None);
-    };
-    let settings = TraceSettings::new(args.runtime_name(), &collector, environment);
+/// What is exported to collectors of OpenTelemetry.
+fn export(args: &ExecutorArgs, environment: &Environment) -> Result<ExportSettings, ExitError> {
+    let settings = ExportSettings::new(args.runtime_name(), &args.exported(), environment);
     settings.map_err(|error| ExitError::usage(error.to_string()))
 }
 

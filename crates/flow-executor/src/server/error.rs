@@ -1,7 +1,7 @@
 //! Why an executor does not serve.
 
 use flow_net::{BindError, MetricsServerError};
-use flow_trace::CannotExport;
+use flow_otlp::CannotExport;
 
 use crate::options::BadOptions;
 
@@ -16,7 +16,7 @@ pub enum ServeError {
     Metrics(#[from] MetricsServerError),
     /// Spans cannot be exported.
     #[error(transparent)]
-    Tracing(#[from] CannotExport),
+    Export(#[from] CannotExport),
     /// `uses_with` does not fit the executor.
     #[error("`uses_with` of executor `{name}` is wrong{options}")]
     With {

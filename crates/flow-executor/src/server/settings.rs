@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use flow_core::{RequestLimits, Workers};
 use flow_net::Limits;
-use flow_trace::TraceSettings;
+use flow_otlp::ExportSettings;
 use serde_json::{Map, Value};
 
 use crate::sdk::LoadContext;
@@ -35,10 +36,12 @@ pub struct Settings {
     pub request_limits: RequestLimits,
     /// Bytes of requests that may wait or run, half of them for each priority; `None` for no limit.
     pub request_memory_max: Option<usize>,
-    /// How metrics are served; `None` measures nothing.
+    /// How metrics are served; `None`: they are not. They are measured if they are served or exported.
     pub monitoring: Option<Monitoring>,
-    /// How spans are exported; `None` if none are.
-    pub tracing: Option<TraceSettings>,
+    /// Path of the status socket; `None` serves no status.
+    pub status_socket: Option<PathBuf>,
+    /// What is exported to collectors of OpenTelemetry.
+    pub export: ExportSettings,
 }
 
 /// How the metrics of a process are served.
@@ -48,6 +51,15 @@ pub struct Monitoring {
     pub port: u16,
     /// The value of the label `runtime_name`, such as `enc/rep-0`.
     pub runtime_name: String,
+}
+
+impl Settings {
+    /// The value of the label `runtime_name` of metrics; `None` if nothing is measured.
+    pub(crate) fn measured_name(&self) -> Option<&str> {
+        let served = self.monitoring.as_ref().map(|it| it.runtime_name.as_str());
+        let is_exported = self.export.metrics.is_some();
+        served.or_else(|| is_exported.then_some(self.export.runtime_name.as_str()))
+    }
 }
 
 /// Where an executor listens.

@@ -77,6 +77,16 @@ impl Identity {
         Err(Failure::new(Code::Forbidden, message))
     }
 
+    /// Whether the key names an endpoint in full, as it must to do more than call the flow.
+    pub(crate) fn names(&self, endpoint: &str) -> bool {
+        self.key.entry.names(endpoint)
+    }
+
+    /// Counts a request that was refused because the key does not allow it.
+    pub(crate) fn count_forbidden(&self) {
+        self.key.count_refusal(Refused::Forbidden);
+    }
+
     /// Counts documents.
     ///
     /// # Errors

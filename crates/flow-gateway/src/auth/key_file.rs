@@ -167,6 +167,13 @@ impl KeyEntry {
         let endpoints = self.endpoints.as_ref();
         endpoints.is_none_or(|endpoints| endpoints.iter().any(matches))
     }
+
+    /// Whether the key names an endpoint in full. A key without `endpoints` names none, and a `*` names nothing.
+    #[must_use]
+    pub fn names(&self, endpoint: &str) -> bool {
+        let endpoints = self.endpoints.as_ref();
+        endpoints.is_some_and(|endpoints| endpoints.iter().any(|it| it == endpoint))
+    }
 }
 
 impl KeyHash {
@@ -341,6 +348,20 @@ mod tests {
         ] {
             assert_eq!(key.allows(endpoint), expected, "{endpoint}");
         }
+    }
+
+    #[test]
+    fn an_endpoint_is_named_in_full_or_not_at_all() {
+        let mut key = KeyEntry::new("a", "b");
+        assert!(!key.names("/_console/api/actions"));
+        key.endpoints = Some(
+            ["/*", "/_console/*", "/_console/api/act*"]
+                .map(str::to_owned)
+                .into(),
+        );
+        assert!(key.allows("/_console/api/actions") && !key.names("/_console/api/actions"));
+        key.endpoints = Some(vec!["/_console/api/actions".to_owned()]);
+        assert!(key.names("/_console/api/actions") && !key.names("/_console/api/logs"));
     }
 
     #[test]

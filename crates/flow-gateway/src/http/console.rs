@@ -1,12 +1,16 @@
 //! The console: a page for browsers that shows the running flow, and the data that it asks for.
 //!
 //! The page is made of files of this program and fetches nothing from elsewhere. Its data is for the page alone:
-//! [`same_origin`] refuses what other web sites make a browser ask for.
+//! [`same_origin`] refuses what other web sites make a browser ask for. Logs and changes of the flow come from the
+//! supervisor ([`supervision`]) and need a right of their own ([`rights`]).
 
 mod endpoints;
 mod flow;
 mod overview;
+mod rights;
 mod same_origin;
+mod same_user;
+mod supervision;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,7 +18,7 @@ use std::time::SystemTime;
 use axum::extract::{Path, Query, Request, State};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY};
 use http::header::{X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS};
@@ -24,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use self::endpoints::Known;
 use self::flow::FlowReport;
 use self::overview::Overview;
+use self::rights::Right;
 use super::state::HttpState;
 use super::status::detail;
 use crate::auth;
@@ -42,7 +47,7 @@ const PAGE: &str = include_str!("console/page/index.html");
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The files of the page by their names, with their types.
-const FILES: [(&str, &str, &str); 13] = [
+const FILES: [(&str, &str, &str); 15] = [
     (
         "style.css",
         "text/css; charset=utf-8",
@@ -81,6 +86,12 @@ const FILES: [(&str, &str, &str); 13] = [
         JAVASCRIPT,
         include_str!("console/page/requests.js"),
     ),
+    (
+        "processes.js",
+        JAVASCRIPT,
+        include_str!("console/page/processes.js"),
+    ),
+    ("logs.js", JAVASCRIPT, include_str!("console/page/logs.js")),
     ("try.js", JAVASCRIPT, include_str!("console/page/try.js")),
     ("code.js", JAVASCRIPT, include_str!("console/page/code.js")),
     (
@@ -98,6 +109,10 @@ pub(super) fn routes() -> Router<HttpState> {
         .route("/_console/api/requests", get(requests))
         .route("/_console/api/endpoints", get(known))
         .route("/_console/api/flow", get(flow))
+        .route("/_console/api/rights", get(supervision::rights))
+        .route("/_console/api/processes", get(supervision::processes))
+        .route(Right::Logs.path(), get(supervision::logs))
+        .route(Right::Actions.path(), post(supervision::act))
         .route_layer(from_fn(for_page_only));
     let files = Router::new().route("/_console/{file}", get(file));
     data.merge(files)

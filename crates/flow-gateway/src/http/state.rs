@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::extract::{MatchedPath, Request};
 use flow_core::{CallOptions, Failure};
 use flow_net::grpc::metadata::call_options;
-use flow_spec::{HttpOptions, Protocol};
+use flow_spec::{Console, HttpOptions, Protocol};
 use tonic::metadata::MetadataMap;
 
 use super::request_id::HeaderId;
+use crate::console::Operations;
 use crate::gateway_limits::GatewayLimits;
 use crate::origin::origin;
 use crate::service::Service;
@@ -21,12 +22,14 @@ pub(crate) struct HttpState {
     /// The options of the flow file.
     pub(crate) options: Arc<HttpOptions>,
     pub(crate) serves: Serves,
+    /// What the console asks the supervisor.
+    pub(crate) operations: Arc<Operations>,
 }
 
 impl HttpState {
     /// Whether browsers get the console on this port.
     pub(crate) fn has_console(&self) -> bool {
-        self.serves.http && !self.options.no_console
+        self.serves.http && self.options.console != Console::Off
     }
 }
 

@@ -1,7 +1,7 @@
 //! The console over real sockets: who gets the page, who gets its data, and what the data says.
 
 use flow_gateway::auth::{ApiKeys, KeyEntry, KeyFile};
-use flow_spec::Plan;
+use flow_spec::{Console, Plan};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tonic::Status;
@@ -107,7 +107,7 @@ async fn the_page_is_small_and_names_only_files_that_the_gateway_has() {
 #[tokio::test]
 async fn a_gateway_without_a_console_has_none_of_its_routes() {
     let echo = FakeExecutor::echo().await;
-    let gateway = gateway(&echo, |plan| plan.gateway.http.no_console = true).await;
+    let gateway = gateway(&echo, |plan| plan.gateway.http.console = Console::Off).await;
     let answer = open(&gateway, "/", &[BROWSER]).await;
     assert_eq!((answer.status, answer.json()), (200, json!({})));
     for path in ["/_console/app.js", "/_console/api/overview"] {

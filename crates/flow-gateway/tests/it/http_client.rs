@@ -77,7 +77,10 @@ impl Port {
         body: &[u8],
     ) -> Answer {
         let mut stream = TcpStream::connect(self.0).await.unwrap();
-        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+        let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            head += "host: a\r\n";
+        }
         for (name, value) in headers {
             head += &format!("{name}: {value}\r\n");
         }

@@ -7,6 +7,7 @@
 
 mod api_keys;
 mod console;
+mod console_rights;
 mod fake_executor;
 mod http;
 mod http_client;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow_gateway::{BindError, Config, Gateway, GatewayLimits};
+use flow_otlp::ExportSettings;
 use flow_proto::Envelope;
 use flow_spec::NodeAddresses;
 use prost::Message;
@@ -228,8 +229,9 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
         limits: GatewayLimits::default(),
         monitoring,
         tls: None,
-        tracing: None,
+        export: ExportSettings::default(),
         api_keys: None,
+        supervisor: None,
     };
     let bind = async |monitoring| {
         let placement = placement(plan(&["node"]), &[&echo]);

@@ -1,12 +1,13 @@
 //! A gateway in the test's own process, and a client of it.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use flow_core::{Deadline, Failure};
 use flow_gateway::auth::ApiKeys;
 use flow_gateway::{Config, Gateway, GatewayLimits, Placements};
 use flow_net::{Client, Drain, PostOptions};
+use flow_otlp::ExportSettings;
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 use flow_spec::{Address, NodeAddresses, Placement, Plan, TextFile, Variables};
@@ -68,27 +69,33 @@ impl TestGateway {
 
     /// A gateway with these limits.
     pub(crate) async fn start_with(placement: Placement, limits: GatewayLimits) -> Self {
-        Self::serve(placement, limits, None).await
+        Self::configured(placement, |config| config.limits = limits).await
     }
 
     /// A gateway whose clients need keys.
     pub(crate) async fn with_keys(placement: Placement, keys: ApiKeys) -> Self {
-        Self::serve(placement, GatewayLimits::default(), Some(keys)).await
+        Self::configured(placement, |config| config.api_keys = Some(keys)).await
     }
 
-    async fn serve(placement: Placement, limits: GatewayLimits, api_keys: Option<ApiKeys>) -> Self {
-        let config = Config {
+    /// A gateway with a changed configuration.
+    pub(crate) async fn configured(placement: Placement, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config {
             host: "127.0.0.1".to_owned(),
             port: 0,
             more_ports: vec![0; placement.plan.gateway.more_ports.len()],
-            limits,
+            limits: GatewayLimits::default(),
             monitoring: Some(0),
             tls: None,
-            tracing: None,
-            api_keys,
+            export: ExportSettings::default(),
+            api_keys: None,
+            supervisor: None,
         };
+        change(&mut config);
         let gateway = Gateway::bind(&config, placement).await.unwrap();
-        let (address, more) = (gateway.local_addr(), gateway.more_addrs());
+        let (mut address, more) = (gateway.local_addr(), gateway.more_addrs());
+        if address.ip().is_unspecified() {
+            address.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
         let url = format!("grpc://{address}");
         let placements = gateway.placements();
         let metrics = gateway.metrics_addr().unwrap();

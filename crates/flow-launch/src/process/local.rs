@@ -6,7 +6,7 @@
 use std::io;
 use std::process::Stdio;
 
-use flow_process::FILTER_FILE_VARIABLE;
+use flow_process::{FILTER_FILE_VARIABLE, STATUS_SOCKET_VARIABLE};
 use futures_util::future::BoxFuture;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -28,6 +28,9 @@ pub(crate) fn start(
     let mut command = command(request.name, invocation, request.ports);
     if let Some(file) = &request.filter_file {
         command.env(FILTER_FILE_VARIABLE, file);
+    }
+    if let Some(socket) = &request.status_socket {
+        command.env(STATUS_SOCKET_VARIABLE, socket);
     }
     let process = command.spawn();
     let mut process = process.map_err(|source| StartError::Spawn {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flow_core::NodeName;
 use flow_spec::{
-    CallTls, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Tracing, Uses, Volume,
+    CallTls, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume,
 };
 
 use crate::render::devices::Devices;
@@ -48,8 +48,8 @@ pub(crate) struct Unit {
     pub(crate) more_ports: Vec<(String, u16)>,
     /// `None` without monitoring.
     pub(crate) metrics: Option<Metrics>,
-    /// `None` without tracing.
-    pub(crate) tracing: Option<Tracing>,
+    /// What it exports to OpenTelemetry.
+    pub(crate) telemetry: Telemetry,
     /// Prefix of the names of its replicas: `enc`, or `enc/shard-0`.
     runtime: String,
     pub(crate) env: Env,
@@ -79,9 +79,11 @@ impl Unit {
             arguments.extend(["--port-monitoring".to_owned(), port.to_string()]);
         }
         // The gateway learns it from the flow file.
-        let tracing = self.tracing.as_ref().filter(|_| self.node.is_some());
-        arguments.extend(tracing.iter().flat_map(|it| it.arguments()));
-        if self.node.is_some() && (self.metrics.is_some() || tracing.is_some()) {
+        if self.node.is_none() {
+            return arguments;
+        }
+        arguments.extend(self.telemetry.arguments());
+        if self.metrics.is_some() || !self.telemetry.is_none() {
             let name = format!("{}/rep-{replica}", self.runtime);
             arguments.extend(["--runtime-name".to_owned(), name]);
         }
@@ -230,6 +232,7 @@ fn shared(target: &Target) -> SharedOptions {
         log: Log::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
+        state_directory: None,
     }
 }
 
@@ -262,7 +265,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
                 .filter(|port| *port > 0)
                 .unwrap_or(METRICS_PORT),
         }),
-        tracing: plan.gateway.tracing.clone(),
+        telemetry: plan.gateway.telemetry.clone(),
         runtime: "gateway".to_owned(),
         env: plan.gateway.env.clone(),
         devices: Devices::None,
@@ -383,7 +386,7 @@ impl<'p> NodeContainers<'p> {
                 .monitoring
                 .as_ref()
                 .map(|_| Metrics { port: METRICS_PORT }),
-            tracing: self.run.tracing.clone(),
+            telemetry: self.run.telemetry.clone(),
             runtime: name.to_string(),
             env,
             devices: asked_for.unwrap_or(shared_out),

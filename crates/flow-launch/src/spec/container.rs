@@ -51,7 +51,7 @@ pub(crate) struct ContainerInvocation {
     /// The name that its metrics and spans have, if it has any.
     pub(crate) runtime_name: Option<String>,
     /// The arguments for its spans; empty if it exports none.
-    pub(crate) tracing: Vec<String>,
+    pub(crate) telemetry: Vec<String>,
     /// Arguments for an executor of Jina's.
     jina_arguments: Vec<String>,
     /// Options of the flow file that Jina's executors do not have.
@@ -120,7 +120,7 @@ impl ContainerInvocation {
             workspace: workspace.filter(|_| !run.container.without_workspace),
             host: written.unwrap_or(Ipv4Addr::LOCALHOST.into()),
             runtime_name: None,
-            tracing: Vec::new(),
+            telemetry: Vec::new(),
             jina_arguments: Vec::new(),
             unknown_to_jina: Vec::new(),
         }
@@ -292,7 +292,7 @@ impl ContainerInvocation {
             let port = port.to_string();
             all.extend(["--monitoring", "--port-monitoring", &port].map(str::to_owned));
         }
-        all.extend(self.tracing.iter().cloned());
+        all.extend(self.telemetry.iter().cloned());
         if let Some(folder) = self.workspace_path() {
             let folder = folder.to_string_lossy().into_owned();
             all.extend(["--workspace".to_owned(), folder]);

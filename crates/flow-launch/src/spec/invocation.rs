@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flow_spec::{Env, Gateway, LocalRun, Log, PythonSource, Tracing, Uses};
+use flow_spec::{Env, Gateway, LocalRun, Log, PythonSource, Telemetry, Uses};
 
 use crate::spec::container::ContainerInvocation;
 use crate::spec::ports::Ports;
@@ -31,6 +31,8 @@ pub(crate) struct SharedOptions {
     pub(crate) restart_policy: RestartPolicy,
     /// The flow's name.
     pub(crate) flow: Option<String>,
+    /// The absolute path of its state directory, with the control socket and the logs.
+    pub(crate) state_directory: Option<PathBuf>,
 }
 
 /// How a process is started, without what only its start defines: name, ports and parent.
@@ -81,7 +83,7 @@ impl Invocation {
     }
 
     /// The gateway. It reads the placement from its standard input, but binds its port before the placement is known, so
-    /// the address is an argument.
+    /// the address is an argument. In the state directory, its console finds the logs and the control socket.
     pub(crate) fn gateway(
         shared: &SharedOptions,
         gateway: &Gateway,
@@ -95,6 +97,9 @@ impl Invocation {
         it.argument("--host", gateway.listen_host());
         if let Some(threads) = threads {
             it.argument("--threads", threads.to_string());
+        }
+        if let Some(directory) = &shared.state_directory {
+            it.argument("--state-directory", directory.to_string_lossy());
         }
         it.add_shared(shared, gateway.log);
         it
@@ -113,25 +118,25 @@ impl Invocation {
         }
     }
 
-    /// Enables metrics, and spans, of a process of this name.
+    /// Enables metrics, and exports to OpenTelemetry, of a process of this name.
     pub(crate) fn observe(
         &mut self,
         is_monitored: bool,
-        tracing: Option<&Tracing>,
+        telemetry: &Telemetry,
         runtime_name: &str,
     ) {
-        if !is_monitored && tracing.is_none() {
+        if !is_monitored && telemetry.is_none() {
             return;
         }
         if is_monitored {
             self.arguments.push("--monitoring".to_owned());
         }
-        let tracing = tracing.map(Tracing::arguments);
-        self.arguments.extend(tracing.iter().flatten().cloned());
+        let telemetry = telemetry.arguments();
+        self.arguments.extend(telemetry.iter().cloned());
         self.argument("--runtime-name", runtime_name);
         if let Some(container) = &mut self.container {
             container.runtime_name = Some(runtime_name.to_owned());
-            container.tracing = tracing.unwrap_or_default();
+            container.telemetry = telemetry;
         }
     }
 
@@ -236,6 +241,7 @@ mod tests {
             log: Log::Text,
             restart_policy: RestartPolicy::default(),
             flow: None,
+            state_directory: None,
         }
     }
 
@@ -261,7 +267,7 @@ mod tests {
             log: None,
             container: flow_spec::Container::default(),
             monitoring: None,
-            tracing: None,
+            telemetry: Telemetry::default(),
         }
     }
 

@@ -171,8 +171,8 @@ impl NodeProcesses<'_> {
 
     fn spec(&self, part: Part, mut invocation: Invocation) -> ProcessSpec {
         let monitoring = self.run.monitoring.as_ref();
-        let tracing = self.run.tracing.as_ref();
-        invocation.observe(monitoring.is_some(), tracing, &self.runtime_name(part));
+        let telemetry = &self.run.telemetry;
+        invocation.observe(monitoring.is_some(), telemetry, &self.runtime_name(part));
         ProcessSpec {
             name: self.name(part).into(),
             role: Role::Executor {

@@ -27,9 +27,10 @@ impl LogFilters {
         Ok(Self { folder })
     }
 
-    /// The file of a process. The name of one of several replicas has a slash.
+    /// The file of a process. The name of one of several replicas has a slash: its file is in a folder with the name of the
+    /// node, which is no file even if the node had one replica before.
     pub(crate) fn file(&self, process: &str) -> PathBuf {
-        self.folder.join(process)
+        self.folder.join(format!("{process}.filter"))
     }
 
     /// Writes the filter of a process, or removes it. A process sees all of a filter or nothing of it.
@@ -53,6 +54,16 @@ impl LogFilters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_gets_further_replicas_keeps_its_file() {
+        let state = tempfile::tempdir().unwrap();
+        let filters = LogFilters::open(state.path()).unwrap();
+        filters.write("a", Some("debug")).unwrap();
+        filters.write("a/rep-1", Some("warn")).unwrap();
+        assert_eq!(fs::read_to_string(filters.file("a")).unwrap(), "debug");
+        assert_eq!(fs::read_to_string(filters.file("a/rep-1")).unwrap(), "warn");
+    }
 
     #[test]
     fn each_process_has_a_file_until_the_next_start_of_the_flow() {

@@ -351,6 +351,7 @@ pub(crate) fn shared() -> SharedOptions {
         log: Log::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
+        state_directory: None,
     }
 }
 
@@ -369,6 +370,7 @@ pub(crate) fn supervisor(
         liveness: LivenessProbe::default(),
         backend: backend.clone(),
         log_filters: None,
+        status_sockets: None,
     };
     (Arc::new(Supervisor::new(plan, options)), receiver)
 }

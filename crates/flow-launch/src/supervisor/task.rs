@@ -60,6 +60,8 @@ pub(crate) struct ProcessTask {
     pub(crate) backend: Arc<dyn ProcessBackend>,
     /// The file in which the process finds its log filter.
     pub(crate) filter_file: Option<PathBuf>,
+    /// Where the process says how it does.
+    pub(crate) status_socket: Option<PathBuf>,
     /// The filter that the process logs by; `None` if it does not say.
     pub(crate) log_filter: watch::Sender<Option<String>>,
 }
@@ -133,6 +135,7 @@ impl ProcessTask {
             ports: self.ports,
             relay: OutputRelay::new(self.spec.name.clone(), self.sinks.clone()),
             filter_file: self.filter_file.clone(),
+            status_socket: self.status_socket.clone(),
             log_filter: self.log_filter.clone(),
         };
         let prepared = tokio::select! {

@@ -8,10 +8,13 @@ pub type TraceId = [u8; 16];
 
 /// A value that was observed, and the trace of its request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Exemplar {
-    pub(crate) trace: TraceId,
+pub struct Exemplar {
+    /// The trace of the request.
+    pub trace: TraceId,
+    /// The value, in the whole numbers that are counted.
     pub(crate) value: u64,
-    pub(crate) at: SystemTime,
+    /// When it was observed.
+    pub at: SystemTime,
 }
 
 /// The newest example of each classic bucket. Empty until there is one.

@@ -7,8 +7,11 @@
 use std::sync::LazyLock;
 
 /// The schema of the native buckets: each power of two is divided into 2³ of them. A quantile is then within 9 % of the truth.
-pub(crate) const SCHEMA: i32 = 3;
+pub const SCHEMA: i32 = 3;
 const PER_OCTAVE: i32 = 1 << SCHEMA;
+
+/// The number that the bucket of zero would have among those of durations.
+pub(crate) const ZERO_BUCKET: i32 = -20 * PER_OCTAVE;
 
 /// `le` of classic durations, in seconds: from an executor that does nothing to one that reads a book.
 const SECONDS: &[f64] = &[
@@ -26,7 +29,7 @@ const SIZES: &[f64] = &[
 pub(crate) static DURATIONS: LazyLock<Layout> = LazyLock::new(|| {
     Layout::new(Range {
         per_unit: 1e9,
-        native: (-20 * PER_OCTAVE + 1, 12 * PER_OCTAVE),
+        native: (ZERO_BUCKET + 1, 12 * PER_OCTAVE),
         zero_threshold: 2f64.powi(-20),
         classic: SECONDS,
     })

@@ -75,3 +75,14 @@ fn the_newest_example_of_a_bucket_stays() {
         .collect();
     assert_eq!(examples, [(0.005, 0.004), (f64::INFINITY, 70.0)]);
 }
+
+#[test]
+fn buckets_are_counted_by_their_upper_bounds() {
+    let histogram = DurationHistogram::default();
+    assert_eq!(histogram.buckets(), []);
+    for nanos in [0, 500, 1_000_000_000, 999_999_999, 2_000_000_000] {
+        histogram.observe(Duration::from_nanos(nanos));
+    }
+    // Up to a microsecond, up to 2^0 s and up to 2^1 s.
+    assert_eq!(histogram.buckets(), [(-160, 2), (0, 2), (8, 1)]);
+}

@@ -43,6 +43,15 @@ pub struct Reply {
     pub tokens: Option<u64>,
 }
 
+impl Reply {
+    /// Whether it reports a failure. Up to Jina 3.5 the code of a failure was 3.
+    pub(crate) fn is_failure(&self) -> bool {
+        let header = self.envelope.header.as_ref();
+        let status = header.and_then(|it| it.status.as_ref());
+        status.is_some_and(|it| it.code >= status_proto::StatusCode::Error as i32)
+    }
+}
+
 /// A stream of documents that a replica has begun.
 #[derive(Debug)]
 pub(crate) struct OpenedStream {

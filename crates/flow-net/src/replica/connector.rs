@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::Uri;
@@ -57,6 +58,12 @@ impl Connector {
             tls,
             peer_spoke,
         }
+    }
+
+    /// Gives up a connection that is not made within this time. Without it, whoever waits for the connection has a limit.
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.tcp.set_connect_timeout(Some(limit));
+        self
     }
 }
 

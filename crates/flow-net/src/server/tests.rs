@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct InMemory {
 impl Accept for InMemory {
     type Stream = DuplexStream;
 
-    async fn accept(&mut self) -> io::Result<(DuplexStream, Option<IpAddr>)> {
+    async fn accept(&mut self) -> io::Result<(DuplexStream, Option<SocketAddr>)> {
         if let Some(error) = self.errors.pop_front() {
             return Err(error);
         }

@@ -45,6 +45,15 @@ impl ClientTls {
         })
     }
 
+    /// The same, for connections that speak HTTP/1.1.
+    #[must_use]
+    pub(crate) fn for_http1(mut self) -> Self {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        self.config = Arc::new(config);
+        self
+    }
+
     /// The options that it was made from.
     #[must_use]
     pub fn options(&self) -> &TlsOptions {

@@ -1,7 +1,7 @@
 //! A listener whose connections are encrypted, if it has a certificate.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::server::ServerTls;
@@ -26,7 +26,7 @@ impl TlsListener {
 impl Accept for TlsListener {
     type Stream = ServerStream;
 
-    async fn accept(&mut self) -> io::Result<(ServerStream, Option<IpAddr>)> {
+    async fn accept(&mut self) -> io::Result<(ServerStream, Option<SocketAddr>)> {
         let (stream, from) = self.tcp.accept().await?;
         let stream = match &self.tls {
             None => ServerStream::plain(stream),

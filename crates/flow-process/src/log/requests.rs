@@ -1,10 +1,20 @@
 //! The requests that a thread works on, which every line that it logs names.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 thread_local! {
     static CURRENT: RefCell<Vec<Arc<str>>> = const { RefCell::new(Vec::new()) };
+    static SPAN: Cell<Option<SpanIds>> = const { Cell::new(None) };
+}
+
+/// A span that is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanIds {
+    /// Its trace.
+    pub trace: [u8; 16],
+    /// The span itself.
+    pub span: [u8; 8],
 }
 
 /// Runs the work of these requests on this thread. Lines that are logged meanwhile name their ids, those of panics too.
@@ -17,6 +27,17 @@ pub fn on_behalf_of<T>(ids: impl IntoIterator<Item = Arc<str>>, work: impl FnOnc
     });
     let _clear = Clear;
     work()
+}
+
+/// Says that the work of this thread is part of a span, until the work [on behalf of](on_behalf_of) requests ends. Only
+/// exported records name it.
+pub fn note_span(span: SpanIds) {
+    SPAN.set(Some(span));
+}
+
+/// The span that the work of this thread is part of.
+pub(super) fn current_span() -> Option<SpanIds> {
+    SPAN.get()
 }
 
 /// The requests that this thread works on, to be named by what it leaves to another thread.
@@ -36,5 +57,6 @@ struct Clear;
 impl Drop for Clear {
     fn drop(&mut self) {
         CURRENT.with_borrow_mut(Vec::clear);
+        SPAN.set(None);
     }
 }

@@ -107,7 +107,7 @@ fn from_numpy(value: &Bound<'_, PyAny>) -> PyResult<Value> {
         .getattr_opt("tolist")?
         .ok_or_else(|| unsupported(value))?
         .call0()?;
-    // What makes itself of itself again would not end.
+    // A class whose `tolist` returns the same class would recurse without end.
     match plain.get_type().is(value.get_type()) {
         true => Err(unsupported(value)),
         false => value_from_python(&plain),

@@ -38,7 +38,7 @@ impl EntryChecker<'_> {
         let written = self.entry.options.written().into_iter();
         let written = written.chain(own.options.written());
         let written = written.chain(own.monitoring.written());
-        let written = written.chain(own.tracing.written());
+        let written = written.chain(own.telemetry.written());
         written.filter(|(key, _)| key.is_for_processes)
     }
 

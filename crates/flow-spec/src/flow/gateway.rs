@@ -13,12 +13,14 @@ use super::local_run::TIMEOUT_READY;
 use super::monitoring::{self, Monitoring};
 use super::node::Node;
 use super::options::{env, is_set, log, or_default, value, values};
+use super::telemetry::{self, Telemetry};
 use super::tls::{self, GatewayTls};
-use super::tracing::{self, Tracing};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::keys::GatewayOptions;
 use crate::spec::FlowSpec;
-use crate::values::{Cors, Env, ExposedEndpoint, GatewayKind, Log, ModelNames, PREFETCH, Protocol};
+use crate::values::{
+    Console, Cors, Env, ExposedEndpoint, GatewayKind, Log, ModelNames, PREFETCH, Protocol,
+};
 
 /// Where a gateway listens unless it is told otherwise: only programs on this machine can connect.
 const LOOPBACK: &str = "127.0.0.1";
@@ -62,9 +64,9 @@ pub struct Gateway {
     /// How it serves its metrics; `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<Monitoring>,
-    /// Where it exports spans; `None`: it exports none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tracing: Option<Tracing>,
+    /// What it exports to collectors of OpenTelemetry.
+    #[serde(default, skip_serializing_if = "Telemetry::is_none")]
+    pub telemetry: Telemetry,
     /// Which requests it logs besides those that fail.
     #[serde(default, skip_serializing_if = "RequestLogging::is_default")]
     pub logging: RequestLogging,
@@ -129,9 +131,9 @@ pub struct HttpOptions {
     pub no_debug_endpoints: bool,
     /// Whether `/index`, `/search`, `/update` and `/delete` are left out.
     pub no_crud_endpoints: bool,
-    /// Whether browsers get no console.
+    /// What browsers get of the console.
     #[serde(default)]
-    pub no_console: bool,
+    pub console: Console,
     /// Endpoints with routes of their own.
     pub exposed: IndexMap<String, ExposedEndpoint>,
 }
@@ -190,7 +192,7 @@ impl Gateway {
                 description: value(&options.description),
                 no_debug_endpoints: is_set(&options.no_debug_endpoints),
                 no_crud_endpoints: is_set(&options.no_crud_endpoints),
-                no_console: value(&options.console) == Some(false),
+                console: or_default(&options.console),
                 exposed: or_default(&options.expose_endpoints),
             },
             prefetch: value(&options.prefetch).unwrap_or(PREFETCH),
@@ -207,7 +209,11 @@ impl Gateway {
             log: log(&effective.log),
             timeout_ready: value(&options.timeout_ready).unwrap_or(Some(TIMEOUT_READY)),
             monitoring: monitoring::of_gateway(&effective.monitoring, diagnostics),
-            tracing: tracing::tracing(&effective.tracing, &effective.tracing, diagnostics),
+            telemetry: telemetry::telemetry(
+                &effective.telemetry,
+                &effective.telemetry,
+                diagnostics,
+            ),
             logging: RequestLogging {
                 slow: value(&options.slow_request).flatten(),
                 all: is_set(&options.access_log),

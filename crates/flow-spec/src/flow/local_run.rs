@@ -12,7 +12,7 @@ use super::container::Container;
 use super::entry::EntryChecker;
 use super::monitoring::Monitoring;
 use super::options::{env, is_set, log, or_default, value, values};
-use super::tracing::{Tracing, tracing};
+use super::telemetry::{Telemetry, telemetry};
 use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
 use crate::forms::Host;
 use crate::keys::{EXECUTOR, INHERITED, Key};
@@ -70,9 +70,9 @@ pub struct LocalRun {
     /// How its processes serve their metrics; `None`: they have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<Monitoring>,
-    /// Where its processes export spans; `None`: they export none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tracing: Option<Tracing>,
+    /// What its processes export to collectors of OpenTelemetry.
+    #[serde(default, skip_serializing_if = "Telemetry::is_none")]
+    pub telemetry: Telemetry,
 }
 
 impl LocalRun {
@@ -184,9 +184,9 @@ impl EntryChecker<'_> {
             log: log(&self.effective.log),
             container: self.container(diagnostics),
             monitoring: self.monitoring(shards, replicas, diagnostics),
-            tracing: tracing(
-                &self.effective.tracing,
-                &self.entry.inherited.tracing,
+            telemetry: telemetry(
+                &self.effective.telemetry,
+                &self.entry.inherited.telemetry,
                 diagnostics,
             ),
         };

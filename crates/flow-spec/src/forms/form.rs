@@ -26,6 +26,8 @@ pub(crate) enum Shape {
     /// A name of an executor.
     Name,
     Flag,
+    /// A truth value or this word.
+    FlagOr(&'static str),
     /// A truth value, an origin, or a list of origins.
     Origins,
     /// A whole number from 1.

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use super::form::{Form, Shape};
 use super::scalar::{entries, flag, list, mapping, reject, text};
 use crate::diagnostics::{Diagnostics, Problem};
-use crate::values::{Cors, ExposedEndpoint, GatewayKind};
+use crate::values::{Console, Cors, ExposedEndpoint, GatewayKind};
 use crate::yaml::{Content, Entry, Node, Resolved};
 
 pub(crate) const GATEWAY_USES: Form<GatewayKind> = Form::new(Shape::Text, uses);
@@ -22,10 +22,14 @@ pub(crate) const JTYPE_GATEWAY: Form<GatewayKind> = Form::new(
     uses,
 );
 pub(crate) const CORS: Form<Cors> = Form::new(Shape::Origins, cors);
+pub(crate) const CONSOLE: Form<Console> = Form::new(Shape::FlagOr(READ_ONLY), console);
 pub(crate) const EXPOSED: Form<IndexMap<String, ExposedEndpoint>> =
     Form::new(Shape::Mapping, exposed);
 
 const GRPC_GATEWAY: &str = "GRPCGateway";
+
+/// A console without actions.
+const READ_ONLY: &str = "read-only";
 
 /// The methods that `expose_endpoints` may name.
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "PATCH"];
@@ -73,6 +77,26 @@ fn cors(node: &Node, diagnostics: &mut Diagnostics) -> Option<Cors> {
     } else {
         Cors::Origins(origins)
     })
+}
+
+/// `true`, `false`, or `read-only`.
+fn console(node: &Node, diagnostics: &mut Diagnostics) -> Option<Console> {
+    let resolved = match &node.content {
+        Content::Scalar(scalar) => Some(scalar.resolve()),
+        Content::List(_) | Content::Mapping(_) => None,
+    };
+    let text = match resolved {
+        Some(Resolved::Bool(true)) => return Some(Console::On),
+        Some(Resolved::Bool(false)) => return Some(Console::Off),
+        Some(Resolved::Text(text)) => text.trim().to_ascii_lowercase().replace('_', "-"),
+        _ => String::new(),
+    };
+    match text.as_str() {
+        "true" => Some(Console::On),
+        "false" => Some(Console::Off),
+        READ_ONLY => Some(Console::ReadOnly),
+        _ => reject(node, "`true`, `false` or `read-only`", diagnostics),
+    }
 }
 
 fn origin(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {

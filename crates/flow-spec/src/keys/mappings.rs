@@ -14,7 +14,7 @@ use super::tables::executor::{EXECUTOR_UNSUPPORTED, ExecutorOptions, InheritedOp
 use super::tables::flow::{FLOW_UNSUPPORTED, FlowOptions};
 use super::tables::gateway::{GATEWAY_CONTAINER, GATEWAY_UNSUPPORTED, GatewayOptions};
 use super::tables::log::LogOptions;
-use super::tables::monitoring::{MonitoringOptions, TELEMETRY_UNSUPPORTED, TracingOptions};
+use super::tables::monitoring::{MonitoringOptions, TelemetryOptions};
 use super::tables::top::{TOP_UNSUPPORTED, TopOptions};
 use super::tables::{ELSEWHERE, HTTP, INTERNAL, JINA2};
 use crate::diagnostics::{Diagnostics, Problem, UnknownKey};
@@ -39,8 +39,7 @@ pub(crate) static WITH_MAPPING: Mapping = Mapping {
         LogOptions::KEYS,
         ContainerOptions::KEYS,
         MonitoringOptions::KEYS,
-        TracingOptions::KEYS,
-        TELEMETRY_UNSUPPORTED,
+        TelemetryOptions::KEYS,
         ELSEWHERE,
         HTTP,
         INTERNAL,
@@ -57,8 +56,7 @@ pub(crate) static GATEWAY_MAPPING: Mapping = Mapping {
         GATEWAY_UNSUPPORTED,
         GATEWAY_CONTAINER,
         MonitoringOptions::KEYS,
-        TracingOptions::KEYS,
-        TELEMETRY_UNSUPPORTED,
+        TelemetryOptions::KEYS,
         ELSEWHERE,
         HTTP,
         INTERNAL,
@@ -83,8 +81,7 @@ pub(crate) static ENTRY_MAPPING: Mapping = Mapping {
         EXECUTOR_UNSUPPORTED,
         ContainerOptions::KEYS,
         MonitoringOptions::KEYS,
-        TracingOptions::KEYS,
-        TELEMETRY_UNSUPPORTED,
+        TelemetryOptions::KEYS,
         ELSEWHERE,
         HTTP,
         INTERNAL,
@@ -115,8 +112,7 @@ pub(crate) static DEPLOYMENT_OPTIONS: Mapping = Mapping {
         GATEWAY_UNSUPPORTED,
         ContainerOptions::KEYS,
         MonitoringOptions::KEYS,
-        TracingOptions::KEYS,
-        TELEMETRY_UNSUPPORTED,
+        TelemetryOptions::KEYS,
         ELSEWHERE,
         HTTP,
         INTERNAL,
@@ -206,11 +202,7 @@ pub(super) const PARTS: &[Part] = &[
         path: "executors[]",
         about: "These keys are options of an executor, of `gateway` and of `with`. See [Metrics](metrics.md) and \
             [Observing a flow](observing.md).",
-        tables: &[
-            MonitoringOptions::KEYS,
-            TracingOptions::KEYS,
-            TELEMETRY_UNSUPPORTED,
-        ],
+        tables: &[MonitoringOptions::KEYS, TelemetryOptions::KEYS],
     },
     Part {
         title: "Rules of dynamic batching",

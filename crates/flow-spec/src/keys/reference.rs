@@ -129,6 +129,7 @@ fn value(shape: Shape) -> String {
         Shape::Texts => "a text, or a list of texts",
         Shape::Name => "a name: a letter or `_`, then letters, digits, `_` and `-`, at most 63",
         Shape::Flag => "`true` or `false`",
+        Shape::FlagOr(word) => return format!("`true`, `false` or `{word}`"),
         Shape::Origins => "`true` for all, `false`, or a list of origins",
         Shape::Count => "a whole number, at least 1",
         Shape::Window => "a whole number, at least 0",

@@ -157,6 +157,7 @@ fn form(shape: Shape) -> Value {
             "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,62}$",
         })),
         Shape::Flag => or_reference(flag()),
+        Shape::FlagOr(word) => json!({"anyOf": [or_reference(flag()), {"const": word}]}),
         Shape::Origins => {
             let origin = json!({"type": "string", "pattern": r"^(\*|[a-z]+://[^/]+)$"});
             json!({"anyOf": [or_reference(flag()), one_or_list(origin)]})

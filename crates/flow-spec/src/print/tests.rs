@@ -108,6 +108,7 @@ fn of_shape(shape: Shape) -> BoxedStrategy<Value> {
             json!("device=GPU-3a"),
             json!("count=1,driver=nvidia,\"capabilities=compute,utility\",\"options=a=b,c=d\""),
         ]),
+        Shape::FlagOr(word) => one_of(&[json!(true), json!(false), json!(word)]),
         Shape::Origins => one_of(&[
             json!(true),
             json!(false),

@@ -12,7 +12,7 @@ use crate::forms;
 use crate::keys::{
     DEPLOYMENT, DEPLOYMENT_MAPPING, DEPLOYMENT_OPTIONS, EXECUTOR, EntryOptions, GATEWAY,
     GATEWAY_CONFIG, GATEWAY_CONFIG_MAPPING, GatewayConfigOptions, INHERITED, MONITORING,
-    Options as _, Section, TOP, TRACING, is_for_gateways_only,
+    Options as _, Section, TELEMETRY, TOP, is_for_gateways_only,
 };
 use crate::yaml::{self, Content, Entry, Node, Resolved, Scalar, Variables, substitute};
 
@@ -203,9 +203,12 @@ fn split(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
     let both = entries.iter();
     let shared = [
         &MONITORING.monitoring.key,
-        &TRACING.tracing.key,
-        &TRACING.traces_exporter_host.key,
-        &TRACING.traces_exporter_port.key,
+        &TELEMETRY.tracing.key,
+        &TELEMETRY.traces_exporter_host.key,
+        &TELEMETRY.traces_exporter_port.key,
+        &TELEMETRY.metrics.key,
+        &TELEMETRY.metrics_exporter_host.key,
+        &TELEMETRY.metrics_exporter_port.key,
     ];
     let both = both.filter(|it| shared.iter().any(|key| key.is_called(&it.key)));
     let both: Vec<Entry> = both.cloned().collect();

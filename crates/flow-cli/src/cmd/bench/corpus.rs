@@ -31,7 +31,7 @@ const WORDS: &str = "time year people way day man thing woman life child world s
 
 impl Corpus {
     /// Its texts.
-    pub(super) fn texts(self) -> Vec<String> {
+    pub(crate) fn texts(self) -> Vec<String> {
         let mut random = Random(2021);
         match self {
             Self::Tutorial => vec![SENTENCE.to_owned(); 10_000],

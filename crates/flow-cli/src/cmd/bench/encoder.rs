@@ -15,6 +15,7 @@ use sentence_encoder::SentenceEncoderConfig;
 use serde_json::{Value, json};
 
 use super::corpus::Corpus;
+use crate::cosine::cosine;
 use crate::exit::Exit;
 use crate::output;
 use crate::shell::Shell;
@@ -160,7 +161,8 @@ impl Encoder {
         let some: Vec<&String> = texts.iter().step_by(step).collect();
         let (got, wanted) = (encoder.encode(&some, None)?, reference.encode(&some, None)?);
         let all = got.rows().zip(wanted.rows()).map(|(a, b)| cosine(a, b));
-        let all: Vec<f64> = all.collect();
+        let all: Option<Vec<f64>> = all.collect();
+        let all = all.context("a vector is zero, or not finite")?;
         Ok(Cosines {
             min: all.iter().copied().fold(1.0, f64::min),
             mean: all.iter().sum::<f64>() / all.len() as f64,
@@ -206,14 +208,6 @@ fn alone(encoder: &flow_models::TextEncoder, texts: &[String]) -> anyhow::Result
         Ok(started.elapsed().as_secs_f64() * 1e3)
     };
     texts.iter().step_by(step).map(one).collect()
-}
-
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    let dot = |a: &[f32], b: &[f32]| -> f64 {
-        let products = a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b));
-        products.sum()
-    };
-    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 fn round(value: f64, digits: i32) -> f64 {

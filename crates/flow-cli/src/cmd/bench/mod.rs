@@ -6,6 +6,7 @@ mod encoder;
 
 use clap::Subcommand;
 
+pub(crate) use self::corpus::Corpus;
 use crate::exit::Exit;
 use crate::output;
 use crate::shell::Shell;

@@ -1,7 +1,5 @@
 //! `flow log-level`: changes which events the processes of a running flow log.
 
-use std::path::Path;
-
 use clap::Args;
 use flow_launch::protocol::ControlCommand;
 use flow_launch::registry::RegistryEntry;
@@ -66,8 +64,10 @@ fn filter(level: &str) -> Result<String, BadUsage> {
 /// The running flow of this name.
 fn find(flow: &str, shell: &Shell) -> anyhow::Result<RegistryEntry> {
     let mut found = running::find(None, shell)?;
-    let file = Path::new(flow).canonicalize().ok();
-    found.retain(|entry| file.as_ref() == Some(&entry.file) || is_called(entry, flow));
+    found.retain(|entry| {
+        let own = || control::listing(entry).ok().and_then(|it| it.flow);
+        running::is_called(entry, flow, own)
+    });
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => anyhow::bail!("no flow `{flow}` is running; `flow ps` lists those that are"),
@@ -79,11 +79,4 @@ fn find(flow: &str, shell: &Shell) -> anyhow::Result<RegistryEntry> {
             )))
         }
     }
-}
-
-/// Whether this is the name of the flow's file, or the flow's own name.
-fn is_called(entry: &RegistryEntry, name: &str) -> bool {
-    let is_file = entry.file.file_stem().is_some_and(|stem| stem == name);
-    let own = || control::listing(entry).ok().and_then(|it| it.flow);
-    is_file || own().as_deref() == Some(name)
 }

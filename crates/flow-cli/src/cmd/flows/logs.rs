@@ -1,5 +1,6 @@
 //! `flow logs`: prints the log files of a flow's processes, merged by time. The files outlive the flow.
 
+mod feed;
 mod interleave;
 mod shown;
 mod tail;
@@ -10,13 +11,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use flow_launch::{StateDirectory, log_file};
+use flow_launch::StateDirectory;
 
-use self::interleave::{Entry, last, merged};
+pub(super) use self::feed::LogFeed;
+pub(crate) use self::feed::names as log_names;
+pub(super) use self::interleave::Entry;
 use self::shown::Look;
-use self::tail::Tail;
 use crate::cmd::flows::running;
-use crate::exit::{BadUsage, Exit};
+use crate::exit::Exit;
 use crate::flow_file::{self, ReadOptions};
 use crate::output::{self, Painter};
 use crate::paths;
@@ -65,75 +67,33 @@ pub(crate) fn run(logs: &Logs, shell: &Shell) -> anyhow::Result<Exit> {
         timestamps: logs.timestamps,
         columns: output::columns(io::stdout()),
     };
-    let mut shown = Shown {
-        wanted: logs.name.clone(),
-        tails: Vec::new(),
-        folder,
-        look,
-    };
-    shown.begin(logs.lines)?;
+    let (feed, last) = LogFeed::open(folder, logs.name.clone(), logs.lines)?;
+    let mut shown = Shown { feed, look };
+    shown.show(last)?;
     if logs.follow {
         shown.follow()?;
     }
     Ok(Exit::Fine)
 }
 
-/// The log files that are shown.
+/// The logs that are shown.
 struct Shown {
-    folder: PathBuf,
-    /// An executor or one of its processes. `None` shows all.
-    wanted: Option<String>,
-    tails: Vec<(String, Tail)>,
+    feed: LogFeed,
     look: Look,
 }
 
 impl Shown {
-    /// Shows the last lines.
-    fn begin(&mut self, lines: usize) -> anyhow::Result<()> {
-        let mut entries = Vec::new();
-        for name in named(&self.folder, self.wanted.as_deref())? {
-            entries.push(self.open(&name, lines)?);
-        }
-        self.show(last(merged(entries), lines))
-    }
-
     /// Shows new lines until the program ends.
     fn follow(&mut self) -> anyhow::Result<()> {
         loop {
-            let mut entries = Vec::new();
-            for (name, tail) in &mut self.tails {
-                let more = tail.more();
-                let more = more.with_context(|| format!("cannot read the log of `{name}`"))?;
-                entries.push(Entry::all(name, more));
-            }
-            // A change of the flow may have added processes.
-            for name in self.added() {
-                entries.push(self.open(&name, usize::MAX)?);
-            }
-            self.show(merged(entries))?;
+            let entries = self.feed.more()?;
+            self.show(entries)?;
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// Opens the log of a process, and returns its last lines.
-    fn open(&mut self, name: &str, lines: usize) -> anyhow::Result<Vec<Entry>> {
-        let (tail, lines) = Tail::open(log_file(&self.folder, name), lines)
-            .with_context(|| format!("cannot read the log of `{name}`"))?;
-        let entries = Entry::all(name, lines);
-        self.tails.push((name.to_owned(), tail));
-        Ok(entries)
-    }
-
-    /// Names of processes whose logs are not open yet.
-    fn added(&self) -> Vec<String> {
-        let names = named(&self.folder, self.wanted.as_deref()).unwrap_or_default();
-        let is_new = |name: &String| self.tails.iter().all(|(known, _)| known != name);
-        names.into_iter().filter(is_new).collect()
-    }
-
     fn show(&self, entries: Vec<Entry>) -> anyhow::Result<()> {
-        let names = self.tails.iter().map(|(name, _)| name.as_str());
-        let lines = self.look.lines(entries, &names.collect::<Vec<_>>());
+        let lines = self.look.lines(entries, &self.feed.names());
         let shown: io::Result<()> = lines.iter().try_for_each(|line| output::line(line));
         Ok(shown?)
     }
@@ -150,73 +110,5 @@ fn folder(file: Option<&Path>, shell: &Shell) -> anyhow::Result<PathBuf> {
             folder.context("cannot find the logs: the flow has no workspace, and HOME is not set")
         }
         _ => Ok(running::find_one(file, shell)?.state_directory),
-    }
-}
-
-/// The processes with logs: the one of this name, those of the executor of this name, or all.
-fn named(folder: &Path, name: Option<&str>) -> anyhow::Result<Vec<String>> {
-    let mut all = Vec::new();
-    collect(folder, "", &mut all);
-    all.sort();
-    anyhow::ensure!(
-        !all.is_empty(),
-        "there are no logs in `{}`",
-        folder.display()
-    );
-    let Some(name) = name else {
-        return Ok(all);
-    };
-    let within = format!("{name}/");
-    let matches = |it: &&String| *it == name || it.starts_with(&within);
-    let found: Vec<String> = all.iter().filter(matches).cloned().collect();
-    if found.is_empty() {
-        let known: Vec<String> = all.iter().map(|it| format!("`{it}`")).collect();
-        let known = known.join(", ");
-        anyhow::bail!(BadUsage(format!(
-            "there is no log of `{name}`; there are {known}"
-        )));
-    }
-    Ok(found)
-}
-
-/// Collects the names of processes from the names of log files.
-fn collect(folder: &Path, before: &str, names: &mut Vec<String>) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let file = entry.file_name().to_string_lossy().into_owned();
-        match file.strip_suffix(".log") {
-            Some(name) => names.push(format!("{before}{name}")),
-            None if entry.path().is_dir() => {
-                collect(&entry.path(), &format!("{before}{file}/"), names);
-            }
-            None => {}
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn logs_are_found_by_process_or_by_executor() {
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["a", "a/rep-1", "ab", "gateway"] {
-            let path = log_file(folder.path(), name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "").unwrap();
-        }
-        let check = |name: Option<&str>, expected: &[&str]| {
-            assert_eq!(named(folder.path(), name).unwrap(), expected, "{name:?}");
-        };
-        check(None, &["a", "a/rep-1", "ab", "gateway"]);
-        check(Some("a"), &["a", "a/rep-1"]);
-        check(Some("a/rep-1"), &["a/rep-1"]);
-        check(Some("gateway"), &["gateway"]);
-        let error = named(folder.path(), Some("b")).unwrap_err().to_string();
-        let expected = "there is no log of `b`; there are `a`, `a/rep-1`, `ab`, `gateway`";
-        assert_eq!(error, expected);
     }
 }

@@ -45,6 +45,18 @@ pub(super) fn find_one(file: Option<&Path>, shell: &Shell) -> anyhow::Result<Reg
     }
 }
 
+/// Whether a flow is meant by this text: its file, the name of its file, or its own name.
+pub(super) fn is_called(
+    entry: &RegistryEntry,
+    wanted: &str,
+    own_name: impl FnOnce() -> Option<String>,
+) -> bool {
+    let file = Path::new(wanted).canonicalize().ok();
+    let is_file = file.as_ref() == Some(&entry.file);
+    let is_stem = entry.file.file_stem().is_some_and(|stem| stem == wanted);
+    is_file || is_stem || own_name().as_deref() == Some(wanted)
+}
+
 /// The flow's file and its process, which tell it from other flows.
 pub(super) fn name(entry: &RegistryEntry) -> String {
     let file = entry.file.display().to_string();

@@ -34,12 +34,12 @@ enum Input {
 
 /// An entry of the input: a line or a text.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Its number; the first is 1.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Bytes of the input up to its end.
     pub(super) end: u64,
-    pub(super) document: Result<Document, BadEntry>,
+    pub(crate) document: Result<Document, BadEntry>,
 }
 
 /// A line is not a document.
@@ -62,6 +62,11 @@ impl Source {
             version,
             len: None,
         }
+    }
+
+    /// Documents, one on each line, as JSON.
+    pub(crate) fn json_lines(input: Box<dyn BufRead + Send>, version: DocArrayVersion) -> Self {
+        Self::lines(input, Form::Json, version)
     }
 
     pub(super) fn lines(
@@ -100,7 +105,7 @@ impl Source {
     }
 
     /// The next entry. `None` at the end of the input.
-    pub(super) fn next(&mut self) -> io::Result<Option<Entry>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<Entry>> {
         match &mut self.input {
             Input::Texts(texts) => Ok(texts.next().map(|(at, text)| Entry {
                 number: at as u64 + 1,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// A file that is being written.
 #[derive(Debug)]
-pub(super) struct NewFile {
+pub(crate) struct NewFile {
     file: File,
     /// Its temporary and its final path. `None` if it is written in place.
     rename: Option<(PathBuf, PathBuf)>,
@@ -16,7 +16,7 @@ pub(super) struct NewFile {
 impl NewFile {
     /// Creates a file that will be at `path`. If something is there that is not a regular file, such as a pipe or
     /// `/dev/null`, it is written to directly.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         // A link stays a link: its target is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let before = fs::metadata(&target).ok();
@@ -40,7 +40,7 @@ impl NewFile {
     }
 
     /// Gives the file its final path.
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         match self.rename.take() {
             Some((part, target)) => fs::rename(part, target),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! What `flow post` and `flow trace` have in common: the address, the endpoint, and where documents come from.
+//! What `flow post`, `flow trace` and `flow verify` have in common: the address, the endpoint, and where documents come from.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -150,6 +150,11 @@ impl RequestOptions {
             CompressionName::Gzip => Compression::Gzip,
             CompressionName::Deflate => Compression::Deflate,
         })
+    }
+
+    /// Whether the options name documents.
+    pub(crate) fn has_documents(&self) -> bool {
+        self.has_input() || !self.text.is_empty()
     }
 
     /// Whether documents come from a file or from standard input.

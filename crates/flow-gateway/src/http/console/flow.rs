@@ -130,7 +130,8 @@ fn gateway(gateway: &Gateway) -> Value {
         "tls": gateway.tls.is_some(),
         "api_keys": gateway.api_keys.is_some(),
         "monitoring": gateway.monitoring.is_some(),
-        "tracing": gateway.tracing.is_some(),
+        "tracing": gateway.telemetry.traces.is_some(),
+        "metrics": gateway.telemetry.metrics.is_some(),
         "slow_request": gateway.logging.slow.map(time),
         "access_log": gateway.logging.all,
     })

@@ -36,8 +36,7 @@ pub(super) fn check(headers: &HeaderMap, uri: &Uri, has_key: bool) -> Result<(),
     {
         return Err("the request comes from another web site");
     }
-    let host = uri.authority().map(Authority::as_str).or(text(HOST));
-    let host = host.unwrap_or_default();
+    let host = host(headers, uri);
     if let Some(origin) = text(ORIGIN) {
         let of_origin = origin.split_once("://").map(|(_, authority)| authority);
         if of_origin.is_none_or(|it| !it.eq_ignore_ascii_case(host)) {
@@ -51,6 +50,27 @@ pub(super) fn check(headers: &HeaderMap, uri: &Uri, has_key: bool) -> Result<(),
              name without a dot: any web site could have another name. Open it by IP address, or set `api_keys`",
         ),
     }
+}
+
+/// The host that the client names, with its port; empty if it names none.
+pub(super) fn host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> &'r str {
+    let of_header = || headers.get(HOST)?.to_str().ok();
+    let of_uri = uri.authority().map(Authority::as_str);
+    of_uri.or_else(of_header).unwrap_or_default()
+}
+
+/// Whether a host is always the client's own machine.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else {
+        return false;
+    };
+    let name = authority.host().to_ascii_lowercase();
+    let inner = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let address = inner.unwrap_or(&name).parse::<IpAddr>();
+    address.map_or_else(
+        |_| name == "localhost" || name.ends_with(".localhost"),
+        |it| it.is_loopback(),
+    )
 }
 
 /// Whether no web site can have this host: it is an address, or a name that cannot be registered.
@@ -128,6 +148,25 @@ mod tests {
         ] {
             assert_eq!(refused(&[PAGE, ("host", host)], false), expected, "{host}");
             assert!(!refused(&[PAGE, ("host", host)], true), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_addresses_and_localhost_are_always_the_client_s_own_machine() {
+        for (host, expected) in [
+            ("127.0.0.1:80", true),
+            ("127.1.2.3", true),
+            ("[::1]:80", true),
+            ("localhost:54321", true),
+            ("Flow.Localhost", true),
+            ("localhost.evil.example", false),
+            ("gateway:54321", false),
+            ("192.168.0.7", false),
+            ("0.0.0.0:80", false),
+            ("127.0.0.1.evil.example", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loopback(host), expected, "{host}");
         }
     }
 

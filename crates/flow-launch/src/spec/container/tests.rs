@@ -1,4 +1,4 @@
-use flow_spec::{Plan, Run, TextFile, Variables, load};
+use flow_spec::{Plan, Run, Telemetry, TextFile, Variables, load};
 
 use super::*;
 use crate::spec::invocation::{Invocation, Programs, SharedOptions};
@@ -24,6 +24,7 @@ fn invocation(options: &str) -> Invocation {
         log: flow_spec::Log::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
+        state_directory: None,
     };
     Invocation::executor(&shared, run)
 }
@@ -92,7 +93,7 @@ fn a_monitored_container_publishes_a_second_port() {
     };
     let monitored = |kind, options| {
         let mut it = invocation(options);
-        it.observe(true, None, "a/rep-0");
+        it.observe(true, &Telemetry::default(), "a/rep-0");
         let found = config_at(&it, kind, ports);
         (found.arguments.join(" "), found.network)
     };

@@ -15,6 +15,7 @@ fn shared() -> SharedOptions {
         log: Log::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
+        state_directory: None,
     }
 }
 
@@ -197,6 +198,14 @@ fn the_gateway_is_a_process() {
     let arguments = spec.invocation.arguments.join(" ");
     let expected = "gateway --placement - --host 127.0.0.1 --grace 10000ms --log text";
     assert_eq!(arguments, expected);
+    let with_state = SharedOptions {
+        state_directory: Some("/state/a flow".into()),
+        ..shared()
+    };
+    let spec = gateway(&plan("[{name: a}, {name: b}]"), &with_state, CORES);
+    let arguments = spec.invocation.arguments;
+    let at = arguments.iter().position(|it| it == "--state-directory");
+    assert_eq!(arguments[at.unwrap() + 1], "/state/a flow");
 }
 
 #[test]

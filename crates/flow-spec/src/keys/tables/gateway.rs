@@ -10,7 +10,8 @@ use crate::diagnostics::Spanned;
 use crate::forms;
 use crate::keys::{Key, not_yet, options, refused, row, without_effect};
 use crate::values::{
-    ClientCertificates, Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol, Retries,
+    ClientCertificates, Console, Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol,
+    Retries,
 };
 
 const NO_FILES: &str = "the gateway keeps no files";
@@ -80,13 +81,14 @@ options! {
         )
             .default("`false`")
             .example("true");
-        console: bool = row(
-            forms::FLAG,
-            "Whether browsers get the console at `/`: a page that shows the running flow. See [The \
-             console](console.md).",
+        console: Console = row(
+            forms::CONSOLE,
+            "Whether browsers get the console at `/`: a page that shows the running flow, and lets \
+             those who may restart, scale and reload it. `read-only` leaves these actions out. See \
+             [The console](console.md).",
         )
             .default("`true`")
-            .example("false")
+            .example("read-only")
             .jina(OWN);
         expose_endpoints: IndexMap<String, ExposedEndpoint> = row(
             forms::EXPOSED,

@@ -1,11 +1,8 @@
 //! Options of metrics and traces, for every process.
 
-use super::unsupported::OFF;
 use crate::diagnostics::Spanned;
 use crate::forms;
-use crate::keys::{Key, not_yet, options, row, without_effect};
-
-const NO_METRICS: &str = "it means nothing without `metrics`";
+use crate::keys::{options, row};
 
 options! {
     /// How a process serves its metrics.
@@ -29,8 +26,8 @@ options! {
 }
 
 options! {
-    /// How a process exports spans.
-    struct TracingOptions, TracingTable TRACING {
+    /// What a process exports to collectors of OpenTelemetry.
+    struct TelemetryOptions, TelemetryTable TELEMETRY {
         tracing: bool = row(
             forms::FLAG,
             "The process exports spans of requests to a collector of OpenTelemetry. See [Observing a \
@@ -53,11 +50,27 @@ options! {
             .default("as the variables `OTEL_*` say, or `4317`")
             .example("4317")
             .for_processes();
+        metrics: bool = row(
+            forms::FLAG,
+            "The process exports its metrics to a collector of OpenTelemetry, whether it serves them to \
+             Prometheus or not. See [Observing a flow](observing.md).",
+        )
+            .default("`false`")
+            .example("true")
+            .for_processes();
+        metrics_exporter_host: String = row(
+            forms::TEXT,
+            "Host of the collector of metrics.",
+        )
+            .default("as the variables `OTEL_*` say, or this machine")
+            .example("collector")
+            .for_processes();
+        metrics_exporter_port: u16 = row(
+            forms::PORT,
+            "Port of the collector of metrics.",
+        )
+            .default("as the variables `OTEL_*` say, or `4317`")
+            .example("4317")
+            .for_processes();
     }
 }
-
-pub(crate) const TELEMETRY_UNSUPPORTED: &[&Key] = &[
-    &not_yet("metrics", OFF),
-    &without_effect("metrics_exporter_host", NO_METRICS),
-    &without_effect("metrics_exporter_port", NO_METRICS),
-];

@@ -300,8 +300,8 @@ fn keys_without_effect_are_taken_with_a_warning() {
 #[test]
 fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
     check_entry_problem(
-        "metrics: true",
-        "`metrics` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
+        "stateful: true",
+        "`stateful` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
     );
     let nothing = [
         "shards: 1",
@@ -732,6 +732,21 @@ fn the_gateway_has_options_for_its_http_routes() {
     check_gateway_problem(
         "cors: [a.b]",
         "must be an origin such as `https://example.com`, is the text `a.b`",
+    );
+    for (written, expected) in [
+        ("'False'", "off"),
+        ("read-only", "read-only"),
+        ("Read_Only", "read-only"),
+    ] {
+        check_gateway(
+            &format!("console: {written}"),
+            "http/console",
+            json!(expected),
+        );
+    }
+    check_gateway_problem(
+        "console: readonly",
+        "must be `true`, `false` or `read-only`, is the text `readonly`",
     );
     check_gateway("title: A", "http/title", json!("A"));
     check_gateway("description: B", "http/description", json!("B"));

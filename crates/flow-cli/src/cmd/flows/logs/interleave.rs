@@ -6,19 +6,19 @@ use flow_launch::{LogLine, LogSource};
 
 /// A line of the log of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The process.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Its time, but never before that of the line above it, even if the clock was set back.
     order: SystemTime,
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Its time and source. `None` in logs of older versions of flow.
-    pub(super) origin: Option<(SystemTime, LogSource)>,
+    pub(crate) origin: Option<(SystemTime, LogSource)>,
 }
 
 impl Entry {
     /// The lines of one log, oldest first.
-    pub(super) fn all(name: &str, lines: Vec<String>) -> Vec<Self> {
+    pub(crate) fn all(name: &str, lines: Vec<String>) -> Vec<Self> {
         let mut order = SystemTime::UNIX_EPOCH;
         let entry = |line: String| {
             let (text, origin) = match LogLine::parse(&line) {

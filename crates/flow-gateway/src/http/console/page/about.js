@@ -33,7 +33,7 @@ const said = (value) => (Array.isArray(value) ? value.join(", ") : value === nul
 export const showFlow = (flow) => {
   const rows = flow.nodes.map((node) => [node.name, node.needs.join(", "), options(node.options)]);
   show(byId("plan"), table("Executors of the flow", [["Executor"], ["Reads from"], ["Options"]], rows, "The flow has no executors."),
-    html("p", { class: "hint" }, "Values of uses_with, env and metadata are not shown: they may be secret. To restart, scale or reload, or to read logs, use flow restart, flow scale, flow reload and flow logs on the machine of the flow."));
+    html("p", { class: "hint" }, "Values of uses_with, env and metadata are not shown: they may be secret."));
   show(byId("gateway"), options(Object.entries(flow.gateway).map(([name, value]) => [name, said(value)])),
     html("p", { class: "hint" }, `The console keeps the last hour in at most ${bytes(flow.history_bytes_max)} of the gateway's memory.`));
 };

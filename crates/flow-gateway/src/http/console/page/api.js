@@ -35,6 +35,18 @@ export const data = async (path) => {
   return JSON.parse(body);
 };
 
+/** Changes the flow. */
+export const act = async (action) => {
+  const response = await fetch("_console/api/actions", {
+    method: "POST",
+    headers: headers({ "x-flow-console": "1", "content-type": "application/json" }),
+    body: JSON.stringify(action),
+  });
+  const body = await response.text();
+  if (!response.ok) throw new Failed(response.status, message(body, response));
+  return JSON.parse(body);
+};
+
 /** Calls an endpoint as any client does. */
 export const call = async (endpoint, request) => {
   const began = performance.now();

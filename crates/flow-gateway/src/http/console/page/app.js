@@ -5,19 +5,23 @@ import { data, Failed, keep, key } from "./api.js";
 import { showHistory } from "./charts.js";
 import { byId, html, show, tabs } from "./dom.js";
 import { draw, replicas } from "./graph.js";
+import { allowLogs, showLogs, startLogs } from "./logs.js";
 import { showFigures, showNodes } from "./nodes.js";
-import { showRequests } from "./requests.js";
+import { allowActions, showProcesses, startProcesses } from "./processes.js";
+import { mayReadLogs, showRequests } from "./requests.js";
 import { offer, start } from "./try.js";
 import { clock } from "./units.js";
 
 /** How often the page asks: the numbers are those of half a minute. */
 const EVERY_MS = 2000;
+/** New lines of logs are awaited. */
+const LOGS_EVERY_MS = 1000;
 /** Charts get a new point in ten seconds. */
 const CHARTS_EVERY = 5;
-const VIEWS = ["overview", "requests", "try", "about"];
+const VIEWS = ["overview", "requests", "logs", "processes", "try", "about"];
 const THEMES = ["system", "light", "dark"];
 
-const state = { view: "overview", paused: false, asking: false, round: 0, structure: "", graph: null, series: "", timer: null };
+const state = { view: "overview", paused: false, asking: false, round: 0, structure: "", graph: null, series: "", timer: null, rights: null };
 
 // Dark or light.
 const useTheme = (theme) => {
@@ -71,7 +75,11 @@ const startKey = () => {
 const showStructure = async (overview) => {
   const structure = JSON.stringify([overview.started_s, overview.nodes.map((it) => [it.name, replicas(it).length])]);
   if (structure === state.structure) return;
-  const [flow, known] = await Promise.all([data("flow"), data("endpoints")]);
+  const [flow, known, rights] = await Promise.all([data("flow"), data("endpoints"), data("rights")]);
+  state.rights = rights;
+  allowActions(rights.actions);
+  allowLogs(rights.logs);
+  mayReadLogs(rights.logs.is_allowed);
   state.graph = draw(byId("graph"), flow.drawing);
   const select = byId("series");
   show(select, html("option", { value: "" }, "the whole flow"), overview.nodes.map((it) => html("option", { value: it.name }, it.name)));
@@ -141,6 +149,8 @@ const ask = async () => {
   showOverview(overview);
   if (state.round % CHARTS_EVERY === 0 && state.view === "overview") await showCharts();
   if (state.round % CHARTS_EVERY === 0 || state.view === "requests") await showLists();
+  if (state.view === "processes" && state.rights.actions.is_allowed) showProcesses(await data("processes"), overview.nodes);
+  if (state.view === "logs" && state.rights.logs.is_allowed) await showLogs();
   state.round += 1;
   say(...sum(overview));
   problem("");
@@ -151,7 +161,7 @@ const refresh = async () => {
   clearTimeout(state.timer);
   if (state.asking) return;
   state.asking = true;
-  let wait = EVERY_MS;
+  let wait = state.view === "logs" ? LOGS_EVERY_MS : EVERY_MS;
   try {
     await ask();
   } catch (error) {
@@ -197,6 +207,8 @@ startTheme();
 startKey();
 startViews();
 start();
+startLogs();
+startProcesses();
 byId("series").addEventListener("change", (event) => {
   state.series = event.target.value;
   now();

@@ -1,6 +1,7 @@
 // The last failures and the slowest requests, each with where its time went.
 
 import { html, show, table } from "./dom.js";
+import { showRequest } from "./logs.js";
 import { bytes, clock, count, time } from "./units.js";
 
 /** Which requests are open, so that new ones do not close them. */
@@ -42,13 +43,21 @@ const facts = (request) => {
     all.filter(([, value]) => value).map(([name, value]) => html("div", {}, html("dt", {}, name), html("dd", {}, value))));
 };
 
+let logs = false;
+
+/** Says whether the lines of a request may be read. */
+export const mayReadLogs = (may) => { logs = may; };
+
+const logButton = ({ id }) =>
+  logs && id ? html("button", { type: "button", class: "log-of", onclick: () => showRequest(id) }, "Its log lines") : null;
+
 const entry = (list, request) => {
   const name = `${list} ${request.id} ${request.ended_s}`;
   const made = html("details", { class: "request", open: open.has(name) });
   const fillIn = () => {
     if (made.childElementCount > 1) return;
     if (request.failure) made.append(html("pre", { class: "cause" }, request.failure.cause));
-    made.append(facts(request), waterfall(request));
+    made.append(...[facts(request), logButton(request), waterfall(request)].filter(Boolean));
   };
   made.append(html("summary", {},
     html("span", { class: "when", title: new Date(request.ended_s * 1000).toISOString() }, clock(request.ended_s)),
