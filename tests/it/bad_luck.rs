@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use flow_core::{Code, Deadline};
 use flow_proto::Envelope;
+use flow_tests::raw::{CALL, Connection, encoded};
 use flow_tests::{Said, TestFlow, client, eventually, is_alive, post, request, said, send, texts};
 use rustix::process::Signal;
 use serde_json::json;
@@ -91,6 +92,19 @@ async fn a_hanging_executor_fails_its_own_requests_at_their_deadline() {
     );
     assert_eq!(said[0].exception.as_deref(), Some("TimeoutError"));
     assert_eq!(said[1].texts, ["b"]);
+}
+
+/// Jina's clients raise one error for a stream that ends late, and another one for a reply that says so.
+#[tokio::test]
+async fn a_stream_ends_at_its_timeout_without_a_reply_that_says_so() {
+    let flow = moody("");
+    let connection = Connection::open(flow.port()).await;
+    let request = encoded(&texts("/hang", &["a"]));
+    let answer = connection
+        .call_with(CALL, request, &[("grpc-timeout", "50m")])
+        .await;
+    assert_eq!(answer.status, 4, "{}", answer.message);
+    assert!(answer.messages.is_empty(), "{:?}", answer.messages);
 }
 
 #[tokio::test]

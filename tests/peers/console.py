@@ -10,8 +10,11 @@ The last line is what was found, as JSON.
 
 import asyncio
 import base64
+import contextlib
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +27,10 @@ SIZE = (1200, 1240)
 PHONE = (380, 800)
 # A name that points to this machine.
 EVIL = "evil.example"
+
+
+class Refused(AssertionError):
+    """The browser does not do what it was told."""
 
 
 class Page:
@@ -66,7 +73,7 @@ class Page:
         await self.socket.send_json(message)
         said = await asyncio.wait_for(answer, WAIT_S)
         if "error" in said:
-            raise AssertionError(f"{method}: {said['error']}")
+            raise Refused(f"{method}: {said['error']}")
         return said["result"]
 
     async def open(self, url: str) -> None:
@@ -108,7 +115,9 @@ class Page:
         """Waits until the expression is true."""
         found = None
         for _ in range(WAIT_S * 10):
-            found = await self.value(expression)
+            with contextlib.suppress(Refused):
+                # A page that is being left evaluates nothing.
+                found = await self.value(expression)
             if found:
                 return found
             await asyncio.sleep(0.1)
@@ -435,12 +444,15 @@ async def with_key(page: Page, key: str, operator: str) -> dict:
 
 
 async def browse(program: str, url: str, task: str, rest: list[str]) -> dict:
-    with tempfile.TemporaryDirectory() as profile:
+    # Chromium's helpers may write to it a little longer than the browser runs.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
         options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
         options += [f"--host-resolver-rules=MAP {EVIL} 127.0.0.1"]
         options += ["--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]
-        browser = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        environment = {**os.environ, "TMPDIR": profile}
+        browser = subprocess.Popen([program, *options], **silent, env=environment, start_new_session=True)
         try:
             port, path = await debugging(pathlib.Path(profile) / "DevToolsActivePort")
             async with aiohttp.ClientSession() as session:
@@ -464,6 +476,8 @@ async def browse(program: str, url: str, task: str, rest: list[str]) -> dict:
         finally:
             browser.terminate()
             browser.wait(WAIT_S)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(browser.pid, signal.SIGKILL)
 
 
 async def debugging(file: pathlib.Path) -> tuple[str, str]:

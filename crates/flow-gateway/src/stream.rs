@@ -13,9 +13,11 @@ use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use flow_core::{CallOptions, Code, Failure};
+use flow_net::status::too_late;
 use flow_net::{ByteBudget, Draining, HeldBytes};
 use flow_proto::Envelope;
 use futures_util::stream::{FuturesOrdered, FuturesUnordered};
@@ -138,6 +140,7 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
     async fn run(mut self, out: mpsc::Sender<Counted<StreamItem>>) {
         while !self.is_over() {
             match self.event(&out).await {
+                Event::Done(_) if self.is_late() => self.end = Some(Err(too_late())),
                 Event::Done(finished) => self.done.push_back(finished.map(|it| it.reply)),
                 Event::HandedOver => {}
                 Event::Closed => return,
@@ -168,6 +171,13 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
     fn is_over(&self) -> bool {
         let all_out = self.done.is_empty() && self.running.is_empty() && self.waiting.is_none();
         self.end.is_some() && all_out
+    }
+
+    /// Whether the deadline of the stream has passed. The client then waits for no reply, and expects a stream that ended late
+    /// and not a reply that says so.
+    fn is_late(&self) -> bool {
+        let deadline = self.options.call.deadline;
+        deadline.instant().is_some() && deadline.has_passed(Instant::now())
     }
 
     async fn event(&mut self, out: &mpsc::Sender<Counted<StreamItem>>) -> Event {

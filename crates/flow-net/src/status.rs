@@ -132,7 +132,8 @@ fn was_not_processed(error: &h2::Error) -> bool {
 }
 
 /// The failure of a call whose deadline passed.
-pub(crate) fn too_late() -> Failure {
+#[must_use]
+pub fn too_late() -> Failure {
     let message = "the deadline passed before there was a reply";
     Failure::new(Code::DeadlineExceeded, message)
 }
