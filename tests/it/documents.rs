@@ -11,6 +11,7 @@
 
 mod block;
 mod engine;
+mod ports;
 mod reader;
 
 use std::fs;
@@ -28,7 +29,7 @@ const BOOK: &str = "docs/src";
 /// Crates that compile the Rust examples of pages as documentation tests.
 const COMPILES: &[&str] = &["crates/flow/src/lib.rs", "crates/flow-executor/src/lib.rs"];
 
-/// All pages use the port that flow files have by default.
+/// All pages use the same ports.
 fn port() -> MutexGuard<'static, ()> {
     static PORT: Mutex<()> = Mutex::new(());
     PORT.lock().unwrap_or_else(PoisonError::into_inner)

@@ -39,6 +39,7 @@ mod python_documents;
 mod python_executors;
 mod python_flow;
 mod python_install;
+mod python_telemetry;
 mod python_types;
 mod registry;
 mod request_logs;

@@ -266,8 +266,8 @@ async fn a_trace_that_is_not_recorded_is_passed_on_and_not_exported() {
     connection.call_with(UNARY, body, &headers).await;
     // The queue is in order: when the next trace is there, the other one would be.
     call(&flow, &request("/x")).await;
-    let spans = wait(&collector, &[("gateway/rep-0", 3), ("a/rep-0", 3)]);
-    assert_eq!(spans.len(), 6, "{spans:#?}");
+    let spans = wait(&collector, &[("gateway/rep-0", 3), ("a/rep-0", 4)]);
+    assert_eq!(spans.len(), 7, "{spans:#?}");
 }
 
 const DROPPED: &str = "flow_spans_dropped_total{runtime_name=\"a/rep-0\"}";

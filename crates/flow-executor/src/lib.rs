@@ -77,8 +77,11 @@ pub use flow_core::{
     DocumentArray, Endpoint, Exception, Failure, ModelInfo, ModelKind, Models, NodeName,
     ShorterVectors, Tensor, Workers,
 };
-pub use flow_metrics::{BadMetricName, Stopwatch};
+pub use flow_metrics::{
+    BadMetricName, FloatCounter, FloatGauge, Labels, Shared, Stopwatch, ValueHistogram,
+};
 pub use flow_process::{Facts, KeepsState};
+pub use flow_trace::{Attribute, Span as RecordedSpan};
 
 pub use definition::Definition;
 pub use options::{BadOptions, check_options, endpoints};
@@ -88,7 +91,7 @@ pub use run::{
 pub use sdk::{
     BadParameter, BatchMetric, Batching, CallError, Count, DocsMatrix, Durations, Emit, Endpoints,
     Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor, Parameters,
-    Sizes, Timer, Tokens,
+    Sizes, Span, SpanParent, Timer, Tokens, add_past_spans, span,
 };
 pub use server::{Addresses, ExecutorStatus, Monitoring, ServeError, Settings, serve};
 

@@ -8,6 +8,7 @@ mod executor;
 mod fork;
 mod monitor;
 mod parameters;
+mod span;
 mod tokens;
 
 pub(crate) use batching::BatchRule;
@@ -21,4 +22,6 @@ pub use flow_core::batching::BatchMetric;
 pub use fork::Fork;
 pub use monitor::{Count, Durations, Monitor, Sizes, Timer};
 pub use parameters::{BadParameter, Parameters};
+pub(crate) use span::{Entered, root_span};
+pub use span::{Span, SpanParent, add_past_spans, span};
 pub use tokens::{IntoTokens, Tokens};

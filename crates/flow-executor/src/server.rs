@@ -87,7 +87,8 @@ pub(crate) async fn serve_prepared(
         ..settings.context
     };
     let metrics = measured.as_ref().map(|it| it.metrics.clone());
-    let workers = start(context, metrics.clone()).map_err(ServeError::Thread)?;
+    let tracer = exporting.as_ref().and_then(|it| it.tracer().cloned());
+    let workers = start(context, metrics.clone(), tracer.clone()).map_err(ServeError::Thread)?;
     let StartedWorkers { admission, loaded } = workers;
     let socket = settings.status_socket.as_deref();
     show_queue(&admission.usage(), measured.as_ref(), socket);
@@ -100,7 +101,7 @@ pub(crate) async fn serve_prepared(
         metrics,
         limits: settings.request_limits,
         spawner: thread.spawner(),
-        tracer: exporting.as_ref().and_then(|it| it.tracer().cloned()),
+        tracer,
     });
     let described_service = service.clone();
     let limits = settings.limits;

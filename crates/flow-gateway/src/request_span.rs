@@ -44,8 +44,8 @@ impl RequestSpan {
         };
         span.set("flow.request_id", end.header.request_id.as_str());
         span.set("flow.endpoint", end.endpoint());
-        span.set_number("flow.documents", record.documents());
-        span.set_number("flow.bytes", record.bytes);
+        span.set("flow.documents", record.documents());
+        span.set("flow.bytes", record.bytes);
         set_origin(span, record);
         if let Some(failed) = &end.failed {
             span.fail(failed.code, failed.cause);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::histogram::{DurationHistogram, Observed, SizeHistogram};
-use crate::metric::{Counter, DurationSummary, Gauge, SizeSummary};
+use crate::histogram::{DurationHistogram, Observed, SizeHistogram, ValueHistogram};
+use crate::metric::{Counter, DurationSummary, FloatCounter, FloatGauge, Gauge, SizeSummary};
 
 /// The name and the description of a metric.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +35,12 @@ pub enum Metric {
     DurationHistogram(DurationHistogram),
     /// How many there were, and how often about as many.
     SizeHistogram(SizeHistogram),
+    /// A sum of numbers.
+    FloatCounter(FloatCounter),
+    /// A number.
+    FloatGauge(FloatGauge),
+    /// How large numbers were, and how often about that large.
+    ValueHistogram(ValueHistogram),
 }
 
 /// What Prometheus calls the type of a metric.
@@ -110,6 +116,17 @@ impl Family {
         }
     }
 
+    /// The metric of this kind with these labels.
+    pub(crate) fn shared<M: Shared>(&self, labels: Labels<'_>) -> Option<M> {
+        let is_same = |own: &OwnedLabels| {
+            let own = own.iter().map(|(name, value)| (&**name, &**value));
+            own.eq(labels.iter().copied())
+        };
+        let mut members = self.members.iter();
+        let (_, metric) = members.find(|(own, _)| is_same(own))?;
+        M::of(metric).cloned()
+    }
+
     /// The current values.
     pub(crate) fn read(self) -> Option<Values> {
         let kind = self.members.first()?.1.kind();
@@ -126,10 +143,12 @@ impl Family {
 impl Metric {
     fn kind(&self) -> Kind {
         match self {
-            Self::Counter(_) => Kind::Counter,
-            Self::Gauge(_) => Kind::Gauge,
+            Self::Counter(_) | Self::FloatCounter(_) => Kind::Counter,
+            Self::Gauge(_) | Self::FloatGauge(_) => Kind::Gauge,
             Self::Durations(_) | Self::Sizes(_) => Kind::Summary,
-            Self::DurationHistogram(_) | Self::SizeHistogram(_) => Kind::Histogram,
+            Self::DurationHistogram(_) | Self::SizeHistogram(_) | Self::ValueHistogram(_) => {
+                Kind::Histogram
+            }
         }
     }
 
@@ -153,6 +172,9 @@ impl Metric {
             }
             Self::DurationHistogram(durations) => Value::Histogram(Box::new(durations.read())),
             Self::SizeHistogram(sizes) => Value::Histogram(Box::new(sizes.read())),
+            Self::FloatCounter(counter) => Value::Number(counter.get()),
+            Self::FloatGauge(gauge) => Value::Number(gauge.get()),
+            Self::ValueHistogram(values) => Value::Histogram(Box::new(values.read())),
         }
     }
 }
@@ -201,4 +223,7 @@ kinds! {
     SizeSummary => Sizes,
     DurationHistogram => DurationHistogram,
     SizeHistogram => SizeHistogram,
+    FloatCounter => FloatCounter,
+    FloatGauge => FloatGauge,
+    ValueHistogram => ValueHistogram,
 }

@@ -10,7 +10,9 @@ use std::time::Duration;
 use exemplar::Exemplars;
 pub use exemplar::{Exemplar, TraceId};
 pub use layout::SCHEMA;
-use layout::{COUNTS, DURATIONS, Layout, ZERO_BUCKET};
+use layout::{COUNTS, DURATIONS, Layout, VALUES, ZERO_BUCKET};
+
+use crate::metric::Float;
 
 /// How long things took, and how often they took about that long. Clones share the counts.
 #[derive(Debug, Clone)]
@@ -19,6 +21,14 @@ pub struct DurationHistogram(Arc<Cells>);
 /// How many there were of something, and how often about as many. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct SizeHistogram(Arc<Cells>);
+
+/// How large numbers were, and how often about that large. Clones share the counts.
+#[derive(Debug, Clone)]
+pub struct ValueHistogram {
+    cells: Arc<Cells>,
+    /// That of the cells would wrap around, and has lost fractions.
+    sum: Float,
+}
 
 /// The counts of a histogram. There are as many as its layout has cells, whatever is observed.
 #[derive(Debug)]
@@ -122,6 +132,38 @@ impl Default for DurationHistogram {
 impl Default for SizeHistogram {
     fn default() -> Self {
         Self(Cells::new(&COUNTS))
+    }
+}
+
+impl Default for ValueHistogram {
+    fn default() -> Self {
+        Self {
+            cells: Cells::new(&VALUES),
+            sum: Float::default(),
+        }
+    }
+}
+
+impl ValueHistogram {
+    /// Adds a number. One that is negative or not finite is ignored.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the number is not negative, and one that is too large becomes the largest"
+    )]
+    pub fn observe(&self, number: f64) {
+        if number.is_finite() && 0.0 <= number {
+            let whole = (number * self.cells.layout.per_unit).round() as u64;
+            self.cells.observe(whole, None);
+            self.sum.add(number);
+        }
+    }
+
+    pub(crate) fn read(&self) -> Observed {
+        Observed {
+            sum: self.sum.get(),
+            ..self.cells.read()
+        }
     }
 }
 

@@ -37,8 +37,10 @@ mod text;
 pub use collect::Collected;
 pub use exposition::Format;
 pub use family::{Description, Kind, Labels, Metric, OwnedLabels, Shared, Value, Values};
-pub use histogram::{DurationHistogram, Exemplar, Observed, SCHEMA, SizeHistogram, TraceId};
-pub use metric::{Counter, DurationSummary, Gauge, SizeSummary};
+pub use histogram::{
+    DurationHistogram, Exemplar, Observed, SCHEMA, SizeHistogram, TraceId, ValueHistogram,
+};
+pub use metric::{Counter, DurationSummary, FloatCounter, FloatGauge, Gauge, SizeSummary};
 pub use process::process_cpu_seconds;
-pub use registry::{BadMetricName, Registry};
+pub use registry::{BadMetricName, MEMBERS_MAX, Registry};
 pub use stopwatch::Stopwatch;

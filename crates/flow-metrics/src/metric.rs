@@ -12,6 +12,18 @@ pub struct Counter(Arc<AtomicU64>);
 #[derive(Debug, Clone, Default)]
 pub struct Gauge(Arc<AtomicI64>);
 
+/// A sum of numbers that are not negative. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct FloatCounter(Float);
+
+/// A number that may also become smaller. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct FloatGauge(Float);
+
+/// A number that many threads change.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Float(Arc<AtomicU64>);
+
 /// How often something happened, and the sum of its durations. Clones share both.
 #[derive(Debug, Clone, Default)]
 pub struct DurationSummary(Arc<Summary>);
@@ -70,6 +82,57 @@ impl Gauge {
     }
 }
 
+impl Float {
+    pub(crate) fn add(&self, number: f64) {
+        let sum = |bits: u64| Some((f64::from_bits(bits) + number).to_bits());
+        let added = self.0.fetch_update(Relaxed, Relaxed, sum);
+        debug_assert!(added.is_ok(), "there is always a sum");
+    }
+
+    pub(crate) fn set(&self, number: f64) {
+        self.0.store(number.to_bits(), Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Relaxed))
+    }
+}
+
+impl FloatCounter {
+    /// Adds to the sum. A number that is negative or not finite is ignored.
+    pub fn add(&self, number: f64) {
+        if number.is_finite() && 0.0 <= number {
+            self.0.add(number);
+        }
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn get(&self) -> f64 {
+        self.0.get()
+    }
+}
+
+impl FloatGauge {
+    /// Adds to the number. One that is not finite is ignored.
+    pub fn add(&self, number: f64) {
+        if number.is_finite() {
+            self.0.add(number);
+        }
+    }
+
+    /// Changes the number.
+    pub fn set(&self, number: f64) {
+        self.0.set(number);
+    }
+
+    /// The current number.
+    #[must_use]
+    pub fn get(&self) -> f64 {
+        self.0.get()
+    }
+}
+
 impl DurationSummary {
     /// Adds a duration.
     pub fn observe(&self, took: Duration) {
@@ -120,5 +183,28 @@ mod tests {
         });
         assert_eq!((counter.get(), gauge.get()), (8_000, 0));
         assert_eq!(sizes.get(), (4_000, 12_000));
+    }
+
+    #[test]
+    fn no_fraction_of_concurrent_threads_is_lost() {
+        let (counter, gauge) = <(FloatCounter, FloatGauge)>::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1_000 {
+                        counter.add(0.5);
+                        gauge.add(0.25);
+                        gauge.add(-0.25);
+                    }
+                });
+            }
+        });
+        assert_eq!((counter.get(), gauge.get()), (2_000.0, 0.0));
+        counter.add(-1.0);
+        counter.add(f64::NAN);
+        gauge.add(f64::INFINITY);
+        assert_eq!((counter.get(), gauge.get()), (2_000.0, 0.0));
+        gauge.set(7.5);
+        assert_eq!(gauge.get(), 7.5);
     }
 }

@@ -7,6 +7,12 @@ use crate::exposition::Format;
 use crate::family::{Description, Family, Labels, Metric, Shared, Values, owned};
 use crate::{protobuf, text};
 
+/// How many metrics of one name an executor's author may have, with different labels.
+pub const MEMBERS_MAX: usize = 200;
+
+/// The labels of the metric that stands for all behind [`MEMBERS_MAX`], as OpenTelemetry has them.
+const OVERFLOW: Labels<'static> = &[("otel_metric_overflow", "true")];
+
 /// The metrics of one process. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Mutex<Known>>);
@@ -56,7 +62,8 @@ impl Registry {
         self.lock().collectors.push(Collector(Arc::new(collect)));
     }
 
-    /// A metric under a name that an executor's author chose; the same metric for the same name.
+    /// A metric under a name that an executor's author chose; the same metric for the same name and labels. Behind
+    /// [`MEMBERS_MAX`] metrics of one name, there is one for all other labels.
     ///
     /// # Errors
     ///
@@ -76,10 +83,19 @@ impl Registry {
             known.families.push(Family::new(description, member, true));
             return Ok(metric);
         };
-        let same = family.members.first().and_then(|(_, it)| M::of(it));
-        let same = same.filter(|_| family.is_shared);
-        same.cloned()
-            .ok_or_else(|| BadMetricName::Taken(description.name.to_owned()))
+        let is_same_kind = |(_, metric): &(_, Metric)| M::of(metric).is_some();
+        if !family.is_shared || !family.members.iter().all(is_same_kind) {
+            return Err(BadMetricName::Taken(description.name.to_owned()));
+        }
+        Ok(family.shared(labels).unwrap_or_else(|| {
+            let is_full = family.members.len() >= MEMBERS_MAX;
+            let labels = if is_full { OVERFLOW } else { labels };
+            family.shared(labels).unwrap_or_else(|| {
+                let metric = M::default();
+                family.members.push((owned(labels), metric.clone().into()));
+                metric
+            })
+        }))
     }
 
     /// The current values, in Prometheus' text format.
@@ -139,7 +155,7 @@ mod tests {
 
     use super::*;
     use crate::histogram::DurationHistogram;
-    use crate::metric::{Counter, DurationSummary};
+    use crate::metric::{Counter, DurationSummary, FloatCounter};
 
     fn named(name: &str) -> Description<'_> {
         Description { name, help: "h" }
@@ -154,6 +170,29 @@ mod tests {
         let text = registry.text();
         assert!(text.contains("jina_x_count{a=\"b\"} 2\n"), "{text}");
         assert!(text.contains("jina_x_sum{a=\"b\"} 3\n"), "{text}");
+    }
+
+    #[test]
+    fn labels_of_an_author_distinguish_a_limited_number_of_metrics() {
+        let registry = Registry::new();
+        let ask = |user: &str| {
+            let shared = registry.shared::<FloatCounter>(named("seen_total"), &[("user", user)]);
+            shared.unwrap()
+        };
+        for user in 0..MEMBERS_MAX {
+            ask(&user.to_string()).add(0.5);
+        }
+        ask("7").add(1.0);
+        ask("one more").add(2.0);
+        ask("another").add(3.0);
+        let text = registry.text();
+        for line in [
+            "seen_total{user=\"7\"} 1.5\n",
+            "seen_total{otel_metric_overflow=\"true\"} 5\n",
+        ] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(!text.contains("another"), "{text}");
     }
 
     #[test]

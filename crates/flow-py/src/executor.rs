@@ -10,8 +10,12 @@ mod definition;
 mod log;
 mod monitor;
 mod serve;
+mod span;
 
 pub(crate) use arguments::{ExecutorArguments, parse_arguments, read_config};
 pub(crate) use log::{log_message, requests_of_call};
-pub(crate) use monitor::{ExecutorMonitor, RunningTimer};
+pub(crate) use monitor::{
+    ExecutorMonitor, MetricCounter, MetricGauge, MetricHistogram, RunningTimer,
+};
 pub(crate) use serve::serve_executor;
+pub(crate) use span::{PySpan, PyTracingContext, tracing_context};

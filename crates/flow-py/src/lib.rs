@@ -28,8 +28,9 @@ mod native {
     use crate::encoder::TextEncoder;
     #[pymodule_export]
     use crate::executor::{
-        ExecutorArguments, ExecutorMonitor, RunningTimer, log_message, parse_arguments,
-        read_config, requests_of_call, serve_executor,
+        ExecutorArguments, ExecutorMonitor, MetricCounter, MetricGauge, MetricHistogram, PySpan,
+        PyTracingContext, RunningTimer, log_message, parse_arguments, read_config,
+        requests_of_call, serve_executor, tracing_context,
     };
     #[pymodule_export]
     use crate::flow_file::yaml_to_json;

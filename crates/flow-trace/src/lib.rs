@@ -5,17 +5,20 @@
 //! back. Spans for which the queue has no room are counted.
 //!
 //! ```text
-//! tracer.rs    spans, and their contexts
-//! sampling.rs  which requests are recorded
-//! queue.rs     the spans that wait for their export
+//! tracer.rs     spans, and their contexts
+//! attribute.rs  values of their attributes
+//! sampling.rs   which requests are recorded
+//! queue.rs      the spans that wait for their export
 //! ```
 
 #![warn(missing_docs)]
 
+mod attribute;
 mod queue;
 mod sampling;
 mod tracer;
 
+pub use attribute::Attribute;
 pub use queue::EndedSpans;
 pub use sampling::Sampling;
 pub use tracer::{Kind, Span, Tracer};

@@ -11,9 +11,10 @@ use opentelemetry::trace::{
     Link, Span as _, SpanBuilder, SpanContext, SpanId, SpanKind, Status, TraceContextExt,
     TraceFlags, TraceId, TraceState, Tracer as _, TracerProvider as _,
 };
-use opentelemetry::{Context, KeyValue, Value};
+use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span as SdkSpan};
 
+use crate::attribute::Attribute;
 use crate::queue::{EndedSpans, queue};
 use crate::sampling::Sampling;
 
@@ -66,6 +67,18 @@ impl Tracer {
     ) -> Span {
         let parent = caller.map_or_else(Context::new, |caller| parent(caller, true));
         self.start(name.into(), Kind::Server, began, &parent)
+    }
+
+    /// A span within no other, which begins a trace. `None` if it is not recorded.
+    #[must_use]
+    pub fn root(&self, name: impl Into<Cow<'static, str>>) -> Option<Span> {
+        let span = self.start(
+            name.into(),
+            Kind::Internal,
+            SystemTime::now(),
+            &Context::new(),
+        );
+        span.is_recorded().then_some(span)
     }
 
     /// A span inside of another one of this process; `None` if that is not recorded.
@@ -126,16 +139,30 @@ impl Span {
         self.span.is_recording()
     }
 
-    /// Sets an attribute with a text.
-    pub fn set(&mut self, key: &'static str, value: impl Into<String>) {
-        let value = Value::from(value.into());
-        self.span.set_attribute(KeyValue::new(key, value));
+    /// Sets an attribute.
+    pub fn set(&mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Attribute>) {
+        self.span.set_attribute(key_value(key.into(), value.into()));
     }
 
-    /// Sets an attribute with a number.
-    pub fn set_number(&mut self, key: &'static str, value: usize) {
-        let value = i64::try_from(value).unwrap_or(i64::MAX);
-        self.span.set_attribute(KeyValue::new(key, value));
+    /// Adds something that happened now.
+    pub fn add_event(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        attributes: impl IntoIterator<Item = (String, Attribute)>,
+    ) {
+        let attributes = attributes.into_iter();
+        let attributes = attributes.map(|(key, value)| key_value(key.into(), value));
+        self.span.add_event(name, attributes.collect());
+    }
+
+    /// Ends the span at this time, instead of when it is dropped.
+    pub fn end_at(mut self, time: SystemTime) {
+        self.span.end_with_timestamp(time);
+    }
+
+    /// Changes the name.
+    pub fn rename(&mut self, name: impl Into<Cow<'static, str>>) {
+        self.span.update_name(name);
     }
 
     /// Links another span, of this trace or of another.
@@ -144,11 +171,20 @@ impl Span {
         self.span.add_link(link.span_context, link.attributes);
     }
 
-    /// Notes that what the span stands for has failed.
+    /// Notes that what the span stands for has failed with a code.
     pub fn fail(&mut self, code: Code, cause: &(impl Display + ?Sized)) {
         self.set("error.type", code.as_str());
+        self.fail_because(cause);
+    }
+
+    /// Notes that what the span stands for has failed.
+    pub fn fail_because(&mut self, cause: &(impl Display + ?Sized)) {
         self.span.set_status(Status::error(cause.to_string()));
     }
+}
+
+fn key_value(key: Cow<'static, str>, value: Attribute) -> KeyValue {
+    KeyValue::new(key, value.into_value())
 }
 
 /// The context of which a span is the child.

@@ -1,6 +1,6 @@
 //! What is measured of each call of the model.
 
-use flow_executor::{BadMetricName, Count, Durations, Monitor, Sizes};
+use flow_executor::{BadMetricName, Count, Durations, Monitor, Sizes, add_past_spans};
 use flow_models::{CacheCounts, EncodeWork};
 
 /// The metrics of an encoder.
@@ -47,12 +47,16 @@ impl EncoderMetrics {
         })
     }
 
-    /// Counts a call: what the model did, if it did anything, and how often vectors have been in the cache, if there is one.
+    /// Counts a call that has just ended: what the model did, if it did anything, and how often vectors have been in the cache, if there is one.
     pub(crate) fn observe(&mut self, work: Option<EncodeWork>, cached: Option<CacheCounts>) {
         if let Some(work) = work {
             self.tokens.observe(work.tokens);
             self.tokenizing.observe(work.times.tokenizing);
             self.computing.observe(work.times.computing);
+            add_past_spans(&[
+                ("tokenize", work.times.tokenizing),
+                ("compute", work.times.computing),
+            ]);
         }
         if let Some(cached) = cached {
             self.in_memory.add(cached.memory - self.counted.memory);

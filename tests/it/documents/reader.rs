@@ -11,6 +11,7 @@ use flow_tests::{DocArrayVersion, Program, flow_command};
 
 use super::block::{self, Block, shows};
 use super::engine::{self, Engine};
+use super::ports::Ports;
 
 /// Processes that serve until they are ended.
 const SERVING: &[&str] = &["flow up ", "flow gateway ", "flow executor --uses echo "];
@@ -44,6 +45,7 @@ pub(crate) struct Reader {
     serving: Vec<Program>,
     /// `None` if there is no engine, or if the page needs none.
     engine: Option<Engine>,
+    ports: Ports,
     /// Whether there is a `python` for the program that was saved last.
     has_python: bool,
     /// Whether the page is about the package `flow_serve`, which also runs programs for Jina.
@@ -60,17 +62,33 @@ impl Reader {
             folder: tempfile::tempdir().unwrap(),
             serving: Vec::new(),
             engine: needs_engine.then(Engine::start).flatten(),
+            ports: match needs_engine {
+                true => Ports::as_written(),
+                false => Ports::free(),
+            },
             has_python: false,
             follows_flow_serve: false,
         };
         fs::create_dir(reader.path("bin")).unwrap();
         symlink(flow_command().get_program(), reader.path("bin/flow")).unwrap();
         // Copies: a flow keeps its files beside its own.
-        copy_files(&root().join("flows"), &reader.path("flows"));
+        reader.copy_files(&root().join("flows"), "flows");
         if reader.engine.is_some() {
             Engine::furnish(reader.folder.path());
         }
         reader
+    }
+
+    fn copy_files(&self, from: &Path, to: &str) {
+        fs::create_dir(self.path(to)).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            let to = self.path(to).join(path.file_name().unwrap());
+            match fs::read_to_string(&path) {
+                Ok(text) => fs::write(to, self.ports.of_text(&text)).unwrap(),
+                Err(_) => drop(fs::copy(&path, to).unwrap()),
+            }
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -79,6 +97,7 @@ impl Reader {
 
     /// Does what a block says.
     pub(crate) fn follow(&mut self, block: &Block) {
+        let block = &self.ports.of_block(block);
         if let Some(name) = block.file() {
             fs::write(self.path(name), block.text()).unwrap();
         }
@@ -183,7 +202,7 @@ impl Reader {
 
     /// Starts the flow of a page about GPUs on whatever this machine has.
     pub(crate) fn serve_anywhere(&mut self, yaml: &Block) {
-        let text = yaml.text();
+        let text = self.ports.of_text(&yaml.text());
         assert!(text.contains("device: cuda"), "{text}");
         let text = text.replace("device: cuda", "device: auto");
         fs::write(self.path("anywhere.yml"), text).unwrap();
@@ -254,14 +273,6 @@ fn lines(program: &Program) -> Vec<String> {
 fn has_curl() -> bool {
     let asked = Command::new("curl").arg("--version").output();
     asked.is_ok_and(|output| output.status.success())
-}
-
-fn copy_files(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
-    }
 }
 
 /// `cargo xtask` commands are not run; they have to exist.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use flow_core::{Failure, TraceContext};
-use flow_process::{SpanIds, note_span};
 use flow_trace::{Kind, Span, Tracer};
 
 use super::timing::{Stage, Timing};
+use crate::sdk::{Entered, SpanParent};
 
 /// The span of the time that a request waits for a worker.
 const QUEUE: &str = "queue";
@@ -52,17 +52,20 @@ pub(crate) struct CallSpans {
     parts: Vec<Span>,
     /// The requests whose callers ask for their times.
     timed: Vec<Timing>,
+    /// The author's spans are within that of the call.
+    entered: Option<Entered>,
 }
 
 impl CallSpans {
-    /// Begins a call of an endpoint on this thread. Each request has a span of its own, named after the endpoint as in Jina. If several
-    /// share the call, there is one for the call as well, within the first of them, and all are linked.
+    /// Begins a call of an endpoint on this thread. Each request has a span of its own, named after the endpoint as in Jina.
+    /// If several share the call, there is one for the call as well, within the first of them, and all are linked.
     pub(crate) fn begin<'c>(
         calls: impl ExactSizeIterator<Item = Option<&'c mut CallTrace>>,
         (endpoint, documents): (&str, usize),
     ) -> Self {
         let requests = calls.len();
         let mut spans = Self::default();
+        let mut innermost = None;
         for trace in calls.flatten() {
             trace.queued = None;
             let CallTrace {
@@ -70,8 +73,8 @@ impl CallSpans {
             } = trace;
             let own = tracer.child(endpoint.to_owned(), Kind::Internal, request);
             let Some(mut own) = own else { continue };
-            own.set_number("flow.call.requests", requests);
-            own.set_number("flow.call.documents", documents);
+            own.set("flow.call.requests", requests);
+            own.set("flow.call.documents", documents);
             if requests > 1 {
                 let shared = spans.shared.take();
                 let name = || format!("shared call {endpoint}");
@@ -82,15 +85,12 @@ impl CallSpans {
                     shared
                 });
             }
+            let of_call = spans.shared.as_ref().unwrap_or(&own);
+            let of_call = SpanParent::new(tracer, of_call.context());
+            innermost.get_or_insert(of_call);
             spans.parts.push(own);
         }
-        if let Some(span) = spans.shared.as_ref().or(spans.parts.first()) {
-            let context = span.context();
-            note_span(SpanIds {
-                trace: context.trace_id,
-                span: context.span_id,
-            });
-        }
+        spans.entered = innermost.map(Entered::enter);
         spans
     }
 
@@ -110,6 +110,7 @@ impl CallSpans {
 
     /// Ends the call.
     pub(crate) fn end(mut self, failure: Option<&Failure>) {
+        drop(self.entered.take());
         self.timed.iter().for_each(|it| it.begin(Stage::Encode));
         let Some(failure) = failure else { return };
         for span in self.parts.iter_mut().chain(&mut self.shared) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use flow_metrics::{
-    BadMetricName, Counter, Description, DurationHistogram, DurationSummary, Registry, Shared,
-    SizeHistogram, Stopwatch,
+    BadMetricName, Counter, Description, DurationHistogram, DurationSummary, Labels, Registry,
+    Shared, SizeHistogram, Stopwatch,
 };
 
 /// Registers metrics of an executor's own, like Jina's `@monitor` and `self.monitor`.
@@ -116,13 +116,30 @@ impl Monitor {
         Ok(Count(self.shared(name, help)?))
     }
 
-    fn shared<M: Shared>(&self, name: &str, help: &str) -> Result<Option<M>, BadMetricName> {
+    /// A metric of any kind under this name, with labels of its own. The same name and labels return the same metric. Only
+    /// [`MEMBERS_MAX`](flow_metrics::MEMBERS_MAX) metrics of a name are told apart by their labels. `None` without monitoring.
+    ///
+    /// # Errors
+    ///
+    /// If the name is not valid in Prometheus, or another metric has it.
+    pub fn labelled<M: Shared>(
+        &self,
+        (name, help): (&str, &str),
+        own: Labels<'_>,
+    ) -> Result<Option<M>, BadMetricName> {
         let Some(registration) = &self.0 else {
             return Ok(None);
         };
-        let labels = &[("runtime_name", registration.runtime_name.as_str())];
+        let runtime = ("runtime_name", registration.runtime_name.as_str());
+        let labels: Vec<_> = std::iter::once(runtime)
+            .chain(own.iter().copied())
+            .collect();
         let title = Description { name, help };
-        registration.metrics.shared(title, labels).map(Some)
+        registration.metrics.shared(title, &labels).map(Some)
+    }
+
+    fn shared<M: Shared>(&self, name: &str, help: &str) -> Result<Option<M>, BadMetricName> {
+        self.labelled((name, help), &[])
     }
 }
 

@@ -20,7 +20,7 @@ use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto,
 };
-use flow_trace::Tracer;
+use flow_trace::{Kind, Span, Tracer};
 use futures_util::{Stream, StreamExt, stream};
 use prost::Message;
 use prost_types::value::Kind as ValueKind;
@@ -43,6 +43,9 @@ use crate::sdk::Parameters;
 
 /// Requests of one stream in progress.
 const STREAM_WINDOW: usize = 64;
+
+/// The span of writing the documents of a reply.
+const SERIALIZE: &str = "serialize";
 
 /// Memory that a document takes besides its bytes.
 const DOCUMENT_MEMORY: usize = 160;
@@ -228,6 +231,7 @@ impl JinaService {
         timing.begin(Stage::Queue);
         let output = admission.call(admitted, call).await?;
         let tokens = output.tokens;
+        let _span = child(trace, SERIALIZE);
         self.write(request, output)?;
         Ok(Worked {
             documents: documents_got,
@@ -343,6 +347,11 @@ impl JinaService {
 
 /// The tracer of the process, and the span of the request, if spans are exported.
 type Within<'t> = (Option<&'t Tracer>, Option<&'t Arc<TraceContext>>);
+
+/// A span of a request's work, if it is recorded.
+fn child((tracer, request): Within<'_>, name: &'static str) -> Option<Span> {
+    tracer?.child(name, Kind::Internal, request?)
+}
 
 /// The spans of a call, if they are recorded.
 fn call_trace(within: Within<'_>) -> Option<CallTrace> {

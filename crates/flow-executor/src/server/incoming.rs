@@ -68,7 +68,7 @@ impl Incoming {
             span.set("rpc.system", "grpc");
             span.set("rpc.service", service);
             span.set("rpc.method", method);
-            span.set_number("flow.bytes", bytes);
+            span.set("flow.bytes", bytes);
             if let Some(header) = header {
                 span.set("flow.request_id", header.request_id.as_str());
                 let endpoint = header.exec_endpoint.as_deref();

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use flow_net::Drain;
+use flow_trace::Tracer;
 
 use super::error::ServeError;
 use super::settings::Settings;
 use crate::definition::Definition;
 use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
 use crate::metrics::ExecutorMetrics;
-use crate::sdk::LoadContext;
+use crate::sdk::{LoadContext, root_span};
 use crate::worker::{self, ExitPolicy, StartedWorkers, WorkerConfig};
+
+/// The span of the time that an executor takes to load.
+const LOAD: &str = "load";
 
 /// An executor whose settings are checked and which is not loaded yet.
 ///
@@ -25,7 +29,11 @@ pub(crate) struct Prepared {
 }
 
 /// Starts the worker threads, which load the executor.
-type Start = dyn FnOnce(LoadContext, Option<ExecutorMetrics>) -> std::io::Result<StartedWorkers>;
+type Start = dyn FnOnce(
+    LoadContext,
+    Option<ExecutorMetrics>,
+    Option<Tracer>,
+) -> std::io::Result<StartedWorkers>;
 
 /// [`prepare`] for one executor.
 pub(crate) type Prepare = Box<dyn FnOnce(&mut Settings, &Drain) -> Result<Prepared, ServeError>>;
@@ -46,7 +54,7 @@ pub(crate) fn prepare<E: 'static>(
     let (workers, exit_of_workers) = (settings.workers, exit.clone());
     let request_memory_max = settings.request_memory_max.unwrap_or(usize::MAX);
     let (bindings, hooks) = (definition.endpoints, definition.hooks);
-    let start = move |context: LoadContext, metrics| {
+    let start = move |context: LoadContext, metrics, tracer: Option<Tracer>| {
         let config = WorkerConfig {
             name,
             endpoints: Arc::new(bindings),
@@ -56,7 +64,10 @@ pub(crate) fn prepare<E: 'static>(
             exit: exit_of_workers,
             metrics,
         };
-        worker::start(config, move || load(&context))
+        worker::start(config, move || {
+            let mut span = tracer.map(|tracer| root_span(&tracer, LOAD));
+            load(&context).inspect_err(|error| span.iter_mut().for_each(|it| it.fail(error)))
+        })
     };
     Ok(Prepared {
         endpoints,

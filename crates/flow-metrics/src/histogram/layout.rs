@@ -24,6 +24,12 @@ const SIZES: &[f64] = &[
     1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0,
 ];
 
+/// `le` of classic numbers, whatever their unit is.
+const NUMBERS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0,
+    1000.0, 2500.0, 5000.0, 10_000.0,
+];
+
 /// Nanoseconds, shown as seconds. Native buckets reach from a microsecond, which is little more than it takes to read the
 /// clock, to more than an hour, which is longer than a request may take.
 pub(crate) static DURATIONS: LazyLock<Layout> = LazyLock::new(|| {
@@ -43,6 +49,16 @@ pub(crate) static COUNTS: LazyLock<Layout> = LazyLock::new(|| {
         // Prometheus' own, far below every number that is not zero.
         zero_threshold: 2f64.powi(-128),
         classic: SIZES,
+    })
+});
+
+/// Numbers of any unit, in millionths. Native buckets reach from a millionth to four billion.
+pub(crate) static VALUES: LazyLock<Layout> = LazyLock::new(|| {
+    Layout::new(Range {
+        per_unit: 1e6,
+        native: (ZERO_BUCKET + 1, 32 * PER_OCTAVE),
+        zero_threshold: 2f64.powi(-20),
+        classic: NUMBERS,
     })
 });
 
@@ -229,7 +245,7 @@ mod tests {
         assert_eq!((COUNTS.cell(0), COUNTS.cell(1)), (0, 1));
         // 2^-20 s is 953.67 ns.
         assert_eq!((DURATIONS.cell(953), DURATIONS.cell(954)), (0, 1));
-        for layout in [&*COUNTS, &*DURATIONS] {
+        for layout in [&*COUNTS, &*DURATIONS, &*VALUES] {
             assert_eq!(layout.cell(u64::MAX), layout.len() - 1);
         }
     }
@@ -241,7 +257,7 @@ mod tests {
 
     #[test]
     fn cells_are_in_order_and_their_buckets_too() {
-        for layout in [&*COUNTS, &*DURATIONS] {
+        for layout in [&*COUNTS, &*DURATIONS, &*VALUES] {
             assert!(layout.bounds.is_sorted_by(|one, next| one < next));
             assert!(layout.native[1..].is_sorted());
             for (le, cells) in &layout.classic {

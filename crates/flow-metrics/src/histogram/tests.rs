@@ -86,3 +86,17 @@ fn buckets_are_counted_by_their_upper_bounds() {
     // Up to a microsecond, up to 2^0 s and up to 2^1 s.
     assert_eq!(histogram.buckets(), [(-160, 2), (0, 2), (8, 1)]);
 }
+
+#[test]
+fn numbers_keep_their_fractions_and_what_is_no_number_is_ignored() {
+    let histogram = ValueHistogram::default();
+    for number in [0.0, 0.25, 0.3, 9_999.5, 1e12, -1.0, f64::NAN] {
+        histogram.observe(number);
+    }
+    let observed = histogram.read();
+    assert_eq!(observed.count, 5);
+    assert_eq!(observed.sum, 0.25 + 0.3 + 9_999.5 + 1e12);
+    let within = |le: f64| observed.classic().find(|it| it.0 == le).unwrap().1;
+    assert_eq!((within(0.1), within(0.25), within(0.5)), (1, 2, 3));
+    assert_eq!((within(10_000.0), within(f64::INFINITY)), (4, 5));
+}

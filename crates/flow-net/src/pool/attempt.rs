@@ -39,7 +39,7 @@ impl<'o> TracedTry<'o> {
         span.set("rpc.service", SERVICE);
         span.set("rpc.method", method.rsplit('/').next().unwrap_or(method));
         span.set("server.address", uri);
-        span.set_number("flow.try", number as usize);
+        span.set("flow.try", number as usize);
         Self {
             options: Cow::Owned(options.within(span.context())),
             span: Some(span),

@@ -19,7 +19,8 @@ from . import _executor
 from ._executor import DEFAULT, Binding, Executor, bindings
 from ._executor_docarray import Generation
 from ._logger import REQUESTS
-from ._native import Document, DocumentArray, ExecutorArguments, ExecutorMonitor, current_requests
+from ._native import Document, DocumentArray, ExecutorArguments, ExecutorMonitor, current_requests, tracing_context
+from ._tracing import INNERMOST
 
 Keywords = dict[str, Any]
 
@@ -170,12 +171,15 @@ class Definition:
         return locked
 
     def _await(self, awaitable: Awaitable[Any]) -> Any:
+        # What belongs to this thread's call is set where the coroutine runs.
+        requests, span = current_requests(), tracing_context()
+
         async def wait() -> Any:
+            REQUESTS.set(requests)
+            INNERMOST.set(span)
             return await awaitable
 
         assert self.loop is not None, "the object is made before its methods are called"
-        # The loop runs the coroutine in a copy of this thread's context.
-        REQUESTS.set(current_requests())
         return asyncio.run_coroutine_threadsafe(wait(), self.loop).result()
 
     def _whole(
@@ -196,7 +200,7 @@ class Definition:
                             "parameters": parameters,
                             "docs_matrix": [docs] if docs_matrix is None else docs_matrix,
                             "docs_map": {} if docs_map is None else docs_map,
-                            "tracing_context": None,
+                            "tracing_context": tracing_context(),
                         }
                     )
                 )
@@ -213,7 +217,7 @@ class Definition:
                 "parameters": adapter.parameters(parameters) if adapter is not None else parameters,
                 "docs_matrix": [docs] if docs_matrix is None else docs_matrix,
                 "docs_map": {} if docs_map is None else docs_map,
-                "tracing_context": None,
+                "tracing_context": tracing_context(),
             }
             if wanted is not None and not one_by_one:
                 kwargs = {name: value for name, value in kwargs.items() if name in wanted}
@@ -234,7 +238,7 @@ class Definition:
             if adapter is not None:
                 doc = adapter.document(doc)
                 parameters = adapter.parameters(parameters)
-            kwargs: Keywords = {"doc": doc, "parameters": parameters, "docs_matrix": None, "docs_map": None, "tracing_context": None}
+            kwargs: Keywords = {"doc": doc, "parameters": parameters, "docs_matrix": None, "docs_map": None, "tracing_context": tracing_context()}
             if "docs" in names and "doc" not in names:
                 kwargs["docs"] = DocumentArray([doc]) if adapter is None else [doc]
                 kwargs.pop("doc")

@@ -14,6 +14,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ._logger import Logger
+from ._metering import Meter
+from ._tracing import Tracer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -167,8 +169,8 @@ class Executor:
         self.requests = {bound.endpoint: bound.function for bound in bindings(type(self), requests)}
         self.dynamic_batching = dict(dynamic_batching or {})
         self.logger = Logger(type(self).__name__)
-        self.tracer: Any = None
-        self.meter: Any = None
+        self.tracer = Tracer()
+        self.meter = Meter(args.get("_monitor"))
         self._init_workspace = workspace
 
     @property

@@ -171,6 +171,9 @@ fn announce_later(args: &ExecutorArgs, addresses: Addresses) -> anyhow::Result<(
     Ok(())
 }
 
+/// Where collectors take OTLP over gRPC.
+const COLLECTOR_PORT: u16 = 4317;
+
 /// The arguments for Jina.
 fn arguments(config: &Path, args: &ExecutorArgs, addresses: Addresses) -> Vec<String> {
     let mut all = vec!["executor".to_owned(), "--native".to_owned()];
@@ -194,11 +197,42 @@ fn arguments(config: &Path, args: &ExecutorArgs, addresses: Addresses) -> Vec<St
     if let Some(folder) = &args.workspace {
         add("--workspace", &[folder.display().to_string()]);
     }
+    let (host, port) = (&args.traces_exporter_host, args.traces_exporter_port);
+    if args.tracing {
+        add("--traces-exporter-host", &[collector_host(host.as_deref())]);
+        add("--traces-exporter-port", &[collector_port(port)]);
+    }
+    let (host, port) = (&args.metrics_exporter_host, args.metrics_exporter_port);
+    if args.metrics {
+        add(
+            "--metrics-exporter-host",
+            &[collector_host(host.as_deref())],
+        );
+        add("--metrics-exporter-port", &[collector_port(port)]);
+    }
     if let Some(metrics) = addresses.metrics {
         add("--port-monitoring", &[metrics.port().to_string()]);
-        all.push("--monitoring".to_owned());
     }
+    let flags = [
+        ("--tracing", args.tracing),
+        ("--metrics", args.metrics),
+        ("--monitoring", addresses.metrics.is_some()),
+    ];
+    let set = flags.into_iter().filter(|(_, is_set)| *is_set);
+    all.extend(set.map(|(flag, _)| flag.to_owned()));
     all
+}
+
+/// The host of a collector, as the exporters of Jina's OpenTelemetry want it: they speak TLS where the scheme is missing.
+fn collector_host(host: Option<&str>) -> String {
+    match host {
+        Some(host) if host.contains("://") => host.to_owned(),
+        host => format!("http://{}", host.unwrap_or("localhost")),
+    }
+}
+
+fn collector_port(port: Option<u16>) -> String {
+    port.unwrap_or(COLLECTOR_PORT).to_string()
 }
 
 #[cfg(test)]
@@ -230,6 +264,27 @@ mod tests {
         assert_eq!(passed(None), expected);
         let monitored = format!("{expected} --port-monitoring 8 --monitoring");
         assert_eq!(passed(Some(8)), monitored);
+    }
+
+    #[test]
+    fn jina_gets_the_collectors() {
+        let passed = |line: &str| {
+            let typed = Typed::parse_from(line.split(' '));
+            let at = SocketAddr::from(([127, 0, 0, 1], 7));
+            let all = arguments(Path::new("config.yml"), &typed.args, at.into());
+            let from = all.iter().position(|it| it == "7").unwrap() + 1;
+            all[from..].join(" ")
+        };
+        assert_eq!(
+            passed("x --name a --port 0 --tracing"),
+            "--traces-exporter-host http://localhost --traces-exporter-port 4317 --tracing"
+        );
+        assert_eq!(
+            passed(
+                "x --name a --port 0 --metrics --metrics-exporter-host https://b --metrics-exporter-port 9"
+            ),
+            "--metrics-exporter-host https://b --metrics-exporter-port 9 --metrics"
+        );
     }
 
     #[test]
