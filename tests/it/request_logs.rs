@@ -1,7 +1,7 @@
 //! From the id of a request to what the processes logged of it.
 
 use flow_tests::raw::{Connection, encoded};
-use flow_tests::{TestFlow, eventually, texts};
+use flow_tests::{Program, TestFlow, eventually, texts};
 use serde_json::Value;
 
 const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
@@ -96,4 +96,32 @@ async fn without_options_only_failures_are_logged() {
     send(&flow, "/panic", "not-fine").await;
     flow.program().line("request_id=\"not-fine\"");
     assert!(!flow.program().said().contains("\"fine\""));
+}
+
+#[tokio::test]
+async fn requests_without_a_valid_key_are_logged_with_their_client_and_never_with_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys.yml");
+    let mut command = flow_tests::flow_command();
+    command.args(["key", "new", "someone", "--file"]).arg(&keys);
+    assert_eq!(Program::run(command).0, Some(0));
+    let flow = TestFlow::up(&format!(
+        "gateway: {{api_keys: '{}'}}\nexecutors: [{{name: echo, uses: echo}}]",
+        keys.display()
+    ));
+    let connection = Connection::open(flow.port()).await;
+    let body = encoded(&texts("/any", &["a"]));
+    let headers = [("authorization", "Bearer flow_guessed")];
+    connection.call_with(UNARY, body, &headers).await;
+    let refused = flow.program().line("request refused");
+    for part in [
+        "INFO",
+        "path=\"/jina.JinaSingleDataRequestRPC/process_single_data\"",
+        "client=127.0.0.1",
+        "code=\"unauthenticated\"",
+        "cause=\"the API key is not known here, or was revoked\"",
+    ] {
+        assert!(refused.contains(part), "`{part}` in {refused}");
+    }
+    assert!(!flow.program().said().contains("guessed"));
 }

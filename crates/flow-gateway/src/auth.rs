@@ -7,6 +7,7 @@
 //! identity.rs  whose request it is, and what its key allows
 //! guard.rs     checks every request of a port before its body is read
 //! refusal.rs   responses to refused requests, in the shape of the API
+//! refusal_log.rs  lines on refused requests
 //! ```
 //!
 //! `guard.rs` is the only place where keys are checked, whatever the protocol. What only a request's content tells, its
@@ -18,6 +19,7 @@ mod key_file;
 mod key_ring;
 mod limits;
 mod refusal;
+mod refusal_log;
 
 pub use key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 

@@ -53,6 +53,7 @@ mod request_record;
 mod request_span;
 mod service;
 mod shard_replies;
+mod shortened;
 mod snapshot;
 mod snapshot_store;
 mod stages;

@@ -16,7 +16,8 @@ use tokio::time::sleep;
 
 use crate::console::History;
 use crate::counts::RequestCounts;
-use crate::request_record::{Failed, RequestEnd, RequestRecord, shortened};
+use crate::request_record::{Failed, RequestEnd, RequestRecord};
+use crate::shortened::shortened;
 
 /// Maximum length of a logged cause, in bytes; the client gets the whole cause.
 const CAUSE_LEN_MAX: usize = 1_000;
@@ -170,8 +171,9 @@ impl RequestLog {
     /// Logs the failure that ended the reading of a stream.
     pub(crate) fn stream(&self, origin: &Origin, failure: &Failure) {
         match failure.code() {
-            // The client disconnected, or the gateway shuts down: no request failed.
-            Code::Cancelled | Code::Lost | Code::Unavailable => {
+            // The client disconnected, or the gateway shuts down: no request failed. Or its deadline passed, and each request
+            // that failed has a line.
+            Code::Cancelled | Code::Lost | Code::Unavailable | Code::DeadlineExceeded => {
                 tracing::debug!(cause = %failure, "stream ended");
             }
             _ if self.may_log() => {

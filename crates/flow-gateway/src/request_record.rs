@@ -191,13 +191,6 @@ fn time(written: Option<Timestamp>) -> Option<SystemTime> {
     SystemTime::try_from(written?).ok()
 }
 
-/// The beginning of a text, of at most so many bytes.
-pub(crate) fn shortened(text: &str, len_max: usize) -> &str {
-    let ends = (0..=len_max.min(text.len())).rev();
-    let end = ends.into_iter().find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
-}
-
 /// Measures how long a request waits to be admitted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiting(Instant);
@@ -229,12 +222,5 @@ mod tests {
         assert_eq!(between(at(i64::MAX, 0), at(i64::MIN, 0)), Duration::ZERO);
         assert_eq!(between(None, at(1, 0)), Duration::ZERO);
         assert_eq!(between(at(1, 0), None), Duration::ZERO);
-    }
-
-    #[test]
-    fn a_text_is_cut_at_a_character_boundary() {
-        assert_eq!(shortened("short", 10), "short");
-        assert_eq!(shortened("xéé", 4), "xé");
-        assert_eq!(shortened("é", 1), "");
     }
 }

@@ -85,10 +85,15 @@ fn names(text: &str) -> BTreeSet<&str> {
 
 #[tokio::test]
 async fn each_metric_that_rules_and_dashboard_name_is_served_by_a_flow() {
-    let flow = TestFlow::up(
-        "with: {monitoring: true, tracing: true, traces_exporter_host: 127.0.0.1, traces_exporter_port: 1}\n\
+    let flow = TestFlow::up_in(
+        "with: {monitoring: true, tracing: true, metrics: true}\n\
          executors: [{name: encoder, uses: sentence-encoder}]",
+        &[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),
+            ("OTEL_LOGS_EXPORTER", "otlp"),
+        ],
     );
+    flow.expect("the collector does not take");
     post(&flow, vec![texts("/encode", &["a text"])]).await;
     let processes = [of_gateway(&flow), of_executor(&flow, "encoder")];
     let numbers = processes.map(|url| scrape(&url));

@@ -28,6 +28,7 @@ use flow_models::source::DEFAULT_MODEL;
 
 use self::candidate::Candidate;
 use self::choice::{Bars, Measured, choose};
+use self::report::Tried;
 use self::trial::Load;
 use super::bench::Corpus;
 use super::post::NewFile;
@@ -157,14 +158,7 @@ pub(crate) async fn run(tune: Tune, shell: &Shell) -> anyhow::Result<Exit> {
         );
         return Ok(Exit::Failed);
     };
-    let text = report::flow_file(
-        best,
-        &trials.model,
-        cores,
-        &trials.measured,
-        &trials.load,
-        trials.bars,
-    );
+    let text = report::flow_file(best, trials.tried());
     match file {
         None => output::bytes(text.as_bytes())?,
         Some((mut file, path)) => {
@@ -206,6 +200,16 @@ impl Trials {
             }
         }
         Ok(())
+    }
+
+    fn tried(&self) -> Tried<'_> {
+        Tried {
+            model: &self.model,
+            cores: self.cores,
+            load: &self.load,
+            bars: self.bars,
+            measured: &self.measured,
+        }
     }
 
     fn best(&self) -> Option<Candidate> {

@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use flow_net::{GrpcService, HttpService};
+use flow_net::{ConnectionHandle, GrpcService, HttpService};
 use futures_util::future::Either;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, Request, Response};
@@ -70,6 +70,15 @@ impl Guarded {
         }
     }
 
+    /// Counts and logs a request that is refused.
+    fn note(&self, request: &Request<Incoming>, refusal: &Refusal) {
+        let Some(keys) = &self.keys else { return };
+        keys.count_refusal(refusal.reason());
+        let connection = request.extensions().get::<ConnectionHandle>();
+        let client = connection.and_then(ConnectionHandle::client);
+        keys.log.refusal(client, request.uri().path(), refusal);
+    }
+
     /// Whose request it is; `None` if it needs no key.
     fn identity(&self, request: &Request<Incoming>, api: Api) -> Result<Option<Identity>, Refusal> {
         let Some(keys) = &self.keys else {
@@ -123,9 +132,7 @@ impl HttpService for Guarded {
                 Either::Left(Either::Right(CURRENT.scope(identity, answer)))
             }
             Err(refusal) => {
-                tracing::debug!(?refusal, "a request is refused");
-                let reason = refusal.reason();
-                self.keys.iter().for_each(|it| it.count_refusal(reason));
+                self.note(&request, &refusal);
                 Either::Right(ready(Ok(refusal.response(api))))
             }
         }

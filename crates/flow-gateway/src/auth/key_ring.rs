@@ -12,6 +12,7 @@ use flow_net::FileWatch;
 
 use super::key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 use super::limits::{DayCount, RequestRate};
+use super::refusal_log::RefusalLog;
 use crate::metrics::{GatewayMetrics, RUNTIME, Refused};
 
 /// The keys of a gateway.
@@ -23,6 +24,7 @@ pub(crate) struct KeyRing {
     /// Counters by name. They outlive a key that leaves the file, because it may come back.
     counters: Mutex<HashMap<String, KeyCounters>>,
     metrics: Option<GatewayMetrics>,
+    pub(super) log: RefusalLog,
 }
 
 /// A key in use.
@@ -60,6 +62,7 @@ impl KeyRing {
             path,
             watch,
             keys: RwLock::default(),
+            log: RefusalLog::default(),
             counters: Mutex::default(),
             metrics,
         };

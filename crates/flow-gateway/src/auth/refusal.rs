@@ -81,7 +81,7 @@ impl Refusal {
         self.reason().code()
     }
 
-    fn message(&self) -> String {
+    pub(super) fn message(&self) -> String {
         match self {
             Self::NoKey => {
                 "this gateway needs an API key: send it as `authorization: Bearer KEY` or `x-api-key: KEY`"

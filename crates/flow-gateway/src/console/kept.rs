@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use flow_core::TraceContext;
 use serde::{Serialize, Serializer};
 
-use crate::request_record::{RequestEnd, RequestRecord, shortened};
+use crate::request_record::{RequestEnd, RequestRecord};
+use crate::shortened::shortened;
 
 /// Longest id and endpoint that are kept, in bytes; longer ones are cut.
 const NAME_LEN_MAX: usize = 128;

@@ -5,7 +5,7 @@ use std::fmt::{self, Debug};
 use serde::{Deserialize, Serialize};
 
 use super::log_text::{LogLevel, level_of, plain};
-use crate::request_record::shortened;
+use crate::shortened::shortened;
 
 /// Longest text of an entry, in bytes; a longer one is cut.
 const TEXT_LEN_MAX: usize = 16 << 10;

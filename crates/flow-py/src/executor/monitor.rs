@@ -14,6 +14,10 @@ pub(crate) struct ExecutorMonitor(pub(super) Monitor);
 #[derive(Debug)]
 pub(crate) struct RunningTimer(Option<Stopwatch>);
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "PyO3 makes the arguments of what Python calls"
+)]
 #[pymethods]
 impl ExecutorMonitor {
     /// Starts a timer that is exported as the summary `jina_<name>`.

@@ -41,14 +41,27 @@ fn row((candidate, measured): &(Candidate, Measured)) -> Vec<String> {
     ]
 }
 
+/// What `flow tune` tried, and on what.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tried<'a> {
+    pub(super) model: &'a str,
+    /// Of this machine.
+    pub(super) cores: NonZeroUsize,
+    pub(super) load: &'a Load,
+    pub(super) bars: Bars,
+    pub(super) measured: &'a [(Candidate, Measured)],
+}
+
 /// A flow file with the best candidate, and with the figures that decided as comments.
 pub(super) fn flow_file(
     best: Candidate,
-    model: &str,
-    cores: NonZeroUsize,
-    measured: &[(Candidate, Measured)],
-    load: &Load,
-    bars: Bars,
+    Tried {
+        model,
+        cores,
+        load,
+        bars,
+        measured,
+    }: Tried<'_>,
 ) -> String {
     let each = match load.request_size.get() {
         1 => "1 text".to_owned(),

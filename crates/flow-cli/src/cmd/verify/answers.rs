@@ -36,7 +36,7 @@ mod tests {
 
     fn reply(documents: &[(&str, &str)]) -> DocumentArray {
         let document = |(id, text): &(&str, &str)| {
-            let mut document = Document::from_text(*text);
+            let mut document = Document::from_text(text);
             document.set_id(id);
             document
         };
