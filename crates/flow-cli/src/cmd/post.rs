@@ -35,6 +35,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 
 pub(crate) use self::entries::Source;
 pub(crate) use self::hints::with_hint;
+#[cfg(feature = "launch")]
 pub(crate) use self::new_file::NewFile;
 pub(crate) use self::options::Post;
 use self::progress::Progress;

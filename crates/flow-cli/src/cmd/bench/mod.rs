@@ -6,6 +6,7 @@ mod encoder;
 
 use clap::Subcommand;
 
+#[cfg(feature = "launch")]
 pub(crate) use self::corpus::Corpus;
 use crate::exit::Exit;
 use crate::output;
