@@ -77,11 +77,11 @@ fn wrap_row(line: &str, columns: usize) -> String {
 /// Wraps a text after a prefix of `taken` columns. A text with control characters stays whole, because its width is not
 /// known, and so does one in a very narrow terminal.
 pub(crate) fn wrap_after(taken: usize, text: &str, columns: Option<usize>) -> Vec<String> {
-    let room = columns.unwrap_or(usize::MAX).saturating_sub(taken);
-    if room < WIDTH_MIN || text.chars().any(char::is_control) {
-        return vec![text.to_owned()];
+    let room = columns.map(|columns| columns.saturating_sub(taken));
+    match room {
+        Some(room) if WIDTH_MIN <= room && !text.chars().any(char::is_control) => wrap(text, room),
+        _ => vec![text.to_owned()],
     }
-    wrap(text, room)
 }
 
 /// Truncates a text that is too wide, and ends it with `…`.

@@ -29,7 +29,12 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
 
 /// Writes a line to stderr. Does nothing if stderr is closed.
 pub(crate) fn error_line(text: &str) {
-    writeln!(io::stderr().lock(), "{text}").ok();
+    error_lines(&format!("{text}\n"));
+}
+
+/// Writes lines with their ends to stderr at once. Does nothing if stderr is closed.
+pub(crate) fn error_lines(text: &str) {
+    io::stderr().lock().write_all(text.as_bytes()).ok();
 }
 
 /// Writes a report to stderr, wrapped to the terminal.

@@ -66,7 +66,7 @@ impl From<RequestTooLarge> for Failure {
 }
 
 impl RequestLimits {
-    /// Checks a request.
+    /// Checks a request. Returns the number of its documents, nested ones included.
     ///
     /// # Errors
     ///
@@ -76,10 +76,9 @@ impl RequestLimits {
         header: Option<&HeaderProto>,
         parameters: Option<&Bytes>,
         data: Option<&Bytes>,
-    ) -> Result<(), RequestTooLarge> {
+    ) -> Result<usize, RequestTooLarge> {
         self.check_head(header, parameters)?;
-        self.documents.check(data.map_or(&[], |data| data))?;
-        Ok(())
+        Ok(self.documents.check(data.map_or(&[], |data| data))?)
     }
 
     /// Checks a request with a single document.

@@ -48,6 +48,16 @@ impl TraceContext {
         })
     }
 
+    /// The value of a `traceparent`, in ASCII.
+    #[must_use]
+    pub fn traceparent(&self) -> [u8; 55] {
+        let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
+        put_hex(&mut text[3..35], &self.trace_id);
+        put_hex(&mut text[36..52], &self.span_id);
+        text[LEN - 1] += u8::from(self.is_sampled);
+        text
+    }
+
     /// The id of the trace, if it is recorded.
     #[must_use]
     pub fn recorded_id(&self) -> Option<[u8; 16]> {
@@ -74,22 +84,24 @@ impl TraceContext {
 /// The value of a `traceparent`.
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::with_capacity(LEN);
-        text.push_str("00-");
-        push_hex(&mut text, &self.trace_id);
-        text.push('-');
-        push_hex(&mut text, &self.span_id);
-        text.push('-');
-        push_hex(&mut text, &[u8::from(self.is_sampled)]);
-        f.write_str(&text)
+        let text = self.traceparent();
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 
 fn push_hex(to: &mut String, bytes: &[u8]) {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
-    for byte in bytes {
-        to.push(digit(byte >> 4));
-        to.push(digit(byte & 15));
+    let mut digits = [0; 2 * 16];
+    let digits = &mut digits[..2 * bytes.len()];
+    put_hex(digits, bytes);
+    to.push_str(str::from_utf8(digits).unwrap_or_default());
+}
+
+/// Writes the digits of bytes, of which there are half as many.
+fn put_hex(to: &mut [u8], bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (pair, byte) in to.chunks_exact_mut(2).zip(bytes) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
     }
 }
 

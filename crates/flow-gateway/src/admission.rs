@@ -57,6 +57,7 @@ impl Admitted {
         let span = RequestSpan::begin(shared.tracer.as_ref(), &mut options, &mut record);
         let wants_timing = options.timing;
         let mut finished = request::run(&self.snapshot, request, options).await;
+        record.counted = finished.documents;
         let end = RequestEnd::of_reply(&finished.reply);
         if let Some(end) = &end {
             let logging = self.snapshot.plan.gateway.logging;

@@ -43,6 +43,8 @@ pub(crate) struct ReplyBuilder {
     tokens: Option<u64>,
     /// The stages of the times of all nodes.
     pub(crate) stages: Stages,
+    /// How many documents the request has.
+    pub(crate) documents: Option<usize>,
 }
 
 /// One node's entry in the routes of a reply.
@@ -67,6 +69,8 @@ pub(crate) struct Finished {
     pub(crate) tokens: Option<u64>,
     /// Where the time went, if the caller asks for it. They are not among the routes yet, which are the nodes.
     pub(crate) stages: Stages,
+    /// How many documents the request had, nested ones included; `None` if it was refused before they were counted.
+    pub(crate) documents: Option<usize>,
 }
 
 impl ReplyBuilder {
@@ -79,6 +83,7 @@ impl ReplyBuilder {
             shards: None,
             tokens: None,
             stages: Stages::default(),
+            documents: None,
         }
     }
 
@@ -161,6 +166,7 @@ impl ReplyBuilder {
             shards: self.shards,
             tokens: self.tokens,
             stages: self.stages,
+            documents: self.documents,
         }
     }
 }

@@ -40,14 +40,15 @@ pub(crate) async fn run(
     let invalid = error_status(Some(&header)).cloned();
     let checked = check_limits(snapshot, &header, parameters.as_ref(), data.as_ref()).await;
     let target = match &checked {
-        Ok(()) => Target::parse(header.target_executor.as_deref()),
+        Ok(_) => Target::parse(header.target_executor.as_deref()),
         // The reply repeats the header, but not what is too long in it.
         Err(failure) => Err(failure.clone()),
     };
-    let reply = match checked {
-        Ok(()) => ReplyBuilder::new(header, parameters, started),
+    let mut reply = match checked {
+        Ok(_) => ReplyBuilder::new(header, parameters, started),
         Err(_) => ReplyBuilder::new(shortened(header), None, started),
     };
+    reply.documents = checked.ok();
     let outcome = match (invalid, target) {
         (Some(status), _) => Outcome::ExecutorError(Box::new(status), None),
         (None, Err(failure)) => Outcome::Failed(failure),
@@ -68,13 +69,13 @@ pub(crate) async fn run(
     reply.finish(outcome, SystemTime::now())
 }
 
-/// Checks the lengths of the request's parts, and the number and nesting of its documents.
+/// Checks the lengths of the request's parts, and the number and nesting of its documents. Returns their number.
 async fn check_limits(
     snapshot: &Snapshot,
     header: &HeaderProto,
     parameters: Option<&Bytes>,
     data: Option<&Bytes>,
-) -> Result<(), Failure> {
+) -> Result<usize, Failure> {
     let limits = snapshot.shared.requests;
     let bytes = data.map_or(0, Bytes::len);
     if bytes < INLINE_CHECK_MAX {

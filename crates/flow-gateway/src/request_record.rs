@@ -20,6 +20,8 @@ pub(crate) struct RequestRecord {
     pub(crate) waited: Duration,
     /// Its documents. They are counted only when a log line or a span needs their number.
     data: Option<Bytes>,
+    /// Their number, once they have been counted.
+    pub(crate) counted: Option<usize>,
     /// It has one document, and the reply is a stream of documents.
     is_single: bool,
     /// Bytes of its documents and parameters.
@@ -35,6 +37,7 @@ impl RequestRecord {
             trace: options.trace.clone(),
             waited,
             data: request.data.clone(),
+            counted: None,
             is_single: false,
             bytes: len(&request.data) + len(&request.parameters),
         }
@@ -54,9 +57,10 @@ impl RequestRecord {
 
     /// The number of its documents, nested ones included.
     pub(crate) fn documents(&self) -> usize {
-        match self.is_single {
-            true => 1,
-            false => crate::auth::documents(self.data.as_ref()),
+        match (self.is_single, self.counted) {
+            (true, _) => 1,
+            (false, Some(documents)) => documents,
+            (false, None) => crate::auth::documents(self.data.as_ref()),
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! `logs/encoder.log` holds the newest lines, `logs/encoder.log.1` those before them, and so on. A process
 //! `encoder/rep-0` has `logs/encoder/rep-0.log`. `log_line.rs` defines the format of a line. A thread of its own writes
-//! the lines, each at once, so that files can be followed. When the disk is too slow for it, lines are dropped, and a
+//! the lines as soon as it can, so that files can be followed. When the disk is too slow for it, lines are dropped, and a
 //! note in the file says how many.
 
 use std::collections::HashMap;
@@ -67,8 +67,8 @@ impl LogFiles {
         let mut files = OpenFiles::new(folder, FILE_LEN_MAX);
         let write = move || {
             let _running = running;
-            while let Some(entry) = received.blocking_recv() {
-                files.append(&entry);
+            while let Some(entries) = received.blocking_recv_some() {
+                files.append(&entries);
             }
         };
         thread::Builder::new()
@@ -138,19 +138,25 @@ impl OpenFiles {
         }
     }
 
-    fn append(&mut self, entry: &Entry) {
-        let Err(error) = self.write(&entry.name, &entry.line.to_string()) else {
-            return;
-        };
+    /// Appends lines; those of one process that follow each other in one go.
+    fn append(&mut self, entries: &[Entry]) {
+        for of_process in entries.chunk_by(|one, next| one.name == next.name) {
+            let lines = of_process.iter().map(|entry| format!("{}\n", entry.line));
+            let written = self.write(&of_process[0].name, &lines.collect::<String>());
+            self.report(written);
+        }
+    }
+
+    fn report(&mut self, written: io::Result<()>) {
+        let Err(error) = written else { return };
         if !std::mem::replace(&mut self.has_warned, true) {
             let folder = self.folder.display();
             tracing::warn!(%error, %folder, "cannot write log files; lines are missing in them");
         }
     }
 
-    /// A file that cannot be written is opened again for the next line.
-    fn write(&mut self, name: &Arc<str>, line: &str) -> io::Result<()> {
-        let text = format!("{line}\n");
+    /// Appends lines with their ends. A file that cannot be written is opened again for the next ones.
+    fn write(&mut self, name: &Arc<str>, text: &str) -> io::Result<()> {
         let len = text.len() as u64;
         let path = log_file(&self.folder, name);
         let opened = match self.files.remove(name) {
@@ -204,7 +210,7 @@ mod tests {
         let mut files = OpenFiles::new(folder.path().to_owned(), 4);
         let name: Arc<str> = "a/rep-0".into();
         for line in ["0", "1", "2", "3", "4", "5", "6", "7", "8"] {
-            files.write(&name, line).unwrap();
+            files.write(&name, &format!("{line}\n")).unwrap();
         }
         let newest = log_file(folder.path(), "a/rep-0");
         let read = |path: PathBuf| fs::read_to_string(path).ok();
@@ -225,8 +231,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut files = OpenFiles::new(folder.path().to_owned(), 2);
         let name: Arc<str> = "a".into();
-        files.write(&name, "long").unwrap();
-        files.write(&name, "longer").unwrap();
+        files.write(&name, "long\n").unwrap();
+        files.write(&name, "longer\n").unwrap();
         let newest = log_file(folder.path(), "a");
         assert_eq!(
             fs::read_to_string(rotated_log_file(&newest, 1)).unwrap(),
@@ -240,7 +246,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for line in ["first", "second"] {
             let mut files = OpenFiles::new(folder.path().to_owned(), 100);
-            files.write(&"a".into(), line).unwrap();
+            files.write(&"a".into(), &format!("{line}\n")).unwrap();
         }
         let newest = log_file(folder.path(), "a");
         assert_eq!(fs::read_to_string(newest).unwrap(), "first\nsecond\n");
@@ -252,10 +258,10 @@ mod tests {
         let file = folder.path().join("not-a-folder");
         fs::write(&file, "").unwrap();
         let mut files = OpenFiles::new(file, 100);
-        files.append(&Entry {
+        files.append(&[Entry {
             name: "a".into(),
             line: LogLine::now(LogSource::Stdout, "x".to_owned()),
-        });
+        }]);
         assert!(files.has_warned);
     }
 }

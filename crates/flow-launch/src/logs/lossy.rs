@@ -30,6 +30,9 @@ impl fmt::Display for DroppedLines {
 /// Places that lines leave free for other items, which are few: one for each start of a process.
 const RESERVED: usize = 1_024;
 
+/// Items that are received at once.
+const SOME_MAX: usize = 64;
+
 /// A channel for at most `capacity` lines.
 pub(crate) fn lossy_channel<T>(capacity: usize) -> (LossySender<T>, LossyReceiver<T>) {
     let (sender, receiver) = mpsc::channel(capacity + RESERVED);
@@ -135,6 +138,18 @@ impl<T: From<DroppedLines>> LossyReceiver<T> {
         }
     }
 
+    /// Waits for the next item, and takes those behind it that are there already, so that they can be written at once. `None`
+    /// when all senders are gone and everything was received.
+    pub fn blocking_recv_some(&mut self) -> Option<Vec<T>> {
+        let mut items = vec![self.blocking_recv()?];
+        while items.len() < SOME_MAX
+            && let Some(item) = self.try_recv()
+        {
+            items.push(item);
+        }
+        Some(items)
+    }
+
     /// An item that is there; when there is none, a report of dropped lines.
     fn try_recv(&mut self) -> Option<T> {
         match self.receiver.try_recv() {
@@ -180,6 +195,17 @@ mod tests {
         assert_eq!(receiver.recv().await, dropped("b", 1));
         drop(sender);
         assert_eq!(receiver.recv().await, None);
+    }
+
+    #[test]
+    fn items_that_are_there_are_received_at_once_in_their_order() {
+        let (sender, mut receiver) = lossy_channel(100);
+        send(&sender, "a", 0..70);
+        let numbers = |from: u32, to: u32| (from..to).map(Item::Line).collect::<Vec<_>>();
+        assert_eq!(receiver.blocking_recv_some(), Some(numbers(0, 64)));
+        assert_eq!(receiver.blocking_recv_some(), Some(numbers(64, 70)));
+        drop(sender);
+        assert_eq!(receiver.blocking_recv_some(), None);
     }
 
     #[tokio::test]

@@ -131,7 +131,7 @@ pub(crate) fn write_options(metadata: &mut MetadataMap, options: &CallOptions) {
         write_request_id(metadata, id);
     }
     if let Some(trace) = &options.trace {
-        insert(metadata, TRACEPARENT, trace.to_string().into());
+        insert_unique(metadata, TRACEPARENT, &trace.traceparent());
         if let Some(state) = &trace.state {
             insert(metadata, TRACESTATE, state.clone());
         }
@@ -146,7 +146,16 @@ pub(crate) fn write_options(metadata: &mut MetadataMap, options: &CallOptions) {
 
 /// Adds the id of a request, unless gRPC cannot send it.
 pub fn write_request_id(metadata: &mut MetadataMap, id: &str) {
-    insert(metadata, REQUEST_ID, Bytes::copy_from_slice(id.as_bytes()));
+    insert_unique(metadata, REQUEST_ID, id.as_bytes());
+}
+
+/// Adds a value that no other call has. It is kept out of the tables of HTTP/2's header compression, where it would only take the
+/// place of values that come again.
+fn insert_unique(metadata: &mut MetadataMap, key: &'static str, value: &[u8]) {
+    if let Ok(mut value) = MetadataValue::try_from(Bytes::copy_from_slice(value)) {
+        value.set_sensitive(true);
+        metadata.insert(key, value);
+    }
 }
 
 fn insert(metadata: &mut MetadataMap, key: &'static str, value: Bytes) {

@@ -76,7 +76,8 @@ impl<W: Write> Write for Escaped<'_, W> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let keeps_lines = self.keeps_lines;
         let is_fine = |c: char| !c.is_control() || (keeps_lines && matches!(c, '\n' | '\t'));
-        if text.chars().all(is_fine) {
+        let is_plain = |byte| matches!(byte, b' '..=b'~');
+        if text.bytes().all(is_plain) || text.chars().all(is_fine) {
             return self.to.write_str(text);
         }
         text.chars().try_for_each(|c| match is_fine(c) {

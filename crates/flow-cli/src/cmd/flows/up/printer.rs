@@ -90,18 +90,28 @@ pub(super) fn start(shell: &Shell) -> io::Result<(Printer, EventSender)> {
     let printed = recent.clone();
     let write = move || {
         let _running = running;
-        while let Some(event) = events.blocking_recv() {
-            if let Event::Line { name, line } = &event {
-                let mut recent = printed.lock().unwrap_or_else(PoisonError::into_inner);
-                recent.push(name.clone(), line.clone());
+        let print = |lines: &mut String| {
+            output::error_lines(lines);
+            count.fetch_add(1, Ordering::Relaxed);
+            lines.clear();
+        };
+        while let Some(events) = events.blocking_recv_some() {
+            let mut lines = String::new();
+            for event in events {
+                if let Event::Line { name, line } = &event {
+                    let mut recent = printed.lock().unwrap_or_else(PoisonError::into_inner);
+                    recent.push(name.clone(), line.clone());
+                }
+                if let Some(line) = look.text(event) {
+                    lines.push_str(&line);
+                    lines.push('\n');
+                } else if let Some(send) = send_serving.take() {
+                    print(&mut lines);
+                    // Without a receiver the flow was stopped in the meantime.
+                    send.send(()).ok();
+                }
             }
-            if let Some(line) = look.text(event) {
-                output::error_line(&line);
-                count.fetch_add(1, Ordering::Relaxed);
-            } else if let Some(send) = send_serving.take() {
-                // Without a receiver the flow was stopped in the meantime.
-                send.send(()).ok();
-            }
+            print(&mut lines);
         }
     };
     thread::Builder::new()
