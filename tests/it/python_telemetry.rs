@@ -108,8 +108,10 @@ async fn instruments_of_an_executors_own_are_among_the_metrics_of_its_process() 
     }
     let numbers = flow_tests::scrape(&crate::monitoring::of_executor(&flow, "observed"));
     let runtime = "runtime_name=\"observed/rep-0\"";
+    // One that the runtime has itself gets a prefix, and the last of two with the same name counts.
+    let labels = r#"a_b="2",attribute_runtime_name="mine",length="1""#;
     for (name, value) in [
-        (format!("documents_seen_total{{{runtime},length=\"1\"}}"), 2),
+        (format!("documents_seen_total{{{runtime},{labels}}}"), 2),
         (format!("waiting{{{runtime}}}"), 1),
         (format!("text_length_bytes_count{{{runtime}}}"), 2),
         (format!("text_length_bytes_sum{{{runtime}}}"), 3),

@@ -95,6 +95,9 @@ pub enum Value {
     Histogram(Box<Observed>),
 }
 
+/// The label of the metric that stands for all that find no room.
+const OVERFLOW: [&str; 2] = ["otel_metric_overflow", "true"];
+
 pub(crate) fn owned(labels: Labels<'_>) -> OwnedLabels {
     let pairs = labels.iter();
     pairs
@@ -114,6 +117,23 @@ impl Family {
             members: vec![member],
             is_shared,
         }
+    }
+
+    /// Adds a metric of this kind with these labels.
+    pub(crate) fn add<M: Shared>(&mut self, labels: OwnedLabels) -> M {
+        let metric = M::default();
+        self.members.push((labels, metric.clone().into()));
+        metric
+    }
+
+    /// The labels of the metric that stands for all that find no room: those that all others have, and one that
+    /// OpenTelemetry has for this.
+    pub(crate) fn overflow_labels(&self) -> OwnedLabels {
+        let mut labels = self.members.iter().map(|(labels, _)| labels);
+        let first = labels.next().into_iter().flat_map(|it| it.iter());
+        let common = first.filter(|pair| labels.clone().all(|own| own.contains(pair)));
+        let overflow = OVERFLOW.map(str::to_owned);
+        common.cloned().chain([overflow.into()]).collect()
     }
 
     /// The metric of this kind with these labels.

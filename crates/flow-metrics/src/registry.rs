@@ -10,9 +10,6 @@ use crate::{protobuf, text};
 /// How many metrics of one name an executor's author may have, with different labels.
 pub const MEMBERS_MAX: usize = 200;
 
-/// The labels of the metric that stands for all behind [`MEMBERS_MAX`], as OpenTelemetry has them.
-const OVERFLOW: Labels<'static> = &[("otel_metric_overflow", "true")];
-
 /// The metrics of one process. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Registry(Arc<Mutex<Known>>);
@@ -88,13 +85,16 @@ impl Registry {
             return Err(BadMetricName::Taken(description.name.to_owned()));
         }
         Ok(family.shared(labels).unwrap_or_else(|| {
-            let is_full = family.members.len() >= MEMBERS_MAX;
-            let labels = if is_full { OVERFLOW } else { labels };
-            family.shared(labels).unwrap_or_else(|| {
-                let metric = M::default();
-                family.members.push((owned(labels), metric.clone().into()));
-                metric
-            })
+            if family.members.len() < MEMBERS_MAX {
+                return family.add(owned(labels));
+            }
+            let labels = family.overflow_labels();
+            let borrowed: Vec<_> = labels
+                .iter()
+                .map(|(name, value)| (&**name, &**value))
+                .collect();
+            let overflow = family.shared(&borrowed);
+            overflow.unwrap_or_else(|| family.add(labels.clone()))
         }))
     }
 
@@ -176,7 +176,8 @@ mod tests {
     fn labels_of_an_author_distinguish_a_limited_number_of_metrics() {
         let registry = Registry::new();
         let ask = |user: &str| {
-            let shared = registry.shared::<FloatCounter>(named("seen_total"), &[("user", user)]);
+            let shared = registry
+                .shared::<FloatCounter>(named("seen_total"), &[("process", "a"), ("user", user)]);
             shared.unwrap()
         };
         for user in 0..MEMBERS_MAX {
@@ -187,8 +188,8 @@ mod tests {
         ask("another").add(3.0);
         let text = registry.text();
         for line in [
-            "seen_total{user=\"7\"} 1.5\n",
-            "seen_total{otel_metric_overflow=\"true\"} 5\n",
+            "seen_total{process=\"a\",user=\"7\"} 1.5\n",
+            "seen_total{process=\"a\",otel_metric_overflow=\"true\"} 5\n",
         ] {
             assert!(text.contains(line), "{text}");
         }

@@ -35,11 +35,6 @@ pub use flow_spec::LoadError;
 pub use futures_util::stream;
 pub use running::{Running, StartError};
 
-/// Compiles the example of the README.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
 /// Compiles the example of the book's page on TLS and API keys.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/tls-and-keys.md")]

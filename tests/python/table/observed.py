@@ -23,7 +23,7 @@ class Observed(Executor):
             with self.tracer.start_as_current_span("inner"):
                 self.split(docs)
         for doc in docs:
-            self.seen.add(1, {"length": len(doc.text)})
+            self.seen.add(1, {"length": len(doc.text), "runtime_name": "mine", "a.b": 1, "a_b": 2})
             self.lengths.record(len(doc.text) + 0.5)
         self.waiting.add(2)
         self.waiting.add(-1.5)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flow_net::Drain;
+use flow_process::on_behalf_of;
 use flow_trace::Tracer;
 
 use super::error::ServeError;
@@ -65,8 +66,11 @@ pub(crate) fn prepare<E: 'static>(
             metrics,
         };
         worker::start(config, move || {
-            let mut span = tracer.map(|tracer| root_span(&tracer, LOAD));
-            load(&context).inspect_err(|error| span.iter_mut().for_each(|it| it.fail(error)))
+            // On behalf of no request: what this thread logs later does not belong to the span.
+            on_behalf_of([], || {
+                let mut span = tracer.map(|tracer| root_span(&tracer, LOAD));
+                load(&context).inspect_err(|error| span.iter_mut().for_each(|it| it.fail(error)))
+            })
         })
     };
     Ok(Prepared {

@@ -18,6 +18,9 @@ _UNITS = {"s": "_seconds", "ms": "_milliseconds", "By": "_bytes", "1": ""}
 #: Series whose metrics are looked up once. The runtime tells only so many apart.
 _SERIES_MAX = 200
 
+#: Labels that metrics have already.
+_TAKEN = frozenset(("runtime_name", "le", "quantile", "otel_metric_overflow"))
+
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -45,7 +48,7 @@ class _Instrument:
     def _of(self, attributes: Mapping[str, Any] | None) -> Any:
         if self._make is None:
             return None
-        labels: Labels = tuple(sorted((_label(key), str(value)) for key, value in attributes.items())) if attributes else ()
+        labels: Labels = tuple(sorted({_label(key): str(value) for key, value in attributes.items()}.items())) if attributes else ()
         metric = self._series.get(labels)
         if metric is None:
             metric = self._make(self.name, self._help, list(labels))
@@ -58,8 +61,10 @@ class _Instrument:
 
 
 def _label(key: str) -> str:
+    """The label of an attribute. One that Prometheus or the runtime uses itself gets a prefix."""
     plain = re.sub(r"[^a-zA-Z0-9_]", "_", str(key))
-    return f"_{plain}" if plain[:1].isdigit() or not plain else plain
+    is_taken = plain in _TAKEN or plain.startswith("__") or plain[:1].isdigit() or not plain
+    return f"attribute_{plain}" if is_taken else plain
 
 
 class Counter(_Instrument):
