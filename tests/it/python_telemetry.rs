@@ -106,6 +106,7 @@ async fn instruments_of_an_executors_own_are_among_the_metrics_of_its_process() 
     for _ in 0..2 {
         call(&flow, &request("/sync")).await;
     }
+    call(&flow, &request("/many-series")).await;
     let numbers = flow_tests::scrape(&crate::monitoring::of_executor(&flow, "observed"));
     let runtime = "runtime_name=\"observed/rep-0\"";
     // One that the runtime has itself gets a prefix, and the last of two with the same name counts.
@@ -113,6 +114,11 @@ async fn instruments_of_an_executors_own_are_among_the_metrics_of_its_process() 
     for (name, value) in [
         (format!("documents_seen_total{{{runtime},{labels}}}"), 2),
         (format!("waiting{{{runtime}}}"), 1),
+        // 200 series: one without labels, that above, and 198 of 250.
+        (
+            format!("documents_seen_total{{{runtime},otel_metric_overflow=\"true\"}}"),
+            52,
+        ),
         (format!("text_length_bytes_count{{{runtime}}}"), 2),
         (format!("text_length_bytes_sum{{{runtime}}}"), 3),
         (

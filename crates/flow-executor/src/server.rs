@@ -81,11 +81,7 @@ pub(crate) async fn serve_prepared(
         metrics: metrics_server.as_ref().map(MetricsServer::local_addr),
     };
 
-    let monitor = measured.as_ref().map(|it| it.monitor.clone());
-    let context = LoadContext {
-        monitor: monitor.unwrap_or_default(),
-        ..settings.context
-    };
+    let context = with_monitor(settings.context, measured.as_ref());
     let metrics = measured.as_ref().map(|it| it.metrics.clone());
     let tracer = exporting.as_ref().and_then(|it| it.tracer().cloned());
     let workers = start(context, metrics.clone(), tracer.clone()).map_err(ServeError::Thread)?;
@@ -131,6 +127,15 @@ pub(crate) async fn serve_prepared(
     };
     end_export(exporting).await;
     failure_at_exit(name, &exit).map_or(Ok(stopped), Err)
+}
+
+/// What the executor can use while it loads, with its metrics if they are measured.
+fn with_monitor(context: LoadContext, measured: Option<&Measured>) -> LoadContext {
+    let monitor = measured.map(|it| it.monitor.clone());
+    LoadContext {
+        monitor: monitor.unwrap_or_default(),
+        ..context
+    }
 }
 
 /// Shows what waits and runs, in the metrics and at the status socket.

@@ -173,8 +173,7 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
         self.end.is_some() && all_out
     }
 
-    /// Whether the deadline of the stream has passed. The client then waits for no reply, and expects a stream that ended late
-    /// and not a reply that says so.
+    /// Whether the deadline of the stream has passed. The client then expects the status DEADLINE_EXCEEDED instead of a reply.
     fn is_late(&self) -> bool {
         let deadline = self.options.call.deadline;
         deadline.instant().is_some() && deadline.has_passed(Instant::now())

@@ -59,8 +59,8 @@ impl Registry {
         self.lock().collectors.push(Collector(Arc::new(collect)));
     }
 
-    /// A metric under a name that an executor's author chose; the same metric for the same name and labels. Behind
-    /// [`MEMBERS_MAX`] metrics of one name, there is one for all other labels.
+    /// A metric under a name that an executor's author chose; the same metric for the same name and labels. A
+    /// name has at most [`MEMBERS_MAX`] metrics, and one more for all further labels.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use crate::tls::ClientTls;
 /// Largest body of a response that is read: what services say about failures is shorter.
 const BODY_LEN_MAX: usize = 64 << 10;
 
-/// How long a connection may take, so that attempts which nobody waits for any more end.
+/// The longest time that connecting may take, also if the request that needed the connection was given up.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// Sends requests to one service, over one connection at a time. Clones share the connection.

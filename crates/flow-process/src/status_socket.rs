@@ -2,7 +2,7 @@
 //!
 //! It is in the state directory of the flow, which other users cannot enter, and not behind a port of the process: there it
 //! would need API keys, certificates and monitoring to be as they are in this flow. Nothing is counted or written for it
-//! unless somebody connects.
+//! unless a client connects.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -35,6 +35,11 @@ class Observed(Executor):
         span.update_name("split texts")
         span.end()
 
+    @requests(on="/many-series")
+    def many_series(self, **kwargs):
+        for number in range(250):
+            self.seen.add(1, {"number": number})
+
     @requests(on="/async")
     async def waits(self, tracing_context=None, **kwargs):
         async def wait(name):

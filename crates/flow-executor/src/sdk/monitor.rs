@@ -116,8 +116,8 @@ impl Monitor {
         Ok(Count(self.shared(name, help)?))
     }
 
-    /// A metric of any kind under this name, with labels of its own. The same name and labels return the same metric. Only
-    /// [`MEMBERS_MAX`](flow_metrics::MEMBERS_MAX) metrics of a name are told apart by their labels. `None` without monitoring.
+    /// A metric of any kind under this name, with labels of its own. The same name and labels return the same metric. A name has
+    /// at most [`MEMBERS_MAX`](flow_metrics::MEMBERS_MAX) metrics; all further labels share one. `None` without monitoring.
     ///
     /// # Errors
     ///

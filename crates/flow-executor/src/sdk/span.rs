@@ -71,7 +71,7 @@ pub(crate) fn root_span(tracer: &Tracer, name: &'static str) -> Span {
 #[derive(Debug)]
 pub struct Span {
     entered: Option<(RecordedSpan, Entered)>,
-    /// Another thread's current span is another.
+    /// Not `Send`: each thread has an innermost span of its own.
     of_this_thread: PhantomData<*const ()>,
 }
 
@@ -131,7 +131,7 @@ impl SpanParent {
         self.tracer.child(name, Kind::Internal, &self.context)
     }
 
-    /// What others begin within that is within `span`, which this one began.
+    /// The parent for spans within `span`, which began within this one.
     #[must_use]
     pub fn within(&self, span: &RecordedSpan) -> Self {
         Self::new(&self.tracer, span.context())

@@ -60,7 +60,7 @@ impl Connector {
         }
     }
 
-    /// Gives up a connection that is not made within this time. Without it, whoever waits for the connection has a limit.
+    /// Gives up a connection that is not made within this time. Without this limit, the deadline of the waiting call applies.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.tcp.set_connect_timeout(Some(limit));
         self

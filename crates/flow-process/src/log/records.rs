@@ -1,4 +1,4 @@
-//! Log records for whoever exports them: what each line says, before it is written as text.
+//! Log records for exporters: what each line says, before it is written as text.
 
 use std::fmt::{self, Debug};
 use std::sync::{Arc, PoisonError, RwLock};

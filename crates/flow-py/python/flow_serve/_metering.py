@@ -15,13 +15,15 @@ from ._native import ExecutorMonitor
 #: What Prometheus appends to the name of a metric in these units.
 _UNITS = {"s": "_seconds", "ms": "_milliseconds", "By": "_bytes", "1": ""}
 
-#: Series whose metrics are looked up once. The runtime tells only so many apart.
+#: Series of a metric, besides one for all further labels. The runtime has the same limit.
 _SERIES_MAX = 200
 
 #: Labels that metrics have already.
 _TAKEN = frozenset(("runtime_name", "le", "quantile", "otel_metric_overflow"))
 
 Labels = tuple[tuple[str, str], ...]
+
+_OVERFLOW: Labels = (("otel_metric_overflow", "true"),)
 
 
 def metric_name(name: str, unit: str, suffix: str = "") -> str:
@@ -51,9 +53,11 @@ class _Instrument:
         labels: Labels = tuple(sorted({_label(key): str(value) for key, value in attributes.items()}.items())) if attributes else ()
         metric = self._series.get(labels)
         if metric is None:
-            metric = self._make(self.name, self._help, list(labels))
-            if len(self._series) < _SERIES_MAX:
-                self._series[labels] = metric
+            if len(self._series) >= _SERIES_MAX:
+                # The runtime has one metric for all further labels, which is looked up once.
+                labels = _OVERFLOW
+            metric = self._series.get(labels) or self._make(self.name, self._help, list(labels))
+            self._series[labels] = metric
         return metric
 
     def _refuse(self, amount: float) -> None:
