@@ -2,6 +2,7 @@
 
 use flow_tests::raw::{Connection, encoded};
 use flow_tests::{Program, TestFlow, eventually, texts};
+use rustix::process::Signal;
 use serde_json::Value;
 
 const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
@@ -86,6 +87,20 @@ async fn all_requests_are_logged_if_the_command_line_asks_for_it() {
         "{line}"
     );
     eventually("it is one line", || line.matches("any-one").count() == 1);
+}
+
+#[tokio::test]
+async fn the_lines_of_the_last_requests_are_there_when_the_flow_ends_right_after_them() {
+    let mut flow = moody("", &["--access-log"]);
+    let ids: Vec<String> = (0..100).map(|number| format!("last-{number}.")).collect();
+    for id in &ids {
+        send(&flow, "/mark", id).await;
+    }
+    flow.program().signal(Signal::TERM);
+    assert!(flow.program_mut().end().success());
+    let said = flow.program().said();
+    let lines = |id: &&String| said.matches(&format!("request_id=\"{id}\"")).count() == 1;
+    assert_eq!(ids.iter().filter(lines).count(), ids.len(), "{said}");
 }
 
 #[tokio::test]

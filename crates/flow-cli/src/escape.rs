@@ -107,9 +107,10 @@ fn escape_if(
     is_unsafe: impl Fn(char) -> bool,
     push: impl Fn(&mut String, char),
 ) -> Cow<'_, str> {
-    // Most texts are plain, and bytes are quicker to look at than characters.
+    // Most texts are plain, and all bytes are quicker to look at than characters one by one.
     let is_plain = |byte| matches!(byte, b' '..=b'~' | b'\t');
-    if text.bytes().all(is_plain) || !text.contains(&is_unsafe) {
+    let all_plain = text.bytes().fold(true, |all, byte| all & is_plain(byte));
+    if all_plain || !text.contains(&is_unsafe) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 16);

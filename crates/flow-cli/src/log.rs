@@ -74,13 +74,23 @@ impl Log {
         self.settings(self.to, wants_colour).start_with(writer);
     }
 
-    /// Starts the log of a process that may have a launcher, which reads events on stdout.
-    pub(crate) fn start_service(&self, has_launcher: bool, wants_colour: bool) {
+    /// Starts the log of a process that may have a launcher, which reads events on stdout. It may have a target whose lines are
+    /// written together.
+    pub(crate) fn start_service(
+        &self,
+        has_launcher: bool,
+        wants_colour: bool,
+        batched_target: Option<&'static str>,
+    ) {
         let to = match has_launcher {
             true => LogOutput::Stderr,
             false => self.to,
         };
-        self.settings(to, wants_colour).start();
+        let settings = LogSettings {
+            batched_target,
+            ..self.settings(to, wants_colour)
+        };
+        settings.start();
     }
 
     fn settings(&self, output: LogOutput, color: bool) -> LogSettings {
@@ -89,6 +99,7 @@ impl Log {
             filter: self.filter.clone(),
             output,
             color,
+            batched_target: None,
         }
     }
 }

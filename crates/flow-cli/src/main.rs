@@ -63,5 +63,6 @@ fn main() -> ExitCode {
     let args = args::parse();
     let shell = Shell::new(args.log);
     let outcome = shell.and_then(|shell| cmd::run(args.command, args::command(), &shell));
+    flow_process::flush_log();
     outcome.unwrap_or_else(|error| error_report::report(&error).into())
 }

@@ -71,5 +71,6 @@ pub use gateway::{Gateway, Placements};
 pub use gateway_limits::GatewayLimits;
 pub use metrics::RUNTIME;
 pub use pools::{NodeError, PlacementError};
+pub use request_log::ACCESS_LOG;
 pub use snapshot_store::Placed;
 pub use traffic::{ReplicaTraffic, Traffic, TrafficReader};

@@ -22,6 +22,9 @@ use crate::shortened::shortened;
 /// Maximum length of a logged cause, in bytes; the client gets the whole cause.
 const CAUSE_LEN_MAX: usize = 1_000;
 
+/// The target of the lines that log every request, if a flow asks for them.
+pub const ACCESS_LOG: &str = "flow_gateway::access";
+
 /// Logs requests.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLog {
@@ -35,7 +38,7 @@ pub(crate) struct RequestLog {
 
 /// Writes a line with all that is known of a request.
 macro_rules! log_request {
-    ($level:ident, $target:literal, $record:expr, $end:expr, $message:literal) => {{
+    ($level:ident, $target:expr, $record:expr, $end:expr, $message:literal) => {{
         let (record, end): (&RequestRecord, &RequestEnd<'_>) = ($record, $end);
         let failed = end.failed.as_ref();
         tracing::$level!(
@@ -102,7 +105,7 @@ impl RequestLog {
             log_request!(warn, "flow_gateway::slow", record, end, "slow request");
         }
         if logging.all && !end.is_dry_run() {
-            log_request!(info, "flow_gateway::access", record, end, "request");
+            log_request!(info, ACCESS_LOG, record, end, "request");
         }
     }
 

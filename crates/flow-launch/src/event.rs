@@ -22,7 +22,7 @@ pub enum Event {
         /// The process's name.
         name: Arc<str>,
         /// The line, without its line end.
-        line: String,
+        line: Arc<str>,
     },
     /// This program's own log has a line.
     Log(String),

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::delivery::{Delivery, LAST_EXPORT_MAX};
 use crate::settings::BatchSettings;
+
+/// How long others may arrive after one was received. Without it, every span of a busy process would wake the thread that
+/// exports, which costs more than the span.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// What waits, and where it goes.
 pub(crate) struct Batches<T, E> {
@@ -66,6 +70,8 @@ impl<T, E: Fn(Vec<T>) -> Vec<u8>> Batches<T, E> {
                     Some(next) => {
                         batch.push(next);
                         until.get_or_insert_with(|| Instant::now() + self.settings.delay);
+                        is_last = self.pause(stop).await;
+                        self.take_waiting(&mut batch);
                     }
                     None => is_last = true,
                 },
@@ -76,6 +82,23 @@ impl<T, E: Fn(Vec<T>) -> Vec<u8>> Batches<T, E> {
             batch.push(next);
         }
         Gathered { batch, is_last }
+    }
+
+    /// Lets others arrive. Returns whether the process ended meanwhile.
+    async fn pause(&self, stop: &CancellationToken) -> bool {
+        tokio::select! {
+            () = stop.cancelled() => true,
+            () = sleep(PAUSE.min(self.settings.delay)) => false,
+        }
+    }
+
+    /// Takes those that have arrived, as far as they fit.
+    fn take_waiting(&mut self, batch: &mut Vec<T>) {
+        while batch.len() < self.settings.batch_max
+            && let Ok(next) = self.waiting.try_recv()
+        {
+            batch.push(next);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod filter_file;
 mod lines;
+mod output;
 mod records;
 mod requests;
 
@@ -14,12 +15,13 @@ use tracing::Dispatch;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
-use tracing_subscriber::fmt::format;
+use tracing_subscriber::fmt::{MakeWriter, format};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use self::lines::{JsonLines, write_field};
+use self::output::LineOutput;
 use self::records::Records;
 
 pub use self::filter_file::{FILTER_FILE_VARIABLE, follow_filter_file};
@@ -34,6 +36,8 @@ struct RunningLog {
     /// The filter that it started with.
     own: LogFilter,
     change: ChangeFilter,
+    /// `None` if lines go to a writer of the caller's.
+    output: Option<LineOutput>,
 }
 
 type ChangeFilter = Box<dyn Fn(&LogFilter) -> Result<(), reload::Error> + Send + Sync>;
@@ -49,6 +53,8 @@ pub struct LogSettings {
     pub output: LogOutput,
     /// Whether lines may be colored. They are on terminals only.
     pub color: bool,
+    /// A target with so many lines that they are written together, up to 10 ms late. [`flush_log`] writes the last ones.
+    pub batched_target: Option<&'static str>,
 }
 
 impl LogSettings {
@@ -56,30 +62,49 @@ impl LogSettings {
     ///
     /// The first log of a process stays: later ones change nothing.
     pub fn start(&self) {
-        let output = self.output;
-        self.start_with(move || output.open());
+        let output = LineOutput::new(self.output.open(), self.batched_target);
+        self.start_to(output.clone(), Some(output));
     }
 
     /// Starts to log to a writer of the caller's, which stands in for the output. It gets each line in one call.
     pub fn start_with<W: Write + 'static>(&self, writer: impl Fn() -> W + Send + Sync + 'static) {
+        self.start_to(writer, None);
+    }
+
+    fn start_to<W>(&self, writer: W, output: Option<LineOutput>)
+    where
+        W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+    {
         let (dispatch, change) = self.dispatch(writer, self.color && self.output.is_terminal());
         let started = dispatch.try_init();
         if started.is_ok() {
             // It is set once, because only the first log starts.
             let own = self.filter.clone();
-            drop(RUNNING.set(RunningLog { own, change }));
+            let running = RunningLog {
+                own,
+                change,
+                output,
+            };
+            drop(RUNNING.set(running));
             std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked")));
         }
     }
 }
 
+/// Writes the lines that wait to be written together. To be called before the process exits.
+pub fn flush_log() {
+    if let Some(output) = RUNNING.get().and_then(|it| it.output.as_ref()) {
+        // A log that nobody reads any more is no reason to fail.
+        output.flush().ok();
+    }
+}
+
 impl LogSettings {
     /// Writes lines to this writer.
-    fn dispatch<W: Write + 'static>(
-        &self,
-        writer: impl Fn() -> W + Send + Sync + 'static,
-        has_colour: bool,
-    ) -> (Dispatch, ChangeFilter) {
+    fn dispatch<W>(&self, writer: W, has_colour: bool) -> (Dispatch, ChangeFilter)
+    where
+        W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+    {
         let lines = tracing_subscriber::fmt()
             .with_env_filter(EnvFilter::new(self.filter.as_str()))
             .with_writer(writer)
@@ -170,7 +195,7 @@ impl LogOutput {
         }
     }
 
-    fn open(self) -> Box<dyn Write> {
+    fn open(self) -> Box<dyn Write + Send> {
         match self {
             Self::Stderr => Box::new(std::io::stderr()),
             Self::Stdout => Box::new(std::io::stdout()),

@@ -47,7 +47,7 @@ pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode>
     let colour = shell.wants_colour;
     shell
         .log
-        .start_service(executor.args.has_launcher(), colour);
+        .start_service(executor.args.has_launcher(), colour, None);
     if let Some(builtin) = builtin::find(&executor.uses) {
         return Ok((builtin.run)(executor.args));
     }

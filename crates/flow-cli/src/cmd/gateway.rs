@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use flow_gateway::auth::ApiKeys;
 use flow_gateway::supervisor::SupervisorClient;
-use flow_gateway::{Config, GatewayLimits, RUNTIME, TrafficReader};
+use flow_gateway::{ACCESS_LOG, Config, GatewayLimits, RUNTIME, TrafficReader};
 use flow_net::{ConnectionLimits, Drain, Stopped};
 use flow_otlp::{Collector, ExportSettings, Requested};
 use flow_process::{
@@ -116,7 +116,7 @@ pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit>
     let colour = shell.wants_colour;
     shell
         .log
-        .start_service(gateway.parent_pid.is_some(), colour);
+        .start_service(gateway.parent_pid.is_some(), colour, Some(ACCESS_LOG));
     if let Some(parent) = gateway.parent_pid {
         end_with_parent(parent)?;
         if let Some(file) = shell.variable(FILTER_FILE_VARIABLE) {

@@ -1,45 +1,49 @@
 //! Cuts the output of a child into lines.
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use std::borrow::Cow;
+use std::pin::pin;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
 /// A longer line is passed on in pieces, so that a child cannot fill this process's memory.
 const LINE_LEN_MAX: u64 = 16 * 1024;
 
+/// Bytes that are read at once: all that a pipe holds.
+const READ_LEN_MAX: usize = 64 * 1024;
+
 /// Reads lines from a stream, whatever its bytes.
 pub(crate) struct LineReader<R> {
     stream: BufReader<R>,
+    line: Vec<u8>,
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(stream: R) -> Self {
         Self {
-            stream: BufReader::new(stream),
+            stream: BufReader::with_capacity(READ_LEN_MAX, stream),
+            line: Vec::new(),
         }
     }
 
     /// The next line without its line end; `None` when the stream has ended or failed.
     pub(crate) async fn next(&mut self) -> Option<String> {
-        let bytes = read_line(&mut self.stream).await?;
-        Some(visible(&bytes))
-    }
-}
-
-async fn read_line(stream: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = stream
-        .take(LINE_LEN_MAX)
-        .read_until(b'\n', &mut bytes)
-        .await;
-    match read {
-        Ok(0) | Err(_) => None,
-        Ok(_) => Some(bytes),
+        self.line.clear();
+        let stream = (&mut self.stream).take(LINE_LEN_MAX);
+        match pin!(stream).read_until(b'\n', &mut self.line).await {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(visible(&self.line)),
+        }
     }
 }
 
 /// The part of a line that a terminal would show at its end: a progress bar returns to the start of the line and
 /// overwrites itself.
 fn visible(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
+    // Nearly all lines are UTF-8, and checking that is quicker than replacing what is not.
+    let text = match str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => String::from_utf8_lossy(bytes),
+    };
     let line = text.trim_end_matches(['\n', '\r']);
     let last = line.rsplit('\r').next().unwrap_or(line);
     last.to_owned()

@@ -7,6 +7,7 @@
 //! note in the file says how many.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ struct Entry {
 impl From<DroppedLines> for Entry {
     fn from(dropped: DroppedLines) -> Self {
         Self {
-            line: LogLine::now(LogSource::Flow, dropped.to_string()),
+            line: LogLine::now(LogSource::Flow, dropped.to_string().into()),
             name: dropped.name,
         }
     }
@@ -141,8 +142,12 @@ impl OpenFiles {
     /// Appends lines; those of one process that follow each other in one go.
     fn append(&mut self, entries: &[Entry]) {
         for of_process in entries.chunk_by(|one, next| one.name == next.name) {
-            let lines = of_process.iter().map(|entry| format!("{}\n", entry.line));
-            let written = self.write(&of_process[0].name, &lines.collect::<String>());
+            let mut lines = String::new();
+            for entry in of_process {
+                // Writing to a string does not fail.
+                writeln!(lines, "{}", entry.line).ok();
+            }
+            let written = self.write(&of_process[0].name, &lines);
             self.report(written);
         }
     }
@@ -260,7 +265,7 @@ mod tests {
         let mut files = OpenFiles::new(file, 100);
         files.append(&[Entry {
             name: "a".into(),
-            line: LogLine::now(LogSource::Stdout, "x".to_owned()),
+            line: LogLine::now(LogSource::Stdout, "x".into()),
         }]);
         assert!(files.has_warned);
     }

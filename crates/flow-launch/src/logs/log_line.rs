@@ -4,6 +4,7 @@
 //! files sort as text.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// A line of a process, or a note about it.
@@ -14,7 +15,7 @@ pub struct LogLine {
     /// Its source.
     pub source: LogSource,
     /// The line, without its line end.
-    pub text: String,
+    pub text: Arc<str>,
 }
 
 /// The source of a line of a log file.
@@ -44,7 +45,7 @@ impl LogSource {
 
 impl LogLine {
     /// A line with the present time.
-    pub(crate) fn now(source: LogSource, text: String) -> Self {
+    pub(crate) fn now(source: LogSource, text: Arc<str>) -> Self {
         Self {
             time: SystemTime::now(),
             source,
@@ -61,7 +62,7 @@ impl LogLine {
         Some(Self {
             time: humantime::parse_rfc3339(time).ok()?,
             source,
-            text: text.to_owned(),
+            text: text.into(),
         })
     }
 }
@@ -86,7 +87,7 @@ mod tests {
             let line = LogLine {
                 time: UNIX_EPOCH + Duration::from_micros(1_795_317_365_123_456),
                 source,
-                text: text.to_owned(),
+                text: text.into(),
             };
             assert_eq!(line.to_string(), expected);
             assert_eq!(LogLine::parse(expected), Some(line));

@@ -26,7 +26,7 @@ impl LogSinks {
     /// Writes a note about a process to its log file.
     pub(crate) fn note(&self, name: &Arc<str>, text: String) {
         if let Some(files) = &self.files {
-            files.write(name, LogLine::now(LogSource::Flow, text));
+            files.write(name, LogLine::now(LogSource::Flow, text.into()));
         }
     }
 
@@ -43,7 +43,7 @@ impl LogSinks {
 pub(crate) struct OutputRelay {
     name: Arc<str>,
     sinks: LogSinks,
-    last_lines: Arc<Mutex<VecDeque<String>>>,
+    last_lines: Arc<Mutex<VecDeque<Arc<str>>>>,
 }
 
 impl OutputRelay {
@@ -57,6 +57,7 @@ impl OutputRelay {
 
     /// Passes on a line.
     pub(crate) fn line(&self, source: LogSource, line: String) {
+        let line: Arc<str> = line.into();
         self.keep(line.clone());
         let name = &self.name;
         if let Some(files) = &self.sinks.files {
@@ -80,10 +81,10 @@ impl OutputRelay {
     pub(crate) fn last_lines(&self) -> Vec<String> {
         let kept = self.last_lines.lock();
         let kept = kept.unwrap_or_else(PoisonError::into_inner);
-        kept.iter().cloned().collect()
+        kept.iter().map(|line| line.to_string()).collect()
     }
 
-    fn keep(&self, line: String) {
+    fn keep(&self, line: Arc<str>) {
         let kept = self.last_lines.lock();
         let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
         if kept.len() == LAST_LINES_MAX {

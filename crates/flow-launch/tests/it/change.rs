@@ -294,7 +294,7 @@ async fn each_process_has_a_log_file() {
         let lines: Vec<LogLine> = text.lines().filter_map(LogLine::parse).collect();
         assert_eq!(lines.len(), text.lines().count(), "{name}: {text}");
         let noted = lines.iter().filter(|line| line.source == LogSource::Flow);
-        let noted: Vec<&str> = noted.map(|line| line.text.as_str()).collect();
+        let noted: Vec<&str> = noted.map(|line| &*line.text).collect();
         assert_eq!(noted.len(), 3, "{name}: {text}");
         assert_eq!(noted[0], "starting");
         assert!(noted[1].contains(" ready and listening on "), "{text}");
@@ -318,7 +318,7 @@ async fn a_log_file_notes_the_start_and_the_exit_of_each_run() {
         .lines()
         .filter_map(LogLine::parse)
         .filter(|line| line.source == LogSource::Flow)
-        .map(|line| line.text)
+        .map(|line| line.text.to_string())
         .take(5)
         .collect();
     let expected = [

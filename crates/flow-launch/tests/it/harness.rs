@@ -85,7 +85,9 @@ impl Flow {
                 return self.lines.remove(at).1[start.len()..].to_owned();
             }
             match within(self.events.recv()).await {
-                Some(Event::Line { name, line }) => self.lines.push((name.to_string(), line)),
+                Some(Event::Line { name, line }) => {
+                    self.lines.push((name.to_string(), line.to_string()))
+                }
                 Some(_) => {}
                 None => panic!(
                     "`{of}` never wrote `{start}`; other lines are {:#?}",

@@ -22,7 +22,7 @@ impl Entry {
         let mut order = SystemTime::UNIX_EPOCH;
         let entry = |line: String| {
             let (text, origin) = match LogLine::parse(&line) {
-                Some(line) => (line.text, Some((line.time, line.source))),
+                Some(line) => (line.text.to_string(), Some((line.time, line.source))),
                 None => (line, None),
             };
             order = origin.map_or(order, |(time, _)| time.max(order));

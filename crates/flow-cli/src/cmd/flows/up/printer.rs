@@ -55,17 +55,17 @@ pub(super) struct Printer {
 
 /// The last lines of processes that were printed.
 #[derive(Debug, Default)]
-pub(super) struct Recent(VecDeque<(Arc<str>, String)>);
+pub(super) struct Recent(VecDeque<(Arc<str>, Arc<str>)>);
 
 impl Recent {
     /// Whether these are the last lines of a process, and are still on the screen.
     pub(super) fn ends_with(&self, process: &str, lines: &[String]) -> bool {
         let of_process = self.0.iter().filter(|(name, _)| **name == *process);
-        let printed: Vec<&String> = of_process.map(|(_, line)| line).collect();
-        printed.ends_with(&lines.iter().collect::<Vec<_>>())
+        let printed: Vec<&str> = of_process.map(|(_, line)| &**line).collect();
+        printed.ends_with(&lines.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    fn push(&mut self, process: Arc<str>, line: String) {
+    fn push(&mut self, process: Arc<str>, line: Arc<str>) {
         if self.0.len() == RECENT_MAX {
             self.0.pop_front();
         }
@@ -226,19 +226,30 @@ impl Look {
 
     /// A line of a process after its name.
     fn line(&self, name: &str, line: &str) -> String {
-        let prefix = |name: &str| {
-            let mark = self
-                .painter
-                .paint(Colour::Cyan, &format!("{name}{}", MARK.trim_end()));
-            format!("{mark} ")
-        };
-        let line = &*escape_except_colors(line, self.columns.is_some());
-        let lines = wrap_after(width(name) + width(MARK), line, self.columns);
-        let mut lines = lines.into_iter();
-        let first = lines.next().unwrap_or_default();
+        let line = escape_except_colors(line, self.columns.is_some());
+        let mut text = self.prefix(name);
+        if self.columns.is_none() {
+            text.push_str(&line);
+            return text;
+        }
+        let lines = wrap_after(width(name) + width(MARK), &line, self.columns);
         let blank = " ".repeat(width(name));
-        let more = lines.map(|line| format!("\n{}{line}", prefix(&blank)));
-        format!("{}{first}{}", prefix(name), more.collect::<String>())
+        for (number, line) in lines.into_iter().enumerate() {
+            if number > 0 {
+                text.push('\n');
+                text.push_str(&self.prefix(&blank));
+            }
+            text.push_str(&line);
+        }
+        text
+    }
+
+    /// What stands before a line of a process.
+    fn prefix(&self, name: &str) -> String {
+        let name = format!("{name}{}", MARK.trim_end());
+        let mut prefix = self.painter.paint(Colour::Cyan, &name);
+        prefix.push(' ');
+        prefix
     }
 }
 
@@ -273,7 +284,7 @@ mod tests {
     fn check(line: &str, format: Format, expected: &str) {
         let event = Event::Line {
             name: "encoder".into(),
-            line: line.to_owned(),
+            line: line.into(),
         };
         assert_eq!(look(format, None).text(event).as_deref(), Some(expected));
     }
@@ -299,7 +310,7 @@ mod tests {
         let shown = |line: &str, columns| {
             let event = Event::Line {
                 name: "encoder".into(),
-                line: line.to_owned(),
+                line: line.into(),
             };
             look(Format::Text, Some(columns)).text(event).unwrap()
         };
@@ -331,13 +342,13 @@ mod tests {
     fn the_last_lines_of_a_process_are_remembered_among_those_of_others() {
         let mut recent = Recent::default();
         for (name, line) in [("a", "1"), ("b", "x"), ("a", "2"), ("b", "y")] {
-            recent.push(name.into(), line.to_owned());
+            recent.push(name.into(), line.into());
         }
         let lines = |lines: &[&str]| lines.iter().map(|&it| it.to_owned()).collect::<Vec<_>>();
         assert!(recent.ends_with("a", &lines(&["1", "2"])));
         assert!(!recent.ends_with("a", &lines(&["1"])));
         for number in 0..RECENT_MAX {
-            recent.push("b".into(), number.to_string());
+            recent.push("b".into(), number.to_string().into());
         }
         assert!(!recent.ends_with("a", &lines(&["2"])));
     }

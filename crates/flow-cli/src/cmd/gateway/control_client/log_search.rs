@@ -141,7 +141,7 @@ impl<'p> EntriesOf<'p> {
         LogLine {
             time: newer.map_or(SystemTime::UNIX_EPOCH, |it| it.time),
             source: newer.map_or(LogSource::Stderr, |it| it.source),
-            text,
+            text: text.into(),
         }
     }
 
@@ -156,13 +156,16 @@ impl<'p> EntriesOf<'p> {
             return;
         }
         if !is_note && !self.rest.is_empty() {
-            let mut text = line.text.clone();
+            let mut text = line.text.to_string();
             while let Some(next) = self.rest.pop() {
                 text.push('\n');
                 text.push_str(&next.text);
             }
             let level = entry.level;
-            entry = self.entry(&LogLine { text, ..line });
+            entry = self.entry(&LogLine {
+                text: text.into(),
+                ..line
+            });
             entry.level = level;
         }
         self.flush(query, found);
