@@ -89,7 +89,8 @@ async fn all_requests_are_logged_if_the_command_line_asks_for_it() {
     eventually("it is one line", || line.matches("any-one").count() == 1);
 }
 
-#[tokio::test]
+// The clients close their connections on a thread of their own while the flow ends.
+#[tokio::test(flavor = "multi_thread")]
 async fn the_lines_of_the_last_requests_are_there_when_the_flow_ends_right_after_them() {
     let mut flow = moody("", &["--access-log"]);
     let ids: Vec<String> = (0..100).map(|number| format!("last-{number}.")).collect();
