@@ -11,7 +11,7 @@ mod tiny_model;
 use std::path::Path;
 use std::process::Command;
 
-use flow_tests::{Program, TestFlow, flow_command, post, skipped, texts};
+use flow_tests::{Program, TestFlow, eventually, flow_command, post, skipped, texts};
 use serde_json::{Value, json};
 
 use self::tiny_model::TinyModel;
@@ -207,10 +207,15 @@ fn the_program_is_linked_to_no_library_of_cudas() {
 
 /// A flow of an encoder with this device, and a driver found in `folder`.
 fn encoding(folder: &Path, model: &TinyModel, device: &str) -> TestFlow {
+    encoding_with("", (folder, model, device))
+}
+
+/// The same, with more options of the encoder.
+fn encoding_with(more: &str, (folder, model, device): (&Path, &TinyModel, &str)) -> TestFlow {
     let with = json!({"model": model.path(), "device": device, "precision": "f32"});
     let environment = json!({"LD_LIBRARY_PATH": folder});
     TestFlow::up(&format!(
-        "executors: [{{name: encoder, uses: sentence-encoder, uses_with: {with}, env: {environment}}}]"
+        "executors: [{{name: encoder, uses: sentence-encoder, uses_with: {with}, env: {environment}{more}}}]"
     ))
 }
 
@@ -274,4 +279,71 @@ async fn an_encoder_whose_gpu_is_lost_says_so_and_is_started_again() {
     assert!(failure.contains("lost to this process"), "{said:?}");
     assert!(failure.contains("an illegal memory address"), "{failure}");
     flow.program().line_from(lines, "encoder@");
+}
+
+/// The lines of the encoder's metrics that begin with `flow_gpu`, without the labels that all have.
+fn gpu_metrics(flow: &TestFlow) -> Vec<String> {
+    let ready = flow.program().line("metrics http");
+    let at = ready.find("http").unwrap();
+    let url = ready[at..].split([')', ',']).next().unwrap();
+    let scraped = Command::new("curl").args(["-sS", url]).output().unwrap();
+    let scraped = String::from_utf8(scraped.stdout).unwrap();
+    let lines = scraped.lines().filter(|line| line.starts_with("flow_gpu"));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_metrics_of_an_encoder_show_how_its_gpu_is_used() {
+    if !has_kernels() {
+        skipped("this program is built without kernels; `cargo xtask build-cuda` makes them");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    if emulated_driver(folder.path(), &[]).is_none() {
+        return;
+    }
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-o"]);
+    compile.arg(folder.path().join("libnvidia-ml.so.1"));
+    compile.arg(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/it/devices/fake_nvml.c"
+    ));
+    compiled(compile).unwrap();
+    let model = TinyModel::bert();
+    let flow = encoding_with(", monitoring: true", (folder.path(), &model, "cuda"));
+    let labels = "runtime_name=\"encoder/rep-0\",gpu=\"cuda:0 Fake GPU 0\",\
+                  uuid=\"GPU-00010203-0405-0607-0809-0a0b0c0d0e0f\"";
+    let wanted = [
+        format!("flow_gpu_memory_used_bytes{{{labels}}} 3221225472"),
+        format!("flow_gpu_memory_total_bytes{{{labels}}} 85899345920"),
+        format!("flow_gpu_busy_ratio{{{labels}}} 0.25"),
+        format!("flow_gpu_power_watts{{{labels}}} 123.456"),
+    ];
+    // A thread asks the GPU when the encoder is ready.
+    eventually("all values are shown", || {
+        gpu_metrics(&flow).len() >= wanted.len()
+    });
+    assert_eq!(gpu_metrics(&flow), wanted);
+}
+
+#[test]
+fn an_encoder_without_nvml_serves_and_says_that_the_metrics_of_its_gpu_are_missing() {
+    if !has_kernels() {
+        skipped("this program is built without kernels; `cargo xtask build-cuda` makes them");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    if emulated_driver(folder.path(), &[]).is_none() {
+        return;
+    }
+    let empty = folder.path().join("libnvidia-ml.so.1");
+    std::fs::write(empty, "no library").unwrap();
+    let model = TinyModel::bert();
+    let flow = encoding_with(", monitoring: true", (folder.path(), &model, "cuda"));
+    flow.expect("the metrics of the GPUs are missing");
+    let line = flow.program().line("the metrics of the GPUs are missing");
+    assert!(line.contains("libnvidia-ml.so.1"), "{line}");
+    assert_eq!(vectors(&flow).len(), 2);
+    assert_eq!(gpu_metrics(&flow), [""; 0]);
 }

@@ -262,6 +262,10 @@ unsafe impl Gpu for CudaDevice {
         format!("cuda:{} {}", self.info.number, self.info.name)
     }
 
+    fn uuid(&self) -> Option<String> {
+        Some(self.info.uuid.clone())
+    }
+
     fn capability(&self) -> Capability {
         self.info.capability
     }

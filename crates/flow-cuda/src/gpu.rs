@@ -61,6 +61,11 @@ pub unsafe trait Gpu: fmt::Debug + Send + Sync {
     /// Name of the GPU.
     fn name(&self) -> String;
 
+    /// Its UUID, by which other programs know it. `None` if it is not a real GPU.
+    fn uuid(&self) -> Option<String> {
+        None
+    }
+
     /// Its compute capability.
     fn capability(&self) -> Capability;
 

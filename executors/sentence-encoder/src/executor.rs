@@ -10,6 +10,7 @@ use flow_executor::{
     BadParameter, CallError, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
+use flow_models::engine::GpuEngine;
 use flow_models::source::{self, LogProgress, SourceEnvironment};
 use flow_models::{
     CachedEncoder, EncodeError, EncodeRequest, EncoderOptions, Matryoshka, OpenDevices,
@@ -17,6 +18,7 @@ use flow_models::{
 };
 
 use crate::config::SentenceEncoderConfig;
+use crate::gpu_metrics;
 use crate::metrics::EncoderMetrics;
 use crate::tokens;
 
@@ -108,6 +110,8 @@ impl Executor for SentenceEncoder {
             "model loaded"
         );
         log_gpu_memory(&encoder);
+        let gpus = encoder.gpu().map(GpuEngine::ids);
+        gpu_metrics::measure(&context.monitor, gpus.unwrap_or_default())?;
         let facts = facts(&config, &encoder);
         let model = model_info(&config, &encoder);
         Ok(Self {

@@ -75,6 +75,12 @@ impl Monitor {
         }))
     }
 
+    /// Whether anything is measured.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// A timer that is exported as the summary `jina_<name>`. Call this while the executor loads. The same name, for
     /// example in another worker, returns the same timer.
     ///

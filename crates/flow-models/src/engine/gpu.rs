@@ -26,6 +26,15 @@ pub struct GpuEngine {
     precision: GpuPrecision,
 }
 
+/// What identifies a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuId {
+    /// Its number and its name, such as `cuda:0 NVIDIA H200`.
+    pub name: String,
+    /// Its UUID, such as `GPU-1b2c…`, which does not depend on the numbering.
+    pub uuid: String,
+}
+
 /// A model on one GPU, and the number of its batches in flight.
 #[derive(Debug)]
 struct GpuReplica {
@@ -75,6 +84,17 @@ impl GpuEngine {
     pub fn names(&self) -> Vec<String> {
         let names = self.gpus.iter().map(|gpu| gpu.encoder.gpu().name());
         names.collect()
+    }
+
+    /// The GPUs, without emulated ones.
+    #[must_use]
+    pub fn ids(&self) -> Vec<GpuId> {
+        let id = |replica: &GpuReplica| {
+            let gpu = replica.encoder.gpu();
+            let (name, uuid) = (gpu.name(), gpu.uuid()?);
+            Some(GpuId { name, uuid })
+        };
+        self.gpus.iter().filter_map(id).collect()
     }
 
     /// The precision of matrix products.
