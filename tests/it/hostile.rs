@@ -6,6 +6,7 @@
 mod connections;
 mod documents;
 mod http;
+mod neighbours;
 mod sizes;
 
 use std::time::Duration;

@@ -12,6 +12,7 @@
 
 mod event;
 pub mod exit;
+mod in_memory_file;
 mod log;
 mod parent;
 mod signals;
@@ -19,6 +20,7 @@ mod status_socket;
 mod unix_socket;
 
 pub use event::{BadProcessEvent, Facts, KeepsState, ProcessEvent, Ready};
+pub use in_memory_file::in_memory_file;
 pub use log::{
     BadLogFilter, BadLogFormat, BadLogOutput, FILTER_FILE_VARIABLE, LogFilter, LogFormat,
     LogOutput, LogRecord, LogSettings, LogValue, RecordsExported, SpanIds, current_requests,

@@ -8,7 +8,9 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use flow_core::parameters::from_options;
 use flow_executor::ExecutorArgs;
+use flow_process::in_memory_file;
 use flow_spec::{ExecutorConfig, NotFound, PythonSource};
 use serde_json::json;
 
@@ -73,7 +75,10 @@ pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode>
             match runtime {
                 PythonRuntime::Flow(python) => never(exec_flow_serve(&python, &config, shell)),
                 PythonRuntime::Jina(jina) => {
-                    never(exec_jina(&jina, &config, &executor.args, shell))
+                    // Jina reads options from the command line only.
+                    let mut args = executor.args;
+                    args.read_uses_with().with_context(wrong)?;
+                    never(exec_jina(&jina, &config, &args, shell))
                 }
             }
         }
@@ -105,15 +110,13 @@ fn with_config(config: ExecutorConfig, mut args: ExecutorArgs) -> ExecutorArgs {
     args
 }
 
-/// The options for the values of a config.
-const KEYS: [&str; 4] = [
-    "--uses-with",
-    "--uses-metas",
-    "--uses-requests",
-    "--uses-dynamic-batching",
-];
+/// The option with what an executor is built with.
+const USES_WITH: &str = "--uses-with";
 
-/// The values of a config as JSON, in the order of [`KEYS`]. `None` for those that are empty.
+/// The options for the other values of a config.
+const OTHER_KEYS: [&str; 3] = ["--uses-metas", "--uses-requests", "--uses-dynamic-batching"];
+
+/// The values of a config as JSON: that of [`USES_WITH`], then those of [`OTHER_KEYS`]. `None` for those that are empty.
 fn texts(config: &ExecutorConfig) -> [Option<String>; 4] {
     let requests = json!(config.requests);
     let parts = [
@@ -125,7 +128,18 @@ fn texts(config: &ExecutorConfig) -> [Option<String>; 4] {
     parts.map(|part| (part != json!({})).then(|| part.to_string()))
 }
 
-/// Replaces this process by a program, with the values of its config and the options of the command line.
+/// The options of a config with those of the command line, which win, as JSON.
+fn merged(with: String, args: &ExecutorArgs) -> anyhow::Result<String> {
+    let wrong = || BadUsage(format!("`{USES_WITH}` is wrong"));
+    let mut args = args.clone();
+    args.read_uses_with().with_context(wrong)?;
+    args.uses_with.insert(0, with);
+    let merged = from_options(&args.uses_with).with_context(wrong)?;
+    Ok(serde_json::Value::from(merged).to_string())
+}
+
+/// Replaces this process by a program, with the values of its config and the options of the command line. Its
+/// `uses_with` may be secret, so it is no argument.
 fn exec_program(
     program: &Path,
     config: &ExecutorConfig,
@@ -136,13 +150,25 @@ fn exec_program(
     if let (Some(folder), None) = (&config.workspace, &args.workspace) {
         command.arg("--workspace").arg(folder);
     }
-    for (key, text) in KEYS.into_iter().zip(texts(config)) {
+    let [with, others @ ..] = texts(config);
+    for (key, text) in OTHER_KEYS.into_iter().zip(others) {
         command.args(text.iter().flat_map(|text| [key, text]));
     }
-    let error = command
-        .args(arguments_for_program(std::env::args_os().skip(1)))
-        .env("FLOW_LOG", shell.log.filter.as_str())
-        .exec();
+    let typed = std::env::args_os().skip(1);
+    match with {
+        // What the program reads at its standard input is not touched.
+        None => command.args(arguments_for_program(typed, OWN)),
+        Some(with) => {
+            let text = merged(with, args)?;
+            let text = in_memory_file(&text).context("cannot hand options to the program")?;
+            let own = [OWN, &[USES_WITH]].concat();
+            command
+                .args([USES_WITH, "@-"])
+                .args(arguments_for_program(typed, &own))
+                .stdin(text)
+        }
+    };
+    let error = command.env("FLOW_LOG", shell.log.filter.as_str()).exec();
     Err(error).with_context(|| format!("cannot run `{}`", program.display()))
 }
 
@@ -151,25 +177,33 @@ fn exec_flow_serve(python: &Path, uses: &Path, shell: &Shell) -> anyhow::Result<
     let error = Command::new(python)
         .args(["-m", "flow_serve._run", "--uses"])
         .arg(uses)
-        .args(arguments_for_program(std::env::args_os().skip(1)))
+        .args(arguments_for_program(std::env::args_os().skip(1), OWN))
         .env("FLOW_LOG", shell.log.filter.as_str())
         .env("PYTHONUNBUFFERED", "1")
         .exec();
     Err(error).with_context(|| format!("cannot run `{}`", python.display()))
 }
 
-/// The arguments of the command line for another program: without those of flow itself.
-fn arguments_for_program(mut typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    const OWN: &[&str] = &["--uses", "--log-level"];
+/// The options of `flow executor` that no other program has.
+const OWN: &[&str] = &["--uses", "--log-level"];
+
+/// The arguments of the command line for another program: without these options.
+fn arguments_for_program(
+    mut typed: impl Iterator<Item = OsString>,
+    without: &[&str],
+) -> Vec<OsString> {
     let mut arguments = Vec::new();
     let mut is_command = true;
     while let Some(argument) = typed.next() {
         let text = argument.to_string_lossy();
         if is_command && text == "executor" {
             is_command = false;
-        } else if OWN.contains(&&*text) {
+        } else if without.contains(&&*text) {
             typed.next();
-        } else if !OWN.iter().any(|own| text.starts_with(&format!("{own}="))) {
+        } else if !without
+            .iter()
+            .any(|own| text.starts_with(&format!("{own}=")))
+        {
             arguments.push(argument);
         }
     }
@@ -184,7 +218,7 @@ mod tests {
     fn another_program_gets_all_arguments_but_those_of_flow() {
         let line = "--log-level debug executor --uses=./x --name executor --port 5 --log json";
         let typed = line.split(' ').map(OsString::from);
-        let passed = arguments_for_program(typed).join(" ".as_ref());
+        let passed = arguments_for_program(typed, OWN).join(" ".as_ref());
         assert_eq!(passed, "--name executor --port 5 --log json");
     }
 }

@@ -1,5 +1,6 @@
 //! The arguments of an executor's program.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +17,9 @@ use crate::server::Monitoring;
 /// inside finds the executor.
 pub const PORT_VARIABLE: &str = "FLOW_LISTEN_PORT";
 
+/// The name of standard input in `--uses-with @-`.
+const STDIN: &str = "-";
+
 /// Arguments of every executor's program.
 #[derive(Debug, Clone, Args)]
 pub struct ExecutorArgs {
@@ -28,9 +32,9 @@ pub struct ExecutorArgs {
     /// Port to listen on; 0 picks a free one
     #[arg(long, env = PORT_VARIABLE, default_value_t = 0)]
     pub port: u16,
-    /// Settings of the executor, as a JSON object or as KEY:VALUE; can be given several times, and adds to
-    /// the variable FLOW_USES_WITH
-    #[arg(long, value_name = "JSON|KEY:VALUE")]
+    /// Settings of the executor, as a JSON object, as KEY:VALUE, or as @FILE for a file with a JSON object, where
+    /// @- is standard input; can be given several times, and adds to the variable FLOW_USES_WITH
+    #[arg(long, value_name = "JSON|KEY:VALUE|@FILE")]
     pub uses_with: Vec<String>,
     /// Description fields that override the executor's own, as a JSON object or as KEY:VALUE
     #[arg(long, value_name = "JSON|KEY:VALUE")]
@@ -108,6 +112,20 @@ pub struct ExecutorArgs {
 }
 
 impl ExecutorArgs {
+    /// Replaces each `@FILE` of `--uses-with` by the text of the file, and `@-` by what standard input contains.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read. The error names it.
+    pub fn read_uses_with(&mut self) -> io::Result<()> {
+        for value in &mut self.uses_with {
+            if let Some(file) = value.strip_prefix('@') {
+                *value = read(file)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether a launcher reads the standard output of this process.
     #[must_use]
     pub fn has_launcher(&self) -> bool {
@@ -140,6 +158,20 @@ impl ExecutorArgs {
             }),
         }
     }
+}
+
+/// The text of a file, or of standard input for `-`.
+fn read(file: &str) -> io::Result<String> {
+    let text = match file {
+        STDIN => io::read_to_string(io::stdin()),
+        file => std::fs::read_to_string(file),
+    };
+    let of = if file == STDIN {
+        "standard input"
+    } else {
+        file
+    };
+    text.map_err(|error| io::Error::new(error.kind(), format!("cannot read `{of}`: {error}")))
 }
 
 fn log_formats() -> impl TypedValueParser<Value = LogFormat> {

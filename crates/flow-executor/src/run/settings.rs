@@ -33,9 +33,11 @@ type Environment = BTreeMap<String, String>;
 
 /// The settings of the executor.
 pub(crate) fn settings(
-    args: ExecutorArgs,
+    mut args: ExecutorArgs,
     environment: Environment,
 ) -> Result<Settings, ExitError> {
+    args.read_uses_with()
+        .map_err(|error| ExitError::usage(format!("`--uses-with`: {error}")))?;
     let map = |flag: &str, values: &[String]| {
         from_options(values)
             .map_err(|error| ExitError::usage(format!("`{flag}`: {}", Chain(&error))))
@@ -160,6 +162,26 @@ mod tests {
         let other = ["--uses-with", "model:other"];
         check(Some("model:/model"), &other, Ok(json!({"model": "other"})));
         check(Some("{"), &[], Err("`FLOW_USES_WITH`: "));
+    }
+
+    #[test]
+    fn a_file_of_options_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("options.json");
+        std::fs::write(&file, r#"{"device": "cpu", "n": 1}"#).unwrap();
+        let of = |file: &std::path::Path| {
+            let value = format!("@{}", file.display());
+            let line = ["x", "--uses-with", &value, "--uses-with", "n:2"];
+            let Command { args, .. } = Command::try_parse_from(line).unwrap();
+            settings(args, Environment::new())
+        };
+        let found = of(&file).map(|it| Value::Object(it.with));
+        assert_eq!(found.ok(), Some(json!({"device": "cpu", "n": 2})));
+        let missing = of(&folder.path().join("none")).err().unwrap().message;
+        assert!(
+            missing.starts_with("`--uses-with`: cannot read `/"),
+            "{missing}"
+        );
     }
 
     #[test]

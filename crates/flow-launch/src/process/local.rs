@@ -6,7 +6,7 @@
 use std::io;
 use std::process::Stdio;
 
-use flow_process::{FILTER_FILE_VARIABLE, STATUS_SOCKET_VARIABLE};
+use flow_process::{FILTER_FILE_VARIABLE, STATUS_SOCKET_VARIABLE, in_memory_file};
 use futures_util::future::BoxFuture;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -25,20 +25,21 @@ pub(crate) fn start(
     output: ChildOutput,
 ) -> Result<StartedChild, StartError> {
     let invocation = request.invocation;
+    let failed = |source: io::Error| StartError::Spawn {
+        name: request.name.clone(),
+        program: invocation.program.display().to_string(),
+        remedy: invocation.remedy.clone().filter(|_| is_missing(&source)),
+        source,
+    };
     let mut command = command(request.name, invocation, request.ports);
+    command.stdin(stdin(invocation).map_err(failed)?);
     if let Some(file) = &request.filter_file {
         command.env(FILTER_FILE_VARIABLE, file);
     }
     if let Some(socket) = &request.status_socket {
         command.env(STATUS_SOCKET_VARIABLE, socket);
     }
-    let process = command.spawn();
-    let mut process = process.map_err(|source| StartError::Spawn {
-        name: request.name.clone(),
-        program: invocation.program.display().to_string(),
-        remedy: invocation.remedy.clone().filter(|_| is_missing(&source)),
-        source,
-    })?;
+    let mut process = command.spawn().map_err(failed)?;
     let piped = "both output streams of a child are pipes";
     let stdout = process.stdout.take().expect(piped);
     let stderr = process.stderr.take().expect(piped);
@@ -90,21 +91,23 @@ impl ChildControl for LocalProcess {
 
 fn command(name: &str, invocation: &Invocation, ports: Ports) -> Command {
     let mut command = Command::new(&invocation.program);
-    let stdin = if invocation.reads_stdin {
-        Stdio::piped()
-    } else {
-        Stdio::null()
-    };
     command
         .args(&invocation.arguments)
         .args(invocation.at_start(name, ports, std::process::id()))
         .envs(&invocation.env)
         .process_group(0)
-        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
     command
+}
+
+fn stdin(invocation: &Invocation) -> io::Result<Stdio> {
+    Ok(match &invocation.with {
+        Some(with) => in_memory_file(with.reveal())?.into(),
+        None if invocation.reads_stdin => Stdio::piped(),
+        None => Stdio::null(),
+    })
 }
 
 fn is_missing(error: &io::Error) -> bool {

@@ -341,7 +341,7 @@ impl<'p> NodeContainers<'p> {
     }
 
     fn shard(&self, shard: u16, suffix: &str) -> Result<Unit, ExportError> {
-        let invocation = Invocation::executor(self.shared, &self.run);
+        let invocation = Invocation::exported_executor(self.shared, &self.run);
         let image = self.image(&self.run.uses, self.node.name.as_str())?;
         let mut unit = self.unit(invocation, suffix, image);
         unit.replicas = self.run.replicas.get();

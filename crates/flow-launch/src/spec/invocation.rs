@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use flow_core::Secret;
 use flow_spec::{Env, Gateway, LocalRun, Log, PythonSource, Telemetry, Uses};
 
 use crate::spec::container::ContainerInvocation;
@@ -12,6 +13,10 @@ use crate::supervisor::backoff::RestartPolicy;
 
 /// Where executors listen unless the file says otherwise: only this machine can connect.
 const HOST_DEFAULT: &str = "127.0.0.1";
+
+/// The option with what an executor is built with, and its value for standard input.
+const USES_WITH: &str = "--uses-with";
+const FROM_STDIN: &str = "@-";
 
 /// The programs of a flow.
 #[derive(Debug, Clone)]
@@ -43,6 +48,9 @@ pub(crate) struct Invocation {
     pub(crate) env: Env,
     /// It reads placements from its standard input, as only the gateway does.
     pub(crate) reads_stdin: bool,
+    /// What an executor is built with. A process of this machine reads it from its standard input, because every user of
+    /// the machine can see its arguments.
+    pub(crate) with: Option<Secret>,
     /// Advice for an error that the program does not exist.
     pub(crate) remedy: Option<String>,
     /// The container that it runs in; the program is then the image's.
@@ -53,10 +61,28 @@ impl Invocation {
     /// A replica of a node.
     pub(crate) fn executor(shared: &SharedOptions, run: &LocalRun) -> Self {
         let mut it = Self::around_shards(shared, run, &run.uses);
+        match run.with_as_json() {
+            Some(with) if it.container.is_none() => {
+                it.argument(USES_WITH, FROM_STDIN);
+                it.with = Some(with);
+            }
+            Some(with) => it.argument(USES_WITH, with.reveal()),
+            None => {}
+        }
         it.arguments.extend(run.arguments());
         if let Some(container) = &mut it.container {
             container.set_jina_arguments(run);
         }
+        it
+    }
+
+    /// A replica of a node that something else starts, which reads all its options from its arguments.
+    pub(crate) fn exported_executor(shared: &SharedOptions, run: &LocalRun) -> Self {
+        let mut it = Self::around_shards(shared, run, &run.uses);
+        if let Some(with) = run.with_as_json() {
+            it.argument(USES_WITH, with.reveal());
+        }
+        it.arguments.extend(run.arguments());
         it
     }
 
@@ -164,6 +190,7 @@ impl Invocation {
             arguments: Vec::new(),
             env: Env::new(),
             reads_stdin: false,
+            with: None,
             remedy: None,
             container: None,
         }
@@ -317,11 +344,22 @@ mod tests {
         check(
             &run,
             "/bin/flow executor --uses echo --host 0.0.0.0 --workspace /tmp/w --grace 10000ms --log json \
-             --uses-with {\"device\":\"cpu\",\"n\":[1,2.5]} --uses-metas {\"name\":\"x\"} \
+             --uses-with @- --uses-metas {\"name\":\"x\"} \
              --uses-requests {\"/a\":\"b\"} \
              --uses-dynamic-batching {\"/a\":{\"preferred_batch_size\":4,\"timeout\":9}} \
              --workers 3 --exit-on-exceptions panic,Odd",
         );
+    }
+
+    #[test]
+    fn what_an_executor_is_built_with_is_no_argument_and_hidden() {
+        let run = LocalRun {
+            with: serde_json::from_str(r#"{"password":"hunter2"}"#).unwrap(),
+            ..local(named("echo"))
+        };
+        let it = Invocation::executor(&shared(), &run);
+        assert!(!format!("{it:?}").contains("hunter2"), "{it:?}");
+        assert_eq!(it.with.unwrap().reveal(), r#"{"password":"hunter2"}"#);
     }
 
     #[test]

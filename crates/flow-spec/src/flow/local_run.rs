@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use flow_core::Secret;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,7 +16,7 @@ use super::options::{env, is_set, log, or_default, value, values};
 use super::telemetry::{Telemetry, telemetry};
 use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
 use crate::forms::Host;
-use crate::keys::{EXECUTOR, INHERITED, Key};
+use crate::keys::{INHERITED, Key};
 use crate::spec::hub::{HUB_VARIABLE, Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::values::{BatchingRule, Env, Log, Method, PythonSource, Uses, Workers};
@@ -76,8 +77,15 @@ pub struct LocalRun {
 }
 
 impl LocalRun {
-    /// Arguments that tell an executor's process its options. An argument has the name of the option's key, as in
-    /// `--uses-with`, and options that have their default are left out.
+    /// What the executor is built with, as JSON; `None` if that is nothing.
+    #[must_use]
+    pub fn with_as_json(&self) -> Option<Secret> {
+        let text = || Value::from(self.with.clone()).to_string();
+        (!self.with.is_empty()).then(|| Secret::new(text()))
+    }
+
+    /// Arguments that tell an executor's process its options, except `uses_with`, which may contain secrets. An argument
+    /// has the name of the option's key, as in `--uses-metas`, and options that have their default are left out.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let json = |empty: bool, value: Value| (!empty).then(|| value.to_string());
@@ -87,11 +95,7 @@ impl LocalRun {
             requests.map(|(endpoint, method)| (endpoint.clone(), Value::from(method.clone())));
         let exceptions = &self.exit_on_exceptions;
         let is_default = self.workers == Workers::default();
-        let options: [(&Key, Option<String>); 6] = [
-            (
-                &EXECUTOR.uses_with.key,
-                json(self.with.is_empty(), self.with.clone().into()),
-            ),
+        let options: [(&Key, Option<String>); 5] = [
             (
                 &INHERITED.uses_metas.key,
                 json(self.metas.is_empty(), self.metas.clone().into()),
