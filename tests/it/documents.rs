@@ -132,6 +132,11 @@ fn has_openssl() -> bool {
 }
 
 #[test]
+fn the_page_on_security_is_true() {
+    follow("docs/src/security.md");
+}
+
+#[test]
 fn the_page_on_containers_is_true() {
     follow("docs/src/containers.md");
 }

@@ -17,11 +17,20 @@ pub(crate) struct Builtin {
     pub(crate) check_options: fn(&Map<String, Value>) -> Vec<BadOption>,
     /// Its endpoints.
     pub(crate) endpoints: fn() -> Vec<String>,
+    /// Variables that only it reads, of those which its user keeps secret.
+    #[cfg_attr(
+        not(feature = "launch"),
+        allow(dead_code, reason = "only a launcher asks")
+    )]
+    pub(crate) variables: &'static [&'static str],
     /// Whether each of its processes keeps what requests change.
     pub(crate) keeps_state: bool,
     /// Serves it until a signal stops the process.
     pub(crate) run: fn(ExecutorArgs) -> ExitCode,
 }
+
+/// Variables with the token for the hub of models.
+const HUB_TOKENS: &[&str] = &["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
 
 /// All built-in executors, by name.
 pub(crate) const BUILTIN: &[Builtin] = &[
@@ -30,6 +39,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         about: "returns every document unchanged",
         check_options: check_options::<echo::Echo>,
         endpoints: endpoints::<echo::Echo>,
+        variables: &[],
         keeps_state: false,
         run: run_with::<echo::Echo>,
     },
@@ -38,6 +48,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         about: "splits texts into chunks: sentences, or windows of words",
         check_options: check_options::<segmenter::Segmenter>,
         endpoints: endpoints::<segmenter::Segmenter>,
+        variables: &[],
         keeps_state: false,
         run: run_with::<segmenter::Segmenter>,
     },
@@ -46,6 +57,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         about: "encodes texts as vectors with a sentence-transformers model",
         check_options: check_options::<sentence_encoder::SentenceEncoder>,
         endpoints: endpoints::<sentence_encoder::SentenceEncoder>,
+        variables: HUB_TOKENS,
         keeps_state: false,
         run: run_with::<sentence_encoder::SentenceEncoder>,
     },
@@ -54,6 +66,7 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         about: "stores documents on disk and finds those with the nearest vectors",
         check_options: check_options::<vector_index::VectorIndex>,
         endpoints: endpoints::<vector_index::VectorIndex>,
+        variables: &[],
         keeps_state: true,
         run: run_with::<vector_index::VectorIndex>,
     },

@@ -59,6 +59,12 @@ impl Shell {
     }
 }
 
+/// The whole environment, for the processes that this one starts.
+#[cfg(feature = "launch")]
+pub(crate) fn environment() -> flow_launch::Environment {
+    std::env::vars_os().collect()
+}
+
 fn variables() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

@@ -22,6 +22,7 @@ use crate::event::EventSender;
 use crate::logs::log_files::{LogFiles, LogWriter};
 use crate::logs::relay::LogSinks;
 use crate::process::system::SystemBackend;
+use crate::spec::environment::Environment;
 use crate::spec::invocation::{Programs, SharedOptions};
 use crate::state::directory::StateDirectory;
 use crate::state::log_filters::LogFilters;
@@ -59,12 +60,14 @@ pub struct Launch {
     /// Work that makes the plan that is started, such as building executors; `None` to start `plan` as it is. Until the
     /// work is done, `plan` names the processes that will start.
     pub preparation: Option<Preparation>,
+    /// What processes may inherit; the plan says what each does.
+    pub environment: Environment,
     /// The Docker engine of containers.
     pub docker: DockerOptions,
 }
 
 impl Launch {
-    /// A flow with defaults, without log files and control socket.
+    /// A flow with defaults, without log files and control socket, whose processes inherit no environment.
     #[must_use]
     pub fn new(plan: Plan, programs: Programs) -> Self {
         Self {
@@ -77,6 +80,7 @@ impl Launch {
             state_directory: None,
             source: None,
             preparation: None,
+            environment: Environment::default(),
             docker: DockerOptions::default(),
         }
     }
@@ -207,7 +211,10 @@ impl FlowThread {
                 files: log_files,
             },
             liveness: launch.liveness,
-            backend: Arc::new(SystemBackend::new(DockerContext::new(launch.docker))),
+            backend: Arc::new(SystemBackend::new(
+                DockerContext::new(launch.docker),
+                launch.environment,
+            )),
             log_filters: self.state.log_filters,
             status_sockets: self.state.status_sockets,
         };

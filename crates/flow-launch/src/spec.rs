@@ -2,6 +2,7 @@
 //! arguments.
 
 pub(crate) mod container;
+pub(crate) mod environment;
 pub(crate) mod invocation;
 pub(crate) mod ports;
 pub(crate) mod process_spec;

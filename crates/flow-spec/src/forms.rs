@@ -33,4 +33,4 @@ pub(crate) use scalar::{
 pub(crate) use shards::{POLLING, WORKERS};
 pub(crate) use time::{TIMEOUT_READY, TIMEOUT_SEND};
 pub(crate) use uses::USES;
-pub(crate) use values::{ENV, METADATA, MODELS};
+pub(crate) use values::{ENV, INHERIT_ENV, METADATA, MODELS};

@@ -15,8 +15,9 @@ use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
     Arguments, BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors,
-    DockerOption, DockerOptions, ExposedEndpoint, GatewayKind, Gpus, Inspect, Log, LogDriver,
-    Method, ModelNames, NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume, Workers,
+    DockerOption, DockerOptions, ExposedEndpoint, GatewayKind, Gpus, InheritEnv, Inspect, Log,
+    LogDriver, Method, ModelNames, NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume,
+    Workers,
 };
 use crate::yaml::Node;
 
@@ -131,6 +132,16 @@ impl Print for GatewayKind {
     fn print(&self) -> Value {
         let name = Self::NAMES.iter().find(|(_, kind)| kind == self);
         json!(name.map(|(name, _)| name))
+    }
+}
+
+impl Print for InheritEnv {
+    fn print(&self) -> Value {
+        match self {
+            Self::All => json!(true),
+            Self::Listed(names) if names.is_empty() => json!(false),
+            Self::Listed(names) => json!(names),
+        }
     }
 }
 

@@ -25,6 +25,16 @@ pub(crate) const PREFETCH: NonZeroUsize = NonZeroUsize::new(1000).expect("it is 
 /// Environment variables in the order in which they are set. Names are unique.
 pub type Env = IndexMap<String, String>;
 
+/// What a process inherits of the environment of `flow up`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InheritEnv {
+    /// All of it.
+    All,
+    /// What programs need in general, and these: names, or beginnings of names with a `*`.
+    Listed(Vec<String>),
+}
+
 /// Names that clients may give a model, each with the name of the executor that runs it.
 pub(crate) type ModelNames = Vec<(String, Spanned<String>)>;
 

@@ -101,3 +101,58 @@ async fn options_of_python_executors_are_not_on_their_command_lines() {
     hides_the_secret(&flow, &["shows"]);
     assert_eq!(reply(&flow).await, format!("x{SECRET}"));
 }
+
+/// The names of the variables in the environment of a process.
+fn variables(pid: u32) -> Vec<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let variables = text.split('\0').filter_map(|it| it.split_once('='));
+    variables.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Which of these variables a process has.
+fn found(flow: &TestFlow, name: &str, asked: &[&str]) -> String {
+    let all = variables(flow.pid(name));
+    let found = asked.iter().filter(|&&it| all.iter().any(|has| has == it));
+    found.copied().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_process_inherits_the_variables_that_it_reads_and_those_that_the_flow_names() {
+    let yaml = format!(
+        "gateway: {{env: {{OWN: x}}}}\nexecutors:\n\
+         - {{name: built-in, uses: echo, env: {{OWN: x}}}}\n\
+         - {{name: named, uses: echo, inherit_env: 'AWS_*'}}\n\
+         - {{name: all, uses: echo, inherit_env: true}}\n\
+         - {{name: yours, uses: {MOODY}}}\n\
+         - {{name: strict, uses: {MOODY}, inherit_env: false}}\n"
+    );
+    let asked = [
+        "AWS_SECRET",
+        "FLOW_API_KEY",
+        "HF_TOKEN",
+        "LC_ALL",
+        "OWN",
+        "PATH",
+    ];
+    let set = ["AWS_SECRET", "FLOW_API_KEY", "HF_TOKEN", "LC_ALL"].map(|name| (name, "C"));
+    let flow = TestFlow::up_in(&yaml, &set);
+    for (name, expected) in [
+        ("gateway", "LC_ALL OWN PATH"),
+        ("built-in", "LC_ALL OWN PATH"),
+        ("named", "AWS_SECRET LC_ALL PATH"),
+        ("all", "AWS_SECRET FLOW_API_KEY HF_TOKEN LC_ALL PATH"),
+        ("yours", "AWS_SECRET FLOW_API_KEY HF_TOKEN LC_ALL PATH"),
+        ("strict", "LC_ALL PATH"),
+    ] {
+        assert_eq!(found(&flow, name, &asked), expected, "{name}");
+    }
+}
+
+#[test]
+fn the_token_of_the_hub_is_for_the_encoder_alone() {
+    let yaml = "executors: [{name: encoder, uses: sentence-encoder}, {name: echo, uses: echo}]";
+    let flow = TestFlow::up_in(yaml, &[("HF_TOKEN", "hf_none")]);
+    let found = ["gateway", "encoder", "echo"].map(|name| found(&flow, name, &["HF_TOKEN"]));
+    assert_eq!(found, ["", "HF_TOKEN", ""]);
+}

@@ -16,12 +16,14 @@ use crate::process::backend::{ChildControl, ChildStdin, StartRequest, StartedChi
 use crate::process::error::StartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::ChildOutput;
+use crate::spec::environment::Environment;
 use crate::spec::invocation::Invocation;
-use crate::spec::ports::Ports;
 
-/// Starts a process. The kernel ends it when the calling thread ends.
+/// Starts a process, which inherits of this environment what its invocation says. The kernel ends it when the calling
+/// thread ends.
 pub(crate) fn start(
     request: &StartRequest<'_>,
+    environment: &Environment,
     output: ChildOutput,
 ) -> Result<StartedChild, StartError> {
     let invocation = request.invocation;
@@ -31,14 +33,12 @@ pub(crate) fn start(
         remedy: invocation.remedy.clone().filter(|_| is_missing(&source)),
         source,
     };
-    let mut command = command(request.name, invocation, request.ports);
+    let mut command = Command::new(&invocation.program);
+    command
+        .env_clear()
+        .envs(environment.inherited(&invocation.inherits));
+    complete(&mut command, request);
     command.stdin(stdin(invocation).map_err(failed)?);
-    if let Some(file) = &request.filter_file {
-        command.env(FILTER_FILE_VARIABLE, file);
-    }
-    if let Some(socket) = &request.status_socket {
-        command.env(STATUS_SOCKET_VARIABLE, socket);
-    }
     let mut process = command.spawn().map_err(failed)?;
     let piped = "both output streams of a child are pipes";
     let stdout = process.stdout.take().expect(piped);
@@ -89,17 +89,23 @@ impl ChildControl for LocalProcess {
     }
 }
 
-fn command(name: &str, invocation: &Invocation, ports: Ports) -> Command {
-    let mut command = Command::new(&invocation.program);
+/// Sets what every process gets.
+fn complete(command: &mut Command, request: &StartRequest<'_>) {
+    let invocation = request.invocation;
     command
         .args(&invocation.arguments)
-        .args(invocation.at_start(name, ports, std::process::id()))
+        .args(invocation.at_start(request.name, request.ports, std::process::id()))
         .envs(&invocation.env)
         .process_group(0)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true);
-    command
+    if let Some(file) = &request.filter_file {
+        command.env(FILTER_FILE_VARIABLE, file);
+    }
+    if let Some(socket) = &request.status_socket {
+        command.env(STATUS_SOCKET_VARIABLE, socket);
+    }
 }
 
 fn stdin(invocation: &Invocation) -> io::Result<Stdio> {

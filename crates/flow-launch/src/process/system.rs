@@ -13,16 +13,22 @@ use crate::process::backend::{HealthCheck, ProcessBackend, StartRequest, Started
 use crate::process::error::StartError;
 use crate::process::local;
 use crate::process::output::ChildOutput;
+use crate::spec::environment::Environment;
 
 /// Starts processes and containers.
 #[derive(Debug)]
 pub(crate) struct SystemBackend {
     docker: DockerContext,
+    /// What processes may inherit.
+    environment: Environment,
 }
 
 impl SystemBackend {
-    pub(crate) fn new(docker: DockerContext) -> Self {
-        Self { docker }
+    pub(crate) fn new(docker: DockerContext, environment: Environment) -> Self {
+        Self {
+            docker,
+            environment,
+        }
     }
 }
 
@@ -46,7 +52,7 @@ impl ProcessBackend for SystemBackend {
     ) -> BoxFuture<'a, Result<StartedChild, StartError>> {
         Box::pin(async {
             match &request.invocation.container {
-                None => local::start(request, output),
+                None => local::start(request, &self.environment, output),
                 Some(invocation) => {
                     container::start(request, invocation, &self.docker, output).await
                 }

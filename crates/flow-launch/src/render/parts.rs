@@ -10,7 +10,7 @@ use flow_spec::{
 
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Needs, Target};
-use crate::spec::invocation::{Invocation, Programs, SharedOptions};
+use crate::spec::invocation::{BuiltIn, Invocation, Programs, SharedOptions};
 use crate::supervisor::backoff::RestartPolicy;
 
 /// The port of every executor, and of a gateway whose port the file does not set.
@@ -226,13 +226,21 @@ fn shared(target: &Target) -> SharedOptions {
     SharedOptions {
         programs: Programs {
             flow: PROGRAM.into(),
-            built_in: target.built_in.clone(),
+            built_in: target.built_in.iter().map(built_in).collect(),
         },
         grace: GRACE,
         log: Log::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
         state_directory: None,
+    }
+}
+
+/// A built-in executor in a container, which inherits nothing.
+fn built_in(name: &String) -> BuiltIn {
+    BuiltIn {
+        name: name.clone(),
+        variables: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ use flow_core::Secret;
 use flow_spec::{Env, Gateway, LocalRun, Log, PythonSource, Telemetry, Uses};
 
 use crate::spec::container::ContainerInvocation;
+use crate::spec::environment::Inherited;
 use crate::spec::ports::Ports;
 use crate::supervisor::backoff::RestartPolicy;
 
@@ -23,8 +24,17 @@ const FROM_STDIN: &str = "@-";
 pub struct Programs {
     /// The program `flow`: the gateway and every built-in executor.
     pub flow: PathBuf,
-    /// Names of the built-in executors.
-    pub built_in: Vec<String>,
+    /// The built-in executors.
+    pub built_in: Vec<BuiltIn>,
+}
+
+/// A built-in executor.
+#[derive(Debug, Clone)]
+pub struct BuiltIn {
+    /// Its name in flow files.
+    pub name: String,
+    /// Variables that it reads and no other process of flow's own, such as those with tokens.
+    pub variables: Vec<String>,
 }
 
 /// Options that all processes of a flow share.
@@ -46,6 +56,8 @@ pub(crate) struct Invocation {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
     pub(crate) env: Env,
+    /// What a process of this machine inherits of the launcher's environment.
+    pub(crate) inherits: Inherited,
     /// It reads placements from its standard input, as only the gateway does.
     pub(crate) reads_stdin: bool,
     /// What an executor is built with. A process of this machine reads it from its standard input, because every user of
@@ -91,6 +103,7 @@ impl Invocation {
     pub(crate) fn around_shards(shared: &SharedOptions, run: &LocalRun, uses: &Uses) -> Self {
         let mut it = shared.programs.resolve(uses);
         it.env.clone_from(&run.env);
+        it.inherits = Inherited::of(run.inherit_env.as_ref(), it.inherits);
         if let Uses::Image(image) = uses {
             let container = ContainerInvocation::new(image, run, shared.flow.as_deref());
             it.argument("--host", container.listen_host());
@@ -117,6 +130,7 @@ impl Invocation {
     ) -> Self {
         let mut it = Self::new(shared.programs.flow.clone());
         it.arguments.push("gateway".to_owned());
+        it.inherits = Inherited::Shared(Vec::new());
         it.env.clone_from(&gateway.env);
         it.reads_stdin = true;
         it.argument("--placement", "-");
@@ -189,6 +203,7 @@ impl Invocation {
             program,
             arguments: Vec::new(),
             env: Env::new(),
+            inherits: Inherited::All,
             reads_stdin: false,
             with: None,
             remedy: None,
@@ -209,10 +224,15 @@ impl Invocation {
 impl Programs {
     fn resolve(&self, uses: &Uses) -> Invocation {
         match uses {
-            Uses::Named(name) if self.built_in.contains(name) => self.own_executor(name),
-            Uses::Named(name) => Invocation {
-                remedy: Some(self.known()),
-                ..Invocation::new(name.into())
+            Uses::Named(name) => match self.built_in.iter().find(|it| it.name == *name) {
+                Some(built_in) => Invocation {
+                    inherits: Inherited::Shared(built_in.variables.clone()),
+                    ..self.own_executor(name)
+                },
+                None => Invocation {
+                    remedy: Some(self.known()),
+                    ..Invocation::new(name.into())
+                },
             },
             // A config file that was not resolved belongs to a Python executor, which `flow executor` starts.
             Uses::Path(path) if is_config(path) || PythonSource::of(path).is_some() => {
@@ -231,7 +251,8 @@ impl Programs {
     }
 
     fn known(&self) -> String {
-        let names: Vec<String> = self.built_in.iter().map(|it| format!("`{it}`")).collect();
+        let names: Vec<String> =
+            (self.built_in.iter().map(|it| format!("`{}`", it.name))).collect();
         format!(
             "no such program is on PATH; built into flow are {}",
             names.join(", ")
@@ -262,7 +283,16 @@ mod tests {
         SharedOptions {
             programs: Programs {
                 flow: "/bin/flow".into(),
-                built_in: vec!["echo".to_owned(), "sentence-encoder".to_owned()],
+                built_in: vec![
+                    BuiltIn {
+                        name: "echo".to_owned(),
+                        variables: Vec::new(),
+                    },
+                    BuiltIn {
+                        name: "sentence-encoder".to_owned(),
+                        variables: vec!["HF_TOKEN".to_owned()],
+                    },
+                ],
             },
             grace: Duration::from_secs(10),
             log: Log::Text,
@@ -287,6 +317,7 @@ mod tests {
             exit_on_exceptions: Vec::new(),
             install_requirements: false,
             env: Env::new(),
+            inherit_env: None,
             workspace: None,
             timeout_ready: None,
             host: None,
@@ -367,6 +398,23 @@ mod tests {
         let mut run = local(named("echo"));
         run.env.insert("A".to_owned(), "1".to_owned());
         assert_eq!(Invocation::executor(&shared(), &run).env, run.env);
+    }
+
+    #[test]
+    fn programs_of_flow_inherit_what_they_read_and_others_everything() {
+        let of = |uses: Uses| Invocation::executor(&shared(), &local(uses)).inherits;
+        let listed =
+            |names: &[&str]| Inherited::Shared(names.iter().map(|&it| it.to_owned()).collect());
+        assert_eq!(of(named("echo")), listed(&[]));
+        assert_eq!(of(named("sentence-encoder")), listed(&["HF_TOKEN"]));
+        assert_eq!(of(named("mine")), Inherited::All);
+        assert_eq!(of(Uses::Path("./mine.py".into())), Inherited::All);
+        let limited = LocalRun {
+            inherit_env: Some(flow_spec::InheritEnv::Listed(vec!["AWS_*".to_owned()])),
+            ..local(named("mine"))
+        };
+        let found = Invocation::executor(&shared(), &limited).inherits;
+        assert_eq!(found, listed(&["AWS_*"]));
     }
 
     #[test]

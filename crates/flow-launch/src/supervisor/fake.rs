@@ -20,7 +20,7 @@ use crate::process::backend::{
 use crate::process::error::StartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::ChildOutput;
-use crate::spec::invocation::{Programs, SharedOptions};
+use crate::spec::invocation::{BuiltIn, Programs, SharedOptions};
 use crate::supervisor::backoff::RestartPolicy;
 use crate::supervisor::liveness::LivenessProbe;
 use crate::supervisor::{Supervisor, SupervisorOptions};
@@ -345,7 +345,10 @@ pub(crate) fn shared() -> SharedOptions {
     SharedOptions {
         programs: Programs {
             flow: "/bin/flow".into(),
-            built_in: vec!["echo".to_owned()],
+            built_in: vec![BuiltIn {
+                name: "echo".to_owned(),
+                variables: Vec::new(),
+            }],
         },
         grace: GRACE,
         log: Log::Text,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use flow_launch::protocol::{ControlCommand, ControlRequest, ControlResponse};
 use flow_launch::{
-    Event, EventReceiver, Launch, LaunchError, Programs, ReadyProcess, RestartPolicy, RunningFlow,
-    StartedFlow, event_channel,
+    BuiltIn, Event, EventReceiver, Launch, LaunchError, Programs, ReadyProcess, RestartPolicy,
+    RunningFlow, StartedFlow, event_channel,
 };
 use flow_spec::{Plan, TextFile, Variables};
 
@@ -40,10 +40,14 @@ pub(crate) fn plan(top: &str, executors: &[&str]) -> Plan {
 pub(crate) fn launch(plan: Plan) -> Launch {
     let programs = Programs {
         flow: PathBuf::from(SCRIPT),
-        built_in: vec!["echo".to_owned()],
+        built_in: vec![BuiltIn {
+            name: "echo".to_owned(),
+            variables: Vec::new(),
+        }],
     };
     Launch {
         grace: Duration::from_millis(200),
+        environment: std::env::vars_os().collect(),
         restart_policy: RestartPolicy {
             in_a_row_max: 2,
             wait_min: Duration::from_millis(1),

@@ -19,7 +19,7 @@ use crate::forms::Host;
 use crate::keys::{INHERITED, Key};
 use crate::spec::hub::{HUB_VARIABLE, Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
-use crate::values::{BatchingRule, Env, Log, Method, PythonSource, Uses, Workers};
+use crate::values::{BatchingRule, Env, InheritEnv, Log, Method, PythonSource, Uses, Workers};
 
 /// How long a process may take to be ready if the file does not say, as in Jina: a model may have to be
 /// downloaded first.
@@ -55,6 +55,9 @@ pub struct LocalRun {
     pub install_requirements: bool,
     /// Environment variables of each process.
     pub env: Env,
+    /// What each process inherits of the environment of `flow up`; `None`: as is the default of its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherit_env: Option<InheritEnv>,
     /// Folder for the executor's files.
     pub workspace: Option<PathBuf>,
     /// How long a replica may take until it is ready; `None`: forever.
@@ -180,6 +183,7 @@ impl EntryChecker<'_> {
             exit_on_exceptions: values(&options.exit_on_exceptions),
             install_requirements: is_set(&options.install_requirements),
             env: env([&self.spec.options.env, &self.entry.inherited.options.env]),
+            inherit_env: value(&options.inherit_env),
             workspace: (value(&options.workspace).map(PathBuf::from))
                 .or_else(|| workspace_of(&or_default(&options.uses_metas))),
             timeout_ready: value(&options.timeout_ready).unwrap_or(Some(TIMEOUT_READY)),

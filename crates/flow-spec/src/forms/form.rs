@@ -52,6 +52,8 @@ pub(crate) enum Shape {
     Mapping,
     /// A mapping of single values.
     Values,
+    /// A truth value, or one name of a variable or a list of them.
+    Variables,
     /// Endpoint → name of a method.
     Requests,
     /// Endpoint or method → how requests share calls.

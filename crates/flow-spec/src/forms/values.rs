@@ -1,12 +1,13 @@
 //! Mappings of single values: environments and gRPC metadata.
 
 use super::form::{Form, Shape};
-use super::scalar::{entries, loose_text, reject, text};
+use super::scalar::{entries, flag, list, loose_text, reject, text};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
-use crate::values::{Env, ModelNames};
-use crate::yaml::{Entry, Node};
+use crate::values::{Env, InheritEnv, ModelNames};
+use crate::yaml::{Content, Entry, Node, Resolved};
 
 pub(crate) const ENV: Form<Env> = Form::new(Shape::Values, env);
+pub(crate) const INHERIT_ENV: Form<InheritEnv> = Form::new(Shape::Variables, inherit_env);
 pub(crate) const MODELS: Form<ModelNames> = Form::new(Shape::Values, models);
 pub(crate) const METADATA: Form<Vec<(String, String)>> = Form::new(Shape::Values, metadata);
 
@@ -31,6 +32,40 @@ fn variable(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, Str
     }
     let value = loose_text(&entry.value, diagnostics)?;
     Some((entry.key.clone(), value))
+}
+
+/// `true`, `false`, or names of variables.
+fn inherit_env(node: &Node, diagnostics: &mut Diagnostics) -> Option<InheritEnv> {
+    let is_flag = match &node.content {
+        Content::Scalar(scalar) => match scalar.resolve() {
+            Resolved::Bool(_) => true,
+            Resolved::Text(text) => matches!(&*text.to_ascii_lowercase(), "true" | "false"),
+            _ => false,
+        },
+        Content::List(_) | Content::Mapping(_) => false,
+    };
+    if is_flag {
+        return Some(match flag(node, diagnostics)? {
+            true => InheritEnv::All,
+            false => InheritEnv::Listed(Vec::new()),
+        });
+    }
+    let names = list(node, diagnostics, inherited_name);
+    Some(InheritEnv::Listed(
+        names.into_iter().map(|it| it.value).collect(),
+    ))
+}
+
+/// The name of a variable, or the beginning of names and a `*`.
+fn inherited_name(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+    let name = text(node, diagnostics)?;
+    let start = name.strip_suffix('*').unwrap_or(&name);
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    if start.is_empty() || !start.bytes().all(is_name) {
+        let wanted = "the name of a variable, or the beginning of names such as `AWS_*`";
+        return reject(node, wanted, diagnostics);
+    }
+    Some(name)
 }
 
 /// Names of models, each with the executor that runs the model.

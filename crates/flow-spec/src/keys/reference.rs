@@ -131,6 +131,7 @@ fn value(shape: Shape) -> String {
         Shape::Flag => "`true` or `false`",
         Shape::FlagOr(word) => return format!("`true`, `false` or `{word}`"),
         Shape::Origins => "`true` for all, `false`, or a list of origins",
+        Shape::Variables => "`true` for all, `false`, or a list of names such as `AWS_*`",
         Shape::Count => "a whole number, at least 1",
         Shape::Window => "a whole number, at least 0",
         Shape::Workers => "a whole number, at least 1, or `auto` for one per core",

@@ -162,6 +162,10 @@ fn form(shape: Shape) -> Value {
             let origin = json!({"type": "string", "pattern": r"^(\*|[a-z]+://[^/]+)$"});
             json!({"anyOf": [or_reference(flag()), one_or_list(origin)]})
         }
+        Shape::Variables => {
+            let name = json!({"type": "string", "pattern": r"^[A-Za-z0-9_]+\*?$"});
+            json!({"anyOf": [or_reference(flag()), one_or_list(name)]})
+        }
         Shape::Count => or_reference(integer(1)),
         Shape::Window => or_reference(integer(0)),
         Shape::Workers => or_reference(json!({

@@ -108,6 +108,12 @@ fn of_shape(shape: Shape) -> BoxedStrategy<Value> {
             json!("device=GPU-3a"),
             json!("count=1,driver=nvidia,\"capabilities=compute,utility\",\"options=a=b,c=d\""),
         ]),
+        Shape::Variables => one_of(&[
+            json!(true),
+            json!("false"),
+            json!("A"),
+            json!(["AWS_*", "OPENAI_API_KEY"]),
+        ]),
         Shape::FlagOr(word) => one_of(&[json!(true), json!(false), json!(word)]),
         Shape::Origins => one_of(&[
             json!(true),

@@ -16,7 +16,7 @@ use anyhow::Context;
 use clap::Args;
 use flow_launch::registry::{self, Registration, RegistryEntry};
 use flow_launch::{
-    DockerOptions, Launch, LaunchError, Programs, ReadyProcess, RunningFlow, StartError,
+    BuiltIn, DockerOptions, Launch, LaunchError, Programs, ReadyProcess, RunningFlow, StartError,
     StartedFlow, StateDirectory,
 };
 use flow_net::{Drain, Draining};
@@ -26,7 +26,7 @@ use flow_spec::{Plan, Protocol, Run};
 use self::banner::{Banner, Row};
 use self::printer::{Printer, Recent};
 use self::read::{FirstReading, FlowFile, Incomplete};
-use crate::builtin::BUILTIN;
+use crate::builtin::{BUILTIN, Builtin};
 use crate::cmd::flows::running;
 use crate::docker_config;
 use crate::exit::{BadUsage, Exit};
@@ -36,7 +36,7 @@ use crate::log::log_formats;
 use crate::output::{self, Painter};
 use crate::paths;
 use crate::port_owner;
-use crate::shell::Shell;
+use crate::shell::{self, Shell};
 
 /// Options of `flow up`.
 #[derive(Debug, Args)]
@@ -181,7 +181,7 @@ fn launch(up: &Up, builder: Builder, shell: &Shell) -> anyhow::Result<Launch> {
     } = file.start()?;
     let programs = Programs {
         flow: std::env::current_exe().context("cannot find the program `flow` itself")?,
-        built_in: BUILTIN.iter().map(|it| it.name.to_owned()).collect(),
+        built_in: BUILTIN.iter().map(launched).collect(),
     };
     Ok(Launch {
         grace: up.grace,
@@ -192,9 +192,19 @@ fn launch(up: &Up, builder: Builder, shell: &Shell) -> anyhow::Result<Launch> {
         state_directory: state_directory(up, &draft, shell),
         source: Some(source),
         preparation: Some(preparation),
+        environment: shell::environment(),
         docker: docker(shell),
         ..Launch::new(draft, programs)
     })
+}
+
+/// What the launcher knows of a built-in executor.
+fn launched(builtin: &Builtin) -> BuiltIn {
+    let variables = builtin.variables.iter();
+    BuiltIn {
+        name: builtin.name.to_owned(),
+        variables: variables.map(|&name| name.to_owned()).collect(),
+    }
 }
 
 /// The Docker engine of the environment.

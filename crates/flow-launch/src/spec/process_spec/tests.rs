@@ -1,7 +1,7 @@
 use std::num::{NonZeroU16, NonZeroUsize};
 
 use super::*;
-use crate::spec::invocation::Programs;
+use crate::spec::invocation::{BuiltIn, Programs};
 
 const CORES: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
@@ -9,7 +9,10 @@ fn shared() -> SharedOptions {
     SharedOptions {
         programs: Programs {
             flow: "/bin/flow".into(),
-            built_in: vec!["echo".to_owned()],
+            built_in: vec![BuiltIn {
+                name: "echo".to_owned(),
+                variables: Vec::new(),
+            }],
         },
         grace: Duration::from_secs(10),
         log: Log::Text,

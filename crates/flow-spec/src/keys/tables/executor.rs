@@ -13,7 +13,7 @@ use crate::diagnostics::Spanned;
 use crate::forms::{self, Host};
 use crate::keys::{Key, not_yet, options, refused, row, without_effect};
 use crate::spec::program::Program;
-use crate::values::{Arguments, BatchingRule, Env, Polling, Protocol, Retries};
+use crate::values::{Arguments, BatchingRule, Env, InheritEnv, Polling, Protocol, Retries};
 
 const NO_HEAD: &str = "it belongs to Jina's head processes, and flow has none";
 const OTHER_ARRAYS: &str = "flow's executors hand out plain arrays, which every client reads";
@@ -172,6 +172,16 @@ options! {
         env: Env = row(forms::ENV, "Environment variables of its processes.")
             .default("empty")
             .example("{CUDA_VISIBLE_DEVICES: RR}")
+            .for_processes();
+        inherit_env: InheritEnv = row(
+            forms::INHERIT_ENV,
+            "What its processes inherit of the environment of `flow up`: all of it, or what programs need in \
+             general ([Security](security.md#the-environment-of-processes) lists that) and these variables. A \
+             container inherits nothing.",
+        )
+            .default("`false` for built-in executors, `true` for others")
+            .example("[OPENAI_API_KEY, 'AWS_*']")
+            .jina(OWN)
             .for_processes();
         timeout_ready: Option<Duration> = row(
             forms::TIMEOUT_READY,

@@ -498,6 +498,14 @@ fn the_environment_is_texts() {
         "env",
         json!({"A": "1", "B": "true", "C": "x", "D": "", "E": "08", "F": "8"}),
     );
+    check_entry("inherit_env: false", "inherit_env", json!({"listed": []}));
+    check_entry("inherit_env: 'true'", "inherit_env", json!("all"));
+    let names = json!({"listed": ["A", "AWS_*"]});
+    check_entry("inherit_env: [A, 'AWS_*']", "inherit_env", names);
+    check_entry_problem(
+        "inherit_env: ['*']",
+        "must be the name of a variable, or the beginning of names such as `AWS_*`, is the text `*`",
+    );
     check_entry_problem("env: [A]", "must be a mapping, is a list");
     check_entry_problem("env: {A: [1]}", "must be a single value, is a list");
     check_entry_problem(
