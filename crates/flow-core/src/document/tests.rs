@@ -245,6 +245,17 @@ fn json_round_trips_in_both_versions() {
 }
 
 #[test]
+fn fields_of_any_name_leave_the_version_recognisable() {
+    for name in ["", "\n", "\u{12}", "a"] {
+        let value = json!({name: {"": [1, null]}, "id": "a"});
+        let document = Document::from_json(DocArrayVersion::V2, &value).unwrap();
+        let array = DocumentArray::from_iter([document]);
+        let decoded = DocumentArray::decode(&array.encode()).unwrap();
+        assert_eq!(decoded[0].to_json().unwrap(), value, "{name:?}");
+    }
+}
+
+#[test]
 fn invalid_json_is_an_error_with_its_reason() {
     let check = |value: Value, expected: &str| {
         let error = Document::from_json(DocArrayVersion::V1, &value).unwrap_err();

@@ -1,8 +1,6 @@
 //! JSON of documents of the second version.
 
-use std::collections::HashMap;
-
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use flow_proto::docarray::v2::{DocListProto, DocProto, NodeProto, node_proto::Content};
 use prost::Message;
 use serde_json::{Map, Value};
@@ -11,6 +9,8 @@ use super::super::format::{BadDocument, DocArrayVersion, undecodable};
 use super::super::{Document, v2};
 use super::nodes::{from_nodes, id, plain, to_node};
 use super::values::{bad, kind_of, text, to_tensor};
+
+const ID: &str = "id";
 
 pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
     let proto =
@@ -28,23 +28,25 @@ pub(super) fn to_field_alone(name: &str, value: &Value) -> Bytes {
 }
 
 pub(super) fn to_document(fields: &Map<String, Value>) -> Result<Document, BadDocument> {
-    let mut data = HashMap::new();
-    for (name, value) in fields {
-        data.insert(name.clone(), to_field(name, value)?);
+    let own = fields
+        .get(ID)
+        .map(|value| to_field(ID, value))
+        .transpose()?;
+    let own = own.unwrap_or_else(|| id(crate::RequestId::random().as_str()));
+    // The id comes first, as its entry tells the version; see `DocArrayVersion::of`.
+    let mut message = BytesMut::new();
+    message.put(v2::entry(ID, &own));
+    for (name, value) in fields.iter().filter(|(name, _)| *name != ID) {
+        message.put(v2::entry(name, &to_field(name, value)?));
     }
-    data.entry("id".to_owned())
-        .or_insert_with(|| id(crate::RequestId::random().as_str()));
-    Document::decode(
-        DocArrayVersion::V2,
-        DocProto { data }.encode_to_vec().into(),
-    )
+    Document::decode(DocArrayVersion::V2, message.freeze())
 }
 
 /// A field of a document. Some names have types that their JSON does not show.
 fn to_field(name: &str, value: &Value) -> Result<NodeProto, BadDocument> {
     match (name, value) {
         (_, Value::Null) => Ok(NodeProto::default()),
-        ("id", _) => Ok(id(text(name, value)?)),
+        (ID, _) => Ok(id(text(name, value)?)),
         ("embedding" | "tensor", _) => Ok(v2::array(&to_tensor(name, value)?)),
         ("chunks" | "matches", _) => {
             let docs = documents(name, value)?;
