@@ -7,6 +7,7 @@ mod client;
 mod cohere;
 mod open_inference;
 mod openai;
+mod openapi;
 mod python;
 mod routing;
 mod tei;

@@ -46,6 +46,11 @@ pub fn http_clients_python() -> Option<PathBuf> {
     python_of("http-clients")
 }
 
+/// The Python that has `openapi-spec-validator` and `schemathesis`. Without it the test is left out, and says so.
+pub fn openapi_python() -> Option<PathBuf> {
+    python_of("openapi")
+}
+
 /// Runs a script with the clients of HTTP APIs, such as `openai`, to its end, and gives the JSON of its last line.
 pub fn http_clients(name: &str, arguments: &[String]) -> Option<Value> {
     let mut command = Command::new(http_clients_python()?);

@@ -23,7 +23,7 @@ mod refusal_log;
 
 pub use key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 
-pub(crate) use guard::{Guarded, Open};
+pub(crate) use guard::{Guarded, KeysFor, Open};
 pub(crate) use identity::{Identity, current, documents, on_behalf_of};
 pub(crate) use key_ring::KeyRing;
 

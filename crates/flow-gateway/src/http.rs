@@ -18,6 +18,7 @@ mod json_size;
 mod models;
 mod open_inference;
 mod openai;
+mod openapi;
 mod request_id;
 mod state;
 mod status;
@@ -56,6 +57,7 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
     }
     router = match http {
         true => router
+            .merge(openapi::routes())
             .merge(other_apis(&state))
             .fallback(jina::endpoint)
             .method_not_allowed_fallback(jina::endpoint),

@@ -11,6 +11,7 @@ use flow_spec::Protocol;
 use futures_util::future::join_all;
 use tonic::service::Routes;
 
+use crate::auth::KeysFor;
 use crate::console::Operations;
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::{JinaService, Requests, routes};
@@ -67,7 +68,7 @@ impl PortServices {
         let limits = share(self.limits.connections, listeners.len());
         let ports = listeners.into_iter().zip(self.gateway.ports());
         let serving = ports.map(|(listener, port)| {
-            let state = self.state(&port.protocols, &shares.operations);
+            let state = self.state(&port.protocols, &shares.operations, protection.keys_for());
             let has_console = state.has_console();
             let service = protection.guard(self.of_port(state), has_console);
             let listener = protection.listener(listener);
@@ -85,7 +86,12 @@ impl PortServices {
     }
 
     /// What the routes of a port with these protocols have.
-    fn state(&self, protocols: &[Protocol], operations: &Arc<Operations>) -> HttpState {
+    fn state(
+        &self,
+        protocols: &[Protocol],
+        operations: &Arc<Operations>,
+        keys: KeysFor,
+    ) -> HttpState {
         let serves = match self.gateway.only_protocols {
             true => Serves::only(protocols),
             false => Serves::ALL,
@@ -95,6 +101,7 @@ impl PortServices {
             limits: self.limits,
             options: Arc::new(self.gateway.http.clone()),
             serves,
+            keys,
             operations: operations.clone(),
         }
     }

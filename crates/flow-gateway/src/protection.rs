@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow_net::tls::{ServerTls, TlsListener};
 use flow_net::{GrpcService, Listener};
 
-use crate::auth::{Guarded, KeyRing, Open};
+use crate::auth::{Guarded, KeyRing, KeysFor, Open};
 use crate::config::{BindError, Config};
 use crate::metrics::GatewayMetrics;
 
@@ -41,6 +41,15 @@ impl Protection {
     /// A listener whose connections are encrypted, if the gateway has a certificate.
     pub(crate) fn listener(&self, listener: Listener) -> TlsListener {
         TlsListener::new(listener, self.tls.clone())
+    }
+
+    /// Which requests need an API key.
+    pub(crate) fn keys_for(&self) -> KeysFor {
+        match (&self.keys, self.is_health_open) {
+            (None, _) => KeysFor::Nothing,
+            (Some(_), true) => KeysFor::AllButHealth,
+            (Some(_), false) => KeysFor::Everything,
+        }
     }
 
     /// A service that lets in only requests whose key allows them, if the gateway has keys. The page of its console, if it

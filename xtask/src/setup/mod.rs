@@ -9,6 +9,7 @@
 //! | `.peers/types` | mypy, and pyright with Node.js | tests |
 //! | `.peers/maturin` | maturin, which makes wheels | `cargo xtask wheel` |
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
+//! | `.peers/openapi` | `openapi-spec-validator` and `schemathesis`, for the OpenAPI document | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/prometheus` | Debian's Prometheus, for `docker/observability` | tests |
@@ -61,6 +62,8 @@ pub(crate) enum Group {
     Maturin,
     /// Clients of OpenAI's, Cohere's and other HTTP APIs, 400 MB.
     HttpClients,
+    /// What checks the OpenAPI document, and sends requests that are made of it, 90 MB.
+    Openapi,
     /// The schemas of Kubernetes' API, 120 MB.
     Kubernetes,
     /// A registry of images, 5 MB.
@@ -80,6 +83,7 @@ const FOR_TESTS: &[Group] = &[
     Group::Python,
     Group::Types,
     Group::HttpClients,
+    Group::Openapi,
     Group::Kubernetes,
     Group::Registry,
     Group::Prometheus,
@@ -206,6 +210,7 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Types => vec![Step::Venv(&venv::TYPES)],
         Group::Maturin => vec![Step::Venv(&venv::MATURIN)],
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
+        Group::Openapi => vec![Step::Venv(&venv::OPENAPI)],
         Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
         Group::Registry => vec![Step::Debian(&debian::REGISTRY)],
         Group::Prometheus => vec![Step::Debian(&debian::PROMETHEUS)],

@@ -105,6 +105,15 @@ pub(crate) const HTTP_CLIENTS: Venv = Venv {
     proof: "import openai, langchain_openai, llama_index.embeddings.openai_like, cohere, huggingface_hub, tritonclient.http",
 };
 
+/// What checks the gateway's OpenAPI document, and sends requests that are made of it.
+pub(crate) const OPENAPI: Venv = Venv {
+    folder: "openapi",
+    marker: READY,
+    pins: "constraints-openapi.txt",
+    packages: &["openapi-spec-validator", "schemathesis"],
+    proof: "import openapi_spec_validator, schemathesis",
+};
+
 pub(crate) const TORCH: Venv = Venv {
     folder: "torch",
     marker: READY,
@@ -230,6 +239,7 @@ mod tests {
             &HYPOTHESIS_IN_JINA_V1,
             &MATURIN,
             &HTTP_CLIENTS,
+            &OPENAPI,
             &TORCH,
             &OPENVINO,
             &TORCH_IN_JINA_V1,

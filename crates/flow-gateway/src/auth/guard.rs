@@ -61,6 +61,25 @@ pub(crate) struct Open {
     pub(crate) page: bool,
 }
 
+/// Which HTTP requests need an API key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeysFor {
+    Nothing,
+    AllButHealth,
+    Everything,
+}
+
+impl KeysFor {
+    /// Whether requests at this path do.
+    pub(crate) fn are_needed(self, path: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::AllButHealth => !is_health(Api::of_path(path), path),
+            Self::Everything => true,
+        }
+    }
+}
+
 impl Guarded {
     pub(crate) fn new(service: GrpcService, keys: Option<Arc<KeyRing>>, open: Open) -> Self {
         Self {

@@ -21,7 +21,7 @@ use super::text_input::TextInput;
 use super::vector_format::{FormattedVector, VectorFormat};
 
 /// The fields of `POST /v2/embed`.
-const FIELDS: &[&str] = &[
+pub(super) const FIELDS: &[&str] = &[
     "model",
     "texts",
     "inputs",

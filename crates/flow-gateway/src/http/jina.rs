@@ -7,7 +7,6 @@
 
 mod call;
 mod events;
-mod openapi;
 mod reply;
 mod request;
 mod route;
@@ -15,7 +14,7 @@ mod websocket;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use flow_proto::jina::JinaInfoProto;
@@ -28,8 +27,7 @@ use super::state::{HttpState, options};
 use super::status::{detail, failed, status_json};
 use crate::console::page::wants_page;
 
-/// A page that lists the routes and tries them.
-const DOCS: &str = include_str!("jina/docs.html");
+pub(super) use self::route::{CRUD, POST};
 
 /// The routes that do not depend on the executors.
 pub(crate) fn routes(state: &HttpState) -> Router<HttpState> {
@@ -42,12 +40,7 @@ pub(crate) fn routes(state: &HttpState) -> Router<HttpState> {
             (_, false) => router.route("/dry_run", get(dry_run)),
         };
     }
-    match serves.http {
-        true => router
-            .route("/openapi.json", get(document))
-            .route("/docs", get(async || Html(DOCS))),
-        false => router,
-    }
+    router
 }
 
 /// Answers everything that has no route of its own: calls of endpoints.
@@ -95,11 +88,6 @@ async fn root(State(state): State<HttpState>, request: Request) -> Response {
 async fn info(State(state): State<HttpState>) -> Json<Value> {
     let JinaInfoProto { jina, envs } = state.service.status();
     Json(json!({ "jina": jina, "envs": envs }))
-}
-
-async fn document(State(state): State<HttpState>) -> Json<Value> {
-    let offered = state.service.ask_offered().await;
-    Json(openapi::document(&state.options, &offered))
 }
 
 async fn dry_run_or_socket(State(state): State<HttpState>, request: Request) -> Response {

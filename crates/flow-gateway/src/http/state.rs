@@ -9,6 +9,7 @@ use flow_spec::{Console, HttpOptions, Protocol};
 use tonic::metadata::MetadataMap;
 
 use super::request_id::HeaderId;
+use crate::auth::KeysFor;
 use crate::console::Operations;
 use crate::gateway_limits::GatewayLimits;
 use crate::origin::origin;
@@ -22,6 +23,8 @@ pub(crate) struct HttpState {
     /// The options of the flow file.
     pub(crate) options: Arc<HttpOptions>,
     pub(crate) serves: Serves,
+    /// Which requests need an API key.
+    pub(crate) keys: KeysFor,
     /// What the console asks the supervisor.
     pub(crate) operations: Arc<Operations>,
 }

@@ -23,7 +23,7 @@ use super::text_input::TextInput;
 use super::vector_format::VectorFormat;
 
 /// The fields of `POST /embed`.
-const EMBED_FIELDS: &[&str] = &[
+pub(super) const EMBED_FIELDS: &[&str] = &[
     "inputs",
     "truncate",
     "truncation_direction",
@@ -33,7 +33,7 @@ const EMBED_FIELDS: &[&str] = &[
     "model",
 ];
 
-const SIMILARITY_FIELDS: &[&str] = &["inputs", "parameters", "model"];
+pub(super) const SIMILARITY_FIELDS: &[&str] = &["inputs", "parameters", "model"];
 
 /// The routes. `POST /` is that of Hugging Face's clients, which know only the address.
 pub(crate) fn routes() -> Router<HttpState> {

@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 use crate::discovery::Offered;
 
 /// Jina's routes for endpoints with fixed names, with their methods.
-pub(super) const CRUD: [(Method, &str); 4] = [
+pub(crate) const CRUD: [(Method, &str); 4] = [
     (Method::POST, "/index"),
     (Method::POST, "/search"),
     (Method::DELETE, "/delete"),
@@ -14,7 +14,7 @@ pub(super) const CRUD: [(Method, &str); 4] = [
 ];
 
 /// The route that calls the endpoint that its body names.
-pub(super) const POST: &str = "/post";
+pub(crate) const POST: &str = "/post";
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]

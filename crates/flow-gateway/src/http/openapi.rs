@@ -1,0 +1,81 @@
+//! The OpenAPI document at `/openapi.json`: every route that the flow serves to clients, with the schemas of bodies, and a
+//! page at `/docs` that lists the routes and tries them.
+//!
+//! Stock clients read the list of its paths to choose a route, so it lists only what the flow serves. The data of the
+//! console is for its page alone, and not in the document.
+
+mod cohere;
+mod document;
+mod jina;
+mod open_inference;
+mod openai;
+mod served;
+mod tei;
+#[cfg(test)]
+mod tests;
+mod texts;
+
+use axum::extract::State;
+use axum::response::Html;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use self::document::Document;
+use self::served::Served;
+use super::models::ServedModels;
+use super::state::HttpState;
+use crate::auth::KeysFor;
+
+/// Version of OpenAPI.
+const OPENAPI: &str = "3.1.0";
+
+/// The page.
+const DOCS: &str = include_str!("openapi/docs.html");
+
+/// The routes.
+pub(super) fn routes() -> Router<HttpState> {
+    Router::new()
+        .route("/openapi.json", get(answer))
+        .route("/docs", get(async || Html(DOCS)))
+}
+
+async fn answer(State(state): State<HttpState>) -> Json<Value> {
+    let offered = state.service.ask_offered().await;
+    let models = ServedModels::of(&state.service.snapshot()).await;
+    let names = models.all().map(|it| models.name_of(it).to_owned());
+    let served = Served::new(&state.options, &offered, names.collect(), state.keys);
+    Json(document(&served))
+}
+
+/// The document.
+fn document(served: &Served<'_>) -> Value {
+    let mut document = Document::new(served.keys);
+    openai::describe(&mut document, served);
+    tei::describe(&mut document, served);
+    cohere::describe(&mut document, served);
+    open_inference::describe(&mut document, served);
+    jina::describe(&mut document, served);
+    let (paths, components) = document.into_parts();
+    let mut document = json!({
+        "openapi": OPENAPI,
+        "info": info(served),
+        "paths": paths,
+        "components": components,
+    });
+    if served.keys != KeysFor::Nothing {
+        document["security"] = json!([{ "bearer": [] }, { "key": [] }]);
+    }
+    document
+}
+
+fn info(served: &Served<'_>) -> Value {
+    let mut info = json!({
+        "title": served.options.title.as_deref().unwrap_or("flow"),
+        "version": env!("CARGO_PKG_VERSION"),
+    });
+    if let Some(description) = &served.options.description {
+        info["description"] = json!(description);
+    }
+    info
+}

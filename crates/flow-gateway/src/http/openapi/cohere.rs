@@ -1,0 +1,88 @@
+//! Cohere's route for embeddings.
+
+use serde_json::{Value, json};
+
+use super::document::{Document, Failure, Operation, object, optional};
+use super::served::Served;
+use super::texts::{dimensions, format, model, texts, unsupported, vector};
+
+const API: &str = "Cohere";
+
+/// The status codes of failures.
+const FAILURES: &[Failure] = &[
+    (400, "The body is invalid"),
+    (404, "There is no such model"),
+    (413, "The body is too large"),
+    (429, "The gateway is busy, or a limit is reached"),
+    (500, "An executor failed"),
+    (503, "No executor answered"),
+    (504, "The deadline passed"),
+];
+
+const ERROR: &str = "CohereError";
+
+/// Describes the route, if the flow serves it.
+pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
+    if !served.has("/v2/embed") {
+        return;
+    }
+    document.schema(ERROR, error());
+    let request = request(document, served);
+    let reply = reply(document);
+    let example = json!({ "texts": ["hello world"], "embedding_types": ["float"] });
+    let operation = Operation::new(API, "Encodes texts", (ERROR, FAILURES));
+    let operation = operation.takes_such_as(&request, &example).replies(&reply);
+    document.add("/v2/embed", "post", operation);
+}
+
+fn request(document: &mut Document, served: &Served<'_>) -> Value {
+    let content = json!({
+        "type": "array",
+        "minItems": 1,
+        "items": object(&["content"], json!({ "content": texts(document) })),
+        "description": "In place of `texts`: entries whose parts are encoded together",
+    });
+    let no_images = json!({ "type": ["array", "null"], "maxItems": 0, "description": "The models are for texts" });
+    let fields = json!({
+        "model": model(&served.models),
+        "texts": texts(document),
+        "inputs": content,
+        "images": no_images,
+        "input_type": optional("string"),
+        "embedding_types": { "type": ["array", "null"], "items": format(document) },
+        "output_dimension": dimensions(),
+        "max_tokens": unsupported(&[json!(null)], "Set `max_length` in the flow file"),
+        "truncate": { "enum": [null, "END", "NONE"] },
+    });
+    let mut request = object(&[], fields);
+    request["oneOf"] = json!([{ "required": ["texts"] }, { "required": ["inputs"] }]);
+    document.schema("CohereEmbedRequest", request)
+}
+
+fn reply(document: &mut Document) -> Value {
+    let vectors = json!({ "type": "array", "items": vector(document) });
+    let reply = json!({
+        "type": "object",
+        "properties": {
+            "id": { "type": "string" },
+            "embeddings": {
+                "type": "object",
+                "additionalProperties": vectors,
+                "description": "The vectors, by format",
+            },
+            "texts": { "type": "array", "items": { "type": "string" } },
+            "meta": { "type": "object" },
+            "response_type": { "const": "embeddings_by_type" },
+        },
+        "required": ["id", "embeddings", "texts", "meta", "response_type"],
+    });
+    document.schema("CohereEmbedReply", reply)
+}
+
+fn error() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "id": { "type": "string" }, "message": { "type": "string" } },
+        "required": ["message"],
+    })
+}

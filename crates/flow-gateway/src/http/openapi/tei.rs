@@ -1,0 +1,203 @@
+//! The routes of text-embeddings-inference.
+
+use serde_json::{Value, json};
+
+use super::document::{Document, Failure, Operation, object, optional};
+use super::served::Served;
+use super::texts::{dimensions, floats, model, texts, unsupported};
+
+const API: &str = "text-embeddings-inference";
+
+/// The status codes of failures.
+const FAILURES: &[Failure] = &[
+    (400, "There is nothing to encode, or the body is not JSON"),
+    (404, "There is no such model"),
+    (
+        413,
+        "A text is too long, and the request forbids truncation",
+    ),
+    (422, "A field is invalid"),
+    (424, "An executor failed"),
+    (429, "The gateway is busy, or a limit is reached"),
+    (503, "An executor is not ready, or cannot be reached"),
+    (504, "The deadline passed"),
+];
+
+const ERROR: &str = "TeiError";
+
+const NO_MODEL: &[Failure] = &[(404, "There is no such model")];
+
+const UNREADY: &[Failure] = &[(503, "An executor is not ready, or cannot be reached")];
+
+/// Headers that say what a call took.
+const COMPUTE: &[(&str, &str)] = &[
+    ("x-compute-type", "`cpu` or `gpu`"),
+    ("x-compute-time", "Milliseconds of the call"),
+    ("x-total-time", "Milliseconds of the request"),
+    ("x-compute-characters", "Characters of the texts"),
+    ("x-compute-tokens", "Tokens that the model read"),
+];
+
+/// Describes the routes that the flow serves.
+pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
+    document.schema(ERROR, error());
+    for path in ["/health", "/ping"] {
+        let health = Operation::new(API, "Whether every executor is ready", (ERROR, UNREADY));
+        let health = health.replies_nothing("Every executor is ready");
+        document.add(path, "get", health);
+    }
+    if served.models.is_empty() {
+        return;
+    }
+    let request = embed_request(document, served);
+    let example = json!({ "inputs": ["hello world"] });
+    let reply = json!({ "type": "array", "items": floats(document) });
+    let embed = Operation::new(API, "Encodes texts", (ERROR, FAILURES));
+    let embed = with_compute_headers(embed.takes_such_as(&request, &example).replies(&reply));
+    for path in ["/embed", "/"] {
+        if served.has(path) {
+            document.add(path, "post", embed.clone());
+        }
+    }
+    similarity(document, served);
+    tokens(document, served);
+    info(document, served);
+}
+
+fn with_compute_headers(operation: Operation) -> Operation {
+    let add = |operation: Operation, (name, about): &(&str, &str)| {
+        let kind = match *name {
+            "x-compute-type" => "string",
+            _ => "integer",
+        };
+        operation.with_reply_header(name, &json!({ "type": kind }), about)
+    };
+    COMPUTE.iter().fold(operation, add)
+}
+
+fn embed_request(document: &mut Document, served: &Served<'_>) -> Value {
+    let fields = json!({
+        "inputs": texts(document),
+        "truncate": optional("boolean"),
+        "truncation_direction": direction(),
+        "prompt_name": no_prompt(),
+        "normalize": optional("boolean"),
+        "dimensions": dimensions(),
+        "model": model(&served.models),
+    });
+    document.schema("TeiEmbedRequest", object(&["inputs"], fields))
+}
+
+fn similarity(document: &mut Document, served: &Served<'_>) {
+    if !served.has("/similarity") {
+        return;
+    }
+    let text = json!({ "type": "string", "minLength": 1 });
+    let sentences = json!({
+        "source_sentence": text,
+        "sentences": { "type": "array", "minItems": 1, "items": text },
+    });
+    let parameters = json!({
+        "truncate": optional("boolean"),
+        "truncation_direction": direction(),
+        "prompt_name": no_prompt(),
+    });
+    let parameters = json!({ "anyOf": [object(&[], parameters), { "type": "null" }] });
+    let fields = json!({
+        "inputs": object(&["source_sentence", "sentences"], sentences),
+        "parameters": parameters,
+        "model": model(&served.models),
+    });
+    let request = document.schema("TeiSimilarityRequest", object(&["inputs"], fields));
+    let inputs = json!({ "source_sentence": "a cat", "sentences": ["a dog", "a house"] });
+    let reply = floats(document);
+    let operation = Operation::new(
+        API,
+        "Compares a text with others: the cosines of their vectors",
+        (ERROR, FAILURES),
+    );
+    let operation = operation
+        .takes_such_as(&request, &json!({ "inputs": inputs }))
+        .replies(&reply);
+    let operation = with_compute_headers(operation);
+    document.add("/similarity", "post", operation);
+}
+
+/// The routes of executors that have a tokenizer.
+fn tokens(document: &mut Document, served: &Served<'_>) {
+    if served.tokenizes && served.has("/tokenize") {
+        let fields = json!({
+            "inputs": texts(document),
+            "add_special_tokens": optional("boolean"),
+            "prompt_name": no_prompt(),
+            "model": model(&served.models),
+        });
+        let request = document.schema("TeiTokenizeRequest", object(&["inputs"], fields));
+        let tokens = json!({ "type": "array", "items": { "type": "object" } });
+        let operation = Operation::new(API, "The tokens of texts", (ERROR, FAILURES));
+        let operation = operation
+            .takes_such_as(&request, &json!({ "inputs": ["hello world"] }))
+            .replies(&json!({ "type": "array", "items": tokens }));
+        document.add("/tokenize", "post", operation);
+    }
+    if served.decodes && served.has("/decode") {
+        let id = json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX });
+        let ids = json!({ "type": "array", "items": id });
+        let several = json!({ "type": "array", "minItems": 1, "items": ids });
+        let fields = json!({
+            "ids": { "anyOf": [ids, several] },
+            "skip_special_tokens": optional("boolean"),
+            "model": model(&served.models),
+        });
+        let request = document.schema("TeiDecodeRequest", object(&["ids"], fields));
+        let operation = Operation::new(API, "The texts of tokens", (ERROR, FAILURES));
+        let operation = operation
+            .takes_such_as(&request, &json!({ "ids": [7592, 2088] }))
+            .replies(&json!({ "type": "array", "items": { "type": "string" } }));
+        document.add("/decode", "post", operation);
+    }
+}
+
+fn info(document: &mut Document, served: &Served<'_>) {
+    let reply = json!({
+        "type": "object",
+        "properties": {
+            "model_id": { "type": "string" },
+            "model_dtype": optional("string"),
+            "model_type": { "type": "object" },
+            "max_input_length": optional("integer"),
+            "max_client_batch_size": { "type": "integer" },
+            "max_concurrent_requests": optional("integer"),
+            "version": { "type": "string" },
+        },
+        "required": ["model_id", "model_type", "max_client_batch_size", "version"],
+    });
+    let reply = document.schema("TeiInfo", reply);
+    let about = "Which model, if the flow has several";
+    let operation = Operation::new(
+        API,
+        "The model, and the limits of requests",
+        (ERROR, NO_MODEL),
+    );
+    let operation = operation
+        .with_query_parameter("model", &model(&served.models), about)
+        .replies(&reply);
+    document.add("/info", "get", operation);
+}
+
+fn direction() -> Value {
+    let about = "The end of a long text is cut off";
+    unsupported(&[json!(null), json!("Right"), json!("right")], about)
+}
+
+fn no_prompt() -> Value {
+    unsupported(&[json!(null)], "Set `prompt_name` in the flow file")
+}
+
+fn error() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "error": { "type": "string" }, "error_type": { "type": "string" } },
+        "required": ["error", "error_type"],
+    })
+}
