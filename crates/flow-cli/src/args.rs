@@ -8,10 +8,12 @@ use clap::{CommandFactory, Error, FromArgMatches, Parser};
 
 use crate::cmd::Command;
 use crate::log::LogArgs;
+use crate::version;
 
 /// Serve pipelines of machine-learning executors from one YAML file
 #[derive(Debug, Parser)]
-#[command(name = "flow", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "flow", version, long_version = version::long())]
+#[command(propagate_version = true, max_term_width = 100)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -56,7 +58,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "check", "migrate", "plot", "trace", "verify", "tune", "doctor", "devices", "bench",
         ],
     ),
-    ("Other", &["completions", HELP]),
+    ("Other", &["completions", "man", HELP]),
 ];
 
 /// The commands that need a Cargo feature.

@@ -50,6 +50,7 @@ mod runtime;
 mod shell;
 mod table;
 mod timing;
+mod version;
 
 use std::process::ExitCode;
 

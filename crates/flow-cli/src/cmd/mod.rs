@@ -15,6 +15,7 @@ mod gateway;
 #[cfg(feature = "hub")]
 mod hub;
 mod key;
+mod man;
 mod model;
 mod new;
 mod ping;
@@ -84,6 +85,8 @@ pub(crate) enum Command {
     Bench(bench::Bench),
     /// Generate the script that completes commands in a shell
     Completions(completions::Completions),
+    /// Write the manual pages of all commands
+    Man(man::Man),
     /// Run a Python script of Jina's on flow
     Python(python::Python),
     /// List what changes if a project that uses Jina moves to flow
@@ -129,6 +132,7 @@ pub(crate) fn run(
         Command::Doctor(doctor) => block_on(doctor::run(doctor, shell))?,
         Command::Bench(bench) => bench::run(bench, shell)?,
         Command::Completions(completions) => completions::run(&completions, command_line)?,
+        Command::Man(man) => man::run(&man, command_line)?,
     };
     Ok(exit.into())
 }

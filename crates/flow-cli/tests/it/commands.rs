@@ -39,7 +39,7 @@ fn check(arguments: &[&str], code: i32, out: &str, said: &str) {
     );
 }
 
-const COMMANDS: [&str; 20] = [
+const COMMANDS: [&str; 21] = [
     "up",
     "ps",
     "logs",
@@ -60,6 +60,7 @@ const COMMANDS: [&str; 20] = [
     "devices",
     "doctor",
     "completions",
+    "man",
 ];
 
 #[test]
@@ -91,12 +92,31 @@ fn first_word(command: &str) -> &str {
 
 #[test]
 fn version_prints_the_version() {
-    check(
-        &["--version"],
-        0,
-        concat!("flow ", env!("CARGO_PKG_VERSION"), "\n"),
-        "",
-    );
+    let version = concat!("flow ", env!("CARGO_PKG_VERSION"), "\n");
+    check(&["--version"], 0, version, "");
+    assert_eq!(flow(&["-V"]).1, version);
+}
+
+#[test]
+fn the_long_version_has_the_commit_the_features_and_the_target() {
+    let version = flow(&["--version"]).1;
+    for part in ["\ncommit: ", "\nfeatures: launch, top, ", "\ntarget: "] {
+        assert!(version.contains(part), "{part}: {version}");
+    }
+}
+
+#[test]
+fn man_writes_one_page_for_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("man/man1");
+    check(&["man", pages.to_str().unwrap()], 0, "", "");
+    for command in COMMANDS {
+        let page = fs::read_to_string(pages.join(format!("flow-{command}.1"))).unwrap();
+        assert!(page.contains("EXAMPLES:"), "{command}: {page}");
+    }
+    let page = fs::read_to_string(pages.join("flow-export-kubernetes.1")).unwrap();
+    assert!(page.contains("\\fBflow export kubernetes\\fR"), "{page}");
+    assert!(!pages.join("flow-announce.1").exists());
 }
 
 #[test]
