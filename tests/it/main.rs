@@ -44,6 +44,7 @@ mod python_types;
 mod registry;
 mod request_logs;
 mod scaffold;
+mod several_gateways;
 mod state;
 mod stock_clients;
 mod stock_executors;

@@ -2,6 +2,7 @@
 
 mod call;
 mod connector;
+mod resolver;
 
 use std::net::SocketAddr;
 use std::sync::Mutex;

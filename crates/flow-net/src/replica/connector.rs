@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
+use super::resolver::ShufflingResolver;
 use crate::BoxError;
 use crate::limits::TCP_KEEPALIVE;
 use crate::tls::ClientTls;
@@ -41,14 +42,14 @@ impl PeerSpoke {
 /// Makes the connections of one replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
-    tcp: HttpConnector,
+    tcp: HttpConnector<ShufflingResolver>,
     tls: Option<ClientTls>,
     peer_spoke: PeerSpoke,
 }
 
 impl Connector {
     pub(crate) fn new(tls: Option<ClientTls>, peer_spoke: PeerSpoke) -> Self {
-        let mut tcp = HttpConnector::new();
+        let mut tcp = HttpConnector::new_with_resolver(ShufflingResolver::new());
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
