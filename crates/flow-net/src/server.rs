@@ -144,13 +144,10 @@ async fn back_off<S: HttpService>(
     } else {
         tracing::debug!(%error, wait = ?backoff.wait, "still cannot accept connections");
     }
-    let pause = sleep(backoff.wait);
-    tokio::pin!(pause);
-    loop {
-        tokio::select! {
-            () = &mut pause => return,
-            () = connections.ended() => {}
-        }
+    tokio::select! {
+        () = sleep(backoff.wait) => {}
+        // It gave a file back, so the next attempt may succeed.
+        () = connections.ended() => {}
     }
 }
 
