@@ -1,18 +1,23 @@
 //! Clients that mean harm: what they send is refused or bounded, and nobody else notices.
 //!
 //! After each attack an ordinary client is served within a second, by the same processes, and these have not taken much
-//! memory.
+//! memory. `cargo xtask attacks` makes a table of what each attack cost.
 
 mod connections;
 mod documents;
 mod http;
+mod lost_work;
 mod neighbours;
+mod report;
 mod sizes;
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use flow_core::Deadline;
 use flow_tests::{TestFlow, client, said, texts};
+
+use self::report::{Attack, Taken};
 
 /// Time in which an ordinary client is served after an attack. Test programs are not optimized, and several tests run
 /// side by side.
@@ -23,6 +28,8 @@ struct Target {
     flow: TestFlow,
     /// Its processes and their memory before the attack.
     before: Vec<(&'static str, u32, u64)>,
+    /// Bytes that the attack has sent.
+    sent: AtomicUsize,
 }
 
 impl Target {
@@ -33,7 +40,16 @@ impl Target {
             (name, pid, high_water(pid))
         };
         let before = processes.iter().map(state).collect();
-        Self { flow, before }
+        Self {
+            flow,
+            before,
+            sent: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts bytes of the attack, for the report.
+    fn sends(&self, bytes: usize) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The port of an executor, as if the attacker had found it.
@@ -46,13 +62,28 @@ impl Target {
 
     /// Fails if an ordinary client is not served, a process has restarted, or one has taken more than `mebibytes`.
     async fn survived(&self, mebibytes: u64) {
+        let begun = Instant::now();
         let client = client(&self.flow).await;
         let request = texts("/ordinary", &["well"]);
         let reply = client.single(request, Deadline::NEVER);
         let reply = tokio::time::timeout(SERVED_WITHIN, reply).await;
         let reply = reply.expect("an ordinary client waits").unwrap();
         assert_eq!(said(&reply).failure, None);
+        self.report(begun.elapsed());
         self.fits(mebibytes);
+    }
+
+    /// Adds the attack to the report, if one is asked for.
+    fn report(&self, waited: Duration) {
+        let taken = self.before.iter().map(|(name, pid, before)| Taken {
+            process: (*name).to_owned(),
+            bytes: high_water(*pid).saturating_sub(*before),
+        });
+        report::add(&Attack {
+            sent: self.sent.load(Ordering::Relaxed),
+            waited,
+            taken: taken.collect(),
+        });
     }
 
     /// Fails if a process has restarted, or one has taken more than `mebibytes`.

@@ -5,6 +5,7 @@
     reason = "it is a command-line program"
 )]
 
+mod attacks;
 mod bench;
 mod cuda;
 mod docker_leftovers;
@@ -57,6 +58,9 @@ enum Command {
     /// Fetches NVIDIA's compiler of kernels into target/cuda-toolkit, from PyPI's wheels.
     CudaToolkit,
 
+    /// Attacks a flow as hostile clients do, and shows what each attack costs.
+    Attacks(attacks::Args),
+
     /// Compiles the GPU's kernels, and builds the program with them inside.
     BuildCuda(cuda::BuildArgs),
 
@@ -86,6 +90,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Codegen { check } => generate(check),
         Command::Wheel(args) => wheel::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Attacks(args) => attacks::run(&args),
         Command::CudaToolkit => cuda::set_up(),
         Command::BuildCuda(args) => cuda::build(&args),
         Command::GpuBundle(args) => cuda::pack(&args),

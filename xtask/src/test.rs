@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let before = Before::look()?;
     let tested = step(2, "running the tests", || {
-        shell::run(&mut cargo_test(args)?)
+        shell::run(&mut cargo_test(&args.rest)?)
     });
     eprint!("{skipped}");
     tested.and(before.check())
@@ -94,11 +94,12 @@ fn step<T>(
     done
 }
 
-fn cargo_test(args: &Args) -> anyhow::Result<Command> {
+/// `cargo test` with these arguments, on all packages that have tests.
+pub(crate) fn cargo_test(rest: &[String]) -> anyhow::Result<Command> {
     let mut command = shell::cargo();
     // A test that fails hides no other.
     command.arg("test").args(PACKAGES).arg("--no-fail-fast");
-    command.args(&args.rest);
+    command.args(rest);
     command.env("FLOW_BIN", target()?.join("flow"));
     command.env("FLOW_PEERS", setup::folder());
     Ok(command)

@@ -41,9 +41,11 @@ fn with_data(endpoint: &str, data: Bytes) -> Envelope {
 }
 
 /// What the reply says of the failure.
-async fn refused(port: u16, request: &Envelope) -> String {
+async fn refused(target: &Target, port: u16, request: &Envelope) -> String {
     let connection = Connection::open(port).await;
-    let answer = connection.call(SINGLE, encoded(request)).await;
+    let request = encoded(request);
+    target.sends(request.len());
+    let answer = connection.call(SINGLE, request).await;
     match answer.messages.first() {
         None => answer.message,
         Some(reply) => {
@@ -59,9 +61,9 @@ async fn deep_documents_are_refused_by_the_gateway_and_by_executors() {
     let target = Target::up(yaml, &["gateway", "index"]);
     target.flow.expect("there is no `workspace`");
     let deep = with_data("/index", nested(14_000));
-    let failure = refused(target.flow.port(), &deep).await;
+    let failure = refused(&target, target.flow.port(), &deep).await;
     assert!(failure.contains("nested more than 64 levels"), "{failure}");
-    let failure = refused(target.port_of("index"), &deep).await;
+    let failure = refused(&target, target.port_of("index"), &deep).await;
     assert!(failure.contains("nested more than"), "{failure}");
     target.survived(64).await;
 }
@@ -75,7 +77,12 @@ const JOIN: &str = "executors:
 #[tokio::test]
 async fn deep_documents_do_not_pass_a_join() {
     let target = Target::up(JOIN, &["gateway", "a", "b", "c"]);
-    let failure = refused(target.flow.port(), &with_data("/segment", nested(3000))).await;
+    let failure = refused(
+        &target,
+        target.flow.port(),
+        &with_data("/segment", nested(3000)),
+    )
+    .await;
     assert!(failure.contains("nested more than 64 levels"), "{failure}");
     target.survived(64).await;
 }
@@ -89,6 +96,7 @@ async fn many_fields_through_a_join_delay_no_other_request() {
     let data = message(&[(1, &message(&[(1, &document)]))]);
     let request = encoded(&with_data("/segment", data));
     let connection = Connection::open(target.flow.port()).await;
+    target.sends(4 * request.len());
     let attacks = (0..4).map(|_| connection.call(SINGLE, request.clone()));
     let ((), answers) = tokio::join!(
         target.survived(256),
@@ -107,7 +115,7 @@ async fn more_documents_than_the_limit_are_refused() {
     // Empty documents are two bytes each.
     let array = Bytes::from(b"\x0a\x00".repeat(1001));
     let many = with_data("/any", message(&[(1, &array)]));
-    let failure = refused(target.flow.port(), &many).await;
+    let failure = refused(&target, target.flow.port(), &many).await;
     assert!(failure.contains("more than 1000 documents"), "{failure}");
     target.survived(32).await;
 }

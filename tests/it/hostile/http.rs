@@ -29,6 +29,7 @@ async fn connect(target: &Target) -> TcpStream {
 /// Sends bytes and returns all that comes back until the gateway closes the connection.
 async fn exchange(target: &Target, bytes: &[u8]) -> String {
     let mut stream = connect(target).await;
+    target.sends(bytes.len());
     // The gateway may answer and close before it has read all.
     drop(stream.write_all(bytes).await);
     let mut answer = Vec::new();
@@ -140,6 +141,7 @@ async fn bodies_that_are_announced_and_never_sent_hold_no_memory() {
         let mut stream = connect(&target).await;
         let head = "POST /post HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                     content-length: 60000000\r\n\r\n{\"data\": [";
+        target.sends(head.len());
         stream.write_all(head.as_bytes()).await.unwrap();
         waiting.push(stream);
     }
@@ -151,6 +153,7 @@ async fn bodies_that_are_begun_count_in_the_memory_of_all() {
     let target = target(SMALL);
     let mut waiting = Vec::new();
     let part = vec![b' '; 6 << 20];
+    target.sends(30 * part.len());
     for _ in 0..30 {
         let mut stream = connect(&target).await;
         let head = "POST /post HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
@@ -179,6 +182,7 @@ async fn requests_in_a_row_without_reading_replies_hold_little_memory() {
     let request = [head, body].concat();
     let mut stream = connect(&target).await;
     for _ in 0..100 {
+        target.sends(request.len());
         let write = stream.write_all(request.as_bytes());
         if taken_at_once(write).await.is_none() {
             break;
@@ -223,6 +227,7 @@ async fn frames_that_are_begun_count_in_the_memory_of_all() {
     let target = target(SMALL);
     let mut waiting = Vec::new();
     let part = vec![b' '; 6 << 20];
+    target.sends(60 * part.len());
     for _ in 0..60 {
         let mut stream = websocket(&target).await;
         let send = async {
@@ -261,6 +266,7 @@ async fn a_message_of_endless_parts_is_refused() {
     let mut first = TEXT_BEGINS;
     for _ in 0..1000 {
         let frame = [frame_head(first, part.len() as u64), part.clone()].concat();
+        target.sends(frame.len());
         if stream.write_all(&frame).await.is_err() {
             break;
         }
@@ -290,6 +296,7 @@ async fn a_flood_of_pings_disturbs_nobody() {
     let ping = [&[0x89, 0x80 | 125, 0, 0, 0, 0][..], &[0; 125]].concat();
     let flood = ping.repeat(1000);
     for _ in 0..200 {
+        target.sends(flood.len());
         // Their answers are not read.
         let write = stream.write_all(&flood);
         let wrote = taken_at_once(write).await;

@@ -26,6 +26,7 @@ async fn compressed_routes_do_not_fill_the_memory() {
     // 15 million empty routes in 30 MB, and in 30 KB after compression.
     let routes = gzipped(&b"\x1a\x00".repeat(15_000_000));
     let connection = Connection::open(target.flow.port()).await;
+    target.sends(routes.len());
     let answer = connection.call_compressed(SINGLE, routes).await;
     let reply = Envelope::decode(answer.messages[0].clone()).unwrap();
     let said = said(&reply);
@@ -41,6 +42,7 @@ async fn a_message_that_is_large_after_decompression_is_refused() {
     assert!(zeros.len() < 100_000);
     let connection = Connection::open(target.flow.port()).await;
     for path in [SINGLE, CALL] {
+        target.sends(zeros.len());
         let answer = connection.call_compressed(path, zeros.clone()).await;
         assert_ne!(answer.status, 0);
         assert!(answer.message.contains("1048576"), "{}", answer.message);
@@ -80,6 +82,7 @@ async fn long_texts_in_a_header_fail_their_own_request_and_no_other() {
         ),
     ];
     for (attack, part) in attacks {
+        target.sends(encoded(&attack).len());
         let mut requests = vec![texts("/any", &["bystander"]); 50];
         requests.insert(25, attack);
         let mut replies = post(&target.flow, requests).await;
@@ -95,6 +98,7 @@ async fn long_texts_in_a_header_fail_their_own_request_and_no_other() {
 async fn a_long_regular_expression_is_refused_before_it_is_parsed() {
     let target = target();
     let long = with_header(|it| it.target_executor = Some("(a|b)".repeat(200_000)));
+    target.sends(encoded(&long).len());
     let reply = client(&target.flow)
         .await
         .single(long, Deadline::NEVER)
