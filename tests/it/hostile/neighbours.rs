@@ -156,3 +156,25 @@ fn the_token_of_the_hub_is_for_the_encoder_alone() {
     let found = ["gateway", "encoder", "echo"].map(|name| found(&flow, name, &["HF_TOKEN"]));
     assert_eq!(found, ["", "HF_TOKEN", ""]);
 }
+
+#[test]
+fn an_export_says_which_secrets_it_contains_and_does_not_print_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    let yaml = format!(
+        "jtype: Flow\nexecutors: [{{name: a, uses: echo, env: {{A_TOKEN: {SECRET}, B: x}}}}]"
+    );
+    std::fs::write(&file, yaml).unwrap();
+    let out = folder.path().join("out.yml");
+    let mut export = flow_command();
+    export
+        .args(["export", "docker-compose"])
+        .args([&file, &out]);
+    let (code, said) = Program::run(export);
+    assert_eq!(code, Some(0), "{}", said.said());
+    let warning =
+        "the value of `A_TOKEN` of `a` stands in the file: write `${A_TOKEN}` there instead";
+    assert!(said.stderr().contains(warning), "{}", said.said());
+    assert_eq!(said.stderr().matches("stands in the file").count(), 1);
+    assert!(!said.stderr().contains(SECRET), "{}", said.said());
+}

@@ -160,18 +160,22 @@ impl ExecutorArgs {
     }
 }
 
-/// The text of a file, or of standard input for `-`.
+/// The JSON object in a file, or at standard input for `-`. An error does not quote it: it may contain secrets.
 fn read(file: &str) -> io::Result<String> {
-    let text = match file {
-        STDIN => io::read_to_string(io::stdin()),
-        file => std::fs::read_to_string(file),
+    let (of, text) = match file {
+        STDIN => ("standard input", io::read_to_string(io::stdin())),
+        file => (file, std::fs::read_to_string(file)),
     };
-    let of = if file == STDIN {
-        "standard input"
-    } else {
-        file
-    };
-    text.map_err(|error| io::Error::new(error.kind(), format!("cannot read `{of}`: {error}")))
+    let cannot =
+        |error: &io::Error| io::Error::new(error.kind(), format!("cannot read `{of}`: {error}"));
+    let text = text.map_err(|error| cannot(&error))?;
+    match serde_json::from_str(&text) {
+        Ok(serde_json::Value::Object(_)) => Ok(text),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("`{of}` does not contain a JSON object"),
+        )),
+    }
 }
 
 fn log_formats() -> impl TypedValueParser<Value = LogFormat> {

@@ -177,6 +177,9 @@ mod tests {
         };
         let found = of(&file).map(|it| Value::Object(it.with));
         assert_eq!(found.ok(), Some(json!({"device": "cpu", "n": 2})));
+        std::fs::write(&file, r#"{"password": "hunter2""#).unwrap();
+        let wrong = of(&file).err().unwrap().message;
+        assert!(wrong.ends_with("does not contain a JSON object"), "{wrong}");
         let missing = of(&folder.path().join("none")).err().unwrap().message;
         assert!(
             missing.starts_with("`--uses-with`: cannot read `/"),

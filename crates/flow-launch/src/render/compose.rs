@@ -132,9 +132,24 @@ pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, ExportError> {
             path: "docker-compose.yml".into(),
             text,
         }],
-        // Compose has keys for the common options, and not for those of the engine's API.
-        remarks: placement::remarks(plan, |_| Vec::new()),
+        remarks: remarks(plan, &units),
     })
+}
+
+fn remarks(plan: &Plan, units: &Units) -> Vec<String> {
+    // Compose has keys for the common options, and not for those of the engine's API.
+    let mut remarks = placement::remarks(plan, |_| Vec::new());
+    for unit in std::iter::once(&units.gateway).chain(units.executors()) {
+        remarks.extend(unit.secrets().map(|name| secret_remark(unit, name)));
+    }
+    remarks
+}
+
+fn secret_remark(unit: &Unit, variable: &str) -> String {
+    format!(
+        "the value of `{variable}` of `{}` stands in the file: write `${{{variable}}}` there instead, and the value into a file `.env` beside it that nobody else can read",
+        unit.name
+    )
 }
 
 fn header(target: &Target) -> String {

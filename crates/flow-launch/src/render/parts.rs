@@ -71,6 +71,15 @@ pub(crate) struct Metrics {
 }
 
 impl Unit {
+    /// The names of variables that look like secrets.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
+        let is_secret = |name: &&String| {
+            let name = name.to_ascii_uppercase();
+            SECRET.iter().any(|end| name.ends_with(end))
+        };
+        self.env.keys().filter(is_secret)
+    }
+
     /// All arguments of one of its replicas.
     pub(crate) fn arguments_of(&self, replica: u16) -> Vec<String> {
         let mut arguments = self.arguments.clone();
@@ -212,6 +221,9 @@ fn image_key(unit: &Unit) -> String {
     }
 }
 
+/// Suffixes of names of variables that may hold secrets.
+const SECRET: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "KEY", "CREDENTIALS"];
+
 const BEFORE: &str = "-uses-before";
 const AFTER: &str = "-uses-after";
 const AROUND: [&str; 2] = [BEFORE, AFTER];
@@ -226,7 +238,7 @@ fn shared(target: &Target) -> SharedOptions {
     SharedOptions {
         programs: Programs {
             flow: PROGRAM.into(),
-            built_in: target.built_in.iter().map(built_in).collect(),
+            built_in: target.built_in.iter().map(|it| built_in(it)).collect(),
         },
         grace: GRACE,
         log: Log::Text,
@@ -237,9 +249,9 @@ fn shared(target: &Target) -> SharedOptions {
 }
 
 /// A built-in executor in a container, which inherits nothing.
-fn built_in(name: &String) -> BuiltIn {
+fn built_in(name: &str) -> BuiltIn {
     BuiltIn {
-        name: name.clone(),
+        name: name.to_owned(),
         variables: Vec::new(),
     }
 }

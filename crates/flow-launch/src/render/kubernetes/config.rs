@@ -10,9 +10,6 @@ use crate::render::parts::Unit;
 /// The placement's file in its ConfigMap.
 pub(super) const PLACEMENT: &str = "placement.json";
 
-/// Suffixes of names of variables that may hold secrets.
-const SECRET: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "KEY", "CREDENTIALS"];
-
 impl Flow<'_> {
     pub(super) fn placement(&self, gateway: &Unit, placement: &str) -> ConfigMap {
         ConfigMap {
@@ -62,12 +59,7 @@ pub(super) fn fingerprint(unit: &Unit, config: &str) -> String {
 
 /// Variables that look like secrets.
 pub(super) fn remarks(unit: &Unit) -> impl Iterator<Item = String> {
-    let is_secret = |name: &&String| {
-        SECRET
-            .iter()
-            .any(|end| name.to_ascii_uppercase().ends_with(end))
-    };
-    unit.env.keys().filter(is_secret).map(|name| {
+    unit.secrets().map(|name| {
         format!(
             "`{name}` of `{}` stands in a ConfigMap, where many can read it: keep it in a Secret, and say which with `--env-from-secret {}={name}:SECRET:KEY`",
             unit.name,
