@@ -13,7 +13,7 @@ use crate::repository::root;
 use crate::shell;
 
 /// Each fuzzes for as long as is asked; `tests/fuzz/targets` says what each proves.
-const TARGETS: &[&str] = &["yaml", "query", "envelope", "documents"];
+const TARGETS: &[&str] = &["yaml", "query", "envelope", "documents", "connection"];
 
 /// Longest input; longer ones find the same faults more slowly.
 const INPUT_MAX: usize = 4096;
