@@ -8,6 +8,7 @@
 mod attacks;
 mod bench;
 mod cuda;
+mod dist;
 mod docker_leftovers;
 mod docs;
 mod fuzz;
@@ -52,6 +53,9 @@ enum Command {
     /// Builds the Python package `flow-serve` as a wheel, with the program `flow` in it.
     Wheel(wheel::Args),
 
+    /// Makes the files of a release for one target: archive, package of Debian, bill of materials, checksums.
+    Dist(dist::Args),
+
     /// Fuzzes what reads flow files, queries, requests and documents.
     Fuzz(fuzz::Args),
 
@@ -89,6 +93,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Docs(args) => docs::run(&args),
         Command::Codegen { check } => generate(check),
         Command::Wheel(args) => wheel::run(&args),
+        Command::Dist(args) => dist::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Attacks(args) => attacks::run(&args),
         Command::CudaToolkit => cuda::set_up(),
