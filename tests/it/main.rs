@@ -42,6 +42,7 @@ mod python_install;
 mod python_telemetry;
 mod python_types;
 mod registry;
+mod release;
 mod request_logs;
 mod scaffold;
 mod several_gateways;

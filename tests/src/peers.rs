@@ -1,7 +1,7 @@
 //! Stock peers: Jina of both versions of DocArray, started as its users start it, from scripts in `peers/`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -39,6 +39,15 @@ pub fn interpreter(version: DocArrayVersion) -> Option<PathBuf> {
 /// The Python that holds Kubernetes' own schemas. Without it the test is left out, and says so.
 pub fn kubernetes() -> Option<PathBuf> {
     python_of("kubernetes")
+}
+
+/// The command that checks a bill of materials against the schema of CycloneDX. Without that peer this check is left out, and says
+/// so.
+pub fn cyclonedx(file: &Path) -> Option<Command> {
+    let mut command = Command::new(python_of("cyclonedx")?);
+    command.arg(root().join("tests/peers/bill_of_materials.py"));
+    command.arg(file);
+    Some(command)
 }
 
 /// The Python that has the clients of HTTP APIs, such as `openai`. Without it the test is left out, and says so.

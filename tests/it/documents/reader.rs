@@ -16,11 +16,15 @@ use super::ports::Ports;
 /// Processes that serve until they are ended.
 const SERVING: &[&str] = &["flow up ", "flow gateway ", "flow executor --uses echo "];
 
-/// Commands of `sh` blocks that do not run here: they build the whole workspace, or need a GPU.
+/// Commands of `sh` blocks that do not run here: they build the whole workspace, need a GPU, or
+/// install a release.
 const ELSEWHERE: &[&str] = &[
     "cargo run --release -- up flows/encode.yml",
     "docker build -f docker/Dockerfile --target executor-cuda ",
     "docker run --gpus ",
+    "sha256sum --check --ignore-missing SHA256SUMS",
+    "sudo ",
+    "tar xzf flow-0.1.0",
     "tar xf gpu-bundle.tar",
     "cd gpu-bundle",
     "python3 run.py",

@@ -11,6 +11,7 @@
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/openapi` | `openapi-spec-validator` and `schemathesis`, for the OpenAPI document | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
+//! | `.peers/cyclonedx` | the schemas of CycloneDX, for the SBOM of `cargo xtask dist` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/prometheus` | Debian's Prometheus, for `docker/observability` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime | benchmarks |
@@ -66,6 +67,8 @@ pub(crate) enum Group {
     Openapi,
     /// The schemas of Kubernetes' API, 120 MB.
     Kubernetes,
+    /// The schemas of CycloneDX, 20 MB.
+    Cyclonedx,
     /// A registry of images, 5 MB.
     Registry,
     /// Prometheus, 90 MB.
@@ -85,6 +88,7 @@ const FOR_TESTS: &[Group] = &[
     Group::HttpClients,
     Group::Openapi,
     Group::Kubernetes,
+    Group::Cyclonedx,
     Group::Registry,
     Group::Prometheus,
 ];
@@ -212,6 +216,7 @@ fn steps(group: Group) -> Vec<Step> {
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
         Group::Openapi => vec![Step::Venv(&venv::OPENAPI)],
         Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
+        Group::Cyclonedx => vec![Step::Venv(&venv::CYCLONEDX)],
         Group::Registry => vec![Step::Debian(&debian::REGISTRY)],
         Group::Prometheus => vec![Step::Debian(&debian::PROMETHEUS)],
         Group::Torch => vec![

@@ -88,6 +88,15 @@ pub(crate) const KUBERNETES: Venv = Venv {
     proof: "import kubernetes_validate",
 };
 
+/// What checks bills of materials: the schemas of CycloneDX.
+pub(crate) const CYCLONEDX: Venv = Venv {
+    folder: "cyclonedx",
+    marker: READY,
+    pins: "constraints-cyclonedx.txt",
+    packages: &["cyclonedx-python-lib[json-validation]"],
+    proof: "from cyclonedx.validation.json import JsonStrictValidator; import jsonschema",
+};
+
 /// The clients of the gateway's HTTP APIs.
 pub(crate) const HTTP_CLIENTS: Venv = Venv {
     folder: "http-clients",
