@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn a_text_that_crates_share_is_listed_once() {
         let (a, b, c) = (of("a"), of("b"), of("c"));
-        let (shared, own) = ("shared text".to_owned(), "own text".to_owned());
-        let document = write(&[(&a, &[shared.clone()]), (&b, &[shared, own]), (&c, &[])]);
+        let texts = ["shared text", "own text"].map(str::to_owned);
+        let document = write(&[(&a, &texts[..1]), (&b, &texts), (&c, &[])]);
         assert!(
             document.contains("a 1.0.0: MIT OR Apache-2.0; https://example.org/a\n"),
             "{document}"
