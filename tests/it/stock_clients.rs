@@ -193,6 +193,7 @@ fn the_port_serves_health_and_reflection() {
         for name in [
             "jina.JinaRPC",
             "jina.JinaSingleDataRequestRPC",
+            "inference.GRPCInferenceService",
             "grpc.health.v1.Health",
         ] {
             assert!(names.contains(&json!(name)), "{name} in {names:?}");

@@ -3,15 +3,20 @@
     http_clients.py PORT MODEL
 """
 import json
+import queue
 import sys
 
 import cohere
+import grpc
 import numpy as np
 import openai
+import tritonclient.grpc
 import tritonclient.http
 from huggingface_hub import InferenceClient
 from langchain_openai import OpenAIEmbeddings
 from llama_index.embeddings.openai_like import OpenAILikeEmbedding
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+from tritonclient.utils import InferenceServerException
 
 ADDRESS, MODEL = f"127.0.0.1:{sys.argv[1]}", sys.argv[2]
 URL = f"http://{ADDRESS}"
@@ -98,6 +103,61 @@ def triton(binary):
     return floats(reply.as_numpy("embedding"))
 
 
+def triton_grpc_tensor(texts):
+    tensor = tritonclient.grpc.InferInput("text", [len(texts)], "BYTES")
+    tensor.set_data_from_numpy(np.array(texts, dtype=object))
+    return tensor
+
+
+def triton_grpc():
+    """The texts as bytes, which is all that this client sends."""
+    client = tritonclient.grpc.InferenceServerClient(ADDRESS)
+    assert client.is_server_live() and client.is_server_ready() and client.is_model_ready(MODEL)
+    assert not client.get_server_metadata().extensions
+    described = client.get_model_metadata(MODEL)
+    assert [*described.inputs[0].shape] == [-1] and [*described.outputs[0].shape] == [-1, 384], described
+    output = tritonclient.grpc.InferRequestedOutput("embedding")
+    reply = client.infer(MODEL, [triton_grpc_tensor(TEXTS)], outputs=[output], request_id="7")
+    assert reply.get_response().id == "7" and len(reply.get_response().raw_output_contents) == 1
+    return floats(reply.as_numpy("embedding"))
+
+
+def triton_grpc_typed():
+    """The texts as elements, which other clients of the protocol send."""
+    channel = grpc.insecure_channel(ADDRESS)
+    contents = service_pb2.InferTensorContents(bytes_contents=[text.encode() for text in TEXTS])
+    tensor = service_pb2.ModelInferRequest.InferInputTensor(
+        name="text", datatype="BYTES", shape=[len(TEXTS)], contents=contents)
+    request = service_pb2.ModelInferRequest(model_name=MODEL, inputs=[tensor])
+    output = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request).outputs[0]
+    return floats(np.array(output.contents.fp32_contents).reshape([*output.shape]))
+
+
+def triton_grpc_stream():
+    """One request for each text, and one that fails between them."""
+    replies = queue.Queue()
+    client = tritonclient.grpc.InferenceServerClient(ADDRESS)
+    client.start_stream(lambda result, error: replies.put((result, error)))
+    for model, text in ((MODEL, TEXTS[0]), ("no-such-model", "a"), (MODEL, TEXTS[1])):
+        client.async_stream_infer(model, [triton_grpc_tensor([text])])
+    (first, _), (_, error), (last, _) = [replies.get(timeout=30) for _ in range(3)]
+    client.stop_stream()
+    assert "no-such-model" in error.message(), error
+    return floats(reply.as_numpy("embedding")[0] for reply in (first, last))
+
+
+def triton_grpc_errors():
+    client = tritonclient.grpc.InferenceServerClient(ADDRESS)
+
+    def status(model, texts):
+        try:
+            client.infer(model, [triton_grpc_tensor(texts)])
+        except InferenceServerException as error:
+            return [error.status(), error.message()]
+
+    return [status("no-such-model", ["a"]), status(MODEL, ["a", ""])]
+
+
 def triton_json():
     return triton(False)
 
@@ -109,5 +169,6 @@ def triton_binary():
 CASES = (
     openai_base64, openai_float, openai_models, openai_unknown_model, openai_bad_request, langchain, llama_index,
     cohere_floats, cohere_rerank, hugging_face, hugging_face_similarity, triton_json, triton_binary,
+    triton_grpc, triton_grpc_typed, triton_grpc_stream, triton_grpc_errors,
 )
 print(json.dumps({case.__name__: case() for case in CASES}))

@@ -1,32 +1,35 @@
-//! Jina's gRPC services at a gateway. Translates messages and metadata for `service.rs`, and decides nothing.
+//! The gRPC services of a gateway: Jina's here, and the Open Inference Protocol's in [`inference`]. Translates messages and
+//! metadata for `service.rs`, and decides nothing.
 
+mod call;
+mod inference;
 mod routes;
 
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use flow_core::CallOptions;
 use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
 use flow_net::grpc::jina_gateway_dry_run_rpc_server::JinaGatewayDryRunRpc;
 use flow_net::grpc::jina_info_rpc_server::JinaInfoRpc;
 use flow_net::grpc::jina_rpc_server::JinaRpc;
 use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
-use flow_net::grpc::metadata::{call_options, write_request_id};
+use flow_net::grpc::metadata::write_request_id;
 use flow_net::status::{from_failure, to_failure};
-use flow_net::{ByteBudget, Shards, TOKENS};
+use flow_net::{Shards, TOKENS};
 use flow_proto::Envelope;
 use flow_proto::jina::{EndpointsProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto};
 use futures_util::{Stream, StreamExt};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
+use self::call::{budget, options};
 use crate::admission::identify;
-use crate::origin::origin;
 use crate::service::{Service, StreamRequest, UnaryReply};
 use crate::stream::request_cost;
 
+pub(crate) use inference::InferenceService;
 pub(crate) use routes::{Requests, SERVICES, routes};
 
 /// The methods, as they are named in logs and traces.
@@ -63,25 +66,11 @@ fn stream_request<T>(request: &Request<T>) -> Result<StreamRequest, Status> {
     })
 }
 
-/// The options of a call of this method.
-fn options<T>(request: &Request<T>, method: &'static str) -> Result<CallOptions, Status> {
-    let options = call_options(request.metadata()).map_err(|failure| from_failure(&failure))?;
-    Ok(CallOptions {
-        origin: origin(request.extensions(), "grpc", method),
-        ..options
-    })
-}
-
 /// Returns the id that the caller gave the call.
 fn return_id(metadata: &mut MetadataMap, id: Option<&Arc<str>>) {
     if let Some(id) = id {
         write_request_id(metadata, id);
     }
-}
-
-/// The part of the byte budget that the call's connection has.
-fn budget<T>(request: &Request<T>) -> Option<ByteBudget> {
-    request.extensions().get().cloned()
 }
 
 /// The reply, with what its metadata says: how many shards answered, and how many tokens were read.

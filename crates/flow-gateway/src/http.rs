@@ -5,18 +5,18 @@
 //! [`request_id`] gives every request an id. Around all routes are layers for other origins ([`cors`]), for compression,
 //! and for gRPC calls of browsers ([`grpc_web`]). [`console`] is a page for people.
 
-mod api_error;
+pub(crate) mod api_error;
 mod body;
 mod cohere;
 mod console;
 mod cors;
-mod embeddings;
+pub(crate) mod embeddings;
 mod grpc_web;
 mod jina;
 mod json_request;
 mod json_size;
-mod models;
-mod open_inference;
+pub(crate) mod models;
+pub(crate) mod open_inference;
 mod openai;
 mod openapi;
 mod request_id;

@@ -14,7 +14,7 @@ use tonic::service::Routes;
 use crate::auth::KeysFor;
 use crate::console::Operations;
 use crate::gateway_limits::GatewayLimits;
-use crate::grpc::{JinaService, Requests, routes};
+use crate::grpc::{InferenceService, JinaService, Requests, routes};
 use crate::http::{self, HttpState, Serves};
 use crate::protection::Protection;
 use crate::service::Service;
@@ -47,13 +47,16 @@ impl PortServices {
         add_health: impl FnOnce(Routes) -> Routes,
     ) -> Self {
         let jina = JinaService(service.clone());
-        let all = routes(&jina, limits.messages, Requests::AsTheyAre);
+        let inference = InferenceService(service.clone());
+        let services = (&jina, &inference);
+        let all = routes(services, limits.messages, Requests::AsTheyAre);
+        let compressed = routes(services, limits.messages, Requests::Compressed);
         Self {
             service,
             gateway,
             limits,
             grpc: add_health(all),
-            compressed: routes(&jina, limits.messages, Requests::Compressed),
+            compressed,
         }
     }
 

@@ -237,6 +237,11 @@ impl Service {
         nodes.all(|(_, node)| node.was_ready())
     }
 
+    /// The drain of the gateway.
+    pub(crate) fn draining(&self) -> Draining {
+        self.draining.clone()
+    }
+
     /// The versions of this program and its machine.
     #[allow(
         clippy::unused_self,

@@ -3,21 +3,27 @@
 use flow_proto::DESCRIPTORS;
 use flow_proto::jina::JinaInfoProto;
 use tonic::service::Routes;
+use tonic_reflection::server::Builder;
+
+const HEALTH: &str = "grpc.health.v1.Health";
 
 /// The version of Jina whose protocol this is; stock clients read it.
 const JINA_VERSION: &str = "3.34.0";
 
-/// Adds reflection in both versions: the first request of stock gateways to a new address is one for v1alpha.
+/// Adds reflection of these services and of health, in both versions: the first request of stock gateways to a new address is one for v1alpha.
 ///
 /// # Panics
 ///
 /// Never: the descriptors are part of the program, and a test reads them.
 #[must_use]
-pub fn with_reflection(routes: Routes) -> Routes {
+pub fn with_reflection(routes: Routes, services: &[&str]) -> Routes {
     let builder = || {
-        tonic_reflection::server::Builder::configure()
+        let builder = Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .with_service_name(HEALTH);
+        let advertise = |builder: Builder<'static>, name: &&str| builder.with_service_name(*name);
+        services.iter().fold(builder, advertise)
     };
     let v1 = builder().build_v1().expect("the descriptors are generated");
     let v1alpha = builder()
@@ -50,6 +56,6 @@ mod tests {
 
     #[test]
     fn the_descriptors_are_valid_for_reflection() {
-        drop(with_reflection(Routes::default()));
+        drop(with_reflection(Routes::default(), &["jina.JinaRPC"]));
     }
 }

@@ -1,7 +1,7 @@
-//! gRPC: Jina's services as clients and servers, how their messages are encoded, and the service that puts
+//! gRPC: Jina's services and the Open Inference Protocol's as clients and servers, how their messages are encoded, and the service that puts
 //! them on a connection.
 //!
-//! `cargo xtask codegen` makes `generated/jina.rs` from `proto/`. The messages themselves are in
+//! `cargo xtask codegen` makes `generated/` from `proto/`. The messages themselves are in
 //! [`flow_proto`], which knows nothing of gRPC.
 
 mod codec;
@@ -26,6 +26,22 @@ mod slow_sender;
 )]
 mod generated {
     include!("generated/jina.rs");
+}
+
+/// Client and server of package `inference`.
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    unreachable_pub,
+    rustdoc::all,
+    missing_docs,
+    missing_debug_implementations,
+    elided_lifetimes_in_paths,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
+pub mod inference {
+    include!("generated/inference.rs");
 }
 
 pub use codec::envelope;

@@ -1,4 +1,4 @@
-//! Jina 3's messages, generated from `proto/` and committed. The services are in `flow-net`.
+//! Messages of Jina 3 and of the Open Inference Protocol, generated from `proto/` and committed. The services are in `flow-net`.
 //!
 //! `cargo xtask codegen` makes `generated/`. Two things differ from a plain translation: each `bytes` field
 //! is a [`bytes::Bytes`], a slice of the message it arrived in; and where a request contains documents or
@@ -37,6 +37,20 @@ pub mod docarray {
     pub mod v2 {
         include!("generated/docarray.v2.rs");
     }
+}
+
+/// Messages of the Open Inference Protocol.
+pub mod inference {
+    #![allow(
+        clippy::all,
+        clippy::pedantic,
+        unreachable_pub,
+        rustdoc::all,
+        missing_docs,
+        clippy::allow_attributes_without_reason,
+        reason = "generated code"
+    )]
+    include!("generated/inference.rs");
 }
 
 /// A request or a reply with its documents still encoded.

@@ -21,6 +21,9 @@ async fn real_clients_get_the_vectors_of_grpc_and_understand_errors() {
         "hugging_face",
         "triton_json",
         "triton_binary",
+        "triton_grpc",
+        "triton_grpc_typed",
+        "triton_grpc_stream",
     ] {
         check_close(&rows(&got[case]), &wanted);
     }
@@ -36,6 +39,12 @@ async fn real_clients_get_the_vectors_of_grpc_and_understand_errors() {
     assert_eq!(got["openai_bad_request"]["param"], "input");
     assert!(text(&got["openai_bad_request"]["message"]).contains("check_embedding_ctx_length"));
     assert!(text(&got["cohere_rerank"]).contains("no model for reranking"));
+    let statuses: Vec<&Value> = (0..2).map(|at| &got["triton_grpc_errors"][at][0]).collect();
+    assert_eq!(
+        json!(statuses),
+        json!(["StatusCode.NOT_FOUND", "StatusCode.INVALID_ARGUMENT"])
+    );
+    assert!(text(&got["triton_grpc_errors"][0][1]).contains("there is no model `no-such-model`"));
     assert!((floats(&got["hugging_face_similarity"])[0] - 1.0).abs() < 1e-5);
 }
 

@@ -14,6 +14,9 @@ use anyhow::{Context, bail};
 use prost::Message;
 use prost_types::{FieldDescriptorProto, FileDescriptorSet, field_descriptor_proto::Type};
 
+/// What is compiled, with what it imports.
+const FILES: [&str; 3] = ["jina.proto", "docarray_v2.proto", "open_inference.proto"];
+
 /// Fields that are forwarded without being decoded, as (message, field).
 const OPAQUE: &[(&str, &str)] = &[
     ("DataRequestProto", "parameters"),
@@ -55,8 +58,8 @@ fn generate(proto: &Path, out: &Path) -> anyhow::Result<()> {
     let (messages, services) = (out.join("messages"), out.join("services"));
     std::fs::create_dir_all(&messages)?;
     std::fs::create_dir_all(&services)?;
-    let described = protox::compile(["jina.proto", "docarray_v2.proto"], [proto])
-        .context("the files in proto/ do not compile")?;
+    let described =
+        protox::compile(FILES, [proto]).context("the files in proto/ do not compile")?;
     std::fs::write(messages.join("descriptors.bin"), described.encode_to_vec())?;
     let described = with_opaque_documents(described);
     tonic_prost_build::configure()
@@ -70,6 +73,7 @@ fn generate(proto: &Path, out: &Path) -> anyhow::Result<()> {
     tonic_prost_build::configure()
         .extern_path(".jina", "::flow_proto::jina")
         .extern_path(".docarray", "::flow_proto::docarray")
+        .extern_path(".inference", "::flow_proto::inference")
         .emit_package(true)
         .out_dir(&services)
         .build_transport(false)

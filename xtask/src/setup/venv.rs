@@ -108,10 +108,10 @@ pub(crate) const HTTP_CLIENTS: Venv = Venv {
         "llama-index-embeddings-openai-like",
         "cohere",
         "huggingface_hub",
-        "tritonclient[http]",
+        "tritonclient[http,grpc]",
         "numpy",
     ],
-    proof: "import openai, langchain_openai, llama_index.embeddings.openai_like, cohere, huggingface_hub, tritonclient.http",
+    proof: "import openai, langchain_openai, llama_index.embeddings.openai_like, cohere, huggingface_hub, tritonclient.http, tritonclient.grpc",
 };
 
 /// What checks the gateway's OpenAPI document, and sends requests that are made of it.

@@ -40,5 +40,5 @@ pub(crate) fn routes(service: &JinaService, limits: Limits, read_max: usize) -> 
         .add_service(configured!(JinaSingleDocumentRequestRpcServer))
         .add_service(configured!(JinaDiscoverEndpointsRpcServer))
         .add_service(configured!(JinaInfoRpcServer));
-    flow_net::with_reflection(routes)
+    flow_net::with_reflection(routes, SERVICES)
 }

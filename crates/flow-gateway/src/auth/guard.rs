@@ -25,6 +25,16 @@ const GRPC_HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// The paths of gRPC calls whose requests name an endpoint, which is checked instead of the path.
 const STREAM: &str = "/jina.JinaRPC/Call";
+
+/// The path of another stream whose requests are counted one by one.
+const INFER_STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
+
+/// Health checks of the Open Inference Protocol.
+const INFER_HEALTH: [&str; 2] = [
+    "/inference.GRPCInferenceService/ServerLive",
+    "/inference.GRPCInferenceService/ServerReady",
+];
+
 const NAMES_ENDPOINT: &[&str] = &[
     STREAM,
     "/jina.JinaSingleDataRequestRPC/process_single_data",
@@ -38,6 +48,9 @@ const INFORMS: &[&str] = &[
     "/jina.JinaDiscoverEndpointsRPC/",
     "/jina.JinaGatewayDryRunRPC/",
     "/jina.JinaInfoRPC/",
+    "/inference.GRPCInferenceService/Server",
+    "/inference.GRPCInferenceService/ModelMetadata",
+    "/inference.GRPCInferenceService/ModelReady",
 ];
 
 /// A response that is being made.
@@ -116,7 +129,7 @@ impl Guarded {
         let checked = check(&key, api, path);
         match &checked {
             // The requests of a stream are counted one by one.
-            Ok(_) if path == STREAM => {}
+            Ok(_) if is_stream(path) => {}
             Ok(_) => key.counters.accepted.add(1),
             Err(_) => key.counters.refused.add(1),
         }
@@ -170,7 +183,7 @@ fn check(key: &Key, api: Api, path: &str) -> Result<bool, Refusal> {
         let path = path.to_owned();
         return Err(Refusal::Forbidden { name: name(), path });
     }
-    if path != STREAM {
+    if !is_stream(path) {
         let taken = key.take_request();
         taken.map_err(|after| Refusal::TooMany {
             name: name(),
@@ -180,9 +193,14 @@ fn check(key: &Key, api: Api, path: &str) -> Result<bool, Refusal> {
     Ok(is_allowed)
 }
 
+/// Whether each request of a call is counted, and not the call.
+fn is_stream(path: &str) -> bool {
+    matches!(path, STREAM | INFER_STREAM)
+}
+
 fn is_health(api: Api, path: &str) -> bool {
     match api {
-        Api::Grpc => path.starts_with(GRPC_HEALTH),
+        Api::Grpc => path.starts_with(GRPC_HEALTH) || INFER_HEALTH.contains(&path),
         _ => matches!(
             path,
             "/health"
@@ -228,6 +246,7 @@ mod tests {
     #[test]
     fn only_checks_of_health_are_open() {
         assert!(is_health(Api::Grpc, "/grpc.health.v1.Health/Check"));
+        assert!(is_health(Api::Grpc, INFER_HEALTH[0]));
         assert!(is_health(Api::Tei, "/health") && is_health(Api::Tei, "/ping"));
         assert!(!is_health(Api::Tei, "/grpc.health.v1.Health/Check"));
         assert!(!is_health(Api::Grpc, "/health"));

@@ -1,6 +1,9 @@
 //! The gRPC routes of a gateway.
 
 use flow_net::Limits;
+use flow_net::grpc::inference::grpc_inference_service_server::{
+    GrpcInferenceService, GrpcInferenceServiceServer,
+};
 use flow_net::grpc::jina_discover_endpoints_rpc_server::{
     JinaDiscoverEndpointsRpc, JinaDiscoverEndpointsRpcServer,
 };
@@ -26,6 +29,7 @@ pub(crate) const SERVICES: &[&str] = &[
     "jina.JinaDiscoverEndpointsRPC",
     "jina.JinaGatewayDryRunRPC",
     "jina.JinaInfoRPC",
+    "inference.GRPCInferenceService",
 ];
 
 /// How the requests arrive that routes are for.
@@ -35,35 +39,41 @@ pub(crate) enum Requests {
     Compressed,
 }
 
-/// Routes to the service, and to reflection.
-pub(crate) fn routes<S>(service: &S, limits: Limits, requests: Requests) -> Routes
+/// Routes to the services, and to reflection.
+pub(crate) fn routes<J, I>(
+    (jina, inference): (&J, &I),
+    limits: Limits,
+    requests: Requests,
+) -> Routes
 where
-    S: JinaRpc
+    J: JinaRpc
         + JinaSingleDataRequestRpc
         + JinaSingleDocumentRequestRpc
         + JinaDiscoverEndpointsRpc
         + JinaGatewayDryRunRpc
         + JinaInfoRpc
         + Clone,
+    I: GrpcInferenceService + Clone,
 {
     let read_max = match requests {
         Requests::AsTheyAre => limits.message_len_max,
         Requests::Compressed => limits.decompressed_len_max,
     };
     macro_rules! configured {
-        ($server:ident) => {
-            $server::new(service.clone())
+        ($server:ident, $service:ident) => {
+            $server::new($service.clone())
                 .accept_compressed(CompressionEncoding::Gzip)
                 .accept_compressed(CompressionEncoding::Deflate)
                 .max_decoding_message_size(read_max)
                 .max_encoding_message_size(limits.message_len_max)
         };
     }
-    let routes = Routes::new(configured!(JinaRpcServer))
-        .add_service(configured!(JinaSingleDataRequestRpcServer))
-        .add_service(configured!(JinaSingleDocumentRequestRpcServer))
-        .add_service(configured!(JinaDiscoverEndpointsRpcServer))
-        .add_service(configured!(JinaGatewayDryRunRpcServer))
-        .add_service(configured!(JinaInfoRpcServer));
-    flow_net::with_reflection(routes)
+    let routes = Routes::new(configured!(JinaRpcServer, jina))
+        .add_service(configured!(JinaSingleDataRequestRpcServer, jina))
+        .add_service(configured!(JinaSingleDocumentRequestRpcServer, jina))
+        .add_service(configured!(JinaDiscoverEndpointsRpcServer, jina))
+        .add_service(configured!(JinaGatewayDryRunRpcServer, jina))
+        .add_service(configured!(JinaInfoRpcServer, jina))
+        .add_service(configured!(GrpcInferenceServiceServer, inference));
+    flow_net::with_reflection(routes, SERVICES)
 }

@@ -68,6 +68,19 @@ impl ApiError {
         }
     }
 
+    /// The failure of a call, for an API that has no shape of its own.
+    pub(crate) fn into_failure(self) -> Failure {
+        let code = match self.kind {
+            ErrorKind::Failed(code) => code,
+            _ => Code::BadRequest,
+        };
+        let failure = Failure::new(code, self.message);
+        match self.retry_after {
+            Some(after) => failure.with_retry_after(after),
+            None => failure,
+        }
+    }
+
     /// The response with this status and body, and the time after which the client may try again.
     pub(crate) fn response(&self, status: StatusCode, body: impl IntoResponse) -> Response {
         let mut response = (status, body).into_response();

@@ -91,7 +91,7 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let formats = request.body.formats();
     let wanted = request.body.translate()?;
     let texts = wanted.texts.clone();
-    let embeddings = embed(state, &models, model, wanted, &request.options).await?;
+    let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let len = embeddings.json_len() * formats.len();
     let reply = EmbedReply {
         id: RequestId::random().into(),

@@ -12,8 +12,7 @@ use serde_json::{Map, Value};
 
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
-use super::state::HttpState;
-use crate::service::UnaryReply;
+use crate::service::{Service, UnaryReply};
 
 /// Texts of one piece: as many as the batches of an encoder on the CPU have.
 const PIECE_TEXTS: usize = 64;
@@ -64,14 +63,14 @@ pub(crate) struct DocumentsCall<'c> {
 
 /// Encodes texts with a model.
 pub(crate) async fn embed(
-    state: &HttpState,
+    service: &Service,
     models: &ServedModels,
     model: &ServedModel,
     request: EmbedRequest,
     options: &CallOptions,
 ) -> Result<Embeddings, ApiError> {
     let started = Instant::now();
-    check_texts(state, &request)?;
+    check_texts(service, &request)?;
     let cut = cut(model, &request)?;
     let call = DocumentsCall {
         executor: models.are_several().then_some(model.executor.as_str()),
@@ -87,7 +86,7 @@ pub(crate) async fn embed(
             document.set_text(text);
             document
         });
-        call.send(state, documents.collect(), index > 0)
+        call.send(service, documents.collect(), index > 0)
     });
     let replies = stream::iter(pieces).buffered(PIECES_AT_ONCE);
     let mut replies = std::pin::pin!(replies);
@@ -119,8 +118,8 @@ fn pieces(texts: Vec<String>) -> Vec<Vec<String>> {
 }
 
 /// Checks the number of texts, and that each has something to encode.
-fn check_texts(state: &HttpState, request: &EmbedRequest) -> Result<(), ApiError> {
-    let (count, max) = (request.texts.len(), inputs_max(state));
+fn check_texts(service: &Service, request: &EmbedRequest) -> Result<(), ApiError> {
+    let (count, max) = (request.texts.len(), inputs_max(service));
     if count == 0 {
         let message = format!("`{}` is empty", request.field);
         return Err(ApiError::new(ErrorKind::Empty, message).at(request.field));
@@ -142,8 +141,8 @@ fn check_texts(state: &HttpState, request: &EmbedRequest) -> Result<(), ApiError
 }
 
 /// The texts that one call may have.
-pub(crate) fn inputs_max(state: &HttpState) -> usize {
-    state.limits.requests.documents.documents_max
+pub(crate) fn inputs_max(service: &Service) -> usize {
+    service.snapshot().shared.requests.documents.documents_max
 }
 
 /// The length to which vectors are cut, if they are.
@@ -208,15 +207,15 @@ impl DocumentsCall<'_> {
     /// gateway is busy.
     pub(crate) async fn send(
         &self,
-        state: &HttpState,
+        service: &Service,
         documents: DocumentArray,
         may_wait: bool,
     ) -> Result<(DocumentArray, Option<u64>), Failure> {
         let request = self.envelope(&documents);
         let options = self.options.clone();
         let reply = match may_wait {
-            false => state.service.unary(request, options).await,
-            true => state.service.unary_later(request, options).await,
+            false => service.unary(request, options).await,
+            true => service.unary_later(request, options).await,
         };
         let UnaryReply {
             envelope, tokens, ..

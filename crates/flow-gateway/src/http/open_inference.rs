@@ -1,7 +1,7 @@
 //! The Open Inference Protocol, version 2, of KServe and Triton: a tensor of texts in, a tensor of vectors out.
 
 mod infer;
-mod tensors;
+pub(crate) mod tensors;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -13,10 +13,14 @@ use serde_json::{Value, json};
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
 use super::state::HttpState;
-use infer::{OUTPUT, VERSION};
+
+pub(crate) use infer::{OUTPUT, VERSION};
 
 /// The name of the input.
-const INPUT: &str = "text";
+pub(crate) const INPUT: &str = "text";
+
+/// The extension for tensors as bytes.
+const BINARY: &str = "binary_tensor_data";
 
 /// The routes.
 pub(crate) fn routes() -> Router<HttpState> {
@@ -64,7 +68,7 @@ async fn server() -> Json<Value> {
     Json(json!({
         "name": "flow",
         "version": env!("CARGO_PKG_VERSION"),
-        "extensions": ["binary_tensor_data"],
+        "extensions": [BINARY],
     }))
 }
 

@@ -104,7 +104,7 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let format = request.body.format();
     let name = request.body.model.clone();
     let wanted = request.body.translate()?;
-    let embeddings = embed(state, &models, model, wanted, &request.options).await?;
+    let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let len = embeddings.json_len();
     let reply = EmbeddingsReply {
         model: name.unwrap_or_else(|| model.id.clone()),

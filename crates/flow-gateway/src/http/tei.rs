@@ -119,7 +119,7 @@ async fn answer_embed(state: &HttpState, request: Request) -> Result<Response, A
     let model = models.find(request.body.model.as_deref())?;
     let wanted = request.body.translate()?;
     let characters = characters(&wanted.texts);
-    let embeddings = embed(state, &models, model, wanted, &request.options).await?;
+    let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let headers = compute_headers(model, characters, &embeddings);
     let len = embeddings.json_len();
     json_reply(state, len, headers, EmbedReply(embeddings)).await
@@ -172,7 +172,7 @@ async fn answer_similarity(state: &HttpState, request: Request) -> Result<Respon
     let model = models.find(request.body.model.as_deref())?;
     let wanted = request.body.translate()?;
     let characters = characters(&wanted.texts);
-    let embeddings = embed(state, &models, model, wanted, &request.options).await?;
+    let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let headers = compute_headers(model, characters, &embeddings);
     let cosines = cosines(&embeddings.vectors);
     json_reply(state, 0, headers, cosines).await

@@ -31,6 +31,7 @@ impl Api {
         match origin.protocol {
             Some("websocket") => Self::Websocket,
             Some("http") => Self::of_operation(&origin.operation),
+            _ if origin.operation.starts_with("/inference.") => Self::OpenInference,
             _ => Self::Grpc,
         }
     }
@@ -80,6 +81,8 @@ mod tests {
             );
         };
         check("grpc", "/jina.JinaRPC/Call", "grpc");
+        let infer = "/inference.GRPCInferenceService/ModelInfer";
+        check("grpc", infer, "open_inference");
         check("websocket", "GET /", "websocket");
         check("http", "POST", "http");
         check("http", "POST /post", "http");

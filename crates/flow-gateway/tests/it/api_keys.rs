@@ -4,12 +4,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use flow_core::{Code, Deadline, Failure};
 use flow_gateway::auth::{ApiKeys, KeyEntry, KeyFile};
+use flow_net::grpc::inference::grpc_inference_service_client::GrpcInferenceServiceClient;
 use flow_net::{ApiKey, Client, ConnectOptions, PostOptions};
 use flow_proto::Envelope;
+use flow_proto::inference::{ModelInferRequest, ServerLiveRequest};
 use futures_util::{StreamExt, stream};
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tonic::Request;
+use tonic::transport::Channel;
 
 use crate::fake_executor::FakeExecutor;
 use crate::test_gateway::{TestGateway, placement, plan, request};
@@ -51,6 +55,13 @@ impl Fixture {
         Client::connect_with(&self.gateway.url, options)
             .await
             .unwrap()
+    }
+
+    /// A client of the Open Inference Protocol.
+    async fn inference(&self) -> GrpcInferenceServiceClient<Channel> {
+        let address = self.gateway.url.replace("grpc://", "http://");
+        let channel = Channel::from_shared(address).unwrap();
+        GrpcInferenceServiceClient::new(channel.connect().await.unwrap())
     }
 
     /// Sends one request with a key.
@@ -262,4 +273,33 @@ async fn a_revoked_key_is_refused_soon_and_counts_stay() {
         "{text}"
     );
     assert!(!text.contains("flow_team"), "{text}");
+}
+
+#[tokio::test]
+async fn the_open_inference_protocol_needs_a_key_that_allows_its_methods() {
+    let limited = KeyEntry {
+        endpoints: Some(vec!["/encode".to_owned()]),
+        ..key("limited")
+    };
+    let fixture = Fixture::start(vec![key("team"), limited]).await;
+    let mut client = fixture.inference().await;
+    let live = client.server_live(ServerLiveRequest {}).await;
+    assert!(live.unwrap().get_ref().live, "health is open");
+    let request = |key: Option<&str>| {
+        let mut request = Request::new(ModelInferRequest::default());
+        if let Some(key) = key {
+            let bearer = format!("Bearer flow_{key}").parse().unwrap();
+            request.metadata_mut().insert("authorization", bearer);
+        }
+        request
+    };
+    for (key, code, part) in [
+        (None, tonic::Code::Unauthenticated, "needs an API key"),
+        (Some("limited"), tonic::Code::PermissionDenied, "limited"),
+        (Some("team"), tonic::Code::InvalidArgument, "one input"),
+    ] {
+        let status = client.model_infer(request(key)).await.unwrap_err();
+        assert_eq!(status.code(), code, "{status:?}");
+        assert!(status.message().contains(part), "{status:?}");
+    }
 }

@@ -8,6 +8,7 @@
 use std::marker::PhantomData;
 
 use bytes::Bytes;
+use flow_proto::inference;
 use flow_proto::jina::{self, HeaderProto, StatusProto, status_proto};
 use prost::{DecodeError, Message};
 use tonic::Status;
@@ -95,7 +96,26 @@ impl Decode for jina::EndpointsProto {}
 impl Decode for jina::StatusProto {}
 impl Decode for jina::JinaInfoProto {}
 
-/// The codec of all of Jina's services.
+impl Decode for inference::ModelInferRequest {
+    fn check(message: &[u8]) -> Result<(), MessageTooLarge> {
+        message_limits::check_infer(message)
+    }
+}
+
+impl Decode for inference::ServerLiveRequest {}
+impl Decode for inference::ServerLiveResponse {}
+impl Decode for inference::ServerReadyRequest {}
+impl Decode for inference::ServerReadyResponse {}
+impl Decode for inference::ModelReadyRequest {}
+impl Decode for inference::ModelReadyResponse {}
+impl Decode for inference::ServerMetadataRequest {}
+impl Decode for inference::ServerMetadataResponse {}
+impl Decode for inference::ModelMetadataRequest {}
+impl Decode for inference::ModelMetadataResponse {}
+impl Decode for inference::ModelInferResponse {}
+impl Decode for inference::ModelStreamInferResponse {}
+
+/// The codec of all services.
 #[derive(Debug)]
 pub(crate) struct EnvelopeCodec<T, U>(PhantomData<(T, U)>);
 

@@ -20,6 +20,20 @@ const ROUTES_MAX: usize = 1024;
 /// Parts of a request that is a list: one for each branch of a join.
 const PARTS_MAX: usize = 1024;
 
+/// Fields of a request of the Open Inference Protocol that become structs, of its tensors, and of their contents.
+const INFER_PARTS: [u32; 4] = [4, 5, 6, 7];
+const TENSORS: [u32; 2] = [5, 6];
+const CONTENTS: u32 = 5;
+const BYTES_CONTENTS: u32 = 8;
+
+/// Tensors and parameters of a request of the Open Inference Protocol, those of tensors included. Models here have one
+/// tensor; each takes about 200 bytes.
+const INFER_PARTS_MAX: usize = 1024;
+
+/// Elements of the tensors of a request: four times as many as a request may have documents by default. Each takes 32
+/// bytes besides its content.
+const ELEMENTS_MAX: usize = 1_000_000;
+
 /// A message has more or larger parts than are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MessageTooLarge {
@@ -29,6 +43,10 @@ pub(crate) enum MessageTooLarge {
     Routes,
     #[error("the message has more than {PARTS_MAX} parts")]
     Parts,
+    #[error("the request has more than {INFER_PARTS_MAX} tensors and parameters")]
+    Tensors,
+    #[error("the tensors of the request have more than {ELEMENTS_MAX} elements")]
+    Elements,
 }
 
 /// Checks a request or a reply.
@@ -65,6 +83,30 @@ pub(crate) fn check_list(message: &[u8]) -> Result<(), MessageTooLarge> {
     Ok(())
 }
 
+/// Checks a request of the Open Inference Protocol.
+pub(crate) fn check_infer(message: &[u8]) -> Result<(), MessageTooLarge> {
+    let (mut parts, mut elements) = (0, 0);
+    for (number, content) in contents(message) {
+        parts += usize::from(INFER_PARTS.contains(&number));
+        if TENSORS.contains(&number) {
+            for (number, content) in contents(content) {
+                parts += 1;
+                if number == CONTENTS {
+                    let texts = contents(content).filter(|(number, _)| *number == BYTES_CONTENTS);
+                    elements += texts.count();
+                }
+            }
+        }
+        if parts > INFER_PARTS_MAX {
+            return Err(MessageTooLarge::Tensors);
+        }
+        if elements > ELEMENTS_MAX {
+            return Err(MessageTooLarge::Elements);
+        }
+    }
+    Ok(())
+}
+
 /// The number and the content of each length-delimited field. Ends where the bytes are not valid, which prost reports.
 fn contents(mut rest: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     std::iter::from_fn(move || {
@@ -94,10 +136,33 @@ fn contents(mut rest: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use flow_proto::inference::model_infer_request::InferInputTensor;
+    use flow_proto::inference::{InferTensorContents, ModelInferRequest};
     use flow_proto::jina::{DataRequestListProto, DataRequestProto, HeaderProto, RouteProto};
     use prost::Message;
 
     use super::*;
+
+    #[test]
+    fn tensors_and_their_elements_are_limited() {
+        let check = |tensors, elements| {
+            let contents = InferTensorContents {
+                bytes_contents: vec![bytes::Bytes::new(); elements],
+                ..Default::default()
+            };
+            let mut inputs = vec![InferInputTensor::default(); tensors];
+            inputs[0].contents = Some(contents);
+            let request = ModelInferRequest {
+                inputs,
+                ..Default::default()
+            };
+            check_infer(&request.encode_to_vec())
+        };
+        assert_eq!(check(1, ELEMENTS_MAX), Ok(()));
+        assert_eq!(check(1, ELEMENTS_MAX + 1), Err(MessageTooLarge::Elements));
+        assert_eq!(check(INFER_PARTS_MAX - 1, 1), Ok(()));
+        assert_eq!(check(INFER_PARTS_MAX, 1), Err(MessageTooLarge::Tensors));
+    }
 
     fn with_routes(count: usize) -> DataRequestProto {
         DataRequestProto {

@@ -18,10 +18,10 @@ use super::super::state::{HttpState, options};
 use super::tensors::{check_shape, texts_of_bytes, texts_of_json};
 
 /// The name of the output.
-pub(super) const OUTPUT: &str = "embedding";
+pub(crate) const OUTPUT: &str = "embedding";
 
 /// The version of every model.
-pub(super) const VERSION: &str = "1";
+pub(crate) const VERSION: &str = "1";
 
 /// The header that says where the JSON of a body ends and the bytes of its tensors begin.
 const JSON_LEN: &str = "inference-header-content-length";
@@ -125,7 +125,7 @@ pub(super) async fn infer(
         dimensions: None,
         normalize: false,
     };
-    let embeddings = embed(state, &models, found, wanted, &options).await?;
+    let embeddings = embed(&state.service, &models, found, wanted, &options).await?;
     let (name, id, len) = (model.to_owned(), request.id, embeddings.json_len());
     let is_binary = request.is_binary;
     let write = move || write(&name, id.as_deref(), &embeddings, is_binary);

@@ -8,7 +8,7 @@ use super::super::api_error::ApiError;
 const LEVELS_MAX: usize = 8;
 
 /// The texts of a tensor of bytes.
-pub(super) fn texts_of_bytes(mut rest: &[u8]) -> Result<Vec<String>, ApiError> {
+pub(crate) fn texts_of_bytes(mut rest: &[u8]) -> Result<Vec<String>, ApiError> {
     let short = || wrong("the bytes of the tensor end within an element");
     let mut texts = Vec::new();
     while !rest.is_empty() {
@@ -43,7 +43,7 @@ fn collect(data: Value, levels: usize, texts: &mut Vec<String>) -> Result<(), Ap
 }
 
 /// Checks that a tensor of this shape has so many elements.
-pub(super) fn check_shape(shape: &[usize], count: usize) -> Result<(), ApiError> {
+pub(crate) fn check_shape(shape: &[usize], count: usize) -> Result<(), ApiError> {
     let product = shape
         .iter()
         .try_fold(1_usize, |all, len| all.checked_mul(*len));

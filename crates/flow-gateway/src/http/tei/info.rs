@@ -31,7 +31,7 @@ async fn answer(state: &HttpState, name: Option<&str>) -> Result<Response, ApiEr
     let model = models.find(name)?;
     let mut body = described(model);
     body["max_concurrent_requests"] = json!(snapshot.plan.gateway.in_flight_max);
-    body["max_client_batch_size"] = json!(inputs_max(state));
+    body["max_client_batch_size"] = json!(inputs_max(&state.service));
     body["max_request_bytes"] = json!(state.limits.messages.message_len_max);
     body["version"] = json!(env!("CARGO_PKG_VERSION"));
     json_reply(state, 0, HeaderMap::new(), body).await

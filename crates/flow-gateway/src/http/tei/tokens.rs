@@ -141,7 +141,7 @@ async fn send(
         parameters: &parameters.collect(),
         options,
     };
-    Ok(call.send(state, documents, false).await?.0)
+    Ok(call.send(&state.service, documents, false).await?.0)
 }
 
 fn not_offered(endpoint: &str, model: &ServedModel) -> ApiError {
@@ -150,7 +150,7 @@ fn not_offered(endpoint: &str, model: &ServedModel) -> ApiError {
 }
 
 fn check_count(state: &HttpState, field: &'static str, count: usize) -> Result<(), ApiError> {
-    let max = inputs_max(state);
+    let max = inputs_max(&state.service);
     match count {
         0 => Err(ApiError::new(
             ErrorKind::Empty,

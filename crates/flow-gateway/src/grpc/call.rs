@@ -1,0 +1,26 @@
+//! What every gRPC call says of itself: its options, and the memory that its connection may hold.
+
+use flow_core::CallOptions;
+use flow_net::ByteBudget;
+use flow_net::grpc::metadata::call_options;
+use flow_net::status::from_failure;
+use tonic::{Request, Status};
+
+use crate::origin::origin;
+
+/// The options of a call of this method.
+pub(super) fn options<T>(
+    request: &Request<T>,
+    method: &'static str,
+) -> Result<CallOptions, Status> {
+    let options = call_options(request.metadata()).map_err(|failure| from_failure(&failure))?;
+    Ok(CallOptions {
+        origin: origin(request.extensions(), "grpc", method),
+        ..options
+    })
+}
+
+/// The part of the byte budget that the call's connection has.
+pub(super) fn budget<T>(request: &Request<T>) -> Option<ByteBudget> {
+    request.extensions().get().cloned()
+}
