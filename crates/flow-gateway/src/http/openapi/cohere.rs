@@ -39,7 +39,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
     let content = json!({
         "type": "array",
         "minItems": 1,
-        "items": object(&["content"], json!({ "content": texts(document) })),
+        "items": object(&["content"], &json!({ "content": texts(document) })),
         "description": "In place of `texts`: entries whose parts are encoded together",
     });
     let no_images = json!({ "type": ["array", "null"], "maxItems": 0, "description": "The models are for texts" });
@@ -54,7 +54,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
         "max_tokens": unsupported(&[json!(null)], "Set `max_length` in the flow file"),
         "truncate": { "enum": [null, "END", "NONE"] },
     });
-    let mut request = object(&[], fields);
+    let mut request = object(&[], &fields);
     request["oneOf"] = json!([{ "required": ["texts"] }, { "required": ["inputs"] }]);
     document.schema("CohereEmbedRequest", request)
 }

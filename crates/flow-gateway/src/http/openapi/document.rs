@@ -107,17 +107,17 @@ impl Operation {
 
     /// Takes this JSON.
     pub(super) fn takes(self, schema: &Value) -> Self {
-        self.takes_content(json!({ "application/json": { "schema": schema } }))
+        self.takes_content(&json!({ "application/json": { "schema": schema } }))
     }
 
     /// Takes this JSON, such as the example.
     pub(super) fn takes_such_as(self, schema: &Value, example: &Value) -> Self {
         let json = json!({ "schema": schema, "example": example });
-        self.takes_content(json!({ "application/json": json }))
+        self.takes_content(&json!({ "application/json": json }))
     }
 
     /// Takes a body of these types.
-    pub(super) fn takes_content(mut self, content: Value) -> Self {
+    pub(super) fn takes_content(mut self, content: &Value) -> Self {
         self.described["requestBody"] = json!({ "required": true, "content": content });
         self
     }
@@ -159,11 +159,11 @@ impl Operation {
     /// Replies with this JSON.
     pub(super) fn replies(self, schema: &Value) -> Self {
         let content = json!({ "application/json": { "schema": schema } });
-        self.replies_content("The reply", content)
+        self.replies_content("The reply", &content)
     }
 
     /// Replies with a body of these types.
-    pub(super) fn replies_content(mut self, about: &str, content: Value) -> Self {
+    pub(super) fn replies_content(mut self, about: &str, content: &Value) -> Self {
         self.described["responses"]["200"] = json!({ "description": about, "content": content });
         self
     }
@@ -183,7 +183,7 @@ impl Operation {
 }
 
 /// An object with these fields and no others.
-pub(super) fn object(required: &[&str], fields: Value) -> Value {
+pub(super) fn object(required: &[&str], fields: &Value) -> Value {
     json!({
         "type": "object",
         "properties": fields,

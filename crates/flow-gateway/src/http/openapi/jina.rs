@@ -134,7 +134,7 @@ fn events(summary: &str, input: &Value) -> Operation {
     let stream = json!({ "text/event-stream": { "schema": { "type": "string" } } });
     Operation::new(API, summary, (ERROR, &[]))
         .takes_perhaps(input)
-        .replies_content("A document for each event", stream)
+        .replies_content("A document for each event", &stream)
 }
 
 fn failure() -> Value {

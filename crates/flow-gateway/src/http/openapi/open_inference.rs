@@ -63,8 +63,8 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
             "application/octet-stream": { "schema": {} },
         });
         let infer = infer
-            .takes_content(json!({ "application/json": json }))
-            .replies_content(BINARY, replies);
+            .takes_content(&json!({ "application/json": json }))
+            .replies_content(BINARY, &replies);
         document.add(&path_of("infer"), "post", infer);
     }
 }
@@ -128,14 +128,14 @@ fn request(document: &mut Document) -> Value {
         "data": { "type": "array", "description": "The texts, nested as the shape is" },
     });
     let output = json!({ "name": { "const": "embedding" }, "parameters": parameters });
-    let input = object(&["name", "datatype", "shape", "data"], input);
+    let input = object(&["name", "datatype", "shape", "data"], &input);
     let fields = json!({
         "id": optional("string"),
         "parameters": parameters,
         "inputs": { "type": "array", "minItems": 1, "maxItems": 1, "items": input },
-        "outputs": { "type": "array", "items": object(&["name"], output) },
+        "outputs": { "type": "array", "items": object(&["name"], &output) },
     });
-    document.schema("OpenInferenceRequest", object(&["inputs"], fields))
+    document.schema("OpenInferenceRequest", object(&["inputs"], &fields))
 }
 
 fn reply(document: &mut Document) -> Value {

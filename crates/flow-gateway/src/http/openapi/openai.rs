@@ -69,7 +69,7 @@ fn request(document: &mut Document, served: &Served<'_>) -> Value {
         "late_chunking": no,
         "return_multivector": no,
     });
-    document.schema("OpenAiEmbeddingsRequest", object(&["input"], fields))
+    document.schema("OpenAiEmbeddingsRequest", object(&["input"], &fields))
 }
 
 fn reply(document: &mut Document) -> Value {

@@ -85,7 +85,7 @@ fn embed_request(document: &mut Document, served: &Served<'_>) -> Value {
         "dimensions": dimensions(),
         "model": model(&served.models),
     });
-    document.schema("TeiEmbedRequest", object(&["inputs"], fields))
+    document.schema("TeiEmbedRequest", object(&["inputs"], &fields))
 }
 
 fn similarity(document: &mut Document, served: &Served<'_>) {
@@ -102,13 +102,13 @@ fn similarity(document: &mut Document, served: &Served<'_>) {
         "truncation_direction": direction(),
         "prompt_name": no_prompt(),
     });
-    let parameters = json!({ "anyOf": [object(&[], parameters), { "type": "null" }] });
+    let parameters = json!({ "anyOf": [object(&[], &parameters), { "type": "null" }] });
     let fields = json!({
-        "inputs": object(&["source_sentence", "sentences"], sentences),
+        "inputs": object(&["source_sentence", "sentences"], &sentences),
         "parameters": parameters,
         "model": model(&served.models),
     });
-    let request = document.schema("TeiSimilarityRequest", object(&["inputs"], fields));
+    let request = document.schema("TeiSimilarityRequest", object(&["inputs"], &fields));
     let inputs = json!({ "source_sentence": "a cat", "sentences": ["a dog", "a house"] });
     let reply = floats(document);
     let operation = Operation::new(
@@ -132,7 +132,7 @@ fn tokens(document: &mut Document, served: &Served<'_>) {
             "prompt_name": no_prompt(),
             "model": model(&served.models),
         });
-        let request = document.schema("TeiTokenizeRequest", object(&["inputs"], fields));
+        let request = document.schema("TeiTokenizeRequest", object(&["inputs"], &fields));
         let tokens = json!({ "type": "array", "items": { "type": "object" } });
         let operation = Operation::new(API, "The tokens of texts", (ERROR, FAILURES));
         let operation = operation
@@ -149,7 +149,7 @@ fn tokens(document: &mut Document, served: &Served<'_>) {
             "skip_special_tokens": optional("boolean"),
             "model": model(&served.models),
         });
-        let request = document.schema("TeiDecodeRequest", object(&["ids"], fields));
+        let request = document.schema("TeiDecodeRequest", object(&["ids"], &fields));
         let operation = Operation::new(API, "The texts of tokens", (ERROR, FAILURES));
         let operation = operation
             .takes_such_as(&request, &json!({ "ids": [7592, 2088] }))
