@@ -31,6 +31,7 @@ struct Case {
     name: String,
     compose: &'static [&'static str],
     kubernetes: &'static [&'static str],
+    swarm: &'static [&'static str],
 }
 
 /// The gallery as it is, and one flow that has what the gallery lacks.
@@ -45,6 +46,7 @@ fn cases() -> Vec<Case> {
         file,
         compose: &[],
         kubernetes: &[],
+        swarm: &[],
     };
     let mut cases: Vec<_> = files.into_iter().map(plain).collect();
     cases.push(Case {
@@ -63,6 +65,16 @@ fn cases() -> Vec<Case> {
             "encoder=cpu:4",
             "--autoscale",
             "encoder=2..8",
+        ],
+        swarm: &[
+            "--gateways",
+            "2",
+            "--publish",
+            "host",
+            "--resources",
+            "encoder=cpu:2,cpu-limit:4,memory:2Gi",
+            "--secret-file",
+            "encoder=HF_TOKEN_PATH:hub-token",
         ],
     });
     cases.push(Case {
@@ -95,6 +107,18 @@ fn cases() -> Vec<Case> {
             "--monitor-label",
             "release=prometheus",
         ],
+        swarm: &[
+            "--image",
+            "ranker=example.com/ranker:3",
+            "--place",
+            "boxed=node.hostname==gpu-1",
+            "--place",
+            "index=node.labels.disk==fast",
+            "--place",
+            "index=node.role==worker",
+            "--gpu-resource",
+            "gpu",
+        ],
     });
     cases
 }
@@ -103,6 +127,7 @@ fn cases() -> Vec<Case> {
 fn export(target: &str, case: &Case, out: &str) -> Program {
     let options = match target {
         "kubernetes" => [&["--namespace", "search"], case.kubernetes].concat(),
+        "swarm" => case.swarm.to_vec(),
         _ => case.compose.to_vec(),
     };
     let mut command = flow_command();
@@ -171,6 +196,125 @@ fn every_flow_is_exported_as_the_recorded_kubernetes_files() {
         let text: String = texts.collect();
         check(&format!("{}.kubernetes.yml", case.name), &text);
     }
+}
+
+#[test]
+fn every_flow_is_exported_as_the_recorded_stack() {
+    for case in cases() {
+        let folder = tempfile::tempdir().unwrap();
+        export("swarm", &case, &folder.path().display().to_string());
+        let texts = files(folder.path()).into_iter().map(|(name, path)| {
+            let text = fs::read_to_string(path).unwrap();
+            format!("# ---------- {name}\n{text}")
+        });
+        let text: String = texts.collect();
+        check(&format!("{}.swarm.yml", case.name), &text);
+    }
+}
+
+#[test]
+fn docker_itself_reads_every_stack() {
+    let mut help = Command::new("docker");
+    help.args(["stack", "config", "--help"]);
+    if !help.output().is_ok_and(|output| output.status.success()) {
+        flow_tests::skipped("no Docker with `docker stack config`");
+        return;
+    }
+    for case in cases() {
+        let folder = tempfile::tempdir().unwrap();
+        export("swarm", &case, &folder.path().display().to_string());
+        let mut command = Command::new("docker");
+        command.args(["stack", "config", "-c"]);
+        command.arg(folder.path().join("stack.yml"));
+        let (code, program) = Program::run(command);
+        assert_eq!(code, Some(0), "{}: {}", case.name, program.said());
+        // Docker says which keys of a stack it ignores.
+        assert_eq!(program.stderr(), "", "{}", case.name);
+        let read: Value = serde_yaml::from_str(&program.stdout()).unwrap();
+        let gateway = &read["services"]["gateway"];
+        assert!(gateway["deploy"]["endpoint_mode"].is_string(), "{read}");
+    }
+}
+
+#[test]
+fn what_swarm_lacks_is_refused_with_the_remedy() {
+    let check = |text: &str, options: &[&str], expected: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("flow.yml");
+        fs::write(&file, format!("jtype: Flow\n{text}")).unwrap();
+        let mut command = flow_command();
+        command.args(["export", "swarm"]).arg(file);
+        command.arg(folder.path().join("stack")).args(options);
+        let (code, program) = Program::run(command);
+        assert_eq!(code, Some(2), "{}", program.said());
+        assert_eq!(program.stderr(), format!("flow: {expected}\n"));
+    };
+    let boxed = |options: &str| {
+        format!("executors: [{{name: a, uses: 'docker://example.com/a:1', {options}}}]")
+    };
+    check(
+        &boxed("gpus: all"),
+        &[],
+        "`a` has `gpus: all`, and Swarm counts the GPUs of its nodes: say how many each replica needs, such as `gpus: 1`",
+    );
+    check(
+        &boxed("docker_kwargs: {mem_limit: 1g}"),
+        &[],
+        "`a` has `docker_kwargs`, which `docker stack deploy` does not take: leave them out; `--resources` limits \
+         memory and CPU",
+    );
+    check(
+        &boxed("volumes: ['/srv/b:/b']"),
+        &[],
+        "`a` has `volumes`, folders that other nodes may not have: put the files into its image, or choose nodes \
+         that have the folders with `--place NODE=CONSTRAINT`",
+    );
+    let echo = "executors: [{name: a, uses: echo}]";
+    check(
+        &format!("with: {{api_keys: keys.yml}}\n{echo}"),
+        &[],
+        "`api_keys` of the gateway names a file of this machine: keep the file in a secret, and say which with \
+         `--secret api_keys=SECRET`",
+    );
+    check(
+        echo,
+        &["--secret", "api_keys=keys"],
+        "`--secret api_keys=SECRET` is for `api_keys`, which the flow file does not have",
+    );
+    check(
+        echo,
+        &["--place", "b=node.role==worker"],
+        "`--place` names `b`, which is no executor that the flow starts",
+    );
+}
+
+#[test]
+fn a_gateway_in_a_swarm_gets_its_certificate_and_keys_from_secrets() {
+    let flow = Exported::new("{name: a, uses: echo}");
+    let text = "jtype: Flow\nwith: {port: 8443, ssl_certfile: c.pem, ssl_keyfile: k.pem, api_keys: keys.yml}\n\
+                executors: [{name: a, uses: echo}]";
+    fs::write(flow.folder.path().join("flow.yml"), text).unwrap();
+    let secrets = ["ssl_certfile=cert", "ssl_keyfile=key", "api_keys=keys"];
+    let secrets: Vec<&str> = secrets.iter().flat_map(|it| ["--secret", it]).collect();
+    let (code, program) = Program::run(flow.command("swarm", "stack", &secrets));
+    assert_eq!(code, Some(0), "{}", program.said());
+    let read = |name: &str| {
+        let path = flow.folder.path().join("stack").join(name);
+        serde_yaml::from_str::<Value>(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let placed = &read("placement.json")["plan"]["gateway"];
+    assert_eq!(
+        placed["tls"]["own"]["certificate"],
+        "/run/secrets/ssl_certfile"
+    );
+    assert_eq!(placed["tls"]["own"]["key"], "/run/secrets/ssl_keyfile");
+    assert_eq!(placed["api_keys"]["file"], "/run/secrets/api_keys");
+    let stack = read("stack.yml");
+    assert_eq!(stack["secrets"]["key"]["external"], true);
+    let mounted = &stack["services"]["gateway"]["secrets"][1];
+    assert_eq!(mounted["source"], "key");
+    assert_eq!(mounted["target"], "ssl_keyfile");
+    assert_eq!(mounted["mode"], 0o400);
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! state/       the state directory of a running flow, and the list of running flows
 //! control/     the control socket: `flow ps`, `flow scale`, `flow down`, …
 //! launch.rs    the API: `Launch` starts all of it on a thread of its own
-//! render/      a plan as files for Docker Compose and Kubernetes: pure
+//! render/      a plan as files for Docker Compose, Docker Swarm and Kubernetes: pure
 //! ```
 //!
 //! The rules:

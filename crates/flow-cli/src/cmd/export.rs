@@ -1,4 +1,4 @@
-//! `flow export`: flows as files for Docker Compose and Kubernetes, and a schema of flow files for editors.
+//! `flow export`: flows as files for Docker Compose, Docker Swarm and Kubernetes, and a schema of flow files for editors.
 
 #[cfg(feature = "launch")]
 mod containers;

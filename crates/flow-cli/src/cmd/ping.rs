@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use flow_core::{Code, Deadline};
 use flow_executor::PORT_VARIABLE;
 use flow_net::Client;
@@ -23,6 +23,7 @@ EXAMPLES:
   flow ping grpc://127.0.0.1:54321
   flow ping grpc://127.0.0.1:54321 --attempts 30   # wait until a flow is ready
   flow ping                                        # health check inside an executor's container
+  flow ping grpc://127.0.0.1:54321 --check health  # the gateway, whatever executors it reaches
 
 Exit codes: 0 ready, 1 not ready, 2 bad usage.";
 
@@ -43,8 +44,23 @@ pub(crate) struct Ping {
     /// Number of attempts, one second apart, before giving up
     #[arg(long, value_name = "N", default_value = "1")]
     attempts: NonZeroU32,
+    /// What has to be well
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    check: Check,
     #[command(flatten)]
     connection: Connection,
+}
+
+/// What has to be well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Check {
+    /// A flow with all of its executors, or an executor
+    #[default]
+    All,
+    /// The gateway or the executor alone: its own health, whatever it can reach
+    Health,
+    /// Only that something accepts connections, with or without TLS
+    Listening,
 }
 
 pub(crate) async fn run(ping: Ping, shell: &Shell) -> anyhow::Result<Exit> {
@@ -77,8 +93,15 @@ fn default_url(shell: &Shell) -> String {
 async fn ask(ping: &Ping, url: &str, shell: &Shell) -> anyhow::Result<&'static str> {
     let within = ping.timeout;
     let attempt = async {
+        if ping.check == Check::Listening {
+            return listens(url).await;
+        }
         let client = ping.connection.connect(url, shell).await?;
-        is_ready(&client, Deadline::after(Instant::now(), Some(within))).await
+        let deadline = Deadline::after(Instant::now(), Some(within));
+        match ping.check {
+            Check::Health => is_healthy(&client, deadline, "the server").await,
+            Check::All | Check::Listening => is_ready(&client, deadline).await,
+        }
     };
     let timeout = humantime::format_duration(within);
     tokio::time::timeout(within, attempt)
@@ -91,14 +114,30 @@ async fn is_ready(client: &Client, deadline: Deadline) -> anyhow::Result<&'stati
     match client.dry_run(deadline).await {
         Ok(status) => check_dry_run(&status).map(|()| "the flow"),
         Err(failure) if failure.code() == Code::Unimplemented => {
-            anyhow::ensure!(
-                client.is_serving(deadline).await?,
-                "the executor is not serving"
-            );
-            Ok("the executor")
+            is_healthy(client, deadline, "the executor").await
         }
         Err(failure) => Err(failure.into()),
     }
+}
+
+/// Asks a server for its own health.
+async fn is_healthy(
+    client: &Client,
+    deadline: Deadline,
+    what: &'static str,
+) -> anyhow::Result<&'static str> {
+    let is_serving = client.is_serving(deadline).await?;
+    anyhow::ensure!(is_serving, "{what} is not serving");
+    Ok(what)
+}
+
+/// Connects, and sends nothing.
+async fn listens(url: &str) -> anyhow::Result<&'static str> {
+    let (_, address) = url
+        .split_once("://")
+        .ok_or_else(|| BadUsage(format!("`{url}` is not of the form `grpc://HOST:PORT`")))?;
+    tokio::net::TcpStream::connect(address).await?;
+    Ok("the port")
 }
 
 fn check_dry_run(status: &StatusProto) -> anyhow::Result<()> {

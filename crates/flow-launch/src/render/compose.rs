@@ -3,22 +3,16 @@
 //! A replica that is a service of its own has a name, so the gateway's placement names it, a device is
 //! given to exactly one, and any version of Compose runs it.
 
-use std::time::Duration;
-
 use flow_spec::{Address, Plan, Run, Volume};
 use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::render::devices::Share;
+use crate::render::docker::{Healthcheck, as_it_is, entrypoint, escaped, stop_grace_period};
 use crate::render::export::{ExportError, Rendered, RenderedFile, Target, build_commands};
-use crate::render::parts::{CACHE, GRACE, PROGRAM, Unit, Units, WORKSPACE};
+use crate::render::parts::{CACHE, Unit, Units, WORKSPACE};
 use crate::render::placement::{self, placement};
 use crate::render::yaml;
-
-/// Time that Docker waits beyond a program's own grace period before it kills the program.
-const GRACE_BEYOND: Duration = Duration::from_secs(5);
-/// Stands for no limit, which Docker does not have.
-const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug, Serialize)]
 struct File {
@@ -65,15 +59,6 @@ struct Service {
 }
 
 #[derive(Debug, Serialize)]
-struct Healthcheck {
-    test: Vec<String>,
-    interval: &'static str,
-    timeout: &'static str,
-    retries: u32,
-    start_period: String,
-}
-
-#[derive(Debug, Serialize)]
 struct Deploy {
     resources: Reservations,
 }
@@ -111,7 +96,7 @@ enum Count {
 /// If a node has no image, or its devices are not known.
 pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, ExportError> {
     let units = Units::of(plan, target)?;
-    let placement = placement(plan, &units, |unit| {
+    let placement = placement(plan, &units, &target.files, |unit| {
         let hosts = hosts(unit).into_iter();
         hosts.map(|host| Address::new(host, unit.port)).collect()
     });
@@ -218,10 +203,7 @@ fn service(unit: &Unit, replica: u16) -> Service {
     let env = unit.env.iter();
     Service {
         image: unit.image.clone(),
-        entrypoint: match unit.is_flow {
-            true => Some(vec![PROGRAM.to_owned()]),
-            false => unit.entrypoint.as_ref().map(|words| escaped(words)),
-        },
+        entrypoint: entrypoint(unit),
         command: escaped(&unit.arguments_of(replica)),
         environment: env
             .map(|(key, value)| (key.clone(), as_it_is(value)))
@@ -235,7 +217,7 @@ fn service(unit: &Unit, replica: u16) -> Service {
         healthcheck: unit.is_flow.then(|| healthcheck(unit)),
         deploy: None,
         restart: "unless-stopped",
-        stop_grace_period: seconds(GRACE + GRACE_BEYOND),
+        stop_grace_period: stop_grace_period(),
         read_only: unit.is_flow,
         tmpfs: if unit.is_flow {
             vec!["/tmp"]
@@ -254,13 +236,7 @@ fn service(unit: &Unit, replica: u16) -> Service {
 /// Other images may lack `flow`; their own health check counts.
 fn healthcheck(unit: &Unit) -> Healthcheck {
     let url = format!("grpc://127.0.0.1:{}", unit.port);
-    Healthcheck {
-        test: ["CMD", PROGRAM, "ping", &url].map(str::to_owned).to_vec(),
-        interval: "5s",
-        timeout: "5s",
-        retries: 3,
-        start_period: seconds(unit.timeout_ready.unwrap_or(FOR_EVER)),
-    }
+    Healthcheck::ping(unit, &[&url])
 }
 
 /// `None` for no devices.
@@ -298,17 +274,4 @@ fn volumes(services: &IndexMap<String, Service>) -> IndexMap<String, Empty> {
     let volumes = mounts.filter(|mount| !mount.starts_with('/'));
     let names = volumes.filter_map(|mount| mount.split_once(':'));
     names.map(|(name, _)| (name.to_owned(), Empty {})).collect()
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{}s", time.as_secs().max(1))
-}
-
-fn escaped(words: &[String]) -> Vec<String> {
-    words.iter().map(|it| as_it_is(it)).collect()
-}
-
-/// Escapes dollar signs, where Compose would substitute variables.
-fn as_it_is(text: &str) -> String {
-    text.replace('$', "$$")
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 
 use crate::render::devices::BadDevices;
+use crate::render::gateway_files::GatewayFiles;
 
 /// Options that all exports share.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub struct Target {
     pub needs: IndexMap<String, Needs>,
     /// CUDA devices of the machine, where the flow file leaves their number open.
     pub devices: Option<u16>,
+    /// Files of the gateway that its container gets from secrets.
+    pub files: GatewayFiles,
 }
 
 /// The known needs of a process before it starts.
@@ -68,6 +71,34 @@ pub enum ExportError {
         "the gateway's {0} cannot be exported yet: leave it out and protect the exported gateway in another way, such as an ingress that ends TLS and checks keys"
     )]
     GatewayFiles(&'static str),
+    /// No secret holds a file that the gateway needs.
+    #[error(
+        "`{key}` of the gateway names a file of this machine: keep the file in a secret, and say which with `{option}`"
+    )]
+    NoSecret {
+        /// The key of the flow file.
+        key: &'static str,
+        /// The option that names the secret.
+        option: &'static str,
+    },
+    /// A secret is for a file that the gateway does not need.
+    #[error("`{option}` is for `{key}`, which the flow file does not have")]
+    UnusedSecret {
+        /// The key of the flow file.
+        key: &'static str,
+        /// The option that names the secret.
+        option: &'static str,
+    },
+    /// The engine or cluster has no such option.
+    #[error("`{name}` has `{key}`, {why}")]
+    Unsupported {
+        /// The node.
+        name: String,
+        /// The key of the flow file.
+        key: &'static str,
+        /// The reason, and the remedy.
+        why: &'static str,
+    },
     /// An external executor is called with files that an export does not have.
     #[error("`{0}` is called with certificates of this machine, which cannot be exported yet")]
     CallFiles(String),

@@ -45,7 +45,7 @@ pub fn kubernetes(
         let is_secret = |name: &String| wanted.secrets_of(&own).any(|it| it.variable == *name);
         unit.env.retain(|name, _| !is_secret(name));
     }
-    let placement = placement(plan, &units, |unit| {
+    let placement = placement(plan, &units, &target.files, |unit| {
         let host = format!("{}.{}.svc", unit.name, wanted.namespace);
         vec![Address::new(host, unit.port)]
     });

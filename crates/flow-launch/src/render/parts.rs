@@ -1,12 +1,10 @@
-//! Which containers a flow needs, and what runs in them: the same for Compose and Kubernetes. Pure.
+//! Which containers a flow needs, and what runs in them: the same for every export. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flow_core::NodeName;
-use flow_spec::{
-    CallTls, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume,
-};
+use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume};
 
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Needs, Target};
@@ -80,6 +78,13 @@ impl Unit {
         self.env.keys().filter(is_secret)
     }
 
+    /// Its name in options: that of its node, or `gateway`.
+    pub(crate) fn option_name(&self) -> String {
+        self.node
+            .as_ref()
+            .map_or_else(|| self.name.clone(), ToString::to_string)
+    }
+
     /// All arguments of one of its replicas.
     pub(crate) fn arguments_of(&self, replica: u16) -> Vec<String> {
         let mut arguments = self.arguments.clone();
@@ -128,25 +133,9 @@ pub(crate) struct Units {
     pub(crate) nodes: Vec<Option<NodeUnits>>,
 }
 
-/// Refuses what would silently be left out: certificates and keys are files of this machine.
-fn check_files(plan: &Plan) -> Result<(), ExportError> {
-    if plan.gateway.tls.is_some() {
-        return Err(ExportError::GatewayFiles("`ssl_certfile`"));
-    }
-    if plan.gateway.api_keys.is_some() {
-        return Err(ExportError::GatewayFiles("`api_keys`"));
-    }
-    let has_files = |tls: &CallTls| tls.roots.is_some() || tls.own.is_some();
-    let mut nodes = plan.nodes.iter();
-    match nodes.find(|node| node.calls.tls.as_ref().is_some_and(has_files)) {
-        Some(node) => Err(ExportError::CallFiles(node.name.to_string())),
-        None => Ok(()),
-    }
-}
-
 impl Units {
     pub(crate) fn of(plan: &Plan, target: &Target) -> Result<Self, ExportError> {
-        check_files(plan)?;
+        target.files.check(plan)?;
         let shared = shared(target);
         let units = |node: &NodePlan| match &node.run {
             Run::Local(run) => NodeContainers::new(node, run, target, &shared)

@@ -2,6 +2,7 @@
 
 use flow_spec::{Address, Container, NodeAddresses, NodePlan, Placement, Plan, Run, Uses};
 
+use crate::render::gateway_files::GatewayFiles;
 use crate::render::parts::{NodeUnits, Unit, Units};
 
 /// The plan with every node external, at the addresses of its containers. The gateway does not need to know what runs
@@ -9,10 +10,12 @@ use crate::render::parts::{NodeUnits, Unit, Units};
 pub(crate) fn placement(
     plan: &Plan,
     units: &Units,
+    files: &GatewayFiles,
     addresses: impl Fn(&Unit) -> Vec<Address>,
 ) -> Placement {
     let mut plan = plan.clone();
     plan.gateway.env.clear();
+    files.place(&mut plan.gateway);
     let ports = plan.gateway.more_ports.iter_mut();
     for (it, (_, port)) in ports.zip(&units.gateway.more_ports) {
         it.port = Some(*port);

@@ -1,4 +1,4 @@
-//! Exports of flows to containers: Docker Compose and Kubernetes.
+//! Exports of flows to containers: Docker Compose, Docker Swarm and Kubernetes.
 
 mod compose;
 mod files;
@@ -6,6 +6,7 @@ mod images;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod needs;
+mod swarm;
 mod value;
 
 use clap::Subcommand;
@@ -18,6 +19,8 @@ use crate::shell::Shell;
 pub(crate) enum Containers {
     /// Write a Docker Compose file that runs a flow
     DockerCompose(compose::Compose),
+    /// Write a stack for Docker Swarm that runs a flow
+    Swarm(Box<swarm::Swarm>),
     /// Write Kubernetes manifests that run a flow, for Kubernetes 1.30 or newer
     #[cfg(feature = "kubernetes")]
     Kubernetes(Box<kubernetes::Kubernetes>),
@@ -26,6 +29,7 @@ pub(crate) enum Containers {
 pub(super) fn run(containers: &Containers, shell: &Shell) -> anyhow::Result<Exit> {
     match containers {
         Containers::DockerCompose(compose) => compose::run(compose, shell),
+        Containers::Swarm(swarm) => swarm::run(swarm, shell),
         #[cfg(feature = "kubernetes")]
         Containers::Kubernetes(kubernetes) => kubernetes::run(kubernetes, shell),
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::{Flow, key};
+use crate::render::fingerprint;
 use crate::render::parts::Unit;
 
 /// The placement's file in its ConfigMap.
@@ -50,11 +51,7 @@ pub(super) fn fingerprint(unit: &Unit, config: &str) -> String {
         .env
         .iter()
         .flat_map(|(key, value)| [key.as_str(), value.as_str()]);
-    // FNV-1a: the same in every build. It needs no protection against attacks.
-    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    let texts = env.chain([config]);
-    let bytes = texts.flat_map(|text| text.bytes().chain([0]));
-    format!("{:016x}", bytes.fold(0xcbf2_9ce4_8422_2325, step))
+    fingerprint::of(env.chain([config]))
 }
 
 /// Variables that look like secrets.

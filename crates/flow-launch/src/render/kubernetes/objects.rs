@@ -93,9 +93,7 @@ impl Kubernetes {
 
 /// The name of a unit in options.
 pub(super) fn key(unit: &Unit) -> String {
-    unit.node
-        .as_ref()
-        .map_or_else(|| unit.name.clone(), ToString::to_string)
+    unit.option_name()
 }
 
 /// The metadata that all objects of a flow share.

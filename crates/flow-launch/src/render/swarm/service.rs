@@ -1,0 +1,249 @@
+//! A service of a stack: its tasks, and how they are spread, replaced and limited.
+
+use flow_spec::{Plan, Volume};
+
+use super::options::{Publish, Swarm, TaskResources};
+use super::stack::{
+    Change, Deploy, Discrete, GenericResource, Limits, Mount, Mounted, Placed, Port, Reservations,
+    Resources, RestartPolicy, Service, secret_path,
+};
+use crate::render::devices::Devices;
+use crate::render::docker::{Healthcheck, as_it_is, entrypoint, escaped, stop_grace_period};
+use crate::render::parts::{CACHE, Unit, WORKSPACE};
+
+/// Where the gateway finds its placement.
+const PLACEMENT: &str = "/placement.json";
+/// The volume for downloaded models, one on each node.
+const CACHE_VOLUME: &str = "cache";
+/// Replicas that keep files have volumes of their own, also where they share a node.
+const SLOT: &str = "{{.Task.Slot}}";
+/// Reservations of memory are multiples of this.
+const MEMORY_STEP: u64 = 32 << 20;
+/// Two tasks run beside each other while one replaces the other.
+const START_FIRST: &str = "start-first";
+/// A task ends before the one that replaces it starts.
+const STOP_FIRST: &str = "stop-first";
+
+/// The volumes of a unit, each with its name on a node. That of a workspace has the number of the replica in it.
+pub(super) fn volumes(unit: &Unit) -> Vec<(String, String)> {
+    let mut volumes = Vec::new();
+    if unit.needs.downloads_models {
+        volumes.push((CACHE_VOLUME.to_owned(), "flow-cache".to_owned()));
+    }
+    if unit.keeps_files {
+        let key = format!("{}-workspace", unit.name);
+        volumes.push((key.clone(), format!("{key}-{SLOT}")));
+    }
+    let own = unit.folders.iter().filter(|it| !is_folder(it));
+    volumes.extend(own.map(|it| (it.host.clone(), it.host.clone())));
+    volumes
+}
+
+/// What all services are made of.
+pub(super) struct Services<'s> {
+    pub(super) wanted: &'s Swarm,
+    pub(super) plan: &'s Plan,
+}
+
+impl Services<'_> {
+    /// The service of the gateways, whose placement is in this config.
+    pub(super) fn gateway(&self, unit: &Unit, config: &str) -> Service {
+        let mut service = self.service(unit);
+        let placement = ["--placement", PLACEMENT].map(str::to_owned);
+        service.command.extend(placement);
+        service.configs.push(Mounted::new(config, PLACEMENT));
+        for (key, secret) in &self.wanted.secrets {
+            service.secrets.push(Mounted::new(secret, key));
+        }
+        let more = unit.more_ports.iter().map(|(_, port)| *port);
+        let ports = std::iter::once(unit.port).chain(more);
+        service.ports = ports.map(|port| self.port(port)).collect();
+        service.healthcheck = Some(self.health_of_gateway(unit));
+        // Docker publishes a port on all nodes only for services with a virtual address.
+        if self.wanted.publish == Publish::Ingress {
+            service.deploy.endpoint_mode = "vip";
+        }
+        service
+    }
+
+    /// The gateway's own health: that an executor cannot be reached is no reason to replace the gateway.
+    fn health_of_gateway(&self, unit: &Unit) -> Healthcheck {
+        let health = match &self.plan.gateway.tls {
+            Some(_) => "listening",
+            None => "health",
+        };
+        let url = format!("grpc://127.0.0.1:{}", unit.port);
+        Healthcheck::ping(unit, &["--check", health, &url])
+    }
+
+    fn port(&self, port: u16) -> Port {
+        Port {
+            target: port,
+            published: port,
+            protocol: "tcp",
+            mode: match self.wanted.publish {
+                Publish::Ingress => "ingress",
+                Publish::Host => "host",
+            },
+        }
+    }
+
+    pub(super) fn executor(&self, unit: &Unit) -> Service {
+        let mut service = self.service(unit);
+        let targets = [
+            (unit.needs.downloads_models, CACHE_VOLUME.to_owned(), CACHE),
+            (
+                unit.keeps_files,
+                format!("{}-workspace", unit.name),
+                WORKSPACE,
+            ),
+        ];
+        let used = targets.into_iter().filter(|(is_used, ..)| *is_used);
+        service
+            .volumes
+            .extend(used.map(|(_, source, target)| Mount::Volume {
+                source,
+                target: target.to_owned(),
+                read_only: false,
+            }));
+        service.volumes.extend(unit.folders.iter().map(folder));
+        if unit.is_flow {
+            let url = format!("grpc://127.0.0.1:{}", unit.port);
+            service.healthcheck = Some(Healthcheck::ping(unit, &[&url]));
+        }
+        service
+    }
+
+    fn service(&self, unit: &Unit) -> Service {
+        let key = unit.option_name();
+        let env = unit.env.iter();
+        let env = env.map(|(name, value)| (name.clone(), as_it_is(value)));
+        let files: Vec<_> = self.wanted.secret_files_of(&key).collect();
+        let paths = files.iter().map(|it| {
+            let path = secret_path(&it.secret).display().to_string();
+            (it.variable.clone(), path)
+        });
+        Service {
+            image: unit.image.clone(),
+            entrypoint: entrypoint(unit),
+            command: escaped(&unit.arguments_of(0)),
+            environment: env.chain(paths).collect(),
+            ports: Vec::new(),
+            configs: Vec::new(),
+            secrets: files
+                .iter()
+                .map(|it| Mounted::new(&it.secret, &it.secret))
+                .collect(),
+            volumes: match unit.is_flow {
+                true => vec![Mount::Tmpfs { target: "/tmp" }],
+                false => Vec::new(),
+            },
+            healthcheck: None,
+            stop_grace_period: stop_grace_period(),
+            read_only: unit.is_flow,
+            cap_drop: if unit.is_flow {
+                vec!["ALL"]
+            } else {
+                Vec::new()
+            },
+            deploy: self.deploy(unit, &key),
+        }
+    }
+
+    fn deploy(&self, unit: &Unit, key: &str) -> Deploy {
+        let constraints: Vec<String> = self.wanted.constraints_of(key).cloned().collect();
+        Deploy {
+            replicas: unit.replicas,
+            endpoint_mode: "dnsrr",
+            update_config: self.change(unit, "rollback"),
+            rollback_config: self.change(unit, "pause"),
+            restart_policy: RestartPolicy {
+                condition: "any",
+                delay: "2s",
+            },
+            placement: (!constraints.is_empty()).then_some(Placed { constraints }),
+            resources: self.resources(unit, key),
+        }
+    }
+
+    fn change(&self, unit: &Unit, failure_action: &'static str) -> Change {
+        Change {
+            parallelism: 1,
+            order: self.order(unit),
+            failure_action,
+            monitor: "15s",
+        }
+    }
+
+    /// A second task would share the files, find no free GPU, or find the port of its node taken.
+    fn order(&self, unit: &Unit) -> &'static str {
+        let has_port = unit.node.is_none() && self.wanted.publish == Publish::Host;
+        if unit.keeps_files || has_port || unit.devices != Devices::None {
+            STOP_FIRST
+        } else {
+            START_FIRST
+        }
+    }
+
+    fn resources(&self, unit: &Unit, key: &str) -> Option<Resources> {
+        let given = self.wanted.resources.get(key).cloned();
+        let TaskResources {
+            cpu,
+            cpu_limit,
+            memory,
+        } = given.unwrap_or_default();
+        let limits = Limits {
+            cpus: cpu_limit,
+            memory: memory.clone(),
+        };
+        let reservations = Reservations {
+            cpus: cpu,
+            // An estimate helps to place a task, and must not end one that needs more.
+            memory: memory.or_else(|| unit.needs.memory.map(mebibytes)),
+            generic_resources: self.gpus(unit).into_iter().collect(),
+        };
+        let resources = Resources {
+            limits: (limits != Limits::default()).then_some(limits),
+            reservations: (reservations != Reservations::default()).then_some(reservations),
+        };
+        let is_empty = resources.limits.is_none() && resources.reservations.is_none();
+        (!is_empty).then_some(resources)
+    }
+
+    fn gpus(&self, unit: &Unit) -> Option<GenericResource> {
+        let value = unit.devices.count().filter(|count| *count > 0)?;
+        Some(GenericResource {
+            discrete_resource_spec: Discrete {
+                kind: self.wanted.gpu_resource.clone(),
+                value,
+            },
+        })
+    }
+}
+
+/// Whether it is a folder of the machine, and not a volume of the engine.
+pub(super) fn is_folder(volume: &Volume) -> bool {
+    volume.host.starts_with('/')
+}
+
+fn folder(volume: &Volume) -> Mount {
+    let (source, target) = (as_it_is(&volume.host), as_it_is(&volume.inside));
+    let read_only = volume.read_only;
+    if is_folder(volume) {
+        return Mount::Bind {
+            source,
+            target,
+            read_only,
+        };
+    }
+    Mount::Volume {
+        source,
+        target,
+        read_only,
+    }
+}
+
+/// An amount of memory in Docker's notation, rounded up.
+fn mebibytes(bytes: u64) -> String {
+    format!("{}M", bytes.next_multiple_of(MEMORY_STEP) >> 20)
+}
