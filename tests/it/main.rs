@@ -50,6 +50,7 @@ mod state;
 mod stock_clients;
 mod stock_executors;
 mod stock_gateways;
+mod swarm;
 mod telemetry;
 mod timing;
 mod tls;

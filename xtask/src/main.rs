@@ -15,6 +15,7 @@ mod fuzz;
 mod repository;
 mod setup;
 mod shell;
+mod swarm;
 mod test;
 mod tidy;
 mod wheel;
@@ -71,6 +72,9 @@ enum Command {
     /// Packs what a machine with a GPU needs to check and measure us, without compiler and network.
     GpuBundle(cuda::BundleArgs),
 
+    /// Loads a flow on three Docker engines while one is killed and one is cut off, and tells what clients saw.
+    Swarm(swarm::Args),
+
     /// Measures us and our peers in one run; results go to tests/load/runs/.
     Bench(bench::Args),
 }
@@ -99,6 +103,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::CudaToolkit => cuda::set_up(),
         Command::BuildCuda(args) => cuda::build(&args),
         Command::GpuBundle(args) => cuda::pack(&args),
+        Command::Swarm(args) => swarm::run(&args),
         Command::Bench(args) => bench::run(&args),
     }
 }

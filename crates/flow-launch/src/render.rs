@@ -25,8 +25,9 @@ mod yaml;
 
 pub use compose::compose;
 pub use devices::BadDevices;
-pub use export::{ExportError, Needs, Rendered, RenderedFile, Target, build_commands};
-pub use gateway_files::GatewayFiles;
+pub use export::{
+    ExportError, GatewayFiles, Needs, Rendered, RenderedFile, Target, build_commands,
+};
 #[cfg(feature = "kubernetes")]
 pub use kubernetes::{Autoscale, Cache, Kubernetes, Resources, SecretVariable, kubernetes};
 pub use swarm::{Publish, SecretFile, Swarm, TaskResources, stack_name, swarm};

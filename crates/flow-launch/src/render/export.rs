@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 
 use crate::render::devices::BadDevices;
-use crate::render::gateway_files::GatewayFiles;
 
 /// Options that all exports share.
 #[derive(Debug, Clone)]
@@ -26,6 +25,19 @@ pub struct Target {
     pub devices: Option<u16>,
     /// Files of the gateway that its container gets from secrets.
     pub files: GatewayFiles,
+}
+
+/// Where the files of a gateway are in its container. `None` for those that the export does not mount.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GatewayFiles {
+    /// That of `ssl_certfile`.
+    pub certificate: Option<PathBuf>,
+    /// That of `ssl_keyfile`.
+    pub key: Option<PathBuf>,
+    /// That of `ssl_ca_certs`.
+    pub client_authorities: Option<PathBuf>,
+    /// That of `api_keys`.
+    pub api_keys: Option<PathBuf>,
 }
 
 /// The known needs of a process before it starts.

@@ -6,20 +6,7 @@ use std::path::PathBuf;
 
 use flow_spec::{CallTls, Gateway, Plan};
 
-use crate::render::export::ExportError;
-
-/// Where the files of a gateway are in its container. `None` for those that the export does not mount.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GatewayFiles {
-    /// That of `ssl_certfile`.
-    pub certificate: Option<PathBuf>,
-    /// That of `ssl_keyfile`.
-    pub key: Option<PathBuf>,
-    /// That of `ssl_ca_certs`.
-    pub client_authorities: Option<PathBuf>,
-    /// That of `api_keys`.
-    pub api_keys: Option<PathBuf>,
-}
+use crate::render::export::{ExportError, GatewayFiles};
 
 impl GatewayFiles {
     /// Refuses what would silently be left out: files of this machine that no secret holds.

@@ -2,7 +2,7 @@
 
 use flow_spec::{Address, Container, NodeAddresses, NodePlan, Placement, Plan, Run, Uses};
 
-use crate::render::gateway_files::GatewayFiles;
+use crate::render::export::GatewayFiles;
 use crate::render::parts::{NodeUnits, Unit, Units};
 
 /// The plan with every node external, at the addresses of its containers. The gateway does not need to know what runs

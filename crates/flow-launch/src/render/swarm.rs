@@ -15,8 +15,10 @@ use self::service::Services;
 use self::stack::{Config, Secret, Stack, VolumeName};
 use crate::render::devices::Devices;
 use crate::render::docker::as_it_is;
-use crate::render::export::{ExportError, Rendered, RenderedFile, Target, build_commands};
-use crate::render::gateway_files::{self, GatewayFiles};
+use crate::render::export::{
+    ExportError, GatewayFiles, Rendered, RenderedFile, Target, build_commands,
+};
+use crate::render::gateway_files;
 use crate::render::parts::{Unit, Units, check_names, host_name};
 use crate::render::placement::{self, placement};
 use crate::render::{fingerprint, yaml};

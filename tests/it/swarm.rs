@@ -1,0 +1,157 @@
+//! The stack of `flow export swarm`, on several Docker engines that form a Swarm.
+//!
+//! `cargo xtask swarm` runs the test for longer, and keeps what clients saw: `FLOW_SWARM_SECONDS` says for how long,
+//! `FLOW_SWARM_OUT` names the folder for the figures.
+
+mod engines;
+mod load;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use flow_tests::{Program, flow_command};
+
+use self::engines::Swarm;
+use self::load::Gateways;
+use crate::docker::DockerTest;
+
+/// The port of the gateways at the engines' addresses.
+const PORT: u16 = 54321;
+
+/// Requests a second.
+const RATE: u32 = 100;
+
+/// Seconds of load without a wish, and with the faults in it.
+const SECONDS_DEFAULT: u32 = 20;
+
+/// A flow whose stack runs in a Swarm.
+struct Deployed {
+    swarm: Swarm,
+    gateways: Gateways,
+    docker: DockerTest,
+    image: String,
+}
+
+impl Deployed {
+    /// `None` where there can be no Swarm.
+    fn start(engines: usize, executors: &str, options: &[&str]) -> Option<Self> {
+        let docker = DockerTest::start()?;
+        let swarm = Swarm::start(engines)?;
+        let image = docker.target("gateway", &[]);
+        swarm.load(&image);
+        let urls = swarm.engines.iter();
+        let urls = urls.map(|it| format!("grpc://{}:{PORT}", it.address));
+        let it = Self {
+            gateways: Gateways::new(urls.collect::<Vec<_>>().into_iter()),
+            swarm,
+            docker,
+            image,
+        };
+        it.deploy(executors, options);
+        it.swarm.settled();
+        Some(it)
+    }
+
+    /// Exports a flow with these executors, and deploys its stack.
+    fn deploy(&self, executors: &str, options: &[&str]) {
+        let flow = self.docker.folder().join("flow.yml");
+        let text = format!("jtype: Flow\nwith: {{port: {PORT}}}\nexecutors: [{executors}]");
+        fs::write(&flow, text).unwrap();
+        let out = self.docker.folder().join("stack");
+        let mut export = flow_command();
+        export.args(["export", "swarm"]).arg(&flow).arg(&out);
+        export.args(["--image-gateway", &self.image, "--publish", "host"]);
+        export.args(options);
+        let (code, program) = Program::run(export);
+        assert_eq!(code, Some(0), "{}", program.said());
+        let stack = out.join("stack.yml").display().to_string();
+        let never = ["--resolve-image", "never"];
+        let deploy = [&["stack", "deploy", "-c", &stack], &never[..], &["flow"]].concat();
+        self.swarm.docker(&deploy);
+    }
+}
+
+/// Requests to any gateway while something happens to the Swarm; gives back what became of them.
+fn while_it_changes(
+    gateways: &Gateways,
+    rate: u32,
+    changes: impl FnOnce() + Send,
+) -> Vec<load::Outcome> {
+    /// Ends the load, also when what happens meanwhile fails.
+    struct Ends<'e>(&'e AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let changes = scope.spawn(|| {
+            let _ends = Ends(&ends);
+            changes();
+        });
+        let outcomes = runtime.block_on(gateways.load(rate, "/any", &ends));
+        changes.join().unwrap();
+        outcomes
+    })
+}
+
+fn seconds() -> u32 {
+    let wished = std::env::var("FLOW_SWARM_SECONDS").ok();
+    wished.map_or(SECONDS_DEFAULT, |it| it.parse().unwrap())
+}
+
+#[test]
+fn every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off() {
+    let executors = "{name: echo, uses: echo, replicas: 4, idempotent: true}";
+    let options = [
+        "--gateways",
+        "2",
+        "--place",
+        "gateway=node.labels.engine!=1",
+    ];
+    let Some(mut deployed) = Deployed::start(3, executors, &options) else {
+        return;
+    };
+    let length = Duration::from_secs(seconds().into());
+    let [_, cut_off, dies] = &mut deployed.swarm.engines[..] else {
+        unreachable!("there are three")
+    };
+    let gateways = deployed.gateways.clone();
+    let begun = Instant::now();
+    let until = |part: f64| {
+        let at = begun + length.mul_f64(part);
+        std::thread::sleep(at.saturating_duration_since(Instant::now()));
+    };
+    let events = Mutex::new("second,event\n".to_owned());
+    let note = |event: &str| {
+        let line = format!("{:.2},{event}\n", begun.elapsed().as_secs_f64());
+        events.lock().unwrap().push_str(&line);
+    };
+    let outcomes = while_it_changes(&gateways, RATE, || {
+        note("all engines run");
+        until(0.15);
+        note("engine killed");
+        dies.kill();
+        until(0.4);
+        note("engine started again");
+        dies.revive();
+        until(0.65);
+        note("engine cut off");
+        cut_off.unplug();
+        until(0.85);
+        note("engine connected again");
+        cut_off.plug();
+        until(1.0);
+    });
+    if let Some(folder) = std::env::var_os("FLOW_SWARM_OUT") {
+        let folder = PathBuf::from(folder);
+        load::write(&folder.join("requests.csv"), &outcomes);
+        fs::write(folder.join("events.csv"), &*events.lock().unwrap()).unwrap();
+    }
+    load::check(&outcomes);
+}

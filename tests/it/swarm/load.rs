@@ -1,0 +1,169 @@
+//! Clients of several gateways: requests on a timetable, each sent again elsewhere while no reply has come.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use flow_core::Deadline;
+use flow_net::Client;
+use flow_tests::{said, texts};
+use tokio::task::JoinSet;
+
+/// How long a client waits at one gateway before it asks another.
+const ATTEMPT: Duration = Duration::from_secs(2);
+
+/// How long a client tries at all.
+const GIVES_UP: Duration = Duration::from_secs(30);
+
+/// How long a gateway that did not answer is avoided.
+const AVOIDED: Duration = Duration::from_secs(1);
+
+/// Pause where no gateway answers.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What became of a request.
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    /// When it was to leave.
+    pub(super) due: Duration,
+    pub(super) took: Duration,
+    pub(super) attempts: u32,
+    /// Why there is no good reply; none: there is one.
+    pub(super) failure: Option<String>,
+}
+
+/// A gateway that may be there.
+struct Address {
+    url: String,
+    client: Option<Client>,
+    avoided_until: Instant,
+}
+
+/// The addresses at which gateways may be.
+#[derive(Clone)]
+pub(super) struct Gateways(Arc<Vec<Mutex<Address>>>);
+
+impl Gateways {
+    pub(super) fn new(urls: impl Iterator<Item = String>) -> Self {
+        let address = |url| {
+            Mutex::new(Address {
+                url,
+                client: None,
+                avoided_until: Instant::now(),
+            })
+        };
+        Self(Arc::new(urls.map(address).collect()))
+    }
+
+    /// The next that is not avoided, beginning with this one.
+    fn choose(&self, start: usize) -> Option<usize> {
+        let count = self.0.len();
+        let mut all = (0..count).map(|it| (start + it) % count);
+        let now = Instant::now();
+        all.find(|it| self.0[*it].lock().unwrap().avoided_until <= now)
+    }
+
+    async fn client(&self, index: usize) -> Result<Client, String> {
+        let (known, url) = {
+            let address = self.0[index].lock().unwrap();
+            (address.client.clone(), address.url.clone())
+        };
+        if let Some(client) = known {
+            return Ok(client);
+        }
+        let client = Client::connect(&url).await;
+        let client = client.map_err(|error| error.to_string())?;
+        self.0[index].lock().unwrap().client = Some(client.clone());
+        Ok(client)
+    }
+
+    fn avoid(&self, index: usize) {
+        let mut address = self.0[index].lock().unwrap();
+        address.client = None;
+        address.avoided_until = Instant::now() + AVOIDED;
+    }
+
+    /// One request until it is answered: the number of attempts, and why there is no good reply.
+    async fn ask(&self, number: usize, endpoint: &str) -> (u32, Option<String>) {
+        let begun = Instant::now();
+        let text = format!("text {number}");
+        let request = texts(endpoint, &[&text]);
+        let (mut attempts, mut failure) = (0, None);
+        while begun.elapsed() < GIVES_UP {
+            let Some(index) = self.choose(number + attempts as usize) else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            attempts += 1;
+            let deadline = Deadline::after(Instant::now(), Some(ATTEMPT));
+            let attempt = async {
+                let client = self.client(index).await?;
+                let reply = client.single(request.clone(), deadline).await;
+                let reply = said(&reply.map_err(|failure| failure.to_string())?);
+                match reply.failure {
+                    Some(failure) => Err(failure),
+                    None if reply.texts != [text.as_str()] => Err(format!("{:?}", reply.texts)),
+                    None => Ok(()),
+                }
+            };
+            failure = match tokio::time::timeout(ATTEMPT, attempt).await {
+                Ok(Ok(())) => return (attempts, None),
+                Ok(Err(failure)) => Some(failure),
+                Err(_) => Some("no reply in time".to_owned()),
+            };
+            self.avoid(index);
+        }
+        (attempts, failure.or(Some("no gateway".to_owned())))
+    }
+
+    /// Sends `rate` requests a second until the flag is set.
+    pub(super) async fn load(&self, rate: u32, endpoint: &str, ends: &AtomicBool) -> Vec<Outcome> {
+        let begun = Instant::now();
+        let mut requests = JoinSet::new();
+        for number in 0.. {
+            let due = Duration::from_secs(1) * number / rate;
+            if ends.load(Ordering::Relaxed) {
+                break;
+            }
+            tokio::time::sleep_until((begun + due).into()).await;
+            let (gateways, endpoint) = (self.clone(), endpoint.to_owned());
+            requests.spawn(async move {
+                let (attempts, failure) = gateways.ask(number as usize, &endpoint).await;
+                Outcome {
+                    due,
+                    took: (begun + due).elapsed(),
+                    attempts,
+                    failure,
+                }
+            });
+        }
+        let mut outcomes = requests.join_all().await;
+        outcomes.sort_by_key(|it| it.due);
+        outcomes
+    }
+}
+
+/// Checks that each request has one good reply.
+pub(super) fn check(outcomes: &[Outcome]) {
+    let failed: Vec<_> = outcomes.iter().filter(|it| it.failure.is_some()).collect();
+    assert!(
+        failed.is_empty(),
+        "{} of {} requests: {:?}",
+        failed.len(),
+        outcomes.len(),
+        &failed[..failed.len().min(5)]
+    );
+}
+
+/// Writes a line for each request.
+pub(super) fn write(path: &Path, outcomes: &[Outcome]) {
+    let mut text = "due_s,took_ms,attempts,failure\n".to_owned();
+    for it in outcomes {
+        let (due, took) = (it.due.as_secs_f64(), it.took.as_secs_f64() * 1000.0);
+        let failure = it.failure.as_deref().unwrap_or_default().replace(',', ";");
+        writeln!(text, "{due:.3},{took:.1},{},{failure}", it.attempts).unwrap();
+    }
+    std::fs::write(path, text).unwrap();
+}

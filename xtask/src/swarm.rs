@@ -1,0 +1,122 @@
+//! `cargo xtask swarm`: what clients see while an engine of a Swarm is killed and another is cut off from the network.
+//!
+//! The engines, the load and the faults are those of `tests/it/swarm.rs`, which fails if a request is lost, fails or is
+//! answered wrong. Here they run for longer, and the times of the requests become a table.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use crate::repository::root;
+use crate::shell;
+
+const TEST: &str = "swarm::every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Seconds of load; an engine is dead for a quarter of them, and another cut off for a fifth.
+    #[arg(long, default_value = "150")]
+    seconds: u32,
+
+    /// Folder for the figures, such as one below tests/load/runs/.
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// A request: when it was to leave, how long it took, and in how many attempts.
+struct Request {
+    due_s: f64,
+    took_ms: f64,
+    attempts: u32,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    fs::create_dir_all(&args.out).context("cannot create the folder for the figures")?;
+    let out = args.out.canonicalize()?;
+    let mut command = shell::cargo();
+    command
+        .args(["test", "--workspace", "--exclude", "xtask-codegen"])
+        .args(["--exclude", "bare-tonic", "--test", "it", "--"])
+        .args(["--exact", TEST, "--nocapture"])
+        .env("FLOW_BIN", root().join("target/debug/flow"))
+        .env("FLOW_SWARM_SECONDS", args.seconds.to_string())
+        .env("FLOW_SWARM_OUT", &out);
+    shell::run(&mut command)?;
+    let read = |name: &str| {
+        let path = out.join(name);
+        fs::read_to_string(&path)
+            .with_context(|| format!("no `{}`: was the test skipped?", path.display()))
+    };
+    let table = table(
+        &requests(&read("requests.csv")?),
+        &events(&read("events.csv")?),
+    );
+    fs::write(out.join("swarm.md"), &table)?;
+    println!("{table}");
+    Ok(())
+}
+
+fn requests(text: &str) -> Vec<Request> {
+    let request = |line: &str| {
+        let mut parts = line.split(',');
+        Some(Request {
+            due_s: parts.next()?.parse().ok()?,
+            took_ms: parts.next()?.parse().ok()?,
+            attempts: parts.next()?.parse().ok()?,
+        })
+    };
+    text.lines().filter_map(request).collect()
+}
+
+fn events(text: &str) -> Vec<(f64, &str)> {
+    let event = |line: &'_ str| -> Option<f64> { line.split_once(',')?.0.parse().ok() };
+    let lines = text.lines();
+    let named = lines.filter_map(|line| Some((event(line)?, line.split_once(',')?.1)));
+    named.collect()
+}
+
+/// A row for the time from each event to the next.
+fn table(requests: &[Request], events: &[(f64, &str)]) -> String {
+    let mut text = "| from | s | requests | p50 ms | p99 ms | slowest ms | sent again |\n\
+                    |---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for (index, (from, event)) in events.iter().enumerate() {
+        let to = events.get(index + 1).map_or(f64::INFINITY, |next| next.0);
+        let own = requests.iter().filter(|it| (*from..to).contains(&it.due_s));
+        let own: Vec<&Request> = own.collect();
+        let mut times: Vec<f64> = own.iter().map(|it| it.took_ms).collect();
+        times.sort_by(f64::total_cmp);
+        let again = own.iter().filter(|it| it.attempts > 1).count();
+        let [p50, p99, slowest] = [50, 99, 100].map(|percent| quantile(&times, percent));
+        let count = own.len();
+        writeln!(
+            text,
+            "| {event} | {from:.1} | {count} | {p50:.1} | {p99:.1} | {slowest:.1} | {again} |"
+        )
+        .expect("text takes all");
+    }
+    text
+}
+
+/// The time within which this many percent were answered.
+fn quantile(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100);
+    sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_belong_to_the_event_before_them() {
+        let read = requests("due_s,took_ms,attempts,failure\n0.1,2.0,1,\n1.5,900.0,2,\n");
+        let text = "second,event\n0.00,quiet\n1.00,killed\n";
+        let table = table(&read, &events(text));
+        let rows: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(rows[0], "| quiet | 0.0 | 1 | 2.0 | 2.0 | 2.0 | 0 |");
+        assert_eq!(rows[1], "| killed | 1.0 | 1 | 900.0 | 900.0 | 900.0 | 1 |");
+    }
+}
