@@ -175,6 +175,13 @@ impl Swarm {
 
     /// Waits until each service has as many healthy tasks as it shall have.
     pub(super) fn settled(&self) {
+        self.engines[0].settled();
+    }
+}
+
+impl Engine {
+    /// Of a manager: waits until each service has as many healthy tasks as it shall have.
+    pub(super) fn settled(&self) {
         let services = ["service", "ls", "--format", "{{.Replicas}}"];
         eventually("all tasks run", || {
             let said = self.docker(&services);
@@ -187,9 +194,7 @@ impl Swarm {
             })
         });
     }
-}
 
-impl Engine {
     fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

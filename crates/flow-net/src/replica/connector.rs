@@ -54,6 +54,8 @@ impl Connector {
         tcp.set_nodelay(true);
         // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
         tcp.set_keepalive(Some(TCP_KEEPALIVE));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(crate::limits::TCP_UNACKNOWLEDGED_MAX));
         Self {
             tcp,
             tls,
@@ -204,6 +206,23 @@ mod tests {
             .await
             .unwrap();
         buffer.filled().len()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_connection_is_lost_when_nothing_is_acknowledged_for_some_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri: Uri = format!("http://{}", listener.local_addr().unwrap())
+            .parse()
+            .unwrap();
+        let mut connector = Connector::new(None, PeerSpoke::default());
+        let connection = connector.call(uri).await.unwrap();
+        let ClientStream::Plain { stream } = connection.stream else {
+            panic!("it is not encrypted");
+        };
+        let timeout = rustix::net::sockopt::tcp_user_timeout(stream.inner()).unwrap();
+        let timeout = Duration::from_millis(timeout.into());
+        assert_eq!(timeout, crate::limits::TCP_UNACKNOWLEDGED_MAX);
     }
 
     #[tokio::test]
