@@ -16,6 +16,7 @@ mod repository;
 mod setup;
 mod shell;
 mod swarm;
+mod soak;
 mod test;
 mod tidy;
 mod wheel;
@@ -77,6 +78,9 @@ enum Command {
 
     /// Measures us and our peers in one run; results go to tests/load/runs/.
     Bench(bench::Args),
+
+    /// Runs a flow under load while faults happen at random, and fails if it does not keep its promises.
+    Soak(soak::Args),
 }
 
 fn main() -> ExitCode {
@@ -105,6 +109,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::GpuBundle(args) => cuda::pack(&args),
         Command::Swarm(args) => swarm::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Soak(args) => soak::run(&args),
     }
 }
 

@@ -71,7 +71,7 @@ const STEPS: usize = 2;
 
 /// What is built and tested: all that has tests. Building and testing name the same packages, for with other
 /// ones cargo would unify features differently and build the dependencies twice.
-const PACKAGES: [&str; 5] = [
+pub(crate) const PACKAGES: [&str; 5] = [
     "--workspace",
     "--exclude",
     "xtask-codegen",

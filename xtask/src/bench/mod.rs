@@ -37,7 +37,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::bench::participants::{Bench, System};
-use crate::bench::report::Report;
+pub(crate) use crate::bench::report::Report;
 use crate::shell;
 
 #[derive(Debug, clap::Args)]

@@ -14,13 +14,13 @@ use anyhow::Context;
 use crate::bench::statistics::median;
 use crate::shell;
 
-pub(super) struct Report {
+pub(crate) struct Report {
     folder: PathBuf,
     scratch: PathBuf,
 }
 
 impl Report {
-    pub(super) fn open() -> anyhow::Result<Self> {
+    pub(crate) fn open() -> anyhow::Result<Self> {
         let date = shell::output(Command::new("date").args(["-u", "+%F"]))?;
         let cpu = cpu()?;
         let name = format!("{}-{}", date.trim(), slug(&cpu));
@@ -32,7 +32,7 @@ impl Report {
         Ok(Self { folder, scratch })
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
@@ -43,14 +43,17 @@ impl Report {
 
     pub(super) fn write(&self, subject: &str, table: &Table, verdict: &str) -> anyhow::Result<()> {
         fs::write(self.folder.join(format!("{subject}.csv")), table.csv())?;
-        let path = self.folder.join("summary.md");
-        let old = fs::read_to_string(&path).unwrap_or_default();
         let section = format!("{}\n{verdict}", table.markdown());
         eprintln!("\n{subject}\n{section}");
-        Ok(fs::write(
-            path,
-            with_section(&old, subject, section.trim_end()),
-        )?)
+        self.write_section(subject, &section)
+    }
+
+    /// Replaces a section of the summary, or adds it.
+    pub(crate) fn write_section(&self, subject: &str, section: &str) -> anyhow::Result<()> {
+        let path = self.folder.join("summary.md");
+        let old = fs::read_to_string(&path).unwrap_or_default();
+        let section = with_section(&old, subject, section.trim_end());
+        Ok(fs::write(path, section)?)
     }
 }
 
