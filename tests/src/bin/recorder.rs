@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use flow_executor::{CallError, Document, Endpoints, Executor, LoadContext, LoadError, Parameters};
 use serde::Deserialize;
@@ -13,6 +15,8 @@ struct Recorder {
     file: File,
     /// Texts that begin with these words are written down.
     prefixes: Vec<String>,
+    /// How long a call goes on after that, so that a process which is killed has often run what it did not answer.
+    pause: Duration,
 }
 
 #[derive(Deserialize)]
@@ -21,6 +25,7 @@ struct With {
     /// Where the texts go, a line each.
     file: PathBuf,
     prefixes: Vec<String>,
+    pause_ms: u64,
 }
 
 impl Executor for Recorder {
@@ -34,6 +39,7 @@ impl Executor for Recorder {
         Ok(Self {
             file: file.map_err(|error| LoadError::new(error.to_string()))?,
             prefixes: with.prefixes,
+            pause: Duration::from_millis(with.pause_ms),
         })
     }
 
@@ -50,7 +56,9 @@ impl Recorder {
         let lines = texts.filter(is_recorded).map(|text| text + "\n");
         let lines: String = lines.collect();
         let written = self.file.write_all(lines.as_bytes());
-        written.map_err(|error| CallError::new(error.to_string()))
+        written.map_err(|error| CallError::new(error.to_string()))?;
+        thread::sleep(self.pause);
+        Ok(())
     }
 }
 

@@ -160,7 +160,7 @@ with: {{access_log: true}}
 executors:
   - {{name: work, uses: {}, replicas: 3, idempotent: true, env: {{GENERATION: 'g{generation}'}}}}
   - {{name: far, external: true, host: 127.0.0.1, port: {}, idempotent: true}}
-  - {{name: book, uses: {}, replicas: 2, uses_with: {{file: {}, prefixes: [r-, a-]}}}}
+  - {{name: book, uses: {}, replicas: 2, uses_with: {{file: {}, prefixes: [r-, a-], pause_ms: 10}}}}
 ",
         moody.display(),
         proxy.address.port(),
