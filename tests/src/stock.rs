@@ -1,7 +1,9 @@
 //! Stock processes that serve: an executor and a gateway, each with Jina's own command.
 
 use std::net::TcpListener;
+use std::ops::Range;
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::{Value, json};
 
@@ -121,12 +123,22 @@ impl Stock {
     }
 }
 
-/// A port that nobody listens at. Another process might take it meanwhile, which has not been seen: the
-/// kernel gives ports in turn.
+/// Ports that the system gives to no connection, unless it is configured otherwise.
+const PORTS: Range<u16> = 61_000..65_500;
+
+/// A port that nobody listens at, and that no other caller in this process gets. It is not one that the system might give to a
+/// connection before the program that it is meant for listens there.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let count = PORTS.end - PORTS.start;
+    // Processes of tests that run at the same time begin at different ports.
+    let first = std::process::id().wrapping_mul(101) % u32::from(count);
+    let port = || {
+        let call = u32::from(CALLS.fetch_add(1, Ordering::Relaxed));
+        let offset = u16::try_from((first + call) % u32::from(count));
+        PORTS.start + offset.expect("it is less than the number of ports")
+    };
+    let mut ports = std::iter::repeat_with(port).take(count.into());
+    let is_free = |port: &u16| TcpListener::bind(("0.0.0.0", *port)).is_ok();
+    ports.find(is_free).expect("a port is free")
 }
