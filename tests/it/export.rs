@@ -34,7 +34,7 @@ struct Case {
     swarm: &'static [&'static str],
 }
 
-/// The gallery as it is, and one flow that has what the gallery lacks.
+/// The gallery as it is, and two flows with options.
 fn cases() -> Vec<Case> {
     let entries = fs::read_dir(root().join("flows")).unwrap();
     let files = entries.map(|entry| entry.unwrap().path());
@@ -49,7 +49,13 @@ fn cases() -> Vec<Case> {
         swarm: &[],
     };
     let mut cases: Vec<_> = files.into_iter().map(plain).collect();
-    cases.push(Case {
+    cases.extend([encode_for_many(), everything()]);
+    cases
+}
+
+/// A flow of the gallery for many clients.
+fn encode_for_many() -> Case {
+    Case {
         file: root().join("flows/encode.yml"),
         name: "encode-for-many".to_owned(),
         compose: &[],
@@ -76,8 +82,12 @@ fn cases() -> Vec<Case> {
             "--secret-file",
             "encoder=HF_TOKEN_PATH:hub-token",
         ],
-    });
-    cases.push(Case {
+    }
+}
+
+/// A flow that has what the gallery lacks.
+fn everything() -> Case {
+    Case {
         file: golden().join("everything.yml"),
         name: "everything".to_owned(),
         compose: &["--devices", "3", "--image", "ranker=example.com/ranker:3"],
@@ -119,8 +129,7 @@ fn cases() -> Vec<Case> {
             "--gpu-resource",
             "gpu",
         ],
-    });
-    cases
+    }
 }
 
 #[track_caller]

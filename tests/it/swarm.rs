@@ -100,9 +100,9 @@ fn while_it_changes(
 /// Seconds of load, and the folder for the figures. `None` in the suite of all tests: engines of Docker that are killed and
 /// cut off take minutes, and load that other tests do not expect.
 fn wished() -> Option<(u32, PathBuf)> {
-    let seconds = std::env::var("FLOW_SWARM_SECONDS").ok()?;
+    let seconds = std::env::var_os("FLOW_SWARM_SECONDS")?.into_string();
     let folder = std::env::var_os("FLOW_SWARM_OUT")?;
-    Some((seconds.parse().unwrap(), folder.into()))
+    Some((seconds.unwrap().parse().unwrap(), folder.into()))
 }
 
 #[test]
