@@ -4,8 +4,13 @@
 //! need a nightly compiler. What it learned is kept below `target/fuzz`, so a second run begins where the
 //! first ended.
 
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 
 use anyhow::Context;
 
@@ -15,12 +20,16 @@ use crate::shell;
 /// Each fuzzes for as long as is asked; `tests/fuzz/targets` says what each proves.
 const TARGETS: &[&str] = &["yaml", "query", "envelope", "documents", "connection"];
 
+/// Last lines of a fuzzer that are shown: its statistics, or its report of a failure.
+const STATISTICS: usize = 6;
+const FAILURE: usize = 60;
+
 /// Longest input; longer ones find the same faults more slowly.
 const INPUT_MAX: usize = 4096;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to fuzz; none: all, one after another.
+    /// What to fuzz; none: all, as many at once as there are cores.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(TARGETS))]
     target: Vec<String>,
 
@@ -31,37 +40,59 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     install()?;
-    let chosen = |name: &&&str| args.target.is_empty() || args.target.iter().any(|it| it == **name);
-    for target in TARGETS.iter().filter(chosen) {
-        fuzz(target, args.seconds)?;
+    let is_chosen = |name: &&str| args.target.is_empty() || args.target.iter().any(|it| it == name);
+    let chosen: Vec<&'static str> = TARGETS.iter().copied().filter(is_chosen).collect();
+    shell::run(cargo_fuzz("build").args(&chosen[..usize::from(chosen.len() == 1)]))?;
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    for at_once in chosen.chunks(cores) {
+        fuzz_at_once(at_once, args.seconds)?;
     }
     Ok(())
 }
 
+/// Fuzzes these targets side by side.
+fn fuzz_at_once(targets: &[&'static str], seconds: u32) -> anyhow::Result<()> {
+    thread::scope(|scope| {
+        let fuzz = |target: &'static str| scope.spawn(move || fuzz(target, seconds));
+        let running: Vec<_> = targets.iter().copied().map(fuzz).collect();
+        let ended = running.into_iter().map(|it| it.join());
+        ended
+            .map(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    })
+}
+
+/// Fuzzes a target. What the fuzzer says goes into a file, because others run beside it; its last lines are printed.
 fn fuzz(target: &str, seconds: u32) -> anyhow::Result<()> {
     let corpus = root().join("target/fuzz/corpus").join(target);
-    std::fs::create_dir_all(&corpus)
-        .with_context(|| format!("cannot make `{}`", corpus.display()))?;
+    fs::create_dir_all(&corpus).with_context(|| format!("cannot make `{}`", corpus.display()))?;
     let seeds = root().join("tests/fuzz/seeds").join(target);
-    let mut command = Command::new(tools().join("bin/cargo-fuzz"));
-    command.current_dir(root().join("tests/fuzz"));
-    command.args([
-        "fuzz",
-        "run",
-        "--fuzz-dir",
-        ".",
-        "--sanitizer",
-        "none",
-        target,
-    ]);
-    command.arg(&corpus).arg(&seeds);
+    let said = root().join(format!("target/fuzz/{target}.log"));
+    let file = File::create(&said).with_context(|| format!("cannot write `{}`", said.display()))?;
+    let mut command = cargo_fuzz("run");
+    command.args([OsStr::new(target), corpus.as_os_str(), seeds.as_os_str()]);
     command.args(["--", &format!("-max_total_time={seconds}")]);
     command.args([
         &format!("-max_len={INPUT_MAX}"),
         "-timeout=10",
         "-print_final_stats=1",
     ]);
-    shell::run(&mut command)
+    let fuzzed = shell::run(command.stderr(file));
+    let text = fs::read_to_string(&said).unwrap_or_default();
+    let shown = if fuzzed.is_ok() { STATISTICS } else { FAILURE };
+    let skipped = text.lines().count().saturating_sub(shown);
+    for line in text.lines().skip(skipped) {
+        eprintln!("{target}: {line}");
+    }
+    fuzzed
+}
+
+/// A command of cargo-fuzz, without a sanitizer.
+fn cargo_fuzz(command: &str) -> Command {
+    let mut fuzz = Command::new(tools().join("bin/cargo-fuzz"));
+    fuzz.current_dir(root().join("tests/fuzz"));
+    fuzz.args(["fuzz", command, "--fuzz-dir", ".", "--sanitizer", "none"]);
+    fuzz
 }
 
 fn install() -> anyhow::Result<()> {
