@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::process::Command;
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 use anyhow::Context;
 
@@ -55,10 +55,8 @@ fn fuzz_at_once(targets: &[&'static str], seconds: u32) -> anyhow::Result<()> {
     thread::scope(|scope| {
         let fuzz = |target: &'static str| scope.spawn(move || fuzz(target, seconds));
         let running: Vec<_> = targets.iter().copied().map(fuzz).collect();
-        let ended = running.into_iter().map(|it| it.join());
-        ended
-            .map(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
-            .collect()
+        let mut ended = running.into_iter().map(ScopedJoinHandle::join);
+        ended.try_for_each(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
     })
 }
 
