@@ -29,6 +29,14 @@ impl Commit {
         let name = name(hash.trim(), &changes);
         Ok(Self { name, time })
     }
+
+    /// Stands for a commit that is not known.
+    pub(super) fn unknown() -> Self {
+        Self {
+            name: "unknown".to_owned(),
+            time: 0,
+        }
+    }
 }
 
 fn name(hash: &str, changes: &str) -> String {
