@@ -11,10 +11,12 @@ mod tiny_model;
 use std::path::Path;
 use std::process::Command;
 
-use flow_tests::{Program, TestFlow, eventually, flow_command, post, skipped, texts};
+use flow_tests::{Program, TestFlow, eventually, flow_command, post, scrape, skipped, texts};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use self::tiny_model::TinyModel;
+use crate::monitoring::of_executor;
 
 const FLOW_CUDA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/flow-cuda");
 
@@ -219,6 +221,16 @@ fn encoding_with(more: &str, (folder, model, device): (&Path, &TinyModel, &str))
     ))
 }
 
+/// A folder with a driver whose kernels compute. `None`, which is said, if this program has no kernels or there is no compiler.
+fn emulated_gpus() -> Option<TempDir> {
+    if !has_kernels() {
+        skipped("this program is built without kernels; `cargo xtask build-cuda` makes them");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    emulated_driver(folder.path(), &[]).map(|()| folder)
+}
+
 /// The vectors of two texts, as the flow gives them.
 fn vectors(flow: &TestFlow) -> Vec<Vec<f64>> {
     let mut command = flow_command();
@@ -236,14 +248,9 @@ fn vectors(flow: &TestFlow) -> Vec<Vec<f64>> {
 
 #[test]
 fn a_request_goes_through_the_drivers_functions_and_comes_back_as_the_processor_answers_it() {
-    if !has_kernels() {
-        skipped("this program is built without kernels; `cargo xtask build-cuda` makes them");
+    let Some(folder) = emulated_gpus() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    if emulated_driver(folder.path(), &[]).is_none() {
-        return;
-    }
+    };
     let model = TinyModel::bert();
     let wanted = vectors(&encoding(folder.path(), &model, "cpu"));
     for device in ["cuda", "cuda:1", "cuda:all"] {
@@ -281,27 +288,20 @@ async fn an_encoder_whose_gpu_is_lost_says_so_and_is_started_again() {
     flow.program().line_from(lines, "encoder@");
 }
 
-/// The lines of the encoder's metrics that begin with `flow_gpu`, without the labels that all have.
-fn gpu_metrics(flow: &TestFlow) -> Vec<String> {
-    let ready = flow.program().line("metrics http");
-    let at = ready.find("http").unwrap();
-    let url = ready[at..].split([')', ',']).next().unwrap();
-    let scraped = Command::new("curl").args(["-sS", url]).output().unwrap();
-    let scraped = String::from_utf8(scraped.stdout).unwrap();
-    let lines = scraped.lines().filter(|line| line.starts_with("flow_gpu"));
-    lines.map(str::to_owned).collect()
+/// The metrics of the encoder's GPUs.
+fn gpu_metrics(flow: &TestFlow) -> Vec<(String, f64)> {
+    let numbers = scrape(&of_executor(flow, "encoder"));
+    let of_gpu = numbers.names().filter(|name| name.starts_with("flow_gpu"));
+    of_gpu
+        .map(|name| (name.to_owned(), numbers.seconds(name)))
+        .collect()
 }
 
 #[test]
 fn the_metrics_of_an_encoder_show_how_its_gpu_is_used() {
-    if !has_kernels() {
-        skipped("this program is built without kernels; `cargo xtask build-cuda` makes them");
+    let Some(folder) = emulated_gpus() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    if emulated_driver(folder.path(), &[]).is_none() {
-        return;
-    }
+    };
     let mut compile = Command::new("cc");
     compile.args(["-shared", "-fPIC", "-o"]);
     compile.arg(folder.path().join("libnvidia-ml.so.1"));
@@ -315,12 +315,13 @@ fn the_metrics_of_an_encoder_show_how_its_gpu_is_used() {
     let labels = "runtime_name=\"encoder/rep-0\",gpu=\"cuda:0 Fake GPU 0\",\
                   uuid=\"GPU-00010203-0405-0607-0809-0a0b0c0d0e0f\"";
     let wanted = [
-        format!("flow_gpu_memory_used_bytes{{{labels}}} 3221225472"),
-        format!("flow_gpu_memory_total_bytes{{{labels}}} 85899345920"),
-        format!("flow_gpu_busy_ratio{{{labels}}} 0.25"),
-        format!("flow_gpu_power_watts{{{labels}}} 123.456"),
+        ("flow_gpu_busy_ratio", 0.25),
+        ("flow_gpu_memory_total_bytes", 85_899_345_920.0),
+        ("flow_gpu_memory_used_bytes", 3_221_225_472.0),
+        ("flow_gpu_power_watts", 123.456),
     ];
-    // A thread asks the GPU when the encoder is ready.
+    let wanted = wanted.map(|(name, value)| (format!("{name}{{{labels}}}"), value));
+    // A thread reads them after the encoder has loaded.
     eventually("all values are shown", || {
         gpu_metrics(&flow).len() >= wanted.len()
     });
@@ -329,14 +330,9 @@ fn the_metrics_of_an_encoder_show_how_its_gpu_is_used() {
 
 #[test]
 fn an_encoder_without_nvml_serves_and_says_that_the_metrics_of_its_gpu_are_missing() {
-    if !has_kernels() {
-        skipped("this program is built without kernels; `cargo xtask build-cuda` makes them");
+    let Some(folder) = emulated_gpus() else {
         return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    if emulated_driver(folder.path(), &[]).is_none() {
-        return;
-    }
+    };
     let empty = folder.path().join("libnvidia-ml.so.1");
     std::fs::write(empty, "no library").unwrap();
     let model = TinyModel::bert();
@@ -345,5 +341,5 @@ fn an_encoder_without_nvml_serves_and_says_that_the_metrics_of_its_gpu_are_missi
     let line = flow.program().line("the metrics of the GPUs are missing");
     assert!(line.contains("libnvidia-ml.so.1"), "{line}");
     assert_eq!(vectors(&flow).len(), 2);
-    assert_eq!(gpu_metrics(&flow), [""; 0]);
+    assert!(gpu_metrics(&flow).is_empty());
 }

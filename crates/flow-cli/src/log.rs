@@ -74,20 +74,20 @@ impl Log {
         self.settings(self.to, wants_colour).start_with(writer);
     }
 
-    /// Starts the log of a process that may have a launcher, which reads events on stdout. It may have a target whose lines are
-    /// written together.
+    /// Starts the log of a process that may have a launcher, which reads events on stdout. The lines of a target may be
+    /// buffered.
     pub(crate) fn start_service(
         &self,
         has_launcher: bool,
         wants_colour: bool,
-        batched_target: Option<&'static str>,
+        buffered_target: Option<&'static str>,
     ) {
         let to = match has_launcher {
             true => LogOutput::Stderr,
             false => self.to,
         };
         let settings = LogSettings {
-            batched_target,
+            buffered_target,
             ..self.settings(to, wants_colour)
         };
         settings.start();
@@ -99,7 +99,7 @@ impl Log {
             filter: self.filter.clone(),
             output,
             color,
-            batched_target: None,
+            buffered_target: None,
         }
     }
 }

@@ -61,3 +61,7 @@ pub use model::{
     EmbeddingWeights, LayerNormWeights, LayerWeights, LinearWeights, ModelLoader, ModelShape,
 };
 pub use pooling::{PoolingMode, PoolingSpec};
+
+/// The file of NVML, the library of the driver that reports memory, load and power of GPUs. This is its name where the driver is
+/// installed without development files.
+pub const NVML: &str = "libnvidia-ml.so.1";

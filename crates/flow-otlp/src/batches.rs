@@ -9,8 +9,8 @@ use tokio_util::sync::CancellationToken;
 use crate::delivery::{Delivery, LAST_EXPORT_MAX};
 use crate::settings::BatchSettings;
 
-/// How long others may arrive after one was received. Without it, every span of a busy process would wake the thread that
-/// exports, which costs more than the span.
+/// Time during which more may arrive before they are taken from the queue. Otherwise every span of a busy process would wake
+/// the exporting thread, which costs more than the span.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What waits, and where it goes.
@@ -84,7 +84,7 @@ impl<T, E: Fn(Vec<T>) -> Vec<u8>> Batches<T, E> {
         Gathered { batch, is_last }
     }
 
-    /// Lets others arrive. Returns whether the process ended meanwhile.
+    /// Waits while more arrive. Returns whether the process ended meanwhile.
     async fn pause(&self, stop: &CancellationToken) -> bool {
         tokio::select! {
             () = stop.cancelled() => true,

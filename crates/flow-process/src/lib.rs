@@ -1,8 +1,8 @@
 //! What every process of a flow does around its work.
 //!
 //! A process starts its log ([`LogSettings`]), which also logs panics, and follows changes of its filter
-//! ([`follow_filter_file`]); lines can be exported, too ([`export_records`]), and the last ones are
-//! written before it exits ([`flush_log`]). It ends when its parent ends ([`end_with_parent`]). It
+//! ([`follow_filter_file`]); lines can be exported, too ([`export_records`]). Before it exits, it
+//! writes the last buffered lines ([`flush_log`]). It ends when its parent ends ([`end_with_parent`]). It
 //! reports on standard output that it is ready ([`Ready`]), and says at a socket how it does ([`serve_status`]). It
 //! follows SIGTERM and SIGINT ([`on_termination`]), and ends with one of the codes in [`exit`].
 //!

@@ -10,6 +10,7 @@ use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing::Dispatch;
 use tracing_subscriber::EnvFilter;
@@ -36,8 +37,8 @@ struct RunningLog {
     /// The filter that it started with.
     own: LogFilter,
     change: ChangeFilter,
-    /// `None` if lines go to a writer of the caller's.
-    output: Option<LineOutput>,
+    /// `None` if no lines are buffered.
+    buffered: Option<LineOutput>,
 }
 
 type ChangeFilter = Box<dyn Fn(&LogFilter) -> Result<(), reload::Error> + Send + Sync>;
@@ -53,8 +54,8 @@ pub struct LogSettings {
     pub output: LogOutput,
     /// Whether lines may be colored. They are on terminals only.
     pub color: bool,
-    /// A target with so many lines that they are written together, up to 10 ms late. [`flush_log`] writes the last ones.
-    pub batched_target: Option<&'static str>,
+    /// A target whose lines are buffered for up to 10 ms, because there are so many. [`flush_log`] writes the last ones.
+    pub buffered_target: Option<&'static str>,
 }
 
 impl LogSettings {
@@ -62,8 +63,9 @@ impl LogSettings {
     ///
     /// The first log of a process stays: later ones change nothing.
     pub fn start(&self) {
-        let output = LineOutput::new(self.output.open(), self.batched_target);
-        self.start_to(output.clone(), Some(output));
+        let output = LineOutput::new(self.output.open(), self.buffered_target);
+        let buffered = self.buffered_target.map(|_| output.clone());
+        self.start_to(output, buffered);
     }
 
     /// Starts to log to a writer of the caller's, which stands in for the output. It gets each line in one call.
@@ -71,7 +73,7 @@ impl LogSettings {
         self.start_to(writer, None);
     }
 
-    fn start_to<W>(&self, writer: W, output: Option<LineOutput>)
+    fn start_to<W>(&self, writer: W, buffered: Option<LineOutput>)
     where
         W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
     {
@@ -83,7 +85,7 @@ impl LogSettings {
             let running = RunningLog {
                 own,
                 change,
-                output,
+                buffered,
             };
             drop(RUNNING.set(running));
             std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked")));
@@ -91,11 +93,13 @@ impl LogSettings {
     }
 }
 
-/// Writes the lines that wait to be written together. To be called before the process exits.
+/// Time for the last lines when the process exits.
+const FLUSH_MAX: Duration = Duration::from_secs(1);
+
+/// Writes the buffered lines of the log. A program calls this before it exits.
 pub fn flush_log() {
-    if let Some(output) = RUNNING.get().and_then(|it| it.output.as_ref()) {
-        // A log that nobody reads any more is no reason to fail.
-        output.flush().ok();
+    if let Some(output) = RUNNING.get().and_then(|it| it.buffered.as_ref()) {
+        output.flush(FLUSH_MAX);
     }
 }
 

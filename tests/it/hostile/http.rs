@@ -289,7 +289,7 @@ async fn frames_that_are_no_requests_get_an_answer_each() {
 }
 
 #[tokio::test]
-async fn a_flood_of_pings_disturbs_nobody() {
+async fn a_flood_of_pings_does_not_disturb_other_clients() {
     let target = target(ECHO);
     let mut stream = websocket(&target).await;
     // 125 bytes in each.

@@ -21,7 +21,7 @@ fn moody(options: &str) -> TestFlow {
     flow
 }
 
-/// Sends a request that ends the process which runs it, and one of somebody else after it. Returns why the first failed.
+/// Sends a request that ends the process which runs it, and then a request of another client. Returns why the first failed.
 async fn killed_by(flow: &TestFlow, file: &Path) -> String {
     let killer = request("/exit", &["x"], &json!({ "runs": file }));
     let failure = post(flow, vec![killer]).await.remove(0).failure.unwrap();

@@ -173,8 +173,11 @@ fn an_export_says_which_secrets_it_contains_and_does_not_print_them() {
     let (code, said) = Program::run(export);
     assert_eq!(code, Some(0), "{}", said.said());
     let warning =
-        "the value of `A_TOKEN` of `a` stands in the file: write `${A_TOKEN}` there instead";
+        "the file contains the value of `A_TOKEN` of `a`: write `${A_TOKEN}` there instead";
     assert!(said.stderr().contains(warning), "{}", said.said());
-    assert_eq!(said.stderr().matches("stands in the file").count(), 1);
+    assert_eq!(
+        said.stderr().matches("the file contains the value").count(),
+        1
+    );
     assert!(!said.stderr().contains(SECRET), "{}", said.said());
 }

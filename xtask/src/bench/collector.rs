@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_listener_lets_nobody_connect() {
+    fn a_full_listener_accepts_no_connections() {
         let dropping = Dropping::start().unwrap();
         let connected = TcpStream::connect_timeout(&dropping.address, CONNECT_MAX);
         assert_eq!(connected.unwrap_err().kind(), std::io::ErrorKind::TimedOut);

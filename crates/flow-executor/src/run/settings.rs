@@ -112,7 +112,7 @@ pub(crate) fn log_settings(
         filter: variable(environment, "FLOW_LOG")?.unwrap_or_default(),
         output,
         color: !environment.contains_key("NO_COLOR"),
-        batched_target: None,
+        buffered_target: None,
     })
 }
 

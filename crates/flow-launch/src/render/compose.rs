@@ -132,7 +132,7 @@ fn remarks(plan: &Plan, units: &Units) -> Vec<String> {
 
 fn secret_remark(unit: &Unit, variable: &str) -> String {
     format!(
-        "the value of `{variable}` of `{}` stands in the file: write `${{{variable}}}` there instead, and the value into a file `.env` beside it that nobody else can read",
+        "the file contains the value of `{variable}` of `{}`: write `${{{variable}}}` there instead, and put the value into a file `.env` in the same folder that only you can read",
         unit.name
     )
 }

@@ -1,4 +1,4 @@
-//! A flow for Docker Swarm: a stack for `docker stack deploy`, and the gateway's placement beside it.
+//! Renders a flow for Docker Swarm: a stack file for `docker stack deploy`, and a file with the gateway's placement.
 //!
 //! Each shard of an executor is a service with replicas. Its name resolves to the addresses of all healthy tasks
 //! (`endpoint_mode: dnsrr`), over which the gateway balances requests itself. Through a virtual address, a gRPC connection

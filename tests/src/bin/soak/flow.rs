@@ -136,7 +136,7 @@ fn command(folder: &TempDir) -> Command {
     command
 }
 
-/// The executor that somebody else runs.
+/// An executor that runs outside of the flow.
 fn external() -> Program {
     let mut command = flow_command();
     command.args(["executor", "--uses", "echo", "--port", "0", "--log", "json"]);

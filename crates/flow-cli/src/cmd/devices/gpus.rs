@@ -4,13 +4,10 @@
 use std::ffi::OsStr;
 
 use flow_core::Chain;
-use flow_cuda::{CudaDriver, DeviceInfo, GpuUnavailable};
+use flow_cuda::{CudaDriver, DeviceInfo, GpuUnavailable, NVML};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
-
-/// Name of NVML where only the driver is installed, without development files.
-const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Why CUDA does not list a GPU.
 const HIDDEN: &str = "`CUDA_VISIBLE_DEVICES` hides it";
@@ -97,13 +94,13 @@ fn one_list(managed: &[Gpu], usable: &[Gpu]) -> Vec<Gpu> {
 
 fn managed() -> Result<Vec<Gpu>, String> {
     all().map_err(|error| match error {
-        NvmlError::LibloadingError(_) => format!("`{LIBRARY}` is missing too"),
-        error => format!("`{LIBRARY}` failed: {error}"),
+        NvmlError::LibloadingError(_) => format!("`{NVML}` is missing too"),
+        error => format!("`{NVML}` failed: {error}"),
     })
 }
 
 fn all() -> Result<Vec<Gpu>, NvmlError> {
-    let nvml = Nvml::builder().lib_path(OsStr::new(LIBRARY)).init()?;
+    let nvml = Nvml::builder().lib_path(OsStr::new(NVML)).init()?;
     let driver = nvml.sys_driver_version()?;
     let newest = nvml.sys_cuda_driver_version()?;
     let major = nvml_wrapper::cuda_driver_version_major(newest);
