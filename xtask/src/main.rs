@@ -16,6 +16,7 @@ mod repository;
 mod setup;
 mod shell;
 mod soak;
+mod statistics;
 mod swarm;
 mod test;
 mod tidy;

@@ -11,6 +11,7 @@ use anyhow::Context;
 
 use crate::repository::root;
 use crate::shell;
+use crate::statistics::quantile;
 
 const TEST: &str = "swarm::every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off";
 
@@ -89,7 +90,7 @@ fn table(requests: &[Request], events: &[(f64, &str)]) -> String {
         let mut times: Vec<f64> = own.iter().map(|it| it.took_ms).collect();
         times.sort_by(f64::total_cmp);
         let again = own.iter().filter(|it| it.attempts > 1).count();
-        let [p50, p99, slowest] = [50, 99, 100].map(|percent| quantile(&times, percent));
+        let [p50, p99, slowest] = [0.5, 0.99, 1.0].map(|part| quantile(&times, part));
         let count = own.len();
         writeln!(
             text,
@@ -98,12 +99,6 @@ fn table(requests: &[Request], events: &[(f64, &str)]) -> String {
         .expect("text takes all");
     }
     text
-}
-
-/// The time within which this many percent were answered.
-fn quantile(sorted: &[f64], percent: usize) -> f64 {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

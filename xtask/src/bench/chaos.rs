@@ -7,6 +7,7 @@ use crate::bench::ours;
 use crate::bench::participants::Bench;
 use crate::bench::report::{Report, Table};
 use crate::shell;
+use crate::statistics::quantile;
 
 /// As the bar has it.
 const SECONDS: u32 = 30;
@@ -66,31 +67,4 @@ fn round_of(report: &Report) -> anyhow::Result<Vec<f64>> {
         .map(str::parse)
         .collect::<Result<Vec<f64>, _>>();
     Ok(times?)
-}
-
-/// The time within which this part of the requests was answered.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an index among some thousands"
-    )]
-    let rank = (sorted.len() as f64 * part).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quantile_is_the_time_that_so_many_took_at_most() {
-        let times: Vec<f64> = (1..=100).map(f64::from).collect();
-        let check = |part: f64, expected: f64| assert_eq!(quantile(&times, part), expected);
-        check(0.5, 50.0);
-        check(0.99, 99.0);
-        check(1.0, 100.0);
-        assert!(quantile(&[], 0.5).is_nan());
-    }
 }

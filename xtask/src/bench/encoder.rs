@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::bench::ours;
 use crate::bench::participants::{Bench, System};
 use crate::bench::report::{Report, Table};
-use crate::bench::statistics::median;
+use crate::statistics::median;
 use crate::{setup, shell};
 
 const CORPORA: [&str; 3] = ["tutorial", "mixed", "long"];

@@ -11,9 +11,9 @@ use crate::bench::participants::{Bench, System};
 use crate::bench::process::Server;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::{SIZES, Size};
-use crate::bench::statistics::median;
 use crate::bench::{h2load, ours};
 use crate::shell;
+use crate::statistics::median;
 
 /// Ours over the bare proxy, at the two larger sizes.
 const BAR: f64 = 0.75;

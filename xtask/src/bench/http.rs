@@ -10,8 +10,8 @@ use crate::bench::corpus::SENTENCE;
 use crate::bench::participants::Bench;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::SIZES;
-use crate::bench::statistics::median;
 use crate::bench::{h2load, ours};
+use crate::statistics::median;
 
 const GRPC: &str = "gRPC";
 const HTTP: &str = "HTTP with JSON";

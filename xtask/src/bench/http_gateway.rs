@@ -14,9 +14,9 @@ use crate::bench::participants::{Bench, System};
 use crate::bench::process::Server;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::SIZES;
-use crate::bench::statistics::median;
 use crate::bench::{h2load, ours};
 use crate::shell;
+use crate::statistics::median;
 
 const PROXY: &str = "bare axum proxy";
 const FLOW: &str = "flow";

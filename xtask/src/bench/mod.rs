@@ -28,7 +28,6 @@ mod request;
 mod runs;
 mod single;
 mod start;
-mod statistics;
 mod tutorial;
 
 use std::num::NonZeroUsize;

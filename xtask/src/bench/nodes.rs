@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use crate::bench::participants::Bench;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::SIZES;
-use crate::bench::statistics::median;
 use crate::bench::{h2load, ours};
+use crate::statistics::median;
 
 /// The request of 3 KB.
 const SIZE: usize = 1;

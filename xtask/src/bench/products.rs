@@ -10,9 +10,9 @@ use anyhow::Context;
 
 use crate::bench::participants::Bench;
 use crate::bench::report::{Report, Table};
-use crate::bench::statistics::median;
 use crate::repository::root;
 use crate::shell;
+use crate::statistics::median;
 
 /// What the core can do without memory: the row, and a column for each set of instructions.
 const CEILING: &str = "in registers";

@@ -9,8 +9,8 @@ use anyhow::Context;
 use crate::bench::participants::{Bench, System};
 use crate::bench::report::{Report, Table};
 use crate::bench::request::{SIZES, Size};
-use crate::bench::statistics::median;
 use crate::bench::{h2load, ours};
+use crate::statistics::median;
 use crate::{setup, shell};
 
 const FLOW: &str = "flow";

@@ -11,8 +11,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::bench::statistics::median;
 use crate::shell;
+use crate::statistics::median;
 
 pub(crate) struct Report {
     folder: PathBuf,

@@ -4,8 +4,8 @@ use std::fs;
 
 use anyhow::Context;
 
-use crate::bench::statistics::median;
 use crate::repository::root;
+use crate::statistics::median;
 
 /// The medians of one subject of one run.
 #[derive(Debug, PartialEq)]

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::bench::participants::Bench;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::SIZES;
-use crate::bench::statistics::median;
 use crate::bench::{h2load, ours};
+use crate::statistics::median;
 use crate::{setup, shell};
 
 /// Requests of a round.

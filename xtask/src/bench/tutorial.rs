@@ -11,9 +11,9 @@ use anyhow::Context;
 
 use crate::bench::participants::{Bench, System};
 use crate::bench::report::{Report, Table};
-use crate::bench::statistics::median;
 use crate::bench::{corpus, ours};
 use crate::shell;
+use crate::statistics::median;
 
 const DOCS: usize = 10_000;
 
