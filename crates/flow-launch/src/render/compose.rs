@@ -8,7 +8,9 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::render::devices::Share;
-use crate::render::docker::{Healthcheck, as_it_is, entrypoint, escaped, stop_grace_period};
+use crate::render::docker::{
+    Healthcheck, as_it_is, entrypoint, escaped, secret_remark, stop_grace_period,
+};
 use crate::render::export::{ExportError, Rendered, RenderedFile, Target, build_commands};
 use crate::render::parts::{CACHE, Unit, Units, WORKSPACE};
 use crate::render::placement::{self, placement};
@@ -125,16 +127,16 @@ fn remarks(plan: &Plan, units: &Units) -> Vec<String> {
     // Compose has keys for the common options, and not for those of the engine's API.
     let mut remarks = placement::remarks(plan, |_| Vec::new());
     for unit in std::iter::once(&units.gateway).chain(units.executors()) {
-        remarks.extend(unit.secrets().map(|name| secret_remark(unit, name)));
+        let remedy = |variable: &String| {
+            format!(
+                "write `${{{variable}}}` there instead, and put the value into a file `.env` in the same folder that only \
+                 you can read"
+            )
+        };
+        let of_secrets = unit.secrets();
+        remarks.extend(of_secrets.map(|name| secret_remark(unit, name, &remedy(name))));
     }
     remarks
-}
-
-fn secret_remark(unit: &Unit, variable: &str) -> String {
-    format!(
-        "the file contains the value of `{variable}` of `{}`: write `${{{variable}}}` there instead, and put the value into a file `.env` in the same folder that only you can read",
-        unit.name
-    )
 }
 
 fn header(target: &Target) -> String {

@@ -8,7 +8,7 @@ use crate::render::parts::{GRACE, PROGRAM, Unit};
 
 /// Time that Docker waits beyond a program's own grace period before it kills the program.
 const GRACE_BEYOND: Duration = Duration::from_secs(5);
-/// Stands for no limit, which Docker does not have.
+/// In place of no limit, which Docker does not have.
 const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How Docker finds out whether a container is well.
@@ -46,6 +46,12 @@ pub(super) fn entrypoint(unit: &Unit) -> Option<Vec<String>> {
 /// How long Docker waits for the end of a container.
 pub(super) fn stop_grace_period() -> String {
     seconds(GRACE + GRACE_BEYOND)
+}
+
+/// Warns that an exported file has the value of a variable that looks like a secret.
+pub(super) fn secret_remark(unit: &Unit, variable: &str, remedy: &str) -> String {
+    let name = &unit.name;
+    format!("the file contains the value of `{variable}` of `{name}`: {remedy}")
 }
 
 pub(super) fn seconds(time: Duration) -> String {

@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 use self::service::Services;
 use self::stack::{Config, Secret, Stack, VolumeName};
 use crate::render::devices::Devices;
-use crate::render::docker::as_it_is;
+use crate::render::docker::secret_remark;
 use crate::render::export::{
     ExportError, GatewayFiles, Rendered, RenderedFile, Target, build_commands,
 };
@@ -25,7 +25,7 @@ use crate::render::{fingerprint, yaml};
 
 pub use self::options::{Publish, SecretFile, Swarm, TaskResources};
 
-/// The file of the gateway's placement, beside the stack.
+/// The file of the gateway's placement, in the folder of the stack.
 const PLACEMENT_FILE: &str = "placement.json";
 
 /// The flow as a stack.
@@ -109,7 +109,7 @@ fn header(target: &Target, name: &str) -> String {
         "# Made from {} by `flow export swarm`. Run it with `docker stack deploy -c stack.yml {name}`.\n\
          # Every node pulls the image {}, which is built in a checkout of flow:\n#   {}\n",
         target.source,
-        as_it_is(&target.image),
+        target.image,
         build_commands(&target.image)
     )
 }
@@ -193,6 +193,17 @@ fn check_folders(wanted: &Swarm, units: &Units) -> Result<(), ExportError> {
 
 fn remarks(plan: &Plan, units: &Units, wanted: &Swarm) -> Vec<String> {
     let mut remarks = placement::remarks(plan, |_| Vec::new());
+    for unit in std::iter::once(&units.gateway).chain(units.executors()) {
+        let key = unit.option_name();
+        let remedy = |variable: &String| {
+            format!(
+                "if it can be read from a file, keep it in a secret of the Swarm, and let a variable name the file with \
+                 `--secret-file {key}={variable}_FILE:SECRET`"
+            )
+        };
+        let of_secrets = unit.secrets();
+        remarks.extend(of_secrets.map(|name| secret_remark(unit, name, &remedy(name))));
+    }
     for unit in units.executors() {
         let (key, name) = (unit.option_name(), &unit.name);
         if unit.keeps_files && wanted.constraints_of(&key).next().is_none() {

@@ -15,28 +15,33 @@ use crate::render::parts::{CACHE, Unit, WORKSPACE};
 const PLACEMENT: &str = "/placement.json";
 /// The volume for downloaded models, one on each node.
 const CACHE_VOLUME: &str = "cache";
-/// Replicas that keep files have volumes of their own, also where they share a node.
-const SLOT: &str = "{{.Task.Slot}}";
+/// The name of the volume for the files of one replica: replicas that share a node have volumes of their own, and so have services of
+/// the same name in different stacks.
+const WORKSPACE_VOLUME: &str = "{{.Service.Name}}-workspace-{{.Task.Slot}}";
 /// Reservations of memory are multiples of this.
 const MEMORY_STEP: u64 = 32 << 20;
-/// Two tasks run beside each other while one replaces the other.
+/// A new task starts before the old one ends.
 const START_FIRST: &str = "start-first";
 /// A task ends before the one that replaces it starts.
 const STOP_FIRST: &str = "stop-first";
 
-/// The volumes of a unit, each with its name on a node. That of a workspace has the number of the replica in it.
+/// The volumes of a unit, each with its name on a node.
 pub(super) fn volumes(unit: &Unit) -> Vec<(String, String)> {
     let mut volumes = Vec::new();
     if unit.needs.downloads_models {
         volumes.push((CACHE_VOLUME.to_owned(), "flow-cache".to_owned()));
     }
     if unit.keeps_files {
-        let key = format!("{}-workspace", unit.name);
-        volumes.push((key.clone(), format!("{key}-{SLOT}")));
+        volumes.push((workspace(unit), WORKSPACE_VOLUME.to_owned()));
     }
     let own = unit.folders.iter().filter(|it| !is_folder(it));
     volumes.extend(own.map(|it| (it.host.clone(), it.host.clone())));
     volumes
+}
+
+/// The key of the volume for the files of a unit.
+fn workspace(unit: &Unit) -> String {
+    format!("{}-workspace", unit.name)
 }
 
 /// What all services are made of.
@@ -51,9 +56,12 @@ impl Services<'_> {
         let mut service = self.service(unit);
         let placement = ["--placement", PLACEMENT].map(str::to_owned);
         service.command.extend(placement);
-        service.configs.push(Mounted::new(config, PLACEMENT));
+        let config = Mounted::new(config, PLACEMENT).for_user_of_flow();
+        service.configs.push(config);
         for (key, secret) in &self.wanted.secrets {
-            service.secrets.push(Mounted::new(secret, key));
+            service
+                .secrets
+                .push(Mounted::new(secret, key).for_user_of_flow());
         }
         let more = unit.more_ports.iter().map(|(_, port)| *port);
         let ports = std::iter::once(unit.port).chain(more);
@@ -68,9 +76,15 @@ impl Services<'_> {
 
     /// The gateway's own health: that an executor cannot be reached is no reason to replace the gateway.
     fn health_of_gateway(&self, unit: &Unit) -> Healthcheck {
-        let health = match &self.plan.gateway.tls {
-            Some(_) => "listening",
-            None => "health",
+        let gateway = &self.plan.gateway;
+        let needs_key = gateway
+            .api_keys
+            .as_ref()
+            .is_some_and(|keys| keys.for_health);
+        // The check has neither an API key nor the authority of the certificate.
+        let health = match gateway.tls.is_some() || needs_key {
+            true => "listening",
+            false => "health",
         };
         let url = format!("grpc://127.0.0.1:{}", unit.port);
         Healthcheck::ping(unit, &["--check", health, &url])
@@ -92,11 +106,7 @@ impl Services<'_> {
         let mut service = self.service(unit);
         let targets = [
             (unit.needs.downloads_models, CACHE_VOLUME.to_owned(), CACHE),
-            (
-                unit.keeps_files,
-                format!("{}-workspace", unit.name),
-                WORKSPACE,
-            ),
+            (unit.keeps_files, workspace(unit), WORKSPACE),
         ];
         let used = targets.into_iter().filter(|(is_used, ..)| *is_used);
         service
@@ -124,7 +134,7 @@ impl Services<'_> {
             (it.variable.clone(), path)
         });
         Service {
-            image: unit.image.clone(),
+            image: as_it_is(&unit.image),
             entrypoint: entrypoint(unit),
             command: escaped(&unit.arguments_of(0)),
             environment: env.chain(paths).collect(),
@@ -133,6 +143,10 @@ impl Services<'_> {
             secrets: files
                 .iter()
                 .map(|it| Mounted::new(&it.secret, &it.secret))
+                .map(|it| match unit.is_flow {
+                    true => it.for_user_of_flow(),
+                    false => it,
+                })
                 .collect(),
             volumes: match unit.is_flow {
                 true => vec![Mount::Tmpfs { target: "/tmp" }],

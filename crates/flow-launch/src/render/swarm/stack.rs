@@ -40,7 +40,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// From a file beside the stack.
+    /// From a file in the folder of the stack.
     pub(super) fn of(file: &str) -> Self {
         Self {
             file: format!("./{file}"),
@@ -93,19 +93,38 @@ pub(super) struct Port {
 pub(super) struct Mounted {
     pub(super) source: String,
     target: String,
+    #[serde(flatten)]
+    access: Option<Access>,
+}
+
+/// Who may read a config or a secret.
+#[derive(Debug, Serialize)]
+struct Access {
     uid: &'static str,
     gid: &'static str,
     mode: u16,
 }
 
 impl Mounted {
+    /// A file that every user in the container may read, which is Docker's default.
     pub(super) fn new(source: &str, target: &str) -> Self {
         Self {
             source: source.to_owned(),
             target: target.to_owned(),
+            access: None,
+        }
+    }
+
+    /// Lets only the user of flow's own image read the file.
+    pub(super) fn for_user_of_flow(self) -> Self {
+        let access = Access {
             uid: USER,
             gid: USER,
             mode: SECRET_MODE,
+        };
+        Self {
+            access: Some(access),
+            ..self
         }
     }
 }

@@ -244,7 +244,7 @@ impl Look {
         text
     }
 
-    /// What stands before a line of a process.
+    /// The name of a process and the mark before each of its lines.
     fn prefix(&self, name: &str) -> String {
         let name = format!("{name}{}", MARK.trim_end());
         let mut prefix = self.painter.paint(Colour::Cyan, &name);

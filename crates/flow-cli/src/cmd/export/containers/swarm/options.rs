@@ -38,7 +38,10 @@ impl From<Published> for Publish {
 /// A key of the flow file, and the secret with its file.
 pub(super) fn secret(text: &str) -> Result<(String, String), String> {
     let (key, name) = text.split_once('=').ok_or("needs the form `KEY=SECRET`")?;
-    if !KEYS.contains(&key) || name.is_empty() {
+    if name.is_empty() {
+        return Err("needs the form `KEY=SECRET`".to_owned());
+    }
+    if !KEYS.contains(&key) {
         return Err(format!("`{key}` is none of {}", KEYS.join(", ")));
     }
     Ok((key.to_owned(), name.to_owned()))
