@@ -1,8 +1,8 @@
 //! What processes inherit of the launcher's environment. Pure.
 //!
-//! Programs of flow's own get the variables that they read, so that secrets of the user, such as the credentials of a
-//! cloud, do not lie in every process. Executors of users inherit everything unless the flow file says otherwise,
-//! because those of Jina read their configuration there.
+//! Flow's own programs get only the variables that they read, so that not every process has the user's secrets, such as
+//! credentials of a cloud. Executors of users inherit everything unless the flow file says otherwise, because those of Jina read
+//! their configuration there.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,7 +14,7 @@ use flow_spec::InheritEnv;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment(BTreeMap<OsString, OsString>);
 
-/// Variables that every process inherits. Names that end with `*` stand for all that begin so.
+/// Variables that every process inherits. A name that ends with `*` matches every name that begins so.
 const SHARED: &[&str] = &[
     // Who and where.
     "PATH",
@@ -85,8 +85,13 @@ const SHARED: &[&str] = &[
     "JINA_*",
 ];
 
-/// Variables that [`SHARED`] would include and that are secrets: keys of clients, not of servers.
-const CLIENT_SECRETS: &[&str] = &["FLOW_API_KEY", "JINA_AUTH_TOKEN"];
+/// Variables that [`SHARED`] would include and that hold secrets.
+const SECRETS: &[&str] = &[
+    "FLOW_API_KEY",
+    "FLOW_USES_WITH",
+    "JINA_API_KEY",
+    "JINA_AUTH_TOKEN",
+];
 
 /// What a process inherits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,7 +126,7 @@ impl Inherited {
         };
         let is_shared = SHARED.iter().any(|it| matches(it, name));
         let is_named = others.iter().any(|it| matches(it, name));
-        is_named || (is_shared && !CLIENT_SECRETS.contains(&name))
+        is_named || (is_shared && !SECRETS.contains(&name))
     }
 }
 
@@ -159,8 +164,20 @@ fn matches(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    const ALL: &str =
-        "AWS_SECRET_ACCESS_KEY FLOW_API_KEY FLOW_LOG HF_TOKEN JINA_LOG_LEVEL LC_ALL PATH";
+    const ALL: &str = "AWS_SECRET_ACCESS_KEY FLOW_API_KEY FLOW_LOG FLOW_USES_WITH HF_TOKEN JINA_API_KEY JINA_LOG_LEVEL LC_ALL PATH";
+
+    #[test]
+    fn the_book_lists_what_processes_inherit() {
+        let page = include_str!("../../../../docs/src/security.md");
+        for name in SHARED.iter().chain(SECRETS) {
+            // The variables of proxies, which the page names in capital letters.
+            let name = match name.ends_with("_proxy") {
+                true => name.to_uppercase(),
+                false => (*name).to_owned(),
+            };
+            assert!(page.contains(&format!("`{name}`")), "`{name}` is missing");
+        }
+    }
 
     #[track_caller]
     fn check(inherited: &Inherited, expected: &str) {
