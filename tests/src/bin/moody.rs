@@ -108,7 +108,7 @@ impl Moody {
 
     /// Takes more memory than its container gives it.
     fn hog(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
-        // Not zero: pages that nobody wrote to are not there.
+        // Not zero: pages that were never written are not resident.
         let taken: Vec<Vec<u8>> = (0..HOG_MEBIBYTES).map(|_| vec![1; 1 << 20]).collect();
         Err(CallError::new(format!("{} MiB are there", taken.len())))
     }

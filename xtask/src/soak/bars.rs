@@ -81,7 +81,10 @@ pub(crate) fn judge(records: &Records) -> Vec<Bar> {
 fn correctness(records: &Records) -> Vec<Bar> {
     let none = [
         ("requests without a reply", "/lost"),
-        ("replies that nobody waited for any more", "/answered_twice"),
+        (
+            "replies to requests that were already answered, or were never sent",
+            "/answered_twice",
+        ),
         (
             "failures that no killed process explains",
             "/failures_unexplained",

@@ -8,10 +8,12 @@ mod plot;
 mod records;
 
 use std::fs;
+use std::io;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::Context;
 use clap::ValueEnum;
 
 use crate::bench::Report;
@@ -20,6 +22,17 @@ use crate::shell;
 use crate::soak::bars::Bar;
 use crate::soak::records::Records;
 use crate::test::PACKAGES;
+
+/// The files that a run writes.
+const RESULTS: [&str; 7] = [
+    "outcome.json",
+    "samples.csv",
+    "timeline.csv",
+    "timeline.svg",
+    "faults.csv",
+    "failures.csv",
+    "summary.md",
+];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -91,10 +104,23 @@ fn build(program: Build) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Removes the results of an earlier run, so that they are not taken for those of a run that ends early.
+fn remove_results(folder: &Path) -> anyhow::Result<()> {
+    for name in RESULTS {
+        let file = folder.join(name);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove `{}`", file.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Runs the load and the faults, and returns a summary of them and what is to be judged.
 fn soak(args: &Args, folder: &Path) -> anyhow::Result<(String, Vec<Bar>)> {
-    // A run that ends early must not be taken for the one before it.
-    drop(fs::remove_dir_all(folder));
+    remove_results(folder)?;
     fs::create_dir_all(folder)?;
     let target = target();
     let seconds = args.minutes.get() * 60;
@@ -123,14 +149,15 @@ fn target() -> PathBuf {
 fn summary(args: &Args, records: &Records, bars: &[Bar]) -> String {
     let head = format!(
         "{} minutes, seed {}, {} build: 200 requests a second over gRPC and HTTP, 25 bulk requests a second of 64 \
-         documents, {} faults. Repeat it with `cargo xtask soak --minutes {} --seed {}`. \
-         `soak/timeline.svg` shows it; `soak/faults.csv` lists the faults.\n\n",
+         documents, {} faults. Repeat it with `cargo xtask soak --minutes {} --seed {} --program {}`. \
+         `timeline.svg` shows it; `faults.csv` lists the faults.\n\n",
         args.minutes,
         args.seed,
         args.program.name(),
-        records.count("/faults"),
+        records.number("/faults"),
         args.minutes,
         args.seed,
+        args.program.name(),
     );
     head + &records.requests_table() + "\n" + &bars::table(bars)
 }

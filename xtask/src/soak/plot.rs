@@ -37,7 +37,7 @@ pub(crate) fn draw(records: &Records) -> String {
     let title = format!(
         "Soak: {:.0} minutes, seed {}, {} faults (red)",
         plot.seconds / 60.0,
-        records.count("/seed"),
+        records.number("/seed"),
         records.faults.len()
     );
     plot.text((8.0, 20.0), "t", &title);
@@ -103,7 +103,8 @@ impl Plot {
             let command = if number == 0 { 'M' } else { 'L' };
             let y = base - value / largest * PANEL;
             // Writing to a String cannot fail.
-            let _infallible = write!(path, "{command}{:.1} {y:.1}", self.x(*seconds));
+            write!(path, "{command}{:.1} {y:.1}", self.x(*seconds))
+                .expect("writing to a String cannot fail");
         }
         self.element(format_args!("<path class=\"{colour}\" d=\"{path}\"/>"));
     }
@@ -120,7 +121,7 @@ impl Plot {
 
     fn element(&mut self, element: std::fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
-        let _infallible = writeln!(self.elements, "{element}");
+        writeln!(self.elements, "{element}").expect("writing to a String cannot fail");
     }
 
     fn finish(mut self) -> String {
@@ -177,7 +178,7 @@ mod tests {
     use crate::soak::records::Fault;
 
     #[test]
-    fn faults_and_values_lie_at_their_times() {
+    fn faults_and_values_are_drawn_at_their_times() {
         let sample = |seconds, fds| Sample {
             seconds,
             process: "gateway".to_owned(),

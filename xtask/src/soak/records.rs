@@ -64,24 +64,15 @@ impl Records {
         value.unwrap_or(f64::NAN)
     }
 
-    /// A number of things of the outcome.
-    pub(crate) fn count(&self, pointer: &str) -> u64 {
-        let value = self.outcome.pointer(pointer).and_then(Value::as_u64);
-        value.unwrap_or(u64::MAX)
-    }
-
     /// Requests by kind.
     pub(crate) fn requests_table(&self) -> String {
         let mut text =
             "| requests | answered | of which failed |\n| --- | --- | --- |\n".to_owned();
         let classes = self.outcome["requests"].as_object().into_iter().flatten();
         for (class, counts) in classes {
-            // Writing to a String cannot fail.
-            let _infallible = writeln!(
-                text,
-                "| {class} | {} | {} |",
-                counts["answered"], counts["failed"]
-            );
+            let (answered, failed) = (&counts["answered"], &counts["failed"]);
+            writeln!(text, "| {class} | {answered} | {failed} |")
+                .expect("writing to a String cannot fail");
         }
         text
     }

@@ -3,6 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+/// A request without a reply after this time is lost. No fault lasts as long.
+pub(crate) const REPLY_MAX: Duration = Duration::from_secs(60);
+
 /// How a request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
@@ -90,7 +93,7 @@ pub(crate) struct Account {
     issued: u64,
     open: HashMap<u64, Ticket>,
     pub(crate) answered: Vec<Answered>,
-    /// Replies to requests that had one already, or that nobody sent.
+    /// Replies to requests that were already answered, or were never sent.
     pub(crate) surplus: Vec<String>,
 }
 
@@ -108,15 +111,20 @@ impl Account {
         ticket
     }
 
-    /// Notes a reply, or that there will be none.
+    /// Notes a reply, or a failure. A failure after [`REPLY_MAX`] is no reply: the client has given up.
     pub(crate) fn settle(&mut self, id: u64, now: Duration, outcome: Result<(), String>) {
-        let Some(ticket) = self.open.remove(&id) else {
+        let Some(ticket) = self.open.get(&id).copied() else {
             self.surplus.push(format!("r-{id}"));
             return;
         };
+        let took = now.saturating_sub(ticket.due);
+        if outcome.is_err() && took >= REPLY_MAX {
+            return;
+        }
+        self.open.remove(&id);
         self.answered.push(Answered {
             ticket,
-            took: now.saturating_sub(ticket.due),
+            took,
             failure: outcome.err(),
         });
     }
@@ -175,6 +183,15 @@ mod tests {
         assert_eq!(account.lost()[0].id, second.id);
         assert_eq!(account.surplus, ["r-0"]);
         assert_eq!(account.answered[0].took, at(2));
+    }
+
+    #[test]
+    fn a_request_whose_client_has_given_up_is_lost() {
+        let mut account = Account::default();
+        let ticket = account.issue(Class::Http, true, at(1));
+        account.settle(ticket.id, at(61), Err("no reply in time".to_owned()));
+        assert_eq!(account.lost().len(), 1);
+        assert!(account.answered.is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Large requests beside the small ones: streams over gRPC with low priority, and single ones over HTTP.
+//! Large requests in addition to the small ones: streams over gRPC with low priority, and single ones over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -29,23 +29,27 @@ pub(crate) struct Done {
     pub(crate) outcome: Result<String, String>,
 }
 
+/// The replicas of `work` in the flow file.
+const REPLICAS: u64 = 3;
+
 /// Makes all faults happen, and then gives the flow the replicas of its file.
 pub(crate) fn run_all(plan: &[Planned], run: &Arc<Run>, flow: &Flow, handle: &Handle) -> Vec<Done> {
-    let mut done = Vec::new();
-    for planned in plan {
+    let last = Planned {
+        at: run.phases.faults,
+        fault: Fault::Scale(REPLICAS),
+    };
+    let one = |planned: &Planned| {
         wait_until(run, planned.at);
         let began = run.now();
         let outcome = happen(planned.fault, run, flow, handle);
-        done.push(Done {
+        Done {
             planned: *planned,
             began,
             ended: run.now(),
             outcome,
-        });
-    }
-    wait_until(run, run.phases.faults);
-    flow.command(&["scale", "work=3"]).unwrap();
-    done
+        }
+    };
+    plan.iter().chain([&last]).map(one).collect()
 }
 
 fn wait_until(run: &Run, at: Duration) {

@@ -143,8 +143,8 @@ fn external() -> Program {
     Program::start(command)
 }
 
-/// A program of the tests, which lies beside this one.
-fn beside(name: &str) -> PathBuf {
+/// A program of the tests, in the folder of this one.
+fn sibling(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let path = own.with_file_name(name);
     assert!(path.exists(), "there is no `{}`", path.display());
@@ -152,7 +152,7 @@ fn beside(name: &str) -> PathBuf {
 }
 
 fn yaml(folder: &TempDir, proxy: &Proxy, generation: u32) -> String {
-    let (moody, recorder) = (beside("moody"), beside("recorder"));
+    let (moody, recorder) = (sibling("moody"), sibling("recorder"));
     let runs = folder.path().join("runs.txt");
     format!(
         "jtype: Flow

@@ -11,10 +11,11 @@ use flow_tests::{said, texts};
 use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::account::Ticket;
-use crate::load::{self, TIMEOUT};
+use crate::account::{REPLY_MAX, Ticket};
+use crate::load;
 use crate::run::Run;
 
 /// Connections for single calls.
@@ -64,7 +65,7 @@ impl Unary {
         let number = usize::try_from(ticket.id).unwrap() % self.0.len();
         let client = self.0[number].clone();
         tasks.spawn(async move {
-            let deadline = Deadline::after(Instant::now(), Some(TIMEOUT));
+            let deadline = Deadline::after(Instant::now(), Some(REPLY_MAX));
             let reply = client.single(request(&ticket, 0), deadline).await;
             let outcome = match reply {
                 Ok(reply) => outcome(&ticket, &reply, 0),
@@ -126,10 +127,12 @@ pub(crate) async fn one_stream(
                 }
                 _ => sender = None,
             },
-            reply = replies.next() => match reply {
-                Some(Ok(reply)) => settle(&run, &mut open, &reply, others),
-                Some(Err(failure)) => break failure.to_string(),
-                None => break "the stream ended".to_owned(),
+            // Each new ticket starts the time again: it limits the wait after the last one.
+            reply = timeout(REPLY_MAX, replies.next()) => match reply {
+                Ok(Some(Ok(reply))) => settle(&run, &mut open, &reply, others),
+                Ok(Some(Err(failure))) => break failure.to_string(),
+                Ok(None) => break "the stream ended".to_owned(),
+                Err(_elapsed) => break "no reply in time".to_owned(),
             },
         }
     };

@@ -11,8 +11,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
-use crate::account::Ticket;
-use crate::load::{self, TIMEOUT};
+use crate::account::{REPLY_MAX, Ticket};
+use crate::load;
 
 /// A client.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Http {
         let id = ticket.text();
         let texts = load::texts(&id, others);
         let request = body(&id, ticket.target(), &texts).to_string();
-        let exchange = tokio::time::timeout(TIMEOUT, self.exchange(request));
+        let exchange = tokio::time::timeout(REPLY_MAX, self.exchange(request));
         let reply = exchange
             .await
             .map_err(|_| "no reply in time".to_owned())??;
@@ -74,9 +74,7 @@ impl Http {
         let idle = self.idle.lock().unwrap().pop_front();
         let mut sender = match idle.filter(SendRequest::is_ready) {
             Some(sender) => sender,
-            None => one_more(self.port)
-                .await
-                .map_err(|error| error.to_string())?,
+            None => one_more(self.port).await?,
         };
         let request = Request::builder()
             .method(Method::POST)
@@ -98,9 +96,12 @@ impl Http {
     }
 }
 
-async fn one_more(port: u16) -> Result<SendRequest<Full<Bytes>>, hyper::Error> {
-    let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+async fn one_more(port: u16) -> Result<SendRequest<Full<Bytes>>, String> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await;
+    let stream = stream.map_err(|error| format!("cannot connect: {error}"))?;
+    let (sender, connection) = handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
     #[allow(clippy::disallowed_methods, reason = "it ends with its connection")]
     tokio::spawn(async { drop(connection.await) });
     Ok(sender)

@@ -23,9 +23,6 @@ const CLASSES: [Class; 20] = {
 /// Connections over HTTP/1.1, on each of which one request is in progress; more are made while all are busy.
 const HTTP_CONNECTIONS: usize = 8;
 
-/// A request that takes longer failed. No fault lasts as long.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Milliseconds for which the executor `work` works on a call.
 const WORK_MS: &str = "2";
 

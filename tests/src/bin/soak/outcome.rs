@@ -21,6 +21,9 @@ const AFTERMATH: Duration = Duration::from_secs(1);
 /// The first requests of a run make connections, and are no part of what is quiet.
 const WARM_UP: Duration = Duration::from_secs(2);
 
+/// A process is killed within this time of the beginning of the fault, which is when the process is looked up.
+const KILLED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Examples of each kind of mistake in the summary.
 const EXAMPLES: usize = 5;
 
@@ -105,13 +108,13 @@ impl Outcome {
         text
     }
 
-    /// Whether a request may have failed: it was in the process that ran nothing twice when that was killed.
+    /// Whether a request may have failed: it was in progress when a process that runs nothing twice was killed.
     fn is_explained(&self, answered: &Answered) -> bool {
         let kills = self
             .faults
             .iter()
             .filter(|it| matches!(it.planned.fault, Fault::Kill(Node::Book, _)));
-        let mut kills = kills.map(|it| (it.began, it.ended));
+        let mut kills = kills.map(|it| (it.began, it.began + KILLED_WITHIN));
         answered.ticket.once && kills.any(|(from, to)| answered.overlaps(from, to))
     }
 
@@ -230,8 +233,7 @@ fn timeline_csv(answered: &[Answered], step: Duration) -> String {
 }
 
 fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a String cannot fail.
-    let _infallible = writeln!(text, "{line}");
+    writeln!(text, "{line}").expect("writing to a String cannot fail");
 }
 
 fn one_line(text: &str) -> String {
@@ -277,6 +279,14 @@ mod tests {
         assert!(killed.is_explained(&answered(true, 9, 2)));
         assert!(!killed.is_explained(&answered(false, 9, 2)));
         assert!(!killed.is_explained(&answered(true, 13, 1)));
+        let before_it_is_back = Outcome {
+            faults: vec![Done {
+                ended: at(20),
+                ..killed.faults[0].clone()
+            }],
+            ..outcome(Fault::Reload)
+        };
+        assert!(!before_it_is_back.is_explained(&answered(true, 15, 1)));
         assert!(!outcome(Fault::Kill(Node::Work, 0)).is_explained(&answered(true, 9, 2)));
     }
 

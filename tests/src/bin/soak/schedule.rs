@@ -9,7 +9,7 @@ const PAUSE_MS: (u64, u64) = (4_000, 10_000);
 /// Milliseconds for which a process is stopped; three failed health checks, after which it would be killed, take longer.
 const FREEZE_MS: (u64, u64) = (1_000, 4_000);
 
-/// Milliseconds for which nobody reads the log of `flow up`.
+/// Milliseconds for which the log of `flow up` is not read.
 const LOG_PIPE_MS: (u64, u64) = (2_000, 6_000);
 
 /// Milliseconds for which clients do not read what they asked for.
@@ -61,7 +61,7 @@ pub(crate) enum Fault {
     Cancels(u64),
     /// So many clients that do not read large replies for so many milliseconds.
     SlowReaders(u64, u64),
-    /// Nobody reads the log of `flow up` for so many milliseconds.
+    /// The log of `flow up` is not read for so many milliseconds.
     FullLogPipe(u64),
     /// The external executor closes all of its connections.
     CloseConnections,
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_lie_within_their_time_and_apart() {
+    fn faults_are_planned_within_their_time_and_seconds_apart() {
         let plan = plan(3, 900);
         assert_eq!(plan[0].at, Duration::from_secs(10));
         assert!(plan.iter().all(|it| it.at < Duration::from_secs(900)));

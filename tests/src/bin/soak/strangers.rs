@@ -1,6 +1,6 @@
 //! Clients that behave badly: they hang up, cancel, and do not read.
 //!
-//! Nobody waits for their replies. What they ask for runs at most once, as everything else does.
+//! Their replies are not awaited. What they ask for runs at most once, as everything else does.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ const LARGE_REQUESTS: usize = 4;
 /// Numbers the requests, so that each has a text of its own.
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// The nodes that one may send work to: the one that counts its runs among them.
+/// The nodes that these requests go to. `book` records its runs.
 const TARGET: &str = "^(work|book)$";
 
 fn id() -> String {
@@ -41,7 +41,7 @@ fn id() -> String {
 }
 
 /// A request over HTTP as bytes.
-fn http_request(others: &[&str]) -> (String, Vec<u8>) {
+fn http_request(others: &[&str]) -> Vec<u8> {
     let id = id();
     let mut words = vec![WORK_MS, &id];
     words.extend(others);
@@ -50,13 +50,13 @@ fn http_request(others: &[&str]) -> (String, Vec<u8>) {
         "POST /post HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
-    (id, (head + &body).into_bytes())
+    (head + &body).into_bytes()
 }
 
 /// Every second one sends all of its request, the others half of it; then they close the connection.
 pub(crate) async fn hang_up(run: &Arc<Run>, clients: u64) {
     join_all((0..clients).map(|number| async move {
-        let (_, bytes) = http_request(&[]);
+        let bytes = http_request(&[]);
         let length = if number % 2 == 0 {
             bytes.len()
         } else {
@@ -98,7 +98,7 @@ pub(crate) async fn read_slowly(run: &Arc<Run>, clients: u64, pause: Duration) {
 
 async fn slow_http(run: &Arc<Run>, pause: Duration) {
     let text = "x".repeat(LARGE_TEXT);
-    let (_, bytes) = http_request(&vec![text.as_str(); LARGE_DOCUMENTS]);
+    let bytes = http_request(&vec![text.as_str(); LARGE_DOCUMENTS]);
     let stream = TcpStream::connect(("127.0.0.1", run.port)).await.unwrap();
     let (mut reader, mut writer) = stream.into_split();
     writer.write_all(&bytes).await.unwrap();
