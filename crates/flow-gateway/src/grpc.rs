@@ -7,7 +7,6 @@ mod routes;
 
 use std::num::NonZeroUsize;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
 use flow_net::grpc::jina_gateway_dry_run_rpc_server::JinaGatewayDryRunRpc;
@@ -21,10 +20,9 @@ use flow_net::{Shards, TOKENS};
 use flow_proto::Envelope;
 use flow_proto::jina::{EndpointsProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto};
 use futures_util::{Stream, StreamExt};
-use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status, Streaming};
 
-use self::call::{budget, options};
+use self::call::{budget, options, return_id};
 use crate::admission::identify;
 use crate::service::{Service, StreamRequest, UnaryReply};
 use crate::stream::request_cost;
@@ -64,13 +62,6 @@ fn stream_request<T>(request: &Request<T>) -> Result<StreamRequest, Status> {
         call: options(request, STREAM)?,
         budget: None,
     })
-}
-
-/// Returns the id that the caller gave the call.
-fn return_id(metadata: &mut MetadataMap, id: Option<&Arc<str>>) {
-    if let Some(id) = id {
-        write_request_id(metadata, id);
-    }
 }
 
 /// The reply, with what its metadata says: how many shards answered, and how many tokens were read.

@@ -1,9 +1,12 @@
 //! What every gRPC call says of itself: its options, and the memory that its connection may hold.
 
+use std::sync::Arc;
+
 use flow_core::CallOptions;
 use flow_net::ByteBudget;
-use flow_net::grpc::metadata::call_options;
+use flow_net::grpc::metadata::{call_options, write_request_id};
 use flow_net::status::from_failure;
+use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
 use crate::origin::origin;
@@ -18,6 +21,13 @@ pub(super) fn options<T>(
         origin: origin(request.extensions(), "grpc", method),
         ..options
     })
+}
+
+/// Returns the id that the caller gave the call.
+pub(super) fn return_id(metadata: &mut MetadataMap, id: Option<&Arc<str>>) {
+    if let Some(id) = id {
+        write_request_id(metadata, id);
+    }
 }
 
 /// The part of the byte budget that the call's connection has.

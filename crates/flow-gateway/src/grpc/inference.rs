@@ -21,12 +21,12 @@ use serde_json::Map;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::tensors::{FLOATS, TEXTS, Texts};
-use super::call::{budget, options};
+use super::call::{budget, options, return_id};
 use crate::auth::{self, Identity};
 use crate::http::api_error::{ApiError, ErrorKind};
 use crate::http::embeddings::{EmbedRequest, embed};
 use crate::http::models::ServedModels;
-use crate::http::open_inference::{INPUT, OUTPUT, VERSION};
+use crate::http::open_inference::{INPUT, OUTPUT, VERSION, check_version};
 use crate::service::Service;
 
 /// The methods, as they are named in logs and traces.
@@ -45,11 +45,13 @@ impl InferenceService {
         options: &CallOptions,
     ) -> Result<ModelInferResponse, ApiError> {
         let (name, id) = (request.model_name.clone(), request.id.clone());
+        let version = request.model_version.clone();
         let (heavy, len) = (self.0.heavy(), request.encoded_len());
         let read = move || Ok(Texts::read(request));
         let Texts { texts, is_raw } = heavy.run(len, read).await??;
         let models = ServedModels::of(&self.0.snapshot()).await;
         let model = models.find(Some(&name))?;
+        check_version(&name, &version)?;
         let wanted = EmbedRequest {
             texts,
             parameters: Map::new(),
@@ -95,9 +97,10 @@ impl InferenceService {
         })
     }
 
-    async fn describe(&self, name: &str) -> Result<ModelMetadataResponse, ApiError> {
+    async fn describe(&self, name: &str, version: &str) -> Result<ModelMetadataResponse, ApiError> {
         let models = ServedModels::of(&self.0.snapshot()).await;
         let model = models.find(Some(name))?;
+        check_version(name, version)?;
         let width = model.info.as_ref().map(|info| info.dimensions);
         let width = width.and_then(|it| i64::try_from(it).ok()).unwrap_or(-1);
         let tensor = |name: &str, datatype: &str, shape| TensorMetadata {
@@ -164,9 +167,10 @@ impl GrpcInferenceService for InferenceService {
         &self,
         request: Request<ModelReadyRequest>,
     ) -> Result<Response<ModelReadyResponse>, Status> {
-        self.describe(&request.get_ref().name)
-            .await
-            .map_err(status)?;
+        let request = request.into_inner();
+        let models = ServedModels::of(&self.0.snapshot()).await;
+        models.find(Some(&request.name)).map_err(status)?;
+        check_version(&request.name, &request.version).map_err(status)?;
         let ready = self.0.is_ready();
         Ok(Response::new(ModelReadyResponse { ready }))
     }
@@ -186,7 +190,8 @@ impl GrpcInferenceService for InferenceService {
         &self,
         request: Request<ModelMetadataRequest>,
     ) -> Result<Response<ModelMetadataResponse>, Status> {
-        let described = self.describe(&request.get_ref().name).await;
+        let request = request.into_inner();
+        let described = self.describe(&request.name, &request.version).await;
         described.map(Response::new).map_err(status)
     }
 
@@ -198,8 +203,19 @@ impl GrpcInferenceService for InferenceService {
         let budget = budget(&request);
         let request = request.into_inner();
         let _held = budget.map(|budget| budget.hold(request.encoded_len()));
-        let reply = self.infer(request, &options).await;
-        reply.map(Response::new).map_err(status)
+        let id = options.request_id.as_ref();
+        match self.infer(request, &options).await {
+            Ok(reply) => {
+                let mut response = Response::new(reply);
+                return_id(response.metadata_mut(), id);
+                Ok(response)
+            }
+            Err(error) => {
+                let mut status = status(error);
+                return_id(status.metadata_mut(), id);
+                Err(status)
+            }
+        }
     }
 
     async fn model_stream_infer(
@@ -211,6 +227,7 @@ impl GrpcInferenceService for InferenceService {
             identity: auth::current(),
             budget: budget(&request).map(|connection| connection.for_stream()),
         };
+        let id = of_stream.options.request_id.clone();
         let service = self.clone();
         let draining = self.0.draining();
         // What was read before the drain is answered.
@@ -220,6 +237,8 @@ impl GrpcInferenceService for InferenceService {
             let (service, of_stream) = (service.clone(), of_stream.clone());
             async move { service.next(request, of_stream).await }
         });
-        Ok(Response::new(Box::pin(replies)))
+        let mut response: Response<Self::ModelStreamInferStream> = Response::new(Box::pin(replies));
+        return_id(response.metadata_mut(), id.as_ref());
+        Ok(response)
     }
 }

@@ -39,6 +39,8 @@ pub(crate) fn routes() -> Router<HttpState> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ModelPath<'p> {
     model: &'p str,
+    /// Empty for any version.
+    version: &'p str,
     operation: Operation,
 }
 
@@ -56,12 +58,25 @@ impl<'p> ModelPath<'p> {
             Some((model, "infer")) => (model, Operation::Infer),
             _ => (path, Operation::Describe),
         };
-        let model = match path.rsplit_once("/versions/") {
-            Some((model, version)) if !version.contains('/') => model,
-            _ => path,
+        let (model, version) = match path.rsplit_once("/versions/") {
+            Some((model, version)) if !version.contains('/') => (model, version),
+            _ => (path, ""),
         };
-        Self { model, operation }
+        Self {
+            model,
+            version,
+            operation,
+        }
     }
+}
+
+/// Refuses a version of a model that is not served. No version, an empty text, is any version.
+pub(crate) fn check_version(model: &str, version: &str) -> Result<(), ApiError> {
+    if version.is_empty() || version == VERSION {
+        return Ok(());
+    }
+    let message = format!("model `{model}` has no version `{version}`, only `{VERSION}`");
+    Err(ApiError::new(ErrorKind::NoModel, message))
 }
 
 async fn server() -> Json<Value> {
@@ -87,7 +102,10 @@ fn is_ready(ready: bool, field: &str) -> Response {
 async fn model(State(state): State<HttpState>, Path(path): Path<String>) -> Response {
     let models = ServedModels::of(&state.service.snapshot()).await;
     let path = ModelPath::parse(&path);
-    match (models.find(Some(path.model)), path.operation) {
+    let model = models
+        .find(Some(path.model))
+        .and_then(|model| check_version(path.model, path.version).map(|()| model));
+    match (model, path.operation) {
         (Err(error), _) => failed(&error),
         (Ok(model), Operation::Describe) => Json(described(model)).into_response(),
         (Ok(_), Operation::Ready) => is_ready(state.service.is_ready(), "ready"),
@@ -123,6 +141,7 @@ async fn infer(
             let message = format!("there is no route `/v2/models/{}` for POST", path.model);
             return Err(ApiError::new(ErrorKind::NoRoute, message));
         }
+        check_version(path.model, path.version)?;
         infer::infer(&state, path.model, &headers, request).await
     };
     reply.await.unwrap_or_else(|error| failed(&error))
@@ -143,11 +162,25 @@ mod tests {
 
     #[track_caller]
     fn check(path: &str, model: &str, operation: Operation) {
-        assert_eq!(
-            ModelPath::parse(path),
-            ModelPath { model, operation },
-            "{path}"
-        );
+        check_with_version(path, (model, ""), operation);
+    }
+
+    #[track_caller]
+    fn check_with_version(path: &str, (model, version): (&str, &str), operation: Operation) {
+        let expected = ModelPath {
+            model,
+            version,
+            operation,
+        };
+        assert_eq!(ModelPath::parse(path), expected, "{path}");
+    }
+
+    #[test]
+    fn there_is_one_version() {
+        assert!(check_version("m", "").is_ok());
+        assert!(check_version("m", VERSION).is_ok());
+        let refused = check_version("m", "7").unwrap_err();
+        assert_eq!(refused.message, "model `m` has no version `7`, only `1`");
     }
 
     #[test]
@@ -156,7 +189,7 @@ mod tests {
         check("m/ready", "m", Operation::Ready);
         check("a/b/infer", "a/b", Operation::Infer);
         check("a/b", "a/b", Operation::Describe);
-        check("a/b/versions/1/infer", "a/b", Operation::Infer);
-        check("m/versions/1", "m", Operation::Describe);
+        check_with_version("a/b/versions/1/infer", ("a/b", "1"), Operation::Infer);
+        check_with_version("m/versions/7", ("m", "7"), Operation::Describe);
     }
 }

@@ -20,18 +20,25 @@ const ROUTES_MAX: usize = 1024;
 /// Parts of a request that is a list: one for each branch of a join.
 const PARTS_MAX: usize = 1024;
 
-/// Fields of a request of the Open Inference Protocol that become structs, of its tensors, and of their contents.
+/// Fields of `ModelInferRequest` that become structs: parameters, inputs, outputs, raw contents.
 const INFER_PARTS: [u32; 4] = [4, 5, 6, 7];
+
+/// Its inputs and outputs.
 const TENSORS: [u32; 2] = [5, 6];
+
+/// The shape of an input, and its typed elements.
+const SHAPE: u32 = 3;
 const CONTENTS: u32 = 5;
+
+/// The elements that are texts.
 const BYTES_CONTENTS: u32 = 8;
 
 /// Tensors and parameters of a request of the Open Inference Protocol, those of tensors included. Models here have one
 /// tensor; each takes about 200 bytes.
 const INFER_PARTS_MAX: usize = 1024;
 
-/// Elements of the tensors of a request: four times as many as a request may have documents by default. Each takes 32
-/// bytes besides its content.
+/// Elements of the tensors of a request: four times as many as a request may have documents by default. A text takes 32 bytes in
+/// addition to its content, a number up to eight bytes.
 const ELEMENTS_MAX: usize = 1_000_000;
 
 /// A message has more or larger parts than are decoded.
@@ -91,10 +98,11 @@ pub(crate) fn check_infer(message: &[u8]) -> Result<(), MessageTooLarge> {
         if TENSORS.contains(&number) {
             for (number, content) in contents(content) {
                 parts += 1;
-                if number == CONTENTS {
-                    let texts = contents(content).filter(|(number, _)| *number == BYTES_CONTENTS);
-                    elements += texts.count();
-                }
+                elements += match number {
+                    SHAPE => numbers(content),
+                    CONTENTS => contents(content).map(elements_of).sum(),
+                    _ => 0,
+                };
             }
         }
         if parts > INFER_PARTS_MAX {
@@ -107,28 +115,38 @@ pub(crate) fn check_infer(message: &[u8]) -> Result<(), MessageTooLarge> {
     Ok(())
 }
 
-/// The number and the content of each length-delimited field. Ends where the bytes are not valid, which prost reports.
+/// The elements of a typed tensor in one of its fields.
+fn elements_of((number, content): (u32, &[u8])) -> usize {
+    match number {
+        BYTES_CONTENTS => 1,
+        _ => numbers(content),
+    }
+}
+
+/// The most numbers that a field can have: packed, each takes at least a byte.
+fn numbers(content: &[u8]) -> usize {
+    content.len().max(1)
+}
+
+/// The number and the content of each field; a number has no content. Ends where the bytes are not valid, which prost reports.
 fn contents(mut rest: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     std::iter::from_fn(move || {
         while !rest.is_empty() {
             let (number, wire_type) = decode_key(&mut rest).ok()?;
-            let skipped = match wire_type {
-                WireType::LengthDelimited => {
-                    let len = usize::try_from(decode_varint(&mut rest).ok()?).ok()?;
-                    let (content, after) = rest.split_at_checked(len)?;
-                    rest = after;
-                    return Some((number, content));
-                }
+            let (len, has_content) = match wire_type {
+                WireType::LengthDelimited => (decode_varint(&mut rest).ok()?, true),
                 WireType::Varint => {
                     decode_varint(&mut rest).ok()?;
-                    0
+                    (0, false)
                 }
-                WireType::SixtyFourBit => 8,
-                WireType::ThirtyTwoBit => 4,
+                WireType::SixtyFourBit => (8, false),
+                WireType::ThirtyTwoBit => (4, false),
                 // prost skips groups, and reads what follows. Fields in them count as the message's own.
-                WireType::StartGroup | WireType::EndGroup => 0,
+                WireType::StartGroup | WireType::EndGroup => continue,
             };
-            rest = rest.get(skipped..)?;
+            let (content, after) = rest.split_at_checked(usize::try_from(len).ok()?)?;
+            rest = after;
+            return Some((number, if has_content { content } else { &[] }));
         }
         None
     })
@@ -162,6 +180,41 @@ mod tests {
         assert_eq!(check(1, ELEMENTS_MAX + 1), Err(MessageTooLarge::Elements));
         assert_eq!(check(INFER_PARTS_MAX - 1, 1), Ok(()));
         assert_eq!(check(INFER_PARTS_MAX, 1), Err(MessageTooLarge::Tensors));
+    }
+
+    #[test]
+    fn numbers_in_tensors_are_limited_packed_or_not() {
+        let check = |input: &[u8]| {
+            let mut request = Vec::new();
+            prost::encoding::bytes::encode(TENSORS[0], &input.to_vec(), &mut request);
+            check_infer(&request)
+        };
+        let packed = |number, count| {
+            let mut field = Vec::new();
+            prost::encoding::bytes::encode(number, &vec![0; count], &mut field);
+            field
+        };
+        const INT64_CONTENTS: u32 = 3;
+        for number in [SHAPE, CONTENTS] {
+            let field = |count| match number {
+                SHAPE => packed(SHAPE, count),
+                _ => {
+                    let contents = packed(INT64_CONTENTS, count);
+                    let mut field = Vec::new();
+                    prost::encoding::bytes::encode(CONTENTS, &contents, &mut field);
+                    field
+                }
+            };
+            assert_eq!(check(&field(ELEMENTS_MAX)), Ok(()));
+            assert_eq!(
+                check(&field(ELEMENTS_MAX + 1)),
+                Err(MessageTooLarge::Elements)
+            );
+        }
+        let alone = b"\x18\x00".repeat(ELEMENTS_MAX + 1);
+        let mut contents = Vec::new();
+        prost::encoding::bytes::encode(CONTENTS, &alone, &mut contents);
+        assert_eq!(check(&contents), Err(MessageTooLarge::Elements));
     }
 
     fn with_routes(count: usize) -> DataRequestProto {

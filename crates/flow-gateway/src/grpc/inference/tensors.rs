@@ -68,7 +68,8 @@ fn typed(contents: &InferTensorContents) -> Result<Vec<String>, ApiError> {
 
 fn shape(shape: &[i64]) -> Result<Vec<usize>, ApiError> {
     let len = |len: &i64| {
-        usize::try_from(*len).map_err(|_| wrong(format!("the shape is {shape:?}, with {len}")))
+        usize::try_from(*len)
+            .map_err(|_| wrong(format!("the shape has the length {len}, which is negative")))
     };
     shape.iter().map(len).collect()
 }

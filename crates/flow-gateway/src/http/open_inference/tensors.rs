@@ -44,6 +44,11 @@ fn collect(data: Value, levels: usize, texts: &mut Vec<String>) -> Result<(), Ap
 
 /// Checks that a tensor of this shape has so many elements.
 pub(crate) fn check_shape(shape: &[usize], count: usize) -> Result<(), ApiError> {
+    if shape.len() > LEVELS_MAX {
+        let dimensions = shape.len();
+        let message = format!("the shape has {dimensions} dimensions; it may have {LEVELS_MAX}");
+        return Err(wrong(&message));
+    }
     let product = shape
         .iter()
         .try_fold(1_usize, |all, len| all.checked_mul(*len));
