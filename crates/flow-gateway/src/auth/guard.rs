@@ -23,10 +23,8 @@ const API_KEY: &str = "x-api-key";
 /// The path of gRPC's health checks begins with this.
 const GRPC_HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// The paths of gRPC calls whose requests name an endpoint, which is checked instead of the path.
+/// Streams of calls, whose requests are counted one by one.
 const STREAM: &str = "/jina.JinaRPC/Call";
-
-/// The path of another stream whose requests are counted one by one.
 const INFER_STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 
 /// Health checks of the Open Inference Protocol.
@@ -35,6 +33,7 @@ const INFER_HEALTH: [&str; 2] = [
     "/inference.GRPCInferenceService/ServerReady",
 ];
 
+/// The paths of gRPC calls whose requests name an endpoint, which is checked instead of the path.
 const NAMES_ENDPOINT: &[&str] = &[
     STREAM,
     "/jina.JinaSingleDataRequestRPC/process_single_data",

@@ -68,7 +68,7 @@ impl ApiError {
         }
     }
 
-    /// The failure of a call, for an API that has no shape of its own.
+    /// The failure of a call, for an API without an error format of its own.
     pub(crate) fn into_failure(self) -> Failure {
         let code = match self.kind {
             ErrorKind::Failed(code) => code,

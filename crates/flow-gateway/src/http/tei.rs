@@ -2,7 +2,7 @@
 
 mod errors;
 mod info;
-mod tokens;
+pub(super) mod tokens;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};

@@ -2,22 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::document::{Document, Failure, Operation, object, optional};
+use super::document::{Document, EMBEDDING_FAILURES, Operation, object, optional};
 use super::served::Served;
 use super::texts::{dimensions, format, model, texts, unsupported, vector};
 
 const API: &str = "Cohere";
-
-/// The status codes of failures.
-const FAILURES: &[Failure] = &[
-    (400, "The body is invalid"),
-    (404, "There is no such model"),
-    (413, "The body is too large"),
-    (429, "The gateway is busy, or a limit is reached"),
-    (500, "An executor failed"),
-    (503, "No executor answered"),
-    (504, "The deadline passed"),
-];
 
 const ERROR: &str = "CohereError";
 
@@ -30,7 +19,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
     let request = request(document, served);
     let reply = reply(document);
     let example = json!({ "texts": ["hello world"], "embedding_types": ["float"] });
-    let operation = Operation::new(API, "Encodes texts", (ERROR, FAILURES));
+    let operation = Operation::new(API, "Encodes texts", (ERROR, EMBEDDING_FAILURES));
     let operation = operation.takes_such_as(&request, &example).replies(&reply);
     document.add("/v2/embed", "post", operation);
 }

@@ -13,6 +13,20 @@ const REFUSALS: &[Failure] = &[
 /// A status code, and when a request fails with it.
 pub(super) type Failure = (u16, &'static str);
 
+/// How requests for embeddings fail.
+pub(super) const EMBEDDING_FAILURES: &[Failure] = &[
+    (400, "The body is invalid"),
+    (404, "There is no such model"),
+    (413, "The body is too large"),
+    (429, "The gateway is busy, or a limit is reached"),
+    (500, "An executor failed"),
+    (503, "No executor answered"),
+    (504, "The deadline passed"),
+];
+
+/// How a request that only looks a model up fails.
+pub(super) const NO_MODEL: &[Failure] = &[(404, "There is no such model")];
+
 /// The paths of a document, and what they refer to.
 #[derive(Debug)]
 pub(super) struct Document {

@@ -2,25 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::document::{Document, Failure, Operation, object, optional};
+use super::document::{
+    Document, EMBEDDING_FAILURES, Failure, NO_MODEL, Operation, object, optional,
+};
 use super::served::Served;
 
 const API: &str = "Open Inference Protocol";
 
-/// The status codes of failures.
-const FAILURES: &[Failure] = &[
-    (400, "A tensor or the body is invalid"),
-    (404, "There is no such model"),
-    (413, "The body is too large"),
-    (429, "The gateway is busy, or a limit is reached"),
-    (500, "An executor failed"),
-    (503, "No executor answered"),
-    (504, "The deadline passed"),
-];
-
 const ERROR: &str = "OpenInferenceError";
-
-const NO_MODEL: &[Failure] = &[(404, "There is no such model")];
 
 /// The error of a route that says whether something is ready.
 const READY_ERROR: &str = "OpenInferenceNotReady";
@@ -56,7 +45,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
         document.add(path, "get", model.replies(&described_model()));
         let ready = of_model("Whether a model is ready", (READY_ERROR, UNREADY_OR_NONE));
         document.add(&path_of("ready"), "get", ready.replies(&flag("ready")));
-        let infer = of_model("Encodes the texts of a tensor", (ERROR, FAILURES));
+        let infer = of_model("Encodes the texts of a tensor", (ERROR, EMBEDDING_FAILURES));
         let json = json!({ "schema": request, "example": example() });
         let replies = json!({
             "application/json": { "schema": reply },

@@ -2,26 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::document::{Document, Failure, Operation, object, optional};
+use super::document::{Document, EMBEDDING_FAILURES, NO_MODEL, Operation, object, optional};
 use super::served::Served;
 use super::texts::{dimensions, format, model, texts, unsupported, vector};
 
 const API: &str = "OpenAI and Jina AI";
 
-/// The status codes of failures.
-const FAILURES: &[Failure] = &[
-    (400, "The body is invalid"),
-    (404, "There is no such model"),
-    (413, "The body is too large"),
-    (429, "The gateway is busy, or a limit is reached"),
-    (500, "An executor failed"),
-    (503, "No executor answered"),
-    (504, "The deadline passed"),
-];
-
 const ERROR: &str = "OpenAiError";
-
-const NO_MODEL: &[Failure] = &[(404, "There is no such model")];
 
 /// Describes the routes that the flow serves.
 pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
@@ -45,7 +32,7 @@ pub(super) fn describe(document: &mut Document, served: &Served<'_>) {
         let request = request(document, served);
         let reply = reply(document);
         let example = json!({ "input": ["hello world"] });
-        let operation = Operation::new(API, "Encodes texts", (ERROR, FAILURES));
+        let operation = Operation::new(API, "Encodes texts", (ERROR, EMBEDDING_FAILURES));
         let operation = operation.takes_such_as(&request, &example).replies(&reply);
         document.add("/v1/embeddings", "post", operation);
     }

@@ -4,10 +4,7 @@ use flow_spec::HttpOptions;
 
 use crate::auth::KeysFor;
 use crate::discovery::Offered;
-
-/// Endpoints of executors that have a tokenizer.
-const TOKENIZE: &str = "/to_tokens";
-const DECODE: &str = "/from_tokens";
+use crate::http::tei::tokens::{DECODE, TOKENIZE};
 
 /// What a flow serves.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::document::{Document, Failure, Operation, object, optional};
+use super::document::{Document, Failure, NO_MODEL, Operation, object, optional};
 use super::served::Served;
 use super::texts::{dimensions, floats, model, texts, unsupported};
 
@@ -24,8 +24,6 @@ const FAILURES: &[Failure] = &[
 ];
 
 const ERROR: &str = "TeiError";
-
-const NO_MODEL: &[Failure] = &[(404, "There is no such model")];
 
 const UNREADY: &[Failure] = &[(503, "An executor is not ready, or cannot be reached")];
 

@@ -19,9 +19,11 @@ use super::errors::{failed, refuse_prompt};
 const TOKENIZE_FIELDS: &[&str] = &["inputs", "add_special_tokens", "prompt_name", "model"];
 const DECODE_FIELDS: &[&str] = &["ids", "skip_special_tokens", "model"];
 
-/// The endpoints of the executor, and the tags of its documents.
-const TOKENIZE: &str = "/to_tokens";
-const DECODE: &str = "/from_tokens";
+/// Endpoints of executors that have a tokenizer.
+pub(crate) const TOKENIZE: &str = "/to_tokens";
+pub(crate) const DECODE: &str = "/from_tokens";
+
+/// Tags of the documents that such an executor returns.
 const TOKENS: &str = "tokens";
 const IDS: &str = "ids";
 
