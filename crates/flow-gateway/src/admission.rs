@@ -56,7 +56,8 @@ impl Admitted {
         let mut record = RequestRecord::new(&request, &options, self.waited);
         let span = RequestSpan::begin(shared.tracer.as_ref(), &mut options, &mut record);
         let wants_timing = options.timing;
-        let mut finished = request::run(&self.snapshot, request, options).await;
+        // In a box: futures are moved as they are passed up to the connection, and this one has kilobytes.
+        let mut finished = Box::pin(request::run(&self.snapshot, request, options)).await;
         record.counted = finished.documents;
         let end = RequestEnd::of_reply(&finished.reply);
         if let Some(end) = &end {

@@ -14,14 +14,13 @@ use std::time::Duration;
 
 use tracing::Dispatch;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::fmt::{MakeWriter, format};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use self::lines::{JsonLines, write_field};
+use self::lines::{JsonLines, TextFields};
 use self::output::LineOutput;
 use self::records::Records;
 
@@ -115,8 +114,7 @@ impl LogSettings {
             .with_ansi(has_colour);
         match self.format {
             LogFormat::Text => {
-                let fields = format::debug_fn(write_field).delimited(" ");
-                let lines = lines.fmt_fields(fields).with_filter_reloading();
+                let lines = lines.fmt_fields(TextFields).with_filter_reloading();
                 let change = changing(lines.reload_handle());
                 (Dispatch::new(lines.finish().with(Records)), change)
             }

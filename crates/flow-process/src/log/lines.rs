@@ -8,8 +8,9 @@ use std::fmt::{self, Debug, Write};
 use std::sync::Arc;
 
 use serde_json::json;
-use tracing::field::Field;
+use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::{Format, FormatEvent, FormatFields, Json, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
@@ -22,36 +23,89 @@ const NAMED_MAX: usize = 32;
 /// The field with the text of a line.
 const MESSAGE: &str = "message";
 
-/// Writes one field of a line of text.
-pub(super) fn write_field(
-    writer: &mut Writer<'_>,
-    field: &Field,
-    value: &dyn Debug,
-) -> fmt::Result {
-    let has_colour = writer.has_ansi_escapes();
-    match (field.name(), has_colour) {
-        (MESSAGE, _) => {
-            requests::look(|ids| write_requests(writer, ids))?;
-            return write!(
-                Escaped {
-                    to: writer,
-                    keeps_lines: true
-                },
-                "{value:?}"
-            );
-        }
-        // Fields of the crate `log`, which say where in the code a line comes from.
-        (name, _) if name.starts_with("log.") => return Ok(()),
-        (name, true) => write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?,
-        (name, false) => write!(writer, "{name}=")?,
+/// The fields of a line of text.
+///
+/// Most values are plain texts. They are written as they are, without formatting: a flow may log every request.
+pub(super) struct TextFields;
+
+impl<'w> FormatFields<'w> for TextFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut visitor = FieldVisitor {
+            writer,
+            is_first: true,
+            result: Ok(()),
+        };
+        fields.record(&mut visitor);
+        visitor.result
     }
-    write!(
-        Escaped {
-            to: writer,
-            keeps_lines: false
-        },
-        "{value:?}"
-    )
+}
+
+struct FieldVisitor<'w> {
+    writer: Writer<'w>,
+    is_first: bool,
+    /// The first error. Nothing is written after it.
+    result: fmt::Result,
+}
+
+impl Visit for FieldVisitor<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record(field, |writer| match needs_no_escapes(value) {
+            true => {
+                writer.write_char('"')?;
+                writer.write_str(value)?;
+                writer.write_char('"')
+            }
+            false => write_escaped(writer, &value, false),
+        });
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let is_message = field.name() == MESSAGE;
+        self.record(field, |writer| write_escaped(writer, value, is_message));
+    }
+}
+
+impl<'w> FieldVisitor<'w> {
+    fn record(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'w>) -> fmt::Result) {
+        // Fields of the crate `log`, which say where in the code a line comes from.
+        if self.result.is_err() || field.name().starts_with("log.") {
+            return;
+        }
+        self.result = self
+            .write_name(field.name())
+            .and_then(|()| value(&mut self.writer));
+    }
+
+    /// Writes what comes before a value: a space, unless it is the first, and the name. The message has the ids of requests
+    /// instead of a name.
+    fn write_name(&mut self, name: &str) -> fmt::Result {
+        let writer = &mut self.writer;
+        if !std::mem::replace(&mut self.is_first, false) {
+            writer.write_char(' ')?;
+        }
+        match (name, writer.has_ansi_escapes()) {
+            (MESSAGE, _) => requests::look(|ids| write_requests(writer, ids)),
+            (name, true) => write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m"),
+            (name, false) => {
+                writer.write_str(name)?;
+                writer.write_char('=')
+            }
+        }
+    }
+}
+
+/// Whether a text between quotes is what `Debug` makes of it.
+fn needs_no_escapes(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\')
+}
+
+fn write_escaped(writer: &mut Writer<'_>, value: &dyn Debug, keeps_lines: bool) -> fmt::Result {
+    let mut escaped = Escaped {
+        to: writer,
+        keeps_lines,
+    };
+    write!(escaped, "{value:?}")
 }
 
 fn write_requests(writer: &mut Writer<'_>, ids: &[Arc<str>]) -> fmt::Result {
@@ -218,6 +272,15 @@ mod tests {
         let panicked = std::panic::catch_unwind(|| on_behalf_of(ids(1), || panic!("on purpose")));
         assert!(panicked.is_err());
         assert!(requests::current_requests().is_empty());
+    }
+
+    #[test]
+    fn texts_are_quoted_and_escaped_as_debug_does() {
+        for text in ["plain", "", "a \"b\" \\", "line\nbreak", "ü \u{9b}"] {
+            let line = logged(LogFormat::Text, || tracing::info!(text, count = 3, "said"));
+            let expected = format!(": said text={text:?} count=3\n");
+            assert!(line.ends_with(&expected), "{line}");
+        }
     }
 
     #[test]
