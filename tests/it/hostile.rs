@@ -1,6 +1,6 @@
-//! Clients that mean harm: what they send is refused or bounded, and nobody else notices.
+//! Hostile clients: what they send is refused or bounded, and no other client notices.
 //!
-//! After each attack an ordinary client is served within a second, by the same processes, and these have not taken much
+//! After each attack an ordinary client is served within [`SERVED_WITHIN`], by the same processes, and these have not taken much
 //! memory. `cargo xtask attacks` makes a table of what each attack cost.
 
 mod connections;
@@ -20,7 +20,7 @@ use flow_tests::{TestFlow, client, said, texts};
 use self::report::{Attack, Taken};
 
 /// Time in which an ordinary client is served after an attack. Test programs are not optimized, and several tests run
-/// side by side.
+/// at the same time.
 const SERVED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A flow under attack.
@@ -63,10 +63,12 @@ impl Target {
     /// Fails if an ordinary client is not served, a process has restarted, or one has taken more than `mebibytes`.
     async fn survived(&self, mebibytes: u64) {
         let begun = Instant::now();
-        let client = client(&self.flow).await;
         let request = texts("/ordinary", &["well"]);
-        let reply = client.single(request, Deadline::NEVER);
-        let reply = tokio::time::timeout(SERVED_WITHIN, reply).await;
+        let served = async {
+            let client = client(&self.flow).await;
+            client.single(request, Deadline::NEVER).await
+        };
+        let reply = tokio::time::timeout(SERVED_WITHIN, served).await;
         let reply = reply.expect("an ordinary client waits").unwrap();
         assert_eq!(said(&reply).failure, None);
         self.report(begun.elapsed());

@@ -158,7 +158,7 @@ pub fn flow_file(name: &str) -> PathBuf {
     root().join("flows").join(name)
 }
 
-/// `FLOW_BIN`, or what lies beside the tests.
+/// `FLOW_BIN`, or the program in the folder of the tests.
 fn flow_program() -> PathBuf {
     let given = std::env::var_os("FLOW_BIN").map(PathBuf::from);
     let program = given.unwrap_or_else(|| {

@@ -140,7 +140,7 @@ pub fn script(version: DocArrayVersion, name: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Makes a peer write nothing beside its scripts, ask nothing of its makers, and connect only where it is configured
+/// Makes a peer write no files next to its scripts, ask nothing of its makers, and connect only where it is configured
 /// to.
 pub(crate) fn quiet(command: &mut Command) {
     command
@@ -178,7 +178,7 @@ fn peers() -> PathBuf {
     root().join(given.map_or_else(|| PathBuf::from(".peers"), PathBuf::from))
 }
 
-/// Says that a test is left out and why. Past the test's own output, which nobody sees of a test that
+/// Says that a test is left out and why. Past the test's own output, which is not shown for a test that
 /// passes: one that did not run must not look like it did.
 pub fn skipped(why: &str) {
     drop(writeln!(std::io::stderr(), "SKIPPED: {why}"));

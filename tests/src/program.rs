@@ -153,7 +153,7 @@ fn raw(pid: u32) -> Pid {
     Pid::from_raw(pid.try_into().unwrap()).unwrap()
 }
 
-/// Waits for a state that nobody tells of.
+/// Waits for a state that is not reported.
 pub fn eventually(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + LIMIT;
     while !is_so() {

@@ -36,11 +36,11 @@ const BEFORE: &[(&str, &str)] = &[
     ),
     (
         "silent_connections_make_room_for_others",
-        "1,100 connections: nobody else is served",
+        "1,100 connections: no other client is served",
     ),
     (
         "a_gateway_without_files_for_more_connections_makes_room_and_warns_once",
-        "71 % of a core, nobody is served, no log line",
+        "71 % of a core, no client is served, no log line",
     ),
     (
         "long_texts_in_a_header_fail_their_own_request_and_no_other",
@@ -131,7 +131,7 @@ fn table(costs: &BTreeMap<String, Cost>) -> String {
             size(executors),
             format!("{:.0} ms", cost.waited_ms),
         ];
-        writeln!(table, "| {} |", row.join(" | ")).expect("a text takes every text");
+        writeln!(table, "| {} |", row.join(" | ")).expect("writing to a String cannot fail");
     }
     table
 }

@@ -42,25 +42,35 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     install()?;
     let is_chosen = |name: &&str| args.target.is_empty() || args.target.iter().any(|it| it == name);
     let chosen: Vec<&'static str> = TARGETS.iter().copied().filter(is_chosen).collect();
-    shell::run(cargo_fuzz("build").args(&chosen[..usize::from(chosen.len() == 1)]))?;
-    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    for at_once in chosen.chunks(cores) {
-        fuzz_at_once(at_once, args.seconds)?;
+    let mut build = cargo_fuzz("build");
+    // cargo-fuzz builds one target, or all of them.
+    if let [only] = chosen[..] {
+        build.arg(only);
     }
+    shell::run(&mut build)?;
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let fuzzed = chosen
+        .chunks(cores)
+        .flat_map(|at_once| fuzz_at_once(at_once, args.seconds));
+    let failures: Vec<String> = fuzzed.filter_map(Result::err).collect();
+    anyhow::ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
 }
 
-/// Fuzzes these targets side by side.
-fn fuzz_at_once(targets: &[&'static str], seconds: u32) -> anyhow::Result<()> {
+/// Fuzzes these targets at the same time. An error names its target.
+fn fuzz_at_once(targets: &[&'static str], seconds: u32) -> Vec<Result<(), String>> {
     thread::scope(|scope| {
-        let fuzz = |target: &'static str| scope.spawn(move || fuzz(target, seconds));
-        let running: Vec<_> = targets.iter().copied().map(fuzz).collect();
-        let mut ended = running.into_iter().map(ScopedJoinHandle::join);
-        ended.try_for_each(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
+        let start = |target: &'static str| (target, scope.spawn(move || fuzz(target, seconds)));
+        let running: Vec<_> = targets.iter().copied().map(start).collect();
+        let end = |(target, fuzzing): (&str, ScopedJoinHandle<'_, anyhow::Result<()>>)| {
+            let fuzzed = fuzzing.join().unwrap_or_else(|panic| resume_unwind(panic));
+            fuzzed.map_err(|error| format!("`{target}`: {error:#}"))
+        };
+        running.into_iter().map(end).collect()
     })
 }
 
-/// Fuzzes a target. What the fuzzer says goes into a file, because others run beside it; its last lines are printed.
+/// Fuzzes a target. The fuzzer's output goes into a file, because others run at the same time; its last lines are printed.
 fn fuzz(target: &str, seconds: u32) -> anyhow::Result<()> {
     let corpus = root().join("target/fuzz/corpus").join(target);
     fs::create_dir_all(&corpus).with_context(|| format!("cannot make `{}`", corpus.display()))?;

@@ -56,7 +56,7 @@ enum Command {
     /// Builds the Python package `flow-serve` as a wheel, with the program `flow` in it.
     Wheel(wheel::Args),
 
-    /// Makes the files of a release for one target: archive, package of Debian, bill of materials, checksums.
+    /// Makes the files of a release for one target: archive, Debian package, bill of materials, checksums.
     Dist(dist::Args),
 
     /// Fuzzes what reads flow files, queries, requests and documents.

@@ -96,7 +96,7 @@ fn table(requests: &[Request], events: &[(f64, &str)]) -> String {
             text,
             "| {event} | {from:.1} | {count} | {p50:.1} | {p99:.1} | {slowest:.1} | {again} |"
         )
-        .expect("text takes all");
+        .expect("writing to a String cannot fail");
     }
     text
 }

@@ -43,7 +43,7 @@ impl Profile {
     }
 }
 
-/// Where maturin looks for files that the wheel carries beside the package; `pyproject.toml` names it.
+/// Where maturin looks for files of the wheel that are not in the package; `pyproject.toml` names it.
 const DATA: &str = "crates/flow-py/data";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

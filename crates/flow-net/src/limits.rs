@@ -44,9 +44,8 @@ const HEADER_READ_MAX: Duration = Duration::from_secs(30);
 /// Silence after which the kernel checks whether the peer of a TCP connection still exists.
 pub(crate) const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// How long the kernel of the other side may acknowledge nothing of what was sent, or its process read nothing while its
-/// buffers are full. Then the connection is lost: the machine is off, or the network is cut. Without it, Linux waits for a quarter
-/// of an hour. It is the value of gRPC's own libraries.
+/// How long sent data may stay unacknowledged, or the peer's receive buffer full, before the connection counts as lost: the peer is off
+/// or unreachable. Linux's default is about 15 minutes; gRPC's libraries use this value.
 #[cfg(target_os = "linux")]
 pub(crate) const TCP_UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(20);
 

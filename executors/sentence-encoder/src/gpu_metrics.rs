@@ -9,9 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use flow_core::Chain;
-use flow_cuda::NVML;
 use flow_executor::{BadMetricName, FloatGauge, Monitor};
-use flow_models::engine::GpuId;
+use flow_models::engine::{GpuId, NVML};
 use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};

@@ -59,7 +59,7 @@ struct Target {
     flow: ours::Flow,
 }
 
-/// What stands in for collectors.
+/// Servers in place of collectors.
 struct Collectors {
     answering: Server,
     /// Until it is killed.
@@ -69,7 +69,7 @@ struct Collectors {
     dropping: Dropping,
 }
 
-/// A port at which the kernel drops each further attempt to connect, because nobody accepts those that wait.
+/// A port at which the kernel drops each further attempt to connect, because those that wait are not accepted.
 struct Dropping {
     address: SocketAddr,
     _listener: TcpListener,
@@ -270,7 +270,7 @@ fn memory_line(sizes: &Table, role: &str, column: &str) -> Option<String> {
     }
     let more = median(values) - median(sizes.values(role, ALL)?);
     Some(format!(
-        "{line}, {more:+.1} MB beside `{ALL}`; the bar is {MEMORY_BAR:.0} MB\n"
+        "{line}, {more:+.1} MB compared with `{ALL}`; the bar is {MEMORY_BAR:.0} MB\n"
     ))
 }
 
@@ -300,7 +300,7 @@ mod tests {
         }
         let expected = "- and access log, gateway: +3.0 MB from the first third of the rounds to the last\n\
                         - collector never reads, gateway: +3.0 MB from the first third of the rounds to the last, \
-                        -1.0 MB beside `and access log`; the bar is 5 MB\n";
+                        -1.0 MB compared with `and access log`; the bar is 5 MB\n";
         assert_eq!(memory_verdict(&sizes), expected);
     }
 

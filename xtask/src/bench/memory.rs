@@ -93,7 +93,7 @@ fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 /// What a process was started for: its program and the first words after it, up to the options.
 fn role(cmdline: &str) -> String {
     let words = cmdline.split('\0').filter(|word| !word.is_empty());
-    // Where things lie on this machine is nobody's business.
+    // The report must not contain paths of this machine.
     let words = words.map(|word| word.rsplit('/').next().unwrap_or(word));
     let words = words.take_while(|word| !word.starts_with("--port")).take(4);
     let words = words.filter(|word| word.parse::<u16>().is_err());

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: us and our peers, measured in one run on one machine.
 //!
-//! One file holds one subject; each fills a [`report::Report`], which keeps raw numbers beside the
-//! summary and the description of the machine. What is measured, and why so, stands in
+//! One file holds one subject; each fills a [`report::Report`], which keeps raw numbers with the
+//! summary and the description of the machine. What is measured, and why, is described in
 //! `tests/load/README.md`. Systems take turns within each round, so that a machine that grows slow
 //! is slow for all of them; figures are medians.
 
@@ -62,7 +62,7 @@ pub(crate) struct Args {
 enum Subject {
     /// Unary calls through a gateway to an executor that does nothing.
     Gateway,
-    /// HTTP with JSON beside gRPC, to an executor that does nothing and to the encoder.
+    /// HTTP with JSON compared with gRPC, to an executor that does nothing and to the encoder.
     Http,
     /// HTTP/1.1 requests through a gateway to an executor that does nothing, and gRPC with TLS.
     HttpGateway,
@@ -70,9 +70,9 @@ enum Subject {
     Tutorial,
     /// What each further executor of a flow costs.
     Nodes,
-    /// Texts per second of the encoder alone, beside sentence-transformers and ONNX Runtime.
+    /// Texts per second of the encoder alone, compared with sentence-transformers and ONNX Runtime.
     Encoder,
-    /// Matrix products on one core, beside those of libraries.
+    /// Matrix products on one core, compared with those of libraries.
     Products,
     /// How long one short text takes: in the engine, and through a flow.
     Single,
@@ -84,7 +84,7 @@ enum Subject {
     Start,
     /// Times of requests while processes are killed, replaced, made more and made fewer.
     Chaos,
-    /// What a container costs, beside a process.
+    /// What a container costs, compared with a process.
     Containers,
     /// What metrics, traces and the access log cost, and a collector that is gone.
     Collector,

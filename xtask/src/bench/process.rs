@@ -128,7 +128,7 @@ fn follow_one(stream: impl Read + Send + 'static, sender: SyncSender<String>) {
     // The thread ends with the stream, which ends with the child.
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            // Once it is ready nobody listens any more, and that is fine.
+            // Once it is ready, there is no receiver any more, which is fine.
             drop(sender.try_send(line));
         }
     });

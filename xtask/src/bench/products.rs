@@ -1,4 +1,4 @@
-//! Our matrix products beside those of libraries, on one core.
+//! Our matrix products compared with those of libraries, on one core.
 //!
 //! `tests/load/products` is a program of its own, so that what it is compared with is no part of the product.
 //! oneDNN takes part where its headers and a C++ compiler are.
@@ -103,7 +103,7 @@ fn verdict(lines: &[Line]) -> String {
     text
 }
 
-/// How the best of ours stands to the best of the others, over all shapes.
+/// The rate of the best of ours relative to the best of the others, over all shapes.
 fn compare(format: &str, table: &Table, lines: &[&Line]) -> String {
     let best = |shape: &str, ours: bool| {
         let systems = lines

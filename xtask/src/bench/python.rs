@@ -19,7 +19,7 @@ const JINA: &str = "Jina 3.27";
 /// Ours over Jina's, in requests per second.
 const BAR: f64 = 8.0;
 
-/// Requests of a run are divided by this, beside those of executors in Rust.
+/// Runs have fewer requests than those of executors in Rust by this factor.
 const SLOWER: usize = 4;
 const SLOWER_JINA: usize = 40;
 

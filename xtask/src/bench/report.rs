@@ -36,7 +36,7 @@ impl Report {
         &self.folder
     }
 
-    /// A file that a measurement needs and nobody keeps.
+    /// A file that a measurement needs, and that is not kept.
     pub(super) fn scratch(&self, name: &str) -> PathBuf {
         self.scratch.join(name)
     }
@@ -149,7 +149,7 @@ fn with_section(summary: &str, subject: &str, section: &str) -> String {
         .iter()
         .map(|(name, body)| format!("\n## {name}\n\n{body}\n"));
     format!(
-        "# Medians of each subject's last run; raw numbers lie beside this file\n{}",
+        "# Medians of each subject's last run; raw numbers are in this folder\n{}",
         sections.collect::<String>()
     )
 }

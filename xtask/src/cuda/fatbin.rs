@@ -1,6 +1,6 @@
 //! Reads what the compiler made: which images a fatbin holds, and which kernels an image.
 //!
-//! NVIDIA documents neither the fatbin nor the flag that marks a kernel. What stands here is what nvcc 13.0 writes; a
+//! NVIDIA documents neither the fatbin nor the flag that marks a kernel. This is what nvcc 13.0 writes; a
 //! file of another make is refused, not guessed at.
 
 use anyhow::{Context, bail, ensure};

@@ -138,7 +138,7 @@ impl Build {
             .map(|it| self.cubin(toolkit, *it))
             .collect();
         steps.push(self.ptx(toolkit));
-        run_beside_each_other(steps)?;
+        run_at_once(steps)?;
         let names = self.names()?;
         self.join(toolkit)?;
         fs::write(self.embed("kernels.names"), names.join("\n") + "\n")?;
@@ -289,7 +289,7 @@ fn including(files: &[PathBuf]) -> String {
 }
 
 /// Runs compilers, as many at a time as there are cores.
-fn run_beside_each_other(mut commands: Vec<Command>) -> anyhow::Result<()> {
+fn run_at_once(mut commands: Vec<Command>) -> anyhow::Result<()> {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     for commands in commands.chunks_mut(cores) {
         thread::scope(|scope| {

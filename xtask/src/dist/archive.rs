@@ -34,7 +34,7 @@ pub(super) type Files = BTreeMap<String, File>;
 
 /// A tar archive, compressed. Folders come before what they hold; everything belongs to root.
 ///
-/// `prefix` comes before each path: `./` in packages of Debian.
+/// `prefix` comes before each path: `./` in Debian packages.
 pub(super) fn tar_gz(files: &Files, prefix: &str, time: u64) -> std::io::Result<Vec<u8>> {
     let mut tar = Builder::new(Vec::new());
     for folder in folders(files) {

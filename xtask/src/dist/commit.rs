@@ -30,7 +30,7 @@ impl Commit {
         Ok(Self { name, time })
     }
 
-    /// Stands for a commit that is not known.
+    /// A commit that is not known.
     pub(super) fn unknown() -> Self {
         Self {
             name: "unknown".to_owned(),

@@ -1,4 +1,4 @@
-//! A package of Debian (`.deb`), written without Debian's tools and without root.
+//! A Debian package (`.deb`), written without Debian's tools and without root.
 //!
 //! It is an `ar` archive of three files: the format's version, `control.tar.gz` about the package, and `data.tar.gz` with its files.
 

@@ -4,14 +4,14 @@ now() { date +%s%N; }
 started=$(now)
 dpkg -i /flow.deb >/dev/null
 installed=$(now)
-# The flow as it is installed; the model is not downloaded but at hand.
+# The installed flow file, but with the model in /model, so that nothing is downloaded.
 sed '/^ *device:/a\      model: /model' /etc/flow/encode.yml >/encode.yml
 mkfifo /ready
-flow up /encode.yml --port 0 --ready-format json >/ready 2>/up.log &
+timeout 300 flow up /encode.yml --port 0 --ready-format json >/ready 2>/up.log &
 flow=$!
 read -r ready </ready || { cat /up.log >&2; exit 1; }
 address=$(printf '%s' "$ready" | sed -n 's/.*"address":"\([^"]*\)".*/\1/p')
-flow post "grpc://$address" --on /encode --text "hello world"
+timeout 60 flow post "grpc://$address" --on /encode --text "hello world"
 served=$(now)
 kill "$flow"
 wait "$flow"

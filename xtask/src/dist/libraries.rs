@@ -1,4 +1,4 @@
-//! The shared libraries that a program needs, as the packages of Debian that have them.
+//! The shared libraries that a program needs, and the Debian packages that contain them.
 
 use std::path::Path;
 use std::process::Command;

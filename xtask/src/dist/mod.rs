@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long)]
     target: Option<String>,
 
-    /// Where the files go, beside those of other targets.
+    /// Folder for the files; it may contain those of other targets.
     #[arg(long, default_value = "target/dist")]
     out: PathBuf,
 
@@ -65,6 +65,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(name) => Target::named(name),
         None => Target::of_host()?,
     };
+    if args.check_install && target.debian().is_none() {
+        bail!("there is no Debian package for {}", target.name());
+    }
     let program = match &args.program {
         Some(program) => program.clone(),
         None => build(&target, &commit, args.verify)?,
@@ -75,10 +78,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     write_archive(&contents, &target, &commit, &args.out)?;
     let package = write_package(&contents, &program, &target, &commit, &args.out)?;
     write(&args.out.join(SUMS), sums(&args.out)?.as_bytes())?;
-    match (args.check_install, package) {
-        (true, Some(package)) => eprint!("{}", install::check(&package)?),
-        (true, None) => bail!("there is no package of Debian for {}", target.name()),
-        (false, _) => {}
+    if let Some(package) = package.filter(|_| args.check_install) {
+        eprint!("{}", install::check(&package)?);
     }
     Ok(())
 }
@@ -93,7 +94,7 @@ fn build(target: &Target, commit: &Commit, verify: bool) -> anyhow::Result<PathB
     Ok(built)
 }
 
-/// The archive for all distributions, and beside it the bill of materials.
+/// The archive for all distributions, and the bill of materials.
 fn write_archive(
     contents: &Contents,
     target: &Target,
@@ -109,7 +110,7 @@ fn write_archive(
     )
 }
 
-/// The package of Debian, for targets that have one.
+/// The Debian package, for targets that have one.
 fn write_package(
     contents: &Contents,
     program: &Path,

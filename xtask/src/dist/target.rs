@@ -77,7 +77,7 @@ mod tests {
         assert!(text.contains("no target `z80-unknown-cpm`"), "{text}");
     }
 
-    /// No checkout of this project installs the target of a video game console.
+    /// Rust distributes no standard library for this target, so it is installed nowhere.
     #[test]
     fn a_target_without_standard_library_says_what_to_install() {
         let error = Target::named("mipsel-sony-psp").check().unwrap_err();

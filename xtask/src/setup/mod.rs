@@ -79,7 +79,7 @@ pub(crate) enum Group {
     Openvino,
 }
 
-/// What the tests need. They do without torch: its vectors are committed beside them.
+/// What the tests need. They need no torch: its vectors are committed with them.
 const FOR_TESTS: &[Group] = &[
     Group::Model,
     Group::Clients,

@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use proc_macro2::{Delimiter, Group, LexError, Spacing, TokenStream, TokenTree};
 
-/// A word, a mark or a literal, and the line where it stands. `::` is one token.
+/// A word, a mark or a literal, and its line. `::` is one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) text: String,

@@ -22,6 +22,7 @@ pub use candle::{CandleEngine, CandleError, CandleForwardError};
 pub use config::{EngineConfig, EngineConfigError};
 pub use cpu::CpuEngine;
 pub use error::{ForwardError, ModelError};
+pub use flow_cuda::NVML;
 pub use gpu::{GpuEngine, GpuId};
 
 use crate::family::{Architecture, ConfigFile, ModelFamily, ModelTensors};
