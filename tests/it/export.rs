@@ -3,6 +3,8 @@
 //! `FLOW_GOLDEN=write cargo test -p flow-tests --test it export` writes these files anew; look at what
 //! changed before it is kept.
 
+mod kubernetes;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +36,7 @@ struct Case {
     swarm: &'static [&'static str],
 }
 
-/// The gallery as it is, and two flows with options.
+/// The gallery as it is, and flows with options.
 fn cases() -> Vec<Case> {
     let entries = fs::read_dir(root().join("flows")).unwrap();
     let files = entries.map(|entry| entry.unwrap().path());
@@ -49,7 +51,7 @@ fn cases() -> Vec<Case> {
         swarm: &[],
     };
     let mut cases: Vec<_> = files.into_iter().map(plain).collect();
-    cases.extend([encode_for_many(), everything()]);
+    cases.extend([encode_for_many(), everything(), secured()]);
     cases
 }
 
@@ -81,6 +83,33 @@ fn encode_for_many() -> Case {
             "encoder=cpu:2,cpu-limit:4,memory:2Gi",
             "--secret-file",
             "encoder=HF_TOKEN_PATH:hub-token",
+        ],
+    }
+}
+
+/// A flow whose gateway has a certificate and API keys.
+fn secured() -> Case {
+    Case {
+        file: golden().join("secured.yml"),
+        name: "secured".to_owned(),
+        compose: &[],
+        kubernetes: &[
+            "--secret",
+            "ssl_certfile=gateway-tls",
+            "--secret",
+            "ssl_ca_certs=gateway-tls",
+            "--secret",
+            "api_keys=flow-keys",
+        ],
+        swarm: &[
+            "--secret",
+            "ssl_certfile=cert",
+            "--secret",
+            "ssl_keyfile=key",
+            "--secret",
+            "ssl_ca_certs=clients",
+            "--secret",
+            "api_keys=keys",
         ],
     }
 }

@@ -1,6 +1,7 @@
 //! TLS at the gateway of a real flow, seen by OpenSSL, curl and `flow` itself.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -82,6 +83,13 @@ impl Certificates {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         text(&said.stdout) + &text(&said.stderr)
     }
+
+    /// What tells the flow's certificate from another one.
+    fn serial(&self, flow: &TestFlow) -> String {
+        let said = self.connect(flow, "-CAfile ca.pem");
+        let start = said.find("-----BEGIN CERTIFICATE").unwrap();
+        said[start..].lines().take(12).collect()
+    }
 }
 
 /// The exit code of `flow`, and what it said.
@@ -134,15 +142,63 @@ fn a_renewed_certificate_is_shown_without_a_restart() {
         return;
     };
     let flow = certificates.flow("");
-    let serial = |flow: &TestFlow| {
-        let said = certificates.connect(flow, "-CAfile ca.pem");
-        let start = said.find("-----BEGIN CERTIFICATE").unwrap();
-        said[start..].lines().take(12).collect::<String>()
-    };
-    let before = serial(&flow);
+    let serial = || certificates.serial(&flow);
+    let before = serial();
     certificates.issue("30");
-    eventually("the new certificate is shown", || serial(&flow) != before);
+    eventually("the new certificate is shown", || serial() != before);
     flow.expect("new connections get the new certificate");
+}
+
+/// The kubelet writes the files of a Secret into a folder of their own, and changes the link to that folder.
+#[test]
+fn a_certificate_that_the_kubelet_renews_is_shown_without_a_restart() {
+    let Some(certificates) = Certificates::new() else {
+        return;
+    };
+    let folder = certificates.path("secret");
+    let write = |version: &str| {
+        let own = folder.join(version);
+        fs::create_dir_all(&own).unwrap();
+        fs::copy(certificates.path("gateway.pem"), own.join("tls.crt")).unwrap();
+        fs::copy(certificates.path("gateway.key"), own.join("tls.key")).unwrap();
+        symlink(version, folder.join("..data_tmp")).unwrap();
+        fs::rename(folder.join("..data_tmp"), folder.join("..data")).unwrap();
+    };
+    write("..1");
+    for name in ["tls.crt", "tls.key"] {
+        symlink(Path::new("..data").join(name), folder.join(name)).unwrap();
+    }
+    let secret = folder.display();
+    let flow = TestFlow::up(&format!(
+        "gateway: {{ssl_certfile: {secret}/tls.crt, ssl_keyfile: {secret}/tls.key}}\nexecutors: [{{uses: echo}}]"
+    ));
+    let serial = || certificates.serial(&flow);
+    let before = serial();
+    certificates.issue("30");
+    assert_eq!(serial(), before, "the Secret is what it was");
+    write("..2");
+    eventually("the new certificate is shown", || serial() != before);
+}
+
+/// How the kubelet asks a gateway with a certificate and keys: it takes any certificate, and has neither.
+#[test]
+fn a_probe_over_https_needs_no_key() {
+    let Some(certificates) = Certificates::new() else {
+        return;
+    };
+    fs::write(certificates.path("keys.yml"), "keys: []\n").unwrap();
+    let keys = certificates.path("keys.yml");
+    let flow = certificates.flow(&format!("api_keys: {}", keys.display()));
+    let status = |path: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--insecure", "--output", "/dev/null"]);
+        curl.args(["--write-out", "%{http_code}", "--max-time", "10"]);
+        curl.arg(format!("https://127.0.0.1:{}{path}", flow.port()));
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(status("/v2/health/ready"), "200");
+    assert_eq!(status("/v2/health/live"), "200");
+    assert_eq!(status("/status"), "401");
 }
 
 #[test]
@@ -169,18 +225,4 @@ fn files_that_do_not_fit_are_found_before_anything_starts() {
         "cannot read the certificate `",
     );
     check("api_keys: nowhere.yml", "cannot read the API keys `");
-}
-
-#[test]
-fn a_flow_with_certificates_or_keys_is_not_exported_without_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = "jtype: Flow\ngateway: {api_keys: keys.yml}\nexecutors: [{uses: echo}]\n";
-    fs::write(folder.path().join("flow.yml"), text).unwrap();
-    let arguments = ["export", "docker-compose", "flow.yml", "-"];
-    let (code, said) = flow(&arguments, folder.path());
-    assert_ne!(code, Some(0), "{said}");
-    assert!(
-        said.contains("the gateway's `api_keys` cannot be exported"),
-        "{said}"
-    );
 }

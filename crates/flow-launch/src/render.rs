@@ -16,6 +16,7 @@ mod docker;
 mod export;
 mod fingerprint;
 mod gateway_files;
+mod gateway_health;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod parts;
@@ -25,9 +26,9 @@ mod yaml;
 
 pub use compose::compose;
 pub use devices::BadDevices;
-pub use export::{
-    ExportError, GatewayFiles, Needs, Rendered, RenderedFile, Target, build_commands,
-};
+pub use export::{ExportError, Needs, Rendered, RenderedFile, Target, build_commands};
 #[cfg(feature = "kubernetes")]
-pub use kubernetes::{Autoscale, Cache, Kubernetes, Resources, SecretVariable, kubernetes};
+pub use kubernetes::{
+    Autoscale, Cache, Kubernetes, Resources, SecretEntry, SecretVariable, kubernetes,
+};
 pub use swarm::{Publish, SecretFile, Swarm, TaskResources, stack_name, swarm};

@@ -3,15 +3,21 @@
 //! A replica that is a service of its own has a name, so the gateway's placement names it, a device is
 //! given to exactly one, and any version of Compose runs it.
 
-use flow_spec::{Address, Plan, Run, Volume};
+use std::path::Path;
+
+use flow_spec::{Address, Gateway, Plan, Run, Volume};
 use indexmap::IndexMap;
 use serde::Serialize;
 
 use crate::render::devices::Share;
 use crate::render::docker::{
-    Healthcheck, as_it_is, entrypoint, escaped, secret_remark, stop_grace_period,
+    Healthcheck, as_it_is, entrypoint, escaped, secret_path, secret_remark, stop_grace_period,
 };
-use crate::render::export::{ExportError, Rendered, RenderedFile, Target, build_commands};
+use crate::render::export::{
+    ExportError, GatewayFiles, Rendered, RenderedFile, Target, build_commands,
+};
+use crate::render::gateway_files;
+use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::{CACHE, Unit, Units, WORKSPACE};
 use crate::render::placement::{self, placement};
 use crate::render::yaml;
@@ -21,6 +27,14 @@ struct File {
     services: IndexMap<String, Service>,
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     volumes: IndexMap<String, Empty>,
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    secrets: IndexMap<&'static str, SecretFile>,
+}
+
+/// A file of the machine that containers get as a secret.
+#[derive(Debug, Serialize)]
+struct SecretFile {
+    file: String,
 }
 
 /// A volume with nothing but a name.
@@ -43,6 +57,8 @@ struct Service {
     extra_hosts: Vec<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     volumes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    secrets: Vec<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     depends_on: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +114,8 @@ enum Count {
 /// If a node has no image, or its devices are not known.
 pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, ExportError> {
     let units = Units::of(plan, target)?;
-    let placement = placement(plan, &units, &target.files, |unit| {
+    let files = GatewayFiles::at(|key| Some(secret_path(key)));
+    let placement = placement(plan, &units, &files, |unit| {
         let hosts = hosts(unit).into_iter();
         hosts.map(|host| Address::new(host, unit.port)).collect()
     });
@@ -113,7 +130,12 @@ pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, ExportError> {
     }
     services.insert_before(0, units.gateway.name.clone(), gateway);
     let volumes = volumes(&services);
-    let text = header(target) + &yaml::document(&File { services, volumes });
+    let file = File {
+        services,
+        volumes,
+        secrets: secrets(&plan.gateway),
+    };
+    let text = header(target) + &yaml::document(&file);
     Ok(Rendered {
         files: vec![RenderedFile {
             path: "docker-compose.yml".into(),
@@ -126,6 +148,7 @@ pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, ExportError> {
 fn remarks(plan: &Plan, units: &Units) -> Vec<String> {
     // Compose has keys for the common options, and not for those of the engine's API.
     let mut remarks = placement::remarks(plan, |_| Vec::new());
+    remarks.extend(files_remark(&plan.gateway));
     for unit in std::iter::once(&units.gateway).chain(units.executors()) {
         let remedy = |variable: &String| {
             format!(
@@ -137,6 +160,31 @@ fn remarks(plan: &Plan, units: &Units) -> Vec<String> {
         remarks.extend(of_secrets.map(|name| secret_remark(unit, name, &remedy(name))));
     }
     remarks
+}
+
+/// Docker gives files of the machine to containers with the rights that they have there.
+fn files_remark(gateway: &Gateway) -> Option<String> {
+    let files = gateway_files::files(gateway);
+    let paths: Vec<String> = files
+        .iter()
+        .map(|(_, path)| format!("`{}`", path.display()))
+        .collect();
+    (!paths.is_empty()).then(|| {
+        format!(
+            "the gateway runs as the user 65532, who has to be able to read {}; after one of them is replaced, `docker compose restart gateway` shows it the new one",
+            paths.join(", ")
+        )
+    })
+}
+
+/// The files of the gateway, by the names of their secrets.
+fn secrets(gateway: &Gateway) -> IndexMap<&'static str, SecretFile> {
+    let secret = |(key, path): (&'static str, &Path)| {
+        let file = as_it_is(&path.display().to_string());
+        (key, SecretFile { file })
+    };
+    let files = gateway_files::files(gateway).into_iter();
+    files.map(secret).collect()
 }
 
 fn header(target: &Target) -> String {
@@ -164,6 +212,8 @@ fn gateway(plan: &Plan, unit: &Unit, placement: &str) -> Service {
     service
         .command
         .extend(["--placement".to_owned(), as_it_is(placement)]);
+    service.secrets = secrets(&plan.gateway).into_keys().collect();
+    service.healthcheck = Some(gateway_healthcheck(plan, unit));
     let more = unit.more_ports.iter().map(|(_, port)| *port);
     let ports = std::iter::once(unit.port).chain(more);
     service.ports = ports.map(|port| format!("{port}:{port}")).collect();
@@ -215,6 +265,7 @@ fn service(unit: &Unit, replica: u16) -> Service {
         expose: unit.metrics.iter().map(|it| it.port.to_string()).collect(),
         extra_hosts: Vec::new(),
         volumes: Vec::new(),
+        secrets: Vec::new(),
         depends_on: Vec::new(),
         healthcheck: unit.is_flow.then(|| healthcheck(unit)),
         deploy: None,
@@ -239,6 +290,17 @@ fn service(unit: &Unit, replica: u16) -> Service {
 fn healthcheck(unit: &Unit) -> Healthcheck {
     let url = format!("grpc://127.0.0.1:{}", unit.port);
     Healthcheck::ping(unit, &[&url])
+}
+
+/// Where `flow ping` would need TLS or a key, it only connects.
+fn gateway_healthcheck(plan: &Plan, unit: &Unit) -> Healthcheck {
+    let url = format!("grpc://127.0.0.1:{}", unit.port);
+    match GatewayHealth::of(&plan.gateway) {
+        GatewayHealth::Grpc => healthcheck(unit),
+        GatewayHealth::Http { .. } | GatewayHealth::Listening => {
+            Healthcheck::ping(unit, &["--check", "listening", &url])
+        }
+    }
 }
 
 /// `None` for no devices.

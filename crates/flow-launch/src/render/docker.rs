@@ -1,5 +1,6 @@
 //! What the files for Docker Compose and for Docker Swarm write in the same way. Pure.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -41,6 +42,11 @@ pub(super) fn entrypoint(unit: &Unit) -> Option<Vec<String>> {
         true => Some(vec![PROGRAM.to_owned()]),
         false => unit.entrypoint.as_ref().map(|words| escaped(words)),
     }
+}
+
+/// The path of a secret with this name as its target.
+pub(super) fn secret_path(name: &str) -> PathBuf {
+    format!("/run/secrets/{name}").into()
 }
 
 /// How long Docker waits for the end of a container.

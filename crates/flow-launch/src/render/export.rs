@@ -23,21 +23,19 @@ pub struct Target {
     pub needs: IndexMap<String, Needs>,
     /// CUDA devices of the machine, where the flow file leaves their number open.
     pub devices: Option<u16>,
-    /// Files of the gateway that its container gets from secrets.
-    pub files: GatewayFiles,
 }
 
-/// Where the files of a gateway are in its container. `None` for those that the export does not mount.
+/// Where the files of a gateway are in its container. `None` for those that it does not have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct GatewayFiles {
+pub(crate) struct GatewayFiles {
     /// That of `ssl_certfile`.
-    pub certificate: Option<PathBuf>,
+    pub(crate) certificate: Option<PathBuf>,
     /// That of `ssl_keyfile`.
-    pub key: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
     /// That of `ssl_ca_certs`.
-    pub client_authorities: Option<PathBuf>,
+    pub(crate) client_authorities: Option<PathBuf>,
     /// That of `api_keys`.
-    pub api_keys: Option<PathBuf>,
+    pub(crate) api_keys: Option<PathBuf>,
 }
 
 /// The known needs of a process before it starts.
@@ -78,11 +76,6 @@ pub fn build_commands(image: &str) -> String {
 /// Why a plan cannot be exported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
-    /// The gateway needs files that an export does not have.
-    #[error(
-        "the gateway's {0} cannot be exported yet: leave it out and protect the exported gateway in another way, such as an ingress that ends TLS and checks keys"
-    )]
-    GatewayFiles(&'static str),
     /// No secret holds a file that the gateway needs.
     #[error(
         "`{key}` of the gateway names a file of this machine: keep the file in a secret, and say which with `{option}`"

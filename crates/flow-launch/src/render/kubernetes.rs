@@ -10,6 +10,8 @@ mod namespace;
 mod network;
 mod objects;
 mod pod;
+mod probe;
+mod secret;
 mod volume;
 mod workload;
 
@@ -20,18 +22,21 @@ use serde::Serialize;
 
 use self::namespace::NAMESPACE_FILE;
 use self::objects::{EXECUTOR, Flow, GATEWAY, NAME, PART_OF, key, role};
+use self::secret::GatewaySecrets;
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Rendered, RenderedFile, Target};
+use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::{NodeUnits, Unit, Units, check_names, host_name};
 use crate::render::placement::{self, placement};
 use crate::render::yaml;
 
 pub use self::objects::{Autoscale, Cache, Kubernetes, Resources, SecretVariable};
+pub use self::secret::SecretEntry;
 
 /// The flow as files for `kubectl apply -R -f`.
 ///
 /// # Errors
-/// If a node has no image, or an option names an unknown node.
+/// If a node has no image, an option names an unknown node, or no Secret holds a file of the gateway.
 pub fn kubernetes(
     plan: &Plan,
     target: &Target,
@@ -45,7 +50,8 @@ pub fn kubernetes(
         let is_secret = |name: &String| wanted.secrets_of(&own).any(|it| it.variable == *name);
         unit.env.retain(|name, _| !is_secret(name));
     }
-    let placement = placement(plan, &units, &target.files, |unit| {
+    let secrets = GatewaySecrets::of(&plan.gateway, &wanted.gateway_secrets)?;
+    let placement = placement(plan, &units, &secrets.files(), |unit| {
         let host = format!("{}.{}.svc", unit.name, wanted.namespace);
         vec![Address::new(host, unit.port)]
     });
@@ -53,6 +59,9 @@ pub fn kubernetes(
         label: label(&target.flow),
         source: &target.source,
         wanted,
+        secrets,
+        health: GatewayHealth::of(&plan.gateway),
+        has_tls: plan.gateway.tls.is_some(),
     };
     Ok(Rendered {
         files: flow.files(&units, &placement),

@@ -8,6 +8,7 @@ use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Telemetry, Us
 
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Needs, Target};
+use crate::render::gateway_files::check_calls;
 use crate::spec::invocation::{BuiltIn, Invocation, Programs, SharedOptions};
 use crate::supervisor::backoff::RestartPolicy;
 
@@ -135,7 +136,7 @@ pub(crate) struct Units {
 
 impl Units {
     pub(crate) fn of(plan: &Plan, target: &Target) -> Result<Self, ExportError> {
-        target.files.check(plan)?;
+        check_calls(plan)?;
         let shared = shared(target);
         let units = |node: &NodePlan| match &node.run {
             Run::Local(run) => NodeContainers::new(node, run, target, &shared)

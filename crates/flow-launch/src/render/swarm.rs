@@ -14,11 +14,11 @@ use indexmap::IndexMap;
 use self::service::Services;
 use self::stack::{Config, Secret, Stack, VolumeName};
 use crate::render::devices::Devices;
-use crate::render::docker::secret_remark;
+use crate::render::docker::{self, secret_remark};
 use crate::render::export::{
     ExportError, GatewayFiles, Rendered, RenderedFile, Target, build_commands,
 };
-use crate::render::gateway_files;
+use crate::render::gateway_files::check_secrets;
 use crate::render::parts::{Unit, Units, check_names, host_name};
 use crate::render::placement::{self, placement};
 use crate::render::{fingerprint, yaml};
@@ -34,16 +34,12 @@ const PLACEMENT_FILE: &str = "placement.json";
 /// If a node has no image, an option names an unknown node, or Swarm lacks what the flow file asks for.
 pub fn swarm(plan: &Plan, target: &Target, wanted: &Swarm) -> Result<Rendered, ExportError> {
     check_plan(plan)?;
-    check_secrets(plan, wanted)?;
-    let target = &Target {
-        files: wanted.gateway_files(),
-        ..target.clone()
-    };
+    check_secrets(&plan.gateway, |key| wanted.secrets.contains_key(key))?;
     let mut units = Units::of(plan, target)?;
     check_options(wanted, &units)?;
     check_folders(wanted, &units)?;
     units.gateway.replicas = wanted.gateways.get();
-    let placement = placement(plan, &units, &target.files, |unit| {
+    let placement = placement(plan, &units, &wanted.gateway_files(), |unit| {
         vec![Address::new(unit.name.clone(), unit.port)]
     });
     let mut placement =
@@ -151,20 +147,6 @@ fn unsupported(run: &LocalRun) -> Option<(&'static str, &'static str)> {
     found.map(|(key, _, why)| (key, why))
 }
 
-/// Checks that each file of the gateway has a secret, and each secret a file.
-fn check_secrets(plan: &Plan, wanted: &Swarm) -> Result<(), ExportError> {
-    let needed = gateway_files::keys(&plan.gateway);
-    for (key, option) in options::SECRETS {
-        let is_given = wanted.secrets.contains_key(key);
-        match (needed.contains(&key), is_given) {
-            (true, false) => return Err(ExportError::NoSecret { key, option }),
-            (false, true) => return Err(ExportError::UnusedSecret { key, option }),
-            (true, true) | (false, false) => {}
-        }
-    }
-    Ok(())
-}
-
 fn check_options(wanted: &Swarm, units: &Units) -> Result<(), ExportError> {
     let mut known: Vec<String> = units.executors().map(Unit::option_name).collect();
     known.push(units.gateway.option_name());
@@ -224,15 +206,9 @@ fn remarks(plan: &Plan, units: &Units, wanted: &Swarm) -> Vec<String> {
 impl Swarm {
     /// Where the secrets are in the gateway's container.
     fn gateway_files(&self) -> GatewayFiles {
-        let path = |key| {
+        GatewayFiles::at(|key| {
             let secret = self.secrets.get(key);
-            secret.map(|_| stack::secret_path(key))
-        };
-        GatewayFiles {
-            certificate: path(gateway_files::CERTIFICATE),
-            key: path(gateway_files::KEY),
-            client_authorities: path(gateway_files::AUTHORITIES),
-            api_keys: path(gateway_files::API_KEYS),
-        }
+            secret.map(|_| docker::secret_path(key))
+        })
     }
 }

@@ -21,7 +21,7 @@ impl Flow<'_> {
             port: unit.port.into(),
             target_port: Some(IntOrString::String("grpc".to_owned())),
             // For meshes and gateways of the cluster, which would treat it as plain TCP.
-            app_protocol: Some("kubernetes.io/h2c".to_owned()),
+            app_protocol: Some(self.app_protocol(unit).to_owned()),
             ..ServicePort::default()
         };
         let more = unit.more_ports.iter().map(|(name, port)| ServicePort {
@@ -45,6 +45,14 @@ impl Flow<'_> {
                 ..ServiceSpec::default()
             }),
             ..Service::default()
+        }
+    }
+
+    /// The protocol of the first port.
+    fn app_protocol(&self, unit: &Unit) -> &'static str {
+        match role(unit) == GATEWAY && self.has_tls {
+            true => "https",
+            false => "kubernetes.io/h2c",
         }
     }
 

@@ -6,6 +6,8 @@ use std::num::NonZeroU16;
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
+use super::secret::{GatewaySecrets, SecretEntry};
+use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::Unit;
 
 /// Options of the export. Names are those of nodes, or `gateway`.
@@ -33,6 +35,9 @@ pub struct Kubernetes {
     pub pull_secrets: Vec<String>,
     /// Variables whose values come from Secrets of the cluster.
     pub secrets: Vec<(String, SecretVariable)>,
+    /// Secrets with files of the gateway, by the key of the flow file: `ssl_certfile`, `ssl_keyfile`, `ssl_ca_certs` and
+    /// `api_keys`.
+    pub gateway_secrets: IndexMap<String, SecretEntry>,
     /// Nodes whose images need root and a writable file system.
     pub as_root: IndexSet<String>,
     /// Labels by which the cluster's Prometheus finds the ServiceMonitor.
@@ -101,6 +106,10 @@ pub(super) struct Flow<'f> {
     pub(super) label: String,
     pub(super) source: &'f str,
     pub(super) wanted: &'f Kubernetes,
+    pub(super) secrets: GatewaySecrets,
+    pub(super) health: GatewayHealth,
+    /// Whether connections to the gateway are encrypted.
+    pub(super) has_tls: bool,
 }
 
 impl Flow<'_> {

@@ -1,12 +1,12 @@
-//! One pod: its container, rights, probes and resources.
+//! One pod: its container, rights and resources.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
     Capabilities, ConfigMapEnvSource, Container, ContainerPort, EnvFromSource, EnvVar,
-    EnvVarSource, GRPCAction, Lifecycle, LifecycleHandler, LocalObjectReference,
-    PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile,
-    SecretKeySelector, SecurityContext, SleepAction, TopologySpreadConstraint,
+    EnvVarSource, Lifecycle, LifecycleHandler, LocalObjectReference, PodSecurityContext, PodSpec,
+    PodTemplateSpec, ResourceRequirements, SeccompProfile, SecretKeySelector, SecurityContext,
+    SleepAction, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -23,15 +23,11 @@ const USER: i64 = 65532;
 const GATEWAY_LEAVES: Duration = Duration::from_secs(5);
 /// Time that a pod gets beyond a program's own grace period.
 const GRACE_BEYOND: Duration = Duration::from_secs(5);
-/// Stands for no limit, which a probe does not have.
-const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
 /// The default CPU request of a pod. It is small, so that a flow fits into a small cluster. An autoscaler compares with
 /// the request, so with one an option has to set it.
 const CPU: &str = "250m";
 /// Memory requests are multiples of this.
 const MEMORY_STEP: u64 = 32 << 20;
-/// Seconds between two probes of a pod that starts.
-const STARTUP_PERIOD: u16 = 2;
 
 impl Flow<'_> {
     pub(super) fn pod(&self, unit: &Unit, config: &str) -> PodTemplateSpec {
@@ -74,9 +70,9 @@ impl Flow<'_> {
             env: self.env_of_secrets(unit),
             env_from: env_from(unit),
             ports: Some(ports(unit)),
-            startup_probe: Some(startup(unit)),
-            readiness_probe: Some(probe(unit, 5, 2)),
-            liveness_probe: Some(probe(unit, 10, 3)),
+            startup_probe: Some(self.startup(unit)),
+            readiness_probe: Some(self.readiness(unit)),
+            liveness_probe: Some(self.liveness(unit)),
             lifecycle: lifecycle(unit),
             resources: Some(self.resources(unit)),
             security_context: Some(self.security(unit)),
@@ -216,31 +212,6 @@ fn env_from(unit: &Unit) -> Option<Vec<EnvFromSource>> {
             ..EnvFromSource::default()
         }]
     })
-}
-
-/// The startup probe. The other probes wait until it succeeds for the first time.
-fn startup(unit: &Unit) -> Probe {
-    let limit = unit.timeout_ready.unwrap_or(FOR_EVER).as_secs();
-    let times = limit.div_ceil(STARTUP_PERIOD.into()).max(1);
-    probe(
-        unit,
-        STARTUP_PERIOD.into(),
-        i32::try_from(times).unwrap_or(i32::MAX),
-    )
-}
-
-/// A probe of the gRPC health service, which flow's and Jina's servers have.
-fn probe(unit: &Unit, period_seconds: i32, failures: i32) -> Probe {
-    Probe {
-        grpc: Some(GRPCAction {
-            port: unit.port.into(),
-            service: None,
-        }),
-        period_seconds: Some(period_seconds),
-        timeout_seconds: Some(5),
-        failure_threshold: Some(failures),
-        ..Probe::default()
-    }
 }
 
 fn leaves(unit: &Unit) -> Duration {

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::placement_name;
+use super::secret::GatewaySecrets;
 use super::{Cache, Flow, GATEWAY, PART_OF, key, role};
 use crate::render::parts::{CACHE, Unit, Units, WORKSPACE};
 
@@ -103,7 +104,11 @@ impl Flow<'_> {
             read_only: (folder == Folder::Placement).then_some(true),
             ..VolumeMount::default()
         };
-        self.folders(unit).into_iter().map(mount).collect()
+        let folders = self.folders(unit).into_iter().map(mount);
+        let secrets = self.secrets_of(unit).into_iter();
+        folders
+            .chain(secrets.flat_map(GatewaySecrets::mounts))
+            .collect()
     }
 
     pub(super) fn volumes(&self, unit: &Unit) -> Vec<Volume> {
@@ -135,7 +140,11 @@ impl Flow<'_> {
                 Folder::Claimed => None,
             }
         };
-        folders.filter_map(volume).collect()
+        let volumes = folders.filter_map(volume);
+        let secrets = self.secrets_of(unit).into_iter();
+        volumes
+            .chain(secrets.flat_map(GatewaySecrets::volumes))
+            .collect()
     }
 
     fn folders(&self, unit: &Unit) -> Vec<(&'static str, &'static str, Folder)> {
@@ -155,6 +164,11 @@ impl Flow<'_> {
             all.push((WORKSPACE_VOLUME, WORKSPACE, Folder::Claimed));
         }
         all
+    }
+
+    /// The Secrets that a unit mounts; `None` for executors.
+    fn secrets_of(&self, unit: &Unit) -> Option<&GatewaySecrets> {
+        (role(unit) == GATEWAY).then_some(&self.secrets)
     }
 
     fn shared_cache_name(&self) -> String {

@@ -4,16 +4,6 @@ use std::num::NonZeroU16;
 
 use indexmap::IndexMap;
 
-use crate::render::gateway_files::{API_KEYS, AUTHORITIES, CERTIFICATE, KEY};
-
-/// The keys of the flow file whose files are secrets, each with the option that names the secret.
-pub(super) const SECRETS: [(&str, &str); 4] = [
-    (CERTIFICATE, "--secret ssl_certfile=SECRET"),
-    (KEY, "--secret ssl_keyfile=SECRET"),
-    (AUTHORITIES, "--secret ssl_ca_certs=SECRET"),
-    (API_KEYS, "--secret api_keys=SECRET"),
-];
-
 /// Options of the export. Names are those of nodes, or `gateway`.
 #[derive(Debug, Clone)]
 pub struct Swarm {

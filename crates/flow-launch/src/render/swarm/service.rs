@@ -5,10 +5,13 @@ use flow_spec::{Plan, Volume};
 use super::options::{Publish, Swarm, TaskResources};
 use super::stack::{
     Change, Deploy, Discrete, GenericResource, Limits, Mount, Mounted, Placed, Port, Reservations,
-    Resources, RestartPolicy, Service, secret_path,
+    Resources, RestartPolicy, Service,
 };
 use crate::render::devices::Devices;
-use crate::render::docker::{Healthcheck, as_it_is, entrypoint, escaped, stop_grace_period};
+use crate::render::docker::{
+    Healthcheck, as_it_is, entrypoint, escaped, secret_path, stop_grace_period,
+};
+use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::{CACHE, Unit, WORKSPACE};
 
 /// Where the gateway finds its placement.
@@ -76,15 +79,9 @@ impl Services<'_> {
 
     /// The gateway's own health: that an executor cannot be reached is no reason to replace the gateway.
     fn health_of_gateway(&self, unit: &Unit) -> Healthcheck {
-        let gateway = &self.plan.gateway;
-        let needs_key = gateway
-            .api_keys
-            .as_ref()
-            .is_some_and(|keys| keys.for_health);
-        // The check has neither an API key nor the authority of the certificate.
-        let health = match gateway.tls.is_some() || needs_key {
-            true => "listening",
-            false => "health",
+        let health = match GatewayHealth::of(&self.plan.gateway) {
+            GatewayHealth::Grpc => "health",
+            GatewayHealth::Http { .. } | GatewayHealth::Listening => "listening",
         };
         let url = format!("grpc://127.0.0.1:{}", unit.port);
         Healthcheck::ping(unit, &["--check", health, &url])

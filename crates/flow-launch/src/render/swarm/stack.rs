@@ -1,7 +1,5 @@
 //! The parts of a stack file, as `docker stack deploy` reads them.
 
-use std::path::PathBuf;
-
 use indexmap::IndexMap;
 use serde::Serialize;
 
@@ -127,11 +125,6 @@ impl Mounted {
             ..self
         }
     }
-}
-
-/// The path of a secret with this name as its target.
-pub(super) fn secret_path(name: &str) -> PathBuf {
-    format!("/run/secrets/{name}").into()
 }
 
 #[derive(Debug, Serialize)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use flow_launch::render::{self, GatewayFiles, Target};
+use flow_launch::render::{self, Target};
 use flow_spec::{Plan, Run, Uses};
 use indexmap::IndexMap;
 
@@ -59,7 +59,6 @@ impl Images {
             images,
             built_in: BUILTIN.iter().map(|it| it.name.to_owned()).collect(),
             devices,
-            files: GatewayFiles::default(),
         };
         Ok((plan, target))
     }

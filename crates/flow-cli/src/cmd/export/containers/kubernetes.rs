@@ -7,9 +7,9 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use flow_launch::render::{self, RenderedFile};
+use flow_launch::render::{self, RenderedFile, SecretEntry};
 
-use self::options::{CacheKind, FromSecret, Scaled, Sized, label};
+use self::options::{CacheKind, FromSecret, Scaled, Sized, label, secret_entry};
 use super::files::{bad_usage, warn, write};
 use super::images::Images;
 use super::value::node_value;
@@ -24,6 +24,9 @@ EXAMPLES:
   flow export kubernetes flows/encode.yml k8s --namespace search \\
       --gateways 2 --resources encoder=cpu:4,memory:2Gi --autoscale encoder=2..8
   kubectl apply -R -f k8s
+
+Secrets with the files of the gateway are in the namespace already, such as those that cert-manager makes:
+  flow export kubernetes flow.yml k8s --secret ssl_certfile=gateway-tls --secret api_keys=flow-keys
 
 A file of an earlier export of the same flow file that this one does not write is removed from OUT_DIR.";
 
@@ -77,6 +80,11 @@ pub(crate) struct Kubernetes {
     /// Set an environment variable of an executor, or of `gateway`, from a key of a Secret
     #[arg(long, value_name = "NODE=VARIABLE:SECRET:KEY", value_parser = node_value::<FromSecret>, help_heading = SECURITY)]
     env_from_secret: Vec<(String, FromSecret)>,
+    /// Secret with the file that the gateway needs for `ssl_certfile`, `ssl_keyfile`, `ssl_ca_certs` or `api_keys`, and
+    /// the entry there [default entry: tls.crt, tls.key, ca.crt, and for API keys the name of their file; the private
+    /// key is in the Secret of the certificate]
+    #[arg(long, value_name = "KEY=SECRET[:ENTRY]", value_parser = secret_entry, help_heading = SECURITY)]
+    secret: Vec<(String, SecretEntry)>,
     /// Let an executor run as root and write to its root filesystem, if its image needs that
     #[arg(long, value_name = "NODE", help_heading = SECURITY)]
     as_root: Vec<String>,
@@ -126,6 +134,7 @@ impl Kubernetes {
             cache_size: self.cache_size.clone(),
             pull_secrets: self.pull_secret.clone(),
             secrets: secrets.map(|(node, it)| (node, it.0)).collect(),
+            gateway_secrets: self.secret.iter().cloned().collect(),
             as_root: self.as_root.iter().cloned().collect(),
             monitor_labels: self.monitor_label.iter().cloned().collect(),
         }

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use clap::Args;
 use flow_launch::render::{self, RenderedFile};
 
-use self::options::{FromSecret, Published, TaskSize, secret};
+use self::options::{FromSecret, Published, TaskSize};
 use super::files::{bad_usage, warn, write};
 use super::images::Images;
-use super::value::node_value;
+use super::value::{node_value, secret};
 use crate::count::count;
 use crate::exit::Exit;
 use crate::output;

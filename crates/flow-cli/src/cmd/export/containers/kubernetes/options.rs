@@ -3,7 +3,9 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use flow_launch::render::{Autoscale, Cache, Resources, SecretVariable};
+use flow_launch::render::{Autoscale, Cache, Resources, SecretEntry, SecretVariable};
+
+use super::super::value::secret;
 
 /// Default CPU time that pods should use, in percent of their request.
 const CPU_PERCENT: u16 = 80;
@@ -40,6 +42,23 @@ impl From<CacheKind> for Cache {
             CacheKind::None => Self::None,
         }
     }
+}
+
+/// A key of the flow file, and the entry of a Secret with its file.
+pub(super) fn secret_entry(text: &str) -> Result<(String, SecretEntry), String> {
+    let (key, value) = secret(text)?;
+    let (name, entry) = match value.split_once(':') {
+        Some((name, entry)) => (name, Some(entry)),
+        None => (value.as_str(), None),
+    };
+    if name.is_empty() || entry.is_some_and(|it| it.is_empty() || it.contains('/')) {
+        return Err(format!("`{text}` is not of the form `KEY=SECRET:ENTRY`"));
+    }
+    let entry = SecretEntry {
+        secret: name.to_owned(),
+        entry: entry.map(str::to_owned),
+    };
+    Ok((key, entry))
 }
 
 /// A label's name and its value.
@@ -127,6 +146,29 @@ fn is_quantity(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_secret_of_the_gateway_may_name_the_entry() {
+        let check = |text: &str, expected: Option<(&str, Option<&str>)>| {
+            let found = secret_entry(text).ok().map(|(_, it)| it);
+            let found = found
+                .as_ref()
+                .map(|it| (it.secret.as_str(), it.entry.as_deref()));
+            assert_eq!(found, expected, "{text}");
+        };
+        check("ssl_certfile=tls", Some(("tls", None)));
+        check("api_keys=flow:keys.yml", Some(("flow", Some("keys.yml"))));
+        for wrong in [
+            "",
+            "api_keys",
+            "api_keys=",
+            "api_keys=:a",
+            "api_keys=a:",
+            "api_keys=a:b/c",
+        ] {
+            check(wrong, None);
+        }
+    }
 
     #[test]
     fn a_label_has_a_name() {

@@ -5,9 +5,6 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use flow_launch::render::{Publish, SecretFile, TaskResources};
 
-/// The keys of the flow file whose files can be secrets.
-const KEYS: [&str; 4] = ["ssl_certfile", "ssl_keyfile", "ssl_ca_certs", "api_keys"];
-
 /// The resources of a node's tasks: `cpu:2,memory:2Gi`, or one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TaskSize(pub(super) TaskResources);
@@ -33,18 +30,6 @@ impl From<Published> for Publish {
             Published::Host => Self::Host,
         }
     }
-}
-
-/// A key of the flow file, and the secret with its file.
-pub(super) fn secret(text: &str) -> Result<(String, String), String> {
-    let (key, name) = text.split_once('=').ok_or("needs the form `KEY=SECRET`")?;
-    if name.is_empty() {
-        return Err("needs the form `KEY=SECRET`".to_owned());
-    }
-    if !KEYS.contains(&key) {
-        return Err(format!("`{key}` is none of {}", KEYS.join(", ")));
-    }
-    Ok((key.to_owned(), name.to_owned()))
 }
 
 impl FromStr for TaskSize {
@@ -130,15 +115,6 @@ mod tests {
             "gpu:1",
         ] {
             check(wrong, None);
-        }
-    }
-
-    #[test]
-    fn a_secret_is_for_a_file_of_the_gateway() {
-        let found = secret("api_keys=flow-keys").unwrap();
-        assert_eq!(found, ("api_keys".to_owned(), "flow-keys".to_owned()));
-        for wrong in ["", "api_keys", "api_keys=", "ssl=x"] {
-            assert!(secret(wrong).is_err(), "{wrong}");
         }
     }
 

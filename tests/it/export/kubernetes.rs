@@ -1,0 +1,187 @@
+//! What is special about exports for Kubernetes: Secrets, probes, routes and scaling.
+
+use std::fs;
+
+use flow_tests::Program;
+use serde_json::{Value, json};
+
+use super::{Exported, documents, files};
+
+/// A flow whose gateway has these options, exported for Kubernetes.
+struct Cluster(Exported);
+
+impl Cluster {
+    fn new(gateway: &str, executors: &str) -> Self {
+        let flow = Exported::new(executors);
+        let text = format!("jtype: Flow\nwith: {{{gateway}}}\nexecutors: [{executors}]");
+        fs::write(flow.folder.path().join("flow.yml"), text).unwrap();
+        Self(flow)
+    }
+
+    #[track_caller]
+    fn export(&self, options: &[&str]) -> Vec<Value> {
+        self.0.must(options);
+        documents(&files(&self.0.out())).collect()
+    }
+
+    #[track_caller]
+    fn refuses(&self, options: &[&str], expected: &str) {
+        let (code, program) = self.0.kubernetes(options);
+        assert_eq!(code, Some(2), "{}", program.said());
+        assert_eq!(program.stderr(), format!("flow: {expected}\n"));
+    }
+}
+
+/// The object of this kind and name.
+#[track_caller]
+fn object<'o>(objects: &'o [Value], kind: &str, name: &str) -> &'o Value {
+    let mut all = objects.iter();
+    let found = all.find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind} `{name}` in {objects:#?}"))
+}
+
+fn container(deployment: &Value) -> &Value {
+    &deployment["spec"]["template"]["spec"]["containers"][0]
+}
+
+const TLS: &str = "port: 8443, ssl_certfile: c.pem, ssl_keyfile: k.pem";
+
+#[test]
+fn a_gateway_in_kubernetes_gets_its_certificate_and_keys_from_secrets() {
+    let flow = Cluster::new(
+        &format!("{TLS}, api_keys: keys.yml"),
+        "{name: a, uses: echo}",
+    );
+    let secrets = ["--secret", "ssl_certfile=tls", "--secret", "api_keys=keys"];
+    let objects = flow.export(&secrets);
+    let placement = object(&objects, "ConfigMap", "gateway-placement");
+    let placement = placement["data"]["placement.json"].as_str().unwrap();
+    let placed: Value = serde_json::from_str(placement).unwrap();
+    let placed = &placed["plan"]["gateway"];
+    let own = json!({"certificate": "/run/secrets/tls/tls.crt", "key": "/run/secrets/tls/tls.key"});
+    assert_eq!(placed["tls"]["own"], own);
+    assert_eq!(placed["api_keys"]["file"], "/run/secrets/keys/keys.yml");
+
+    let gateway = object(&objects, "Deployment", "gateway");
+    let volumes = &gateway["spec"]["template"]["spec"]["volumes"];
+    let tls = json!([{"key": "tls.crt", "path": "tls.crt"}, {"key": "tls.key", "path": "tls.key"}]);
+    assert_eq!(volumes[2]["secret"]["items"], tls);
+    let mounts = container(gateway)["volumeMounts"].as_array().unwrap();
+    let of_secrets = mounts.iter().filter(|it| it["name"] != "tmp");
+    for mount in of_secrets {
+        assert!(mount["subPath"].is_null(), "stays as it was: {mount}");
+        assert_eq!(mount["readOnly"], true, "{mount}");
+    }
+    let service = object(&objects, "Service", "gateway");
+    assert_eq!(service["spec"]["ports"][0]["appProtocol"], "https");
+    assert!(
+        !object(&objects, "Deployment", "a")
+            .to_string()
+            .contains("secret")
+    );
+}
+
+#[test]
+fn a_secret_may_hold_the_files_under_other_names() {
+    let gateway = format!("{TLS}, ssl_ca_certs: clients.pem");
+    let flow = Cluster::new(&gateway, "{name: a, uses: echo}");
+    let secrets = [
+        "ssl_certfile=own:cert.pem",
+        "ssl_keyfile=other:k",
+        "ssl_ca_certs=own",
+    ];
+    let secrets: Vec<&str> = secrets.iter().flat_map(|it| ["--secret", it]).collect();
+    let objects = flow.export(&secrets);
+    let placement = object(&objects, "ConfigMap", "gateway-placement").to_string();
+    for path in ["own/cert.pem", "other/k", "own/ca.crt"] {
+        assert!(
+            placement.contains(&format!("/run/secrets/{path}")),
+            "{placement}"
+        );
+    }
+}
+
+#[test]
+fn the_kubelet_asks_for_health_in_a_way_that_it_can() {
+    let check = |gateway: &str, secrets: &[&str], expected: [Value; 3]| {
+        let flow = Cluster::new(gateway, "{name: a, uses: echo}");
+        let secrets: Vec<&str> = secrets.iter().flat_map(|it| ["--secret", it]).collect();
+        let objects = flow.export(&secrets);
+        let gateway = container(object(&objects, "Deployment", "gateway"));
+        for (probe, expected) in ["startupProbe", "readinessProbe", "livenessProbe"]
+            .iter()
+            .zip(expected)
+        {
+            let mut found = gateway[probe].clone();
+            let found = found.as_object_mut().unwrap();
+            found.retain(|key, _| matches!(key.as_str(), "grpc" | "httpGet" | "tcpSocket"));
+            assert_eq!(json!(found), expected, "{probe}");
+        }
+        let executor = container(object(&objects, "Deployment", "a"));
+        assert_eq!(executor["readinessProbe"]["grpc"]["port"], 8080);
+    };
+    let all = |probe: Value| [probe.clone(), probe.clone(), probe];
+    check("port: 8443", &[], all(json!({"grpc": {"port": 8443}})));
+    let https = |path: &str| json!({"httpGet": {"path": path, "port": 8443, "scheme": "HTTPS"}});
+    let [ready, live] = ["/v2/health/ready", "/v2/health/live"].map(https);
+    check(TLS, &["ssl_certfile=tls"], [ready.clone(), ready, live]);
+    let clients = format!("{TLS}, ssl_ca_certs: a.pem");
+    let secrets = ["ssl_certfile=tls", "ssl_ca_certs=tls"];
+    let connects = json!({"tcpSocket": {"port": 8443}});
+    check(&clients, &secrets, all(connects.clone()));
+    let keys = "port: 8443, api_keys: keys.yml, api_keys_health: true";
+    check(keys, &["api_keys=keys"], all(connects));
+}
+
+#[test]
+fn a_gateway_without_secrets_for_its_files_is_refused_with_the_remedy() {
+    let gateway = format!("{TLS}, api_keys: keys.yml");
+    let flow = Cluster::new(&gateway, "{name: a, uses: echo}");
+    let missing = |key: &str| {
+        format!(
+            "`{key}` of the gateway names a file of this machine: keep the file in a secret, and say which with \
+             `--secret {key}=SECRET`"
+        )
+    };
+    flow.refuses(&[], &missing("ssl_certfile"));
+    let certificate = ["--secret", "ssl_certfile=tls"];
+    flow.refuses(&certificate, &missing("api_keys"));
+    let plain = Cluster::new("port: 1", "{name: a, uses: echo}");
+    plain.refuses(
+        &certificate,
+        "`--secret ssl_certfile=SECRET` is for `ssl_certfile`, which the flow file does not have",
+    );
+}
+
+#[test]
+fn compose_gives_the_gateway_the_files_of_the_machine() {
+    let flow = Cluster::new(
+        &format!("{TLS}, api_keys: keys.yml"),
+        "{name: a, uses: echo}",
+    )
+    .0;
+    let (code, program) = Program::run(flow.command("docker-compose", "-", &[]));
+    assert_eq!(code, Some(0), "{}", program.said());
+    let file: Value = serde_yaml::from_str(&program.stdout()).unwrap();
+    let folder = flow.folder.path().canonicalize().unwrap();
+    let key = folder.join("k.pem").display().to_string();
+    assert_eq!(file["secrets"]["ssl_keyfile"]["file"], key);
+    let gateway = &file["services"]["gateway"];
+    let names = json!(["ssl_certfile", "ssl_keyfile", "api_keys"]);
+    assert_eq!(gateway["secrets"], names);
+    assert!(
+        gateway["healthcheck"]["test"]
+            .to_string()
+            .contains("listening")
+    );
+    let placement = gateway["command"].to_string();
+    assert!(
+        placement.contains("/run/secrets/ssl_keyfile"),
+        "{placement}"
+    );
+    assert!(
+        program.stderr().contains("the user 65532"),
+        "{}",
+        program.said()
+    );
+}
