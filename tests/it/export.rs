@@ -15,8 +15,11 @@ use serde_json::Value;
 /// The oldest version with everything that is used, and one of those that came after it.
 const VERSIONS: &[&str] = &["1.30", "1.33", "1.37"];
 
-/// The `PodMonitor` for Prometheus' operator.
+/// The `ServiceMonitor` for Prometheus' operator.
 const SERVICE_MONITOR: &str = "service-monitor.yml";
+
+/// Files of kinds that Kubernetes itself does not know.
+const EXTENSIONS: &[&str] = &[SERVICE_MONITOR, "http-route.yml"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -137,6 +140,8 @@ fn everything() -> Case {
             "Seg_menter=cpu:500m",
             "--env-from-secret",
             "Seg_menter=HF_TOKEN:hub:token",
+            "--route",
+            "search.example.com=infra/public",
             "--storage",
             "50Gi",
             "--storage-class",
@@ -364,8 +369,7 @@ fn kubernetes_own_schemas_find_nothing_wrong_and_no_field_too_many() {
         let folder = tempfile::tempdir().unwrap();
         export("kubernetes", &case, &folder.path().display().to_string());
         let mut files = files(folder.path());
-        // A kind of Prometheus' operator, which Kubernetes itself does not know.
-        files.retain(|(name, _)| name != SERVICE_MONITOR);
+        files.retain(|(name, _)| !EXTENSIONS.contains(&name.as_str()));
         for version in VERSIONS {
             let mut command = Command::new(&python);
             command.args(["-B", "-m", "kubernetes_validate", "--strict", "-k", version]);

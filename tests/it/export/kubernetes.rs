@@ -185,3 +185,89 @@ fn compose_gives_the_gateway_the_files_of_the_machine() {
         program.said()
     );
 }
+
+/// What is wrong with an object, by the schema in this file.
+fn faults(schema: &str, object: &Value) -> Vec<String> {
+    let path = super::golden().join(schema);
+    let schema = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    schema
+        .iter_errors(object)
+        .map(|it| it.to_string())
+        .collect()
+}
+
+/// The backends of a route's rules, each with the content types that lead to it.
+fn backends(route: &Value) -> Vec<(u64, Vec<&str>)> {
+    let rules = route["spec"]["rules"].as_array().unwrap();
+    let mut backends = Vec::new();
+    for rule in rules {
+        let matches = rule["matches"].as_array().into_iter().flatten();
+        let types = matches.map(|it| it["headers"][0]["value"].as_str().unwrap());
+        let port = rule["backendRefs"][0]["port"].as_u64().unwrap();
+        backends.push((port, types.collect()));
+    }
+    backends
+}
+
+#[test]
+fn a_route_leads_grpc_and_http_of_one_host_to_the_gateways() {
+    let flow = Cluster::new("port: 8000", "{name: a, uses: echo}");
+    let routes = [
+        "a.example.com=infra/public",
+        "b.example.com=infra/public",
+        "a.example.com=own",
+    ];
+    let routes: Vec<&str> = routes.iter().flat_map(|it| ["--route", it]).collect();
+    let objects = flow.export(&routes);
+    let route = object(&objects, "HTTPRoute", "gateway");
+    assert_eq!(faults("http-route.schema.json", route), [""; 0]);
+    let spec = &route["spec"];
+    assert_eq!(spec["hostnames"], json!(["a.example.com", "b.example.com"]));
+    let parents = json!([{"name": "public", "namespace": "infra"}, {"name": "own"}]);
+    assert_eq!(spec["parentRefs"], parents);
+    let grpc = vec!["application/grpc", "application/grpc+proto"];
+    assert_eq!(backends(route), [(8000, grpc), (80, Vec::new())]);
+
+    // Both are the gateway's port, each with the protocol that is spoken there.
+    let ports = &object(&objects, "Service", "gateway")["spec"]["ports"];
+    assert_eq!(ports[0]["appProtocol"], "kubernetes.io/h2c");
+    assert_eq!(ports[1]["appProtocol"], "http");
+    assert_eq!(ports[0]["targetPort"], ports[1]["targetPort"]);
+    assert!(flow.0.names().contains(&"http-route.yml".to_owned()));
+    flow.export(&[]);
+    assert!(!flow.0.names().contains(&"http-route.yml".to_owned()));
+}
+
+#[test]
+fn a_route_leads_only_to_ports_that_serve_the_protocol() {
+    let check = |gateway: &str, expected: &[(u64, bool)]| {
+        let flow = Cluster::new(gateway, "{name: a, uses: echo}");
+        let objects = flow.export(&["--route", "a.example.com=own"]);
+        let route = object(&objects, "HTTPRoute", "gateway");
+        assert_eq!(faults("http-route.schema.json", route), [""; 0]);
+        let found: Vec<_> = backends(route)
+            .into_iter()
+            .map(|(port, types)| (port, !types.is_empty()))
+            .collect();
+        assert_eq!(found, expected, "{gateway}");
+    };
+    check("port: 80", &[(80, true), (81, false)]);
+    let both = "protocol: [grpc, http], port: [8000, 8001]";
+    check(both, &[(8000, true), (80, false)]);
+    let apart = format!("{both}, only_protocols: true");
+    check(&apart, &[(8000, true), (8001, false)]);
+    let only = "port: 8000, only_protocols: true";
+    check(&format!("{only}, protocol: grpc"), &[(8000, true)]);
+    check(&format!("{only}, protocol: http"), &[(8000, false)]);
+}
+
+#[test]
+fn a_route_to_a_gateway_with_a_certificate_is_refused_with_the_remedy() {
+    let flow = Cluster::new(TLS, "{name: a, uses: echo}");
+    flow.refuses(
+        &["--route", "a.example.com=own", "--secret", "ssl_certfile=tls"],
+        "`--route` leads connections without TLS to the gateway, which has `ssl_certfile`: leave that out, and give \
+         the certificate to the Gateway of the cluster",
+    );
+}

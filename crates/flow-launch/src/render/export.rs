@@ -94,6 +94,11 @@ pub enum ExportError {
         /// The option that names the secret.
         option: &'static str,
     },
+    /// The cluster's Gateway ends TLS, and the flow's gateway has TLS of its own.
+    #[error(
+        "`--route` leads connections without TLS to the gateway, which has `ssl_certfile`: leave that out, and give the certificate to the Gateway of the cluster"
+    )]
+    RouteWithTls,
     /// The engine or cluster has no such option.
     #[error("`{name}` has `{key}`, {why}")]
     Unsupported {

@@ -11,17 +11,21 @@ mod network;
 mod objects;
 mod pod;
 mod probe;
+mod route;
+mod route_ports;
 mod secret;
 mod volume;
 mod workload;
 
 use std::path::Path;
 
-use flow_spec::{Address, Plan};
+use flow_spec::{Address, Gateway, Plan, Protocol};
 use serde::Serialize;
 
 use self::namespace::NAMESPACE_FILE;
+use self::network::{H2C, HTTP};
 use self::objects::{EXECUTOR, Flow, GATEWAY, NAME, PART_OF, key, role};
+use self::route_ports::RoutePorts;
 use self::secret::GatewaySecrets;
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Rendered, RenderedFile, Target};
@@ -31,6 +35,7 @@ use crate::render::placement::{self, placement};
 use crate::render::yaml;
 
 pub use self::objects::{Autoscale, Cache, Kubernetes, Resources, SecretVariable};
+pub use self::route_ports::Route;
 pub use self::secret::SecretEntry;
 
 /// The flow as files for `kubectl apply -R -f`.
@@ -51,6 +56,8 @@ pub fn kubernetes(
         unit.env.retain(|name, _| !is_secret(name));
     }
     let secrets = GatewaySecrets::of(&plan.gateway, &wanted.gateway_secrets)?;
+    let has_routes = !wanted.routes.is_empty();
+    let route_ports = has_routes.then(|| RoutePorts::of(&plan.gateway, &units.gateway));
     let placement = placement(plan, &units, &secrets.files(), |unit| {
         let host = format!("{}.{}.svc", unit.name, wanted.namespace);
         vec![Address::new(host, unit.port)]
@@ -61,12 +68,23 @@ pub fn kubernetes(
         wanted,
         secrets,
         health: GatewayHealth::of(&plan.gateway),
-        has_tls: plan.gateway.tls.is_some(),
+        app_protocol: app_protocol(&plan.gateway),
+        route_ports: route_ports.transpose()?,
     };
     Ok(Rendered {
         files: flow.files(&units, &placement),
         remarks: flow.remarks(plan, &units),
     })
+}
+
+/// The protocol of the gateway's first port, for meshes and gateways of the cluster, which would treat it as plain TCP.
+fn app_protocol(gateway: &Gateway) -> &'static str {
+    let has_grpc = !gateway.only_protocols || gateway.protocols.contains(&Protocol::Grpc);
+    match (&gateway.tls, has_grpc) {
+        (Some(_), _) => "https",
+        (None, true) => H2C,
+        (None, false) => HTTP,
+    }
 }
 
 /// Refuses folders of the machine, because a pod may run on any machine.
@@ -159,6 +177,8 @@ impl Flow<'_> {
         }
         let cache = self.shared_cache(units);
         files.extend(cache.map(|it| file("cache.yml", yaml::document(&it))));
+        let route = self.route(&units.gateway);
+        files.extend(route.map(|it| file("http-route.yml", yaml::document(&it))));
         let monitor = self.monitor(units);
         files.extend(monitor.map(|it| file("service-monitor.yml", yaml::document(&it))));
         files

@@ -12,6 +12,11 @@ use super::monitor::METRICS;
 use super::{EXECUTOR, Flow, GATEWAY, PART_OF, role};
 use crate::render::parts::{METRICS_PORT, PORT, Unit, Units};
 
+/// HTTP/2 without TLS, as gRPC needs it.
+pub(super) const H2C: &str = "kubernetes.io/h2c";
+/// HTTP/1.1, and the name of a port for it.
+pub(super) const HTTP: &str = "http";
+
 impl Flow<'_> {
     /// A headless Service for executors, which are found pod by pod; one with an address for the gateway.
     pub(super) fn service(&self, unit: &Unit) -> Service {
@@ -20,7 +25,6 @@ impl Flow<'_> {
             name: Some("grpc".to_owned()),
             port: unit.port.into(),
             target_port: Some(IntOrString::String("grpc".to_owned())),
-            // For meshes and gateways of the cluster, which would treat it as plain TCP.
             app_protocol: Some(self.app_protocol(unit).to_owned()),
             ..ServicePort::default()
         };
@@ -28,6 +32,16 @@ impl Flow<'_> {
             name: Some(name.clone()),
             port: (*port).into(),
             target_port: Some(IntOrString::String(name.clone())),
+            app_protocol: (name.starts_with("grpc") && self.app_protocol == H2C)
+                .then(|| H2C.to_owned()),
+            ..ServicePort::default()
+        });
+        let extra = self.route_ports.and_then(|it| it.extra);
+        let http = extra.filter(|_| !is_headless).map(|port| ServicePort {
+            name: Some(HTTP.to_owned()),
+            port: port.into(),
+            target_port: Some(IntOrString::String("grpc".to_owned())),
+            app_protocol: Some(HTTP.to_owned()),
             ..ServicePort::default()
         });
         let metrics = unit.metrics.as_ref().map(|it| ServicePort {
@@ -36,12 +50,13 @@ impl Flow<'_> {
             target_port: Some(IntOrString::String(METRICS.to_owned())),
             ..ServicePort::default()
         });
+        let ports = std::iter::once(port).chain(more).chain(http).chain(metrics);
         Service {
             metadata: self.meta(unit, &unit.name),
             spec: Some(ServiceSpec {
                 cluster_ip: is_headless.then(|| "None".to_owned()),
                 selector: self.selector(unit).match_labels,
-                ports: Some(std::iter::once(port).chain(more).chain(metrics).collect()),
+                ports: Some(ports.collect()),
                 ..ServiceSpec::default()
             }),
             ..Service::default()
@@ -50,9 +65,9 @@ impl Flow<'_> {
 
     /// The protocol of the first port.
     fn app_protocol(&self, unit: &Unit) -> &'static str {
-        match role(unit) == GATEWAY && self.has_tls {
-            true => "https",
-            false => "kubernetes.io/h2c",
+        match role(unit) {
+            GATEWAY => self.app_protocol,
+            _ => H2C,
         }
     }
 

@@ -6,6 +6,7 @@ use std::num::NonZeroU16;
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
+use super::route_ports::{Route, RoutePorts};
 use super::secret::{GatewaySecrets, SecretEntry};
 use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::Unit;
@@ -38,6 +39,8 @@ pub struct Kubernetes {
     /// Secrets with files of the gateway, by the key of the flow file: `ssl_certfile`, `ssl_keyfile`, `ssl_ca_certs` and
     /// `api_keys`.
     pub gateway_secrets: IndexMap<String, SecretEntry>,
+    /// Host names that lead to the gateways.
+    pub routes: Vec<Route>,
     /// Nodes whose images need root and a writable file system.
     pub as_root: IndexSet<String>,
     /// Labels by which the cluster's Prometheus finds the ServiceMonitor.
@@ -108,8 +111,10 @@ pub(super) struct Flow<'f> {
     pub(super) wanted: &'f Kubernetes,
     pub(super) secrets: GatewaySecrets,
     pub(super) health: GatewayHealth,
-    /// Whether connections to the gateway are encrypted.
-    pub(super) has_tls: bool,
+    /// The protocol of the gateway's first port.
+    pub(super) app_protocol: &'static str,
+    /// `None` without a route.
+    pub(super) route_ports: Option<RoutePorts>,
 }
 
 impl Flow<'_> {

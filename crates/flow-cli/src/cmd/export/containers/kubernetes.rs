@@ -7,9 +7,9 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use flow_launch::render::{self, RenderedFile, SecretEntry};
+use flow_launch::render::{self, RenderedFile, Route, SecretEntry};
 
-use self::options::{CacheKind, FromSecret, Scaled, Sized, label, secret_entry};
+use self::options::{CacheKind, FromSecret, Scaled, Sized, label, route, secret_entry};
 use super::files::{bad_usage, warn, write};
 use super::images::Images;
 use super::value::node_value;
@@ -51,6 +51,9 @@ pub(crate) struct Kubernetes {
     /// Do not create the namespace
     #[arg(long, help_heading = CLUSTER)]
     existing_namespace: bool,
+    /// Lead a host name to the gateways: an HTTPRoute for gRPC and HTTP, at a Gateway of the cluster (Gateway API)
+    #[arg(long, value_name = "HOST=[NAMESPACE/]GATEWAY", value_parser = route, help_heading = CLUSTER)]
+    route: Vec<Route>,
     /// Number of gateways
     #[arg(long, value_name = "N", value_parser = count::<NonZeroU16>, default_value = "1", help_heading = SCALING)]
     gateways: NonZeroU16,
@@ -135,6 +138,7 @@ impl Kubernetes {
             pull_secrets: self.pull_secret.clone(),
             secrets: secrets.map(|(node, it)| (node, it.0)).collect(),
             gateway_secrets: self.secret.iter().cloned().collect(),
+            routes: self.route.clone(),
             as_root: self.as_root.iter().cloned().collect(),
             monitor_labels: self.monitor_label.iter().cloned().collect(),
         }

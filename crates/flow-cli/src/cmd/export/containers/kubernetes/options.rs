@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use flow_launch::render::{Autoscale, Cache, Resources, SecretEntry, SecretVariable};
+use flow_launch::render::{Autoscale, Cache, Resources, Route, SecretEntry, SecretVariable};
 
 use super::super::value::secret;
 
@@ -59,6 +59,39 @@ pub(super) fn secret_entry(text: &str) -> Result<(String, SecretEntry), String> 
         entry: entry.map(str::to_owned),
     };
     Ok((key, entry))
+}
+
+/// A host name, and the Gateway that has a listener for it.
+pub(super) fn route(text: &str) -> Result<Route, String> {
+    let form = || format!("`{text}` is not of the form `HOST=GATEWAY` or `HOST=NAMESPACE/GATEWAY`");
+    let (host, parent) = text.split_once('=').ok_or_else(form)?;
+    let (namespace, gateway) = match parent.split_once('/') {
+        Some((namespace, gateway)) => (Some(namespace), gateway),
+        None => (None, parent),
+    };
+    if namespace.is_some_and(|it| !is_host(it)) || !is_host(gateway) {
+        return Err(form());
+    }
+    if !is_host(host.strip_prefix("*.").unwrap_or(host)) {
+        return Err(format!(
+            "`{host}` is no host name in small letters, such as `search.example.com`"
+        ));
+    }
+    Ok(Route {
+        host: host.to_owned(),
+        gateway: gateway.to_owned(),
+        namespace: namespace.map(str::to_owned),
+    })
+}
+
+/// Whether it consists of DNS labels.
+fn is_host(text: &str) -> bool {
+    let is_inner = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '-';
+    let is_label = |label: &str| {
+        let is_trimmed = !label.starts_with('-') && !label.ends_with('-');
+        !label.is_empty() && label.len() <= 63 && is_trimmed && label.chars().all(is_inner)
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
 }
 
 /// A label's name and its value.
@@ -165,6 +198,41 @@ mod tests {
             "api_keys=:a",
             "api_keys=a:",
             "api_keys=a:b/c",
+        ] {
+            check(wrong, None);
+        }
+    }
+
+    #[test]
+    fn a_route_names_a_host_and_a_gateway() {
+        let check = |text: &str, expected: Option<(&str, Option<&str>, &str)>| {
+            let found = route(text).ok();
+            let found = found.as_ref().map(|it| {
+                (
+                    it.host.as_str(),
+                    it.namespace.as_deref(),
+                    it.gateway.as_str(),
+                )
+            });
+            assert_eq!(found, expected, "{text}");
+        };
+        check(
+            "a.example.com=public",
+            Some(("a.example.com", None, "public")),
+        );
+        let wildcard = "*.example.com=infra/public";
+        check(wildcard, Some(("*.example.com", Some("infra"), "public")));
+        for wrong in [
+            "",
+            "a",
+            "a=",
+            "=b",
+            "A.com=b",
+            "https://a=b",
+            "a:80=b",
+            "a=b/",
+            "a=/b",
+            "a=b/c/d",
         ] {
             check(wrong, None);
         }
