@@ -271,3 +271,56 @@ fn a_route_to_a_gateway_with_a_certificate_is_refused_with_the_remedy() {
          the certificate to the Gateway of the cluster",
     );
 }
+
+#[test]
+fn replicas_are_spread_over_nodes_and_zones_without_those_of_the_version_before() {
+    let flow = Cluster::new(
+        "port: 1",
+        "{name: a, uses: echo, replicas: 2, workspace: /data}",
+    );
+    let objects = flow.export(&["--gateways", "2"]);
+    let check = |kind: &str, name: &str, version: &str| {
+        let pod = &object(&objects, kind, name)["spec"]["template"]["spec"];
+        let spread = pod["topologySpreadConstraints"].as_array().unwrap();
+        let over: Vec<_> = spread
+            .iter()
+            .map(|it| it["topologyKey"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            over,
+            ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+        );
+        let versions = |it: &Value| it["matchLabelKeys"] == json!([version]);
+        assert!(spread.iter().all(versions), "{spread:?}");
+    };
+    check("Deployment", "gateway", "pod-template-hash");
+    check("StatefulSet", "a", "controller-revision-hash");
+}
+
+#[test]
+fn containers_are_killed_only_after_the_time_that_requests_get_to_finish() {
+    let flow = Cluster::new("port: 1", "{name: a, uses: echo}");
+    let objects = flow.export(&["--grace", "2m"]);
+    let check = |name: &str, expected: u64| {
+        let deployment = object(&objects, "Deployment", name);
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["terminationGracePeriodSeconds"], expected, "{name}");
+        let arguments = container(deployment)["args"].to_string();
+        assert!(arguments.contains(r#""--grace","120000ms""#), "{arguments}");
+    };
+    check("a", 125);
+    // Before it ends, it waits until no node sends it new connections.
+    check("gateway", 130);
+    let gateway = container(object(&objects, "Deployment", "gateway"));
+    assert_eq!(gateway["lifecycle"]["preStop"]["sleep"]["seconds"], 5);
+
+    let compose = flow.0.command("docker-compose", "-", &["--grace", "2m"]);
+    let (_, program) = Program::run(compose);
+    assert_eq!(
+        program
+            .stdout()
+            .matches("stop_grace_period: \"125s\"")
+            .count(),
+        2
+    );
+}

@@ -270,7 +270,7 @@ fn service(unit: &Unit, replica: u16) -> Service {
         healthcheck: unit.is_flow.then(|| healthcheck(unit)),
         deploy: None,
         restart: "unless-stopped",
-        stop_grace_period: stop_grace_period(),
+        stop_grace_period: stop_grace_period(unit),
         read_only: unit.is_flow,
         tmpfs: if unit.is_flow {
             vec!["/tmp"]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::render::parts::{GRACE, PROGRAM, Unit};
+use crate::render::parts::{PROGRAM, Unit};
 
 /// Time that Docker waits beyond a program's own grace period before it kills the program.
 const GRACE_BEYOND: Duration = Duration::from_secs(5);
@@ -50,8 +50,8 @@ pub(super) fn secret_path(name: &str) -> PathBuf {
 }
 
 /// How long Docker waits for the end of a container.
-pub(super) fn stop_grace_period() -> String {
-    seconds(GRACE + GRACE_BEYOND)
+pub(super) fn stop_grace_period(unit: &Unit) -> String {
+    seconds(unit.grace + GRACE_BEYOND)
 }
 
 /// Warns that an exported file has the value of a variable that looks like a secret.

@@ -1,6 +1,7 @@
 //! The options, the files and the errors that all exports share.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use indexmap::IndexMap;
 
@@ -21,6 +22,8 @@ pub struct Target {
     pub built_in: Vec<String>,
     /// The needs of built-in executors, by the names of `--image`.
     pub needs: IndexMap<String, Needs>,
+    /// Time that requests in progress get to finish when a container stops.
+    pub grace: Duration,
     /// CUDA devices of the machine, where the flow file leaves their number open.
     pub devices: Option<u16>,
 }
@@ -135,6 +138,11 @@ pub enum ExportError {
         "`--autoscale {0}=…` compares the CPU time of a pod with the CPU that the pod requests: say how much that is, such as `--resources {0}=cpu:2`"
     )]
     NoCpu(String),
+    /// An autoscaler has no metric to follow.
+    #[error(
+        "`--autoscale {0}=…@requests:N` follows a metric of `{0}`: set `monitoring: true` for it in the flow file"
+    )]
+    NotMonitored(String),
     /// Two options set the number of gateways.
     #[error(
         "`--gateways {0}` and `--autoscale gateway=…` both say how many gateways there are: keep one of them"

@@ -24,8 +24,6 @@ pub(crate) const WORKSPACE: &str = "/workspace";
 pub(crate) const CACHE: &str = "/cache";
 /// Memory for a gateway: 16 MB when idle, 31 MB under load, plus the size of the requests in progress.
 const GATEWAY_MEMORY: u64 = 128 << 20;
-/// The grace period for requests in progress at the end.
-pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// Longest label of a host name.
 const NAME_LEN_MAX: usize = 63;
 
@@ -59,6 +57,8 @@ pub(crate) struct Unit {
     pub(crate) keeps_files: bool,
     pub(crate) replicas: u16,
     pub(crate) needs: Needs,
+    /// The grace period for requests in progress at the end.
+    pub(crate) grace: Duration,
     /// Time limit until it is ready; `None` for no limit.
     pub(crate) timeout_ready: Option<Duration>,
 }
@@ -230,7 +230,7 @@ fn shared(target: &Target) -> SharedOptions {
             flow: PROGRAM.into(),
             built_in: target.built_in.iter().map(|it| built_in(it)).collect(),
         },
-        grace: GRACE,
+        grace: target.grace,
         log: Log::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
@@ -252,7 +252,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
         Some(Log::Json) => "json",
         Some(Log::Text | Log::Off) | None => "text",
     };
-    let grace = format!("{}ms", GRACE.as_millis());
+    let grace = format!("{}ms", target.grace.as_millis());
     let port_text = port.to_string();
     let arguments = [
         "gateway", "--host", "0.0.0.0", "--port", &port_text, "--grace", &grace, "--log", log,
@@ -286,6 +286,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
             memory: Some(GATEWAY_MEMORY),
             downloads_models: false,
         },
+        grace: target.grace,
         timeout_ready: limits
             .collect::<Option<Vec<_>>>()
             .and_then(|it| it.into_iter().max()),
@@ -404,6 +405,7 @@ impl<'p> NodeContainers<'p> {
             keeps_files: self.run.workspace.is_some(),
             replicas: 1,
             needs: Needs::default(),
+            grace: self.shared.grace,
             timeout_ready: self.run.timeout_ready,
         }
     }

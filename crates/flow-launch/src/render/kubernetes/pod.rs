@@ -15,7 +15,7 @@ use super::config::{env_name, fingerprint};
 use super::monitor::METRICS;
 use super::volume::PLACEMENT_FILE;
 use super::{EXECUTOR, Flow, GATEWAY, SecretVariable, key, role};
-use crate::render::parts::{GRACE, PROGRAM, Unit};
+use crate::render::parts::{PROGRAM, Unit};
 
 /// User and group of flow's own image.
 const USER: i64 = 65532;
@@ -26,6 +26,8 @@ const GRACE_BEYOND: Duration = Duration::from_secs(5);
 /// The default CPU request of a pod. It is small, so that a flow fits into a small cluster. An autoscaler compares with
 /// the request, so with one an option has to set it.
 const CPU: &str = "250m";
+/// Labels of nodes over whose values pods are spread. Nodes without a zone are no hindrance.
+const SPREAD: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"];
 /// Memory requests are multiples of this.
 const MEMORY_STEP: u64 = 32 << 20;
 
@@ -44,9 +46,11 @@ impl Flow<'_> {
                 image_pull_secrets: self.pull_secrets(),
                 security_context: Some(self.pod_security(unit)),
                 termination_grace_period_seconds: Some(seconds(
-                    leaves(unit) + GRACE + GRACE_BEYOND,
+                    leaves(unit) + unit.grace + GRACE_BEYOND,
                 )),
-                topology_spread_constraints: Some(vec![self.spread(unit)]),
+                topology_spread_constraints: Some(
+                    SPREAD.map(|over| self.spread(unit, over)).into(),
+                ),
                 containers: vec![self.container(unit)],
                 volumes: Some(self.volumes(unit)),
                 ..PodSpec::default()
@@ -107,13 +111,19 @@ impl Flow<'_> {
         (!secrets.is_empty()).then_some(secrets)
     }
 
-    /// Spreads the pods of a unit over nodes, if possible.
-    fn spread(&self, unit: &Unit) -> TopologySpreadConstraint {
+    /// Spreads the pods of a unit, if possible. Those of the version before do not count, so that a rolling change does
+    /// not end with all new pods in one place.
+    fn spread(&self, unit: &Unit, over: &str) -> TopologySpreadConstraint {
+        let version = match self.is_stateful(unit) {
+            true => "controller-revision-hash",
+            false => "pod-template-hash",
+        };
         TopologySpreadConstraint {
             max_skew: 1,
-            topology_key: "kubernetes.io/hostname".to_owned(),
+            topology_key: over.to_owned(),
             when_unsatisfiable: "ScheduleAnyway".to_owned(),
             label_selector: Some(self.selector(unit)),
+            match_label_keys: Some(vec![version.to_owned()]),
             ..TopologySpreadConstraint::default()
         }
     }

@@ -150,7 +150,7 @@ impl Services<'_> {
                 false => Vec::new(),
             },
             healthcheck: None,
-            stop_grace_period: stop_grace_period(),
+            stop_grace_period: stop_grace_period(unit),
             read_only: unit.is_flow,
             cap_drop: if unit.is_flow {
                 vec!["ALL"]

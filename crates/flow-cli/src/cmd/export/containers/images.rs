@@ -1,6 +1,7 @@
 //! The flow file of an export, and the images that run it.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use flow_launch::render::{self, Target};
@@ -32,6 +33,9 @@ pub(super) struct Images {
     /// Image of an executor, whose entrypoint takes the options of `flow executor`; can be given several times
     #[arg(long, value_name = "NODE=IMAGE", value_parser = node_value::<String>, help_heading = "Images")]
     image: Vec<(String, String)>,
+    /// Time that requests in progress get to finish when a container stops, such as 10s or 1m
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "10s")]
+    grace: Duration,
 }
 
 impl Images {
@@ -58,6 +62,7 @@ impl Images {
             image: self.image_gateway.clone(),
             images,
             built_in: BUILTIN.iter().map(|it| it.name.to_owned()).collect(),
+            grace: self.grace,
             devices,
         };
         Ok((plan, target))
