@@ -3,7 +3,7 @@
 //! `FLOW_GOLDEN=write cargo test -p flow-tests --test it export` writes these files anew; look at what
 //! changed before it is kept.
 
-mod kubernetes;
+pub(crate) mod kubernetes;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const VERSIONS: &[&str] = &["1.30", "1.33", "1.37"];
 const SERVICE_MONITOR: &str = "service-monitor.yml";
 
 /// Files of kinds that Kubernetes itself does not know.
-const EXTENSIONS: &[&str] = &[SERVICE_MONITOR, "http-route.yml"];
+const EXTENSIONS: &[&str] = &[SERVICE_MONITOR, "http-route.yml", "scaled-objects.yml"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -132,6 +132,8 @@ fn everything() -> Case {
             "gateway=2..5@60",
             "--autoscale",
             "Seg_menter=1..4",
+            "--autoscale",
+            "index=2..6@requests:16",
             "--resources",
             "index=cpu:2,memory:4Gi",
             "--resources",

@@ -14,6 +14,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::MOODY;
+use crate::export::kubernetes::{keda_query, scaled_by_requests};
 use crate::monitoring::{of_executor, of_gateway};
 
 /// How long requests are sent until Prometheus has a rate.
@@ -93,18 +94,24 @@ struct Prometheus {
 
 impl Prometheus {
     fn start(targets: &[String]) -> Option<Self> {
+        Self::of(&format!(
+            "[{{targets: {targets:?}, labels: {{flow: tested}}}}]"
+        ))
+    }
+
+    /// It reads these targets, in YAML.
+    fn of(targets: &str) -> Option<Self> {
         let program = prometheus("prometheus")?;
         let folder = tempfile::tempdir().unwrap();
         let config = read("prometheus.yml").replace(": 5s", ": 200ms");
         let rules = read("rules.yml");
         let is_wait = |line: &&str| !line.trim_start().starts_with("for: ");
         let rules: Vec<&str> = rules.lines().filter(is_wait).collect();
-        let targets = format!("[{{targets: {targets:?}, labels: {{flow: tested}}}}]");
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         fs::create_dir(folder.path().join("targets")).unwrap();
         write("prometheus.yml", &config);
         write("rules.yml", &rules.join("\n"));
-        write("targets/flow.yml", &targets);
+        write("targets/flow.yml", targets);
 
         let port = free_port();
         let mut command = Command::new(program);
@@ -214,4 +221,36 @@ async fn prometheus_reads_a_flow_under_load_and_alerts_when_requests_fail_and_wh
         let alerts = prometheus.alerts();
         alerts.iter().filter(|it| *it == "FlowProcessDown").count() == 2
     });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_requests_by_which_keda_scales_are_found_in_prometheus() {
+    let flow = TestFlow::up(&format!(
+        "with: {{monitoring: true}}\nexecutors: [{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}}}]"
+    ));
+    // The labels that Prometheus' operator adds.
+    let processes = [
+        ("gateway", of_gateway(&flow)),
+        ("moody-0", of_executor(&flow, "moody")),
+    ];
+    let target = |(job, url): &(&str, String)| {
+        let address = host(url);
+        format!("{{targets: ['{address}'], labels: {{namespace: search, job: {job}}}}}")
+    };
+    let targets = processes.each_ref().map(target).join(", ");
+    let Some(prometheus) = Prometheus::of(&format!("[{targets}]")) else {
+        return;
+    };
+    let objects = scaled_by_requests();
+    for (name, _) in &processes {
+        let query = keda_query(&objects, name);
+        let requests = || prometheus.value(&query).unwrap_or_default();
+        let limit = Instant::now() + LIMIT;
+        while requests() <= 0.0 {
+            assert!(Instant::now() < limit, "no requests in {query}");
+            post(&flow, vec![texts("/mark", &["a"])]).await;
+        }
+        let elsewhere = query.replace("\"search\"", "\"other\"");
+        assert_eq!(prometheus.value(&elsewhere), None);
+    }
 }

@@ -324,3 +324,67 @@ fn containers_are_killed_only_after_the_time_that_requests_get_to_finish() {
         2
     );
 }
+
+/// The expression with which KEDA asks Prometheus for the requests of a node.
+pub(crate) fn keda_query(objects: &[Value], name: &str) -> String {
+    let scaled = object(objects, "ScaledObject", name);
+    let query = &scaled["spec"]["triggers"][0]["metadata"]["query"];
+    query.as_str().unwrap().to_owned()
+}
+
+/// The objects of an export of a monitored flow whose executor `moody` and gateway are scaled by their requests.
+pub(crate) fn scaled_by_requests() -> Vec<Value> {
+    let flow = Cluster::new(
+        "monitoring: true",
+        "{name: moody, uses: my-moody, shards: 2}",
+    );
+    let options = [
+        "--image",
+        "moody=example.com/moody",
+        "--namespace",
+        "search",
+    ];
+    let scaled = [
+        "--autoscale",
+        "moody=2..9@requests:16",
+        "--autoscale",
+        "gateway=2..3@requests:500",
+    ];
+    flow.export(&[&options[..], &scaled].concat())
+}
+
+#[test]
+fn an_executor_is_scaled_by_the_requests_in_progress_with_keda() {
+    let objects = scaled_by_requests();
+    for name in ["moody-0", "moody-1", "gateway"] {
+        let scaled = object(&objects, "ScaledObject", name);
+        assert_eq!(faults("scaled-object.schema.json", scaled), [""; 0]);
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
+        assert_eq!(scaled["spec"]["scaleTargetRef"], target);
+        let deployment = object(&objects, "Deployment", name);
+        assert!(deployment["spec"]["replicas"].is_null(), "KEDA decides");
+    }
+    let spec = &object(&objects, "ScaledObject", "moody-0")["spec"];
+    assert_eq!(
+        (&spec["minReplicaCount"], &spec["maxReplicaCount"]),
+        (&json!(2), &json!(9))
+    );
+    let asked = &spec["triggers"][0]["metadata"];
+    assert_eq!(asked["threshold"], "16");
+    let address = "http://prometheus-operated.monitoring.svc:9090";
+    assert_eq!(asked["serverAddress"], address);
+    assert!(
+        !objects
+            .iter()
+            .any(|it| it["kind"] == "HorizontalPodAutoscaler")
+    );
+}
+
+#[test]
+fn an_autoscaler_by_requests_needs_metrics() {
+    let flow = Cluster::new("port: 1", "{name: a, uses: echo}");
+    flow.refuses(
+        &["--autoscale", "a=1..3@requests:16"],
+        "`--autoscale a=…@requests:N` follows a metric of `a`: set `monitoring: true` for it in the flow file",
+    );
+}

@@ -13,6 +13,7 @@ mod pod;
 mod probe;
 mod route;
 mod route_ports;
+mod scaled_object;
 mod secret;
 mod volume;
 mod workload;
@@ -34,7 +35,7 @@ use crate::render::parts::{NodeUnits, Unit, Units, check_names, host_name};
 use crate::render::placement::{self, placement};
 use crate::render::yaml;
 
-pub use self::objects::{Autoscale, Cache, Kubernetes, Resources, SecretVariable};
+pub use self::objects::{Autoscale, Cache, Kubernetes, Resources, ScaleTarget, SecretVariable};
 pub use self::route_ports::Route;
 pub use self::secret::SecretEntry;
 
@@ -114,20 +115,32 @@ fn check(wanted: &Kubernetes, units: &Units) -> Result<(), ExportError> {
     check_names(secrets, "--env-from-secret", &known)?;
     check_names(wanted.autoscale.keys(), "--autoscale", &known)?;
     check_names(wanted.resources.keys(), "--resources", &known)?;
-    check_autoscale(wanted, &key(&units.gateway))
+    check_autoscale(wanted, units)
 }
 
-/// Checks that an autoscaler has a CPU request to compare with, and that one option sets the number of gateways.
-fn check_autoscale(wanted: &Kubernetes, gateway: &str) -> Result<(), ExportError> {
+/// Checks that an autoscaler has a CPU request or a metric to follow, and that one option sets the number of gateways.
+fn check_autoscale(wanted: &Kubernetes, units: &Units) -> Result<(), ExportError> {
     let has_cpu = |name: &String| {
         let resources = wanted.resources.get(name);
         resources.is_some_and(|it| it.cpu.is_some())
     };
-    if let Some(name) = wanted.autoscale.keys().find(|name| !has_cpu(name)) {
-        return Err(ExportError::NoCpu(name.clone()));
+    let is_monitored = |name: &String| {
+        let mut all = units.executors().chain([&units.gateway]);
+        all.all(|unit| key(unit) != *name || unit.metrics.is_some())
+    };
+    for (name, scaled) in &wanted.autoscale {
+        match scaled.target {
+            ScaleTarget::CpuPercent(_) if !has_cpu(name) => {
+                return Err(ExportError::NoCpu(name.clone()));
+            }
+            ScaleTarget::Requests(_) if !is_monitored(name) => {
+                return Err(ExportError::NotMonitored(name.clone()));
+            }
+            ScaleTarget::CpuPercent(_) | ScaleTarget::Requests(_) => {}
+        }
     }
     match wanted.gateways.get() {
-        several @ 2.. if wanted.autoscale.contains_key(gateway) => {
+        several @ 2.. if wanted.autoscale.contains_key(&key(&units.gateway)) => {
             Err(ExportError::TwoGatewayCounts(several))
         }
         _ => Ok(()),
@@ -179,6 +192,12 @@ impl Flow<'_> {
         files.extend(cache.map(|it| file("cache.yml", yaml::document(&it))));
         let route = self.route(&units.gateway);
         files.extend(route.map(|it| file("http-route.yml", yaml::document(&it))));
+        let all = units.executors().chain([&units.gateway]);
+        let scaled: Vec<_> = all.filter_map(|unit| self.scaled_object(unit)).collect();
+        if !scaled.is_empty() {
+            let scaled: Vec<_> = scaled.iter().map(yaml::document).collect();
+            files.push(self.file("scaled-objects.yml", &scaled));
+        }
         let monitor = self.monitor(units);
         files.extend(monitor.map(|it| file("service-monitor.yml", yaml::document(&it))));
         files

@@ -22,6 +22,8 @@ pub struct Kubernetes {
     pub gateways: NonZeroU16,
     /// Nodes that are scaled by load.
     pub autoscale: IndexMap<String, Autoscale>,
+    /// Where autoscalers read the metrics of the flow: the URL of a Prometheus.
+    pub prometheus: String,
     /// Resources for each pod of a node.
     pub resources: IndexMap<String, Resources>,
     /// Size of each volume of a workspace, such as `10Gi`.
@@ -67,8 +69,17 @@ pub struct Autoscale {
     pub min: u16,
     /// Maximum.
     pub max: u16,
-    /// Target for the CPU time of pods, in percent of their request.
-    pub cpu_percent: u16,
+    /// What the number of replicas follows.
+    pub target: ScaleTarget,
+}
+
+/// What the number of replicas follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScaleTarget {
+    /// The CPU time of pods, in percent of their request.
+    CpuPercent(u16),
+    /// Requests that each pod has in progress or waiting, on average.
+    Requests(NonZeroU16),
 }
 
 /// Resources of a pod, in Kubernetes' notation.

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::Flow;
+use super::{Flow, ScaleTarget};
 use crate::render::devices::Devices;
 use crate::render::parts::Unit;
 
@@ -68,16 +68,14 @@ impl Flow<'_> {
 
     pub(super) fn autoscaler(&self, unit: &Unit) -> Option<HorizontalPodAutoscaler> {
         let bounds = self.autoscale(unit)?;
-        let kind = if self.is_stateful(unit) {
-            "StatefulSet"
-        } else {
-            "Deployment"
+        let ScaleTarget::CpuPercent(percent) = bounds.target else {
+            return None;
         };
         let cpu = ResourceMetricSource {
             name: "cpu".to_owned(),
             target: MetricTarget {
                 type_: "Utilization".to_owned(),
-                average_utilization: Some(bounds.cpu_percent.into()),
+                average_utilization: Some(percent.into()),
                 ..MetricTarget::default()
             },
         };
@@ -86,7 +84,7 @@ impl Flow<'_> {
             spec: Some(HorizontalPodAutoscalerSpec {
                 scale_target_ref: CrossVersionObjectReference {
                     api_version: Some("apps/v1".to_owned()),
-                    kind: kind.to_owned(),
+                    kind: self.workload_kind(unit).to_owned(),
                     name: unit.name.clone(),
                 },
                 min_replicas: Some(bounds.min.into()),
@@ -100,6 +98,13 @@ impl Flow<'_> {
             }),
             status: None,
         })
+    }
+
+    pub(super) fn workload_kind(&self, unit: &Unit) -> &'static str {
+        match self.is_stateful(unit) {
+            true => "StatefulSet",
+            false => "Deployment",
+        }
     }
 
     /// With several pods, keeps all but one while nodes are drained.

@@ -57,10 +57,13 @@ pub(crate) struct Kubernetes {
     /// Number of gateways
     #[arg(long, value_name = "N", value_parser = count::<NonZeroU16>, default_value = "1", help_heading = SCALING)]
     gateways: NonZeroU16,
-    /// Scale an executor, or `gateway`, between MIN and MAX replicas so that it uses PERCENT of the CPU time
-    /// that it requests [default percent: 80]
-    #[arg(long, value_name = "NODE=MIN..MAX[@PERCENT]", value_parser = node_value::<Scaled>, help_heading = SCALING)]
+    /// Scale an executor, or `gateway`, between MIN and MAX replicas: so that it uses PERCENT of the CPU time
+    /// that it requests [default percent: 80]; or, with KEDA, by the requests that each replica has in progress or waiting
+    #[arg(long, value_name = "NODE=MIN..MAX[@PERCENT|@requests:N]", value_parser = node_value::<Scaled>, help_heading = SCALING)]
     autoscale: Vec<(String, Scaled)>,
+    /// Prometheus of the cluster, which KEDA asks for the requests of executors
+    #[arg(long, value_name = "URL", default_value = "http://prometheus-operated.monitoring.svc:9090", help_heading = SCALING)]
+    prometheus: String,
     /// CPU and memory that each pod of an executor, or of `gateway`, requests; the memory is also its limit
     /// [default: 250m of CPU, and the memory that a built-in executor is known to need]
     #[arg(long, value_name = "NODE=cpu:N,memory:SIZE", value_parser = node_value::<Sized>, help_heading = SCALING)]
@@ -129,6 +132,7 @@ impl Kubernetes {
             namespace: self.namespace.clone(),
             has_namespace: self.existing_namespace,
             gateways: self.gateways,
+            prometheus: self.prometheus.clone(),
             autoscale: autoscale.map(|(node, it)| (node, it.0)).collect(),
             resources: resources.map(|(node, it)| (node, it.0)).collect(),
             storage: self.storage.clone(),

@@ -3,14 +3,16 @@
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use flow_launch::render::{Autoscale, Cache, Resources, Route, SecretEntry, SecretVariable};
+use flow_launch::render::{
+    Autoscale, Cache, Resources, Route, ScaleTarget, SecretEntry, SecretVariable,
+};
 
 use super::super::value::secret;
 
 /// Default CPU time that pods should use, in percent of their request.
 const CPU_PERCENT: u16 = 80;
 
-/// The bounds of a node's replicas: `2..8` or `2..8@60`.
+/// The bounds of a node's replicas: `2..8`, `2..8@60` or `2..8@requests:16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scaled(pub(super) Autoscale);
 
@@ -106,24 +108,31 @@ impl FromStr for Scaled {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || format!("`{text}` is not of the form `MIN..MAX` or `MIN..MAX@PERCENT`");
-        let (bounds, percent) = match text.split_once('@') {
-            Some((bounds, percent)) => (bounds, percent.parse().map_err(|_| form())?),
-            None => (text, CPU_PERCENT),
+        let form = || {
+            format!(
+                "`{text}` is not of the form `MIN..MAX`, `MIN..MAX@PERCENT` or `MIN..MAX@requests:N`"
+            )
+        };
+        let (bounds, target) = match text.split_once('@') {
+            Some((bounds, target)) => (bounds, scale_target(target).ok_or_else(form)?),
+            None => (text, ScaleTarget::CpuPercent(CPU_PERCENT)),
         };
         let (min, max) = bounds.split_once("..").ok_or_else(form)?;
         let bound = |it: &str| it.parse().map_err(|_| form());
         let (min, max): (u16, u16) = (bound(min)?, bound(max)?);
-        if min == 0 || min > max || percent == 0 {
+        if min == 0 || min > max || target == ScaleTarget::CpuPercent(0) {
             return Err(format!(
                 "`{text}` needs 1 ≤ MIN ≤ MAX and a PERCENT above 0"
             ));
         }
-        Ok(Self(Autoscale {
-            min,
-            max,
-            cpu_percent: percent,
-        }))
+        Ok(Self(Autoscale { min, max, target }))
+    }
+}
+
+fn scale_target(text: &str) -> Option<ScaleTarget> {
+    match text.strip_prefix("requests:") {
+        Some(requests) => Some(ScaleTarget::Requests(requests.parse().ok()?)),
+        None => Some(ScaleTarget::CpuPercent(text.parse().ok()?)),
     }
 }
 
@@ -178,6 +187,8 @@ fn is_quantity(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU16;
+
     use super::*;
 
     #[test]
@@ -249,14 +260,26 @@ mod tests {
 
     #[test]
     fn bounds_of_replicas_are_a_range_with_an_optional_percentage() {
-        let check = |text: &str, expected: Option<(u16, u16, u16)>| {
+        let check = |text: &str, expected: Option<(u16, u16, ScaleTarget)>| {
             let found = text.parse::<Scaled>().ok();
-            let found = found.map(|Scaled(it)| (it.min, it.max, it.cpu_percent));
+            let found = found.map(|Scaled(it)| (it.min, it.max, it.target));
             assert_eq!(found, expected, "{text}");
         };
-        check("2..8", Some((2, 8, 80)));
-        check("1..1@60", Some((1, 1, 60)));
-        for wrong in ["", "2", "0..3", "3..2", "1..2@0", "1..2@x", "a..b"] {
+        check("2..8", Some((2, 8, ScaleTarget::CpuPercent(80))));
+        check("1..1@60", Some((1, 1, ScaleTarget::CpuPercent(60))));
+        let requests = ScaleTarget::Requests(NonZeroU16::new(16).unwrap());
+        check("2..8@requests:16", Some((2, 8, requests)));
+        for wrong in [
+            "",
+            "2",
+            "0..3",
+            "3..2",
+            "1..2@0",
+            "1..2@x",
+            "a..b",
+            "1..2@requests:0",
+            "1..2@requests",
+        ] {
             check(wrong, None);
         }
     }
