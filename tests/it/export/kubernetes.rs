@@ -388,3 +388,71 @@ fn an_autoscaler_by_requests_needs_metrics() {
         "`--autoscale a=…@requests:N` follows a metric of `a`: set `monitoring: true` for it in the flow file",
     );
 }
+
+#[test]
+fn what_docker_kwargs_mean_in_a_cluster_is_translated_and_the_rest_is_named() {
+    let options = "docker_kwargs: {shm_size: 1g, mem_limit: 2g, working_dir: /srv, user: '1000:1000', \
+                   extra_hosts: {db: 10.0.0.1}, cap_add: [SYS_ADMIN]}";
+    let executor = format!("{{name: a, uses: 'docker://example.com/a:1', {options}}}");
+    let flow = Cluster::new("port: 1", &executor);
+    let objects = flow.export(&[]);
+    let deployment = object(&objects, "Deployment", "a");
+    let pod = &deployment["spec"]["template"]["spec"];
+    let memory = json!({"medium": "Memory", "sizeLimit": "1073741824"});
+    assert_eq!(pod["volumes"][1]["emptyDir"], memory);
+    assert_eq!(
+        pod["hostAliases"],
+        json!([{"ip": "10.0.0.1", "hostnames": ["db"]}])
+    );
+    assert_eq!(pod["securityContext"]["runAsUser"], 1000);
+    let container = container(deployment);
+    assert_eq!(container["volumeMounts"][1]["mountPath"], "/dev/shm");
+    assert_eq!(container["workingDir"], "/srv");
+    assert_eq!(container["resources"]["limits"]["memory"], "2147483648");
+    assert_eq!(container["resources"]["requests"]["memory"], "2147483648");
+    let said = flow.0.must(&["--resources", "a=memory:3Gi"]).stderr();
+    let warning = "`a` does not get its `docker_kwargs.cap_add` in the export";
+    assert!(said.contains(warning), "{said}");
+    let text = fs::read_to_string(flow.0.out().join("a/a.yml")).unwrap();
+    assert!(
+        text.contains("memory: \"3Gi\"") && !text.contains("2147483648"),
+        "{text}"
+    );
+}
+
+#[test]
+fn folders_of_the_machine_are_mounted_where_an_option_asks_for_it() {
+    let executor = "{name: a, uses: 'docker://example.com/a:1', volumes: ['models:/models:ro']}";
+    let flow = Cluster::new("port: 1", executor);
+    let warning = "`a` does not get its `volumes` in the export";
+    let said = flow.0.must(&[]).stderr();
+    assert!(said.contains(warning), "{said}");
+    let said = flow.0.must(&["--host-folders", "a"]).stderr();
+    assert!(!said.contains("warning"), "{said}");
+    let objects: Vec<Value> = documents(&files(&flow.0.out())).collect();
+    let deployment = object(&objects, "Deployment", "a");
+    let folder = flow.0.folder.path().canonicalize().unwrap().join("models");
+    let path = json!({"path": folder, "type": "Directory"});
+    assert_eq!(
+        deployment["spec"]["template"]["spec"]["volumes"][1]["hostPath"],
+        path
+    );
+    let mount = &container(deployment)["volumeMounts"][1];
+    assert_eq!(
+        (&mount["mountPath"], &mount["readOnly"]),
+        (&json!("/models"), &json!(true))
+    );
+}
+
+#[test]
+fn a_cluster_needs_a_number_of_gpus() {
+    let flow = Cluster::new(
+        "port: 1",
+        "{name: a, uses: 'docker://example.com/a:1', gpus: all}",
+    );
+    flow.refuses(
+        &[],
+        "`a` has `gpus: all`, and a cluster counts the GPUs of its nodes: say how many each replica needs, such as \
+         `gpus: 1`",
+    );
+}

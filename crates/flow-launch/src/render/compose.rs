@@ -147,7 +147,13 @@ pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, ExportError> {
 
 fn remarks(plan: &Plan, units: &Units) -> Vec<String> {
     // Compose has keys for the common options, and not for those of the engine's API.
-    let mut remarks = placement::remarks(plan, |_| Vec::new());
+    let mut remarks = placement::remarks(plan, |_, container| {
+        let has_options = !container.options.is_empty();
+        has_options
+            .then(|| "docker_kwargs".to_owned())
+            .into_iter()
+            .collect()
+    });
     remarks.extend(files_remark(&plan.gateway));
     for unit in std::iter::once(&units.gateway).chain(units.executors()) {
         let remedy = |variable: &String| {

@@ -5,6 +5,8 @@
 //! gRPC connection through the address of a Service would stay with one pod.
 
 mod config;
+mod container_volume;
+mod docker_options;
 mod monitor;
 mod namespace;
 mod network;
@@ -20,9 +22,10 @@ mod workload;
 
 use std::path::Path;
 
-use flow_spec::{Address, Gateway, Plan, Protocol};
+use flow_spec::{Address, Container, Gateway, NodePlan, Plan, Protocol, Run};
 use serde::Serialize;
 
+use self::docker_options::PodOptions;
 use self::namespace::NAMESPACE_FILE;
 use self::network::{H2C, HTTP};
 use self::objects::{EXECUTOR, Flow, GATEWAY, NAME, PART_OF, key, role};
@@ -48,6 +51,7 @@ pub fn kubernetes(
     target: &Target,
     wanted: &Kubernetes,
 ) -> Result<Rendered, ExportError> {
+    check_gpus(plan)?;
     let mut units = Units::of(plan, target)?;
     check(wanted, &units)?;
     units.gateway.replicas = wanted.gateways.get();
@@ -88,17 +92,23 @@ fn app_protocol(gateway: &Gateway) -> &'static str {
     }
 }
 
-/// Refuses folders of the machine, because a pod may run on any machine.
-fn lacks(container: &flow_spec::Container) -> Vec<&'static str> {
-    let gpus = container.gpus.as_ref().and_then(Devices::asked_for);
-    let has_all = gpus.is_some_and(|gpus| gpus.count().is_none());
-    let keys = [
-        ("gpus: all", has_all),
-        ("volumes", !container.volumes.is_empty()),
-    ];
-    keys.into_iter()
-        .filter_map(|(key, is_said)| is_said.then_some(key))
-        .collect()
+/// Refuses a number of GPUs that depends on the machine.
+fn check_gpus(plan: &Plan) -> Result<(), ExportError> {
+    let has_all = |node: &&NodePlan| {
+        let Run::Local(run) = &node.run else {
+            return false;
+        };
+        let gpus = run.container.gpus.as_ref().and_then(Devices::asked_for);
+        gpus.is_some_and(|gpus| gpus.count().is_none())
+    };
+    match plan.nodes.iter().find(has_all) {
+        None => Ok(()),
+        Some(node) => Err(ExportError::Unsupported {
+            name: node.name.to_string(),
+            key: "gpus: all",
+            why: "and a cluster counts the GPUs of its nodes: say how many each replica needs, such as `gpus: 1`",
+        }),
+    }
 }
 
 fn check(wanted: &Kubernetes, units: &Units) -> Result<(), ExportError> {
@@ -110,6 +120,7 @@ fn check(wanted: &Kubernetes, units: &Units) -> Result<(), ExportError> {
     let nodes = units.executors().map(key);
     let mut known: Vec<String> = nodes.collect();
     check_names(wanted.as_root.iter(), "--as-root", &known)?;
+    check_names(wanted.host_folders.iter(), "--host-folders", &known)?;
     known.push(key(&units.gateway));
     let secrets = wanted.secrets.iter().map(|(name, _)| name);
     check_names(secrets, "--env-from-secret", &known)?;
@@ -203,9 +214,20 @@ impl Flow<'_> {
         files
     }
 
+    /// Options of a container that its pods do not have.
+    fn lacks(&self, node: &NodePlan, container: &Container) -> Vec<String> {
+        let has_folders = self.wanted.host_folders.contains(node.name.as_str());
+        let mut volumes = container.volumes.iter();
+        let lacks_volumes = volumes.any(|it| it.is_named || !has_folders);
+        let volumes = lacks_volumes.then(|| "volumes".to_owned());
+        let options = PodOptions::of(&container.options).left_out.into_iter();
+        let options = options.map(|name| format!("docker_kwargs.{name}"));
+        volumes.into_iter().chain(options).collect()
+    }
+
     /// Remarks for the reader of the files.
     fn remarks(&self, plan: &Plan, units: &Units) -> Vec<String> {
-        let mut remarks = placement::remarks(plan, lacks);
+        let mut remarks = placement::remarks(plan, |node, container| self.lacks(node, container));
         let all = units.executors().chain([&units.gateway]);
         remarks.extend(all.flat_map(config::remarks));
         for unit in units.executors() {

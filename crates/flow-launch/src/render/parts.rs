@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use flow_core::NodeName;
-use flow_spec::{Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume};
+use flow_spec::{
+    DockerOptions, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume,
+};
 
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Needs, Target};
@@ -53,6 +55,8 @@ pub(crate) struct Unit {
     pub(crate) devices: Devices,
     /// Folders of the machine that it mounts.
     pub(crate) folders: Vec<Volume>,
+    /// Its `docker_kwargs`.
+    pub(crate) options: DockerOptions,
     /// Whether it keeps files in [`WORKSPACE`].
     pub(crate) keeps_files: bool,
     pub(crate) replicas: u16,
@@ -280,6 +284,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
         env: plan.gateway.env.clone(),
         devices: Devices::None,
         folders: Vec::new(),
+        options: DockerOptions::default(),
         keeps_files: false,
         replicas: 1,
         needs: Needs {
@@ -402,6 +407,7 @@ impl<'p> NodeContainers<'p> {
             env,
             devices: asked_for.unwrap_or(shared_out),
             folders: container.volumes.clone(),
+            options: container.options.clone(),
             keeps_files: self.run.workspace.is_some(),
             replicas: 1,
             needs: Needs::default(),

@@ -55,7 +55,10 @@ fn places(
 
 /// Remarks about external nodes, because an address of the machine itself is another one in a container; and about
 /// options that a target does not support, which `lacks` names.
-pub(crate) fn remarks(plan: &Plan, lacks: fn(&Container) -> Vec<&'static str>) -> Vec<String> {
+pub(crate) fn remarks(
+    plan: &Plan,
+    lacks: impl Fn(&NodePlan, &Container) -> Vec<String>,
+) -> Vec<String> {
     let external = plan.nodes.iter().filter_map(|node| match &node.run {
         Run::External { addresses } => Some((&node.name, addresses)),
         Run::Local(_) => None,
@@ -69,22 +72,22 @@ pub(crate) fn remarks(plan: &Plan, lacks: fn(&Container) -> Vec<&'static str>) -
             "`{name}` is external at `{at}`, which in a container is the container itself: give it an address that the gateway's container reaches"
         ))
     };
-    let left_out = plan.nodes.iter().filter_map(|node| left_out(node, lacks));
+    let left_out = plan.nodes.iter().filter_map(|node| left_out(node, &lacks));
     external.filter_map(remark).chain(left_out).collect()
 }
 
 /// Options that `flow up` supports for the containers of a node, and an export does not.
-fn left_out(node: &NodePlan, lacks: fn(&Container) -> Vec<&'static str>) -> Option<String> {
+fn left_out(
+    node: &NodePlan,
+    lacks: impl Fn(&NodePlan, &Container) -> Vec<String>,
+) -> Option<String> {
     let run = match &node.run {
         Run::Local(run) if matches!(run.uses, Uses::Image(_)) => run,
         Run::Local(_) | Run::External { .. } => return None,
     };
-    let mut keys = lacks(&run.container);
-    if !run.container.options.is_empty() {
-        keys.push("docker_kwargs");
-    }
+    let mut keys = lacks(node, &run.container);
     if run.container.on_host_network {
-        keys.push("force_network_mode");
+        keys.push("force_network_mode".to_owned());
     }
     let keys: Vec<String> = keys.into_iter().map(|key| format!("`{key}`")).collect();
     (!keys.is_empty()).then(|| {

@@ -174,7 +174,7 @@ fn check_folders(wanted: &Swarm, units: &Units) -> Result<(), ExportError> {
 }
 
 fn remarks(plan: &Plan, units: &Units, wanted: &Swarm) -> Vec<String> {
-    let mut remarks = placement::remarks(plan, |_| Vec::new());
+    let mut remarks = placement::remarks(plan, |_, _| Vec::new());
     for unit in std::iter::once(&units.gateway).chain(units.executors()) {
         let key = unit.option_name();
         let remedy = |variable: &String| {

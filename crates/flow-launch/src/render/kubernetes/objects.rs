@@ -43,6 +43,8 @@ pub struct Kubernetes {
     pub gateway_secrets: IndexMap<String, SecretEntry>,
     /// Host names that lead to the gateways.
     pub routes: Vec<Route>,
+    /// Nodes that see folders of the machines where their pods run.
+    pub host_folders: IndexSet<String>,
     /// Nodes whose images need root and a writable file system.
     pub as_root: IndexSet<String>,
     /// Labels by which the cluster's Prometheus finds the ServiceMonitor.

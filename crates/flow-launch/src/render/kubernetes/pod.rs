@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::config::{env_name, fingerprint};
+use super::docker_options::PodOptions;
 use super::monitor::METRICS;
 use super::volume::PLACEMENT_FILE;
 use super::{EXECUTOR, Flow, GATEWAY, SecretVariable, key, role};
@@ -34,6 +35,7 @@ const MEMORY_STEP: u64 = 32 << 20;
 impl Flow<'_> {
     pub(super) fn pod(&self, unit: &Unit, config: &str) -> PodTemplateSpec {
         let fingerprint = fingerprint(unit, config);
+        let options = PodOptions::of(&unit.options);
         PodTemplateSpec {
             metadata: Some(ObjectMeta {
                 labels: Some(self.labels(unit)),
@@ -44,21 +46,23 @@ impl Flow<'_> {
                 automount_service_account_token: Some(false),
                 enable_service_links: Some(false),
                 image_pull_secrets: self.pull_secrets(),
-                security_context: Some(self.pod_security(unit)),
+                security_context: Some(self.pod_security(unit, &options)),
+                dns_config: options.dns(),
+                host_aliases: options.hosts.clone(),
                 termination_grace_period_seconds: Some(seconds(
                     leaves(unit) + unit.grace + GRACE_BEYOND,
                 )),
                 topology_spread_constraints: Some(
                     SPREAD.map(|over| self.spread(unit, over)).into(),
                 ),
-                containers: vec![self.container(unit)],
+                containers: vec![self.container(unit, &options)],
                 volumes: Some(self.volumes(unit)),
                 ..PodSpec::default()
             }),
         }
     }
 
-    fn container(&self, unit: &Unit) -> Container {
+    fn container(&self, unit: &Unit, options: &PodOptions) -> Container {
         // Metrics distinguish pods by their names.
         let mut arguments = unit.arguments_of(0);
         if role(unit) == GATEWAY {
@@ -78,8 +82,9 @@ impl Flow<'_> {
             readiness_probe: Some(self.readiness(unit)),
             liveness_probe: Some(self.liveness(unit)),
             lifecycle: lifecycle(unit),
-            resources: Some(self.resources(unit)),
-            security_context: Some(self.security(unit)),
+            working_dir: options.working_dir.clone(),
+            resources: Some(self.resources(unit, options)),
+            security_context: Some(self.security(unit, options)),
             volume_mounts: Some(self.mounts(unit)),
             ..Container::default()
         }
@@ -128,20 +133,27 @@ impl Flow<'_> {
         }
     }
 
-    fn resources(&self, unit: &Unit) -> ResourceRequirements {
+    fn resources(&self, unit: &Unit, options: &PodOptions) -> ResourceRequirements {
         let asked = self.wanted.resources.get(&key(unit));
         let cpu = asked
             .and_then(|it| it.cpu.clone())
             .unwrap_or_else(|| CPU.to_owned());
         let as_memory = |it: String| ("memory".to_owned(), Quantity(it));
-        let limit = asked.and_then(|it| it.memory.clone()).map(as_memory);
+        let limit = asked.and_then(|it| it.memory.clone());
+        let reserved = options.memory_request.clone().filter(|_| limit.is_none());
+        let limit = limit
+            .or_else(|| options.memory_limit.clone())
+            .map(as_memory);
         // An estimate helps to schedule a pod, and must not end one that needs more.
         let expected = unit.needs.memory.map(|bytes| as_memory(mebibytes(bytes)));
-        let memory = limit.clone().or(expected);
+        let memory = reserved.map(as_memory).or_else(|| limit.clone());
+        let memory = memory.or(expected);
         let gpus = unit.devices.count().filter(|count| *count > 0);
         let gpus = gpus.map(|count| ("nvidia.com/gpu".to_owned(), Quantity(count.to_string())));
         let cpu = Some(("cpu".to_owned(), Quantity(cpu)));
-        let limits: Vec<_> = limit.into_iter().chain(gpus).collect();
+        let cpus = options.cpu_limit.clone();
+        let cpus = cpus.map(|limit| ("cpu".to_owned(), Quantity(limit)));
+        let limits: Vec<_> = limit.into_iter().chain(cpus).chain(gpus).collect();
         ResourceRequirements {
             requests: Some(cpu.into_iter().chain(memory).collect()),
             limits: (!limits.is_empty()).then(|| limits.into_iter().collect()),
@@ -153,13 +165,14 @@ impl Flow<'_> {
         self.wanted.as_root.contains(&key(unit))
     }
 
-    fn pod_security(&self, unit: &Unit) -> PodSecurityContext {
+    fn pod_security(&self, unit: &Unit, options: &PodOptions) -> PodSecurityContext {
         // Other images have their own user.
         let user = unit.is_flow.then_some(USER);
         PodSecurityContext {
             run_as_non_root: Some(!self.needs_root(unit)),
-            run_as_user: user.filter(|_| !self.needs_root(unit)),
-            run_as_group: user.filter(|_| !self.needs_root(unit)),
+            run_as_user: options.user.or(user.filter(|_| !self.needs_root(unit))),
+            run_as_group: options.group.or(user.filter(|_| !self.needs_root(unit))),
+            supplemental_groups: options.groups.clone(),
             // Gives this group write access to volumes.
             fs_group: Some(USER),
             seccomp_profile: Some(SeccompProfile {
@@ -170,10 +183,10 @@ impl Flow<'_> {
         }
     }
 
-    fn security(&self, unit: &Unit) -> SecurityContext {
+    fn security(&self, unit: &Unit, options: &PodOptions) -> SecurityContext {
         SecurityContext {
             allow_privilege_escalation: Some(false),
-            read_only_root_filesystem: Some(!self.needs_root(unit)),
+            read_only_root_filesystem: Some(options.read_only.unwrap_or(!self.needs_root(unit))),
             capabilities: (!self.needs_root(unit)).then(|| Capabilities {
                 drop: Some(vec!["ALL".to_owned()]),
                 add: None,

@@ -106,9 +106,10 @@ impl Flow<'_> {
         };
         let folders = self.folders(unit).into_iter().map(mount);
         let secrets = self.secrets_of(unit).into_iter();
-        folders
-            .chain(secrets.flat_map(GatewaySecrets::mounts))
-            .collect()
+        let own = self.container_volumes(unit).into_iter();
+        let own = own.map(|(_, mount)| mount);
+        let secrets = secrets.flat_map(GatewaySecrets::mounts);
+        folders.chain(secrets).chain(own).collect()
     }
 
     pub(super) fn volumes(&self, unit: &Unit) -> Vec<Volume> {
@@ -142,9 +143,10 @@ impl Flow<'_> {
         };
         let volumes = folders.filter_map(volume);
         let secrets = self.secrets_of(unit).into_iter();
-        volumes
-            .chain(secrets.flat_map(GatewaySecrets::volumes))
-            .collect()
+        let own = self.container_volumes(unit).into_iter();
+        let own = own.map(|(volume, _)| volume);
+        let secrets = secrets.flat_map(GatewaySecrets::volumes);
+        volumes.chain(secrets).chain(own).collect()
     }
 
     fn folders(&self, unit: &Unit) -> Vec<(&'static str, &'static str, Folder)> {

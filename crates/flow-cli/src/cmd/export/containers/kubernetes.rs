@@ -16,6 +16,7 @@ use super::value::node_value;
 use crate::count::count;
 use crate::exit::Exit;
 use crate::output;
+use crate::resolve::resolve_folders;
 use crate::shell::Shell;
 
 const EXAMPLES: &str = "\
@@ -94,6 +95,10 @@ pub(crate) struct Kubernetes {
     /// Let an executor run as root and write to its root filesystem, if its image needs that
     #[arg(long, value_name = "NODE", help_heading = SECURITY)]
     as_root: Vec<String>,
+    /// Mount the folders of an executor's `volumes` from the machine where each of its pods runs (hostPath), which has to
+    /// have them
+    #[arg(long, value_name = "NODE", help_heading = STORAGE)]
+    host_folders: Vec<String>,
     /// Label of the ServiceMonitor, by which the cluster's Prometheus selects what it scrapes
     #[arg(long, value_name = "LABEL=VALUE", value_parser = label, help_heading = CLUSTER)]
     monitor_label: Vec<(String, String)>,
@@ -101,7 +106,10 @@ pub(crate) struct Kubernetes {
 
 /// Writes the files for Kubernetes.
 pub(super) fn run(kubernetes: &Kubernetes, shell: &Shell) -> anyhow::Result<Exit> {
-    let (plan, target) = kubernetes.images.read(None, shell)?;
+    let (mut plan, target) = kubernetes.images.read(None, shell)?;
+    if !kubernetes.host_folders.is_empty() {
+        resolve_folders(&mut plan, &kubernetes.images.file, shell)?;
+    }
     let rendered = render::kubernetes(&plan, &target, &kubernetes.settings());
     let rendered = rendered.map_err(|error| bad_usage(&error))?;
     warn(&rendered, shell);
@@ -143,6 +151,7 @@ impl Kubernetes {
             secrets: secrets.map(|(node, it)| (node, it.0)).collect(),
             gateway_secrets: self.secret.iter().cloned().collect(),
             routes: self.route.clone(),
+            host_folders: self.host_folders.iter().cloned().collect(),
             as_root: self.as_root.iter().cloned().collect(),
             monitor_labels: self.monitor_label.iter().cloned().collect(),
         }
