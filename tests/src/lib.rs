@@ -22,7 +22,7 @@ pub use lines::{Line, Stream};
 pub use metrics::{Numbers, scrape};
 pub use peers::{
     DocArrayVersion, cyclonedx, flow_serve, flow_serve_alone, http_clients, http_clients_python,
-    interpreter, kubernetes, last_json, measured, openapi_python, prometheus, python,
+    interpreter, kubectl, kubernetes, last_json, measured, openapi_python, prometheus, python,
     python_script, registry, run_python, script, skipped, type_checkers,
 };
 pub use program::{Program, eventually, is_alive, send};

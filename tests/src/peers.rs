@@ -41,6 +41,11 @@ pub fn kubernetes() -> Option<PathBuf> {
     python_of("kubernetes")
 }
 
+/// Kubernetes' own program, which needs no cluster to put files together. Without it the test is left out, and says so.
+pub fn kubectl() -> Option<PathBuf> {
+    program_of("kubectl", "kubectl")
+}
+
 /// The command that checks a bill of materials against the schema of CycloneDX. Without that peer this check is left out, and says
 /// so.
 pub fn cyclonedx(file: &Path) -> Option<Command> {

@@ -456,3 +456,35 @@ fn a_cluster_needs_a_number_of_gpus() {
          `gpus: 1`",
     );
 }
+
+#[test]
+fn kustomize_reads_every_export() {
+    let Some(kubectl) = flow_tests::kubectl() else {
+        return;
+    };
+    for case in super::cases() {
+        let folder = tempfile::tempdir().unwrap();
+        super::export("kubernetes", &case, &folder.path().display().to_string());
+        let files = files(folder.path());
+        let names = |objects: &[Value]| {
+            let name = |it: &Value| format!("{} {}", it["kind"], it["metadata"]["name"]);
+            let mut names: Vec<String> = objects.iter().map(name).collect();
+            names.sort();
+            names
+        };
+        let expected: Vec<Value> = documents(&files).collect();
+        let resources: Vec<&String> = files.iter().map(|(name, _)| name).collect();
+        let kustomization = json!({"resources": resources}).to_string();
+        fs::write(folder.path().join("kustomization.yaml"), kustomization).unwrap();
+        let mut command = std::process::Command::new(&kubectl);
+        command.arg("kustomize").arg(folder.path());
+        let (code, program) = Program::run(command);
+        assert_eq!(code, Some(0), "{}", program.said());
+        let read = program.stdout();
+        let read: Vec<Value> = read
+            .split("---\n")
+            .map(|it| serde_yaml::from_str(it).unwrap())
+            .collect();
+        assert_eq!(names(&read), names(&expected), "{}", case.name);
+    }
+}

@@ -32,6 +32,13 @@ pub(crate) const PROMETHEUS: Package = Package {
     megabytes: 20,
 };
 
+/// The program `kubectl` of Kubernetes.
+pub(crate) const KUBECTL: Package = Package {
+    folder: "kubectl",
+    name: "kubernetes-client",
+    megabytes: 9,
+};
+
 impl Package {
     /// The folder comes whole, by one rename: if it is there, it is ready.
     pub(crate) fn is_ready(&self, peers: &Path) -> bool {

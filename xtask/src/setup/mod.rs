@@ -11,6 +11,7 @@
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/openapi` | `openapi-spec-validator` and `schemathesis`, for the OpenAPI document | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
+//! | `.peers/kubectl` | `kubectl` from Debian's package, which puts an export together with kustomize | tests |
 //! | `.peers/cyclonedx` | the schemas of CycloneDX, for the SBOM of `cargo xtask dist` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/prometheus` | Debian's Prometheus, for `docker/observability` | tests |
@@ -65,7 +66,7 @@ pub(crate) enum Group {
     HttpClients,
     /// What checks the OpenAPI document, and sends requests that are made of it, 90 MB.
     Openapi,
-    /// The schemas of Kubernetes' API, 120 MB.
+    /// The schemas of Kubernetes' API, and `kubectl`, 160 MB.
     Kubernetes,
     /// The schemas of CycloneDX, 20 MB.
     Cyclonedx,
@@ -215,7 +216,10 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Maturin => vec![Step::Venv(&venv::MATURIN)],
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
         Group::Openapi => vec![Step::Venv(&venv::OPENAPI)],
-        Group::Kubernetes => vec![Step::Venv(&venv::KUBERNETES)],
+        Group::Kubernetes => vec![
+            Step::Venv(&venv::KUBERNETES),
+            Step::Debian(&debian::KUBECTL),
+        ],
         Group::Cyclonedx => vec![Step::Venv(&venv::CYCLONEDX)],
         Group::Registry => vec![Step::Debian(&debian::REGISTRY)],
         Group::Prometheus => vec![Step::Debian(&debian::PROMETHEUS)],
