@@ -1,6 +1,7 @@
-//! The replicas of a node: leases the least busy one, and tries again on others where that is allowed.
+//! The replicas of a node: leases the one that `balance.rs` chooses, and tries again on others where that is allowed.
 
 mod attempt;
+mod balance;
 mod host_name;
 mod metrics;
 mod resolve;
@@ -25,6 +26,7 @@ use crate::retry_budget::RetryBudget;
 use crate::status::{CallError, too_late};
 
 use attempt::TracedTry;
+use balance::Load;
 
 pub use host_name::HostName;
 pub use metrics::CallMetrics;
@@ -64,6 +66,8 @@ struct Tries {
 pub struct Lease {
     replica: Arc<Replica>,
     began: Instant,
+    /// Whether the time that the call took is known to the replica.
+    is_timed: bool,
 }
 
 /// Documents as a replica makes them.
@@ -129,8 +133,8 @@ impl Pool {
         recoveries.wrapping_add(self.address_changes.load(Ordering::Relaxed) << 32)
     }
 
-    /// The replica with the fewest requests in progress. A replica that recently could not be reached is taken only
-    /// if no other could be reached either.
+    /// The replica with the fewest requests in progress. A replica that is much slower than the others gets fewer, and
+    /// one that recently could not be reached is taken only if no other could be reached either.
     ///
     /// # Errors
     ///
@@ -140,13 +144,18 @@ impl Pool {
             if let [only] = replicas {
                 return Ok(Lease::new(only, now));
             }
-            let start = self.turn.fetch_add(1, Ordering::Relaxed) % replicas.len().max(1);
-            let (before, from) = replicas.split_at(start);
-            let in_turn = from.iter().chain(before);
-            let chosen =
-                in_turn.min_by_key(|replica| (replica.is_backing_off(now), replica.in_flight()));
-            chosen.map(|it| Lease::new(it, now)).ok_or(NoReplica)
+            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+            let chosen = balance::choose(&loads(replicas, now), turn).ok_or(NoReplica)?;
+            Ok(Lease::new(&replicas[chosen], now))
         })
+    }
+
+    /// Records the outcome of a call: whether its replica is avoided from now on, and whether it is slow.
+    fn record(&self, lease: &mut Lease, failed: Option<Code>, now: Instant) {
+        lease.record(failed, now, self.metrics.as_ref());
+        let replica = &lease.replica;
+        let median = self.read(|replicas| balance::median(&loads(replicas, now)));
+        replica.set_slow(balance::slowness(replica.usual(now).0, median) > 1.0);
     }
 
     /// One request, or several parts of one, and one reply; tried again on other replicas as the pool's policy
@@ -160,7 +169,7 @@ impl Pool {
         let mut tries = Tries::default();
         loop {
             let suspect = self.suspect(tries, options).await?;
-            let lease = self
+            let mut lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
             let timer = self.metrics.as_ref().map(|it| it.begin(parts));
@@ -173,7 +182,7 @@ impl Pool {
             drop((timer, suspect));
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
-            lease.record(failed, now, self.metrics.as_ref());
+            self.record(&mut lease, failed, now);
             lease.count(outcome.as_ref().map_or(true, Reply::is_failure), now);
             match outcome {
                 Ok(reply) => {
@@ -205,7 +214,7 @@ impl Pool {
         let mut tries = Tries::default();
         loop {
             let suspect = self.suspect(tries, options).await?;
-            let lease = self
+            let mut lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
             let attempt = self.attempt(attempt::STREAM, &lease, tries, options);
@@ -217,7 +226,7 @@ impl Pool {
             drop(suspect);
             let now = Instant::now();
             let failed = outcome.as_ref().err().map(|error| error.failure.code());
-            lease.record(failed, now, self.metrics.as_ref());
+            self.record(&mut lease, failed, now);
             match outcome {
                 Ok(opened) => return Ok(documents(opened, lease, self.metrics.clone())),
                 Err(error) => {
@@ -313,6 +322,19 @@ impl Pool {
     }
 }
 
+fn loads(replicas: &[Arc<Replica>], now: Instant) -> Vec<Load> {
+    let load = |replica: &Arc<Replica>| {
+        let (usual, is_unheard) = replica.usual(now);
+        Load {
+            is_backing_off: replica.is_backing_off(now),
+            in_flight: replica.in_flight(),
+            usual,
+            is_unheard,
+        }
+    };
+    replicas.iter().map(load).collect()
+}
+
 /// The documents of an open stream, up to its end or its first failure.
 fn documents(opened: OpenedStream, lease: Lease, metrics: Option<CallMetrics>) -> DocumentStream {
     Box::pin(stream::unfold(
@@ -324,7 +346,7 @@ fn documents(opened: OpenedStream, lease: Lease, metrics: Option<CallMetrics>) -
 type Open = Option<(OpenedStream, Lease, Option<CallMetrics>)>;
 
 async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto, Failure>, Open)> {
-    let (mut opened, lease, metrics) = open?;
+    let (mut opened, mut lease, metrics) = open?;
     match opened.next().await {
         Ok(None) => {
             lease.count(false, Instant::now());
@@ -375,10 +397,11 @@ impl Tries {
 
 impl Lease {
     fn new(replica: &Arc<Replica>, began: Instant) -> Self {
-        replica.begin();
+        replica.begin(began);
         Self {
             replica: replica.clone(),
             began,
+            is_timed: false,
         }
     }
 
@@ -389,7 +412,16 @@ impl Lease {
     }
 
     /// Records the outcome of a call, and counts a replica that is avoided from now on.
-    fn record(&self, failed: Option<Code>, now: Instant, metrics: Option<&CallMetrics>) {
+    fn record(&mut self, failed: Option<Code>, now: Instant, metrics: Option<&CallMetrics>) {
+        // A call that was refused or lost says nothing of how quickly calls are answered.
+        let is_answer = matches!(
+            failed,
+            None | Some(Code::ExecutorFailed | Code::DeadlineExceeded)
+        );
+        if is_answer && !self.is_timed {
+            self.replica.answered_after(now.duration_since(self.began));
+        }
+        self.is_timed = true;
         let is_ejected = self.replica.record(failed, now);
         if let Some(metrics) = metrics.filter(|_| is_ejected) {
             metrics.ejections.add(1);
@@ -405,9 +437,14 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        if !self.is_timed {
+            self.replica.abandoned_after(self.began.elapsed());
+        }
         self.replica.end();
     }
 }
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

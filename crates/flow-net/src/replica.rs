@@ -3,10 +3,11 @@
 mod call;
 mod connector;
 mod resolver;
+mod response_times;
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flow_core::Code;
@@ -21,6 +22,7 @@ pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
 pub use call::{Reply, Shards, TOKENS};
 pub(crate) use connector::{Connection, Connector, PeerSpoke};
+use response_times::ResponseTimes;
 
 /// Time for connecting; after that another replica is the better choice.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -30,6 +32,10 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 
 /// Longest time that a replica is avoided: also how late its return is noticed.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+/// Time after which a slow replica gets a request that shows whether it has recovered: one in two seconds delays few
+/// requests, and five of them are enough.
+const UNHEARD_AFTER: Duration = Duration::from_secs(2);
 
 /// The text is not the address of a replica.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +59,16 @@ pub struct Replica {
     calls: CallCounts,
     recoveries: AtomicU64,
     backoff: Mutex<Backoff>,
+    pace: Mutex<Pace>,
+    is_slow: AtomicBool,
+}
+
+/// How quickly a replica answers.
+#[derive(Debug, Default)]
+struct Pace {
+    times: ResponseTimes,
+    /// When it got its last request.
+    leased: Option<Instant>,
 }
 
 /// The calls of a replica that ended. Counting one is three additions to atomics, so it is not an option.
@@ -149,6 +165,8 @@ impl Replica {
             calls: CallCounts::default(),
             recoveries: AtomicU64::new(0),
             backoff: Mutex::default(),
+            pace: Mutex::default(),
+            is_slow: AtomicBool::new(false),
         }
     }
 
@@ -194,8 +212,9 @@ impl Replica {
         &self.calls
     }
 
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin(&self, now: Instant) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.pace().leased = Some(now);
     }
 
     pub(crate) fn end(&self) {
@@ -237,10 +256,51 @@ impl Replica {
         is_first
     }
 
+    /// Notes how long a call took that the executor answered, or did not answer in time.
+    pub(crate) fn answered_after(&self, took: Duration) {
+        self.pace().times.add(took);
+    }
+
+    /// Notes that a call was given up by its caller: it would have taken longer than this.
+    pub(crate) fn abandoned_after(&self, waited: Duration) {
+        let mut pace = self.pace();
+        if pace.times.usual().is_some_and(|usual| waited > usual) {
+            pace.times.add(waited);
+        }
+    }
+
+    /// How long a call usually takes, if that is known, and whether this may be out of date.
+    pub(crate) fn usual(&self, now: Instant) -> (Option<Duration>, bool) {
+        let pace = self.pace();
+        let is_unheard = |at| now.saturating_duration_since(at) >= UNHEARD_AFTER;
+        (pace.times.usual(), pace.leased.is_none_or(is_unheard))
+    }
+
+    /// Whether its calls take much longer than those of the other replicas of its node, so that it gets fewer.
+    #[must_use]
+    pub fn is_slow(&self) -> bool {
+        self.is_slow.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_slow(&self, is_slow: bool) {
+        match (self.is_slow.swap(is_slow, Ordering::Relaxed), is_slow) {
+            (false, true) => {
+                tracing::warn!(
+                    replica = self.uri,
+                    "replica is much slower than the others and gets fewer requests"
+                );
+            }
+            (true, false) => tracing::info!(replica = self.uri, "replica is no longer slow"),
+            _ => {}
+        }
+    }
+
     fn backoff(&self) -> std::sync::MutexGuard<'_, Backoff> {
-        self.backoff
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,6 +6,7 @@
 )]
 
 mod api_keys;
+mod balancing;
 mod console;
 mod console_rights;
 mod fake_executor;

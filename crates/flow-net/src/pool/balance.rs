@@ -1,0 +1,95 @@
+//! Decides which replica gets a request. Pure: what is known of the replicas is an argument.
+//!
+//! The replica with the fewest requests in progress wins, and equals take turns. Two things change that:
+//!
+//! - A replica that recently could not be reached is taken only if no other could be reached either.
+//! - A replica whose calls usually take more than three times as long as those of the others counts each request in progress
+//!   several times, and an idle one counts as busy. So it gets requests only when the others have many more in progress,
+//!   and one from time to time that shows whether it has recovered.
+//!
+//! Replicas within three times the median are equal. Their response times differ by chance, by the sizes of requests and by what
+//! was batched together, and choosing the quickest of them would send all requests there until it is the slowest.
+
+use std::time::Duration;
+
+/// How many times the median a replica may take before it gets fewer requests. With twice the median, equal replicas near
+/// their limit were taken for slow ones by chance, and requests took an eighth longer.
+const TOLERATED_TIMES: u32 = 3;
+
+/// Response times below this are never slow: among them, a context switch makes the difference.
+const TOLERATED: Duration = Duration::from_millis(5);
+
+/// What is known of a replica.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    /// It recently could not be reached.
+    pub(super) is_backing_off: bool,
+    /// Its requests in progress.
+    pub(super) in_flight: usize,
+    /// How long its calls usually take; `None` if that is not known.
+    pub(super) usual: Option<Duration>,
+    /// It has got no request for some time, so how slow it is may be out of date.
+    pub(super) is_unheard: bool,
+}
+
+/// The index of the replica that gets the next request; `None` if there are none. The turn is another number each time.
+pub(super) fn choose(loads: &[Load], turn: usize) -> Option<usize> {
+    let median = median(loads);
+    let cost = |at: usize| {
+        let place = (at + loads.len() - turn % loads.len()) % loads.len();
+        cost(loads[at], median, fraction(place, loads.len()))
+    };
+    let rank = |at: usize| (loads[at].is_backing_off, cost(at));
+    let ranked = (0..loads.len()).map(|at| (at, rank(at)));
+    let least = ranked.min_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    least.map(|(at, _)| at)
+}
+
+/// How many times longer than tolerated a replica takes; 1 if it is not slow.
+pub(super) fn slowness(usual: Option<Duration>, median: Option<Duration>) -> f64 {
+    let (Some(usual), Some(median)) = (usual, median) else {
+        return 1.0;
+    };
+    let tolerated = (median * TOLERATED_TIMES).max(TOLERATED);
+    usual.div_duration_f64(tolerated).max(1.0)
+}
+
+/// The median of what is usual for the replicas that can be reached; of two, the shorter time.
+pub(super) fn median(loads: &[Load]) -> Option<Duration> {
+    let reachable = loads.iter().filter(|load| !load.is_backing_off);
+    let mut usual: Vec<Duration> = reachable.filter_map(|load| load.usual).collect();
+    // Most of the time no replica is slow for anybody, and nothing needs to be sorted.
+    if usual.iter().all(|time| *time <= TOLERATED) {
+        return None;
+    }
+    let middle = usual.len().checked_sub(1)? / 2;
+    let (_, median, _) = usual.select_nth_unstable(middle);
+    Some(*median)
+}
+
+/// Of replicas with equally many requests in progress, the one with the smallest place from 0 to 1 has its turn.
+fn cost(load: Load, median: Option<Duration>, place: f64) -> f64 {
+    let in_flight = count(load.in_flight);
+    let slowness = slowness(load.usual, median);
+    let is_trial = load.is_unheard && load.in_flight == 0;
+    if slowness > 1.0 && !is_trial {
+        (in_flight + 1.0) * slowness
+    } else {
+        in_flight + place
+    }
+}
+
+pub(super) fn fraction(part: usize, of: usize) -> f64 {
+    count(part) / count(of)
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "nobody has 2^52 requests in progress"
+)]
+pub(super) fn count(number: usize) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests;
