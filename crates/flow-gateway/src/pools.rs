@@ -142,6 +142,7 @@ impl KnownReplicas {
         let metadata = Metadata::parse(&calls.metadata)?;
         let pool = Pool::new(replicas, retry_policy(calls), metadata);
         let pool = pool.with_names(names, limits);
+        let pool = pool.with_slow_start(calls.slow_start);
         Ok(pool.with_tracer(shared.tracer.clone()))
     }
 }

@@ -43,6 +43,8 @@ pub struct Pool {
     /// Where the search for a replica begins, so that equally busy ones take turns.
     turn: AtomicUsize,
     policy: Policy,
+    /// How long a replica that is new, or that came back, gets fewer requests than the others.
+    slow_start: Duration,
     budget: Mutex<RetryBudget>,
     metadata: Metadata,
     /// Held by a request that was in progress in a process that was lost, while it is tried again. One at a time, so that
@@ -90,6 +92,7 @@ impl Pool {
             limits: Limits::default(),
             turn: AtomicUsize::new(0),
             policy,
+            slow_start: Duration::ZERO,
             budget: Mutex::new(RetryBudget::new(Instant::now())),
             metadata,
             suspect: tokio::sync::Mutex::new(()),
@@ -103,6 +106,13 @@ impl Pool {
     pub fn with_names(mut self, names: Vec<HostName>, limits: Limits) -> Self {
         self.names = names;
         self.limits = limits;
+        self
+    }
+
+    /// The same pool, in which a replica that is new, or that came back, gets fewer requests than the others for this time.
+    #[must_use]
+    pub fn with_slow_start(mut self, slow_start: Duration) -> Self {
+        self.slow_start = slow_start;
         self
     }
 
@@ -145,17 +155,31 @@ impl Pool {
                 return Ok(Lease::new(only, now));
             }
             let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-            let chosen = balance::choose(&loads(replicas, now), turn).ok_or(NoReplica)?;
+            let chosen = balance::choose(&self.loads(replicas, now), turn).ok_or(NoReplica)?;
             Ok(Lease::new(&replicas[chosen], now))
         })
+    }
+
+    fn loads(&self, replicas: &[Arc<Replica>], now: Instant) -> Vec<Load> {
+        let load = |replica: &Arc<Replica>| {
+            let pace = replica.known_pace(now);
+            Load {
+                is_backing_off: replica.is_backing_off(now),
+                in_flight: replica.in_flight(),
+                usual: pace.usual,
+                is_unheard: pace.is_unheard,
+                share: balance::share(pace.reachable, self.slow_start),
+            }
+        };
+        replicas.iter().map(load).collect()
     }
 
     /// Records the outcome of a call: whether its replica is avoided from now on, and whether it is slow.
     fn record(&self, lease: &mut Lease, failed: Option<Code>, now: Instant) {
         lease.record(failed, now, self.metrics.as_ref());
         let replica = &lease.replica;
-        let median = self.read(|replicas| balance::median(&loads(replicas, now)));
-        replica.set_slow(balance::slowness(replica.usual(now).0, median) > 1.0);
+        let median = self.read(|replicas| balance::median(&self.loads(replicas, now)));
+        replica.set_slow(balance::slowness(replica.known_pace(now).usual, median) > 1.0);
     }
 
     /// One request, or several parts of one, and one reply; tried again on other replicas as the pool's policy
@@ -320,19 +344,6 @@ impl Pool {
     fn budget(&self) -> std::sync::MutexGuard<'_, RetryBudget> {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn loads(replicas: &[Arc<Replica>], now: Instant) -> Vec<Load> {
-    let load = |replica: &Arc<Replica>| {
-        let (usual, is_unheard) = replica.usual(now);
-        Load {
-            is_backing_off: replica.is_backing_off(now),
-            in_flight: replica.in_flight(),
-            usual,
-            is_unheard,
-        }
-    };
-    replicas.iter().map(load).collect()
 }
 
 /// The documents of an open stream, up to its end or its first failure.

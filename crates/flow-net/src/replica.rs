@@ -64,11 +64,24 @@ pub struct Replica {
 }
 
 /// How quickly a replica answers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pace {
     times: ResponseTimes,
     /// When it got its last request.
     leased: Option<Instant>,
+    /// When it was added to its node, or came back.
+    began: Instant,
+}
+
+/// How quickly a replica answers, as far as it is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownPace {
+    /// How long a call usually takes.
+    pub(crate) usual: Option<Duration>,
+    /// It has got no request for some time.
+    pub(crate) is_unheard: bool,
+    /// How long it has been there since it was added, or came back.
+    pub(crate) reachable: Duration,
 }
 
 /// The calls of a replica that ended. Counting one is three additions to atomics, so it is not an option.
@@ -102,6 +115,16 @@ impl CallCounts {
 struct Backoff {
     failures: u32,
     until: Option<Instant>,
+}
+
+impl Pace {
+    fn new(began: Instant) -> Self {
+        Self {
+            times: ResponseTimes::default(),
+            leased: None,
+            began,
+        }
+    }
 }
 
 impl Replica {
@@ -165,7 +188,7 @@ impl Replica {
             calls: CallCounts::default(),
             recoveries: AtomicU64::new(0),
             backoff: Mutex::default(),
-            pace: Mutex::default(),
+            pace: Mutex::new(Pace::new(Instant::now())),
             is_slow: AtomicBool::new(false),
         }
     }
@@ -241,6 +264,8 @@ impl Replica {
                 tracing::info!(replica = self.uri, "replica is back");
                 self.recoveries.fetch_add(1, Ordering::Relaxed);
                 *backoff = Backoff::default();
+                // It may be another process, so what was usual before does not count.
+                *self.pace() = Pace::new(now);
             }
             return false;
         }
@@ -269,11 +294,14 @@ impl Replica {
         }
     }
 
-    /// How long a call usually takes, if that is known, and whether this may be out of date.
-    pub(crate) fn usual(&self, now: Instant) -> (Option<Duration>, bool) {
+    pub(crate) fn known_pace(&self, now: Instant) -> KnownPace {
         let pace = self.pace();
         let is_unheard = |at| now.saturating_duration_since(at) >= UNHEARD_AFTER;
-        (pace.times.usual(), pace.leased.is_none_or(is_unheard))
+        KnownPace {
+            usual: pace.times.usual(),
+            is_unheard: pace.leased.is_none_or(is_unheard),
+            reachable: now.saturating_duration_since(pace.began),
+        }
     }
 
     /// Whether its calls take much longer than those of the other replicas of its node, so that it gets fewer.

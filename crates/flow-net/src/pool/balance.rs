@@ -1,11 +1,14 @@
 //! Decides which replica gets a request. Pure: what is known of the replicas is an argument.
 //!
-//! The replica with the fewest requests in progress wins, and equals take turns. Two things change that:
+//! The replica with the fewest requests in progress wins, and equals take turns. Three things change that:
 //!
 //! - A replica that recently could not be reached is taken only if no other could be reached either.
 //! - A replica whose calls usually take more than three times as long as those of the others counts each request in progress
 //!   several times, and an idle one counts as busy. So it gets requests only when the others have many more in progress,
 //!   and one from time to time that shows whether it has recovered.
+//! - A replica that is new, or came back, has a share from a tenth to one. With a share of a half it gets half as many
+//!   requests as with a whole one when the replicas are idle, and has half as many in progress when they are busy. If all
+//!   are new, they are equal.
 //!
 //! Replicas within three times the median are equal. Their response times differ by chance, by the sizes of requests and by what
 //! was batched together, and choosing the quickest of them would send all requests there until it is the slowest.
@@ -19,6 +22,12 @@ const TOLERATED_TIMES: u32 = 3;
 /// Response times below this are never slow: among them, a context switch makes the difference.
 const TOLERATED: Duration = Duration::from_millis(5);
 
+/// The share of a replica that has just started. Without any requests it would not become warm.
+const SHARE_MIN: f64 = 0.1;
+
+/// Steps in which a share grows, so that replicas that started together are equal.
+const SHARE_STEPS: f64 = 20.0;
+
 /// What is known of a replica.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
@@ -30,14 +39,32 @@ pub(super) struct Load {
     pub(super) usual: Option<Duration>,
     /// It has got no request for some time, so how slow it is may be out of date.
     pub(super) is_unheard: bool,
+    /// How many requests it gets compared with the others, as [`share`] says.
+    pub(super) share: f64,
+}
+
+/// The share of a replica that has been reachable for this time: it grows in proportion to the time.
+pub(super) fn share(reachable: Duration, slow_start: Duration) -> f64 {
+    if reachable >= slow_start {
+        return 1.0;
+    }
+    let grown = reachable.div_duration_f64(slow_start);
+    ((grown * SHARE_STEPS).floor() / SHARE_STEPS).max(SHARE_MIN)
 }
 
 /// The index of the replica that gets the next request; `None` if there are none. The turn is another number each time.
 pub(super) fn choose(loads: &[Load], turn: usize) -> Option<usize> {
     let median = median(loads);
+    let shares = loads.iter().filter(|load| !load.is_backing_off);
+    let largest = shares.map(|load| load.share).fold(SHARE_MIN, f64::max);
     let cost = |at: usize| {
-        let place = (at + loads.len() - turn % loads.len()) % loads.len();
-        cost(loads[at], median, fraction(place, loads.len()))
+        let share = (loads[at].share / largest).min(1.0);
+        let place = if share < 1.0 {
+            chance(turn, at)
+        } else {
+            place_in_turn(at, loads.len(), turn)
+        };
+        cost(loads[at], median, place) / share
     };
     let rank = |at: usize| (loads[at].is_backing_off, cost(at));
     let ranked = (0..loads.len()).map(|at| (at, rank(at)));
@@ -79,8 +106,22 @@ fn cost(load: Load, median: Option<Duration>, place: f64) -> f64 {
     }
 }
 
-pub(super) fn fraction(part: usize, of: usize) -> f64 {
-    count(part) / count(of)
+/// Each replica has each of these places in turn. They are such that one with a small share, whose place is a number by chance
+/// divided by the share, comes first in its share of all turns.
+fn place_in_turn(at: usize, replicas: usize, turn: usize) -> f64 {
+    let place = (at + replicas - turn % replicas) % replicas;
+    (count(place) + 1.0 - 1.0 / count(replicas)) / count(replicas)
+}
+
+/// A number from 0 to 1 that is another one for each turn and replica (splitmix64). In their turns, replicas with a small
+/// share would get all requests or none.
+fn chance(turn: usize, at: usize) -> f64 {
+    let mut mixed = (turn as u64 ^ (at as u64) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    // As many bits as the fraction of an `f64` has.
+    f64::from_bits(mixed >> 12 | 1_f64.to_bits()) - 1.0
 }
 
 #[allow(

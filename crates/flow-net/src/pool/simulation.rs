@@ -8,8 +8,10 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::balance::{count, fraction};
+use super::balance::count;
 use super::{Lease, Pool};
+use flow_core::Code;
+
 use crate::replica::Replica;
 use crate::retry::Policy;
 use crate::{Limits, Metadata};
@@ -29,6 +31,9 @@ struct Scenario {
     slow_to: Duration,
     calls: Calls,
     requests: usize,
+    /// When the last replica comes back, and how long it starts slowly.
+    back_at: Option<Duration>,
+    slow_start: Duration,
     /// Whether response times are considered.
     is_timed: bool,
 }
@@ -47,6 +52,8 @@ struct Outcome {
     /// Requests that each replica answered.
     answered: Vec<usize>,
     response_times: Vec<Duration>,
+    /// Replies of the last replica in each second after it came back, and of all replicas.
+    after_return: Vec<[usize; 2]>,
     took: Duration,
 }
 
@@ -66,6 +73,7 @@ struct Executor {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrives,
+    ComesBack,
     /// The batch of this replica is done.
     Done(usize),
 }
@@ -90,6 +98,8 @@ impl Scenario {
             slow_to: Duration::MAX,
             calls,
             requests: 20_000,
+            back_at: None,
+            slow_start: Duration::ZERO,
             is_timed: true,
         }
     }
@@ -114,6 +124,7 @@ impl Scenario {
         while let Some(Reverse((now, event))) = simulation.events.pop() {
             match event {
                 Event::Arrives => simulation.arrive(now),
+                Event::ComesBack => simulation.come_back(now),
                 Event::Done(at) => simulation.end_batch(at, now),
             }
             simulation.outcome.took = now - simulation.began;
@@ -129,7 +140,8 @@ impl Simulation {
         let replicas = (1..=of.replicas).map(|port| Arc::new(replica(port).unwrap()));
         let executors = (0..of.replicas).map(|_| Executor::default()).collect();
         Self {
-            pool: Pool::new(replicas.collect(), Policy::default(), Metadata::new()),
+            pool: Pool::new(replicas.collect(), Policy::default(), Metadata::new())
+                .with_slow_start(of.slow_start),
             executors,
             events: BinaryHeap::new(),
             began: Instant::now(),
@@ -151,6 +163,16 @@ impl Simulation {
         for _ in 0..callers {
             self.events.push(Reverse((self.began, Event::Arrives)));
         }
+        let back = self.of.back_at.map(|after| self.began + after);
+        self.events
+            .extend(back.map(|at| Reverse((at, Event::ComesBack))));
+    }
+
+    fn come_back(&mut self, now: Instant) {
+        let replicas = self.pool.replicas();
+        let last = replicas.last().unwrap();
+        last.record(Some(Code::Unavailable), now);
+        last.record(None, now);
     }
 
     fn arrive(&mut self, now: Instant) {
@@ -206,12 +228,25 @@ impl Simulation {
                 request.lease.is_timed = true;
             }
             self.outcome.answered[at] += 1;
+            self.count_after_return(at, now);
             self.outcome.response_times.push(now - request.began);
             if let Calls::Callers(_) = self.of.calls {
                 self.events.push(Reverse((now, Event::Arrives)));
             }
         }
         self.begin_batch(at, now);
+    }
+
+    fn count_after_return(&mut self, at: usize, now: Instant) {
+        let back = self.of.back_at.map(|after| self.began + after);
+        let Some(since) = back.and_then(|back| now.checked_duration_since(back)) else {
+            return;
+        };
+        let second = usize::try_from(since.as_secs()).unwrap();
+        let seconds = &mut self.outcome.after_return;
+        seconds.resize(seconds.len().max(second + 1), [0; 2]);
+        seconds[second][0] += usize::from(at + 1 == self.of.replicas);
+        seconds[second][1] += 1;
     }
 
     /// A number from 0 to 1 (splitmix64).
@@ -306,4 +341,31 @@ async fn a_replica_that_is_no_longer_slow_gets_its_share_again() {
     // Of 400 s it was slow for 20 s, and is tried every 2 s until five calls were quick.
     let share = fraction(answered[3], answered.iter().sum());
     assert!((0.22..0.26).contains(&share), "{answered:?}");
+}
+
+#[tokio::test]
+async fn a_replica_that_came_back_gets_more_and_more_requests() {
+    // With more callers, all replicas are full when it comes back, and the first seconds go by with what it has.
+    for calls in &LOADS[..5] {
+        let calls = *calls;
+        let scenario = Scenario {
+            back_at: Some(Duration::from_secs(5)),
+            slow_start: Duration::from_secs(10),
+            ..Scenario::equal(5, 4, calls)
+        };
+        let outcome = scenario.run();
+        // Of 1, what it would get if all were equal.
+        let share = |seconds: &[[usize; 2]]| {
+            let sum = |of: usize| seconds.iter().map(|it| it[of]).sum::<usize>();
+            4.0 * fraction(sum(0), sum(1))
+        };
+        let seconds = &outcome.after_return;
+        let (first, later) = (share(&seconds[..3]), share(&seconds[10..12]));
+        assert!(first < 0.8 && first < later, "{calls:?}: {first}, {later}");
+        assert!((0.85..1.15).contains(&later), "{calls:?}: {later}");
+    }
+}
+
+fn fraction(part: usize, of: usize) -> f64 {
+    count(part) / count(of)
 }

@@ -55,3 +55,25 @@ async fn if_no_replica_can_be_reached_one_is_leased_nevertheless() {
     assert!(pool.lease(now).is_ok());
     assert_eq!(self::pool(0).lease(now).unwrap_err(), NoReplica);
 }
+
+#[tokio::test]
+async fn a_replica_that_came_back_gets_its_share_gradually() {
+    let pool = pool(2).with_slow_start(Duration::from_secs(10));
+    let now = Instant::now() + Duration::from_secs(60);
+    let replicas = pool.replicas();
+    replicas[0].record(Some(Code::Unavailable), now);
+    replicas[0].record(None, now);
+    // Of 1000 requests, one after the other, how many it gets so many seconds later.
+    let requests = |seconds| {
+        let at = now + Duration::from_secs(seconds);
+        let leases = (0..1000).map(|_| pool.lease(at).unwrap());
+        leases
+            .filter(|lease| lease.replica().uri() == replicas[0].uri())
+            .count()
+    };
+    let counts = [0, 5, 9, 10].map(requests);
+    let expected = [35..65, 225..275, 425..475, 500..501];
+    for (count, expected) in counts.iter().zip(&expected) {
+        assert!(expected.contains(count), "{counts:?}");
+    }
+}

@@ -10,6 +10,10 @@ use super::options::{is_set, or_default, value};
 use super::tls::CallTls;
 use crate::values::{Polling, Retries};
 
+/// How long a replica gets fewer requests than the others, unless the file says otherwise: most caches and connections are
+/// warm by then, and for so long the others can do more.
+const SLOW_START: Duration = Duration::from_secs(10);
+
 /// How a node is called, wherever it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
@@ -19,6 +23,8 @@ pub struct Calls {
     pub retries: Retries,
     /// A request may run twice without harm, so one that was lost with its replica is tried again.
     pub idempotent: bool,
+    /// How long a replica that is new, or that came back, gets fewer requests than the others.
+    pub slow_start: Duration,
     /// gRPC metadata of each call, in this order.
     pub metadata: Vec<(String, String)>,
     /// Which shards receive a request, if there are several.
@@ -40,6 +46,7 @@ impl Default for Calls {
             timeout: None,
             retries: Retries::Default,
             idempotent: false,
+            slow_start: SLOW_START,
             metadata: Vec::new(),
             polling: Polling::default(),
             reduce: true,
@@ -64,6 +71,7 @@ impl EntryChecker<'_> {
             timeout: timeout.into_iter().find_map(value).flatten(),
             retries: retries.into_iter().find_map(value).unwrap_or_default(),
             idempotent: is_set(&options.idempotent),
+            slow_start: value(&options.slow_start).map_or(SLOW_START, Option::unwrap_or_default),
             metadata: or_default(&options.grpc_metadata),
             polling: or_default(&options.polling),
             reduce: !is_set(&options.no_reduce),

@@ -8,6 +8,7 @@ fn load(in_flight: usize, usual_ms: u64) -> Load {
         in_flight,
         usual: (usual_ms > 0).then(|| Duration::from_millis(usual_ms)),
         is_unheard: false,
+        share: 1.0,
     }
 }
 
@@ -81,4 +82,59 @@ fn replicas_that_cannot_be_reached_come_last_and_are_not_compared() {
     check(&[gone, load(9, 100)], &[1]);
     check(&[gone, load(9, 100), load(9, 100)], &[1, 2]);
     check(&[gone, gone], &[0, 1]);
+}
+
+#[test]
+fn the_share_of_a_new_replica_grows_with_time() {
+    let after = |ms| share(Duration::from_millis(ms), Duration::from_secs(10));
+    let shares = [0, 1000, 2499, 2500, 5000, 9499, 9999, 10_000, 60_000].map(after);
+    assert_eq!(shares, [0.1, 0.1, 0.2, 0.25, 0.5, 0.9, 0.95, 1.0, 1.0]);
+    assert_eq!(share(Duration::ZERO, Duration::ZERO), 1.0);
+}
+
+fn new(in_flight: usize, share: f64) -> Load {
+    Load {
+        share,
+        ..load(in_flight, 0)
+    }
+}
+
+/// Of 10,000 turns, those in which the last replica is chosen.
+fn turns_of_last(loads: &[Load]) -> usize {
+    let last = |turn: &usize| choose(loads, *turn) == Some(loads.len() - 1);
+    (0..10_000).filter(last).count()
+}
+
+#[test]
+fn an_idle_node_sends_a_new_replica_its_share_of_the_requests() {
+    for (share, expected) in [(0.1, 250), (0.5, 1250), (0.9, 2250)] {
+        let idle = [load(0, 0), load(0, 0), load(0, 0), new(0, share)];
+        let turns = turns_of_last(&idle);
+        let expected = expected * 8 / 10..expected * 12 / 10;
+        assert!(expected.contains(&turns), "{share}: {turns}");
+    }
+}
+
+#[test]
+fn a_busy_node_leaves_a_new_replica_its_share_in_progress() {
+    let busy = |in_progress| [load(20, 0), load(20, 0), new(in_progress, 0.25)];
+    assert_eq!(turns_of_last(&busy(4)), 10_000);
+    assert_eq!(turns_of_last(&busy(6)), 0);
+}
+
+#[test]
+fn replicas_that_are_all_new_are_equal() {
+    let equal = [new(0, 0.1), new(0, 0.1)];
+    let chosen: Vec<_> = (0..4).map(|turn| choose(&equal, turn).unwrap()).collect();
+    assert_eq!(chosen, [0, 1, 0, 1]);
+    check(&[new(1, 0.1), new(0, 0.1)], &[1]);
+}
+
+#[test]
+fn a_new_replica_gets_everything_if_no_other_can_be_reached() {
+    let gone = Load {
+        is_backing_off: true,
+        ..load(0, 0)
+    };
+    check(&[gone, new(3, 0.1)], &[1]);
 }

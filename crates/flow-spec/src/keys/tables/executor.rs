@@ -204,6 +204,14 @@ options! {
             .default("`-1`: 6, or once per replica if there are more")
             .example("2")
             .jina("`-1` is at least 3; also repeats calls that may have run");
+        slow_start: Option<Duration> = row(
+            forms::TIMEOUT_SEND,
+            "How long a replica that is new, or that came back, gets fewer requests than the others: at first a \
+             tenth, then more and more. `0` gives it as many at once.",
+        )
+            .default("`10s`")
+            .example("30s")
+            .jina(OWN);
         workspace: String = row(
             forms::TEXT,
             "Folder for files of the executor; a relative path starts at the flow file.",

@@ -550,6 +550,14 @@ fn times_are_milliseconds_or_have_a_unit() {
 }
 
 #[test]
+fn a_replica_starts_slowly_for_ten_seconds_unless_the_file_says_otherwise() {
+    let of = |options| at(entry(options), "/nodes/0/calls/slow_start");
+    assert_eq!(of(""), millis(10_000));
+    assert_eq!(of("slow_start: 0"), millis(0));
+    assert_eq!(of("slow_start: 1500"), millis(1500));
+}
+
+#[test]
 fn retries_are_counted_or_left_to_flow() {
     for (written, expected) in [
         ("-1", json!("default")),
