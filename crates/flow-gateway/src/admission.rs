@@ -7,6 +7,7 @@ use flow_core::{CallOptions, Failure, RequestId};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 
+use crate::auth;
 use crate::limit::Permit;
 use crate::reply::Finished;
 use crate::request;
@@ -59,6 +60,9 @@ impl Admitted {
         // In a box: futures are moved as they are passed up to the connection, and this one has kilobytes.
         let mut finished = Box::pin(request::run(&self.snapshot, request, options)).await;
         record.counted = finished.documents;
+        if let (Some(tokens), Some(identity)) = (finished.tokens, auth::current()) {
+            identity.add_tokens(tokens);
+        }
         let end = RequestEnd::of_reply(&finished.reply);
         if let Some(end) = &end {
             let logging = self.snapshot.plan.gateway.logging;

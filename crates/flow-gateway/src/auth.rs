@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! key_file.rs  the file: names, hashes and limits of keys
-//! limits.rs    requests a second, documents a day                       pure
+//! limits.rs    requests a second, documents and tokens a day            pure
 //! key_ring.rs  the keys in use, which follow changes of the file
 //! identity.rs  whose request it is, and what its key allows
 //! guard.rs     checks every request of a port before its body is read
@@ -11,7 +11,8 @@
 //! ```
 //!
 //! `guard.rs` is the only place where keys are checked, whatever the protocol. What only a request's content tells, its
-//! endpoint and the number of its documents, is checked by `service.rs` with `identity::current`.
+//! endpoint and the number of its documents, is checked by `service.rs` with `identity::current`. `admission.rs` counts the
+//! tokens of a request that has been answered.
 
 mod guard;
 mod identity;

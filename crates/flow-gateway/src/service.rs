@@ -64,6 +64,15 @@ pub(crate) struct StreamRequest {
     pub(crate) budget: Option<ByteBudget>,
 }
 
+/// Which part of a client's call a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The whole call, or the first of its pieces.
+    First,
+    /// Another piece: a call that was let in is answered in full, also if it takes the last tokens of the day.
+    Further,
+}
+
 impl Service {
     pub(crate) fn new(snapshots: Arc<SnapshotStore>, draining: Draining) -> Self {
         Self {
@@ -82,12 +91,12 @@ impl Service {
         request: Envelope,
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
-        self.allow(&request, &options)?;
+        self.allow(&request, &options, Part::First)?;
         let admitted = self.admit(&request, &options)?;
         Self::answer(admitted, request, options).await
     }
 
-    /// One request, one reply. The request waits if the gateway is busy, until its deadline.
+    /// One request, one reply, for a further part of a call. The request waits if the gateway is busy, until its deadline.
     ///
     /// # Errors
     ///
@@ -97,7 +106,7 @@ impl Service {
         request: Envelope,
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
-        self.allow(&request, &options)?;
+        self.allow(&request, &options, Part::Further)?;
         let admitted = Admitted::later(self.snapshots.newest());
         let admitted = match options.deadline.instant() {
             None => admitted.await,
@@ -141,6 +150,7 @@ impl Service {
             in_order: request.in_order,
             call: request.call,
             budget: request.budget,
+            identity: auth::current(),
         };
         let requests = allowed(requests);
         stream::replies(&self.snapshots, requests, options, self.draining.clone())
@@ -166,6 +176,7 @@ impl Service {
             if let Some(identity) = auth::current() {
                 let header = header.as_ref();
                 identity.check_endpoint(header.and_then(|it| it.exec_endpoint.as_deref()))?;
+                identity.check_tokens()?;
                 identity.count(1)?;
             }
             let admitted = self.admit_now(&request, header.as_ref(), &options)?;
@@ -252,11 +263,15 @@ impl Service {
     }
 
     /// Checks that the API key of a request allows it, and logs the refusal.
-    fn allow(&self, request: &Envelope, options: &CallOptions) -> Result<(), Failure> {
+    fn allow(&self, request: &Envelope, options: &CallOptions, part: Part) -> Result<(), Failure> {
         let Some(identity) = auth::current() else {
             return Ok(());
         };
-        let allowed = identity.admit(request);
+        let tokens = match part {
+            Part::First => identity.check_tokens(),
+            Part::Further => Ok(()),
+        };
+        let allowed = tokens.and_then(|()| identity.admit(request));
         allowed.inspect_err(|refusal| self.log_failure(request, options, refusal))
     }
 
@@ -314,6 +329,7 @@ where
         async move {
             let request = request?;
             identity.wait_for_turn().await;
+            identity.check_tokens()?;
             identity.admit(&request)?;
             Ok::<_, Failure>(request)
         }

@@ -27,6 +27,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::admission::Admitted;
+use crate::auth::{self, Identity};
 use crate::reply::Finished;
 use crate::snapshot_store::SnapshotStore;
 
@@ -45,6 +46,8 @@ pub(crate) struct StreamOptions {
     pub(crate) call: CallOptions,
     /// What the stream may hold; `None` for no limit.
     pub(crate) budget: Option<ByteBudget>,
+    /// Whose stream it is; `None` without API keys.
+    pub(crate) identity: Option<Identity>,
 }
 
 /// Memory that a message takes besides its documents and parameters.
@@ -222,9 +225,11 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
 
     fn start(&mut self, admitted: Admitted, request: Counted<Envelope>) {
         let options = self.options.call.clone();
+        let identity = self.options.identity.clone();
         let Counted { message, mut held } = request;
         self.running.push(Box::pin(async move {
-            let finished = admitted.run(message, options).await;
+            let finished = admitted.run(message, options);
+            let finished = auth::on_behalf_of(identity, finished).await;
             if let Some(held) = &mut held {
                 held.set(reply_cost(&finished.reply));
             }

@@ -82,6 +82,9 @@ pub(crate) struct New {
     /// Allow so many documents from midnight to midnight UTC [default: any number]
     #[arg(long, value_name = "N")]
     documents_per_day: Option<u64>,
+    /// Allow models to read so many tokens from midnight to midnight UTC [default: any number]
+    #[arg(long, value_name = "N")]
+    tokens_per_day: Option<u64>,
     /// Let the key expire after this time, such as 12h or 30d [default: never]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     expires_in: Option<Duration>,
@@ -122,6 +125,7 @@ fn create(new: &New) -> anyhow::Result<()> {
         endpoints,
         requests_per_second: new.requests_per_second,
         documents_per_day: new.documents_per_day,
+        tokens_per_day: new.tokens_per_day,
         expires: new.expires_in.and_then(|time| now.checked_add(time)),
         ..KeyEntry::new(&new.name, &key)
     };
@@ -164,7 +168,14 @@ fn read(file: &File) -> anyhow::Result<KeyFile> {
 }
 
 fn list(keys: &KeyFile, shell: &Shell) -> anyhow::Result<()> {
-    let head = ["Key", "Endpoints", "Requests/s", "Documents/day", "Expires"];
+    let head = [
+        "Key",
+        "Endpoints",
+        "Requests/s",
+        "Documents/day",
+        "Tokens/day",
+        "Expires",
+    ];
     let table = Table {
         head: Some(head.map(str::to_owned).to_vec()),
         rows: keys.keys.iter().map(row).collect(),
@@ -187,6 +198,7 @@ fn row(key: &KeyEntry) -> Vec<String> {
             .map_or("all".to_owned(), |it| it.join(" ")),
         number(key.requests_per_second.map(|it| it.to_string())),
         number(key.documents_per_day.map(|it| it.to_string())),
+        number(key.tokens_per_day.map(|it| it.to_string())),
         expires.unwrap_or_else(|| "never".to_owned()),
     ]
 }

@@ -102,6 +102,27 @@ impl Identity {
         })
     }
 
+    /// Checks that tokens are left for a request. How many it takes is known when it has been answered, so the request that
+    /// takes the last ones is answered in full.
+    ///
+    /// # Errors
+    ///
+    /// If no more are allowed today.
+    pub(crate) fn check_tokens(&self) -> Result<(), Failure> {
+        self.key.check_tokens().map_err(|after| {
+            self.key.count_refusal(Refused::TokensPerDay);
+            let max = self.key.entry.tokens_per_day.unwrap_or_default();
+            let name = self.name();
+            let message = format!("the API key `{name}` allows {max} tokens a day");
+            Failure::new(Code::Overloaded, message).with_retry_after(after)
+        })
+    }
+
+    /// Counts the tokens that models read for a request.
+    pub(crate) fn add_tokens(&self, tokens: u64) {
+        self.key.add_tokens(tokens);
+    }
+
     /// Waits until the key allows one more request of a stream: a stream is slowed down, and loses nothing.
     pub(crate) async fn wait_for_turn(&self) {
         while let Err(after) = self.key.take_request() {

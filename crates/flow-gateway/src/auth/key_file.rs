@@ -42,6 +42,9 @@ pub struct KeyEntry {
     /// Documents from midnight to midnight UTC; `None` for any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents_per_day: Option<u64>,
+    /// Tokens that models read for it, from midnight to midnight UTC; `None` for any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_day: Option<u64>,
     /// When it stops being valid; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "time")]
     pub expires: Option<SystemTime>,
@@ -122,6 +125,7 @@ impl KeyEntry {
             endpoints: None,
             requests_per_second: None,
             documents_per_day: None,
+            tokens_per_day: None,
             expires: None,
         }
     }
@@ -289,6 +293,7 @@ mod tests {
                     endpoints: Some(vec!["/encode".to_owned(), "/v1/*".to_owned()]),
                     requests_per_second: Some(2.5),
                     documents_per_day: Some(1000),
+                    tokens_per_day: Some(1_000_000),
                     expires: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
                     ..KeyEntry::new("few", "other")
                 },

@@ -43,6 +43,7 @@ pub(super) struct Key {
 struct Used {
     rate: RequestRate,
     documents: DayCount,
+    tokens: DayCount,
 }
 
 /// What one key did. Clones share the counts.
@@ -51,6 +52,7 @@ pub(super) struct KeyCounters {
     pub(super) accepted: Counter,
     pub(super) refused: Counter,
     pub(super) documents: Counter,
+    pub(super) tokens: Counter,
 }
 
 impl KeyRing {
@@ -169,6 +171,24 @@ impl Key {
         Ok(())
     }
 
+    /// Whether tokens are left today. If not, it says after which time there are.
+    pub(super) fn check_tokens(&self) -> Result<(), Duration> {
+        match self.entry.tokens_per_day {
+            None => Ok(()),
+            Some(max) => self.used().tokens.check(max, SystemTime::now()),
+        }
+    }
+
+    /// Counts tokens that models read.
+    pub(super) fn add_tokens(&self, tokens: u64) {
+        if self.entry.tokens_per_day.is_some() {
+            self.used().tokens.note(tokens, SystemTime::now());
+        }
+        self.counters
+            .tokens
+            .add(usize::try_from(tokens).unwrap_or(usize::MAX));
+    }
+
     fn used(&self) -> std::sync::MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,6 +211,11 @@ impl KeyCounters {
                 "flow_key_documents_total",
                 "Documents that were sent with this API key.",
                 &self.documents,
+            ),
+            (
+                "flow_key_tokens_total",
+                "Tokens that models read for requests with this API key.",
+                &self.tokens,
             ),
         ];
         for (metric, help, counter) in all {

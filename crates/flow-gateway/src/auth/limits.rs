@@ -1,4 +1,4 @@
-//! Limits of a key: requests a second, and documents a day. The current time is an argument.
+//! Limits of a key: requests a second, and documents and tokens a day. The current time is an argument.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,34 +31,48 @@ impl RequestRate {
     }
 }
 
-/// Documents of the present day, in UTC.
+/// What was used on the present day, in UTC.
 #[derive(Debug, Default)]
 pub(super) struct DayCount {
     day: u64,
-    documents: u64,
+    used: u64,
 }
 
 impl DayCount {
-    /// Counts documents, unless there would be more than allowed. Then it says when the next day begins.
-    pub(super) fn add(
-        &mut self,
-        documents: u64,
-        max: u64,
-        now: SystemTime,
-    ) -> Result<(), Duration> {
-        let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if self.day != seconds / DAY {
-            *self = Self {
-                day: seconds / DAY,
-                documents: 0,
-            };
-        }
-        let sum = self.documents.saturating_add(documents);
+    /// Counts what is about to be used, unless it would be more than allowed. Then it says when the next day begins.
+    pub(super) fn add(&mut self, count: u64, max: u64, now: SystemTime) -> Result<(), Duration> {
+        let next_day = self.turn(now);
+        let sum = self.used.saturating_add(count);
         if sum > max {
-            return Err(Duration::from_secs(DAY - seconds % DAY));
+            return Err(next_day);
         }
-        self.documents = sum;
+        self.used = sum;
         Ok(())
+    }
+
+    /// Counts what was used, however much it was.
+    pub(super) fn note(&mut self, count: u64, now: SystemTime) {
+        self.turn(now);
+        self.used = self.used.saturating_add(count);
+    }
+
+    /// Whether something is left. If not, it says when the next day begins.
+    pub(super) fn check(&mut self, max: u64, now: SystemTime) -> Result<(), Duration> {
+        let next_day = self.turn(now);
+        match self.used < max {
+            true => Ok(()),
+            false => Err(next_day),
+        }
+    }
+
+    /// Begins a new day if it is time to, and returns the time until the next.
+    fn turn(&mut self, now: SystemTime) -> Duration {
+        let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let day = seconds / DAY;
+        if self.day != day {
+            *self = Self { day, used: 0 };
+        }
+        Duration::from_secs(DAY - seconds % DAY)
     }
 }
 
@@ -107,5 +121,18 @@ mod tests {
         assert!(count.add(1, 10, at(DAY - 1)).is_err());
         assert_eq!(count.add(10, 10, at(DAY)), Ok(()));
         assert!(count.add(u64::MAX, 10, at(DAY)).is_err());
+    }
+
+    #[test]
+    fn what_was_used_may_exceed_the_limit_and_then_nothing_is_left_until_midnight() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(DAY + seconds);
+        let mut count = DayCount::default();
+        assert_eq!(count.check(10, at(0)), Ok(()));
+        count.note(9, at(0));
+        assert_eq!(count.check(10, at(0)), Ok(()), "one is left");
+        count.note(9, at(0));
+        assert_eq!(count.check(10, at(DAY - 60)), Err(Duration::from_secs(60)));
+        assert_eq!(count.check(10, at(DAY)), Ok(()));
+        assert!(count.check(0, at(DAY)).is_err());
     }
 }

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use axum::http::header::RETRY_AFTER;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use flow_core::{Code, Failure};
 
-use super::status::status;
+use super::status::{status, write_retry_after};
 
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,11 +83,7 @@ impl ApiError {
     /// The response with this status and body, and the time after which the client may try again.
     pub(crate) fn response(&self, status: StatusCode, body: impl IntoResponse) -> Response {
         let mut response = (status, body).into_response();
-        if let Some(after) = self.retry_after {
-            let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
-            let headers = response.headers_mut();
-            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
+        write_retry_after(response.headers_mut(), self.retry_after);
         response
     }
 }
@@ -106,6 +101,8 @@ impl From<Failure> for ApiError {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::RETRY_AFTER;
+
     use super::*;
 
     #[test]

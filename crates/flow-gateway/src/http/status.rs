@@ -1,7 +1,10 @@
 //! The status codes of failures, and errors in the shape of Jina's gateway.
 
+use std::time::Duration;
+
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use flow_core::{Code, Failure};
 use flow_proto::jina::StatusProto;
@@ -46,7 +49,17 @@ pub(crate) fn status_json(status: &StatusProto) -> Value {
 }
 
 pub(crate) fn failed(failure: &Failure) -> Response {
-    detail(status(failure.code()), &failure.to_string())
+    let mut response = detail(status(failure.code()), &failure.to_string());
+    write_retry_after(response.headers_mut(), failure.retry_after());
+    response
+}
+
+/// Says after how many seconds the client may try again, if that is known.
+pub(crate) fn write_retry_after(headers: &mut HeaderMap, after: Option<Duration>) {
+    if let Some(after) = after {
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
 }
 
 #[cfg(test)]

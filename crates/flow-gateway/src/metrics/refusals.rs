@@ -24,6 +24,8 @@ pub(crate) enum Refused {
     RequestsPerSecond,
     /// Its API key allows no more documents on this day.
     DocumentsPerDay,
+    /// Models have read as many tokens for its API key as it allows on this day.
+    TokensPerDay,
 }
 
 /// How many requests were refused, by reason.
@@ -31,7 +33,7 @@ pub(crate) enum Refused {
 pub(super) struct Refusals([Counter; Refused::ALL.len()]);
 
 impl Refused {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::InFlightMax,
         Self::Deadline,
         Self::NoKey,
@@ -40,12 +42,16 @@ impl Refused {
         Self::Forbidden,
         Self::RequestsPerSecond,
         Self::DocumentsPerDay,
+        Self::TokensPerDay,
     ];
 
     /// The code of the failure that the client gets.
     pub(crate) fn code(self) -> Code {
         match self {
-            Self::InFlightMax | Self::RequestsPerSecond | Self::DocumentsPerDay => Code::Overloaded,
+            Self::InFlightMax
+            | Self::RequestsPerSecond
+            | Self::DocumentsPerDay
+            | Self::TokensPerDay => Code::Overloaded,
             Self::Deadline => Code::DeadlineExceeded,
             Self::NoKey | Self::UnknownKey | Self::ExpiredKey => Code::Unauthenticated,
             Self::Forbidden => Code::Forbidden,
@@ -62,6 +68,7 @@ impl Refused {
             Self::Forbidden => "forbidden",
             Self::RequestsPerSecond => "requests_per_second",
             Self::DocumentsPerDay => "documents_per_day",
+            Self::TokensPerDay => "tokens_per_day",
         }
     }
 }

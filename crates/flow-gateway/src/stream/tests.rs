@@ -13,6 +13,7 @@ fn options(window: usize, in_order: bool) -> StreamOptions {
         in_order,
         call: CallOptions::default(),
         budget: None,
+        identity: None,
     }
 }
 

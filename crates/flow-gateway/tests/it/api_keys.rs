@@ -262,11 +262,7 @@ async fn a_revoked_key_is_refused_soon_and_counts_stay() {
     };
     let refused = tokio::time::timeout(Duration::from_secs(30), refused).await;
     assert_eq!(refused.unwrap().code(), Code::Unauthenticated);
-    let mut stream = TcpStream::connect(fixture.gateway.metrics).await.unwrap();
-    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nconnection: close\r\n\r\n";
-    stream.write_all(request).await.unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).await.unwrap();
+    let text = fixture.gateway.metrics_text().await;
     let counted = "flow_key_requests_total{key=\"team\",runtime_name=\"gateway/rep-0\"} ";
     assert!(
         text.contains(counted) && text.contains("key=\"other\""),

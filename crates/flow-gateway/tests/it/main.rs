@@ -18,6 +18,7 @@ mod placements;
 mod retries;
 mod shards;
 mod test_gateway;
+mod token_budget;
 mod topology;
 mod unknown_parameters;
 mod websocket;

@@ -12,6 +12,8 @@ use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 use flow_spec::{Address, NodeAddresses, Placement, Plan, TextFile, Variables};
 use futures_util::{StreamExt, stream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::fake_executor::{FakeExecutor, with_ids};
@@ -129,6 +131,16 @@ impl TestGateway {
             client: Client::connect(&self.url).await.unwrap(),
             ..self
         }
+    }
+
+    /// Its metrics, with the head of the response.
+    pub(crate) async fn metrics_text(&self) -> String {
+        let mut stream = TcpStream::connect(self.metrics).await.unwrap();
+        let request = b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.unwrap();
+        text
     }
 
     /// Sends a single request.

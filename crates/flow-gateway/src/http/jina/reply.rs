@@ -17,7 +17,7 @@ use prost_types::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::request_id::REQUEST_ID;
-use super::super::status::{status, status_json};
+use super::super::status::{status, status_json, write_retry_after};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
@@ -160,7 +160,9 @@ pub(super) fn failed(failure: &Failure, header: &HeaderProto) -> Response {
         id: header.request_id.clone(),
         timing: String::new(),
     };
-    rendered.into_response()
+    let mut response = rendered.into_response();
+    write_retry_after(response.headers_mut(), failure.retry_after());
+    response
 }
 
 /// The response to a body that is no request, as FastAPI writes it.
