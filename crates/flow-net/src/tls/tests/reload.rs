@@ -81,3 +81,42 @@ async fn files_that_cannot_be_used_change_nothing_until_they_are_mended() {
     new.write("127.0.0.1", 2100, &files);
     seen(&server, &new).await;
 }
+
+#[tokio::test]
+async fn clients_of_a_new_authority_are_let_in_instead_of_those_of_the_old_one_and_nothing_is_lost()
+{
+    let (servers, old, new) = (Authority::new(), Authority::new(), Authority::new());
+    let roots = servers.path("clients.pem");
+    fs::copy(old.file(), &roots).unwrap();
+    let files = ServerTlsFiles {
+        own: servers.issue("127.0.0.1"),
+        clients: Some((roots.clone(), ClientCertificates::Required)),
+    };
+    let client_of = |clients: &Authority| TlsOptions {
+        own: Some(clients.issue("someone")),
+        ..trusting(&servers)
+    };
+    let (of_old, of_new) = (client_of(&old), client_of(&new));
+    let mut server = Fixture::start(Some(files)).await;
+    follow(&mut server);
+    let before = server.connect("grpcs", of_old.clone()).await.unwrap();
+    assert!(healthy(&before).await.unwrap());
+    let ended = AtomicBool::new(false);
+    let replace = async {
+        assert!(server.ask("grpcs", of_new.clone()).await.is_err());
+        let next = servers.path("next.pem");
+        fs::copy(new.file(), &next).unwrap();
+        fs::rename(next, &roots).unwrap();
+        let accepted = async {
+            while server.ask("grpcs", of_new.clone()).await.is_err() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let accepted = tokio::time::timeout(Duration::from_secs(30), accepted).await;
+        assert!(accepted.is_ok(), "the new authority was not loaded");
+        assert!(server.ask("grpcs", of_old.clone()).await.is_err());
+        ended.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(load_again(&server, &before, &ended), replace);
+    assert!(healthy(&before).await.unwrap(), "the old connection stays");
+}
