@@ -33,6 +33,16 @@ fn check(version: DocArrayVersion) {
     let number = |value: &Value| value.as_f64().unwrap();
     assert!(number(&encoded["cosine"]) >= 0.999_999, "{encoded}");
     assert!(number(&encoded["difference"]) <= 1e-5, "{encoded}");
+    for (name, dtype, len) in [
+        ("f16", "float16", 384),
+        ("int8", "int8", 384),
+        ("uint8", "uint8", 384),
+        ("binary", "int8", 48),
+        ("ubinary", "uint8", 48),
+    ] {
+        let expected = serde_json::json!({"dtype": dtype, "shape": [8, len], "is_right": true});
+        assert_eq!(got["types"][name], expected, "{name}");
+    }
     assert_eq!(got["unary"], 384);
     assert_eq!(got["without_text"], serde_json::json!([false, true]));
 }

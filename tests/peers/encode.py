@@ -38,6 +38,33 @@ def encoded():
     }
 
 
+def types():
+    of_type = {}
+    for name in ("f16", "int8", "uint8", "binary", "ubinary"):
+        docs = client.post(
+            "/encode", make(TEXTS[:8]), parameters={"embedding_type": name}, return_type=Array, results_in_order=True
+        )
+        got = vectors(docs)
+        of_type[name] = {"dtype": str(got.dtype), "shape": list(got.shape), "is_right": bool(is_right(name, got))}
+    return of_type
+
+
+def is_right(name, got):
+    """Whether these are the numbers that the vectors of sentence-transformers become, but for values near to a limit."""
+    wanted = WANTED[:8]
+    if name == "f16":
+        return np.abs(got.astype("<f4") - wanted).max() < 1e-3
+    if name in ("binary", "ubinary"):
+        # sentence_transformers.quantize_embeddings
+        bits = np.packbits(wanted > 0, axis=1)
+        numbers = bits if name == "ubinary" else (bits.astype(int) - 128).astype("int8")
+        return (numbers != got).mean() < 0.01
+    numbers = np.clip(np.round(127 * wanted / (8 / np.sqrt(wanted.shape[1]))), -127, 127)
+    if name == "uint8":
+        numbers += 128
+    return np.abs(got.astype(int) - numbers).max() <= 1
+
+
 def without_text():
     docs = client.post("/encode", make(["", "a text"]), return_type=Array, results_in_order=True)
     return [doc.embedding is not None for doc in docs]
@@ -48,4 +75,4 @@ def unary():
     return len(docs[0].embedding)
 
 
-run({case.__name__: case for case in (encoded, without_text, unary)})
+run({case.__name__: case for case in (encoded, types, without_text, unary)})

@@ -9,6 +9,7 @@ mod call_options;
 mod deadline;
 pub mod discovery;
 mod document;
+mod embedding_type;
 mod failure;
 mod line_budget;
 mod model;
@@ -30,6 +31,7 @@ pub use document::{
     AccessPaths, BadAccessPath, BadDocument, DocArrayVersion, Document, DocumentArray,
     DocumentLimits, document_array_message, from_struct, to_struct,
 };
+pub use embedding_type::EmbeddingType;
 pub use failure::{Chain, Code, Exception, Failure};
 pub use line_budget::LineBudget;
 pub use model::{ModelInfo, ModelKind, Models, ShorterVectors};

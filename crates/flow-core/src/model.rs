@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::EmbeddingType;
+
 /// A model that an executor runs.
 ///
 /// Executors say it in their discovery, in the description of the endpoint that the model computes. Readers ignore
@@ -31,6 +33,9 @@ pub struct ModelInfo {
     pub device: String,
     /// The lengths to which vectors may be cut; see [`ShorterVectors`].
     pub shorter: ShorterVectors,
+    /// The type of vectors if a request does not say otherwise with the parameter `embedding_type`. `None` if the
+    /// executor has no such parameter.
+    pub embedding_type: Option<EmbeddingType>,
     /// The number of texts of a batch, at most.
     pub batch_texts: usize,
     /// The number of tokens of a batch, at most.

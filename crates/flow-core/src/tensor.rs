@@ -7,10 +7,16 @@ use bytes::Bytes;
 pub struct DataType(String);
 
 impl DataType {
+    /// Half-precision floats, little-endian.
+    pub const F16: &'static str = "<f2";
     /// 32-bit floats, little-endian.
     pub const F32: &'static str = "<f4";
     /// 64-bit floats, little-endian.
     pub const F64: &'static str = "<f8";
+    /// Signed bytes.
+    pub const I8: &'static str = "|i1";
+    /// Unsigned bytes.
+    pub const U8: &'static str = "|u1";
 
     /// The numpy type string, such as `<f4`.
     #[must_use]
@@ -84,7 +90,7 @@ impl Tensor {
         &self.buffer
     }
 
-    /// The values as 32-bit floats in row-major order; `None` if they are not floats of 4 or 8 bytes, or if their
+    /// The values as 32-bit floats in row-major order; `None` if they are not floats of 2, 4 or 8 bytes, or if their
     /// number does not fit the shape.
     #[must_use]
     pub fn to_f32(&self) -> Option<Vec<f32>> {
@@ -96,6 +102,7 @@ impl Tensor {
             return (len <= ZEROS_MAX).then(|| vec![0.0; len]);
         }
         let values = match self.data_type.as_str() {
+            DataType::F16 => self.values(|bytes| half::f16::from_le_bytes(bytes).to_f32()),
             DataType::F32 => self.values(f32::from_le_bytes),
             #[allow(
                 clippy::cast_possible_truncation,
@@ -117,6 +124,18 @@ impl Tensor {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The values as whole numbers in row-major order; `None` if they are not bytes, or if their number does not fit the shape.
+    #[must_use]
+    pub fn to_i16(&self) -> Option<Vec<i16>> {
+        let bytes = self.buffer.iter();
+        let values: Vec<i16> = match self.data_type.as_str() {
+            DataType::I8 => bytes.map(|&byte| byte.cast_signed().into()).collect(),
+            DataType::U8 => bytes.map(|&byte| byte.into()).collect(),
+            _ => return None,
+        };
+        (self.shape.len() <= DIMENSIONS_MAX && values.len() == self.len()).then_some(values)
     }
 
     fn values<const N: usize, T>(&self, read: impl Fn([u8; N]) -> T) -> Vec<T> {
@@ -171,6 +190,19 @@ mod tests {
             read(&[u32::MAX, u32::MAX, u32::MAX, 0], &Bytes::new()),
             Some(vec![])
         );
+    }
+
+    #[test]
+    fn half_precision_floats_and_bytes_are_read() {
+        let read = |data_type: &str, bytes: &'static [u8]| {
+            Tensor::from_parts(vec![2], data_type.into(), Bytes::from_static(bytes))
+        };
+        let halves = read("<f2", &[0, 60, 0, 192]);
+        assert_eq!(halves.to_f32().unwrap(), [1.0, -2.0]);
+        assert_eq!(read("|i1", &[1, 255]).to_i16().unwrap(), [1, -1]);
+        assert_eq!(read("|u1", &[1, 255]).to_i16().unwrap(), [1, 255]);
+        assert_eq!(read("|u1", &[1]).to_i16(), None);
+        assert_eq!(halves.to_i16(), None);
     }
 
     #[test]

@@ -27,7 +27,9 @@ mod running;
 
 pub use build::{Flow, Node};
 pub use flow_client::{Client, Discovery, Post, Progress, Reply, UnknownEndpoint};
-pub use flow_core::{Code, DocArrayVersion, Document, DocumentArray, Failure, Tensor};
+pub use flow_core::{
+    Code, DocArrayVersion, Document, DocumentArray, EmbeddingType, Failure, Tensor,
+};
 pub use flow_net::tls::{CertificateFiles, TlsOptions};
 pub use flow_net::{ApiKey, BadApiKey, Compression, ConnectError, ConnectOptions};
 pub use flow_spec::LoadError;

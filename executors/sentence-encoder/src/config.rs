@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use flow_core::AccessPaths;
+use flow_core::{AccessPaths, EmbeddingType};
 use flow_kernels::InstructionSet;
 use flow_models::source::DEFAULT_MODEL;
 use flow_models::{DeviceSpec, EncoderOptions, EngineKind, PoolingMode, Precision};
@@ -80,6 +80,9 @@ pub struct SentenceEncoderConfig {
     #[serde(alias = "truncate_dim")]
     pub dimensions: Option<NonZeroUsize>,
 
+    /// The type of the vectors' values, unless a request asks for another one. Default: 32-bit floats.
+    pub embedding_type: EmbeddingType,
+
     /// Number of threads. Default: one for each core.
     #[serde(alias = "num_threads")]
     pub threads: Option<NonZeroUsize>,
@@ -116,6 +119,7 @@ impl Default for SentenceEncoderConfig {
             prompt: None,
             prompt_name: None,
             dimensions: None,
+            embedding_type: EmbeddingType::default(),
             threads: None,
             cache: CacheConfig::default(),
             base_tokenizer_model: None,
@@ -268,6 +272,10 @@ mod tests {
         check_refused(
             json!({"precision": "f8"}),
             &["`f8`", "`f32`", "`bf16`", "`int8`", "`f16`"],
+        );
+        check_refused(
+            json!({"embedding_type": "int4"}),
+            &["`int4`", "`f16`", "`ubinary`"],
         );
         check_refused(
             json!({"engine": "torch"}),

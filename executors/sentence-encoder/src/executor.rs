@@ -5,7 +5,7 @@ use std::slice;
 use std::thread;
 use std::time::Instant;
 
-use flow_core::{AccessPaths, Chain, Document, Tensor};
+use flow_core::{AccessPaths, Chain, Document, EmbeddingType};
 use flow_executor::{
     BadParameter, CallError, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
     ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
@@ -38,12 +38,13 @@ const NORMALIZE: &str = "normalize";
 const TRUNCATE: &str = "truncate";
 
 /// The parameters that the encoding endpoints accept.
-const PARAMETERS: [&str; 5] = [
+const PARAMETERS: [&str; 6] = [
     ACCESS_PATHS[0],
     ACCESS_PATHS[1],
     BATCH_SIZE,
     NORMALIZE,
     TRUNCATE,
+    EmbeddingType::PARAMETER,
 ];
 
 /// The endpoints that show what the tokenizer does. They have other names than the HTTP routes of the gateway for them,
@@ -62,6 +63,7 @@ const ENCODE: &str = "/encode";
 pub struct SentenceEncoder {
     encoder: CachedEncoder,
     access_paths: AccessPaths,
+    embedding_type: EmbeddingType,
     facts: Facts,
     model: ModelInfo,
     metrics: EncoderMetrics,
@@ -117,6 +119,7 @@ impl Executor for SentenceEncoder {
         Ok(Self {
             encoder: CachedEncoder::new(encoder, cache.transpose()?),
             access_paths: config.access_paths,
+            embedding_type: config.embedding_type,
             facts,
             model,
             metrics: EncoderMetrics::register(&context.monitor)?,
@@ -157,6 +160,10 @@ impl SentenceEncoder {
             batch_size: parameters.get(BATCH_SIZE).map_err(bad_request)?,
             normalize: parameters.get(NORMALIZE).map_err(bad_request)?,
         };
+        let embedding_type: Option<EmbeddingType> = parameters
+            .get(EmbeddingType::PARAMETER)
+            .map_err(bad_request)?;
+        let embedding_type = embedding_type.unwrap_or(self.embedding_type);
         if parameters.get(TRUNCATE).map_err(bad_request)? == Some(false) {
             self.check_lengths(&texts)?;
         }
@@ -170,7 +177,7 @@ impl SentenceEncoder {
                 if doc.has_text()
                     && let Some(vector) = rows.next()
                 {
-                    doc.set_embedding(&Tensor::vector(vector));
+                    doc.set_embedding(&embedding_type.encode(vector));
                 }
             })?;
         }
@@ -358,6 +365,7 @@ fn model_info(config: &SentenceEncoderConfig, encoder: &TextEncoder) -> ModelInf
             Matryoshka::Any => ShorterVectors::Any,
             Matryoshka::Only(lengths) => ShorterVectors::Only(lengths.clone()),
         },
+        embedding_type: Some(config.embedding_type),
         batch_texts: encoder.max_batch_texts().get(),
         batch_tokens: encoder.max_batch_tokens().get(),
     }

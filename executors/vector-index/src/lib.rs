@@ -12,7 +12,7 @@ mod top;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use flow_core::Tensor;
+use flow_core::{EmbeddingType, Tensor};
 use flow_executor::{
     AccessPaths, BadParameter, CallError, Chain, DocArrayVersion, Document, DocumentArray,
     Endpoints, Executor, Facts, KeepsState, LoadContext, LoadError, Parameters,
@@ -328,9 +328,12 @@ fn values(
             vector.buffer().len()
         )));
     }
-    let values = vector
-        .to_f32()
-        .ok_or_else(|| wrong("holds no floats".to_owned()))?;
+    let values = floats(vector, dimensions).ok_or_else(|| {
+        let found = vector.data_type().as_str();
+        wrong(format!(
+            "has values of the type `{found}`; floats, and vectors of the encoder's `embedding_type`, can be indexed"
+        ))
+    })?;
     if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
         return Err(wrong("is empty, or not all of it is finite".to_owned()));
     }
@@ -340,6 +343,15 @@ fn values(
             values.len()
         ))),
         _ => Ok(values),
+    }
+}
+
+/// The floats that a vector stands for. Bytes are bits if that gives the vector the length that it must have.
+fn floats(vector: &Tensor, dimensions: Option<usize>) -> Option<Vec<f32>> {
+    let as_bits = EmbeddingType::of(vector)?.as_bits();
+    match as_bits.filter(|_| dimensions == Some(vector.len() * 8)) {
+        Some(bits) => bits.decode(vector),
+        None => EmbeddingType::floats_of(vector),
     }
 }
 

@@ -72,6 +72,36 @@ fn matches_come_back_with_what_was_indexed_and_their_score_in_either_docarray_ve
 }
 
 #[test]
+fn vectors_of_every_type_are_indexed_and_searched() {
+    let index = load(None, &json!({"dimensions": 16})).unwrap();
+    let types = [
+        EmbeddingType::F32,
+        EmbeddingType::F16,
+        EmbeddingType::Int8,
+        EmbeddingType::Uint8,
+        EmbeddingType::Binary,
+        EmbeddingType::Ubinary,
+    ];
+    let vector: Vec<f32> = (0..16).map(|it| [0.25, -0.25, -0.25][it % 3]).collect();
+    let typed = |id: &str, of: EmbeddingType| {
+        let mut typed = doc(id, &[]);
+        typed.set_embedding(&of.encode(&vector));
+        typed
+    };
+    for of in types {
+        call(&index, "/index", &[typed(&format!("{of:?}"), of)]).unwrap();
+    }
+    for of in types {
+        let found = matches(&index, typed("q", of));
+        assert_eq!(found.len(), types.len());
+        for one in found {
+            let score = one.score(SCORE).unwrap();
+            assert!(score > 0.9999, "{of:?} finds {} with {score}", one.id());
+        }
+    }
+}
+
+#[test]
 fn a_document_in_parts_is_found_by_its_parts_and_deleted_whole() {
     let index = load(None, &json!({})).unwrap();
     let mut whole = doc("d", &[1.0, 0.0]);

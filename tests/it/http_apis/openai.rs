@@ -2,6 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flow_core::EmbeddingType;
+use flow_tests::TestFlow;
 use serde_json::{Value, json};
 
 use super::client::{get, post};
@@ -172,4 +174,19 @@ async fn vectors_come_in_small_formats_too() {
         assert_eq!(vector.len(), len, "{format}");
         assert!(vector.iter().all(Value::is_i64), "{format}");
     }
+}
+
+#[tokio::test]
+async fn every_format_is_there_whatever_type_of_vectors_the_flow_sends() {
+    let floats = encoder();
+    let wanted = over_grpc(&floats, &["a"]).await;
+    let small = TestFlow::up(
+        "executors: [{name: encoder, uses: sentence-encoder, uses_with: {embedding_type: binary}}]",
+    );
+    let reply = post(&small, "/v1/embeddings", &json!({"input": "a"})).await;
+    check_close(&embeddings(&reply.json()), &wanted);
+    let int8 = json!({"input": "a", "embedding_type": "int8"});
+    let reply = post(&small, "/v1/embeddings", &int8).await;
+    let expected = EmbeddingType::Int8.encode(&wanted[0]).to_i16().unwrap();
+    assert_eq!(reply.json()["data"][0]["embedding"], json!(expected));
 }

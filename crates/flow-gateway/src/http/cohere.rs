@@ -273,7 +273,7 @@ mod tests {
         };
         let expected = json!({
             "id": "1",
-            "embeddings": {"float": [[1.0, -0.5]], "int8": [[127, -64]]},
+            "embeddings": {"float": [[1.0, -0.5]], "int8": [[114, -57]]},
             "texts": ["a"],
             "meta": {"api_version": {"version": "2"}, "billed_units": {"input_tokens": 3}},
             "response_type": "embeddings_by_type",

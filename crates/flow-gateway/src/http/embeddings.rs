@@ -4,11 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use flow_core::{CallOptions, Code, Document, DocumentArray, Failure, Tensor, parameters};
+use flow_core::{
+    CallOptions, Code, Document, DocumentArray, EmbeddingType, Failure, Tensor, parameters,
+};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
@@ -66,11 +68,12 @@ pub(crate) async fn embed(
     service: &Service,
     models: &ServedModels,
     model: &ServedModel,
-    request: EmbedRequest,
+    mut request: EmbedRequest,
     options: &CallOptions,
 ) -> Result<Embeddings, ApiError> {
     let started = Instant::now();
     check_texts(service, &request)?;
+    ask_for_floats(model, &mut request.parameters);
     let cut = cut(model, &request)?;
     let call = DocumentsCall {
         executor: models.are_several().then_some(model.executor.as_str()),
@@ -105,6 +108,17 @@ pub(crate) async fn embed(
     check_reply(count, all.vectors.len(), &model.executor)?;
     all.took = started.elapsed();
     Ok(all)
+}
+
+/// Asks for floats, from which every format is made, if the executor would send something else.
+fn ask_for_floats(model: &ServedModel, parameters: &mut Map<String, Value>) {
+    let own = model.info.as_ref().and_then(|info| info.embedding_type);
+    if own.is_some_and(|own| own != EmbeddingType::F32) {
+        parameters.insert(
+            EmbeddingType::PARAMETER.to_owned(),
+            json!(EmbeddingType::F32),
+        );
+    }
 }
 
 /// The texts in pieces.

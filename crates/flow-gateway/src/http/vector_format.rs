@@ -4,23 +4,12 @@
 //! |---|---|
 //! | float | 32-bit floats |
 //! | base64 | the same as bytes, little endian, in base64 |
-//! | int8 | the values divided by the largest of the vector, times 127 |
-//! | uint8 | as int8, plus 128 |
-//! | ubinary | one bit for each value, set if it is positive; the first value is the highest bit of the first byte |
-//! | binary | as ubinary, minus 128 |
-//!
-//! The cosine of two int8 vectors is about that of the floats, because each vector has a scale of its own. `binary` and
-//! `ubinary` are those of sentence-transformers and Cohere.
+//! | int8, uint8, binary, ubinary | the numbers of [`EmbeddingType`] |
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use flow_core::EmbeddingType;
 use serde::{Deserialize, Serialize, Serializer};
-
-/// The largest value of an int8 vector.
-const INT8_MAX: f32 = 127.0;
-
-/// What turns unsigned values into signed ones.
-const OFFSET: i16 = 128;
 
 /// The format of a vector.
 #[derive(
@@ -43,13 +32,12 @@ impl VectorFormat {
         match self {
             Self::Float => FormattedVector::Floats(vector),
             Self::Base64 => {
-                let bytes: Vec<u8> = vector.iter().flat_map(|it| it.to_le_bytes()).collect();
-                FormattedVector::Base64(STANDARD.encode(bytes))
+                FormattedVector::Base64(STANDARD.encode(EmbeddingType::F32.bytes(vector)))
             }
-            Self::Int8 => FormattedVector::Whole(int8(vector).collect()),
-            Self::Uint8 => FormattedVector::Whole(int8(vector).map(|it| it + OFFSET).collect()),
-            Self::Binary => FormattedVector::Whole(bits(vector).map(|it| it - OFFSET).collect()),
-            Self::Ubinary => FormattedVector::Whole(bits(vector).collect()),
+            Self::Int8 => FormattedVector::Signed(EmbeddingType::Int8.bytes(vector)),
+            Self::Uint8 => FormattedVector::Unsigned(EmbeddingType::Uint8.bytes(vector)),
+            Self::Binary => FormattedVector::Signed(EmbeddingType::Binary.bytes(vector)),
+            Self::Ubinary => FormattedVector::Unsigned(EmbeddingType::Ubinary.bytes(vector)),
         }
     }
 }
@@ -59,7 +47,9 @@ impl VectorFormat {
 pub(crate) enum FormattedVector<'v> {
     Floats(&'v [f32]),
     Base64(String),
-    Whole(Vec<i16>),
+    /// Bytes that stand for signed numbers.
+    Signed(Vec<u8>),
+    Unsigned(Vec<u8>),
 }
 
 impl Serialize for FormattedVector<'_> {
@@ -67,37 +57,12 @@ impl Serialize for FormattedVector<'_> {
         match self {
             Self::Floats(values) => values.serialize(serializer),
             Self::Base64(text) => text.serialize(serializer),
-            Self::Whole(values) => values.serialize(serializer),
+            Self::Signed(bytes) => {
+                serializer.collect_seq(bytes.iter().map(|byte| byte.cast_signed()))
+            }
+            Self::Unsigned(bytes) => serializer.collect_seq(bytes),
         }
     }
-}
-
-/// Each value as a whole number from -127 to 127.
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "a rounded number from -127 to 127"
-)]
-fn int8(vector: &[f32]) -> impl Iterator<Item = i16> {
-    let largest = vector
-        .iter()
-        .fold(0.0_f32, |max, value| max.max(value.abs()));
-    let scale = if largest > 0.0 {
-        INT8_MAX / largest
-    } else {
-        0.0
-    };
-    vector
-        .iter()
-        .map(move |value| (value * scale).round() as i16)
-}
-
-/// The signs of eight values in each byte.
-fn bits(vector: &[f32]) -> impl Iterator<Item = i16> {
-    vector.chunks(8).map(|values| {
-        let bits = values.iter().zip((0..8).rev());
-        bits.map(|(value, bit)| i16::from(*value > 0.0) << bit)
-            .sum()
-    })
 }
 
 #[cfg(test)]
@@ -115,8 +80,8 @@ mod tests {
         let vector = [0.5, -0.25, 0.0, 0.125];
         check(VectorFormat::Float, &vector, "[0.5,-0.25,0.0,0.125]");
         check(VectorFormat::Base64, &[1.0], "\"AACAPw==\"");
-        check(VectorFormat::Int8, &vector, "[127,-64,0,32]");
-        check(VectorFormat::Uint8, &vector, "[255,64,128,160]");
+        check(VectorFormat::Int8, &[0.6, -0.8, 0.0], "[76,-102,0]");
+        check(VectorFormat::Uint8, &[0.6, -0.8, 0.0], "[204,26,128]");
         check(VectorFormat::Ubinary, &vector, "[144]");
         check(VectorFormat::Binary, &vector, "[16]");
         let nine = [1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, 1.0, 1.0];

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use flow_core::{DocArrayVersion, Document, DocumentArray};
+use flow_core::{DocArrayVersion, Document, DocumentArray, EmbeddingType};
 use flow_executor::testing::{Loaded, load};
 use sentence_encoder::SentenceEncoder;
 use serde_json::{Map, Value, json};
@@ -58,6 +58,34 @@ fn documents_of_both_docarray_versions_get_vectors_and_keep_the_rest() {
 }
 
 #[test]
+fn vectors_have_the_type_that_the_request_or_the_flow_asks_for() {
+    let encoder = loaded(&TinyModel::bert(), json!({"embedding_type": "int8"}));
+    let text = |version| {
+        let mut document = Document::of_version(version);
+        document.set_text("a b c");
+        document
+    };
+    let floats = {
+        let parameters = json!({"embedding_type": "f32"});
+        let after = encode(&encoder, vec![text(DocArrayVersion::V1)], parameters);
+        vector(&after[0])
+    };
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        for (parameters, expected) in [
+            (json!({}), EmbeddingType::Int8),
+            (json!({"embedding_type": "f16"}), EmbeddingType::F16),
+            (json!({"embedding_type": "uint8"}), EmbeddingType::Uint8),
+            (json!({"embedding_type": "binary"}), EmbeddingType::Binary),
+            (json!({"embedding_type": "ubinary"}), EmbeddingType::Ubinary),
+        ] {
+            let after = encode(&encoder, vec![text(version)], parameters.clone());
+            let found = after[0].embedding().unwrap();
+            assert_eq!(found, expected.encode(&floats), "{version:?} {parameters}");
+        }
+    }
+}
+
+#[test]
 fn documents_without_a_text_are_returned_unchanged() {
     let encoder = loaded(&TinyModel::bert(), json!({}));
     let empty = Document::new();
@@ -95,7 +123,11 @@ fn access_paths_select_documents_and_a_request_can_override_them() {
 #[test]
 fn an_invalid_parameter_is_named_in_the_error() {
     let encoder = loaded(&TinyModel::bert(), json!({}));
-    for (name, value) in [("access_paths", json!("@x")), ("batch_size", json!(0))] {
+    for (name, value) in [
+        ("access_paths", json!("@x")),
+        ("batch_size", json!(0)),
+        ("embedding_type", json!("int4")),
+    ] {
         let parameters = Map::from_iter([(name.to_owned(), value)]);
         let docs = DocumentArray::from_iter([Document::from_text("a")]);
         let failure = encoder.call_with("/encode", docs, parameters).unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use flow_core::{Document, DocumentArray, Failure};
+use flow_core::{Document, DocumentArray, EmbeddingType, Failure};
 
 use super::answers::Answers;
 use super::references::Expected;
@@ -132,7 +132,7 @@ fn compare(document: Option<&Document>, wanted: &[f32]) -> Result<f64, String> {
     let document = document.ok_or("the flow returned no document with its id")?;
     let embedding = document.embedding();
     let embedding = embedding.ok_or("the flow returned no vector for it")?;
-    let found = embedding.to_f32().ok_or_else(|| {
+    let found = EmbeddingType::floats_of(&embedding).ok_or_else(|| {
         let found = embedding.data_type().as_str();
         format!("the flow returned a vector of `{found}`, which cannot be compared")
     })?;

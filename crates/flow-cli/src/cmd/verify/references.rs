@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use flow_client::{Client, Exchange, ExchangeOptions, Outcome, Request};
-use flow_core::{DocArrayVersion, Document, Tensor};
+use flow_core::{DocArrayVersion, Document, EmbeddingType, Tensor};
 use futures_util::{Stream, stream};
 use tokio::sync::mpsc::Receiver;
 
@@ -154,7 +154,7 @@ fn values(tensor: Option<&Tensor>, whose: &str) -> Result<Vec<f32>, String> {
     let Some(tensor) = tensor else {
         return Err(format!("{whose} has no vector for it"));
     };
-    let values = tensor.to_f32();
+    let values = EmbeddingType::floats_of(tensor);
     values.ok_or_else(|| {
         let found = tensor.data_type().as_str();
         format!("{whose} has a vector of `{found}` for it, which cannot be compared")

@@ -72,15 +72,19 @@ fn number_to_json(number: f64) -> Value {
 
 /// The values of an array as nested lists, one level per dimension.
 pub(super) fn from_tensor(tensor: &Tensor) -> Value {
-    match tensor.to_f32() {
-        Some(values) => nested(&values, tensor.shape()),
-        // Values of other types are not interpreted: type, shape and bytes are written.
-        None => serde_json::json!({
-            "dtype": tensor.data_type().as_str(),
-            "shape": tensor.shape(),
-            "buffer": BASE64.encode(tensor.buffer()),
-        }),
+    if let Some(values) = tensor.to_f32() {
+        return nested(&values, tensor.shape());
     }
+    // A vector of small numbers. Bytes with more dimensions are images, which are shorter as they are.
+    if let ([_], Some(values)) = (tensor.shape(), tensor.to_i16()) {
+        return values.into_iter().collect();
+    }
+    // Values of other types are not interpreted: type, shape and bytes are written.
+    serde_json::json!({
+        "dtype": tensor.data_type().as_str(),
+        "shape": tensor.shape(),
+        "buffer": BASE64.encode(tensor.buffer()),
+    })
 }
 
 fn nested(values: &[f32], shape: &[u32]) -> Value {
