@@ -59,6 +59,7 @@ mod top;
 mod topologies;
 mod tracing;
 mod tune;
+mod unreachable;
 mod verify;
 
 /// The executor of `src/bin/marker.rs`: the same in Rust as `peers/marker.py` is in Python.

@@ -20,7 +20,7 @@ use futures_util::{Stream, stream};
 
 use crate::Limits;
 use crate::grpc::Metadata;
-use crate::replica::{OpenedStream, Replica, Reply};
+use crate::replica::{OpenedStream, Reached, Replica, Reply};
 use crate::retry::{self, Attempt, Policy, RetryDecision};
 use crate::retry_budget::RetryBudget;
 use crate::status::{CallError, too_late};
@@ -175,11 +175,17 @@ impl Pool {
     }
 
     /// Records the outcome of a call: whether its replica is avoided from now on, and whether it is slow.
-    fn record(&self, lease: &mut Lease, failed: Option<Code>, now: Instant) {
-        lease.record(failed, now, self.metrics.as_ref());
+    fn record(&self, lease: &mut Lease, error: Option<&CallError>, now: Instant) {
+        lease.record(error, now, self.metrics.as_ref());
         let replica = &lease.replica;
-        let median = self.read(|replicas| balance::median(&self.loads(replicas, now)));
-        replica.set_slow(balance::slowness(replica.known_pace(now).usual, median) > 1.0);
+        let is_slow = self.read(|replicas| match replicas {
+            [_only] => false,
+            all => {
+                let median = balance::median(&self.loads(all, now));
+                balance::slowness(replica.known_pace(now).usual, median) > 1.0
+            }
+        });
+        replica.set_slow(is_slow);
     }
 
     /// One request, or several parts of one, and one reply; tried again on other replicas as the pool's policy
@@ -205,8 +211,7 @@ impl Pool {
             attempt.end(outcome.as_ref().err().map(|error| &error.failure));
             drop((timer, suspect));
             let now = Instant::now();
-            let failed = outcome.as_ref().err().map(|error| error.failure.code());
-            self.record(&mut lease, failed, now);
+            self.record(&mut lease, outcome.as_ref().err(), now);
             lease.count(outcome.as_ref().map_or(true, Reply::is_failure), now);
             match outcome {
                 Ok(reply) => {
@@ -249,8 +254,7 @@ impl Pool {
             attempt.end(outcome.as_ref().err().map(|error| &error.failure));
             drop(suspect);
             let now = Instant::now();
-            let failed = outcome.as_ref().err().map(|error| error.failure.code());
-            self.record(&mut lease, failed, now);
+            self.record(&mut lease, outcome.as_ref().err(), now);
             match outcome {
                 Ok(opened) => return Ok(documents(opened, lease, self.metrics.clone())),
                 Err(error) => {
@@ -365,8 +369,8 @@ async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto,
         }
         Ok(Some(document)) => Some((Ok(document), Some((opened, lease, metrics)))),
         Err(error) => {
-            let (failed, now) = (Some(error.failure.code()), Instant::now());
-            lease.record(failed, now, metrics.as_ref());
+            let now = Instant::now();
+            lease.record(Some(&error), now, metrics.as_ref());
             lease.count(true, now);
             let failure = with_address(
                 &error.failure,
@@ -422,18 +426,19 @@ impl Lease {
         self.replica.calls().count(took, failed);
     }
 
-    /// Records the outcome of a call, and counts a replica that is avoided from now on.
-    fn record(&mut self, failed: Option<Code>, now: Instant, metrics: Option<&CallMetrics>) {
+    /// Records what a call says of the replica, and counts one that is avoided from now on.
+    fn record(&mut self, error: Option<&CallError>, now: Instant, metrics: Option<&CallMetrics>) {
         // A call that was refused or lost says nothing of how quickly calls are answered.
         let is_answer = matches!(
-            failed,
+            error.map(|it| it.failure.code()),
             None | Some(Code::ExecutorFailed | Code::DeadlineExceeded)
         );
         if is_answer && !self.is_timed {
             self.replica.answered_after(now.duration_since(self.began));
         }
         self.is_timed = true;
-        let is_ejected = self.replica.record(failed, now);
+        let reached = error.map_or(Reached::Yes, Reached::of);
+        let is_ejected = self.replica.record(reached, now);
         if let Some(metrics) = metrics.filter(|_| is_ejected) {
             metrics.ejections.add(1);
         }

@@ -2,6 +2,7 @@
 
 mod call;
 mod connector;
+mod reached;
 mod resolver;
 mod response_times;
 
@@ -10,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use flow_core::Code;
 use flow_metrics::DurationHistogram;
 use tonic::transport::{Channel, Endpoint};
 
@@ -22,10 +22,12 @@ pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
 pub use call::{Reply, Shards, TOKENS};
 pub(crate) use connector::{Connection, Connector, PeerSpoke};
+pub(crate) use reached::Reached;
 use response_times::ResponseTimes;
 
-/// Time for connecting; after that another replica is the better choice.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// Time for the TCP connection to a replica; after that another one is the better choice. It leaves most of a usual deadline to
+/// that one, and the kernel sends a packet that was lost again after a second.
+const TCP_CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Time that a replica is avoided after it could not be reached; doubled each time.
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
@@ -176,7 +178,8 @@ impl Replica {
         limits: Limits,
     ) -> Self {
         let peer_spoke = PeerSpoke::default();
-        let connector = Connector::new(tls.clone(), peer_spoke.clone());
+        let connector =
+            Connector::new(tls.clone(), peer_spoke.clone()).with_tcp_within(TCP_CONNECT_MAX);
         Self {
             uri,
             host_name: None,
@@ -254,20 +257,23 @@ impl Replica {
         self.backoff().failures > 0
     }
 
-    /// Records the outcome of a call: a replica that could not be reached is avoided for a while. Returns whether this is the
-    /// first time since it could be reached.
-    pub(crate) fn record(&self, failed: Option<Code>, now: Instant) -> bool {
-        let unreachable = failed.is_some_and(|code| matches!(code, Code::Unavailable | Code::Lost));
+    /// Records what a call says of the replica: one that could not be reached is avoided for a while. Returns whether this is
+    /// the first time since it could be reached.
+    pub(crate) fn record(&self, reached: Reached, now: Instant) -> bool {
         let mut backoff = self.backoff();
-        if !unreachable {
-            if backoff.failures > 0 {
+        match reached {
+            Reached::Yes if backoff.failures > 0 => {
                 tracing::info!(replica = self.uri, "replica is back");
                 self.recoveries.fetch_add(1, Ordering::Relaxed);
                 *backoff = Backoff::default();
                 // It may be another process, so what was usual before does not count.
                 *self.pace() = Pace::new(now);
+                return false;
             }
-            return false;
+            Reached::Yes => return false,
+            // A call may just take long. One that could not be reached before has still not answered.
+            Reached::Unknown if backoff.failures == 0 => return false,
+            Reached::Unknown | Reached::No => {}
         }
         let is_first = backoff.failures == 0;
         if is_first {
@@ -339,7 +345,6 @@ pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
         source,
     })?;
     Ok(endpoint
-        .connect_timeout(CONNECT_MAX)
         .tcp_nodelay(true)
         // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
         .tcp_keepalive(Some(TCP_KEEPALIVE))

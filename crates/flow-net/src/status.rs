@@ -86,8 +86,8 @@ impl From<&Status> for CallError {
     fn from(status: &Status) -> Self {
         Self {
             failure: to_failure(status),
-            // A status that this side made has the error that led to it.
-            answered: std::error::Error::source(status).is_none(),
+            // A status that this side made has the error that led to it, except for the one that tonic makes at a deadline.
+            answered: std::error::Error::source(status).is_none() && !is_timeout(status),
             pushback: pushback(status),
         }
     }

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::balance::count;
 use super::{Lease, Pool};
-use flow_core::Code;
-
-use crate::replica::Replica;
+use crate::replica::{Reached, Replica};
 use crate::retry::Policy;
 use crate::{Limits, Metadata};
 
@@ -171,8 +169,8 @@ impl Simulation {
     fn come_back(&mut self, now: Instant) {
         let replicas = self.pool.replicas();
         let last = replicas.last().unwrap();
-        last.record(Some(Code::Unavailable), now);
-        last.record(None, now);
+        last.record(Reached::No, now);
+        last.record(Reached::Yes, now);
     }
 
     fn arrive(&mut self, now: Instant) {

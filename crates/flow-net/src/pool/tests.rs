@@ -31,17 +31,14 @@ async fn a_replica_that_cannot_be_reached_is_avoided_for_a_while() {
     let pool = pool(2);
     let now = Instant::now();
     let replicas = pool.replicas();
-    assert!(replicas[0].record(Some(Code::Unavailable), now));
+    assert!(replicas[0].record(Reached::No, now));
     assert!(replicas[0].is_ejected() && !replicas[1].is_ejected());
     for _ in 0..4 {
         assert_eq!(pool.lease(now).unwrap().replica().uri(), replicas[1].uri());
     }
     assert!(!replicas[0].is_backing_off(now + Duration::from_millis(50)));
-    assert!(
-        !replicas[0].record(Some(Code::Unavailable), now),
-        "only the first time"
-    );
-    replicas[0].record(None, now);
+    assert!(!replicas[0].record(Reached::No, now), "only the first time");
+    replicas[0].record(Reached::Yes, now);
     assert!(!replicas[0].is_backing_off(now) && !replicas[0].is_ejected());
 }
 
@@ -50,7 +47,7 @@ async fn if_no_replica_can_be_reached_one_is_leased_nevertheless() {
     let pool = pool(2);
     let now = Instant::now();
     for replica in pool.replicas().iter() {
-        replica.record(Some(Code::Unavailable), now);
+        replica.record(Reached::No, now);
     }
     assert!(pool.lease(now).is_ok());
     assert_eq!(self::pool(0).lease(now).unwrap_err(), NoReplica);
@@ -61,8 +58,8 @@ async fn a_replica_that_came_back_gets_its_share_gradually() {
     let pool = pool(2).with_slow_start(Duration::from_secs(10));
     let now = Instant::now() + Duration::from_secs(60);
     let replicas = pool.replicas();
-    replicas[0].record(Some(Code::Unavailable), now);
-    replicas[0].record(None, now);
+    replicas[0].record(Reached::No, now);
+    replicas[0].record(Reached::Yes, now);
     // Of 1000 requests, one after the other, how many it gets so many seconds later.
     let requests = |seconds| {
         let at = now + Duration::from_secs(seconds);
@@ -76,4 +73,19 @@ async fn a_replica_that_came_back_gets_its_share_gradually() {
     for (count, expected) in counts.iter().zip(&expected) {
         assert!(expected.contains(count), "{counts:?}");
     }
+}
+
+#[tokio::test]
+async fn a_replica_that_is_avoided_is_not_back_when_a_deadline_passes() {
+    let pool = pool(2);
+    let now = Instant::now();
+    let replicas = pool.replicas();
+    assert!(!replicas[0].record(Reached::Unknown, now));
+    assert!(!replicas[0].is_ejected(), "it may be slow");
+    replicas[0].record(Reached::No, now);
+    let later = now + Duration::from_secs(5);
+    assert!(!replicas[0].record(Reached::Unknown, later));
+    assert!(replicas[0].is_ejected() && replicas[0].is_backing_off(later));
+    replicas[0].record(Reached::Yes, later);
+    assert!(!replicas[0].is_ejected());
 }

@@ -39,12 +39,26 @@ impl PeerSpoke {
     }
 }
 
+/// Default time for a connection, with a TLS handshake.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
 /// Makes the connections of one replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     tcp: HttpConnector<ShufflingResolver>,
     tls: Option<ClientTls>,
     peer_spoke: PeerSpoke,
+    limit: Duration,
+}
+
+/// A connection was not made in time.
+///
+/// The time is limited here and not by [`tonic::transport::Endpoint::connect_timeout`], whose error looks like that of a connection
+/// which broke, on which a request may have been sent.
+#[derive(Debug, thiserror::Error)]
+#[error("no connection within {limit:?}")]
+struct ConnectTimeout {
+    limit: Duration,
 }
 
 impl Connector {
@@ -60,11 +74,18 @@ impl Connector {
             tcp,
             tls,
             peer_spoke,
+            limit: CONNECT_MAX,
         }
     }
 
-    /// Gives up a connection that is not made within this time. Without this limit, the deadline of the waiting call applies.
+    /// Gives up a connection that is not made within this time.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// The same for the part of it that makes a TCP connection, which needs nothing of the peer's process.
+    pub(crate) fn with_tcp_within(mut self, limit: Duration) -> Self {
         self.tcp.set_connect_timeout(Some(limit));
         self
     }
@@ -84,7 +105,8 @@ impl Service<Uri> for Connector {
         let connecting = self.tcp.call(uri);
         let peer_spoke = self.peer_spoke.clone();
         let tls = self.tls.clone();
-        Box::pin(async move {
+        let limit = self.limit;
+        let connecting = async move {
             let stream = connecting.await?;
             peer_spoke.set(false);
             let stream = match tls {
@@ -97,6 +119,12 @@ impl Service<Uri> for Connector {
                 }
             };
             Ok(Connection { stream, peer_spoke })
+        };
+        Box::pin(async move {
+            match tokio::time::timeout(limit, connecting).await {
+                Ok(connected) => connected,
+                Err(_elapsed) => Err(ConnectTimeout { limit }.into()),
+            }
         })
     }
 }
@@ -195,10 +223,15 @@ impl Write for Connection {
 mod tests {
     use std::future::poll_fn;
 
+    use flow_core::{Code, Deadline};
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
 
     use super::*;
+    use crate::replica::{endpoint, within};
+    use crate::tls::TlsOptions;
 
     async fn read(connection: &mut Connection, buffer: &mut [u8]) -> usize {
         let mut buffer = hyper::rt::ReadBuf::new(buffer);
@@ -223,6 +256,28 @@ mod tests {
         let timeout = rustix::net::sockopt::tcp_user_timeout(stream.inner()).unwrap();
         let timeout = Duration::from_millis(timeout.into());
         assert_eq!(timeout, crate::limits::TCP_UNACKNOWLEDGED_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_request_did_not_run_whose_connection_is_not_made_in_time() {
+        // It accepts connections, and answers no TLS handshake.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("https://{}", listener.local_addr().unwrap());
+        let tls = ClientTls::load(TlsOptions::default()).unwrap();
+        let connector = Connector::new(Some(tls), PeerSpoke::default());
+        let connector = connector.within(Duration::from_millis(50));
+        let channel = endpoint(&uri)
+            .unwrap()
+            .connect_with_connector_lazy(connector);
+        let mut client = HealthClient::new(channel);
+        let call = client.check(HealthCheckRequest::default());
+        let error = within(Deadline::NEVER, call).await.unwrap_err();
+        assert_eq!(error.failure.code(), Code::Unavailable);
+        let message = error.failure.message();
+        assert!(
+            message.starts_with("no connection within 50ms"),
+            "{message}"
+        );
     }
 
     #[tokio::test]
