@@ -11,6 +11,7 @@ mod cuda;
 mod dist;
 mod docker_leftovers;
 mod docs;
+mod faults;
 mod fuzz;
 mod repository;
 mod setup;
@@ -80,6 +81,9 @@ enum Command {
     /// Measures us and our peers in one run; results go to tests/load/runs/.
     Bench(bench::Args),
 
+    /// Makes networks, machines and resources fail under a flow one after another, and tells what clients saw.
+    Faults(faults::Args),
+
     /// Runs a flow under load while faults happen at random, and fails if it does not keep its promises.
     Soak(soak::Args),
 }
@@ -110,6 +114,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::GpuBundle(args) => cuda::pack(&args),
         Command::Swarm(args) => swarm::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Faults(args) => faults::run(&args),
         Command::Soak(args) => soak::run(&args),
     }
 }
