@@ -3,6 +3,7 @@
 //! `FLOW_GOLDEN=write cargo test -p flow-tests --test it export` writes these files anew; look at what
 //! changed before it is kept.
 
+mod helm;
 pub(crate) mod kubernetes;
 mod pod_security;
 

@@ -21,9 +21,9 @@ pub use flow::{TestFlow, flow_command, flow_file};
 pub use lines::{Line, Stream};
 pub use metrics::{Numbers, scrape};
 pub use peers::{
-    DocArrayVersion, cyclonedx, flow_serve, flow_serve_alone, http_clients, http_clients_python,
-    interpreter, kubectl, kubernetes, last_json, measured, openapi_python, prometheus, python,
-    python_script, registry, run_python, script, skipped, type_checkers,
+    DocArrayVersion, cyclonedx, flow_serve, flow_serve_alone, helm_chart, http_clients,
+    http_clients_python, interpreter, kubectl, kubernetes, last_json, measured, openapi_python,
+    prometheus, python, python_script, registry, run_python, script, skipped, type_checkers,
 };
 pub use program::{Program, eventually, is_alive, send};
 pub use requests::{Said, client, post, request, said, texts, texts_of};

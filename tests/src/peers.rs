@@ -41,6 +41,16 @@ pub fn kubernetes() -> Option<PathBuf> {
     python_of("kubernetes")
 }
 
+/// A chart as the code of Helm itself renders it, with these values: the `templates` and the `faults` that it finds. Without it the
+/// test is left out, and says so.
+pub fn helm_chart(folder: &Path, namespace: &str, values: &Value) -> Option<Value> {
+    let mut command = Command::new(python_of("helm")?);
+    command.arg(root().join("tests/peers/helm_chart.py"));
+    command.arg(folder).arg(namespace).arg(values.to_string());
+    quiet(&mut command);
+    Some(last_json(command))
+}
+
 /// Kubernetes' own program, which needs no cluster to put files together. Without it the test is left out, and says so.
 pub fn kubectl() -> Option<PathBuf> {
     program_of("kubectl", "kubectl")

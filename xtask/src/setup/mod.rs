@@ -11,6 +11,7 @@
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
 //! | `.peers/openapi` | `openapi-spec-validator` and `schemathesis`, for the OpenAPI document | tests |
 //! | `.peers/kubernetes` | the schemas of Kubernetes' API, for `flow export kubernetes` | tests |
+//! | `.peers/helm` | the code of Helm, which renders exported charts | tests |
 //! | `.peers/kubectl` | `kubectl` from Debian's package, which puts an export together with kustomize | tests |
 //! | `.peers/cyclonedx` | the schemas of CycloneDX, for the SBOM of `cargo xtask dist` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
@@ -66,7 +67,7 @@ pub(crate) enum Group {
     HttpClients,
     /// What checks the OpenAPI document, and sends requests that are made of it, 90 MB.
     Openapi,
-    /// The schemas of Kubernetes' API, and `kubectl`, 160 MB.
+    /// The schemas of Kubernetes' API, `kubectl` and Helm, 420 MB.
     Kubernetes,
     /// The schemas of CycloneDX, 20 MB.
     Cyclonedx,
@@ -219,6 +220,7 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Kubernetes => vec![
             Step::Venv(&venv::KUBERNETES),
             Step::Debian(&debian::KUBECTL),
+            Step::Venv(&venv::HELM),
         ],
         Group::Cyclonedx => vec![Step::Venv(&venv::CYCLONEDX)],
         Group::Registry => vec![Step::Debian(&debian::REGISTRY)],

@@ -88,6 +88,15 @@ pub(crate) const KUBERNETES: Venv = Venv {
     proof: "import kubernetes_validate",
 };
 
+/// What renders charts: the code of Helm as a library.
+pub(crate) const HELM: Venv = Venv {
+    folder: "helm",
+    marker: READY,
+    pins: "constraints-helm.txt",
+    packages: &["helm-python-sdk"],
+    proof: "import helm_python",
+};
+
 /// What checks bills of materials: the schemas of CycloneDX.
 pub(crate) const CYCLONEDX: Venv = Venv {
     folder: "cyclonedx",

@@ -77,7 +77,7 @@ pub(crate) enum Command {
     /// Look for problems of this machine and of a flow
     #[cfg(feature = "launch")]
     Doctor(doctor::Doctor),
-    /// Export flows to Docker Compose, Docker Swarm or Kubernetes
+    /// Export flows to Docker Compose, Docker Swarm, Kubernetes or Helm
     #[command(subcommand)]
     Export(export::Export),
     /// Measure how fast this machine computes

@@ -7,6 +7,8 @@
 mod config;
 mod container_volume;
 mod docker_options;
+mod helm;
+mod manifest;
 mod monitor;
 mod namespace;
 mod network;
@@ -24,15 +26,17 @@ use std::path::Path;
 
 use flow_spec::{Address, Container, Gateway, NodePlan, Plan, Protocol, Run};
 use serde::Serialize;
+use serde_json::Value;
 
 use self::docker_options::PodOptions;
+use self::manifest::{Exported, Manifest};
 use self::namespace::NAMESPACE_FILE;
 use self::network::{H2C, HTTP};
 use self::objects::{EXECUTOR, Flow, GATEWAY, NAME, PART_OF, key, role};
 use self::route_ports::RoutePorts;
 use self::secret::GatewaySecrets;
 use crate::render::devices::Devices;
-use crate::render::export::{ExportError, Rendered, RenderedFile, Target};
+use crate::render::export::{ExportError, Rendered, Target};
 use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::{NodeUnits, Unit, Units, check_names, host_name};
 use crate::render::placement::{self, placement};
@@ -51,6 +55,31 @@ pub fn kubernetes(
     target: &Target,
     wanted: &Kubernetes,
 ) -> Result<Rendered, ExportError> {
+    let exported = export(plan, target, wanted)?;
+    let files = exported.manifests.iter();
+    Ok(Rendered {
+        files: files
+            .map(|it| it.render(&target.source, "kubernetes"))
+            .collect(),
+        remarks: exported.remarks,
+    })
+}
+
+/// The flow as a chart for Helm, with the objects of the Kubernetes export.
+///
+/// # Errors
+/// If a node has no image, an option names an unknown node, or no Secret holds a file of the gateway.
+pub fn helm(plan: &Plan, target: &Target, wanted: &Kubernetes) -> Result<Rendered, ExportError> {
+    let wanted = Kubernetes {
+        namespace: helm::NAMESPACE.to_owned(),
+        has_namespace: true,
+        ..wanted.clone()
+    };
+    let exported = export(plan, target, &wanted)?;
+    Ok(helm::chart(exported, target))
+}
+
+fn export(plan: &Plan, target: &Target, wanted: &Kubernetes) -> Result<Exported, ExportError> {
     check_gpus(plan)?;
     let mut units = Units::of(plan, target)?;
     check(wanted, &units)?;
@@ -69,16 +98,16 @@ pub fn kubernetes(
     });
     let flow = Flow {
         label: label(&target.flow),
-        source: &target.source,
         wanted,
         secrets,
         health: GatewayHealth::of(&plan.gateway),
         app_protocol: app_protocol(&plan.gateway),
         route_ports: route_ports.transpose()?,
     };
-    Ok(Rendered {
-        files: flow.files(&units, &placement),
+    Ok(Exported {
+        manifests: flow.manifests(&units, &placement),
         remarks: flow.remarks(plan, &units),
+        label: flow.label,
     })
 }
 
@@ -186,32 +215,31 @@ fn devices_remark(unit: &Unit) -> Option<String> {
 }
 
 impl Flow<'_> {
-    fn files(&self, units: &Units, placement: &impl Serialize) -> Vec<RenderedFile> {
-        let file = |name, document| self.file(name, &[document]);
+    fn manifests(&self, units: &Units, placement: &impl Serialize) -> Vec<Manifest> {
+        let one = |name: &str, object| Manifest::new(name, vec![object]);
         let namespace = self.namespace();
-        let namespace = namespace.map(|it| file(NAMESPACE_FILE, yaml::document(&it)));
-        let mut files: Vec<_> = namespace.into_iter().collect();
-        files.push(self.gateway(&units.gateway, placement));
+        let namespace = namespace.map(|it| one(NAMESPACE_FILE, yaml::value(&it)));
+        let mut all: Vec<_> = namespace.into_iter().collect();
+        all.push(self.gateway(&units.gateway, placement));
         for node in units.nodes.iter().flatten() {
-            files.extend(self.node(node));
+            all.extend(self.node(node));
         }
         if units.executors().next().is_some() {
-            let policy = yaml::document(&self.policy(units));
-            files.push(file("network-policy.yml", policy));
+            all.push(one("network-policy.yml", yaml::value(&self.policy(units))));
         }
         let cache = self.shared_cache(units);
-        files.extend(cache.map(|it| file("cache.yml", yaml::document(&it))));
+        all.extend(cache.map(|it| one("cache.yml", yaml::value(&it))));
         let route = self.route(&units.gateway);
-        files.extend(route.map(|it| file("http-route.yml", yaml::document(&it))));
-        let all = units.executors().chain([&units.gateway]);
-        let scaled: Vec<_> = all.filter_map(|unit| self.scaled_object(unit)).collect();
+        all.extend(route.map(|it| one("http-route.yml", yaml::value(&it))));
+        let scaled = units.executors().chain([&units.gateway]);
+        let scaled = scaled.filter_map(|unit| self.scaled_object(unit));
+        let scaled: Vec<_> = scaled.map(|it| yaml::value(&it)).collect();
         if !scaled.is_empty() {
-            let scaled: Vec<_> = scaled.iter().map(yaml::document).collect();
-            files.push(self.file("scaled-objects.yml", &scaled));
+            all.push(Manifest::new("scaled-objects.yml", scaled));
         }
         let monitor = self.monitor(units);
-        files.extend(monitor.map(|it| file("service-monitor.yml", yaml::document(&it))));
-        files
+        all.extend(monitor.map(|it| one("service-monitor.yml", yaml::value(&it))));
+        all
     }
 
     /// Options of a container that its pods do not have.
@@ -252,49 +280,41 @@ impl Flow<'_> {
         })
     }
 
-    fn gateway(&self, unit: &Unit, placement: &impl Serialize) -> RenderedFile {
+    fn gateway(&self, unit: &Unit, placement: &impl Serialize) -> Manifest {
         let placement =
             serde_json::to_string_pretty(placement).expect("a placement is always JSON");
         let placement = placement + "\n";
-        let mut documents = vec![yaml::document(&self.placement(unit, &placement))];
-        documents.extend(self.unit(unit, &placement));
-        self.file("gateway/gateway.yml", &documents)
+        let mut objects = vec![yaml::value(&self.placement(unit, &placement))];
+        objects.extend(self.unit(unit, &placement));
+        Manifest::new("gateway/gateway.yml", objects)
     }
 
-    fn node(&self, node: &NodeUnits) -> Vec<RenderedFile> {
+    fn node(&self, node: &NodeUnits) -> Vec<Manifest> {
         let folder = node.shards.first().and_then(|unit| unit.node.as_ref());
         let folder = folder
             .map(|name| host_name(name.as_str()))
             .unwrap_or_default();
         let file = |unit: &Unit| {
             let path = Path::new(&folder).join(format!("{}.yml", unit.name));
-            self.file(path, &self.unit(unit, ""))
+            Manifest::new(path, self.unit(unit, ""))
         };
         node.all().map(file).collect()
     }
 
     /// All objects of a unit. `config` is what its pods read at their start besides the environment.
-    fn unit(&self, unit: &Unit, config: &str) -> Vec<String> {
-        let mut documents = Vec::new();
-        documents.extend(self.env(unit).map(|it| yaml::document(&it)));
-        documents.push(yaml::document(&self.service(unit)));
+    fn unit(&self, unit: &Unit, config: &str) -> Vec<Value> {
+        let mut objects = Vec::new();
+        objects.extend(self.env(unit).map(|it| yaml::value(&it)));
+        objects.push(yaml::value(&self.service(unit)));
         let pod = self.pod(unit, config);
-        documents.push(if self.is_stateful(unit) {
-            yaml::document(&self.stateful_set(unit, pod))
+        objects.push(if self.is_stateful(unit) {
+            yaml::value(&self.stateful_set(unit, pod))
         } else {
-            yaml::document(&self.deployment(unit, pod))
+            yaml::value(&self.deployment(unit, pod))
         });
-        documents.extend(self.autoscaler(unit).map(|it| yaml::document(&it)));
-        documents.extend(self.disruption_budget(unit).map(|it| yaml::document(&it)));
-        documents
-    }
-
-    fn file(&self, path: impl AsRef<Path>, documents: &[String]) -> RenderedFile {
-        let header = format!("# Made from {} by `flow export kubernetes`.\n", self.source);
-        RenderedFile {
-            path: path.as_ref().to_owned(),
-            text: header + &documents.join("---\n"),
-        }
+        objects.extend(self.autoscaler(unit).map(|it| yaml::value(&it)));
+        objects.extend(self.disruption_budget(unit).map(|it| yaml::value(&it)));
+        objects
     }
 }
 

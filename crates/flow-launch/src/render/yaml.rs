@@ -11,14 +11,21 @@ use serde_json::Value;
 /// Words that some parsers do not read as text.
 const NOT_TEXT: &[&str] = &["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
 
+/// What is rendered, as a value.
+///
+/// # Panics
+/// If it is not a JSON value, such as a map whose keys are not text.
+pub(crate) fn value(rendered: &impl Serialize) -> Value {
+    serde_json::to_value(rendered).expect("what is rendered is JSON")
+}
+
 /// The value as a YAML document, with a line end.
 ///
 /// # Panics
 /// If it is not a JSON value, such as a map whose keys are not text.
 pub(crate) fn document(value: &impl Serialize) -> String {
-    let value = serde_json::to_value(value).expect("what is rendered is JSON");
     let mut text = String::new();
-    block(&mut text, &value, 0);
+    block(&mut text, &self::value(value), 0);
     text
 }
 

@@ -1,11 +1,17 @@
-//! Exports of flows to containers: Docker Compose, Docker Swarm and Kubernetes.
+//! Exports of flows to containers: Docker Compose, Docker Swarm, Kubernetes and Helm.
 
 mod compose;
+#[cfg(feature = "kubernetes")]
+mod earlier;
 mod files;
+#[cfg(feature = "kubernetes")]
+mod helm;
 mod images;
 #[cfg(feature = "kubernetes")]
 mod kubernetes;
 mod needs;
+#[cfg(feature = "kubernetes")]
+mod objects;
 mod swarm;
 mod value;
 
@@ -24,6 +30,9 @@ pub(crate) enum Containers {
     /// Write Kubernetes manifests that run a flow, for Kubernetes 1.30 or newer
     #[cfg(feature = "kubernetes")]
     Kubernetes(Box<kubernetes::Kubernetes>),
+    /// Write a chart for Helm that runs a flow
+    #[cfg(feature = "kubernetes")]
+    Helm(Box<helm::Helm>),
 }
 
 pub(super) fn run(containers: &Containers, shell: &Shell) -> anyhow::Result<Exit> {
@@ -32,5 +41,7 @@ pub(super) fn run(containers: &Containers, shell: &Shell) -> anyhow::Result<Exit
         Containers::Swarm(swarm) => swarm::run(swarm, shell),
         #[cfg(feature = "kubernetes")]
         Containers::Kubernetes(kubernetes) => kubernetes::run(kubernetes, shell),
+        #[cfg(feature = "kubernetes")]
+        Containers::Helm(helm) => helm::run(helm, shell),
     }
 }

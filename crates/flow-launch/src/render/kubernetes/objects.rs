@@ -120,7 +120,6 @@ pub(super) fn key(unit: &Unit) -> String {
 /// The metadata that all objects of a flow share.
 pub(super) struct Flow<'f> {
     pub(super) label: String,
-    pub(super) source: &'f str,
     pub(super) wanted: &'f Kubernetes,
     pub(super) secrets: GatewaySecrets,
     pub(super) health: GatewayHealth,

@@ -1,4 +1,4 @@
-//! Values of the options of `flow export kubernetes`.
+//! Values of the options about objects of a cluster.
 
 use std::str::FromStr;
 

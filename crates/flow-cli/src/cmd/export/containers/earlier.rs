@@ -15,10 +15,11 @@ use flow_launch::render::Rendered;
 /// The file that every export has, so a folder with one is an export of its own.
 const OF_EVERY_EXPORT: &str = "gateway/gateway.yml";
 
-/// The first line of the files of the export that is in the folder; `None` if there is none.
-pub(super) fn marker(folder: &Path) -> Option<String> {
+/// The first line of the files of the export by this command that is in the folder; `None` if there is none.
+pub(super) fn marker(folder: &Path, command: &str) -> Option<String> {
     let marker = first_line(&folder.join(OF_EVERY_EXPORT))?;
-    marker.contains("flow export kubernetes").then_some(marker)
+    let by = format!("flow export {command}`");
+    marker.contains(&by).then_some(marker)
 }
 
 /// Removes the files of earlier exports, and folders that are empty without them. Returns their paths. `replaced` is the
@@ -157,8 +158,11 @@ mod tests {
         for path in ["gateway/gateway.yml", "encoder/encoder.yml"] {
             write(folder, path, &earlier);
         }
-        assert_eq!(marker(folder).as_deref(), Some(earlier.as_str()));
-        let replaced = marker(folder);
+        assert_eq!(
+            marker(folder, "kubernetes").as_deref(),
+            Some(earlier.as_str())
+        );
+        let replaced = marker(folder, "kubernetes");
         write(folder, "gateway/gateway.yml", MARKER);
 
         let files = rendered(&["gateway/gateway.yml"]);
@@ -169,8 +173,8 @@ mod tests {
     #[test]
     fn a_gateway_that_no_export_wrote_marks_nothing() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(marker(root.path()), None);
+        assert_eq!(marker(root.path(), "kubernetes"), None);
         write(root.path(), "gateway/gateway.yml", "# My own.");
-        assert_eq!(marker(root.path()), None);
+        assert_eq!(marker(root.path(), "kubernetes"), None);
     }
 }
