@@ -56,6 +56,10 @@ pub(crate) struct Unit {
     /// Folders of the machine that it mounts.
     pub(crate) folders: Vec<Volume>,
     /// Its `docker_kwargs`.
+    #[cfg_attr(
+        not(feature = "kubernetes"),
+        allow(dead_code, reason = "only the export for Kubernetes reads it")
+    )]
     pub(crate) options: DockerOptions,
     /// Whether it keeps files in [`WORKSPACE`].
     pub(crate) keeps_files: bool,
