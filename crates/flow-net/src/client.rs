@@ -22,7 +22,7 @@ use crate::grpc::jina_rpc_client::JinaRpcClient;
 use crate::grpc::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
 use crate::grpc::jina_single_document_request_rpc_client::JinaSingleDocumentRequestRpcClient;
 use crate::limits::Limits;
-use crate::replica::{Connector, PeerSpoke, endpoint, within};
+use crate::replica::{Connector, PeerSpoke, endpoint, socket_path, within};
 use crate::status::to_failure;
 use crate::tls::{ClientTls, TlsError, TlsOptions};
 
@@ -116,7 +116,7 @@ pub enum Compression {
 }
 
 impl Client {
-    /// Connects to `grpc://host:port`, or with TLS to `grpcs://host:port`.
+    /// Connects to `grpc://host:port`, with TLS to `grpcs://host:port`, or to a Unix socket at `unix:/path`.
     ///
     /// # Errors
     ///
@@ -136,7 +136,8 @@ impl Client {
     ) -> BoxFuture<'_, Result<Self, ConnectError>> {
         Box::pin(async move {
             let uri = http_uri(url)?;
-            let connector = Connector::new(tls(url, &uri, options.tls)?, PeerSpoke::default());
+            let tls = tls(url, &uri, options.tls)?;
+            let connector = Connector::new(tls, PeerSpoke::default()).to(&uri);
             let endpoint = endpoint(&uri).map_err(|_| bad_url(url))?;
             let channel = endpoint.connect_with_connector(connector).await;
             Ok(Self {
@@ -339,6 +340,10 @@ fn tls(url: &str, uri: &str, options: TlsOptions) -> Result<Option<ClientTls>, C
 }
 
 fn http_uri(url: &str) -> Result<String, ConnectError> {
+    if let Some(path) = socket_path(url) {
+        let is_usable = path.is_absolute();
+        return is_usable.then(|| url.to_owned()).ok_or(bad_url(url));
+    }
     let (scheme, rest) = match url.split_once("://") {
         None => ("http", url),
         Some(("grpc" | "http", rest)) => ("http", rest),
@@ -403,6 +408,7 @@ mod tests {
             assert_eq!(http_uri(url).unwrap(), "http://127.0.0.1:5");
         }
         assert_eq!(http_uri("grpc://[::1]:5").unwrap(), "http://[::1]:5");
+        assert_eq!(http_uri("unix:/a.sock").unwrap(), "unix:/a.sock");
     }
 
     #[test]
@@ -417,6 +423,10 @@ mod tests {
         check(
             "ftp://host:1",
             "`ftp://host:1` is not an address: write `grpc://host:port`",
+        );
+        check(
+            "unix:a.sock",
+            "`unix:a.sock` is not an address: write `grpc://host:port`",
         );
     }
 

@@ -1,6 +1,6 @@
 //! Everything that touches sockets and tonic's transport, for both ends of a connection.
 //!
-//! Serving: a [`Listener`] is a bound port, and a [`Server`] answers on its connections with an
+//! Serving: a [`Listener`] is a bound port, a [`LocalListener`] a Unix socket, and a [`Server`] answers on its connections with an
 //! [`HttpService`], such as [`GrpcService`], until a [`Drain`] begins, then lets requests in progress finish.
 //! [`MetricsServer`] shows a process's metrics. Calling: a [`Pool`] holds the [`Replica`]s of a node and
 //! leases the least busy one; [`retry`] decides whether a call is tried again. [`Client`] calls a gateway, and [`HttpClient`]
@@ -21,6 +21,7 @@ mod health;
 mod http_client;
 mod limits;
 mod listener;
+mod local_listener;
 mod metrics_server;
 mod open_connections;
 mod partial_message;
@@ -49,6 +50,7 @@ pub use health::Health;
 pub use http_client::{HttpClient, HttpClientError, HttpResponse, HttpVersion};
 pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};
 pub use listener::{Accept, BindError, Listener};
+pub use local_listener::{AnyListener, LocalListener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
 pub use process_limits::{memory_max, raise_open_files};

@@ -21,7 +21,7 @@ use crate::tls::{ClientTls, TlsOptions};
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
 pub use call::{Reply, Shards, TOKENS};
-pub(crate) use connector::{Connection, Connector, PeerSpoke};
+pub(crate) use connector::{Connection, Connector, PeerSpoke, socket_path};
 pub(crate) use reached::Reached;
 use response_times::ResponseTimes;
 
@@ -38,6 +38,9 @@ const BACKOFF_MAX: Duration = Duration::from_secs(2);
 /// Time after which a slow replica gets a request that shows whether it has recovered: one in two seconds delays few
 /// requests, and five of them are enough.
 const UNHEARD_AFTER: Duration = Duration::from_secs(2);
+
+/// What requests name as their server when they go to a Unix socket, as with other clients of gRPC.
+const SOCKET_ORIGIN: &str = "http://localhost";
 
 /// The text is not the address of a replica.
 #[derive(Debug, thiserror::Error)]
@@ -130,7 +133,7 @@ impl Pace {
 }
 
 impl Replica {
-    /// A replica at `http://host:port`. It is connected by the first call, and again after the connection
+    /// A replica at `http://host:port` or `unix:/path`. It is connected by the first call, and again after the connection
     /// broke.
     ///
     /// # Errors
@@ -178,8 +181,9 @@ impl Replica {
         limits: Limits,
     ) -> Self {
         let peer_spoke = PeerSpoke::default();
-        let connector =
-            Connector::new(tls.clone(), peer_spoke.clone()).with_tcp_within(TCP_CONNECT_MAX);
+        let connector = Connector::new(tls.clone(), peer_spoke.clone())
+            .with_tcp_within(TCP_CONNECT_MAX)
+            .to(&uri);
         Self {
             uri,
             host_name: None,
@@ -340,7 +344,8 @@ impl Replica {
 
 /// The settings of every connection to a replica or a gateway.
 pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
-    let endpoint = Endpoint::from_shared(uri.to_owned()).map_err(|source| BadUri {
+    let of_requests = socket_path(uri).map_or(uri, |_| SOCKET_ORIGIN);
+    let endpoint = Endpoint::from_shared(of_requests.to_owned()).map_err(|source| BadUri {
         uri: uri.to_owned(),
         source,
     })?;

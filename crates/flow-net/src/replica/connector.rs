@@ -4,7 +4,10 @@
 //! of a container that is not running, and resets them. A server that runs sends its HTTP/2 settings at once. One that
 //! has made a TLS handshake has sent something, too.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +19,7 @@ use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
@@ -42,10 +45,21 @@ impl PeerSpoke {
 /// Default time for a connection, with a TLS handshake.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
+/// Bytes of a socket's path that every kernel takes.
+const PATH_LEN_MAX: usize = 100;
+
+/// The path in the address of a Unix socket, `unix:/path` or `unix:///path`; `None` if it is another address.
+pub(crate) fn socket_path(uri: &str) -> Option<&Path> {
+    let path = uri.strip_prefix("unix:")?;
+    Some(Path::new(path.strip_prefix("//").unwrap_or(path)))
+}
+
 /// Makes the connections of one replica.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     tcp: HttpConnector<ShufflingResolver>,
+    /// The path of the Unix socket that it connects to, whatever URI is called.
+    socket: Option<PathBuf>,
     tls: Option<ClientTls>,
     peer_spoke: PeerSpoke,
     limit: Duration,
@@ -72,10 +86,17 @@ impl Connector {
         tcp.set_tcp_user_timeout(Some(crate::limits::TCP_UNACKNOWLEDGED_MAX));
         Self {
             tcp,
+            socket: None,
             tls,
             peer_spoke,
             limit: CONNECT_MAX,
         }
+    }
+
+    /// Connects to a Unix socket, if the address is that of one.
+    pub(crate) fn to(mut self, address: &str) -> Self {
+        self.socket = socket_path(address).map(Path::to_owned);
+        self
     }
 
     /// Gives up a connection that is not made within this time.
@@ -101,9 +122,17 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
+        let peer_spoke = self.peer_spoke.clone();
+        if let Some(path) = self.socket.clone() {
+            return Box::pin(async move {
+                let stream = TokioIo::new(connect_to(&path).await?);
+                peer_spoke.set(false);
+                let stream = ClientStream::Local { stream };
+                Ok(Connection { stream, peer_spoke })
+            });
+        }
         let host = uri.host().unwrap_or_default().to_owned();
         let connecting = self.tcp.call(uri);
-        let peer_spoke = self.peer_spoke.clone();
         let tls = self.tls.clone();
         let limit = self.limit;
         let connecting = async move {
@@ -129,6 +158,19 @@ impl Service<Uri> for Connector {
     }
 }
 
+/// Connects to a Unix socket. The kernel takes about a hundred bytes of a socket's path, so a longer one goes through the
+/// descriptor of the opened folder.
+async fn connect_to(path: &Path) -> io::Result<UnixStream> {
+    match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) if path.as_os_str().len() > PATH_LEN_MAX => {
+            let folder = File::open(folder)?;
+            let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
+            UnixStream::connect(short.join(name)).await
+        }
+        _ => UnixStream::connect(path).await,
+    }
+}
+
 /// A connection that notes when bytes arrive.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -145,6 +187,9 @@ enum ClientStream {
     Encrypted {
         stream: Box<TokioIo<TlsStream<TcpStream>>>,
     },
+    Local {
+        stream: TokioIo<UnixStream>,
+    },
 }
 
 /// Calls a method of the stream, whichever it is.
@@ -157,6 +202,10 @@ macro_rules! on_stream {
             }
             ClientStream::Encrypted { stream } => {
                 let $stream = Pin::new(&mut **stream);
+                $call
+            }
+            ClientStream::Local { stream } => {
+                let $stream = Pin::new(stream);
                 $call
             }
         }
@@ -207,6 +256,7 @@ impl Write for Connection {
         match &self.stream {
             ClientStream::Plain { stream } => stream.is_write_vectored(),
             ClientStream::Encrypted { stream } => stream.is_write_vectored(),
+            ClientStream::Local { stream } => stream.is_write_vectored(),
         }
     }
 
@@ -278,6 +328,27 @@ mod tests {
             message.starts_with("no connection within 50ms"),
             "{message}"
         );
+    }
+
+    #[tokio::test]
+    async fn a_unix_socket_is_reached_however_long_its_path_is() {
+        let root = tempfile::tempdir().unwrap();
+        let deep = root.path().join("deep".repeat(40));
+        std::fs::create_dir(&deep).unwrap();
+        // A link of a few bytes, through which the socket is created.
+        let link = root.path().join("l");
+        std::os::unix::fs::symlink(&deep, &link).unwrap();
+        let listener = tokio::net::UnixListener::bind(link.join("a.sock")).unwrap();
+        for path in [link.join("a.sock"), deep.join("a.sock")] {
+            for before in ["unix:", "unix://"] {
+                let address = format!("{before}{}", path.display());
+                let mut connector = Connector::new(None, PeerSpoke::default()).to(&address);
+                let mut connection = connector.call(Uri::from_static("/")).await.unwrap();
+                let (mut server, _) = listener.accept().await.unwrap();
+                server.write_all(b"hello").await.unwrap();
+                assert_eq!(read(&mut connection, &mut [0; 8]).await, 5, "{address}");
+            }
+        }
     }
 
     #[tokio::test]
