@@ -16,7 +16,7 @@ async fn ask(options: &[&str], endpoint: &str) -> (String, Option<i32>) {
     let mut command = Command::new(MOODY);
     command.args(options).args(["--log", "json"]);
     let mut program = Program::start(command);
-    let address = program.ready().address;
+    let address = program.address();
     let client = Client::connect(&format!("grpc://{address}")).await.unwrap();
     let requests = stream::iter([texts(endpoint, &["x"])]);
     let options = PostOptions::default();

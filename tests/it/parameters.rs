@@ -49,7 +49,7 @@ fn an_executor_that_is_called_without_a_gateway_refuses_it_too() {
         "json",
     ]);
     let executor = Program::start(command);
-    let address = executor.ready().address.to_string();
+    let address = executor.address().to_string();
     let mut command = flow_command();
     let arguments = [
         "--on",

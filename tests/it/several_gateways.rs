@@ -67,7 +67,7 @@ fn gateway_at(address: SocketAddr, folder: &Path) -> Program {
     command.args(["--port", &address.port().to_string()]);
     command.args(["--ready-format", "json", "--access-log"]);
     let program = Program::start(command);
-    assert_eq!(program.ready().address, address);
+    assert_eq!(program.address(), address);
     program
 }
 

@@ -9,7 +9,7 @@ fn check(version: DocArrayVersion) {
     let mut command = std::process::Command::new(MOODY);
     command.args(["--name", "ours", "--uses-with", "mark:!", "--log", "json"]);
     let moody = Program::start(command);
-    let port = moody.ready().address.port();
+    let port = moody.port();
     let Some(gateway) = Stock::gateway(version, port) else {
         return;
     };

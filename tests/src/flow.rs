@@ -65,7 +65,7 @@ impl TestFlow {
             .args(["--port", "0", "--ready-format", "json"])
             .args(arguments);
         let program = Program::start(command);
-        let port = program.ready().address.port();
+        let port = program.port();
         Self {
             program,
             port,

@@ -1,6 +1,7 @@
 //! A process of a test: started, watched, and gone when the test is.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -80,6 +81,17 @@ impl Program {
             Some(Ok(ProcessEvent::Ready(ready))) => ready,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// The address with the port at which it listens, from its ready event.
+    pub fn address(&self) -> SocketAddr {
+        let ready = self.ready();
+        ready.address.tcp().expect("it listens at a port")
+    }
+
+    /// The port at which it listens, from its ready event.
+    pub fn port(&self) -> u16 {
+        self.address().port()
     }
 
     /// All that it wrote so far.

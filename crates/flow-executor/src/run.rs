@@ -188,7 +188,7 @@ fn report_ready(name: String, addresses: &Addresses, report: &ExecutorReport, fo
         metrics: addresses.metrics,
         facts: report.facts.clone(),
         keeps_state: Some(report.keeps_state),
-        ..Ready::new(name, addresses.serving)
+        ..Ready::new(name, addresses.serving.clone())
     };
     if let Err(error) = ready.report(format) {
         tracing::debug!(%error, "nothing reads standard output");

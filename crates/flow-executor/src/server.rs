@@ -16,11 +16,11 @@ use std::path::Path;
 
 use flow_metrics::Registry;
 use flow_net::{
-    Accept, ByteBudget, Drain, GrpcService, Health, HttpService, Listener, MetricsServer,
-    MetricsServerError, Server, Stopped,
+    Accept, AnyListener, ByteBudget, Drain, GrpcService, Health, HttpService, Listener,
+    LocalListener, MetricsServer, MetricsServerError, Server, Stopped,
 };
 use flow_otlp::Exporting;
-use flow_process::{Facts, serve_status};
+use flow_process::{Facts, ListenAddress, listen_at, serve_status};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot::error::RecvError;
 
@@ -71,13 +71,13 @@ pub(crate) async fn serve_prepared(
         start,
     } = prepared;
     let name = settings.context.name.clone();
-    let listener = Listener::bind(&settings.host, settings.port).await?;
+    let (listener, serving) = listen(&settings).await?;
     let mut measured = Measured::of(&settings, (&class, &endpoints)).await?;
     let registry = measured.as_ref().map(|it| &it.registry);
     let exporting = Exporting::start(&settings.export, registry)?;
     let metrics_server = measured.as_mut().and_then(|it| it.server.take());
     let addresses = Addresses {
-        serving: listener.local_addr(),
+        serving,
         metrics: metrics_server.as_ref().map(MetricsServer::local_addr),
     };
 
@@ -127,6 +127,24 @@ pub(crate) async fn serve_prepared(
     };
     end_export(exporting).await;
     failure_at_exit(name, &exit).map_or(Ok(stopped), Err)
+}
+
+/// Listens at the Unix socket, if there is one, or else at the port.
+async fn listen(settings: &Settings) -> Result<(AnyListener, ListenAddress), ServeError> {
+    let Some(path) = &settings.socket else {
+        let listener = Listener::bind(&settings.host, settings.port).await?;
+        let address = listener.local_addr().into();
+        return Ok((AnyListener::Left(listener), address));
+    };
+    let listener = listen_at(path).and_then(LocalListener::new);
+    let listener = listener.map_err(|source| ServeError::Socket {
+        path: path.clone(),
+        source,
+    })?;
+    Ok((
+        AnyListener::Right(listener),
+        ListenAddress::Unix(path.clone()),
+    ))
 }
 
 /// What the executor can use while it loads, with its metrics if they are measured.

@@ -124,14 +124,15 @@ impl KnownReplicas {
         let mut names = Vec::new();
         for address in addresses {
             let uri = address.to_string();
-            let is_name = address.host.parse::<IpAddr>().is_err() && !address.tls;
-            let name = is_name.then(|| HostName::new(&address.host, address.port, limits));
+            let tcp = address.tcp();
+            let name = tcp.filter(|it| it.host.parse::<IpAddr>().is_err() && !it.tls);
+            let name = name.map(|it| HostName::new(&it.host, it.port, limits));
             let name = name.transpose()?;
-            let known = self.known(&uri, tls.as_ref().filter(|_| address.tls));
+            let known = self.known(&uri, tls.as_ref().filter(|_| address.is_encrypted()));
             match (&name, &tls) {
                 _ if !known.is_empty() => replicas.extend(known),
                 (Some(name), _) => replicas.push(name.unresolved().clone()),
-                (None, Some(tls)) if address.tls => {
+                (None, Some(tls)) if address.is_encrypted() => {
                     let replica = Replica::with_tls(&uri, tls.clone(), limits)?;
                     replicas.push(Arc::new(replica));
                 }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_process::KeepsState;
+use flow_process::{KeepsState, ListenAddress};
 use indexmap::IndexMap;
 
 use crate::logs::lossy::{DroppedLines, LossyReceiver, LossySender, lossy_channel};
@@ -73,7 +73,7 @@ pub struct ReadyProcess {
     /// Its process id.
     pub pid: u32,
     /// Where it listens.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// Where else it listens, if it has several ports.
     pub more_addresses: Vec<SocketAddr>,
     /// Where it serves its metrics; `None` if it does not.
@@ -90,8 +90,11 @@ impl ReadyProcess {
     /// The address at which this machine reaches it. A process that listens on all addresses is reached at the
     /// IPv4 loopback address, which is always one of them.
     #[must_use]
-    pub fn reachable(&self) -> SocketAddr {
-        from_this_machine(self.address)
+    pub fn reachable(&self) -> ListenAddress {
+        match &self.address {
+            ListenAddress::Tcp(address) => from_this_machine(*address).into(),
+            ListenAddress::Unix(_) => self.address.clone(),
+        }
     }
 
     /// The URL of its metrics for this machine; `None` if it serves none.
@@ -154,5 +157,6 @@ mod tests {
         check("0.0.0.0:7", "127.0.0.1:7");
         check("[::]:7", "127.0.0.1:7");
         check("10.1.2.3:7", "10.1.2.3:7");
+        check("unix:/a.sock", "unix:/a.sock");
     }
 }

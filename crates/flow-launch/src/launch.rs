@@ -25,6 +25,7 @@ use crate::process::system::SystemBackend;
 use crate::spec::environment::Environment;
 use crate::spec::invocation::{Programs, SharedOptions};
 use crate::state::directory::StateDirectory;
+use crate::state::listen_sockets::ListenSockets;
 use crate::state::log_filters::LogFilters;
 use crate::state::status_sockets::StatusSockets;
 use crate::supervisor::backoff::RestartPolicy;
@@ -217,6 +218,7 @@ impl FlowThread {
             )),
             log_filters: self.state.log_filters,
             status_sockets: self.state.status_sockets,
+            listen_sockets: self.state.listen_sockets,
         };
         let supervisor = Arc::new(Supervisor::new(launch.plan, options));
         let control = ControlServer {
@@ -259,6 +261,7 @@ struct OpenState {
     log_files: Option<(LogFiles, LogWriter)>,
     log_filters: Option<LogFilters>,
     status_sockets: Option<StatusSockets>,
+    listen_sockets: Option<ListenSockets>,
     listener: Option<UnixListener>,
 }
 
@@ -269,6 +272,7 @@ impl OpenState {
                 log_files: None,
                 log_filters: None,
                 status_sockets: None,
+                listen_sockets: None,
                 listener: None,
             });
         };
@@ -278,12 +282,18 @@ impl OpenState {
             UnixListener::from_std(listener)
         });
         let warn = |error: &io::Error| {
-            tracing::warn!(%error, "the flow has no control socket: `flow ps` and its like do not reach it");
+            tracing::warn!(%error, "the flow has no control socket: `flow ps` and its like do not reach it, and its executors listen at ports");
         };
+        let listener = listener.inspect_err(warn).ok();
+        // Where one socket is not possible, others are not either.
+        let sockets = listener
+            .is_some()
+            .then(|| ListenSockets::open(directory.path()));
         Ok(Self {
-            listener: listener.inspect_err(warn).ok(),
+            listener,
             log_filters: Some(LogFilters::open(directory.path())?),
             status_sockets: Some(StatusSockets::open(directory.path())?),
+            listen_sockets: sockets.transpose()?,
             log_files: Some(LogFiles::start(StateDirectory::logs(directory.path()))?),
         })
     }

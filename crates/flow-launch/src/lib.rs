@@ -17,11 +17,11 @@
 //! ```
 //!
 //! The rules:
-//! - Executors and the gateway start at the same time, on ports that the kernel chooses. Each reports its address in
-//!   a line on its standard output. The gateway reads the [`Placement`](flow_spec::Placement) from its standard input
+//! - Executors and the gateway start at the same time, at Unix sockets or on ports that the kernel chooses. Each reports its
+//!   address in a line on its standard output. The gateway reads the [`Placement`](flow_spec::Placement) from its standard input
 //!   as soon as every executor is ready, and another one after every change.
 //! - A child that exits before it was ever ready fails the start. A child that exits later, or stops answering health
-//!   checks, is restarted on the port that it had, so no other process needs to know.
+//!   checks, is restarted at the address that it had, so no other process needs to know.
 //! - A change starts new processes before it stops old ones. It stops old ones when the gateway reports that no
 //!   request uses the old placement any more.
 //! - Shutdown runs against the direction of requests: the gateway drains first, then the executors.

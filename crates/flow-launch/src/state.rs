@@ -1,6 +1,7 @@
 //! What running flows leave on the disk: a state directory each, and the list of running flows.
 
 pub(crate) mod directory;
+pub(crate) mod listen_sockets;
 pub(crate) mod log_filters;
 pub mod registry;
 pub(crate) mod socket;

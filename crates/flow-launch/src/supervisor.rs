@@ -24,7 +24,7 @@ pub(crate) mod fake;
 pub(crate) mod handle;
 pub(crate) mod lifecycle;
 pub(crate) mod liveness;
-mod placement;
+pub(crate) mod placement;
 mod placement_feed;
 pub(crate) mod preparation;
 pub(crate) mod shutdown;
@@ -32,10 +32,10 @@ pub(crate) mod status;
 mod task;
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use flow_process::ListenAddress;
 use flow_spec::{Placement, Plan};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -45,9 +45,10 @@ use crate::event::Event;
 use crate::logs::relay::LogSinks;
 use crate::process::backend::ProcessBackend;
 use crate::spec::invocation::SharedOptions;
-use crate::spec::ports::Ports;
+use crate::spec::ports::ListenAt;
 use crate::spec::process_spec::ProcessSpec;
 use crate::spec::role::Role;
+use crate::state::listen_sockets::{ListenSocket, ListenSockets};
 use crate::state::log_filters::LogFilters;
 use crate::state::status_sockets::StatusSockets;
 use crate::supervisor::change_lock::ChangeLock;
@@ -71,6 +72,8 @@ pub(crate) struct Supervisor {
     pub(crate) log_filters: Option<LogFilters>,
     /// Where processes say how they do; `None` for a flow without a state directory.
     status_sockets: Option<StatusSockets>,
+    /// Where executors listen; `None` for a flow without a state directory, whose executors listen at ports.
+    listen_sockets: Option<ListenSockets>,
     placements: watch::Sender<Option<VersionedPlacement>>,
     settled: watch::Sender<u64>,
     pub(crate) change_lock: ChangeLock,
@@ -84,6 +87,7 @@ pub(crate) struct SupervisorOptions {
     pub(crate) backend: Arc<dyn ProcessBackend>,
     pub(crate) log_filters: Option<LogFilters>,
     pub(crate) status_sockets: Option<StatusSockets>,
+    pub(crate) listen_sockets: Option<ListenSockets>,
 }
 
 /// The plan, and the processes that run it.
@@ -117,6 +121,7 @@ impl Supervisor {
             backend: options.backend,
             log_filters: options.log_filters,
             status_sockets: options.status_sockets,
+            listen_sockets: options.listen_sockets,
             placements: watch::Sender::new(None),
             settled: watch::Sender::new(0),
             change_lock: ChangeLock::default(),
@@ -143,12 +148,21 @@ impl Supervisor {
 
     /// Starts a process. It is not part of the flow until it is in the table.
     pub(crate) fn start(&self, spec: ProcessSpec) -> ProcessHandle {
-        let ports = spec.ports;
-        self.start_at(spec, ports)
+        let at = self.free_place(&spec);
+        self.start_at(spec, at)
     }
 
-    /// The same at these ports, where the plan leaves them open.
-    pub(crate) fn start_at(&self, spec: ProcessSpec, ports: Ports) -> ProcessHandle {
+    /// Where a process with this spec may listen beside all others.
+    pub(crate) fn free_place(&self, spec: &ProcessSpec) -> ListenAt {
+        let sockets = self.listen_sockets.as_ref().filter(|_| spec.at_socket);
+        ListenAt {
+            ports: spec.ports,
+            socket: sockets.map(|it| it.path(&spec.name)),
+        }
+    }
+
+    /// Starts a process that is to listen there.
+    pub(crate) fn start_at(&self, spec: ProcessSpec, at: ListenAt) -> ProcessHandle {
         let (group, feed) = match spec.role {
             Role::Gateway => {
                 let feed = PlacementFeed::new(self.placements.subscribe(), self.settled.clone());
@@ -166,7 +180,8 @@ impl Supervisor {
             sinks.events = None;
         }
         let task = ProcessTask {
-            ports,
+            ports: at.ports,
+            listen_socket: at.socket.map(ListenSocket),
             shutdown: ShutdownSignals {
                 own,
                 group: group.shutdown.subscribe(),
@@ -242,7 +257,7 @@ impl Supervisor {
 impl ProcessTable {
     /// The addresses of all processes that were ever ready.
     fn placement(&self, absent: Option<&Role>) -> Placement {
-        let processes: Vec<(Role, SocketAddr)> = self
+        let processes: Vec<(Role, ListenAddress)> = self
             .executors
             .iter()
             .filter_map(|process| Some((process.spec.role.clone(), process.address()?)))

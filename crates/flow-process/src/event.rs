@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::LogFormat;
+use crate::{ListenAddress, LogFormat};
 
 /// What a process reports about itself, such as `device` and `model`.
 pub type Facts = BTreeMap<String, String>;
@@ -82,7 +82,7 @@ pub struct Ready {
     /// The id of the process.
     pub pid: u32,
     /// Where it accepts requests.
-    pub address: SocketAddr,
+    pub address: ListenAddress,
     /// Where else it accepts requests, if it listens on several ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub more_addresses: Vec<SocketAddr>,
@@ -113,11 +113,11 @@ pub enum KeepsState {
 impl Ready {
     /// This process, without metrics and facts.
     #[must_use]
-    pub fn new(process: impl Into<String>, address: SocketAddr) -> Self {
+    pub fn new(process: impl Into<String>, address: impl Into<ListenAddress>) -> Self {
         Self {
             process: process.into(),
             pid: std::process::id(),
-            address,
+            address: address.into(),
             more_addresses: Vec::new(),
             metrics: None,
             facts: Facts::new(),

@@ -13,6 +13,7 @@
 mod event;
 pub mod exit;
 mod in_memory_file;
+mod listen_address;
 mod log;
 mod parent;
 mod signals;
@@ -21,6 +22,7 @@ mod unix_socket;
 
 pub use event::{BadProcessEvent, Facts, KeepsState, ProcessEvent, Ready};
 pub use in_memory_file::in_memory_file;
+pub use listen_address::{LISTEN_SOCKET_VARIABLE, ListenAddress};
 pub use log::{
     BadLogFilter, BadLogFormat, BadLogOutput, FILTER_FILE_VARIABLE, LogFilter, LogFormat,
     LogOutput, LogRecord, LogSettings, LogValue, RecordsExported, SpanIds, current_requests,

@@ -56,7 +56,7 @@ pub use flow::{
 pub use flow_core::BadOption;
 pub use forms::engine_name;
 pub use keys::{json_schema, key_reference};
-pub use plan::{Address, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, Source};
+pub use plan::{Address, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, Source, TcpAddress};
 pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;

@@ -6,7 +6,7 @@
 mod address;
 mod placement;
 
-pub use address::Address;
+pub use address::{Address, TcpAddress};
 pub use placement::{NodeAddresses, Placement};
 
 use std::path::PathBuf;

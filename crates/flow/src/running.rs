@@ -151,7 +151,7 @@ async fn ready(stdout: ChildStdout, readers: &mut JoinSet<VecDeque<String>>) -> 
     while let Ok(Some(line)) = lines.next_line().await {
         if let Some(Ok(ProcessEvent::Ready(ready))) = ProcessEvent::parse(&line) {
             readers.spawn(last_lines(lines.into_inner()));
-            return Some(ready.address.port());
+            return ready.address.port();
         }
     }
     None

@@ -57,7 +57,7 @@ async fn refused(target: &Target, port: u16, request: &Envelope) -> String {
 
 #[tokio::test]
 async fn deep_documents_are_refused_by_the_gateway_and_by_executors() {
-    let yaml = "executors: [{name: index, uses: vector-index}]";
+    let yaml = "executors: [{name: index, uses: vector-index, host: 127.0.0.1}]";
     let target = Target::up(yaml, &["gateway", "index"]);
     target.flow.expect("there is no `workspace`");
     let deep = with_data("/index", nested(14_000));

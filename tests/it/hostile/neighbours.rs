@@ -1,8 +1,14 @@
 //! Other users of the machine, and what a process of the flow shows them.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use flow_tests::{Program, TestFlow, flow_command, flow_serve, post, texts};
+use flow_tests::{Program, TestFlow, eventually, flow_command, flow_serve, post, send, texts};
+use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::MOODY;
 
@@ -180,4 +186,196 @@ fn an_export_says_which_secrets_it_contains_and_does_not_print_them() {
         1
     );
     assert!(!said.stderr().contains(SECRET), "{}", said.said());
+}
+
+/// Where the processes of a flow listen, by their names.
+fn addresses(flow: &TestFlow) -> BTreeMap<String, String> {
+    let listing = serde_json::from_str::<Value>(&run(flow, &["ps", "--json"])).unwrap();
+    let processes = listing[0]["processes"].as_array().unwrap().iter();
+    let text = |process: &Value, key: &str| process[key].as_str().unwrap().to_owned();
+    let addresses = processes.map(|it| (text(it, "name"), text(it, "address")));
+    addresses.collect()
+}
+
+/// What a command says that finds the flow.
+fn run(flow: &TestFlow, arguments: &[&str]) -> String {
+    let mut command = flow_command();
+    command.env("XDG_STATE_HOME", flow.folder().join("state"));
+    command.args(arguments);
+    let (code, said) = Program::run(command);
+    assert_eq!(code, Some(0), "{arguments:?}: {}", said.said());
+    said.stdout()
+}
+
+/// The path of the socket at which a process listens.
+fn socket(flow: &TestFlow, name: &str) -> PathBuf {
+    let addresses = addresses(flow);
+    let address = addresses[name].strip_prefix("unix:");
+    address
+        .unwrap_or_else(|| panic!("{name}: {addresses:?}"))
+        .into()
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap().permissions().mode() & 0o777
+}
+
+/// The sockets in the state folder of a flow.
+fn sockets(folder: &Path) -> usize {
+    std::fs::read_dir(folder).unwrap().count()
+}
+
+/// Fails unless the flow answers.
+fn answers(flow: &TestFlow) {
+    let said = run(flow, &["post", &flow.url(), "--on", "/", "--text", "well"]);
+    assert!(said.contains("well"), "{said}");
+}
+
+#[test]
+fn executors_of_a_flow_listen_where_only_its_user_reaches_them() {
+    let flow = TestFlow::up(&format!(
+        "executors: [{{name: echo, uses: echo}}, {{name: moody, uses: {MOODY}}}, \
+         {{name: port, uses: echo, port: {}}}, {{name: host, uses: echo, host: 127.0.0.1}}]",
+        flow_tests::free_port()
+    ));
+    for name in ["echo", "moody"] {
+        let socket = socket(&flow, name);
+        assert_eq!(mode(&socket), 0o600);
+        let folder = socket.parent().unwrap();
+        assert_eq!(mode(folder), 0o700);
+        assert_eq!(mode(folder.parent().unwrap()), 0o700);
+        let ping = run(&flow, &["ping", &format!("unix:{}", socket.display())]);
+        assert!(ping.contains("executor is ready"), "{ping}");
+    }
+    let addresses = addresses(&flow);
+    for name in ["port", "host", "gateway"] {
+        let address = &addresses[name];
+        assert!(address.starts_with("127.0.0.1:"), "{name}: {address}");
+    }
+    answers(&flow);
+}
+
+/// Speaks HTTP/2 as a user, and says how many bytes came back.
+const CLIENT: &str = "\
+import os, socket, sys
+user, path = int(sys.argv[1]), sys.argv[2]
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+client = socket.socket(socket.AF_UNIX)
+client.settimeout(30)
+try:
+    client.connect(path)
+    client.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n' + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    print(len(client.recv(1000)))
+except PermissionError:
+    print('permission denied')
+except (BrokenPipeError, ConnectionResetError):
+    print(0)
+";
+
+/// What a program of this user gets from a socket.
+fn received(user: u32, socket: &Path) -> String {
+    let mut client = Command::new("python3");
+    client.args(["-c", CLIENT, &user.to_string()]).arg(socket);
+    let (code, said) = Program::run(client);
+    assert_eq!(code, Some(0), "{}", said.said());
+    said.stdout().trim().to_owned()
+}
+
+#[test]
+fn another_user_is_refused_even_where_the_socket_is_open_to_all() {
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        return flow_tests::skipped("only root can act as another user");
+    }
+    let flow = TestFlow::up("executors: [{name: echo, uses: echo}]");
+    flow.expect("refused a connection of another user of this machine user=65534");
+    let socket = socket(&flow, "echo");
+    assert_eq!(received(NOBODY, &socket), "permission denied");
+    let folders = socket.ancestors().skip(1);
+    for folder in folders.take_while(|it| it.starts_with(flow.folder())) {
+        std::fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    }
+    std::fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    assert_eq!(received(NOBODY, &socket), "0");
+    assert_ne!(received(0, &socket), "0");
+    answers(&flow);
+}
+
+#[test]
+fn an_executor_that_was_killed_listens_at_its_socket_again() {
+    let flow = TestFlow::up("executors: [{name: echo, uses: echo}]");
+    flow.expect("process died and is restarted")
+        .expect("replica cannot be reached");
+    let before = socket(&flow, "echo");
+    let pid = flow.pid("echo");
+    send(pid, Signal::KILL);
+    let is_back = || flow.pid("echo") != pid;
+    eventually("the executor is started again", is_back);
+    assert_eq!(socket(&flow, "echo"), before);
+    answers(&flow);
+    assert_eq!(sockets(before.parent().unwrap()), 1);
+}
+
+#[test]
+fn changes_and_the_end_of_a_flow_leave_no_socket_behind() {
+    let mut flow = TestFlow::up("executors: [{name: echo, uses: echo}]");
+    let first = socket(&flow, "echo");
+    let folder = first.parent().unwrap().to_owned();
+    run(&flow, &["scale", "echo=3"]);
+    answers(&flow);
+    assert_eq!(sockets(&folder), 3);
+    run(&flow, &["scale", "echo=1"]);
+    assert_eq!(sockets(&folder), 1);
+    run(&flow, &["restart", "echo"]);
+    assert_ne!(
+        socket(&flow, "echo"),
+        first,
+        "it was ready before the old one ended"
+    );
+    answers(&flow);
+    assert_eq!(sockets(&folder), 1);
+    // With a host in the file, it listens at a port.
+    let file = flow.folder().join("flow.yml");
+    let yaml = |host| format!("jtype: Flow\nexecutors: [{{name: echo, uses: echo{host}}}]");
+    std::fs::write(&file, yaml(", host: 127.0.0.1")).unwrap();
+    run(&flow, &["reload"]);
+    answers(&flow);
+    assert_eq!(sockets(&folder), 0);
+    std::fs::write(&file, yaml("")).unwrap();
+    run(&flow, &["reload"]);
+    answers(&flow);
+    assert_eq!(sockets(&folder), 1);
+    run(&flow, &["down"]);
+    flow.program_mut().end();
+    assert_eq!(sockets(&folder), 0);
+}
+
+#[test]
+fn a_flow_that_was_killed_starts_again_over_its_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    // Longer than the path of a socket may be.
+    let state = folder.path().join("long".repeat(30));
+    let state = state.to_str().unwrap();
+    let file = folder.path().join("flow.yml");
+    std::fs::write(&file, "jtype: Flow\nexecutors: [{name: echo, uses: echo}]").unwrap();
+    let up = || {
+        let mut command = flow_command();
+        command.env("XDG_STATE_HOME", state).arg("up").arg(&file);
+        command.args(["--port", "0", "--ready-format", "json"]);
+        Program::start(command)
+    };
+    for _ in 0..2 {
+        let mut flow = up();
+        let url = format!("grpc://127.0.0.1:{}", flow.port());
+        let mut ping = flow_command();
+        ping.args(["ping", &url]);
+        let (code, said) = Program::run(ping);
+        assert_eq!(code, Some(0), "{}", said.said());
+        let address = flow.line("echo@");
+        assert!(address.contains(" unix:/"), "{address}");
+        flow.signal(Signal::KILL);
+        flow.end();
+    }
 }

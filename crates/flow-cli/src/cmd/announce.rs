@@ -64,7 +64,7 @@ fn report(announce: &Announce) -> anyhow::Result<()> {
     let ready = Ready {
         process: announce.name.clone(),
         pid: announce.of.unsigned_abs(),
-        address: announce.address,
+        address: announce.address.into(),
         more_addresses: Vec::new(),
         metrics: announce.metrics,
         facts: [("language".to_owned(), "Python".to_owned())].into(),

@@ -23,7 +23,7 @@ use flow_process::{
     FILTER_FILE_VARIABLE, LogFormat, Ready, STATUS_SOCKET_VARIABLE, end_with_parent,
     follow_filter_file, on_termination, serve_status,
 };
-use flow_spec::{Address, NodeAddresses, Placement, Plan, Run};
+use flow_spec::{Address, NodeAddresses, Placement, Plan, Run, TcpAddress};
 
 use crate::credentials;
 use crate::exit::{BadUsage, Exit};
@@ -373,6 +373,10 @@ fn parse_addresses(json: &str) -> anyhow::Result<BTreeMap<String, Vec<Address>>>
 }
 
 fn parse_address(text: &str) -> anyhow::Result<Address> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        let unix = path.strip_prefix("//").unwrap_or(path).into();
+        return Ok(Address::Unix { unix });
+    }
     let (tls, rest) = match text.split_once("://") {
         None | Some(("grpc" | "http", _)) => (false, text.rsplit("://").next().unwrap_or(text)),
         Some(("grpcs" | "https", rest)) => (true, rest),
@@ -388,7 +392,7 @@ fn parse_address(text: &str) -> anyhow::Result<Address> {
     let port = port
         .parse()
         .with_context(|| format!("`{port}` in `{text}` is not a port"))?;
-    Ok(Address { tls, host, port })
+    Ok(Address::Tcp(TcpAddress { tls, host, port }))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use flow_core::parameters::from_options;
 use flow_core::{Chain, DocumentLimits, RequestLimits};
 use flow_otlp::ExportSettings;
-use flow_process::{LogOutput, LogSettings, STATUS_SOCKET_VARIABLE};
+use flow_process::{LISTEN_SOCKET_VARIABLE, LogOutput, LogSettings, STATUS_SOCKET_VARIABLE};
 use serde_json::Value;
 
 use super::args::ExecutorArgs;
@@ -52,9 +52,13 @@ pub(crate) fn settings(
             "`--uses-requests`: `{other}` is not the name of a method"
         ))),
     });
-    let status_socket = environment.get(STATUS_SOCKET_VARIABLE).map(PathBuf::from);
+    let of_launcher = |name: &str| {
+        let path = environment.get(name).map(PathBuf::from);
+        path.filter(|_| args.has_launcher())
+    };
     Ok(Settings {
-        status_socket: status_socket.filter(|_| args.has_launcher()),
+        socket: of_launcher(LISTEN_SOCKET_VARIABLE),
+        status_socket: of_launcher(STATUS_SOCKET_VARIABLE),
         export: export(&args, &environment)?,
         monitoring: args.monitoring(),
         host: args.host,

@@ -1,5 +1,7 @@
 //! Why an executor does not serve.
 
+use std::path::PathBuf;
+
 use flow_net::{BindError, MetricsServerError};
 use flow_otlp::CannotExport;
 
@@ -11,6 +13,14 @@ pub enum ServeError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The Unix socket cannot be listened at.
+    #[error("cannot listen at the Unix socket `{}`", .path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// The port for metrics cannot be listened on.
     #[error(transparent)]
     Metrics(#[from] MetricsServerError),

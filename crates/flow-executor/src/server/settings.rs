@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use flow_core::{RequestLimits, Workers};
 use flow_net::Limits;
 use flow_otlp::ExportSettings;
+use flow_process::ListenAddress;
 use serde_json::{Map, Value};
 
 use crate::sdk::LoadContext;
@@ -18,6 +19,8 @@ pub struct Settings {
     pub host: String,
     /// The port to listen on; 0 takes any free port.
     pub port: u16,
+    /// Path of a Unix socket to listen at, instead of the port; `None` listens at the port.
+    pub socket: Option<PathBuf>,
     /// The executor's options (`uses_with`).
     pub with: Map<String, Value>,
     /// Endpoint → method, where it differs from the executor's own binding.
@@ -63,10 +66,10 @@ impl Settings {
 }
 
 /// Where an executor listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses {
     /// For requests.
-    pub serving: SocketAddr,
+    pub serving: ListenAddress,
     /// For its metrics, if it serves any.
     pub metrics: Option<SocketAddr>,
 }
@@ -74,7 +77,7 @@ pub struct Addresses {
 impl From<SocketAddr> for Addresses {
     fn from(serving: SocketAddr) -> Self {
         Self {
-            serving,
+            serving: serving.into(),
             metrics: None,
         }
     }

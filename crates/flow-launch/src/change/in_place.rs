@@ -1,11 +1,14 @@
 //! Replaces a process that cannot run beside its successor: the old process ends before the new one starts.
 
+use std::path::Path;
+
 use flow_process::KeepsState;
 
 use super::{Change, ChangeError};
-use crate::spec::ports::Ports;
+use crate::spec::ports::{ListenAt, Ports};
 use crate::spec::process_spec::ProcessSpec;
 use crate::supervisor::handle::ProcessHandle;
+use crate::supervisor::placement::placed;
 
 /// What a process and its successor cannot both have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,10 +62,13 @@ impl Change<'_> {
         }
         let plan = self.supervisor.plan();
         self.take_out(&old, conflict).await;
-        let used = ports(&old);
+        let used = self.used_by(&old);
         self.stop(&old).await;
         // Requests that are tried again find it where the old one was.
-        let at = spec.ports.or(used);
+        let at = ListenAt {
+            ports: spec.ports.or(used.ports),
+            socket: used.socket.clone().filter(|_| spec.at_socket),
+        };
         let new = self.supervisor.start_at(spec, at);
         let outcome = self.ready(&new).await.map(drop);
         let successor = match &outcome {
@@ -82,13 +88,27 @@ impl Change<'_> {
         outcome
     }
 
+    /// Where a process listens, or did when it last was ready.
+    fn used_by(&self, process: &ProcessHandle) -> ListenAt {
+        match process.status().process {
+            None => self.supervisor.free_place(&process.spec),
+            Some(ready) => ListenAt {
+                ports: Ports {
+                    serving: ready.address.port().unwrap_or(0),
+                    metrics: ready.metrics.map(|it| it.port()),
+                },
+                socket: ready.address.unix().map(Path::to_owned),
+            },
+        }
+    }
+
     /// Takes a process out of the placement, where its shard has others.
     async fn take_out(&self, old: &ProcessHandle, conflict: Conflict) {
-        let address = old.address().map(|it| it.port());
+        let address = old.address().map(|it| placed(&it));
         let (version, placement) = self.supervisor.place_without(Some(&old.spec.role));
         let is_still_placed = placement.addresses.iter().any(|places| {
             let mut all = places.all();
-            all.any(|it| Some(it.port) == address)
+            all.any(|it| Some(it) == address.as_ref())
         });
         if is_still_placed {
             let why = match conflict {
@@ -110,7 +130,7 @@ fn shared_port(process: &ProcessHandle, spec: &ProcessSpec) -> Option<u16> {
     let wanted: Vec<u16> = wanted.into_iter().flatten().filter(|it| *it > 0).collect();
     let ready = process.status().process?;
     let metrics = ready.metrics.map(|it| it.port());
-    let mut used = [Some(ready.address.port()), metrics].into_iter().flatten();
+    let mut used = [ready.address.port(), metrics].into_iter().flatten();
     used.find(|port| wanted.contains(port))
 }
 
@@ -121,13 +141,4 @@ fn holds_workspace(process: &ProcessHandle) -> bool {
         Some(state) => state == KeepsState::InWorkspace,
         None => process.spec.invocation.has_workspace(),
     }
-}
-
-/// Where a process listens, or did when it last was ready.
-fn ports(process: &ProcessHandle) -> Ports {
-    let ready = process.status().process;
-    ready.map_or(process.spec.ports, |ready| Ports {
-        serving: ready.address.port(),
-        metrics: ready.metrics.map(|it| it.port()),
-    })
 }

@@ -1,9 +1,9 @@
 //! The protocol of the control socket. Requests and responses are lines of JSON. A request has a version, so that a
 //! program and a flow of different releases notice it.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU16;
 
+use flow_process::ListenAddress;
 use serde::{Deserialize, Serialize};
 
 pub use crate::supervisor::status::ProcessState;
@@ -97,7 +97,7 @@ pub struct ProcessInfo {
     /// Its state.
     pub state: ProcessState,
     /// Where it listens.
-    pub address: Option<SocketAddr>,
+    pub address: Option<ListenAddress>,
     /// How often it was restarted because it had exited.
     pub restarts: u32,
     /// Time since it last became ready.

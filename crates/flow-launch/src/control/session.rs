@@ -196,7 +196,7 @@ fn process_info(handle: &ProcessHandle) -> ProcessInfo {
         node: node(&handle.spec.role),
         pid,
         state: status.state,
-        address: process.map(|it| it.address),
+        address: process.map(|it| it.address.clone()),
         restarts: status.restarts,
         uptime_seconds: ready_since.map(|it| it.elapsed().as_secs_f64()),
         memory_bytes: pid.and_then(resident_memory),

@@ -213,7 +213,7 @@ impl ChildControl for RunningContainer {
     }
 
     fn published(&self, mut ready: Ready) -> Ready {
-        ready.address = self.address.unwrap_or(ready.address);
+        ready.address = self.address.map_or(ready.address, Into::into);
         ready.metrics = self.metrics.or(ready.metrics);
         ready
     }
@@ -251,7 +251,7 @@ fn spawn_check(
             let facts = Facts::from_iter([("language".to_owned(), "Python".to_owned())]);
             // Without a receiver, the child was stopped in the meantime.
             drop(ready_sender.send(Ok(Ready {
-                address,
+                address: address.into(),
                 more_addresses: Vec::new(),
                 metrics: None,
                 facts,

@@ -1,11 +1,11 @@
 //! How children are started and controlled, whatever they are: processes of this machine, containers, or fakes in tests.
 
 use std::fmt::Debug;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow_process::ListenAddress;
 use futures_util::future::BoxFuture;
 use tokio::io::AsyncWrite;
 use tokio::sync::watch;
@@ -25,6 +25,8 @@ pub(crate) struct StartRequest<'s> {
     pub(crate) name: &'s Arc<str>,
     pub(crate) invocation: &'s Invocation,
     pub(crate) ports: Ports,
+    /// The Unix socket at which a process of this machine listens, if its program knows how.
+    pub(crate) listen_socket: Option<PathBuf>,
     pub(crate) relay: OutputRelay,
     /// The file in which a process of this machine finds its log filter.
     pub(crate) filter_file: Option<PathBuf>,
@@ -64,7 +66,7 @@ pub(crate) trait ProcessBackend: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<StartedChild, StartError>>;
 
     /// The health check of the child that listens there; `None` if the address cannot be checked.
-    fn health_check(&self, address: SocketAddr) -> Option<Box<dyn HealthCheck>>;
+    fn health_check(&self, address: &ListenAddress) -> Option<Box<dyn HealthCheck>>;
 }
 
 /// Checks the health of one child.

@@ -6,7 +6,9 @@
 use std::io;
 use std::process::Stdio;
 
-use flow_process::{FILTER_FILE_VARIABLE, STATUS_SOCKET_VARIABLE, in_memory_file};
+use flow_process::{
+    FILTER_FILE_VARIABLE, LISTEN_SOCKET_VARIABLE, STATUS_SOCKET_VARIABLE, in_memory_file,
+};
 use futures_util::future::BoxFuture;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -103,6 +105,11 @@ fn complete(command: &mut Command, request: &StartRequest<'_>) {
     if let Some(file) = &request.filter_file {
         command.env(FILTER_FILE_VARIABLE, file);
     }
+    match &request.listen_socket {
+        Some(socket) => command.env(LISTEN_SOCKET_VARIABLE, socket),
+        // A flow may be started by a process of another one.
+        None => command.env_remove(LISTEN_SOCKET_VARIABLE),
+    };
     if let Some(socket) = &request.status_socket {
         command.env(STATUS_SOCKET_VARIABLE, socket);
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use flow_process::{KeepsState, ProcessEvent};
+use flow_process::{KeepsState, ListenAddress, ProcessEvent};
 
 use crate::event::Facts;
 
@@ -12,7 +12,7 @@ pub(crate) use flow_process::BadProcessEvent as BadReady;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ready {
     /// Where it accepts requests.
-    pub(crate) address: SocketAddr,
+    pub(crate) address: ListenAddress,
     /// Where else it accepts requests.
     pub(crate) more_addresses: Vec<SocketAddr>,
     /// Where it serves metrics, if it does.

@@ -1,10 +1,10 @@
 //! The backend of a real flow: processes of this machine, and containers of its Docker engine.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use flow_core::{Chain, Code, Deadline, Failure};
 use flow_net::{Limits, Replica};
+use flow_process::ListenAddress;
 use futures_util::future::BoxFuture;
 
 use crate::docker::container;
@@ -60,8 +60,8 @@ impl ProcessBackend for SystemBackend {
         })
     }
 
-    fn health_check(&self, address: SocketAddr) -> Option<Box<dyn HealthCheck>> {
-        match Replica::new(&format!("http://{address}"), Limits::default()) {
+    fn health_check(&self, address: &ListenAddress) -> Option<Box<dyn HealthCheck>> {
+        match Replica::new(&address.uri(), Limits::default()) {
             Ok(replica) => Some(Box::new(replica)),
             Err(error) => {
                 tracing::warn!(%address, error = %Chain(&error), "cannot check the health of a process");

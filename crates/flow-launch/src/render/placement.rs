@@ -64,7 +64,8 @@ pub(crate) fn remarks(
         Run::Local(_) => None,
     });
     let is_local = |at: &&Address| {
-        matches!(at.host.as_str(), "localhost" | "::1") || at.host.starts_with("127.")
+        let host = at.tcp().map(|it| it.host.as_str());
+        host.is_some_and(|it| matches!(it, "localhost" | "::1") || it.starts_with("127."))
     };
     let remark = |(name, addresses): (_, &Vec<Address>)| {
         let at = addresses.iter().find(is_local)?;

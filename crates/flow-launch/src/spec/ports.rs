@@ -1,4 +1,15 @@
-//! The ports of a process.
+//! The ports of a process, and the socket that it may have instead of one.
+
+use std::path::PathBuf;
+
+/// Where a process is to listen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ListenAt {
+    /// Its ports.
+    pub(crate) ports: Ports,
+    /// The Unix socket for requests; `None` for the port. A program that does not know such sockets uses the port.
+    pub(crate) socket: Option<PathBuf>,
+}
 
 /// Ports of this machine for a process; 0 stands for any free port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -26,6 +26,8 @@ pub(crate) struct ProcessSpec {
     pub(crate) invocation: Invocation,
     /// The ports that the plan assigns.
     pub(crate) ports: Ports,
+    /// Its requests come through a Unix socket, if its program knows how to listen at one.
+    pub(crate) at_socket: bool,
     pub(crate) timeout_ready: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) restart_policy: RestartPolicy,
@@ -64,6 +66,7 @@ impl ProcessSpec {
         self.role == other.role
             && self.invocation == other.invocation
             && self.ports.are_met_by(other.ports)
+            && self.at_socket == other.at_socket
             && self.quiet == other.quiet
     }
 }
@@ -172,6 +175,8 @@ impl NodeProcesses<'_> {
     fn spec(&self, part: Part, mut invocation: Invocation) -> ProcessSpec {
         let monitoring = self.run.monitoring.as_ref();
         let telemetry = &self.run.telemetry;
+        // What runs in a container does not see the sockets of this machine.
+        let at_socket = invocation.container.is_none() && !self.has_address();
         invocation.observe(monitoring.is_some(), telemetry, &self.runtime_name(part));
         ProcessSpec {
             name: self.name(part).into(),
@@ -184,11 +189,17 @@ impl NodeProcesses<'_> {
                 serving: 0,
                 metrics: monitoring.map(|it| it.port(self.index(part))),
             },
+            at_socket,
             timeout_ready: self.run.timeout_ready,
             grace: self.shared.grace,
             restart_policy: self.shared.restart_policy,
             quiet: self.run.log == Some(Log::Off),
         }
+    }
+
+    /// Whether the file gives the processes an address for others than the gateway of this flow.
+    fn has_address(&self) -> bool {
+        !self.run.ports.is_empty() || self.run.host.is_some()
     }
 
     /// Jina's name for the process, which its metrics have.
@@ -229,6 +240,7 @@ pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) 
             serving: gateway.port.unwrap_or(0),
             metrics: gateway.monitoring.as_ref().map(|it| it.port(0)),
         },
+        at_socket: false,
         timeout_ready: gateway.timeout_ready,
         grace: shared.grace,
         restart_policy: shared.restart_policy,

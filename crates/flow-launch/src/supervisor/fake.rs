@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use flow_process::{KeepsState, ProcessEvent, Ready};
+use flow_process::{KeepsState, ListenAddress, ProcessEvent, Ready};
 use flow_spec::{Log, Plan, TextFile, Variables};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
@@ -206,8 +206,8 @@ impl ProcessBackend for FakeBackend {
         })))
     }
 
-    fn health_check(&self, address: SocketAddr) -> Option<Box<dyn HealthCheck>> {
-        let behavior = self.running.lock().unwrap()[&address.port()];
+    fn health_check(&self, address: &ListenAddress) -> Option<Box<dyn HealthCheck>> {
+        let behavior = self.running.lock().unwrap()[&address.port().unwrap()];
         Some(Box::new(FakeHealth {
             hangs: behavior.hangs,
             checks: Mutex::new(0),
@@ -374,6 +374,7 @@ pub(crate) fn supervisor(
         backend: backend.clone(),
         log_filters: None,
         status_sockets: None,
+        listen_sockets: None,
     };
     (Arc::new(Supervisor::new(plan, options)), receiver)
 }

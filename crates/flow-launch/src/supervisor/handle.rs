@@ -1,9 +1,8 @@
 //! A process of the flow as everything but its task uses it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow_process::KeepsState;
+use flow_process::{KeepsState, ListenAddress};
 use tokio::sync::watch;
 
 use crate::event::ReadyProcess;
@@ -59,7 +58,7 @@ impl ProcessHandle {
     }
 
     /// Where it listens, or did when it last was ready.
-    pub(crate) fn address(&self) -> Option<SocketAddr> {
+    pub(crate) fn address(&self) -> Option<ListenAddress> {
         let status = self.status.borrow();
         status.process.as_ref().map(ReadyProcess::reachable)
     }

@@ -4,8 +4,9 @@
 //! and one that leaves several in a row unanswered counts as dead. Any answer will do. A process that has never answered
 //! is not judged: it may not speak gRPC, or only with a certificate that cannot be checked here.
 
-use std::net::SocketAddr;
 use std::time::Duration;
+
+use flow_process::ListenAddress;
 
 use crate::process::backend::ProcessBackend;
 
@@ -57,7 +58,7 @@ impl ProbeHistory {
 /// Returns when the process that listens there has left too many health checks unanswered.
 pub(crate) async fn failed(
     probe: LivenessProbe,
-    address: SocketAddr,
+    address: &ListenAddress,
     backend: &dyn ProcessBackend,
 ) {
     let Some(check) = backend.health_check(address) else {

@@ -1,21 +1,20 @@
 //! The addresses of a node's processes, for the gateway. Pure.
 
-use std::net::SocketAddr;
-
 use flow_core::NodeName;
-use flow_spec::NodeAddresses;
+use flow_process::ListenAddress;
+use flow_spec::{Address, NodeAddresses};
 
 use crate::spec::role::{Part, Role};
 
 /// The addresses of the processes of a node. An absent process is left out where its shard has others.
 pub(crate) fn addresses(
-    processes: &[(Role, SocketAddr)],
+    processes: &[(Role, ListenAddress)],
     of: &NodeName,
     absent: Option<&Role>,
 ) -> NodeAddresses {
     let parts = processes.iter().filter_map(|(role, address)| match role {
         Role::Executor { node, part } if node == of => {
-            Some((*part, *address, absent == Some(role)))
+            Some((*part, placed(address), absent == Some(role)))
         }
         _ => None,
     });
@@ -23,8 +22,8 @@ pub(crate) fn addresses(
     let mut left_out = Vec::new();
     for (part, address, is_absent) in parts {
         match part {
-            Part::Before => addresses.before = Some(address.into()),
-            Part::After => addresses.after = Some(address.into()),
+            Part::Before => addresses.before = Some(address),
+            Part::After => addresses.after = Some(address),
             Part::Replica { shard, .. } => {
                 let shard = usize::from(shard);
                 let len = addresses.shards.len().max(shard + 1);
@@ -32,7 +31,7 @@ pub(crate) fn addresses(
                 if is_absent {
                     left_out.push((shard, address));
                 } else {
-                    addresses.shards[shard].push(address.into());
+                    addresses.shards[shard].push(address);
                 }
             }
         }
@@ -40,31 +39,45 @@ pub(crate) fn addresses(
     // A shard without any replica could not be called at all.
     for (shard, address) in left_out {
         if addresses.shards[shard].is_empty() {
-            addresses.shards[shard].push(address.into());
+            addresses.shards[shard].push(address);
         }
     }
     addresses
 }
 
+/// Where the gateway reaches a process that listens there.
+pub(crate) fn placed(at: &ListenAddress) -> Address {
+    match at {
+        ListenAddress::Tcp(address) => (*address).into(),
+        ListenAddress::Unix(path) => Address::Unix { unix: path.clone() },
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
-    fn replica(shard: u16, number: u16, port: u16) -> (Role, SocketAddr) {
+    fn replica(shard: u16, number: u16, port: u16) -> (Role, ListenAddress) {
         process(Part::Replica { shard, number }, port)
     }
 
-    fn process(part: Part, port: u16) -> (Role, SocketAddr) {
+    fn process(part: Part, port: u16) -> (Role, ListenAddress) {
         let node = "a".parse().unwrap();
         let role = Role::Executor { node, part };
-        (role, SocketAddr::from(([127, 0, 0, 1], port)))
+        (role, SocketAddr::from(([127, 0, 0, 1], port)).into())
     }
 
-    fn check(processes: &[(Role, SocketAddr)], absent: Option<&Role>, expected: &[&[u16]]) {
+    fn port(address: &Address) -> u16 {
+        address.tcp().unwrap().port
+    }
+
+    fn check(processes: &[(Role, ListenAddress)], absent: Option<&Role>, expected: &[&[u16]]) {
         let found = addresses(processes, &"a".parse().unwrap(), absent);
         let shards = found.shards.iter();
         let ports: Vec<Vec<u16>> = shards
-            .map(|shard| shard.iter().map(|it| it.port).collect())
+            .map(|shard| shard.iter().map(port).collect())
             .collect();
         assert_eq!(ports, expected);
     }
@@ -91,7 +104,7 @@ mod tests {
             process(Part::After, 9),
         ];
         let found = addresses(&processes, &"a".parse().unwrap(), None);
-        assert_eq!(found.before.unwrap().port, 8);
-        assert_eq!(found.after.unwrap().port, 9);
+        assert_eq!(port(&found.before.unwrap()), 8);
+        assert_eq!(port(&found.after.unwrap()), 9);
     }
 }

@@ -31,6 +31,7 @@ use crate::process::exit_status::ProcessExit;
 use crate::process::ready::Ready;
 use crate::spec::ports::Ports;
 use crate::spec::process_spec::ProcessSpec;
+use crate::state::listen_sockets::ListenSocket;
 use crate::supervisor::backoff::{Backoff, RestartDecision};
 use crate::supervisor::liveness::{self, LivenessProbe};
 use crate::supervisor::placement_feed::PlacementFeed;
@@ -51,6 +52,8 @@ pub(crate) struct ProcessTask {
     pub(crate) spec: ProcessSpec,
     /// Where the process listened in its last run, or is to listen in its first.
     pub(crate) ports: Ports,
+    /// The socket at which it listens in each run. It is dropped before `status`, whose end says that nothing is left.
+    pub(crate) listen_socket: Option<ListenSocket>,
     pub(crate) shutdown: ShutdownSignals,
     pub(crate) status: watch::Sender<ProcessStatus>,
     pub(crate) sinks: LogSinks,
@@ -133,6 +136,7 @@ impl ProcessTask {
             name: &self.spec.name,
             invocation: &self.spec.invocation,
             ports: self.ports,
+            listen_socket: self.listen_socket.as_ref().map(|it| it.0.clone()),
             relay: OutputRelay::new(self.spec.name.clone(), self.sinks.clone()),
             filter_file: self.filter_file.clone(),
             status_socket: self.status_socket.clone(),
@@ -175,9 +179,9 @@ impl ProcessTask {
     }
 
     fn publish_ready(&mut self, child: &Child, ready: Ready, took: Duration) -> ReadyProcess {
-        // The next run gets the same ports.
+        // The next run gets the same ports, and the same socket anyway.
         self.ports = Ports {
-            serving: ready.address.port(),
+            serving: ready.address.port().unwrap_or(0),
             metrics: ready.metrics.map(|it| it.port()).or(self.ports.metrics),
         };
         let process = ReadyProcess {
@@ -207,7 +211,8 @@ impl ProcessTask {
 
     async fn serve(&mut self, mut child: Child, process: &ReadyProcess) -> RunEnd {
         let since = Instant::now();
-        let hangs = liveness::failed(self.liveness, process.reachable(), &*self.backend);
+        let address = process.reachable();
+        let hangs = liveness::failed(self.liveness, &address, &*self.backend);
         let pid = process.pid;
         let is_shutdown = tokio::select! {
             exit = child.exited() => {

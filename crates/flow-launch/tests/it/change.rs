@@ -92,7 +92,7 @@ impl Served {
         let placement = self.flow.line("gateway", "placement ").await;
         let placement: Placement = serde_json::from_str(&placement).unwrap();
         let all = placement.addresses.iter().flat_map(|it| it.all());
-        let ports = all.map(|it| it.port).collect();
+        let ports = all.filter_map(|it| Some(it.tcp()?.port)).collect();
         let nodes = placement.plan.nodes.iter();
         (nodes.map(|node| node.name.to_string()).collect(), ports)
     }

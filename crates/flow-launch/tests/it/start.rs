@@ -23,7 +23,7 @@ async fn the_gateway_gets_the_address_of_every_replica() {
         .addresses
         .iter()
         .flat_map(|it| it.all())
-        .map(|it| it.port);
+        .map(|it| it.tcp().map(|it| it.port));
     let listening = started.executors.iter().map(|it| it.address.port());
     assert!(ports.eq(listening), "{placement:?}");
 }

@@ -5,7 +5,7 @@ use super::options::{is_set, value};
 use crate::diagnostics::{Diagnostics, Problem, Span};
 use crate::forms::Host;
 use crate::keys::{Key, Options as _};
-use crate::plan::Address;
+use crate::plan::{Address, TcpAddress};
 
 /// The host of an external executor of which only the port is written.
 const THIS_MACHINE: &str = "127.0.0.1";
@@ -84,9 +84,9 @@ impl EntryChecker<'_> {
 
 /// A port that is written with the host wins.
 fn address(host: &Host, port: Option<u16>, tls: bool) -> Option<Address> {
-    Some(Address {
+    Some(Address::Tcp(TcpAddress {
         tls: tls || host.tls,
         host: host.name.clone(),
         port: host.port.or(port)?,
-    })
+    }))
 }

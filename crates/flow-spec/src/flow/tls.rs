@@ -138,7 +138,7 @@ impl EntryChecker<'_> {
         addresses: &[Address],
         diagnostics: &mut Diagnostics,
     ) -> Option<CallTls> {
-        if !addresses.iter().any(|address| address.tls) {
+        if !addresses.iter().any(Address::is_encrypted) {
             for span in self.tls_files() {
                 let message = "options of TLS have no effect without TLS";
                 let remedy = "write `tls: true`, or an address that begins with `grpcs://`";

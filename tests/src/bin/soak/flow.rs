@@ -38,7 +38,7 @@ impl Flow {
     pub(crate) fn up() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let external = external();
-        let proxy = Proxy::start(external.ready().address);
+        let proxy = Proxy::start(external.address());
         let mut command = command(&folder);
         command
             .arg("up")
@@ -174,7 +174,7 @@ fn ready_port(child: &mut Child) -> u16 {
     let stdout = child.stdout.take().unwrap();
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some(Ok(ProcessEvent::Ready(ready))) = ProcessEvent::parse(&line) {
-            return ready.address.port();
+            return ready.address.port().expect("it listens at a port");
         }
     }
     panic!("`flow up` ended before it was ready")

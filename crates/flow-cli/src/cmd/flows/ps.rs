@@ -85,7 +85,7 @@ fn row(process: &ProcessInfo) -> Vec<String> {
     let state = serde_json::to_value(process.state).unwrap_or_default();
     vec![
         process.name.clone(),
-        text(process.address.map(|it| it.to_string())),
+        text(process.address.as_ref().map(|it| it.to_string())),
         text(process.pid.map(|it| it.to_string())),
         state.as_str().unwrap_or_default().to_owned(),
         process.restarts.to_string(),

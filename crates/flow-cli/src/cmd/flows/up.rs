@@ -329,7 +329,7 @@ fn ready(started: &StartedFlow) -> Ready {
             addresses.map(|it| addresses::local(*it)).collect()
         },
         metrics: started.gateway.metrics,
-        ..Ready::new("flow", addresses::local(started.gateway.address))
+        ..Ready::new("flow", started.gateway.reachable())
     }
 }
 
@@ -341,10 +341,10 @@ fn banner(started: &StartedFlow, took: Duration) -> Banner {
         protocol: protocols(&started.gateway, plan),
         local: all
             .clone()
-            .map(|at| addresses::local(*at).to_string())
+            .map(|at| addresses::local(at).to_string())
             .collect(),
         private: all
-            .flat_map(|at| addresses::private(*at))
+            .flat_map(addresses::private)
             .map(|at| at.to_string())
             .collect(),
         metrics: started.gateway.metrics_url(),
@@ -363,8 +363,9 @@ fn banner(started: &StartedFlow, took: Duration) -> Banner {
 }
 
 /// Every address on which a gateway listens.
-fn all_addresses(gateway: &ReadyProcess) -> impl Iterator<Item = &SocketAddr> + Clone {
-    std::iter::once(&gateway.address).chain(&gateway.more_addresses)
+fn all_addresses(gateway: &ReadyProcess) -> impl Iterator<Item = SocketAddr> + Clone {
+    let more = gateway.more_addresses.iter().copied();
+    gateway.address.tcp().into_iter().chain(more)
 }
 
 /// The protocols of the gateway; with several ports, also which port each is for.
@@ -406,7 +407,7 @@ fn row(member: &ReadyProcess) -> Row {
     let metrics = member.metrics_url().map(|url| ("metrics".to_owned(), url));
     Row {
         name: member.name.to_string(),
-        address: member.address.to_string(),
+        address: member.address.short(),
         facts: member.facts.clone().into_iter().chain(metrics).collect(),
     }
 }

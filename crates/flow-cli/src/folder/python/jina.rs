@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use flow_executor::{Addresses, ExecutorArgs, Workers};
+use flow_executor::{ExecutorArgs, Workers};
 
 use super::interpreter::{PYTHON, has_module};
 use crate::exit::BadUsage;
@@ -102,6 +102,15 @@ fn missing(config: &Path, place: &str) -> String {
          {packages}`, or set {PYTHON} to an interpreter that has it",
         config.display()
     )
+}
+
+/// Where Jina is to listen.
+#[derive(Debug, Clone, Copy)]
+struct Addresses {
+    /// For requests.
+    serving: SocketAddr,
+    /// For its metrics, if it serves any.
+    metrics: Option<SocketAddr>,
 }
 
 /// Replaces this process by `jina executor`. Returns only if that fails.
@@ -255,7 +264,7 @@ mod tests {
             let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
             let addresses = Addresses {
                 metrics: metrics.map(at),
-                ..at(7).into()
+                serving: at(7),
             };
             arguments(Path::new("e/config.yml"), &typed.args, addresses).join(" ")
         };
@@ -271,7 +280,14 @@ mod tests {
         let passed = |line: &str| {
             let typed = Typed::parse_from(line.split(' '));
             let at = SocketAddr::from(([127, 0, 0, 1], 7));
-            let all = arguments(Path::new("config.yml"), &typed.args, at.into());
+            let all = arguments(
+                Path::new("config.yml"),
+                &typed.args,
+                Addresses {
+                    serving: at,
+                    metrics: None,
+                },
+            );
             let from = all.iter().position(|it| it == "7").unwrap() + 1;
             all[from..].join(" ")
         };

@@ -57,6 +57,21 @@ fn check(plan: &Plan, expected: &[(&str, u16)]) {
 }
 
 #[test]
+fn an_executor_listens_at_a_socket_unless_the_file_gives_it_an_address() {
+    let check = |options: &str, expected: &[bool]| {
+        let plan = plan(&format!("[{{name: a, uses: echo{options}}}]"));
+        let specs = executors(&plan, &shared()).unwrap();
+        let found: Vec<bool> = specs.iter().map(|it| it.at_socket).collect();
+        assert_eq!(found, expected, "{options}");
+    };
+    check("", &[true]);
+    check(", port: 7, replicas: 2", &[false, false]);
+    check(", host: 127.0.0.1", &[false]);
+    let around = ", shards: 2, uses_before: echo, uses_after: docker://img";
+    check(around, &[true, true, true, false]);
+}
+
+#[test]
 fn each_replica_is_a_process_with_its_own_name() {
     check(&plan("[{name: a, uses: echo}]"), &[("a", 0)]);
     check(&plan("[{name: a, uses: echo, port: 7}]"), &[("a", 7)]);

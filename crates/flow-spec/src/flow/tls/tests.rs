@@ -69,7 +69,7 @@ fn external(options: &str) -> (Vec<Address>, Calls) {
 fn an_external_executor_has_tls_by_its_scheme_or_by_a_key() {
     let tls = |options: &str| {
         let (addresses, calls) = external(options);
-        (addresses[0].tls, calls.tls.is_some())
+        (addresses[0].is_encrypted(), calls.tls.is_some())
     };
     assert_eq!(tls("host: 'grpc://h:1'"), (false, false));
     assert_eq!(tls("host: 'grpcs://h:1'"), (true, true));

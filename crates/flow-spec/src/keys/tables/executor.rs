@@ -42,10 +42,15 @@ options! {
         )
             .default("none")
             .example("[executor.py]");
-        port: Vec<Spanned<u16>> = row(forms::PORTS, "Port of the executor; a list for its replicas.")
+        port: Vec<Spanned<u16>> = row(
+            forms::PORTS,
+            "Port of the executor; a list for its replicas. Without `port` and `host`, only \
+             the gateway reaches the executor, through a Unix socket.",
+        )
             .aliases(&["ports"])
-            .default("any free port")
-            .example("[9000, 9001]");
+            .default("none: a Unix socket, or any free port if there is a `host`")
+            .example("[9000, 9001]")
+            .jina("any free port by default");
         protocol: Vec<Spanned<Protocol>> = row(forms::EXECUTOR_PROTOCOLS, "Protocol of the executor.")
             .aliases(&["protocols"])
             .default("`grpc`")

@@ -38,7 +38,7 @@ pub(super) fn process(name: &str, number: u16, second: u64) -> ProcessSample {
             node: node.map(str::to_owned),
             pid: Some(4_000 + u32::from(number)),
             state: ProcessState::Ready,
-            address: Some(address(number)),
+            address: Some(address(number).into()),
             restarts: u32::from(number == 2),
             uptime_seconds: Some(3_723.5 + seconds),
             memory_bytes: Some(u64::from(number) * (90 << 20)),

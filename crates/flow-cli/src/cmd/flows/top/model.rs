@@ -1,11 +1,12 @@
 //! From samples of a flow to the rows of its processes, and to the charts of its nodes. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use flow_gateway::{Counts, ReplicaTraffic};
 use flow_launch::protocol::{ProcessInfo, ProcessState};
+use flow_process::ListenAddress;
 
 use super::rates::{Rates, add, growth};
 use super::sample::{ProcessSample, Sample};
@@ -155,7 +156,7 @@ impl FlowModel {
                 .uptime_seconds
                 .and_then(|it| Duration::try_from_secs_f64(it.floor()).ok()),
             pid: info.pid,
-            address: info.address.map(|it| it.to_string()),
+            address: info.address.as_ref().map(ListenAddress::short),
         }
     }
 
@@ -258,15 +259,14 @@ fn replica_of<'s>(sample: &'s Sample, process: &ProcessInfo) -> Option<&'s Repli
 
 /// Whether the gateway calls this process there. A process that listens on all addresses is called at the loopback address.
 fn is_replica(replica: &ReplicaTraffic, process: &ProcessInfo) -> bool {
-    let Some(address) = process.address else {
-        return false;
+    let address = match &process.address {
+        None => return false,
+        Some(ListenAddress::Tcp(address)) if address.ip().is_unspecified() => {
+            SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())).to_string()
+        }
+        Some(address) => address.to_string(),
     };
-    let ip: IpAddr = match address.ip() {
-        ip if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    let is_there = replica.address == SocketAddr::new(ip, address.port()).to_string();
-    is_there && process.node.as_ref() == Some(&replica.node)
+    replica.address == address && process.node.as_ref() == Some(&replica.node)
 }
 
 impl State {
