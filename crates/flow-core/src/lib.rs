@@ -22,6 +22,7 @@ mod secret;
 mod suggest;
 mod tensor;
 mod trace_context;
+mod usage;
 mod workers;
 
 pub use byte_size::{BadByteSize, ByteSize};
@@ -42,4 +43,5 @@ pub use secret::Secret;
 pub use suggest::closest;
 pub use tensor::{DataType, Tensor};
 pub use trace_context::TraceContext;
+pub use usage::Usage;
 pub use workers::{BadWorkers, Workers};

@@ -75,7 +75,7 @@ mod worker;
 pub use flow_core::{
     AccessPaths, BadAccessPath, BadOption, BadWorkers, Chain, DataType, DocArrayVersion, Document,
     DocumentArray, Endpoint, Exception, Failure, ModelInfo, ModelKind, Models, NodeName,
-    ShorterVectors, Tensor, Workers,
+    ShorterVectors, Tensor, Usage, Workers,
 };
 pub use flow_metrics::{
     BadMetricName, FloatCounter, FloatGauge, Labels, Shared, Stopwatch, ValueHistogram,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use flow_core::{DocumentArray, Failure, Models, RequestId, Workers, to_struct};
+use flow_core::{DocumentArray, Failure, Models, RequestId, Usage, Workers, to_struct};
 use flow_process::{Facts, KeepsState};
 use serde_json::{Map, Value};
 
@@ -123,15 +123,15 @@ impl Loaded {
         &self.report.models
     }
 
-    /// Sends one request to `endpoint`, and returns the tokens that a model read for it, if the executor counts them.
+    /// Sends one request to `endpoint`, and returns what a model did for it, if the executor counts that.
     ///
     /// # Errors
     ///
     /// If the call fails.
-    pub fn tokens(&self, endpoint: &str, docs: DocumentArray) -> Result<Option<u64>, Failure> {
+    pub fn usage(&self, endpoint: &str, docs: DocumentArray) -> Result<Option<Usage>, Failure> {
         let parts = DocsMatrix::new([("gateway".to_owned(), docs)]);
         let output = self.run(endpoint, parts, Map::new())?;
-        Ok(output.tokens)
+        Ok(output.usage)
     }
 
     /// Sends one request to `endpoint`, and returns the documents of its reply.
@@ -199,7 +199,7 @@ impl Loaded {
             return Ok(CallOutput {
                 documents,
                 results: None,
-                tokens: None,
+                usage: None,
             });
         };
         let of_method = self.endpoints.accepts(bound.method);

@@ -60,8 +60,8 @@ impl Admitted {
         // In a box: futures are moved as they are passed up to the connection, and this one has kilobytes.
         let mut finished = Box::pin(request::run(&self.snapshot, request, options)).await;
         record.counted = finished.documents;
-        if let (Some(tokens), Some(identity)) = (finished.tokens, auth::current()) {
-            identity.add_tokens(tokens);
+        if let (Some(usage), Some(identity)) = (finished.usage, auth::current()) {
+            identity.add_tokens(usage.tokens);
         }
         let end = RequestEnd::of_reply(&finished.reply);
         if let Some(end) = &end {

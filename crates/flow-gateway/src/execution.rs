@@ -155,13 +155,13 @@ impl Execution {
             parameters,
             shards,
             note,
-            tokens,
+            usage,
             stages,
         } = reply;
         let name = self.snapshot.plan.node(node).name.as_str();
         self.reply.stages.add(name, stages);
         self.reply.add_shards(shards);
-        self.reply.add_tokens(tokens);
+        self.reply.add_usage(usage);
         let note = note.map(|description| StatusProto {
             description,
             ..StatusProto::default()

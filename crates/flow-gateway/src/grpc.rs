@@ -16,7 +16,7 @@ use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRp
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
 use flow_net::grpc::metadata::write_request_id;
 use flow_net::status::{from_failure, to_failure};
-use flow_net::{Shards, TOKENS};
+use flow_net::{Shards, write_usage};
 use flow_proto::Envelope;
 use flow_proto::jina::{EndpointsProto, JinaInfoProto, SingleDocumentRequestProto, StatusProto};
 use futures_util::{Stream, StreamExt};
@@ -64,7 +64,7 @@ fn stream_request<T>(request: &Request<T>) -> Result<StreamRequest, Status> {
     })
 }
 
-/// The reply, with what its metadata says: how many shards answered, and how many tokens were read.
+/// The reply, with what its metadata says: how many shards answered, and what models did.
 fn response(reply: UnaryReply) -> Response<Envelope> {
     let mut response = Response::new(reply.envelope);
     let metadata = response.metadata_mut();
@@ -72,8 +72,8 @@ fn response(reply: UnaryReply) -> Response<Envelope> {
         metadata.insert(TOTAL_SHARDS, total.into());
         metadata.insert(FAILED_SHARDS, failed.into());
     }
-    if let Some(tokens) = reply.tokens {
-        metadata.insert(TOKENS, tokens.into());
+    if let Some(usage) = reply.usage {
+        write_usage(metadata, usage);
     }
     response
 }

@@ -4,14 +4,14 @@
 //! of them. Their replies become one: joined by `shard_replies.rs`, or made by `uses_after` from all of them.
 
 use bytes::Bytes;
-use flow_core::{CallOptions, Failure};
+use flow_core::{CallOptions, Failure, Usage};
 use flow_proto::Envelope;
 use flow_spec::{NodePlan, Poll};
 use futures_util::future::join_all;
 
 use crate::heavy::HeavyWork;
 use crate::node::Node;
-use crate::reply::{error_status, sum};
+use crate::reply::error_status;
 use crate::shard_replies::{NodeReply, ShardReplies, ShardReply, join, parts_for_after};
 use crate::stages;
 
@@ -37,10 +37,10 @@ impl NodeCall<'_> {
 
     /// The call of a node with several shards, or with `uses_before` or `uses_after`.
     async fn run_with_shards(self, mut parts: Vec<Envelope>) -> Result<NodeReply, Failure> {
-        let (mut parameters, mut tokens, mut times) = (Vec::new(), None, Vec::new());
+        let (mut parameters, mut usage, mut times) = (Vec::new(), None, Vec::new());
         if let Some(before) = &self.node.before {
             let reply = before.call(&parts, self.options).await?;
-            tokens = reply.tokens;
+            usage = reply.usage;
             let mut envelope = reply.envelope;
             times.extend(stages::take(&mut envelope));
             if error_status(envelope.header.as_ref()).is_some() {
@@ -55,7 +55,7 @@ impl NodeCall<'_> {
         let replies = self.poll(&parts).await;
         let mut reply = self.join(&parts, ShardReplies::new(replies)).await?;
         reply.parameters.extend(parameters);
-        reply.tokens = sum(reply.tokens, tokens);
+        reply.usage = Usage::sum(reply.usage, usage);
         times.append(&mut reply.stages);
         reply.stages = times;
         Ok(reply)
@@ -85,14 +85,14 @@ impl NodeCall<'_> {
         if replies.answered.is_empty() {
             return replies.into_failure();
         }
-        let (note, shards, mut tokens) = (replies.note(), replies.shards, replies.tokens);
+        let (note, shards, mut usage) = (replies.note(), replies.shards, replies.usage);
         let mut times = std::mem::take(&mut replies.stages);
         let answered = &mut replies.answered;
         let reply = match (&self.node.after, parts.first()) {
             (Some(after), Some(request)) => {
                 let parts = parts_for_after(self.plan.name.as_str(), request, answered);
                 let reply = after.call(&parts, self.options).await?;
-                tokens = sum(tokens, reply.tokens);
+                usage = Usage::sum(usage, reply.usage);
                 let mut envelope = reply.envelope;
                 times.extend(stages::take(&mut envelope));
                 envelope
@@ -111,7 +111,7 @@ impl NodeCall<'_> {
             parameters: parameters.collect(),
             shards: Some(shards),
             note,
-            tokens,
+            usage,
             stages: times,
         })
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use flow_core::Failure;
 use flow_core::parameters::{RESULTS, are_trivial, decode};
+use flow_core::{Failure, Usage};
 use flow_net::Shards;
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto, StatusProto, status_proto};
@@ -40,7 +40,7 @@ pub(crate) struct ReplyBuilder {
     /// The shards of all nodes that have several.
     shards: Option<Shards>,
     /// The tokens that models read at all nodes.
-    tokens: Option<u64>,
+    usage: Option<Usage>,
     /// The stages of the times of all nodes.
     pub(crate) stages: Stages,
     /// How many documents the request has.
@@ -65,8 +65,8 @@ pub(crate) struct Finished {
     pub(crate) failure: Option<Failure>,
     /// How many of the shards answered that were called.
     pub(crate) shards: Option<Shards>,
-    /// How many tokens models read for the request; `None` if no executor counts them.
-    pub(crate) tokens: Option<u64>,
+    /// What models did for the request; `None` if no executor counts it.
+    pub(crate) usage: Option<Usage>,
     /// Where the time went, if the caller asks for it. They are not among the routes yet, which are the nodes.
     pub(crate) stages: Stages,
     /// How many documents the request had, nested ones included; `None` if it was refused before they were counted.
@@ -81,7 +81,7 @@ impl ReplyBuilder {
             results: BTreeMap::new(),
             routes: vec![route(GATEWAY, started)],
             shards: None,
-            tokens: None,
+            usage: None,
             stages: Stages::default(),
             documents: None,
         }
@@ -111,8 +111,8 @@ impl ReplyBuilder {
         }
     }
 
-    pub(crate) fn add_tokens(&mut self, tokens: Option<u64>) {
-        self.tokens = sum(self.tokens, tokens);
+    pub(crate) fn add_usage(&mut self, usage: Option<Usage>) {
+        self.usage = Usage::sum(self.usage, usage);
     }
 
     /// Adds the `__results__` of an executor's reply.
@@ -164,7 +164,7 @@ impl ReplyBuilder {
             reply,
             failure,
             shards: self.shards,
-            tokens: self.tokens,
+            usage: self.usage,
             stages: self.stages,
             documents: self.documents,
         }
@@ -187,14 +187,6 @@ pub(crate) fn route(name: &str, started: SystemTime) -> RouteProto {
         executor: name.to_owned(),
         start_time: Some(started.into()),
         ..RouteProto::default()
-    }
-}
-
-/// The tokens of two calls; `None` if neither counts them.
-pub(crate) fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.saturating_add(b)),
-        (one, other) => one.or(other),
     }
 }
 

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_core::{CallOptions, Code, Endpoint, Failure, RequestId};
+use flow_core::{CallOptions, Code, Endpoint, Failure, RequestId, Usage};
 use flow_net::{ByteBudget, Draining, Shards};
 use flow_proto::Envelope;
 use flow_proto::jina::{
@@ -47,8 +47,8 @@ pub(crate) struct UnaryReply {
     pub(crate) envelope: Envelope,
     /// How many of the shards answered that were called; `None` if no node has shards.
     pub(crate) shards: Option<Shards>,
-    /// How many tokens models read for the request; `None` if no executor counts them.
-    pub(crate) tokens: Option<u64>,
+    /// What models did for the request; `None` if no executor counts it.
+    pub(crate) usage: Option<Usage>,
 }
 
 /// What a client asks of a stream.
@@ -130,7 +130,7 @@ impl Service {
             _ => Ok(UnaryReply {
                 envelope: finished.reply,
                 shards: finished.shards,
-                tokens: finished.tokens,
+                usage: finished.usage,
             }),
         }
     }

@@ -4,13 +4,13 @@
 //! only if no shard answered.
 
 use bytes::Bytes;
-use flow_core::{Code, Failure};
+use flow_core::{Code, Failure, Usage};
 use flow_net::{Reply, Shards};
 use flow_proto::Envelope;
 use flow_proto::jina::RouteProto;
 
 use crate::merge::{concatenate, merge};
-use crate::reply::{error_status, sum};
+use crate::reply::error_status;
 use crate::stages;
 
 /// The reply of a node.
@@ -22,8 +22,8 @@ pub(crate) struct NodeReply {
     pub(crate) shards: Option<Shards>,
     /// What the node's route says of shards that did not answer.
     pub(crate) note: Option<String>,
-    /// How many tokens models read for the request, if one of them counts.
-    pub(crate) tokens: Option<u64>,
+    /// What models did for the request, if one of them counts it.
+    pub(crate) usage: Option<Usage>,
     /// The stages of its time, if the caller asks for them.
     pub(crate) stages: Vec<RouteProto>,
 }
@@ -36,8 +36,8 @@ pub(crate) struct ShardReplies {
     pub(crate) answered: Vec<Envelope>,
     failed: Vec<(usize, ShardReply)>,
     pub(crate) shards: Shards,
-    /// The tokens of those that answered.
-    pub(crate) tokens: Option<u64>,
+    /// That of those that answered.
+    pub(crate) usage: Option<Usage>,
     /// The stages of all of them.
     pub(crate) stages: Vec<RouteProto>,
 }
@@ -50,7 +50,7 @@ impl NodeReply {
             parameters: Vec::new(),
             shards: None,
             note: None,
-            tokens: None,
+            usage: None,
             stages: Vec::new(),
         }
     }
@@ -65,7 +65,7 @@ impl From<Reply> for NodeReply {
         Self {
             shards: reply.shards,
             note,
-            tokens: reply.tokens,
+            usage: reply.usage,
             stages: stages::take(&mut reply.envelope),
             ..Self::alone(reply.envelope)
         }
@@ -76,12 +76,12 @@ impl ShardReplies {
     pub(crate) fn new(replies: Vec<ShardReply>) -> Self {
         let total = replies.len();
         let mut answered = Vec::with_capacity(total);
-        let (mut failed, mut tokens, mut times) = (Vec::new(), None, Vec::new());
+        let (mut failed, mut usage, mut times) = (Vec::new(), None, Vec::new());
         for (shard, reply) in replies.into_iter().enumerate() {
             match reply {
                 Ok(mut reply) if error_status(reply.envelope.header.as_ref()).is_none() => {
                     times.extend(stages::take(&mut reply.envelope));
-                    tokens = sum(tokens, reply.tokens);
+                    usage = Usage::sum(usage, reply.usage);
                     answered.push(reply.envelope);
                 }
                 other => failed.push((shard, other)),
@@ -96,7 +96,7 @@ impl ShardReplies {
             answered,
             failed,
             shards,
-            tokens,
+            usage,
             stages: times,
         }
     }
@@ -196,8 +196,15 @@ mod tests {
                 ..Envelope::default()
             },
             shards: None,
-            tokens: Some(3),
+            usage: Some(used(3)),
         })
+    }
+
+    fn used(tokens: u64) -> Usage {
+        Usage {
+            tokens,
+            cached_texts: None,
+        }
     }
 
     fn reported(description: &str) -> ShardReply {
@@ -216,7 +223,7 @@ mod tests {
                 ..Envelope::default()
             },
             shards: None,
-            tokens: Some(3),
+            usage: Some(used(3)),
         })
     }
 
@@ -241,8 +248,8 @@ mod tests {
     #[test]
     fn the_tokens_of_the_shards_that_answered_add_up() {
         let replies = ShardReplies::new(vec![answer("a"), lost(), answer("b")]);
-        assert_eq!(replies.tokens, Some(6));
-        assert_eq!(ShardReplies::new(vec![lost()]).tokens, None);
+        assert_eq!(replies.usage, Some(used(6)));
+        assert_eq!(ShardReplies::new(vec![lost()]).usage, None);
     }
 
     #[test]

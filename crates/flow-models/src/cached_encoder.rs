@@ -23,6 +23,18 @@ pub struct EncodeWork {
     pub times: EncodeTimes,
 }
 
+/// The vectors of a call, and what they took.
+#[derive(Debug)]
+pub struct Encoded {
+    /// The vectors, in the order of the texts.
+    pub vectors: Vectors,
+    /// What the model did; `None` if it had nothing to compute.
+    pub work: Option<EncodeWork>,
+    /// For each text whether its vector was there already: in the cache, or computed for an identical text of the call.
+    /// `None` without a cache.
+    pub is_cached: Option<Vec<bool>>,
+}
+
 impl CachedEncoder {
     /// An encoder with a cache, or without one.
     #[must_use]
@@ -42,8 +54,7 @@ impl CachedEncoder {
         self.cache.as_ref().map(VectorCache::counts)
     }
 
-    /// Encodes texts as a request asks for it, and returns their vectors in the same order, and what the model did: nothing if
-    /// all vectors were in the cache.
+    /// Encodes texts as a request asks for it.
     ///
     /// # Errors
     ///
@@ -52,11 +63,14 @@ impl CachedEncoder {
         &mut self,
         texts: &[String],
         request: EncodeRequest,
-    ) -> Result<(Vectors, Option<EncodeWork>), EncodeError> {
+    ) -> Result<Encoded, EncodeError> {
         if self.cache.is_none() {
             let (vectors, times) = self.encoder.encode_timed(texts, request)?;
-            let work = EncodeWork::of(&vectors, times);
-            return Ok((vectors, Some(work)));
+            return Ok(Encoded {
+                work: Some(EncodeWork::of(&vectors, times)),
+                vectors,
+                is_cached: None,
+            });
         }
         let first_of = first_occurrences(texts);
         let distinct = first_of.iter().enumerate();
@@ -69,7 +83,13 @@ impl CachedEncoder {
         for (place, first) in first_of.into_iter().enumerate() {
             vectors.copy_within(first, place);
         }
-        Ok((vectors, work))
+        let mut is_cached = vec![true; texts.len()];
+        missing.iter().for_each(|&place| is_cached[place] = false);
+        Ok(Encoded {
+            vectors,
+            work,
+            is_cached: Some(is_cached),
+        })
     }
 
     /// Fills in the vectors that the cache has, and returns the places of the others.

@@ -59,7 +59,7 @@ mod vector_cache;
 mod weights;
 mod worker_pool;
 
-pub use cached_encoder::{CachedEncoder, EncodeWork};
+pub use cached_encoder::{CachedEncoder, EncodeWork, Encoded};
 pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
 pub use encode_times::EncodeTimes;
 pub use encoder::{EncodeError, EncodeRequest, LoadEncoderError, TextEncoder, Vectors};

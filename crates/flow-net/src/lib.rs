@@ -54,6 +54,6 @@ pub use local_listener::{AnyListener, LocalListener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
 pub use process_limits::{memory_max, raise_open_files};
-pub use replica::{BadUri, CallCounts, Replica, Reply, Shards, TOKENS};
+pub use replica::{BadUri, CallCounts, Replica, Reply, Shards, write_usage};
 pub use reply_body::OpenRequest;
 pub use server::{Server, Stopped};

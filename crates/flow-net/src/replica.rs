@@ -20,7 +20,7 @@ use crate::tls::{ClientTls, TlsOptions};
 
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
-pub use call::{Reply, Shards, TOKENS};
+pub use call::{Reply, Shards, write_usage};
 pub(crate) use connector::{Connection, Connector, PeerSpoke, socket_path};
 pub(crate) use reached::Reached;
 use response_times::ResponseTimes;

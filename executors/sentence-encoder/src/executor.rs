@@ -169,9 +169,9 @@ impl SentenceEncoder {
         }
 
         let encoded = self.encoder.encode(&texts, request);
-        let (vectors, work) = encoded.map_err(|error| call_error(&error))?;
-        self.metrics.observe(work, self.encoder.counts());
-        let mut rows = vectors.rows();
+        let encoded = encoded.map_err(|error| call_error(&error))?;
+        self.metrics.observe(encoded.work, self.encoder.counts());
+        let mut rows = encoded.vectors.rows();
         for doc in docs {
             paths.visit(slice::from_mut(doc), &mut |doc| {
                 if doc.has_text()
@@ -181,7 +181,7 @@ impl SentenceEncoder {
                 }
             })?;
         }
-        Ok(tokens::sums(&texts_of, vectors.tokens()))
+        Ok(tokens::usage(&texts_of, &encoded))
     }
 
     /// The selected texts, and how many of them each document has.

@@ -2,7 +2,7 @@
 
 use flow_core::Document;
 use flow_executor::{CallError, Tokens};
-use flow_models::{Token, Tokenizer};
+use flow_models::{Encoded, Token, Tokenizer};
 use serde_json::{Map, Value, json};
 
 /// The parameter of `/to_tokens` that says whether special tokens such as `[CLS]` are shown.
@@ -17,11 +17,23 @@ const TOKENS: &str = "tokens";
 /// The tag from which `/from_tokens` reads token ids.
 const IDS: &str = "ids";
 
-/// The tokens of each document, from how many texts each has and the tokens of each text.
-pub(crate) fn sums(texts_of: &[usize], tokens: &[usize]) -> Tokens {
-    let mut rest = tokens.iter();
-    let own = |&texts: &usize| rest.by_ref().take(texts).sum();
-    texts_of.iter().map(own).collect()
+/// The tokens of each document, and how many of its texts were cached, from how many texts each has.
+pub(crate) fn usage(texts_of: &[usize], encoded: &Encoded) -> Tokens {
+    let tokens: Tokens = sums(texts_of, encoded.vectors.tokens()).collect();
+    match &encoded.is_cached {
+        None => tokens,
+        Some(texts) => {
+            let texts: Vec<usize> = texts.iter().map(|&it| it.into()).collect();
+            tokens.with_cached(sums(texts_of, &texts))
+        }
+    }
+}
+
+/// The sum of each document, from how many texts each has and the number of each text.
+fn sums(texts_of: &[usize], numbers: &[usize]) -> impl Iterator<Item = usize> {
+    let mut rest = numbers.iter();
+    let own = move |&texts: &usize| rest.by_ref().take(texts).sum();
+    texts_of.iter().map(own)
 }
 
 /// Adds the tokens of a document's text to its tags.
@@ -73,8 +85,11 @@ mod tests {
 
     #[test]
     fn the_tokens_of_a_document_are_those_of_its_texts() {
-        assert_eq!(sums(&[1, 0, 2], &[3, 4, 5]).each(), [3, 0, 9]);
-        assert_eq!(sums(&[], &[]).each(), [0_usize; 0]);
+        let sums = |texts_of: &[usize], numbers: &[usize]| -> Vec<usize> {
+            super::sums(texts_of, numbers).collect()
+        };
+        assert_eq!(sums(&[1, 0, 2], &[3, 4, 5]), [3, 0, 9]);
+        assert_eq!(sums(&[], &[]), [0_usize; 0]);
     }
 
     #[test]

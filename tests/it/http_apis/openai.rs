@@ -190,3 +190,34 @@ async fn every_format_is_there_whatever_type_of_vectors_the_flow_sends() {
     let expected = EmbeddingType::Int8.encode(&wanted[0]).to_i16().unwrap();
     assert_eq!(reply.json()["data"][0]["embedding"], json!(expected));
 }
+
+#[tokio::test]
+async fn a_reply_says_how_many_of_its_texts_had_a_vector_already() {
+    let plain = encoder();
+    let cached = TestFlow::up(
+        "executors: [{name: encoder, uses: sentence-encoder, uses_with: {cache: true}}]",
+    );
+    let count = async |flow: &TestFlow, path: &str, body: Value| {
+        let reply = post(flow, path, &body).await;
+        assert_eq!(reply.status, 200, "{path}");
+        let header = reply.headers.get("x-flow-cached-texts");
+        header.map(|it| it.to_str().unwrap().to_owned())
+    };
+    for (path, field) in [
+        ("/v1/embeddings", "input"),
+        ("/embed", "inputs"),
+        ("/v2/embed", "texts"),
+    ] {
+        let [one, two] = ["one", "two"].map(|text| format!("{text} at {path}"));
+        let found = count(&plain, path, json!({ field: [&one, &one] })).await;
+        assert_eq!(found, None, "{path}");
+        for (texts, expected) in [
+            ([&one, &one], "1"),
+            ([&two, &one], "1"),
+            ([&two, &one], "2"),
+        ] {
+            let found = count(&cached, path, json!({ field: texts })).await;
+            assert_eq!(found.as_deref(), Some(expected), "{path} {texts:?}");
+        }
+    }
+}

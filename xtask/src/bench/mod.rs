@@ -6,6 +6,7 @@
 //! is slow for all of them; figures are medians.
 
 mod bar_chart;
+mod cache;
 mod chaos;
 mod charts;
 mod collector;
@@ -76,6 +77,8 @@ enum Subject {
     Products,
     /// How long one short text takes: in the engine, and through a flow.
     Single,
+    /// What the encoder's cache is worth for queries that repeat.
+    Cache,
     /// Resident memory, idle and after load.
     Memory,
     /// Unary calls through a gateway to a Python executor that does nothing.
@@ -105,6 +108,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Encoder, encoder::measure),
     (Subject::Products, products::measure),
     (Subject::Single, single::measure),
+    (Subject::Cache, cache::measure),
     (Subject::Memory, memory::measure),
     (Subject::Python, python::measure),
     (Subject::Start, start::measure),

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flow_core::{Document, DocumentArray, Failure};
+use flow_core::{Document, DocumentArray, Failure, Usage};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,8 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 pub(crate) struct CallOutput {
     pub(crate) documents: DocumentArray,
     pub(crate) results: Option<Map<String, Value>>,
-    /// The tokens that a model read for the request, if the executor counts them.
-    pub(crate) tokens: Option<u64>,
+    /// What a model did for the request, if the executor counts it.
+    pub(crate) usage: Option<Usage>,
 }
 
 /// Sends the output of a call to its caller.
@@ -40,8 +40,8 @@ pub(crate) struct SplitPart {
 struct SplitRequest {
     documents: Vec<Document>,
     missing: usize,
-    /// The tokens of the parts that are finished.
-    tokens: Option<u64>,
+    /// That of the parts that are finished.
+    usage: Option<Usage>,
     /// `None` once the reply is sent.
     reply: Option<oneshot::Sender<Result<CallOutput, Failure>>>,
 }
@@ -68,7 +68,7 @@ impl ReplySender {
                 request: Arc::new(Mutex::new(SplitRequest {
                     documents: vec![Document::default(); total],
                     missing: total,
-                    tokens: None,
+                    usage: None,
                     reply: Some(reply),
                 })),
                 first: 0,
@@ -117,11 +117,9 @@ impl SplitPart {
 impl SplitRequest {
     fn insert(&mut self, first: usize, output: CallOutput) {
         let CallOutput {
-            documents, tokens, ..
+            documents, usage, ..
         } = output;
-        if let Some(tokens) = tokens {
-            *self.tokens.get_or_insert(0) += tokens;
-        }
+        self.usage = Usage::sum(self.usage, usage);
         self.missing = self.missing.saturating_sub(documents.len());
         for (slot, document) in self.documents.iter_mut().skip(first).zip(documents) {
             *slot = document;
@@ -131,7 +129,7 @@ impl SplitRequest {
             self.finish(Ok(CallOutput {
                 documents,
                 results: None,
-                tokens: self.tokens,
+                usage: self.usage,
             }));
         }
     }
@@ -152,7 +150,10 @@ mod tests {
     fn output(texts: &[&str]) -> Result<CallOutput, Failure> {
         let documents = texts.iter().map(|text| Document::from_text(text)).collect();
         Ok(CallOutput {
-            tokens: Some(texts.len() as u64),
+            usage: Some(Usage {
+                tokens: texts.len() as u64,
+                cached_texts: Some(1),
+            }),
             documents,
             results: None,
         })
@@ -176,7 +177,11 @@ mod tests {
         assert!(receiver.try_recv().is_err());
         second.send(output(&["b", "c"]));
         let output = receiver.try_recv().unwrap().unwrap();
-        assert_eq!(output.tokens, Some(4));
+        let usage = Usage {
+            tokens: 4,
+            cached_texts: Some(3),
+        };
+        assert_eq!(output.usage, Some(usage));
         let documents = output.documents;
         let texts: Vec<String> = documents.iter().map(Document::text).collect();
         assert_eq!(texts, ["a", "b", "c", "d"]);

@@ -1,5 +1,9 @@
 //! The tokens that a model read, by document.
 
+use std::ops::Range;
+
+use flow_core::Usage;
+
 /// How many tokens a model read for each document of a call, in the order of the documents.
 ///
 /// A method bound with [`on_batch`](crate::Endpoints::on_batch) may return it. Each request gets the sum of its own
@@ -17,19 +21,51 @@
 /// # }
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tokens(Vec<usize>);
+pub struct Tokens {
+    each: Vec<usize>,
+    cached: Option<Vec<usize>>,
+}
 
 impl Tokens {
     /// The number of tokens of each document.
     #[must_use]
     pub fn each(&self) -> &[usize] {
-        &self.0
+        &self.each
+    }
+
+    /// Adds how many texts of each document had a vector already. Clients get the sum of their request as the metadata
+    /// `flow-cached-texts`.
+    #[must_use]
+    pub fn with_cached(self, texts: impl IntoIterator<Item = usize>) -> Self {
+        Self {
+            cached: Some(texts.into_iter().collect()),
+            ..self
+        }
+    }
+
+    /// What was counted of these documents.
+    pub(crate) fn usage(&self, documents: Range<usize>) -> Usage {
+        let sum = |each: &[usize]| each.iter().map(|&it| it as u64).sum();
+        Usage {
+            tokens: sum(&self.each[documents.clone()]),
+            cached_texts: self.cached.as_ref().map(|it| sum(&it[documents])),
+        }
+    }
+
+    /// For how many documents there are numbers, if it is not for this many.
+    pub(crate) fn wrong_number(&self, documents: usize) -> Option<usize> {
+        let cached = self.cached.as_ref().map(Vec::len);
+        let counts = [Some(self.each.len()), cached];
+        counts.into_iter().flatten().find(|it| *it != documents)
     }
 }
 
 impl FromIterator<usize> for Tokens {
     fn from_iter<I: IntoIterator<Item = usize>>(each: I) -> Self {
-        Self(each.into_iter().collect())
+        Self {
+            each: each.into_iter().collect(),
+            cached: None,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use flow_core::parameters::{self, RESULTS};
 use flow_core::{
     BadDocument, Code, DocArrayVersion, Document, DocumentArray, Endpoint, Failure, Models,
-    RequestLimits, TraceContext, to_struct,
+    RequestLimits, TraceContext, Usage, to_struct,
 };
 use flow_net::grpc::jina_data_request_rpc_server::JinaDataRequestRpc;
 use flow_net::grpc::jina_discover_endpoints_rpc_server::JinaDiscoverEndpointsRpc;
@@ -15,7 +15,7 @@ use flow_net::grpc::jina_info_rpc_server::JinaInfoRpc;
 use flow_net::grpc::jina_rpc_server::JinaRpc;
 use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
-use flow_net::{ByteBudget, TOKENS};
+use flow_net::{ByteBudget, write_usage};
 use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto,
@@ -67,8 +67,8 @@ struct Answer {
     reply: Envelope,
     /// Whether it is a failure, which its header describes.
     is_failure: bool,
-    /// The tokens that a model read, if the executor counts them.
-    tokens: Option<u64>,
+    /// What a model did, if the executor counts it.
+    usage: Option<Usage>,
 }
 
 /// What became of a request that was worked on.
@@ -76,7 +76,7 @@ struct Answer {
 struct Worked {
     /// The number of documents that the executor got.
     documents: usize,
-    tokens: Option<u64>,
+    usage: Option<Usage>,
 }
 
 /// What the service is made of.
@@ -151,7 +151,7 @@ impl JinaService {
         Answer {
             reply: request,
             is_failure: outcome.is_err(),
-            tokens: outcome.ok().and_then(|worked| worked.tokens),
+            usage: outcome.ok().and_then(|worked| worked.usage),
         }
     }
 
@@ -167,8 +167,8 @@ impl JinaService {
         if answer.is_failure {
             response.extensions_mut().insert(IsError);
         }
-        if let Some(tokens) = answer.tokens {
-            response.metadata_mut().insert(TOKENS, tokens.into());
+        if let Some(usage) = answer.usage {
+            write_usage(response.metadata_mut(), usage);
         }
         Ok(response)
     }
@@ -230,12 +230,12 @@ impl JinaService {
         };
         timing.begin(Stage::Queue);
         let output = admission.call(admitted, call).await?;
-        let tokens = output.tokens;
+        let usage = output.usage;
         let _span = child(trace, SERIALIZE);
         self.write(request, output)?;
         Ok(Worked {
             documents: documents_got,
-            tokens,
+            usage,
         })
     }
 

@@ -217,7 +217,7 @@ impl<E> CallRunner<E> {
                 let tokens = method(executor, &mut documents, parameters)?;
                 check_tokens(documents.len(), tokens.as_ref())?;
                 Ok(CallOutput {
-                    tokens: tokens.map(|it| sum(it.each())),
+                    usage: tokens.map(|it| it.usage(0..documents.len())),
                     ..output(documents)
                 })
             }),
@@ -227,7 +227,7 @@ impl<E> CallRunner<E> {
                 Ok(CallOutput {
                     documents,
                     results,
-                    tokens: None,
+                    usage: None,
                 })
             }),
             Method::Matrix(method) => catch_panic(|| {
@@ -236,7 +236,7 @@ impl<E> CallRunner<E> {
                 Ok(CallOutput {
                     documents,
                     results,
-                    tokens: None,
+                    usage: None,
                 })
             }),
             Method::Stream(_) => Err(CallFailure {
@@ -304,40 +304,32 @@ fn output(documents: impl IntoIterator<Item = Document>) -> CallOutput {
     CallOutput {
         documents: documents.into_iter().collect(),
         results: None,
-        tokens: None,
+        usage: None,
     }
 }
 
 /// Checks that there is a number of tokens for each document.
 fn check_tokens(documents: usize, tokens: Option<&Tokens>) -> Result<(), CallError> {
-    match tokens.map(|it| it.each().len()) {
-        Some(counts) if counts != documents => Err(CallError::new(format!(
+    match tokens.and_then(|it| it.wrong_number(documents)) {
+        Some(counts) => Err(CallError::new(format!(
             "a method must report the tokens of each document: it got {documents} documents and reported {counts} numbers"
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }
 
-fn sum(tokens: &[usize]) -> u64 {
-    tokens.iter().map(|&it| it as u64).sum()
-}
-
-/// Sends each request its own documents, and the sum of their tokens.
+/// Sends each request its own documents, and what was counted of them.
 fn send_outputs(batch: Vec<Call>, documents: Vec<Document>, tokens: Option<&Tokens>) {
     let mut documents = documents.into_iter();
-    let mut rest = tokens.map(Tokens::each);
+    let mut start = 0;
     for call in batch {
-        let len = call.documents.len();
-        let own_tokens = rest.as_mut().map(|rest| {
-            let (own, others) = rest.split_at(len);
-            *rest = others;
-            sum(own)
-        });
-        let own = documents.by_ref().take(len);
+        let end = start + call.documents.len();
+        let own = documents.by_ref().take(end - start);
         call.reply.send(Ok(CallOutput {
-            tokens: own_tokens,
+            usage: tokens.map(|it| it.usage(start..end)),
             ..output(own)
         }));
+        start = end;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
@@ -93,13 +93,14 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let texts = wanted.texts.clone();
     let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let len = embeddings.json_len() * formats.len();
+    let headers = embeddings.headers();
     let reply = EmbedReply {
         id: RequestId::random().into(),
         formats,
         texts,
         embeddings,
     };
-    json_reply(state, len, HeaderMap::new(), reply).await
+    json_reply(state, len, headers, reply).await
 }
 
 impl EmbedBody {
@@ -189,7 +190,7 @@ impl Serialize for EmbedReply {
             (*format, vectors.map(|vector| format.of(vector)).collect())
         };
         let mut meta = json!({ "api_version": { "version": "2" } });
-        if let Some(tokens) = self.embeddings.tokens {
+        if let Some(tokens) = self.embeddings.tokens() {
             meta["billed_units"] = json!({ "input_tokens": tokens });
         }
         Body {
@@ -267,7 +268,10 @@ mod tests {
             texts: vec!["a".to_owned()],
             embeddings: Embeddings {
                 vectors: vec![vec![1.0, -0.5]],
-                tokens: Some(3),
+                usage: Some(flow_core::Usage {
+                    tokens: 3,
+                    cached_texts: None,
+                }),
                 took: Duration::ZERO,
             },
         };

@@ -6,13 +6,16 @@ use flow_spec::Cors;
 use http::{HeaderName, HeaderValue};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
+use super::embeddings::CACHED_TEXTS;
+
 /// How long a browser remembers what it may do.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// Headers of responses that scripts may read.
-const EXPOSED: [HeaderName; 6] = [
+const EXPOSED: [HeaderName; 7] = [
     HeaderName::from_static("x-request-id"),
     HeaderName::from_static("server-timing"),
+    CACHED_TEXTS,
     HeaderName::from_static("retry-after"),
     HeaderName::from_static("grpc-status"),
     HeaderName::from_static("grpc-message"),

@@ -4,8 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use flow_core::{
-    CallOptions, Code, Document, DocumentArray, EmbeddingType, Failure, Tensor, parameters,
+    CallOptions, Code, Document, DocumentArray, EmbeddingType, Failure, Tensor, Usage, parameters,
 };
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
@@ -21,6 +22,9 @@ const PIECE_TEXTS: usize = 64;
 
 /// Pieces of one call that may be in progress.
 const PIECES_AT_ONCE: usize = 4;
+
+/// How many texts of a call had a vector already, if the executor has a cache.
+pub(crate) const CACHED_TEXTS: HeaderName = HeaderName::from_static("x-flow-cached-texts");
 
 /// The texts of a call, and what it asks of their vectors.
 #[derive(Debug, Clone, Default)]
@@ -40,8 +44,8 @@ pub(crate) struct EmbedRequest {
 #[derive(Debug)]
 pub(crate) struct Embeddings {
     pub(crate) vectors: Vec<Vec<f32>>,
-    /// The tokens that the model read; `None` if its executor does not count them.
-    pub(crate) tokens: Option<u64>,
+    /// What the model did; `None` if its executor does not count it.
+    pub(crate) usage: Option<Usage>,
     /// The time of the call.
     pub(crate) took: Duration,
 }
@@ -51,6 +55,18 @@ impl Embeddings {
     pub(crate) fn json_len(&self) -> usize {
         let values: usize = self.vectors.iter().map(Vec::len).sum();
         values * 12
+    }
+
+    /// The tokens that the model read; `None` if its executor does not count them.
+    pub(crate) fn tokens(&self) -> Option<u64> {
+        self.usage.map(|it| it.tokens)
+    }
+
+    /// The headers of the reply that every API has.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        let cached = self.usage.and_then(|it| it.cached_texts);
+        let header = cached.map(|texts| (CACHED_TEXTS, HeaderValue::from(texts)));
+        header.into_iter().collect()
     }
 }
 
@@ -95,15 +111,15 @@ pub(crate) async fn embed(
     let mut replies = std::pin::pin!(replies);
     let mut all = Embeddings {
         vectors: Vec::with_capacity(count),
-        tokens: None,
+        usage: None,
         took: Duration::ZERO,
     };
-    while let Some((documents, tokens)) = replies.try_next().await? {
+    while let Some((documents, usage)) = replies.try_next().await? {
         for document in documents.iter() {
             let vector = vector(document, &model.executor)?;
             all.vectors.push(finished(vector, cut, request.normalize));
         }
-        all.tokens = crate::reply::sum(all.tokens, tokens);
+        all.usage = Usage::sum(all.usage, usage);
     }
     check_reply(count, all.vectors.len(), &model.executor)?;
     all.took = started.elapsed();
@@ -217,14 +233,14 @@ fn check_reply(sent: usize, got: usize, executor: &str) -> Result<(), Failure> {
 }
 
 impl DocumentsCall<'_> {
-    /// Sends documents, and returns those of the reply and the tokens that were read. A call that may wait does so while the
+    /// Sends documents, and returns those of the reply and what the model did. A call that may wait does so while the
     /// gateway is busy.
     pub(crate) async fn send(
         &self,
         service: &Service,
         documents: DocumentArray,
         may_wait: bool,
-    ) -> Result<(DocumentArray, Option<u64>), Failure> {
+    ) -> Result<(DocumentArray, Option<Usage>), Failure> {
         let request = self.envelope(&documents);
         let options = self.options.clone();
         let reply = match may_wait {
@@ -232,14 +248,14 @@ impl DocumentsCall<'_> {
             true => service.unary_later(request, options).await,
         };
         let UnaryReply {
-            envelope, tokens, ..
+            envelope, usage, ..
         } = reply?;
         let status = envelope.header.and_then(|header| header.status);
         if let Some(failure) = status.as_ref().and_then(Failure::from_status) {
             return Err(failure);
         }
         let data = envelope.data.unwrap_or_default();
-        Ok((DocumentArray::decode(&data)?, tokens))
+        Ok((DocumentArray::decode(&data)?, usage))
     }
 
     fn envelope(&self, documents: &DocumentArray) -> Envelope {

@@ -106,12 +106,13 @@ async fn answer(state: &HttpState, request: Request) -> Result<Response, ApiErro
     let wanted = request.body.translate()?;
     let embeddings = embed(&state.service, &models, model, wanted, &request.options).await?;
     let len = embeddings.json_len();
+    let headers = embeddings.headers();
     let reply = EmbeddingsReply {
         model: name.unwrap_or_else(|| model.id.clone()),
         format,
         embeddings,
     };
-    json_reply(state, len, HeaderMap::new(), reply).await
+    json_reply(state, len, headers, reply).await
 }
 
 impl EmbeddingsRequest {
@@ -176,7 +177,7 @@ impl Serialize for EmbeddingsReply {
             object: "list",
             data: data.collect::<Vec<_>>(),
             model: Some(&self.model),
-            usage: self.embeddings.tokens.map(|tokens| Usage {
+            usage: self.embeddings.tokens().map(|tokens| Usage {
                 prompt_tokens: tokens,
                 total_tokens: tokens,
             }),

@@ -226,7 +226,7 @@ fn characters(texts: &[String]) -> usize {
 
 /// The headers that say what a call took. Those of parts that are not measured are left out.
 fn compute_headers(model: &ServedModel, characters: usize, embeddings: &Embeddings) -> HeaderMap {
-    let mut headers = HeaderMap::new();
+    let mut headers = embeddings.headers();
     let mut add = |name: &'static str, value: u64| {
         headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
     };
@@ -234,7 +234,7 @@ fn compute_headers(model: &ServedModel, characters: usize, embeddings: &Embeddin
     add("x-compute-time", millis);
     add("x-total-time", millis);
     add("x-compute-characters", characters as u64);
-    if let Some(tokens) = embeddings.tokens {
+    if let Some(tokens) = embeddings.tokens() {
         add("x-compute-tokens", tokens);
     }
     if let Some(info) = &model.info {

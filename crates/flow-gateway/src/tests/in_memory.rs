@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use flow_core::{CallOptions, Document, DocumentArray, Failure, RequestId, RequestLimits};
+use flow_core::{CallOptions, Document, DocumentArray, Failure, RequestId, RequestLimits, Usage};
 use flow_net::{DocumentStream, Limits, Reply};
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, SingleDocumentRequestProto};
@@ -120,7 +120,10 @@ impl InMemory {
         Ok(Reply {
             envelope,
             shards: None,
-            tokens: Some(1),
+            usage: Some(Usage {
+                tokens: 1,
+                cached_texts: None,
+            }),
         })
     }
 

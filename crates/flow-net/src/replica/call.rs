@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Instant;
 
-use flow_core::{CallOptions, Deadline, Failure};
+use flow_core::{CallOptions, Deadline, Failure, Usage};
 use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, SingleDocumentRequestProto, StatusProto, status_proto,
@@ -30,7 +30,10 @@ const FAILED_SHARDS: &str = "failed_shards";
 
 /// The metadata of a reply in which our executors say how many tokens a model read for the request. It is metadata and
 /// not a result in the reply, because clients get results, and stock peers ignore metadata that they do not know.
-pub const TOKENS: &str = "flow-tokens";
+const TOKENS: &str = "flow-tokens";
+
+/// The same for the texts whose vectors were in a cache.
+const CACHED_TEXTS: &str = "flow-cached-texts";
 
 /// The reply of a replica.
 #[derive(Debug)]
@@ -39,8 +42,8 @@ pub struct Reply {
     pub envelope: Envelope,
     /// How many shards answered, if the replica is a stock head.
     pub shards: Option<Shards>,
-    /// How many tokens a model read for the request, if the executor counts them.
-    pub tokens: Option<u64>,
+    /// What a model did for the request, if the executor counts it.
+    pub usage: Option<Usage>,
 }
 
 impl Reply {
@@ -193,7 +196,7 @@ impl Reply {
         let metadata = response.metadata();
         let is_error = text(metadata, IS_ERROR).is_some_and(|text| text == "true");
         let shards = shards(metadata);
-        let tokens = text(metadata, TOKENS).and_then(|text| text.parse().ok());
+        let usage = usage(metadata);
         let mut envelope = response.into_inner();
         if is_error {
             mark(&mut envelope);
@@ -201,7 +204,7 @@ impl Reply {
         Self {
             envelope,
             shards,
-            tokens,
+            usage,
         }
     }
 }
@@ -212,6 +215,22 @@ fn shards(metadata: &MetadataMap) -> Option<Shards> {
         total: count(TOTAL_SHARDS)?,
         failed: count(FAILED_SHARDS)?,
     })
+}
+
+fn usage(metadata: &MetadataMap) -> Option<Usage> {
+    let count = |key| text(metadata, key)?.parse().ok();
+    Some(Usage {
+        tokens: count(TOKENS)?,
+        cached_texts: count(CACHED_TEXTS),
+    })
+}
+
+/// Writes what a model did for a request into the metadata of the reply.
+pub fn write_usage(metadata: &mut MetadataMap, usage: Usage) {
+    metadata.insert(TOKENS, usage.tokens.into());
+    if let Some(texts) = usage.cached_texts {
+        metadata.insert(CACHED_TEXTS, texts.into());
+    }
 }
 
 fn text<'m>(metadata: &'m MetadataMap, key: &str) -> Option<&'m str> {
@@ -301,17 +320,31 @@ mod tests {
 
     #[test]
     fn an_executor_may_report_the_tokens_that_its_model_read() {
-        let check = |value: Option<&'static str>, expected| {
+        let check = |value: Option<&'static str>, expected: Option<u64>| {
             let mut response = Response::new(Envelope::default());
             if let Some(value) = value {
                 let value = MetadataValue::from_static(value);
                 response.metadata_mut().insert(TOKENS, value);
             }
-            assert_eq!(Reply::of(response).tokens, expected, "{value:?}");
+            let usage = Reply::of(response).usage;
+            assert_eq!(usage.map(|it| it.tokens), expected, "{value:?}");
         };
         check(Some("12"), Some(12));
         check(Some("-1"), None);
         check(None, None);
+    }
+
+    #[test]
+    fn what_is_written_of_a_models_use_is_read() {
+        for cached_texts in [None, Some(0), Some(7)] {
+            let usage = Usage {
+                tokens: 12,
+                cached_texts,
+            };
+            let mut response = Response::new(Envelope::default());
+            write_usage(response.metadata_mut(), usage);
+            assert_eq!(Reply::of(response).usage, Some(usage));
+        }
     }
 
     #[test]

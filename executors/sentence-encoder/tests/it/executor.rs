@@ -251,7 +251,8 @@ fn tokens_count_special_ones_and_not_what_is_cut_off() {
     let encoder = loaded(&TinyModel::bert(), json!({"max_length": 4}));
     let tokens = |texts: &[&str]| {
         let docs = texts.iter().map(|text| Document::from_text(text)).collect();
-        encoder.tokens("/encode", docs).unwrap()
+        let usage = encoder.usage("/encode", docs).unwrap();
+        usage.map(|it| it.tokens)
     };
     assert_eq!(tokens(&["a"]), Some(3));
     assert_eq!(tokens(&["a", "a b"]), Some(7));
@@ -348,6 +349,21 @@ fn a_cache_changes_no_vector_and_no_number_of_tokens() {
             }
         }
     }
+}
+
+#[test]
+fn a_reply_says_how_many_of_its_texts_were_cached() {
+    let cached = |loaded: &Loaded, texts: &[&str]| {
+        let docs = texts.iter().map(|&it| Document::from_text(it)).collect();
+        loaded.usage("/encode", docs).unwrap().unwrap().cached_texts
+    };
+    let model = TinyModel::bert();
+    let plain = loaded(&model, json!({}));
+    assert_eq!(cached(&plain, &["a", "a"]), None);
+    let encoder = loaded(&model, json!({"cache": true}));
+    assert_eq!(cached(&encoder, &["a", "b"]), Some(0));
+    assert_eq!(cached(&encoder, &["c", "a", "c", "c"]), Some(3));
+    assert_eq!(cached(&encoder, &["a", "b", "c"]), Some(3));
 }
 
 #[test]

@@ -144,7 +144,7 @@ impl Bench {
         };
         let output = called(&self.admission, call).await;
         output
-            .map(|output| output.tokens)
+            .map(|output| output.usage.map(|it| it.tokens))
             .map_err(|failure| failure.message().to_owned())
     }
 }

@@ -317,7 +317,7 @@ mod tests {
     fn vectors_are_written_as_json_or_as_bytes_after_it() {
         let embeddings = Embeddings {
             vectors: vec![vec![1.0, -0.5], vec![0.0, 2.0]],
-            tokens: None,
+            usage: None,
             took: Duration::ZERO,
         };
         let (len, body) = write("m", Some("7"), &embeddings, false).unwrap();

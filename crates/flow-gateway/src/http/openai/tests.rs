@@ -61,7 +61,10 @@ fn reply(format: VectorFormat, tokens: Option<u64>) -> Value {
         format,
         embeddings: Embeddings {
             vectors: vec![vec![1.0, -0.5]],
-            tokens,
+            usage: tokens.map(|tokens| flow_core::Usage {
+                tokens,
+                cached_texts: None,
+            }),
             took: Duration::ZERO,
         },
     };
