@@ -73,7 +73,11 @@ fn number_to_json(number: f64) -> Value {
 /// The values of an array as nested lists, one level per dimension.
 pub(super) fn from_tensor(tensor: &Tensor) -> Value {
     if let Some(values) = tensor.to_f32() {
-        return nested(&values, tensor.shape());
+        let number = match tensor.data_type().as_str() {
+            DataType::F16 => half_float,
+            _ => float,
+        };
+        return nested(&values, tensor.shape(), number);
     }
     // A vector of small numbers. Bytes with more dimensions are images, which are shorter as they are.
     if let ([_], Some(values)) = (tensor.shape(), tensor.to_i16()) {
@@ -87,14 +91,14 @@ pub(super) fn from_tensor(tensor: &Tensor) -> Value {
     })
 }
 
-fn nested(values: &[f32], shape: &[u32]) -> Value {
+fn nested(values: &[f32], shape: &[u32], number: fn(f32) -> Value) -> Value {
     match shape {
-        [] | [_] => values.iter().map(|&value| float(value)).collect(),
+        [] | [_] => values.iter().map(|&value| number(value)).collect(),
         [_, inner @ ..] => {
             let size = len_of(inner).max(1);
             values
                 .chunks(size)
-                .map(|part| nested(part, inner))
+                .map(|part| nested(part, inner, number))
                 .collect()
         }
     }
@@ -104,6 +108,36 @@ fn nested(values: &[f32], shape: &[u32]) -> Value {
 pub(super) fn float(value: f32) -> Value {
     let shortest = value.to_string().parse().unwrap_or(f64::NAN);
     Number::from_f64(shortest).map_or(Value::Null, Value::Number)
+}
+
+/// A decimal that parses to the same half-precision float, with four digits or, if they do not suffice, five, which always do.
+fn half_float(value: f32) -> Value {
+    let exact = half::f16::from_f32(value);
+    let short = with_digits(value, 4);
+    let decimal = match half::f16::from_f64(short) == exact {
+        true => short,
+        false => with_digits(value, 5),
+    };
+    Number::from_f64(decimal).map_or(Value::Null, Value::Number)
+}
+
+/// The value rounded to so many significant digits. Both numbers of the division are whole, so the result is the float nearest to
+/// the decimal, which is written with these digits.
+fn with_digits(value: f32, digits: i32) -> f64 {
+    let value = f64::from(value);
+    if value == 0.0 {
+        return value;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "an exponent of half-precision floats is from -8 to 4"
+    )]
+    let exponent = value.abs().log10().floor() as i32;
+    let power = 10_f64.powi((digits - 1 - exponent).abs());
+    match digits > exponent {
+        true => (value * power).round() / power,
+        false => (value / power).round() * power,
+    }
 }
 
 /// An array of 32-bit floats from nested lists of numbers.
@@ -177,4 +211,37 @@ pub(super) fn kind_of(value: &Value) -> &'static str {
 
 pub(super) fn bad(message: impl Into<String>) -> BadDocument {
     BadDocument::Json(message.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_precision_floats_are_written_with_the_digits_that_give_them_again() {
+        for bits in 0..0x7c00 {
+            let value = half::f16::from_bits(bits);
+            let written = half_float(value.to_f32()).to_string();
+            let read: f64 = written.parse().unwrap();
+            assert_eq!(half::f16::from_f64(read), value, "{written}");
+        }
+        assert_eq!(
+            half_float(half::f16::from_f32(-0.1).to_f32()).to_string(),
+            "-0.09998"
+        );
+        assert_eq!(half_float(f32::NAN), Value::Null);
+    }
+
+    #[test]
+    fn vectors_of_bytes_are_lists_and_images_are_not() {
+        let bytes = |shape: &[u32]| {
+            from_tensor(&Tensor::from_parts(
+                shape.to_vec(),
+                DataType::I8.into(),
+                vec![1, 255].into(),
+            ))
+        };
+        assert_eq!(bytes(&[2]), serde_json::json!([1, -1]));
+        assert_eq!(bytes(&[1, 2])["shape"], serde_json::json!([1, 2]));
+    }
 }
