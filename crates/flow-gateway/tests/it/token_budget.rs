@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use flow_core::{Code, Deadline, Failure, Tensor};
+use flow_core::{Code, Deadline, Failure, Tensor, Usage};
 use flow_gateway::auth::{ApiKeys, KeyEntry, KeyFile};
-use flow_net::{ApiKey, Client, ConnectOptions, PostOptions, TOKENS};
+use flow_net::{ApiKey, Client, ConnectOptions, PostOptions, write_usage};
 use flow_proto::Envelope;
 use futures_util::{SinkExt, StreamExt, stream};
 use serde_json::{Value, json};
@@ -82,7 +82,11 @@ fn counted(call: Call) -> Response<Envelope> {
         document.set_embedding(&Tensor::vector(&[1.0]));
     }
     reply.get_mut().data = Some(documents.encode());
-    reply.metadata_mut().insert(TOKENS, documents.len().into());
+    let usage = Usage {
+        tokens: documents.len() as u64,
+        cached_texts: None,
+    };
+    write_usage(reply.metadata_mut(), usage);
     reply
 }
 
