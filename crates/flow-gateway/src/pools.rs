@@ -7,8 +7,8 @@ use std::sync::Arc;
 use flow_core::{Chain, NodeName, RequestLimits};
 use flow_net::retry::Policy;
 use flow_net::tls::{CertificateFiles, ClientTls, TlsError, TlsOptions};
-use flow_net::{BadMetadata, BadUri, HostName, Limits, Metadata, Pool, Replica};
-use flow_spec::{Address, CallTls, Calls, NodeAddresses, NodePlan, Retries};
+use flow_net::{BadMetadata, BadUri, HedgeAfter, HostName, Limits, Metadata, Pool, Replica};
+use flow_spec::{Address, CallTls, Calls, Hedge, NodeAddresses, NodePlan, Retries};
 use flow_trace::Tracer;
 
 use crate::backend::Backend;
@@ -144,6 +144,7 @@ impl KnownReplicas {
         let pool = Pool::new(replicas, retry_policy(calls), metadata);
         let pool = pool.with_names(names, limits);
         let pool = pool.with_slow_start(calls.slow_start);
+        let pool = pool.with_hedge(calls.hedge.map(hedge_after));
         Ok(pool.with_tracer(shared.tracer.clone()))
     }
 }
@@ -156,6 +157,13 @@ fn options(tls: &CallTls) -> TlsOptions {
             key: files.key.clone(),
         }),
         server_name: tls.server_name.clone(),
+    }
+}
+
+fn hedge_after(hedge: Hedge) -> HedgeAfter {
+    match hedge {
+        Hedge::After(time) => HedgeAfter::Time(time),
+        Hedge::Percentile(percent) => HedgeAfter::Percentile(percent),
     }
 }
 

@@ -52,7 +52,7 @@ pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};
 pub use listener::{Accept, BindError, Listener};
 pub use local_listener::{AnyListener, LocalListener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
-pub use pool::{CallMetrics, DocumentStream, HostName, Lease, NoReplica, Pool};
+pub use pool::{CallMetrics, DocumentStream, HedgeAfter, HostName, Lease, NoReplica, Pool};
 pub use process_limits::{memory_max, raise_open_files};
 pub use replica::{BadUri, CallCounts, Replica, Reply, Shards, write_usage};
 pub use reply_body::OpenRequest;

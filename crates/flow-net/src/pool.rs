@@ -2,6 +2,8 @@
 
 mod attempt;
 mod balance;
+mod hedge;
+mod hedging;
 mod host_name;
 mod metrics;
 mod resolve;
@@ -27,7 +29,9 @@ use crate::status::{CallError, too_late};
 
 use attempt::TracedTry;
 use balance::Load;
+use hedge::Hedges;
 
+pub use hedge::HedgeAfter;
 pub use host_name::HostName;
 pub use metrics::CallMetrics;
 
@@ -46,6 +50,8 @@ pub struct Pool {
     /// How long a replica that is new, or that came back, gets fewer requests than the others.
     slow_start: Duration,
     budget: Mutex<RetryBudget>,
+    /// `None` if requests are never sent to a second replica.
+    hedges: Option<Mutex<Hedges>>,
     metadata: Metadata,
     /// Held by a request that was in progress in a process that was lost, while it is tried again. One at a time, so that
     /// a request that ends processes is not taken for its neighbours.
@@ -94,6 +100,7 @@ impl Pool {
             policy,
             slow_start: Duration::ZERO,
             budget: Mutex::new(RetryBudget::new(Instant::now())),
+            hedges: None,
             metadata,
             suspect: tokio::sync::Mutex::new(()),
             metrics: None,
@@ -113,6 +120,13 @@ impl Pool {
     #[must_use]
     pub fn with_slow_start(mut self, slow_start: Duration) -> Self {
         self.slow_start = slow_start;
+        self
+    }
+
+    /// The same pool, which after some time sends a request to a second replica too. Only for requests that may run twice.
+    #[must_use]
+    pub fn with_hedge(mut self, after: Option<HedgeAfter>) -> Self {
+        self.hedges = after.map(|after| Mutex::new(Hedges::new(after)));
         self
     }
 
@@ -154,10 +168,14 @@ impl Pool {
             if let [only] = replicas {
                 return Ok(Lease::new(only, now));
             }
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-            let chosen = balance::choose(&self.loads(replicas, now), turn).ok_or(NoReplica)?;
+            let loads = self.loads(replicas, now);
+            let chosen = balance::choose(&loads, self.next_turn()).ok_or(NoReplica)?;
             Ok(Lease::new(&replicas[chosen], now))
         })
+    }
+
+    fn next_turn(&self) -> usize {
+        self.turn.fetch_add(1, Ordering::Relaxed)
     }
 
     fn loads(&self, replicas: &[Arc<Replica>], now: Instant) -> Vec<Load> {
@@ -196,23 +214,15 @@ impl Pool {
     /// If no replica replied before the deadline.
     pub async fn call(&self, parts: &[Envelope], options: &CallOptions) -> Result<Reply, Failure> {
         self.budget().earn();
+        self.hedges(Hedges::earn);
         let mut tries = Tries::default();
         loop {
             let suspect = self.suspect(tries, options).await?;
-            let mut lease = self
+            let lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
-            let timer = self.metrics.as_ref().map(|it| it.begin(parts));
-            let attempt = self.attempt(attempt::UNARY, &lease, tries, options);
-            let outcome = lease
-                .replica
-                .call(parts, &self.metadata, &attempt.options)
-                .await;
-            attempt.end(outcome.as_ref().err().map(|error| &error.failure));
-            drop((timer, suspect));
-            let now = Instant::now();
-            self.record(&mut lease, outcome.as_ref().err(), now);
-            lease.count(outcome.as_ref().map_or(true, Reply::is_failure), now);
+            let (lease, outcome) = self.try_hedged(lease, parts, options, &mut tries).await;
+            drop(suspect);
             match outcome {
                 Ok(reply) => {
                     self.metrics.iter().for_each(|it| it.end(&reply));
@@ -220,7 +230,8 @@ impl Pool {
                 }
                 Err(error) => {
                     tries.add(&error, lease.replica.peer_spoke());
-                    let wait = self.retry_after(&error, &lease, tries, (options, now))?;
+                    let wait =
+                        self.retry_after(&error, &lease, tries, (options, Instant::now()))?;
                     drop(lease);
                     tokio::time::sleep(wait).await;
                 }
@@ -246,7 +257,8 @@ impl Pool {
             let mut lease = self
                 .lease(Instant::now())
                 .map_err(|none| unavailable(&none))?;
-            let attempt = self.attempt(attempt::STREAM, &lease, tries, options);
+            let of = (attempt::STREAM, lease.replica.uri(), tries.all + 1);
+            let attempt = TracedTry::begin(self.tracer.as_ref(), options, of);
             let call = lease
                 .replica
                 .stream(request, &self.metadata, &attempt.options);
@@ -266,17 +278,6 @@ impl Pool {
                 }
             }
         }
-    }
-
-    fn attempt<'o>(
-        &self,
-        method: &'static str,
-        lease: &Lease,
-        tries: Tries,
-        options: &'o CallOptions,
-    ) -> TracedTry<'o> {
-        let of = (method, lease.replica.uri(), tries.all + 1);
-        TracedTry::begin(self.tracer.as_ref(), options, of)
     }
 
     /// The right to try a request again that was in progress in a process that was lost; `None` for others.

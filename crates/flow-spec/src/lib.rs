@@ -63,8 +63,8 @@ pub use spec::program::ExecutorConfig;
 pub use spec::python_config::PythonConfig;
 pub use values::{
     BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors, DockerOption,
-    DockerOptions, Env, ExposedEndpoint, Gpus, InheritEnv, Log, LogDriver, Poll, Polling, Protocol,
-    PythonSource, Retries, Ulimit, Uses, Volume, Workers,
+    DockerOptions, Env, ExposedEndpoint, Gpus, Hedge, InheritEnv, Log, LogDriver, Poll, Polling,
+    Protocol, PythonSource, Retries, Ulimit, Uses, Volume, Workers,
 };
 pub use yaml::{Variables, yaml_to_json};
 

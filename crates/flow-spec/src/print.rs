@@ -15,9 +15,9 @@ use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
     Arguments, BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors,
-    DockerOption, DockerOptions, ExposedEndpoint, GatewayKind, Gpus, InheritEnv, Inspect, Log,
-    LogDriver, Method, ModelNames, NetworkMode, Poll, Polling, Protocol, Retries, Uses, Volume,
-    Workers,
+    DockerOption, DockerOptions, ExposedEndpoint, GatewayKind, Gpus, Hedge, InheritEnv, Inspect,
+    Log, LogDriver, Method, ModelNames, NetworkMode, Poll, Polling, Protocol, Retries, Uses,
+    Volume, Workers,
 };
 use crate::yaml::Node;
 
@@ -210,6 +210,15 @@ impl Print for Retries {
             Self::Default => json!(-1),
             Self::Times(times) => json!(times),
         }
+    }
+}
+
+impl Print for Hedge {
+    fn print(&self) -> Value {
+        json!(match self {
+            Self::After(time) => humantime::format_duration(*time).to_string(),
+            Self::Percentile(percent) => format!("{percent}%"),
+        })
     }
 }
 

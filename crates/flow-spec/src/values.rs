@@ -1,7 +1,8 @@
 //! Values of options, checked and complete.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU8, NonZeroUsize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub use flow_core::Workers;
 pub use flow_core::batching::{BatchMetric, BatchingRule};
@@ -203,6 +204,16 @@ pub enum Retries {
     Default,
     /// At most this often; 0 means never.
     Times(u32),
+}
+
+/// After what time a request is also sent to another replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Hedge {
+    /// This time.
+    After(Duration),
+    /// The time in which so many of a hundred calls are answered.
+    Percentile(NonZeroU8),
 }
 
 /// The program that a node runs.

@@ -115,7 +115,14 @@ const RULES: &[Rule] = &[
 ];
 
 /// Modules that decide, besides those of flow-spec.
-const PURE: &[&str] = &["balance", "batcher", "response_times", "retry", "merge"];
+const PURE: &[&str] = &[
+    "balance",
+    "batcher",
+    "hedge",
+    "response_times",
+    "retry",
+    "merge",
+];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.sources()

@@ -53,7 +53,7 @@ impl NodeMetrics {
         self.duration.start().traced(trace)
     }
 
-    fn described(&self) -> [(&'static str, &'static str, Metric); 3] {
+    fn described(&self) -> [(&'static str, &'static str, Metric); 5] {
         [
             (
                 "flow_node_duration_seconds",
@@ -64,6 +64,16 @@ impl NodeMetrics {
                 "flow_node_retries_total",
                 "Calls of a node that failed and were tried again.",
                 self.calls.retries.clone().into(),
+            ),
+            (
+                "flow_node_hedges_total",
+                "Requests of a node that were sent to a second replica while the first had not answered.",
+                self.calls.hedges.clone().into(),
+            ),
+            (
+                "flow_node_hedges_won_total",
+                "Hedged requests of a node that the second replica answered first.",
+                self.calls.hedges_won.clone().into(),
             ),
             (
                 "flow_replica_ejections_total",

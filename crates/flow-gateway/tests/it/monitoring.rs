@@ -22,7 +22,7 @@ use crate::topology::tonic_client;
 const RUNTIME: &str = "runtime_name=\"gateway/rep-0\"";
 
 /// The metrics of `gateway/rep-0`, by their names without `jina_`, with their other labels.
-async fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
+pub(crate) async fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
     stream.write_all(request).await.unwrap();

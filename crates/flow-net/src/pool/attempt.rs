@@ -46,10 +46,66 @@ impl<'o> TracedTry<'o> {
         }
     }
 
+    /// Notes that the same request is in progress at another replica.
+    pub(super) fn is_hedge(&mut self) {
+        if let Some(span) = &mut self.span {
+            span.set("flow.hedge", true);
+        }
+    }
+
     /// Ends the try.
     pub(super) fn end(mut self, failure: Option<&Failure>) {
-        if let (Some(span), Some(failure)) = (&mut self.span, failure) {
+        if let (Some(mut span), Some(failure)) = (self.span.take(), failure) {
             span.fail(failure.code(), failure.message());
         }
+    }
+}
+
+/// A try that nobody waits for any more: the caller has gone, or another replica answered first.
+impl Drop for TracedTry<'_> {
+    fn drop(&mut self) {
+        if let Some(span) = &mut self.span {
+            span.set("flow.cancelled", true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use flow_core::TraceContext;
+    use flow_trace::Sampling;
+
+    use super::*;
+
+    #[test]
+    fn the_spans_of_a_hedged_call_say_which_try_was_the_hedge_and_which_was_cancelled() {
+        let every = Sampling {
+            ratio: 1.0,
+            follows_parent: true,
+        };
+        let (tracer, mut ended) = Tracer::new(every, 4);
+        let parent = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let options = CallOptions {
+            trace: TraceContext::parse(parent).map(Arc::new),
+            ..CallOptions::default()
+        };
+        let begin = |uri| TracedTry::begin(Some(&tracer), &options, (UNARY, uri, 1));
+        let first = begin("http://slow:1");
+        let mut hedge = begin("http://quick:1");
+        hedge.is_hedge();
+        hedge.end(None);
+        drop(first);
+        let mut flags = |expected: &[&str]| {
+            let span = ended.waiting.try_recv().unwrap();
+            let keys = span.attributes.iter().map(|it| it.key.to_string());
+            let keys: Vec<String> = keys
+                .filter(|key| ["flow.hedge", "flow.cancelled"].contains(&key.as_str()))
+                .collect();
+            assert_eq!(keys, expected);
+        };
+        flags(&["flow.hedge"]);
+        flags(&["flow.cancelled"]);
     }
 }

@@ -17,6 +17,10 @@ pub struct CallMetrics {
     pub received: SizeSummary,
     /// Tries that failed and were followed by another one.
     pub retries: Counter,
+    /// Requests that were sent to a second replica while the first had not answered.
+    pub hedges: Counter,
+    /// Those of them that the second replica answered first.
+    pub hedges_won: Counter,
     /// How often a replica could not be reached, and was avoided from then on.
     pub ejections: Counter,
 }
@@ -27,6 +31,8 @@ impl CallMetrics {
     pub fn of_node(&self) -> Self {
         Self {
             retries: Counter::default(),
+            hedges: Counter::default(),
+            hedges_won: Counter::default(),
             ejections: Counter::default(),
             ..self.clone()
         }

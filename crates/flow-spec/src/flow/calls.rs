@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::entry::EntryChecker;
 use super::options::{is_set, or_default, value};
 use super::tls::CallTls;
-use crate::values::{Polling, Retries};
+use crate::diagnostics::{Diagnostics, Problem};
+use crate::values::{Hedge, Polling, Retries};
 
 /// How long a replica gets fewer requests than the others, unless the file says otherwise: most caches and connections are
 /// warm by then, and for so long the others can do more.
@@ -25,6 +26,9 @@ pub struct Calls {
     pub idempotent: bool,
     /// How long a replica that is new, or that came back, gets fewer requests than the others.
     pub slow_start: Duration,
+    /// After what time a request is also sent to another replica; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hedge: Option<Hedge>,
     /// gRPC metadata of each call, in this order.
     pub metadata: Vec<(String, String)>,
     /// Which shards receive a request, if there are several.
@@ -47,6 +51,7 @@ impl Default for Calls {
             retries: Retries::Default,
             idempotent: false,
             slow_start: SLOW_START,
+            hedge: None,
             metadata: Vec::new(),
             polling: Polling::default(),
             reduce: true,
@@ -72,11 +77,27 @@ impl EntryChecker<'_> {
             retries: retries.into_iter().find_map(value).unwrap_or_default(),
             idempotent: is_set(&options.idempotent),
             slow_start: value(&options.slow_start).map_or(SLOW_START, Option::unwrap_or_default),
+            hedge: value(&options.hedge),
             metadata: or_default(&options.grpc_metadata),
             polling: or_default(&options.polling),
             reduce: !is_set(&options.no_reduce),
             when: value(&options.when).flatten(),
             tls: None,
+        }
+    }
+
+    /// A hedged request runs twice, and only the executor's author knows whether that does harm.
+    pub(super) fn check_hedge(&self, diagnostics: &mut Diagnostics) {
+        let options = &self.effective.options;
+        if let Some(hedge) = options
+            .hedge
+            .as_ref()
+            .filter(|_| !is_set(&options.idempotent))
+        {
+            let message =
+                "`hedge` lets a request run at two replicas, and the executor is not `idempotent`";
+            let remedy = "say `idempotent: true` if that does no harm, or take `hedge` away";
+            diagnostics.problem(Problem::new(&hedge.span, message).remedy(remedy));
         }
     }
 }

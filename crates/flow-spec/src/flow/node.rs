@@ -39,6 +39,7 @@ impl Node {
         diagnostics: &mut Diagnostics,
     ) -> Self {
         let mut calls = checker.calls();
+        checker.check_hedge(diagnostics);
         let run = if checker.is_external() {
             let addresses = checker.external(diagnostics);
             calls.tls = checker.call_tls(&addresses, diagnostics);

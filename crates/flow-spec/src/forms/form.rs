@@ -40,6 +40,8 @@ pub(crate) enum Shape {
     Retries,
     /// Milliseconds or a text with a unit.
     Time,
+    /// A time or a percentage of calls.
+    Hedge,
     /// One port or a list of them; 0 takes any.
     Ports,
     /// One of these words, in capitals or not.

@@ -137,6 +137,7 @@ fn value(shape: Shape) -> String {
         Shape::Workers => "a whole number, at least 1, or `auto` for one per core",
         Shape::Retries => "a whole number, at least -1",
         Shape::Time => "a time",
+        Shape::Hedge => "a time, or a percentage of calls from `50%` to `99%`",
         Shape::Ports => "a port, or a list of ports",
         Shape::Word([one]) | Shape::Words([one]) => return format!("`{one}`"),
         Shape::Word(these) => return format!("one of {}, in capitals or not", words(these)),

@@ -173,6 +173,7 @@ fn form(shape: Shape) -> Value {
         })),
         Shape::Retries => or_reference(integer(-1)),
         Shape::Time => json!({"anyOf": [{"type": "integer", "minimum": -1}, text]}),
+        Shape::Hedge => json!({"anyOf": [{"type": "integer", "minimum": 1}, text]}),
         Shape::Ports => one_or_list(json!({"anyOf": [
             {"type": "integer", "minimum": 0, "maximum": 65535},
             {"type": "string", "pattern": r"^\s*\d{1,5}\s*$"},

@@ -78,6 +78,7 @@ fn of_shape(shape: Shape) -> BoxedStrategy<Value> {
             prop_oneof![Just(json!("auto")), (1..99_u16).prop_map(Value::from)].boxed()
         }
         Shape::Retries => (-1..99_i32).prop_map(Value::from).boxed(),
+        Shape::Hedge => prop_oneof![Just(json!("95%")), Just(json!("50ms"))].boxed(),
         Shape::Time => prop_oneof![Just(json!(-1)), Just(json!(0)), times()].boxed(),
         Shape::Ports => one_or_list((1..=u16::MAX).prop_map(Value::from).boxed()),
         Shape::Word(words) => proptest::sample::select(words)

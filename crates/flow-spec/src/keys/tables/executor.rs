@@ -13,7 +13,7 @@ use crate::diagnostics::Spanned;
 use crate::forms::{self, Host};
 use crate::keys::{Key, not_yet, options, refused, row, without_effect};
 use crate::spec::program::Program;
-use crate::values::{Arguments, BatchingRule, Env, InheritEnv, Polling, Protocol, Retries};
+use crate::values::{Arguments, BatchingRule, Env, Hedge, InheritEnv, Polling, Protocol, Retries};
 
 const NO_HEAD: &str = "it belongs to Jina's head processes, and flow has none";
 const OTHER_ARRAYS: &str = "flow's executors hand out plain arrays, which every client reads";
@@ -237,6 +237,15 @@ options! {
         )
             .default("`false`")
             .example("true")
+            .jina(OWN);
+        hedge: Hedge = row(
+            forms::HEDGE,
+            "After what time without an answer a request is also sent to another replica; the first answer counts, and the \
+             other call is cancelled. A percentage is the time in which so many of the node's calls are answered. At \
+             most one request in twenty is sent twice. Only for executors that are `idempotent`.",
+        )
+            .default("never")
+            .example("95%")
             .jina(OWN);
         grpc_metadata: Vec<(String, String)> = row(
             forms::METADATA,

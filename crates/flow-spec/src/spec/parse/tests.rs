@@ -558,6 +558,28 @@ fn a_replica_starts_slowly_for_ten_seconds_unless_the_file_says_otherwise() {
 }
 
 #[test]
+fn requests_to_idempotent_executors_are_hedged_after_a_time_or_a_percentage() {
+    let of = |written: &str| {
+        let options = format!("idempotent: true, hedge: {written}");
+        at(entry(&options), "/nodes/0/calls/hedge")
+    };
+    assert_eq!(of("95%"), json!({"percentile": 95}));
+    assert_eq!(of("50ms"), json!({"after": millis(50)}));
+    assert_eq!(of("50"), json!({"after": millis(50)}));
+    let must = "must be a time (`50ms`), or a percentage of calls from `50%` to `99%`, is";
+    for written in ["100%", "5%", "x%"] {
+        let problem = format!("{must} the text `{written}`");
+        check_entry_problem(&format!("idempotent: true, hedge: {written}"), &problem);
+    }
+    check_entry_problem("idempotent: true, hedge: 0", &format!("{must} `0`"));
+    check_entry_problem(
+        "hedge: 95%",
+        "`hedge` lets a request run at two replicas, and the executor is not `idempotent`; say `idempotent: true` if that does \
+         no harm, or take `hedge` away",
+    );
+}
+
+#[test]
 fn retries_are_counted_or_left_to_flow() {
     for (written, expected) in [
         ("-1", json!("default")),
