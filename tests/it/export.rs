@@ -326,6 +326,12 @@ fn what_swarm_lacks_is_refused_with_the_remedy() {
          `--secret api_keys=SECRET`",
     );
     check(
+        &format!("with: {{jwt_keys: keys.json, jwt_audience: a}}\n{echo}"),
+        &[],
+        "`jwt_keys` or `jwt_ca_certs` of the gateway names a file of this machine, which cannot be exported: write the \
+         `https://` address of the identity provider's keys",
+    );
+    check(
         echo,
         &["--secret", "api_keys=keys"],
         "`--secret api_keys=SECRET` is for `api_keys`, which the flow file does not have",

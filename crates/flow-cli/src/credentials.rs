@@ -50,6 +50,10 @@ pub(crate) fn check(plan: &Plan) -> anyhow::Result<()> {
         let wrong = || BadUsage("the gateway cannot check API keys".to_owned());
         KeyFile::read(&keys.file).with_context(wrong)?;
     }
+    if let Some(jwt) = &plan.gateway.jwt {
+        let wrong = || BadUsage("the gateway cannot check tokens".to_owned());
+        flow_gateway::auth::check_jwt(jwt).with_context(wrong)?;
+    }
     for node in &plan.nodes {
         if let Some(tls) = &node.calls.tls {
             let wrong = || BadUsage(format!("`{}` cannot be called with TLS", node.name));

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use flow_net::MetricsServerError;
 use flow_net::tls::{ServerTlsFiles, TlsError};
 use flow_otlp::{CannotExport, ExportSettings};
+use flow_spec::Jwt;
 
-use crate::auth::{ApiKeys, BadKeyFile};
+use crate::auth::{ApiKeys, BadJwt, BadKeyFile};
 use crate::gateway_limits::GatewayLimits;
 use crate::pools::PlacementError;
 use crate::supervisor::SupervisorClient;
@@ -30,6 +31,8 @@ pub struct Config {
     pub tls: Option<ServerTlsFiles>,
     /// API keys; `None` if requests need none.
     pub api_keys: Option<ApiKeys>,
+    /// Tokens of an identity provider; `None` if it accepts none.
+    pub jwt: Option<Jwt>,
     /// The supervisor of the flow, for the console; `None` for a gateway that runs alone.
     pub supervisor: Option<Arc<dyn SupervisorClient>>,
 }
@@ -52,6 +55,9 @@ pub enum BindError {
     /// Telemetry cannot be exported.
     #[error(transparent)]
     Export(#[from] CannotExport),
+    /// Tokens cannot be checked.
+    #[error(transparent)]
+    Tokens(#[from] BadJwt),
     /// The API keys cannot be used.
     #[error(transparent)]
     Keys(#[from] BadKeyFile),

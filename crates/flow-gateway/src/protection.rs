@@ -1,4 +1,4 @@
-//! What protects the ports of a gateway: TLS, and API keys. Files that change are loaded again.
+//! What protects the ports of a gateway: TLS, API keys and tokens. Files that change are loaded again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow_net::tls::{ServerTls, TlsListener};
 use flow_net::{GrpcService, Listener};
 
-use crate::auth::{Guarded, KeyRing, KeysFor, Open};
+use crate::auth::{Credentials, Guarded, KeysFor, Open};
 use crate::config::{BindError, Config};
 use crate::metrics::GatewayMetrics;
 
@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Protection {
     tls: Option<Arc<ServerTls>>,
-    keys: Option<Arc<KeyRing>>,
+    credentials: Option<Arc<Credentials>>,
     is_health_open: bool,
 }
 
@@ -29,12 +29,17 @@ impl Protection {
         metrics: Option<&GatewayMetrics>,
     ) -> Result<Self, BindError> {
         let tls = config.tls.clone().map(ServerTls::load).transpose()?;
-        let keys = config.api_keys.as_ref();
-        let ring = keys.map(|keys| KeyRing::load(keys.file.clone(), metrics.cloned()));
+        let (keys, jwt) = (config.api_keys.as_ref(), config.jwt.as_ref());
+        let credentials = match keys.is_some() || jwt.is_some() {
+            true => Some(Arc::new(Credentials::load(keys, jwt, metrics)?)),
+            false => None,
+        };
+        let is_health_closed =
+            keys.is_some_and(|keys| keys.for_health) || jwt.is_some_and(|jwt| jwt.for_health);
         Ok(Self {
             tls: tls.map(Arc::new),
-            keys: ring.transpose()?.map(Arc::new),
-            is_health_open: keys.is_none_or(|keys| !keys.for_health),
+            credentials,
+            is_health_open: !is_health_closed,
         })
     }
 
@@ -45,7 +50,7 @@ impl Protection {
 
     /// Which requests need an API key.
     pub(crate) fn keys_for(&self) -> KeysFor {
-        match (&self.keys, self.is_health_open) {
+        match (&self.credentials, self.is_health_open) {
             (None, _) => KeysFor::Nothing,
             (Some(_), true) => KeysFor::AllButHealth,
             (Some(_), false) => KeysFor::Everything,
@@ -59,7 +64,7 @@ impl Protection {
             health: self.is_health_open,
             page: has_console,
         };
-        Guarded::new(service, self.keys.clone(), open)
+        Guarded::new(service, self.credentials.clone(), open)
     }
 
     /// Loads files again when they change, until the future is dropped.
@@ -70,15 +75,15 @@ impl Protection {
                 None => std::future::pending().await,
             }
         };
-        let keys = async {
-            match &self.keys {
-                Some(keys) => keys.follow_file(LOOK_EVERY).await,
+        let credentials = async {
+            match &self.credentials {
+                Some(credentials) => credentials.follow(LOOK_EVERY).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             never = certificate => never,
-            never = keys => never,
+            never = credentials => never,
         }
     }
 }

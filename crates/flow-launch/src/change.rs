@@ -334,6 +334,7 @@ fn keep_fixed_options(present: &Gateway, new: &mut Gateway) -> Vec<&'static str>
         ),
         ("TLS", present.tls != new.tls),
         ("`api_keys`", present.api_keys != new.api_keys),
+        ("tokens (`jwt_keys`)", present.jwt != new.jwt),
     ];
     new.host.clone_from(&present.host);
     new.port = present.port;
@@ -347,6 +348,7 @@ fn keep_fixed_options(present: &Gateway, new: &mut Gateway) -> Vec<&'static str>
     new.telemetry.clone_from(&present.telemetry);
     new.tls.clone_from(&present.tls);
     new.api_keys.clone_from(&present.api_keys);
+    new.jwt.clone_from(&present.jwt);
     let named = differ.into_iter().filter(|(_, differs)| *differs);
     named.map(|(what, _)| what).collect()
 }

@@ -50,8 +50,8 @@ pub use diagnostics::{Position, Problem, Problems, Span};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
     ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, Collector, Container,
-    Flow, Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, LocalRun, Monitoring,
-    RequestLogging, Run, Telemetry,
+    Flow, Gateway, GatewayLimits, GatewayPort, GatewayTls, HttpOptions, Jwt, JwtKeys, LocalRun,
+    Monitoring, RequestLogging, Run, Telemetry,
 };
 pub use flow_core::BadOption;
 pub use forms::engine_name;

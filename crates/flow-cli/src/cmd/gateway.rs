@@ -210,6 +210,7 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
             file: keys.file.clone(),
             for_health: keys.for_health,
         }),
+        jwt: plan.gateway.jwt.clone(),
         supervisor: supervisor(gateway),
     }
 }

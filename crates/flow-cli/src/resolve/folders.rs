@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use flow_spec::{CallTls, GatewayTls, LocalRun, Plan, Run, Uses};
+use flow_spec::{CallTls, GatewayTls, Jwt, LocalRun, Plan, Run, Uses};
 
 use crate::exit::BadUsage;
 use crate::paths;
@@ -26,7 +26,8 @@ pub(crate) fn resolve_folders(
     let calls = plan.nodes.iter_mut().map(|node| &mut node.calls);
     let calls = calls.flat_map(|calls| calls.tls.iter_mut().flat_map(CallTls::paths_mut));
     let keys = plan.gateway.api_keys.iter_mut().map(|keys| &mut keys.file);
-    for path in files.chain(calls).chain(keys) {
+    let tokens = plan.gateway.jwt.iter_mut().flat_map(Jwt::paths_mut);
+    for path in files.chain(calls).chain(keys).chain(tokens) {
         let wrong = || BadUsage("cannot use a file of the gateway".to_owned());
         *path = absolute(path).with_context(wrong)?;
     }

@@ -1,4 +1,4 @@
-//! Checks the API key of every request of a port before its body is read, whatever the protocol.
+//! Checks the API key or the token of every request of a port before its body is read, whatever the protocol.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use flow_net::{ConnectionHandle, GrpcService, HttpService};
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either};
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 use tokio::task::futures::TaskLocalFuture;
 
+use super::credentials::Credentials;
 use super::identity::{CURRENT, Identity};
-use super::key_ring::{Key, KeyRing};
+use super::key_ring::Key;
 use super::refusal::{Api, Body, Refusal};
 use crate::console::page;
 
@@ -55,12 +56,17 @@ const INFORMS: &[&str] = &[
 /// A response that is being made.
 type Answer = <GrpcService as HttpService>::Future;
 
+/// The same, on behalf of nobody or of somebody.
+type At = Either<Answer, TaskLocalFuture<Identity, Answer>>;
+
+type Outcome = Result<Response<Body>, Infallible>;
+
 /// A service that lets in only requests whose key allows them.
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded {
     service: GrpcService,
     /// `None` if everybody may send everything.
-    keys: Option<Arc<KeyRing>>,
+    credentials: Option<Arc<Credentials>>,
     open: Open,
 }
 
@@ -93,26 +99,34 @@ impl KeysFor {
 }
 
 impl Guarded {
-    pub(crate) fn new(service: GrpcService, keys: Option<Arc<KeyRing>>, open: Open) -> Self {
+    pub(crate) fn new(
+        service: GrpcService,
+        credentials: Option<Arc<Credentials>>,
+        open: Open,
+    ) -> Self {
         Self {
             service,
-            keys,
+            credentials,
             open,
         }
     }
 
     /// Counts and logs a request that is refused.
     fn note(&self, request: &Request<Incoming>, refusal: &Refusal) {
-        let Some(keys) = &self.keys else { return };
-        keys.count_refusal(refusal.reason());
+        let Some(credentials) = &self.credentials else {
+            return;
+        };
+        credentials.count_refusal(refusal.reason());
         let connection = request.extensions().get::<ConnectionHandle>();
         let client = connection.and_then(ConnectionHandle::client);
-        keys.log.refusal(client, request.uri().path(), refusal);
+        credentials
+            .log
+            .refusal(client, request.uri().path(), refusal);
     }
 
     /// Whose request it is; `None` if it needs no key.
     fn identity(&self, request: &Request<Incoming>, api: Api) -> Result<Option<Identity>, Refusal> {
-        let Some(keys) = &self.keys else {
+        let Some(credentials) = &self.credentials else {
             return Ok(None);
         };
         let (method, path) = (request.method(), request.uri().path());
@@ -124,7 +138,7 @@ impl Guarded {
             return Ok(None);
         }
         let text = key(request.headers()).ok_or(Refusal::NoKey)?;
-        let key = keys.find(text).ok_or(Refusal::UnknownKey)?;
+        let key = credentials.find(text)?;
         let checked = check(&key, api, path);
         match &checked {
             // The requests of a stream are counted one by one.
@@ -142,17 +156,40 @@ impl Guarded {
 
 impl HttpService for Guarded {
     type Body = Body;
-    type Future = Either<
-        Either<Answer, TaskLocalFuture<Identity, Answer>>,
-        Ready<Result<Response<Body>, Infallible>>,
-    >;
+    type Future = Either<Either<At, Ready<Outcome>>, BoxFuture<'static, Outcome>>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
         let api = match flow_net::grpc::is_call(request.headers()) {
             true => Api::Grpc,
             false => Api::of_path(request.uri().path()),
         };
-        match self.identity(&request, api) {
+        let checked = self.identity(&request, api);
+        let asking = match (&checked, &self.credentials) {
+            (Err(refusal), Some(credentials)) => credentials.ask_provider(refusal),
+            _ => None,
+        };
+        let Some(asking) = asking else {
+            return Either::Left(self.answer(request, api, checked));
+        };
+        // The identity provider may have new keys.
+        let this = self.clone();
+        Either::Right(Box::pin(async move {
+            asking.await;
+            let checked = this.identity(&request, api);
+            this.answer(request, api, checked).await
+        }))
+    }
+}
+
+impl Guarded {
+    /// Lets a request in, or refuses it.
+    fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        api: Api,
+        checked: Result<Option<Identity>, Refusal>,
+    ) -> Either<At, Ready<Outcome>> {
+        match checked {
             Ok(None) => Either::Left(Either::Left(self.service.call(request))),
             Ok(Some(identity)) => {
                 // The key must not appear in the log of anything that handles the request.
@@ -172,20 +209,23 @@ impl HttpService for Guarded {
 
 /// Whether the key allows the path by itself; its endpoint may still be allowed if not.
 fn check(key: &Key, api: Api, path: &str) -> Result<bool, Refusal> {
-    let name = || key.entry.name.clone();
+    let title = || key.title();
     if key.is_expired(SystemTime::now()) {
-        return Err(Refusal::Expired { name: name() });
+        return Err(Refusal::Expired { title: title() });
     }
     let is_call = |paths: &[&str]| api == Api::Grpc && paths.iter().any(|it| path.starts_with(it));
     let is_allowed = key.entry.allows(path) || is_call(INFORMS);
     if !is_allowed && !is_call(NAMES_ENDPOINT) {
         let path = path.to_owned();
-        return Err(Refusal::Forbidden { name: name(), path });
+        return Err(Refusal::Forbidden {
+            title: title(),
+            path,
+        });
     }
     if !is_stream(path) {
         let taken = key.take_request();
         taken.map_err(|after| Refusal::TooMany {
-            name: name(),
+            title: title(),
             after,
         })?;
     }

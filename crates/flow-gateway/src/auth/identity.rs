@@ -29,7 +29,7 @@ pub(crate) async fn on_behalf_of<F: Future>(identity: Option<Identity>, answer: 
     }
 }
 
-/// Whose request it is. An extension of every request with an API key.
+/// Whose request it is. An extension of every request with an API key or a token.
 #[derive(Clone)]
 pub(crate) struct Identity {
     pub(super) key: Arc<Key>,
@@ -38,7 +38,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The name of the API key.
+    /// The name of the API key, or the subject of the token.
     #[must_use]
     pub(crate) fn name(&self) -> &str {
         &self.key.entry.name
@@ -72,8 +72,8 @@ impl Identity {
             return Ok(());
         }
         self.key.count_refusal(Refused::Forbidden);
-        let name = self.name();
-        let message = format!("the API key `{name}` does not allow the endpoint `{endpoint}`");
+        let title = self.key.title();
+        let message = format!("{title} does not allow the endpoint `{endpoint}`");
         Err(Failure::new(Code::Forbidden, message))
     }
 

@@ -12,7 +12,6 @@ use flow_net::FileWatch;
 
 use super::key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 use super::limits::{DayCount, RequestRate};
-use super::refusal_log::RefusalLog;
 use crate::metrics::{GatewayMetrics, RUNTIME, Refused};
 
 /// The keys of a gateway.
@@ -24,18 +23,26 @@ pub(crate) struct KeyRing {
     /// Counters by name. They outlive a key that leaves the file, because it may come back.
     counters: Mutex<HashMap<String, KeyCounters>>,
     metrics: Option<GatewayMetrics>,
-    pub(super) log: RefusalLog,
 }
 
-/// A key in use.
+/// A key in use, or what a token allows.
 #[derive(Debug)]
 pub(super) struct Key {
+    pub(super) kind: KeyKind,
     /// The name of the entry.
     pub(super) name: Arc<str>,
     pub(super) entry: KeyEntry,
     pub(super) counters: KeyCounters,
     used: Arc<Mutex<Used>>,
     metrics: Option<GatewayMetrics>,
+}
+
+/// What proves whose request it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyKind {
+    ApiKey,
+    /// Of an identity provider.
+    Token,
 }
 
 /// How much of its limits a key has used.
@@ -64,7 +71,6 @@ impl KeyRing {
             path,
             watch,
             keys: RwLock::default(),
-            log: RefusalLog::default(),
             counters: Mutex::default(),
             metrics,
         };
@@ -115,6 +121,7 @@ impl KeyRing {
             keys.iter().find(is_same).map(|key| key.used.clone())
         };
         let key = |entry: KeyEntry| Key {
+            kind: KeyKind::ApiKey,
             used: known(&entry).unwrap_or_default(),
             counters: self.counters(&entry.name),
             name: entry.name.as_str().into(),
@@ -122,11 +129,6 @@ impl KeyRing {
             entry,
         };
         *keys = file.keys.into_iter().map(key).map(Arc::new).collect();
-    }
-
-    /// Counts a request that was refused because of its key.
-    pub(super) fn count_refusal(&self, reason: Refused) {
-        self.metrics.iter().for_each(|it| it.refuse(reason));
     }
 
     fn counters(&self, name: &str) -> KeyCounters {
@@ -143,6 +145,35 @@ impl KeyRing {
 }
 
 impl Key {
+    /// What a token allows, whose use is counted with that of all tokens. It has no limits.
+    pub(super) fn of_token(
+        subject: &str,
+        endpoints: Option<Vec<String>>,
+        counters: KeyCounters,
+        metrics: Option<GatewayMetrics>,
+    ) -> Self {
+        Self {
+            kind: KeyKind::Token,
+            name: subject.into(),
+            entry: KeyEntry {
+                endpoints,
+                ..KeyEntry::new(subject, "")
+            },
+            counters,
+            used: Arc::default(),
+            metrics,
+        }
+    }
+
+    /// How messages name it.
+    pub(super) fn title(&self) -> String {
+        let name = &self.entry.name;
+        match self.kind {
+            KeyKind::ApiKey => format!("the API key `{name}`"),
+            KeyKind::Token => format!("the token of `{name}`"),
+        }
+    }
+
     pub(super) fn is_expired(&self, now: SystemTime) -> bool {
         self.entry.expires.is_some_and(|end| end <= now)
     }
@@ -223,6 +254,43 @@ impl KeyCounters {
             let labels = [("key", name), ("runtime_name", RUNTIME)];
             metrics.register(description, &labels, counter.clone());
         }
+    }
+
+    /// The counters of all tokens together: their subjects are too many to be labels.
+    pub(super) fn of_tokens(metrics: Option<&GatewayMetrics>) -> Self {
+        let counters = Self::default();
+        let all = [
+            (
+                "flow_jwt_requests_total",
+                "Requests with a token that were accepted.",
+                &counters.accepted,
+            ),
+            (
+                "flow_jwt_refused_total",
+                "Requests with a valid token that were refused.",
+                &counters.refused,
+            ),
+            (
+                "flow_jwt_documents_total",
+                "Documents that were sent with a token.",
+                &counters.documents,
+            ),
+            (
+                "flow_jwt_tokens_total",
+                "Tokens that models read for requests with a JSON Web Token.",
+                &counters.tokens,
+            ),
+        ];
+        for (name, help, counter) in all {
+            if let Some(metrics) = metrics {
+                let description = Description { name, help };
+                let labels = [("runtime_name", RUNTIME)];
+                metrics
+                    .registry()
+                    .register(description, &labels, counter.clone());
+            }
+        }
+        counters
     }
 }
 

@@ -8,6 +8,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
+use super::bad_token::{BadToken, RETRY_EVERY};
 use crate::metrics::Refused;
 
 /// The body of every response.
@@ -42,11 +43,15 @@ pub(super) enum Refusal {
     /// The key is unknown, or was revoked.
     UnknownKey,
     /// The key has expired.
-    Expired { name: String },
-    /// The key does not allow the path.
-    Forbidden { name: String, path: String },
+    Expired { title: String },
+    /// The key or the token does not allow the path.
+    Forbidden { title: String, path: String },
     /// There are too many requests of the key.
-    TooMany { name: String, after: Duration },
+    TooMany { title: String, after: Duration },
+    /// The token is not valid, for this reason.
+    BadToken(BadToken),
+    /// The public keys of the identity provider were never read.
+    NoProviderKeys,
 }
 
 impl Refusal {
@@ -62,6 +67,7 @@ impl Refusal {
         let failure = Failure::new(self.code(), self.message());
         match self {
             Self::TooMany { after, .. } => failure.with_retry_after(*after),
+            Self::NoProviderKeys => failure.with_retry_after(RETRY_EVERY),
             _ => failure,
         }
     }
@@ -74,6 +80,8 @@ impl Refusal {
             Self::Expired { .. } => Refused::ExpiredKey,
             Self::Forbidden { .. } => Refused::Forbidden,
             Self::TooMany { .. } => Refused::RequestsPerSecond,
+            Self::BadToken(_) => Refused::InvalidToken,
+            Self::NoProviderKeys => Refused::IdentityProvider,
         }
     }
 
@@ -88,13 +96,16 @@ impl Refusal {
                     .to_owned()
             }
             Self::UnknownKey => "the API key is not known here, or was revoked".to_owned(),
-            Self::Expired { name } => format!("the API key `{name}` has expired"),
-            Self::Forbidden { name, path } => {
-                format!("the API key `{name}` does not allow `{path}`")
-            }
-            Self::TooMany { name, after } => {
+            Self::Expired { title } => format!("{title} has expired"),
+            Self::Forbidden { title, path } => format!("{title} does not allow `{path}`"),
+            Self::TooMany { title, after } => {
                 let seconds = seconds(*after);
-                format!("too many requests with the API key `{name}`; try again in {seconds} s")
+                format!("too many requests with {title}; try again in {seconds} s")
+            }
+            Self::BadToken(reason) => format!("the token is not valid: {reason}"),
+            Self::NoProviderKeys => {
+                "tokens cannot be checked: the keys of the identity provider cannot be read"
+                    .to_owned()
             }
         }
     }
@@ -110,6 +121,16 @@ impl Refusal {
             Self::TooMany { after, .. } => {
                 headers.insert(RETRY_AFTER, seconds(*after).into());
             }
+            Self::NoProviderKeys => {
+                headers.insert(RETRY_AFTER, seconds(RETRY_EVERY).into());
+            }
+            Self::BadToken(reason) => {
+                let challenge =
+                    format!("Bearer error=\"invalid_token\", error_description=\"{reason}\"");
+                if let Ok(challenge) = HeaderValue::from_str(&challenge) {
+                    headers.insert(WWW_AUTHENTICATE, challenge);
+                }
+            }
             Self::Forbidden { .. } => {}
             Self::NoKey | Self::UnknownKey | Self::Expired { .. } => {
                 let bearer = HeaderValue::from_static("Bearer");
@@ -123,6 +144,7 @@ impl Refusal {
         match self.code() {
             Code::Forbidden => StatusCode::FORBIDDEN,
             Code::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::UNAUTHORIZED,
         }
     }
@@ -132,6 +154,7 @@ impl Refusal {
         let (kind, code, tei) = match self.code() {
             Code::Forbidden => ("permission_error", "insufficient_permissions", "Forbidden"),
             Code::Overloaded => ("requests", "rate_limit_exceeded", "Overloaded"),
+            Code::Unavailable => ("server_error", "service_unavailable", "Unhealthy"),
             _ => ("invalid_request_error", "invalid_api_key", "Unauthorized"),
         };
         match api {
@@ -180,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_status_says_what_to_do() {
-        let name = || "a".to_owned();
+        let title = || "the API key `a`".to_owned();
         let after = Duration::from_millis(1500);
         let check = |refusal: Refusal, status: u16, header: Option<(&str, &str)>| {
             let response = refusal.http(Api::Tei);
@@ -194,13 +217,24 @@ mod tests {
         let bearer = Some(("www-authenticate", "Bearer"));
         check(Refusal::NoKey, 401, bearer);
         check(Refusal::UnknownKey, 401, bearer);
-        check(Refusal::Expired { name: name() }, 401, bearer);
+        check(Refusal::Expired { title: title() }, 401, bearer);
         let path = "/x".to_owned();
-        check(Refusal::Forbidden { name: name(), path }, 403, None);
+        check(
+            Refusal::Forbidden {
+                title: title(),
+                path,
+            },
+            403,
+            None,
+        );
         let many = Refusal::TooMany {
-            name: name(),
+            title: title(),
             after,
         };
         check(many, 429, Some(("retry-after", "2")));
+        check(Refusal::NoProviderKeys, 503, Some(("retry-after", "10")));
+        let invalid = "Bearer error=\"invalid_token\", error_description=\"it has expired\"";
+        let bad = Refusal::BadToken(BadToken::Expired);
+        check(bad, 401, Some(("www-authenticate", invalid)));
     }
 }

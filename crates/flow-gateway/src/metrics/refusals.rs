@@ -26,6 +26,10 @@ pub(crate) enum Refused {
     DocumentsPerDay,
     /// Models have read as many tokens for its API key as it allows on this day.
     TokensPerDay,
+    /// Its token of an identity provider is not valid.
+    InvalidToken,
+    /// Its token cannot be checked, because the keys of the identity provider were never read.
+    IdentityProvider,
 }
 
 /// How many requests were refused, by reason.
@@ -33,7 +37,7 @@ pub(crate) enum Refused {
 pub(super) struct Refusals([Counter; Refused::ALL.len()]);
 
 impl Refused {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::InFlightMax,
         Self::Deadline,
         Self::NoKey,
@@ -43,6 +47,8 @@ impl Refused {
         Self::RequestsPerSecond,
         Self::DocumentsPerDay,
         Self::TokensPerDay,
+        Self::InvalidToken,
+        Self::IdentityProvider,
     ];
 
     /// The code of the failure that the client gets.
@@ -53,7 +59,10 @@ impl Refused {
             | Self::DocumentsPerDay
             | Self::TokensPerDay => Code::Overloaded,
             Self::Deadline => Code::DeadlineExceeded,
-            Self::NoKey | Self::UnknownKey | Self::ExpiredKey => Code::Unauthenticated,
+            Self::NoKey | Self::UnknownKey | Self::ExpiredKey | Self::InvalidToken => {
+                Code::Unauthenticated
+            }
+            Self::IdentityProvider => Code::Unavailable,
             Self::Forbidden => Code::Forbidden,
         }
     }
@@ -69,6 +78,8 @@ impl Refused {
             Self::RequestsPerSecond => "requests_per_second",
             Self::DocumentsPerDay => "documents_per_day",
             Self::TokensPerDay => "tokens_per_day",
+            Self::InvalidToken => "invalid_token",
+            Self::IdentityProvider => "identity_provider",
         }
     }
 }

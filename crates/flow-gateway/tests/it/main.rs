@@ -12,6 +12,7 @@ mod console_rights;
 mod fake_executor;
 mod http;
 mod http_client;
+mod jwt;
 mod monitoring;
 mod overload;
 mod placements;

@@ -232,6 +232,7 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
         tls: None,
         export: ExportSettings::default(),
         api_keys: None,
+        jwt: None,
         supervisor: None,
     };
     let bind = async |monitoring| {

@@ -90,6 +90,7 @@ impl TestGateway {
             tls: None,
             export: ExportSettings::default(),
             api_keys: None,
+            jwt: None,
             supervisor: None,
         };
         change(&mut config);

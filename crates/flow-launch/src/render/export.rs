@@ -79,6 +79,11 @@ pub fn build_commands(image: &str) -> String {
 /// Why a plan cannot be exported.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
+    /// A file for checking tokens is not in the gateway's container.
+    #[error(
+        "`jwt_keys` or `jwt_ca_certs` of the gateway names a file of this machine, which cannot be exported: write the `https://` address of the identity provider's keys"
+    )]
+    TokenFiles,
     /// No secret holds a file that the gateway needs.
     #[error(
         "`{key}` of the gateway names a file of this machine: keep the file in a secret, and say which with `{option}`"

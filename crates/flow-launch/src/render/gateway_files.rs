@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flow_spec::{CallTls, Gateway, Plan};
+use flow_spec::{CallTls, Gateway, Jwt, Plan};
 
 use crate::render::export::{ExportError, GatewayFiles};
 
@@ -89,8 +89,12 @@ pub(crate) fn check_secrets(
     Ok(())
 }
 
-/// Refuses what would silently be left out: files of this machine that executors are called with.
-pub(crate) fn check_calls(plan: &Plan) -> Result<(), ExportError> {
+/// Refuses what would silently be left out: files of this machine by which tokens are checked, and with which executors are
+/// called.
+pub(crate) fn check_files(plan: &Plan) -> Result<(), ExportError> {
+    if plan.gateway.jwt.as_ref().is_some_and(Jwt::has_files) {
+        return Err(ExportError::TokenFiles);
+    }
     let has_files = |tls: &CallTls| tls.roots.is_some() || tls.own.is_some();
     let mut nodes = plan.nodes.iter();
     match nodes.find(|node| node.calls.tls.as_ref().is_some_and(has_files)) {

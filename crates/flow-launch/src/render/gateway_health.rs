@@ -23,7 +23,8 @@ impl GatewayHealth {
         let has_tls = gateway.tls.is_some();
         let clients = gateway.tls.as_ref().and_then(|tls| tls.clients.as_ref());
         let needs_certificate = clients.is_some_and(|it| it.wanted == ClientCertificates::Required);
-        let needs_key = gateway.api_keys.as_ref().is_some_and(|it| it.for_health);
+        let needs_key = gateway.api_keys.as_ref().is_some_and(|it| it.for_health)
+            || gateway.jwt.as_ref().is_some_and(|it| it.for_health);
         if needs_certificate || needs_key {
             Self::Listening
         } else if serves(Protocol::Grpc) && !has_tls {
@@ -66,8 +67,10 @@ mod tests {
         check(&format!("{clients}: optional"), http(true));
         check(&format!("{clients}: required"), GatewayHealth::Listening);
         check("api_keys: k", GatewayHealth::Grpc);
-        let keys = "api_keys: k, api_keys_health: true";
-        check(keys, GatewayHealth::Listening);
+        for keys in ["api_keys: k", "jwt_keys: k"] {
+            let keys = format!("{keys}, api_keys_health: true");
+            check(&keys, GatewayHealth::Listening);
+        }
         let grpc = format!("{tls}, only_protocols: true");
         check(&grpc, GatewayHealth::Listening);
     }

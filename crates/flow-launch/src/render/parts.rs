@@ -10,7 +10,7 @@ use flow_spec::{
 
 use crate::render::devices::Devices;
 use crate::render::export::{ExportError, Needs, Target};
-use crate::render::gateway_files::check_calls;
+use crate::render::gateway_files::check_files;
 use crate::spec::invocation::{BuiltIn, Invocation, Programs, SharedOptions};
 use crate::supervisor::backoff::RestartPolicy;
 
@@ -144,7 +144,7 @@ pub(crate) struct Units {
 
 impl Units {
     pub(crate) fn of(plan: &Plan, target: &Target) -> Result<Self, ExportError> {
-        check_calls(plan)?;
+        check_files(plan)?;
         let shared = shared(target);
         let units = |node: &NodePlan| match &node.run {
             Run::Local(run) => NodeContainers::new(node, run, target, &shared)

@@ -9,6 +9,7 @@ use flow_core::NodeName;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use super::jwt::{self, Jwt};
 use super::local_run::TIMEOUT_READY;
 use super::monitoring::{self, Monitoring};
 use super::node::Node;
@@ -79,6 +80,9 @@ pub struct Gateway {
     /// API keys; `None` if requests need none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_keys: Option<ApiKeys>,
+    /// The tokens of an identity provider that it accepts; `None` if it accepts none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jwt: Option<Jwt>,
 }
 
 /// Which requests a gateway logs besides those that fail.
@@ -221,6 +225,7 @@ impl Gateway {
             models: models(options.models.as_ref(), nodes, diagnostics),
             tls: tls::of_gateway(options, diagnostics),
             api_keys: api_keys(options, diagnostics),
+            jwt: jwt::of_gateway(options, diagnostics),
         }
     }
 }
@@ -299,7 +304,7 @@ fn models(
 
 fn api_keys(options: &GatewayOptions, diagnostics: &mut Diagnostics) -> Option<ApiKeys> {
     let for_health = options.api_keys_health.as_ref();
-    if let (None, Some(flag)) = (&options.api_keys, for_health) {
+    if let (None, None, Some(flag)) = (&options.api_keys, &options.jwt_keys, for_health) {
         let message = "`api_keys_health` means nothing without `api_keys`";
         diagnostics.problem(Problem::new(&flag.span, message).remedy("add `api_keys`"));
     }

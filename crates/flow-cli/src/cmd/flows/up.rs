@@ -357,7 +357,8 @@ fn banner(started: &StartedFlow, took: Duration) -> Banner {
             .collect(),
         is_open: all_addresses(gateway).any(|it| !it.ip().is_loopback())
             && plan.gateway.tls.is_none()
-            && plan.gateway.api_keys.is_none(),
+            && plan.gateway.api_keys.is_none()
+            && plan.gateway.jwt.is_none(),
         took,
     }
 }

@@ -77,6 +77,7 @@ async fn a_changed_file_is_followed_and_a_broken_one_is_not() {
 #[test]
 fn a_key_expires() {
     let key = |expires| Key {
+        kind: KeyKind::ApiKey,
         metrics: None,
         name: "a".into(),
         entry: KeyEntry {

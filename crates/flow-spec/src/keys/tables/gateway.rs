@@ -216,10 +216,46 @@ options! {
             .jina(OWN);
         api_keys_health: bool = row(
             forms::FLAG,
-            "Health checks need a key, too.",
+            "Health checks need a key or a token, too.",
         )
             .default("`false`")
             .example("true")
+            .jina(OWN);
+        jwt_keys: String = row(
+            forms::TEXT,
+            "The public keys of an identity provider (a JSON Web Key Set): its `https://` address, or a file. \
+             Clients may then send JSON Web Tokens that are signed with them, and requests without a valid \
+             token or API key are refused. See [TLS and API keys](tls-and-keys.md#tokens-of-an-identity-provider).",
+        )
+            .default("tokens are not accepted")
+            .example("https://id.example.com/keys")
+            .jina(OWN);
+        jwt_audience: String = row(
+            forms::TEXT,
+            "The audience (`aud`) that a token must have.",
+        )
+            .default("any, with a warning")
+            .example("search")
+            .jina(OWN);
+        jwt_issuer: String = row(forms::TEXT, "The issuer (`iss`) that a token must have.")
+            .default("any")
+            .example("https://id.example.com")
+            .jina(OWN);
+        jwt_endpoints: String = row(
+            forms::TEXT,
+            "The claim of a token with the endpoints that it allows: a list, or a text with spaces between \
+             them. What does not begin with `/` is left out.",
+        )
+            .default("a token allows all endpoints")
+            .example("scope")
+            .jina(OWN);
+        jwt_ca_certs: String = row(
+            forms::TEXT,
+            "File with the certificates of the authorities that are trusted at the address of `jwt_keys`, in PEM \
+             format.",
+        )
+            .default("those that Mozilla trusts")
+            .example("ca.pem")
             .jina(OWN);
         uses: GatewayKind = row(
             forms::GATEWAY_USES,
