@@ -196,14 +196,12 @@ impl Pool {
     fn record(&self, lease: &mut Lease, error: Option<&CallError>, now: Instant) {
         lease.record(error, now, self.metrics.as_ref());
         let replica = &lease.replica;
-        let is_slow = self.read(|replicas| match replicas {
-            [_only] => false,
-            all => {
-                let median = balance::median(&self.loads(all, now));
-                balance::slowness(replica.known_pace(now).usual, median) > 1.0
-            }
+        let median = self.read(|replicas| match replicas {
+            [] | [_] => None,
+            _ => balance::median(&self.loads(replicas, now)),
         });
-        replica.set_slow(is_slow);
+        let usual = replica.known_pace(now).usual;
+        replica.set_slow(balance::is_slow(replica.is_slow(), usual, median));
     }
 
     /// One request, or several parts of one, and one reply; tried again on other replicas as the pool's policy

@@ -19,6 +19,10 @@ use std::time::Duration;
 /// their limit were taken for slow ones by chance, and requests took an eighth longer.
 const TOLERATED_TIMES: u32 = 3;
 
+/// How many times the median a slow replica may take when it is called slow no longer, so that one near the limit is not
+/// reported again and again.
+const RECOVERED_TIMES: u32 = 2;
+
 /// Response times below this are never slow: among them, a context switch makes the difference.
 const TOLERATED: Duration = Duration::from_millis(5);
 
@@ -72,8 +76,21 @@ pub(super) fn choose(loads: &[Load], turn: usize) -> Option<usize> {
     least.map(|(at, _)| at)
 }
 
+/// Whether a replica is to be called slow, which says that it gets fewer requests.
+pub(super) fn is_slow(was_slow: bool, usual: Option<Duration>, median: Option<Duration>) -> bool {
+    let (Some(usual), Some(median)) = (usual, median) else {
+        return false;
+    };
+    let times = if was_slow {
+        RECOVERED_TIMES
+    } else {
+        TOLERATED_TIMES
+    };
+    usual > (median * times).max(TOLERATED)
+}
+
 /// How many times longer than tolerated a replica takes; 1 if it is not slow.
-pub(super) fn slowness(usual: Option<Duration>, median: Option<Duration>) -> f64 {
+fn slowness(usual: Option<Duration>, median: Option<Duration>) -> f64 {
     let (Some(usual), Some(median)) = (usual, median) else {
         return 1.0;
     };

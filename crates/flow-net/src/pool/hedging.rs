@@ -86,8 +86,8 @@ impl Pool {
         (number, is_hedge): (u32, bool),
     ) -> Tried {
         let timer = self.metrics.as_ref().map(|it| it.begin(parts));
-        let uri = lease.replica.uri().to_owned();
-        let mut attempt = TracedTry::begin(self.tracer.as_ref(), options, (UNARY, &uri, number));
+        let of = (UNARY, lease.replica.uri(), number);
+        let mut attempt = TracedTry::begin(self.tracer.as_ref(), options, of);
         if is_hedge {
             attempt.is_hedge();
         }

@@ -17,6 +17,7 @@ pub(super) struct ResponseTimes {
     last: [Duration; REMEMBERED],
     /// All calls so far.
     count: usize,
+    usual: Option<Duration>,
 }
 
 impl ResponseTimes {
@@ -24,18 +25,17 @@ impl ResponseTimes {
     pub(super) fn add(&mut self, took: Duration) {
         self.last[self.count % REMEMBERED] = took;
         self.count += 1;
+        let known = self.count.min(REMEMBERED);
+        if known >= NEEDED {
+            let mut sorted = self.last;
+            sorted[..known].sort_unstable();
+            self.usual = Some(sorted[known / 2]);
+        }
     }
 
     /// How long a call usually takes; `None` after too few calls.
     pub(super) fn usual(&self) -> Option<Duration> {
-        let known = self.count.min(REMEMBERED);
-        if known < NEEDED {
-            return None;
-        }
-        let mut sorted = self.last;
-        let sorted = &mut sorted[..known];
-        sorted.sort_unstable();
-        Some(sorted[known / 2])
+        self.usual
     }
 }
 

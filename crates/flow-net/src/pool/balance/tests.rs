@@ -138,3 +138,14 @@ fn a_new_replica_gets_everything_if_no_other_can_be_reached() {
     };
     check(&[gone, new(3, 0.1)], &[1]);
 }
+
+#[test]
+fn a_replica_is_called_slow_from_three_times_the_median_down_to_twice() {
+    let slow = |was_slow, usual| {
+        let median = Some(Duration::from_millis(50));
+        is_slow(was_slow, Some(Duration::from_millis(usual)), median)
+    };
+    assert!(!slow(false, 150) && slow(false, 151));
+    assert!(slow(true, 101) && !slow(true, 100));
+    assert!(!is_slow(true, Some(Duration::from_secs(9)), None));
+}
