@@ -72,7 +72,10 @@ async fn requests_are_answered_in_time_while_a_replica_cannot_be_connected_to() 
     let silent = Silent::new();
     let executor = executor();
     let folder = tempfile::tempdir().unwrap();
-    let gateway = gateway(&folder, [silent.address(), executor.ready().address]);
+    let gateway = gateway(
+        &folder,
+        [silent.address(), executor.ready().address.tcp().unwrap()],
+    );
     let url = format!("grpc://{}", gateway.ready().address);
     let client = Client::connect(&url).await.unwrap();
     let is_it = |line: &Line| line.text.contains("replica cannot be reached");
