@@ -34,6 +34,8 @@ const OF_GATEWAY: &[(&str, &str)] = &[
     ("flow_connections", "gauge"),
     ("flow_node_duration_seconds", "histogram"),
     ("flow_node_retries", "counter"),
+    ("flow_node_hedges", "counter"),
+    ("flow_node_hedges_won", "counter"),
     ("flow_replicas", "gauge"),
     ("flow_replica_ejections", "counter"),
 ];

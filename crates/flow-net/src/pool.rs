@@ -201,7 +201,7 @@ impl Pool {
             _ => balance::median(&self.loads(replicas, now)),
         });
         let usual = replica.known_pace(now).usual;
-        replica.set_slow(balance::is_slow(replica.is_slow(), usual, median));
+        replica.set_slow(balance::is_slow(replica.is_slow(), usual, median), now);
     }
 
     /// One request, or several parts of one, and one reply; tried again on other replicas as the pool's policy

@@ -5,6 +5,7 @@ mod connector;
 mod reached;
 mod resolver;
 mod response_times;
+mod slowness;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -24,6 +25,7 @@ pub use call::{Reply, Shards, write_usage};
 pub(crate) use connector::{Connection, Connector, PeerSpoke, socket_path};
 pub(crate) use reached::Reached;
 use response_times::ResponseTimes;
+use slowness::Slowness;
 
 /// Time for the TCP connection to a replica; after that another one is the better choice. It leaves most of a usual deadline to
 /// that one, and the kernel sends a packet that was lost again after a second.
@@ -76,6 +78,7 @@ struct Pace {
     leased: Option<Instant>,
     /// When it was added to its node, or came back.
     began: Instant,
+    slowness: Slowness,
 }
 
 /// How quickly a replica answers, as far as it is known.
@@ -128,6 +131,7 @@ impl Pace {
             times: ResponseTimes::default(),
             leased: None,
             began,
+            slowness: Slowness::default(),
         }
     }
 }
@@ -320,16 +324,19 @@ impl Replica {
         self.is_slow.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_slow(&self, is_slow: bool) {
-        match (self.is_slow.swap(is_slow, Ordering::Relaxed), is_slow) {
-            (false, true) => {
-                tracing::warn!(
-                    replica = self.uri,
-                    "replica is much slower than the others and gets fewer requests"
-                );
-            }
-            (true, false) => tracing::info!(replica = self.uri, "replica is no longer slow"),
-            _ => {}
+    /// Notes whether the replica is slow now. That is logged when it has been so for some time.
+    pub(crate) fn set_slow(&self, is_slow: bool, now: Instant) {
+        if !self.is_slow.swap(is_slow, Ordering::Relaxed) && !is_slow {
+            return;
+        }
+        let replica = self.uri.as_str();
+        match self.pace().slowness.note(is_slow, now) {
+            Some(true) => tracing::warn!(
+                replica,
+                "replica is much slower than the others and gets fewer requests"
+            ),
+            Some(false) => tracing::info!(replica, "replica is no longer slow"),
+            None => {}
         }
     }
 

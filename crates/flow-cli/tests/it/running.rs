@@ -382,7 +382,7 @@ fn a_second_flow_of_the_same_file_has_a_folder_of_its_own() {
 #[test]
 fn without_a_writable_home_a_flow_runs_without_logs() {
     let home = tempfile::tempdir().unwrap();
-    // A file where the folder would be: permissions mean nothing to root.
+    // A file where the folder would be: permissions have no effect to root.
     fs::write(home.path().join("state"), "").unwrap();
     let mut process = start(&home, FLOW, "flow.yml");
     process.kill().unwrap();

@@ -42,7 +42,7 @@ impl fmt::Display for BadToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unreadable => "it is not a JSON Web Token with a signature of a public key",
-            Self::Algorithm => "its algorithm is not one of its key",
+            Self::Algorithm => "its key does not allow its algorithm",
             Self::UnknownKey => "it is signed with a key that is not known here",
             Self::Signature => "its signature is wrong",
             Self::Expired => "it has expired",

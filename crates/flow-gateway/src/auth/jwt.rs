@@ -105,7 +105,7 @@ impl Tokens {
 
     fn key(&self, claims: &Claims) -> Key {
         let subject = claims.get("sub").and_then(Value::as_str);
-        let subject = subject.unwrap_or("nobody").replace(char::is_control, "");
+        let subject = subject.unwrap_or("unnamed").replace(char::is_control, "");
         let endpoints = self.endpoints_claim.as_deref();
         let endpoints = endpoints.map(|claim| endpoints_of(claims.get(claim)));
         let subject = shortened(&subject, SUBJECT_LEN_MAX);

@@ -92,7 +92,7 @@ impl Refusal {
     pub(super) fn message(&self) -> String {
         match self {
             Self::NoKey => {
-                "this gateway needs an API key: send it as `authorization: Bearer KEY` or `x-api-key: KEY`"
+                "this gateway needs an API key or a token: send it as `authorization: Bearer KEY` or `x-api-key: KEY`"
                     .to_owned()
             }
             Self::UnknownKey => "the API key is not known here, or was revoked".to_owned(),

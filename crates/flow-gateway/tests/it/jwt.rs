@@ -214,7 +214,7 @@ fn bad_tokens(signer: &Signer, rsa: &Signer) -> Vec<(String, &'static str)> {
     let confused = |algorithm, key| signer.token_with(&header(algorithm, key), &valid());
     let secret = with_secret(&header("HS256", "rsa"), &valid(), &rsa.public_der());
     let unreadable = "it is not a JSON Web Token";
-    let algorithm = "its algorithm is not one of its key";
+    let algorithm = "its key does not allow its algorithm";
     vec![
         (with(json!({"exp": now() - 120})), "it has expired"),
         (with(json!({"exp": null})), "it has no valid exp"),

@@ -177,7 +177,7 @@ fn files_remark(gateway: &Gateway) -> Option<String> {
         .collect();
     (!paths.is_empty()).then(|| {
         format!(
-            "the gateway runs as the user 65532, who has to be able to read {}; after one of them is replaced, `docker compose restart gateway` shows it the new one",
+            "the gateway runs as the user 65532, which must be able to read {}; after replacing one of them, run `docker compose restart gateway`",
             paths.join(", ")
         )
     })

@@ -52,7 +52,7 @@ impl Pool {
         tried
     }
 
-    /// The outcome of the try that is answered first. One that could not be answered leaves the word to the other.
+    /// The outcome of the try that is answered first. If one of them cannot be answered, that of the other.
     async fn first_answer(
         &self,
         first: impl Future<Output = Tried> + Unpin,

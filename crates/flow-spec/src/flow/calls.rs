@@ -96,7 +96,7 @@ impl EntryChecker<'_> {
         {
             let message =
                 "`hedge` lets a request run at two replicas, and the executor is not `idempotent`";
-            let remedy = "say `idempotent: true` if that does no harm, or take `hedge` away";
+            let remedy = "say `idempotent: true` if that does no harm, or remove `hedge`";
             diagnostics.problem(Problem::new(&hedge.span, message).remedy(remedy));
         }
     }

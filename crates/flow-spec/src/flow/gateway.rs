@@ -305,7 +305,7 @@ fn models(
 fn api_keys(options: &GatewayOptions, diagnostics: &mut Diagnostics) -> Option<ApiKeys> {
     let for_health = options.api_keys_health.as_ref();
     if let (None, None, Some(flag)) = (&options.api_keys, &options.jwt_keys, for_health) {
-        let message = "`api_keys_health` means nothing without `api_keys`";
+        let message = "`api_keys_health` has no effect without `api_keys` or `jwt_keys`";
         diagnostics.problem(Problem::new(&flag.span, message).remedy("add `api_keys`"));
     }
     Some(ApiKeys {

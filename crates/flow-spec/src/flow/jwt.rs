@@ -64,7 +64,7 @@ pub(super) fn of_gateway(options: &GatewayOptions, diagnostics: &mut Diagnostics
     let Some(written) = &options.jwt_keys else {
         let keys = options.written().into_iter();
         for (key, span) in keys.filter(|(key, _)| key.name.starts_with("jwt_")) {
-            let message = format!("`{}` means nothing without `jwt_keys`", key.name);
+            let message = format!("`{}` has no effect without `jwt_keys`", key.name);
             let remedy = "add `jwt_keys` with the public keys of the identity provider";
             diagnostics.problem(Problem::new(span, message).remedy(remedy));
         }
@@ -73,11 +73,11 @@ pub(super) fn of_gateway(options: &GatewayOptions, diagnostics: &mut Diagnostics
     let is_url = written.value.starts_with("https://");
     if written.value.contains("://") && !is_url {
         let message = "`jwt_keys` is neither a file nor an address that begins with `https://`";
-        let remedy = "keys that come over an open connection could be anybody's: use `https://`";
+        let remedy = "use `https://`: without TLS, keys could be replaced on the way";
         diagnostics.problem(Problem::new(&written.span, message).remedy(remedy));
     }
     if let (false, Some(roots)) = (is_url, &options.jwt_ca_certs) {
-        let message = "`jwt_ca_certs` means nothing where `jwt_keys` is a file";
+        let message = "`jwt_ca_certs` has no effect where `jwt_keys` is a file";
         diagnostics.problem(Problem::new(&roots.span, message).remedy("leave it out"));
     }
     if options.jwt_audience.is_none() {
@@ -141,7 +141,7 @@ mod tests {
             ("jwt_keys: 'http://id/keys'", "begins with `https://`"),
             (
                 "jwt_issuer: i",
-                "`jwt_issuer` means nothing without `jwt_keys`",
+                "`jwt_issuer` has no effect without `jwt_keys`",
             ),
             (
                 "jwt_keys: k.json, jwt_ca_certs: r.pem",

@@ -47,7 +47,7 @@ pub(super) fn of_gateway(
 }
 
 fn warn_of_no_effect(span: &Span, diagnostics: &mut Diagnostics) {
-    let message = "`port_monitoring` has no effect: it means nothing without `monitoring`";
+    let message = "`port_monitoring` has no effect: it has no effect without `monitoring`";
     diagnostics.warn(Problem::new(span, message));
 }
 

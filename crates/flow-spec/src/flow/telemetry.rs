@@ -125,7 +125,7 @@ impl Export<'_> {
         let port = self.port.1.as_ref().map(|it| (self.port.0, &it.span));
         for (key, span) in host.into_iter().chain(port) {
             let (key, flag) = (key.name, self.flag.0.name);
-            let message = format!("`{key}` has no effect: it means nothing without `{flag}`");
+            let message = format!("`{key}` has no effect: it has no effect without `{flag}`");
             diagnostics.warn(Problem::new(span, message));
         }
         None
@@ -183,7 +183,7 @@ mod tests {
         );
         let warnings: Vec<String> = checked.warnings.iter().map(|it| it.to_string()).collect();
         assert_eq!(warnings.len(), 3, "{warnings:?}");
-        assert!(warnings[0].contains("means nothing without `tracing`"));
-        assert!(warnings[1].contains("means nothing without `metrics`"));
+        assert!(warnings[0].contains("has no effect without `tracing`"));
+        assert!(warnings[1].contains("has no effect without `metrics`"));
     }
 }

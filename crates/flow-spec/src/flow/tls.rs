@@ -171,7 +171,7 @@ impl EntryChecker<'_> {
         }
     }
 
-    /// The spans of the options that mean nothing without TLS.
+    /// The spans of the options that have no effect without TLS.
     fn tls_files(&self) -> impl Iterator<Item = &Span> {
         let written = self.entry.inherited.options.written().into_iter();
         let written = written.filter(|(key, _)| key.name.starts_with("tls_"));

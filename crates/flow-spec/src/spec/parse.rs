@@ -144,7 +144,7 @@ fn executor(node: &Node, diagnostics: &mut Diagnostics) -> ExecutorSpec {
     }
 }
 
-/// Reports tags in places where they mean nothing. A tag of a config or a Deployment is its type.
+/// Reports tags in places where they have no effect. A tag of a config or a Deployment is its type.
 fn report_tags(root: &Node, diagnostics: &mut Diagnostics) {
     let configs = [
         EXECUTOR.uses.name(),
@@ -158,7 +158,7 @@ fn report_tags(root: &Node, diagnostics: &mut Diagnostics) {
         let is_config = is_mapping && configs.contains(&key);
         let is_deployment = is_mapping && tag == "Deployment";
         if !is_config && !is_deployment {
-            let message = format!("tag `!{tag}` means nothing here");
+            let message = format!("tag `!{tag}` has no effect here");
             diagnostics.warn(Problem::new(&node.span, message).remedy("leave it out"));
         }
     });

@@ -176,7 +176,10 @@ mod tests {
             "must be `BYTES`",
         );
         check_wrong(|it| it.inputs[0].shape = vec![3], "the shape is [3]");
-        check_wrong(|it| it.inputs[0].shape = vec![-1], "the shape is [-1]");
+        check_wrong(
+            |it| it.inputs[0].shape = vec![-1],
+            "the length -1, which is negative",
+        );
         check_wrong(|it| it.inputs[0].contents = None, "must have either");
         check_wrong(
             |it| it.raw_input_contents = vec![Bytes::new()],

@@ -1,4 +1,4 @@
-//! Names, the graph, inheritance, addresses and ports: what a flow means, and when it means nothing.
+//! Names, the graph, inheritance, addresses and ports: what a flow means, and when it has no effect.
 
 use serde_json::{Value, json};
 

@@ -222,8 +222,8 @@ fn tags_mean_something_in_two_places_only() {
     assert_eq!(
         warnings,
         [
-            "executors[0] tag `!Executor` means nothing here; leave it out",
-            "executors[1].uses_with tag `!A` means nothing here; leave it out",
+            "executors[0] tag `!Executor` has no effect here; leave it out",
+            "executors[1].uses_with tag `!A` has no effect here; leave it out",
         ]
     );
 }

@@ -135,7 +135,7 @@ fn a_tag_inside_means_nothing() {
     assert!(checked.is_ok(), "{checked:?}");
     assert_eq!(
         messages(checked),
-        ["tag `!Options` means nothing here; leave it out"]
+        ["tag `!Options` has no effect here; leave it out"]
     );
 }
 
@@ -288,7 +288,7 @@ fn keys_without_effect_are_taken_with_a_warning() {
     );
     check_entry_warning(
         "port_monitoring: 1",
-        "`port_monitoring` has no effect: it means nothing without `monitoring`",
+        "`port_monitoring` has no effect: it has no effect without `monitoring`",
     );
     let checked = check("jtype: Flow\njcloud: {a: b}\nexecutors: [{uses: echo}]");
     assert_eq!(
@@ -575,7 +575,7 @@ fn requests_to_idempotent_executors_are_hedged_after_a_time_or_a_percentage() {
     check_entry_problem(
         "hedge: 95%",
         "`hedge` lets a request run at two replicas, and the executor is not `idempotent`; say `idempotent: true` if that does \
-         no harm, or take `hedge` away",
+         no harm, or remove `hedge`",
     );
 }
 

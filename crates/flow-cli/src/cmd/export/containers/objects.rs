@@ -27,7 +27,7 @@ const SECURITY: &str = "Security";
 /// Options about objects.
 #[derive(Debug, Args)]
 pub(super) struct Objects {
-    /// Lead a host name to the gateways: an HTTPRoute for gRPC and HTTP, at a Gateway of the cluster (Gateway API)
+    /// Route a host name to the gateways: writes an HTTPRoute for gRPC and HTTP at a Gateway of the cluster (Gateway API)
     #[arg(long, value_name = "HOST=[NAMESPACE/]GATEWAY", value_parser = route, help_heading = CLUSTER)]
     route: Vec<Route>,
     /// Number of gateways
