@@ -163,12 +163,15 @@ fn range(len: usize) -> f32 {
     reason = "a rounded number from -127 to 127"
 )]
 fn int8(vector: &[f32]) -> impl Iterator<Item = u8> {
-    let length = vector.iter().map(|it| it * it).sum::<f32>().sqrt();
+    // The squares of floats that are very large or small are no `f32`.
+    let squares = vector.iter().map(|&it| f64::from(it).powi(2));
+    let length = squares.sum::<f64>().sqrt();
+    let max = f64::from(INT8_MAX);
     let scale = match length > 0.0 {
-        true => INT8_MAX / (length * range(vector.len())),
+        true => max / (length * f64::from(range(vector.len()))),
         false => 0.0,
     };
-    let whole = move |value: &f32| (value * scale).round().clamp(-INT8_MAX, INT8_MAX) as i8;
+    let whole = move |&value: &f32| (f64::from(value) * scale).round().clamp(-max, max) as i8;
     vector.iter().map(move |value| whole(value).cast_unsigned())
 }
 
@@ -251,6 +254,11 @@ mod tests {
         assert_eq!(EmbeddingType::Int8.bytes(&spike)[..3], [127, 127, 0]);
         let mut flat = vec![1.0 / 16.0; 256];
         assert_eq!(EmbeddingType::Int8.bytes(&flat)[0], 16);
+        let cut_off = EmbeddingType::Int8.bytes(&spike);
+        for size in [1e30, 1e-30] {
+            let scaled: Vec<f32> = spike.iter().map(|value| value * size).collect();
+            assert_eq!(EmbeddingType::Int8.bytes(&scaled), cut_off, "{size}");
+        }
         // A vector of another length is scaled to length 1.
         flat.iter_mut().for_each(|value| *value *= 5.0);
         assert_eq!(EmbeddingType::Int8.bytes(&flat)[0], 16);

@@ -328,7 +328,7 @@ where
         let identity = identity.clone();
         async move {
             let request = request?;
-            identity.wait_for_turn().await;
+            identity.wait_for_turn().await?;
             identity.check_tokens()?;
             identity.admit(&request)?;
             Ok::<_, Failure>(request)

@@ -28,7 +28,7 @@ use crate::retry_budget::RetryBudget;
 use crate::status::{CallError, too_late};
 
 use attempt::TracedTry;
-use balance::Load;
+use balance::{LastMedian, Load};
 use hedge::Hedges;
 
 pub use hedge::HedgeAfter;
@@ -46,6 +46,7 @@ pub struct Pool {
     limits: Limits,
     /// Where the search for a replica begins, so that equally busy ones take turns.
     turn: AtomicUsize,
+    median: LastMedian,
     policy: Policy,
     /// How long a replica that is new, or that came back, gets fewer requests than the others.
     slow_start: Duration,
@@ -97,6 +98,7 @@ impl Pool {
             address_changes: AtomicU64::new(0),
             limits: Limits::default(),
             turn: AtomicUsize::new(0),
+            median: LastMedian::default(),
             policy,
             slow_start: Duration::ZERO,
             budget: Mutex::new(RetryBudget::new(Instant::now())),
@@ -169,7 +171,9 @@ impl Pool {
                 return Ok(Lease::new(only, now));
             }
             let loads = self.loads(replicas, now);
-            let chosen = balance::choose(&loads, self.next_turn()).ok_or(NoReplica)?;
+            let median = balance::median(&loads);
+            self.median.set(median);
+            let chosen = balance::choose(&loads, median, self.next_turn()).ok_or(NoReplica)?;
             Ok(Lease::new(&replicas[chosen], now))
         })
     }
@@ -196,10 +200,8 @@ impl Pool {
     fn record(&self, lease: &mut Lease, error: Option<&CallError>, now: Instant) {
         lease.record(error, now, self.metrics.as_ref());
         let replica = &lease.replica;
-        let median = self.read(|replicas| match replicas {
-            [] | [_] => None,
-            _ => balance::median(&self.loads(replicas, now)),
-        });
+        // With one replica, none is computed.
+        let median = self.median.get().filter(|_| self.read(<[_]>::len) > 1);
         let usual = replica.known_pace(now).usual;
         replica.set_slow(balance::is_slow(replica.is_slow(), usual, median), now);
     }
@@ -427,13 +429,14 @@ impl Lease {
 
     /// Records what a call says of the replica, and counts one that is avoided from now on.
     fn record(&mut self, error: Option<&CallError>, now: Instant, metrics: Option<&CallMetrics>) {
-        // A call that was refused or lost says nothing of how quickly calls are answered.
-        let is_answer = matches!(
-            error.map(|it| it.failure.code()),
-            None | Some(Code::ExecutorFailed | Code::DeadlineExceeded)
-        );
-        if is_answer && !self.is_timed {
-            self.replica.answered_after(now.duration_since(self.began));
+        if !self.is_timed {
+            let took = now.duration_since(self.began);
+            match error.map(|it| it.failure.code()) {
+                None | Some(Code::ExecutorFailed) => self.replica.answered_after(took),
+                Some(Code::DeadlineExceeded) => self.replica.abandoned_after(took),
+                // A call that was refused or lost says nothing of how quickly calls are answered.
+                Some(_) => {}
+            }
         }
         self.is_timed = true;
         let reached = error.map_or(Reached::Yes, Reached::of);

@@ -295,15 +295,15 @@ impl Replica {
         is_first
     }
 
-    /// Notes how long a call took that the executor answered, or did not answer in time.
+    /// Notes how long a call took that the executor answered.
     pub(crate) fn answered_after(&self, took: Duration) {
         self.pace().times.add(took);
     }
 
-    /// Notes that a call was given up by its caller: it would have taken longer than this.
+    /// Notes that a call was given up by its caller, or at its deadline: it would have taken longer than this.
     pub(crate) fn abandoned_after(&self, waited: Duration) {
         let mut pace = self.pace();
-        if pace.times.usual().is_some_and(|usual| waited > usual) {
+        if pace.times.usual().is_none_or(|usual| waited > usual) {
             pace.times.add(waited);
         }
     }
@@ -326,8 +326,12 @@ impl Replica {
 
     /// Notes whether the replica is slow now. That is logged when it has been so for some time.
     pub(crate) fn set_slow(&self, is_slow: bool, now: Instant) {
-        if !self.is_slow.swap(is_slow, Ordering::Relaxed) && !is_slow {
+        let was_slow = self.is_slow();
+        if !was_slow && !is_slow {
             return;
+        }
+        if was_slow != is_slow {
+            self.is_slow.store(is_slow, Ordering::Relaxed);
         }
         let replica = self.uri.as_str();
         match self.pace().slowness.note(is_slow, now) {

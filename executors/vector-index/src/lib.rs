@@ -349,10 +349,14 @@ fn values(
 /// The floats that a vector stands for. Bytes are bits if that gives the vector the length that it must have.
 fn floats(vector: &Tensor, dimensions: Option<usize>) -> Option<Vec<f32>> {
     let as_bits = EmbeddingType::of(vector)?.as_bits();
-    match as_bits.filter(|_| dimensions == Some(vector.len() * 8)) {
-        Some(bits) => bits.decode(vector),
-        None => EmbeddingType::floats_of(vector),
-    }
+    // One byte is one number.
+    let wanted = dimensions.filter(|wanted| *wanted > 1 && wanted.div_ceil(8) == vector.len());
+    let (Some(bits), Some(wanted)) = (as_bits, wanted) else {
+        return EmbeddingType::floats_of(vector);
+    };
+    let mut floats = bits.decode(vector)?;
+    floats.truncate(wanted);
+    Some(floats)
 }
 
 fn as_match(query: &Document, (hit, kept): (Hit, &Kept)) -> Result<Document, CallError> {

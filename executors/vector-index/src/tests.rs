@@ -73,7 +73,16 @@ fn matches_come_back_with_what_was_indexed_and_their_score_in_either_docarray_ve
 
 #[test]
 fn vectors_of_every_type_are_indexed_and_searched() {
-    let index = load(None, &json!({"dimensions": 16})).unwrap();
+    vectors_of_every_type(16);
+}
+
+#[test]
+fn vectors_of_bits_need_not_fill_their_bytes() {
+    vectors_of_every_type(12);
+}
+
+fn vectors_of_every_type(dimensions: usize) {
+    let index = load(None, &json!({ "dimensions": dimensions })).unwrap();
     let types = [
         EmbeddingType::F32,
         EmbeddingType::F16,
@@ -82,7 +91,9 @@ fn vectors_of_every_type_are_indexed_and_searched() {
         EmbeddingType::Binary,
         EmbeddingType::Ubinary,
     ];
-    let vector: Vec<f32> = (0..16).map(|it| [0.25, -0.25, -0.25][it % 3]).collect();
+    let vector: Vec<f32> = (0..dimensions)
+        .map(|it| [0.25, -0.25, -0.25][it % 3])
+        .collect();
     let typed = |id: &str, of: EmbeddingType| {
         let mut typed = doc(id, &[]);
         typed.set_embedding(&of.encode(&vector));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use flow_core::{Code, DocumentLimits, Failure};
@@ -124,11 +124,21 @@ impl Identity {
     }
 
     /// Waits until the key allows one more request of a stream: a stream is slowed down, and loses nothing.
-    pub(crate) async fn wait_for_turn(&self) {
+    ///
+    /// # Errors
+    ///
+    /// If the key or the token has expired since the stream began.
+    pub(crate) async fn wait_for_turn(&self) -> Result<(), Failure> {
         while let Err(after) = self.key.take_request() {
             tokio::time::sleep(after.max(Duration::from_millis(1))).await;
         }
+        if self.key.is_expired(SystemTime::now()) {
+            self.key.count_refusal(Refused::ExpiredKey);
+            let message = format!("{} has expired", self.key.title());
+            return Err(Failure::new(Code::Unauthenticated, message));
+        }
         self.key.counters.accepted.add(1);
+        Ok(())
     }
 }
 

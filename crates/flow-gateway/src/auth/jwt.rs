@@ -13,7 +13,7 @@ mod key_set;
 mod provider;
 mod signatures;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use flow_spec::Jwt;
 use futures_util::future::BoxFuture;
@@ -31,6 +31,9 @@ pub use self::provider::BadJwt;
 
 /// By how much the clocks of the identity provider and of the gateway may differ, in seconds.
 const LEEWAY_SECONDS: u64 = 30;
+
+/// Keys that one token is checked with, at most: each check takes some ten microseconds, also for tokens of strangers.
+const TRIES_MAX: usize = 8;
 
 /// Longest name of a subject, in bytes. It is written to logs.
 const SUBJECT_LEN_MAX: usize = 128;
@@ -88,13 +91,14 @@ impl Tokens {
             algorithms: vec![header.alg],
             ..self.validation.clone()
         };
-        // Without a name of its key, a token may be signed with any of them.
+        // A token without the id of its key may be signed with any of them, and so may every token if the keys have no ids.
+        let is_named = header.kid.as_deref().is_some_and(|id| keys.has_id(id));
         let mut refusal = BadToken::UnknownKey;
-        for key in found {
+        for key in found.take(TRIES_MAX) {
             match decode::<Claims>(text, key, &validation) {
                 Ok(token) => return Ok(self.key(&token.claims)),
                 Err(error) => match BadToken::of(&error) {
-                    BadToken::Signature if header.kid.is_none() => {}
+                    BadToken::Signature if !is_named => {}
                     BadToken::Signature => refusal = BadToken::Signature,
                     other => return Err(bad(other)),
                 },
@@ -112,6 +116,7 @@ impl Tokens {
         Key::of_token(
             subject,
             endpoints,
+            expiry(claims),
             self.counters.clone(),
             self.metrics.clone(),
         )
@@ -126,6 +131,16 @@ impl Tokens {
     pub(super) async fn follow(&self, look_every: Duration) -> std::convert::Infallible {
         self.provider.follow(look_every).await
     }
+}
+
+/// When a token expires, with the leeway for clocks that differ.
+fn expiry(claims: &Claims) -> Option<SystemTime> {
+    let seconds = claims.get("exp").and_then(Value::as_f64)?;
+    let since_epoch = Duration::try_from_secs_f64(seconds).ok()?;
+    let leeway = Duration::from_secs(LEEWAY_SECONDS);
+    SystemTime::UNIX_EPOCH
+        .checked_add(since_epoch)?
+        .checked_add(leeway)
 }
 
 /// What every token must have.

@@ -149,6 +149,7 @@ impl Key {
     pub(super) fn of_token(
         subject: &str,
         endpoints: Option<Vec<String>>,
+        expires: Option<SystemTime>,
         counters: KeyCounters,
         metrics: Option<GatewayMetrics>,
     ) -> Self {
@@ -157,6 +158,7 @@ impl Key {
             name: subject.into(),
             entry: KeyEntry {
                 endpoints,
+                expires,
                 ..KeyEntry::new(subject, "")
             },
             counters,

@@ -40,7 +40,7 @@ impl Operations {
         Self {
             supervisor: config.supervisor.clone(),
             addresses: listeners.iter().map(Listener::local_addr).collect(),
-            has_keys: config.api_keys.is_some(),
+            has_keys: config.api_keys.is_some() || config.jwt.is_some(),
             changes: Arc::new(Semaphore::new(CHANGES_MAX)),
             changing: TaskTracker::new(),
             lists: Semaphore::new(LISTS_MAX),

@@ -77,7 +77,7 @@ impl InferenceService {
         let _held = of_stream.hold(&request);
         let answer = async {
             if let Some(identity) = &of_stream.identity {
-                identity.wait_for_turn().await;
+                identity.wait_for_turn().await?;
             }
             self.infer(request, &of_stream.options).await
         };

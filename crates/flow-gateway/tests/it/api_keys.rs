@@ -146,6 +146,37 @@ async fn a_key_calls_only_its_endpoints_on_streams_too() {
 }
 
 #[tokio::test]
+async fn a_stream_ends_when_its_key_expires() {
+    let brief = KeyEntry {
+        expires: Some(SystemTime::now() + Duration::from_secs(2)),
+        ..key("brief")
+    };
+    let fixture = Fixture::start(vec![brief]).await;
+    let client = fixture.client(Some("flow_brief")).await;
+    let options = PostOptions {
+        results_in_order: true,
+        ..PostOptions::default()
+    };
+    let requests = stream::repeat_with(|| request("/x", &["a"]));
+    let mut replies = client.post(&options, requests).await.unwrap();
+    assert!(replies.next().await.unwrap().is_ok());
+    let refused = async {
+        loop {
+            if let Err(failure) = replies.next().await.unwrap() {
+                break failure;
+            }
+        }
+    };
+    let limit = Duration::from_secs(20);
+    let failure = tokio::time::timeout(limit, refused).await.unwrap();
+    check(
+        Err(failure),
+        Code::Unauthenticated,
+        "the API key `brief` has expired",
+    );
+}
+
+#[tokio::test]
 async fn requests_beyond_the_rate_are_refused_and_streams_wait() {
     let slow = KeyEntry {
         requests_per_second: Some(5.0),

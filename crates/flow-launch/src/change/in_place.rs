@@ -73,7 +73,11 @@ impl Change<'_> {
         let outcome = self.ready(&new).await.map(drop);
         let successor = match &outcome {
             Ok(()) => new,
-            Err(_) => self.supervisor.start_at((*old.spec).clone(), used),
+            Err(_) => {
+                // Its end removes its socket, which is that of the old one.
+                new.stop().await;
+                self.supervisor.start_at((*old.spec).clone(), used)
+            }
         };
         let executors = self.supervisor.executors().into_iter();
         let executors = executors.map(|it| match it.is_same(&old) {

@@ -13,6 +13,7 @@
 //! Replicas within three times the median are equal. Their response times differ by chance, by the sizes of requests and by what
 //! was batched together, and choosing the quickest of them would send all requests there until it is the slowest.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How many times the median a replica may take before it gets fewer requests. With twice the median, equal replicas near
@@ -57,8 +58,7 @@ pub(super) fn share(reachable: Duration, slow_start: Duration) -> f64 {
 }
 
 /// The index of the replica that gets the next request; `None` if there are none. The turn is another number each time.
-pub(super) fn choose(loads: &[Load], turn: usize) -> Option<usize> {
-    let median = median(loads);
+pub(super) fn choose(loads: &[Load], median: Option<Duration>, turn: usize) -> Option<usize> {
     let shares = loads.iter().filter(|load| !load.is_backing_off);
     let largest = shares.map(|load| load.share).fold(SHARE_MIN, f64::max);
     let cost = |at: usize| {
@@ -96,6 +96,22 @@ fn slowness(usual: Option<Duration>, median: Option<Duration>) -> f64 {
     };
     let tolerated = (median * TOLERATED_TIMES).max(TOLERATED);
     usual.div_duration_f64(tolerated).max(1.0)
+}
+
+/// The median when a replica was last chosen, so that the end of each call need not look at all replicas.
+#[derive(Debug, Default)]
+pub(super) struct LastMedian(AtomicU64);
+
+impl LastMedian {
+    pub(super) fn set(&self, median: Option<Duration>) {
+        let nanos = median.map_or(0, |it| u64::try_from(it.as_nanos()).unwrap_or(u64::MAX));
+        self.0.store(nanos, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Option<Duration> {
+        let nanos = self.0.load(Ordering::Relaxed);
+        (nanos > 0).then(|| Duration::from_nanos(nanos))
+    }
 }
 
 /// The median of what is usual for the replicas that can be reached; of two, the shorter time.

@@ -66,7 +66,10 @@ impl Pool {
         let (lease, outcome) = tried;
         let (tried, is_hedge) = match outcome {
             Err(error) if is_no_answer(&error) => {
+                // The two are one try, of which a lost process counts in any case.
+                let all = tries.all;
                 tries.add(&error, lease.replica.peer_spoke());
+                tries.all = all;
                 drop(lease);
                 (other.await, !is_hedge)
             }
@@ -118,7 +121,7 @@ impl Pool {
             for (load, replica) in loads.iter_mut().zip(replicas) {
                 load.is_backing_off |= std::ptr::eq(replica.as_ref(), than);
             }
-            let chosen = balance::choose(&loads, self.next_turn())?;
+            let chosen = balance::choose(&loads, balance::median(&loads), self.next_turn())?;
             let is_possible = !loads[chosen].is_backing_off && self.hedges(Hedges::take)?;
             is_possible.then(|| Lease::new(&replicas[chosen], now))
         })?;

@@ -4,7 +4,6 @@
 //! of a container that is not running, and resets them. A server that runs sends its HTTP/2 settings at once. One that
 //! has made a TLS handshake has sent something, too.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
+use tokio::fs::File;
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
@@ -124,8 +124,11 @@ impl Service<Uri> for Connector {
     fn call(&mut self, uri: Uri) -> Self::Future {
         let peer_spoke = self.peer_spoke.clone();
         if let Some(path) = self.socket.clone() {
+            let limit = self.limit;
             return Box::pin(async move {
-                let stream = TokioIo::new(connect_to(&path).await?);
+                let connected = tokio::time::timeout(limit, connect_to(&path)).await;
+                let stream = connected.map_err(|_elapsed| ConnectTimeout { limit })??;
+                let stream = TokioIo::new(stream);
                 peer_spoke.set(false);
                 let stream = ClientStream::Local { stream };
                 Ok(Connection { stream, peer_spoke })
@@ -163,7 +166,7 @@ impl Service<Uri> for Connector {
 async fn connect_to(path: &Path) -> io::Result<UnixStream> {
     match (path.parent(), path.file_name()) {
         (Some(folder), Some(name)) if path.as_os_str().len() > PATH_LEN_MAX => {
-            let folder = File::open(folder)?;
+            let folder = File::open(folder).await?;
             let short = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
             UnixStream::connect(short.join(name)).await
         }

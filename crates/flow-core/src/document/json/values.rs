@@ -70,6 +70,9 @@ fn number_to_json(number: f64) -> Value {
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
+/// Longer arrays of bytes are no vectors, and a list takes 34 times their memory.
+const VECTOR_LEN_MAX: u32 = 1 << 16;
+
 /// The values of an array as nested lists, one level per dimension.
 pub(super) fn from_tensor(tensor: &Tensor) -> Value {
     if let Some(values) = tensor.to_f32() {
@@ -80,7 +83,10 @@ pub(super) fn from_tensor(tensor: &Tensor) -> Value {
         return nested(&values, tensor.shape(), number);
     }
     // A vector of small numbers. Bytes with more dimensions are images, which are shorter as they are.
-    if let ([_], Some(values)) = (tensor.shape(), tensor.to_i16()) {
+    if let [len] = tensor.shape()
+        && *len <= VECTOR_LEN_MAX
+        && let Some(values) = tensor.to_i16()
+    {
         return values.into_iter().collect();
     }
     // Values of other types are not interpreted: type, shape and bytes are written.

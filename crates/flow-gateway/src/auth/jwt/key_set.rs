@@ -26,7 +26,8 @@ struct SigningKey {
 }
 
 impl KeySet {
-    /// Reads a set. Keys that verify no signatures, and keys of unknown types, are left out.
+    /// Reads a set. Keys that verify no signatures, and keys of unknown types, are left out. A set whose list of keys is empty is
+    /// valid: no token is.
     pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Written {
@@ -37,8 +38,9 @@ impl KeySet {
             let count = written.keys.len();
             return Err(format!("it has {count} keys; at most {KEYS_MAX} are read"));
         }
+        let is_withdrawn = written.keys.is_empty();
         let keys: Vec<_> = written.keys.into_iter().filter_map(signing_key).collect();
-        match keys.is_empty() {
+        match keys.is_empty() && !is_withdrawn {
             true => Err(
                 "it has no public key that verifies signatures (RSA, P-256, P-384 or Ed25519)"
                     .to_owned(),
@@ -49,6 +51,11 @@ impl KeySet {
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Whether a key has this id.
+    pub(super) fn has_id(&self, id: &str) -> bool {
+        self.0.iter().any(|it| it.id.as_deref() == Some(id))
     }
 
     /// The keys that a token with this header may be signed with.
@@ -195,6 +202,7 @@ mod tests {
         let set = parse(&[&all[..], &[rsa(&json!({"use": "sig"}))]].concat()).unwrap();
         assert_eq!(set.len(), 1);
         assert!(KeySet::parse(b"{}").unwrap_err().contains("keys"));
+        assert_eq!(parse(&[]).unwrap().len(), 0, "all keys are withdrawn");
         let many = vec![rsa(&json!({})); KEYS_MAX + 1];
         assert!(parse(&many).unwrap_err().contains("at most 64"));
     }

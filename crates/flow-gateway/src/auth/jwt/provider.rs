@@ -213,7 +213,12 @@ impl Provider {
         let fetched = timeout(FETCH_MAX, fetched(address)).await;
         match fetched.unwrap_or(Err(FetchError::TooLate)) {
             Ok(keys) => {
-                tracing::debug!(keys = keys.len(), "read the keys of the identity provider");
+                match keys.len() {
+                    0 => {
+                        tracing::error!(address = %address.uri, "the identity provider has no keys: no token is accepted");
+                    }
+                    keys => tracing::debug!(keys, "read the keys of the identity provider"),
+                }
                 self.replace(keys);
                 true
             }
@@ -244,7 +249,11 @@ fn read(path: &Path) -> Result<KeySet, BadJwt> {
         path: path.to_owned(),
         source,
     })?;
-    KeySet::parse(&json).map_err(|reason| BadJwt::Content {
+    let keys = KeySet::parse(&json).and_then(|keys| match keys.len() {
+        0 => Err("it has no keys".to_owned()),
+        _ => Ok(keys),
+    });
+    keys.map_err(|reason| BadJwt::Content {
         path: path.to_owned(),
         reason,
     })

@@ -128,7 +128,7 @@ fn gateway(gateway: &Gateway) -> Value {
         "prefetch": gateway.prefetch,
         "in_flight_max": gateway.in_flight_max,
         "tls": gateway.tls.is_some(),
-        "api_keys": gateway.api_keys.is_some(),
+        "api_keys": gateway.api_keys.is_some() || gateway.jwt.is_some(),
         "monitoring": gateway.monitoring.is_some(),
         "tracing": gateway.telemetry.traces.is_some(),
         "metrics": gateway.telemetry.metrics.is_some(),

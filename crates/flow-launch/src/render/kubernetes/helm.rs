@@ -13,8 +13,9 @@ use crate::render::yaml;
 pub(super) const NAMESPACE: &str = "flow-namespace-of-the-release-which-helm-knows-and-nobody-else";
 /// The namespace in templates.
 const RELEASE_NAMESPACE: &str = "{{ .Release.Namespace }}";
-/// The beginning and the end of an expression, until templates are text. YAML writes it as `\u0001`.
-const MARK: char = '\u{1}';
+/// The beginning and the end of an expression, until templates are text. They are so long that nothing else contains them.
+const BEGIN: &str = "flow-begin-of-an-expression-7c1d0b5e-";
+const END: &str = "-7c1d0b5e-flow-end-of-an-expression";
 
 /// The chart of an export whose namespace is [`NAMESPACE`].
 pub(super) fn chart(exported: Exported, target: &Target) -> Rendered {
@@ -66,7 +67,8 @@ fn file(path: &str, target: &Target, value: &Value) -> RenderedFile {
 /// The text of a template: what the flow file says is no expression, and what is marked is one.
 fn template(text: &str) -> String {
     let text = text.replace("{{", "{{ `{{` }}");
-    let text = text.replace("\"\\u0001", "{{ ").replace("\\u0001\"", " }}");
+    let text = text.replace(&format!("\"{BEGIN}"), "{{ ");
+    let text = text.replace(&format!("{END}\""), " }}");
     let quoted = format!("namespace: {NAMESPACE}\n");
     let text = text.replace(&quoted, "namespace: {{ .Release.Namespace | quote }}\n");
     text.replace(NAMESPACE, RELEASE_NAMESPACE)
@@ -223,7 +225,7 @@ impl<'i> Values<'i> {
             Shape::Any => format!("toJson {value}"),
             Shape::Text => format!("toString {value} | toJson"),
         };
-        let lifted = std::mem::replace(found, format!("{MARK}{expression}{MARK}").into());
+        let lifted = std::mem::replace(found, format!("{BEGIN}{expression}{END}").into());
         insert(&mut self.all, path, lifted);
     }
 }

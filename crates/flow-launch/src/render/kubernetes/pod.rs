@@ -135,9 +135,11 @@ impl Flow<'_> {
 
     fn resources(&self, unit: &Unit, options: &PodOptions) -> ResourceRequirements {
         let asked = self.wanted.resources.get(&key(unit));
-        let cpu = asked
-            .and_then(|it| it.cpu.clone())
-            .unwrap_or_else(|| CPU.to_owned());
+        let asked_cpu = asked.and_then(|it| it.cpu.clone());
+        let cpu_limit = options.cpu_limit.clone().filter(|_| asked_cpu.is_none());
+        // A request above the limit is an error in Kubernetes.
+        let cpu = asked_cpu.or_else(|| cpu_limit.clone());
+        let cpu = cpu.unwrap_or_else(|| CPU.to_owned());
         let as_memory = |it: String| ("memory".to_owned(), Quantity(it));
         let limit = asked.and_then(|it| it.memory.clone());
         let reserved = options.memory_request.clone().filter(|_| limit.is_none());
@@ -151,8 +153,7 @@ impl Flow<'_> {
         let gpus = unit.devices.count().filter(|count| *count > 0);
         let gpus = gpus.map(|count| ("nvidia.com/gpu".to_owned(), Quantity(count.to_string())));
         let cpu = Some(("cpu".to_owned(), Quantity(cpu)));
-        let cpus = options.cpu_limit.clone();
-        let cpus = cpus.map(|limit| ("cpu".to_owned(), Quantity(limit)));
+        let cpus = cpu_limit.map(|limit| ("cpu".to_owned(), Quantity(limit)));
         let limits: Vec<_> = limit.into_iter().chain(cpus).chain(gpus).collect();
         ResourceRequirements {
             requests: Some(cpu.into_iter().chain(memory).collect()),

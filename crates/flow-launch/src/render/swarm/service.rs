@@ -124,7 +124,7 @@ impl Services<'_> {
     fn service(&self, unit: &Unit) -> Service {
         let key = unit.option_name();
         let env = unit.env.iter();
-        let env = env.map(|(name, value)| (name.clone(), as_it_is(value)));
+        let env = env.map(|(name, value)| (name.clone(), literal(value)));
         let files: Vec<_> = self.wanted.secret_files_of(&key).collect();
         let paths = files.iter().map(|it| {
             let path = secret_path(&it.secret).display().to_string();
@@ -232,13 +232,18 @@ impl Services<'_> {
     }
 }
 
+/// A text in which Swarm expands neither variables nor templates.
+fn literal(text: &str) -> String {
+    as_it_is(text).replace("{{", "{{\"{{\"}}")
+}
+
 /// Whether it is a folder of the machine, and not a volume of the engine.
 pub(super) fn is_folder(volume: &Volume) -> bool {
     volume.host.starts_with('/')
 }
 
 fn folder(volume: &Volume) -> Mount {
-    let (source, target) = (as_it_is(&volume.host), as_it_is(&volume.inside));
+    let (source, target) = (literal(&volume.host), literal(&volume.inside));
     let read_only = volume.read_only;
     if is_folder(volume) {
         return Mount::Bind {
@@ -257,4 +262,15 @@ fn folder(volume: &Volume) -> Mount {
 /// An amount of memory in Docker's notation, rounded up.
 fn mebibytes(bytes: u64) -> String {
     format!("{}M", bytes.next_multiple_of(MEMORY_STEP) >> 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swarm_expands_nothing_in_literal_text() {
+        assert_eq!(literal("query: {{ text }}"), r#"query: {{"{{"}} text }}"#);
+        assert_eq!(literal("$HOME"), "$$HOME");
+    }
 }

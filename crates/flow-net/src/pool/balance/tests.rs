@@ -12,6 +12,11 @@ fn load(in_flight: usize, usual_ms: u64) -> Load {
     }
 }
 
+/// The replica that is chosen of these.
+fn choose(loads: &[Load], turn: usize) -> Option<usize> {
+    super::choose(loads, median(loads), turn)
+}
+
 /// Which replicas are chosen, in turn.
 #[track_caller]
 fn check(loads: &[Load], expected: &[usize]) {
