@@ -262,10 +262,8 @@ mod tests {
             assert_eq!(text, format!("a: {expected}\n"));
         };
         check("{{ .Values.x }}", "\"{{ `{{` }} .Values.x }}\"");
-        check(
-            "\u{1}toJson (index .Values `a`)\u{1}",
-            "{{ toJson (index .Values `a`) }}",
-        );
+        let marked = format!("{BEGIN}toJson (index .Values `a`){END}");
+        check(&marked, "{{ toJson (index .Values `a`) }}");
         let host = format!("echo.{NAMESPACE}.svc");
         check(&host, "echo.{{ .Release.Namespace }}.svc");
     }
