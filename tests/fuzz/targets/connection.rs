@@ -70,6 +70,7 @@ async fn start() -> (SocketAddr, Client) {
         tls: None,
         export: ExportSettings::default(),
         api_keys: None,
+        jwt: None,
         supervisor: None,
     };
     let gateway = Gateway::bind(&config, placement)
