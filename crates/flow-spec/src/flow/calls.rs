@@ -11,10 +11,6 @@ use super::tls::CallTls;
 use crate::diagnostics::{Diagnostics, Problem};
 use crate::values::{Hedge, Polling, Retries};
 
-/// How long a replica gets fewer requests than the others, unless the file says otherwise: most caches and connections are
-/// warm by then, and for so long the others can do more.
-const SLOW_START: Duration = Duration::from_secs(10);
-
 /// How a node is called, wherever it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
@@ -24,7 +20,8 @@ pub struct Calls {
     pub retries: Retries,
     /// A request may run twice without harm, so one that was lost with its replica is tried again.
     pub idempotent: bool,
-    /// How long a replica that is new, or that came back, gets fewer requests than the others.
+    /// How long a replica that is new, or that came back, gets fewer requests than the others; zero: not at all.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
     pub slow_start: Duration,
     /// After what time a request is also sent to another replica; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +47,7 @@ impl Default for Calls {
             timeout: None,
             retries: Retries::Default,
             idempotent: false,
-            slow_start: SLOW_START,
+            slow_start: Duration::ZERO,
             hedge: None,
             metadata: Vec::new(),
             polling: Polling::default(),
@@ -76,7 +73,7 @@ impl EntryChecker<'_> {
             timeout: timeout.into_iter().find_map(value).flatten(),
             retries: retries.into_iter().find_map(value).unwrap_or_default(),
             idempotent: is_set(&options.idempotent),
-            slow_start: value(&options.slow_start).map_or(SLOW_START, Option::unwrap_or_default),
+            slow_start: value(&options.slow_start).flatten().unwrap_or_default(),
             hedge: value(&options.hedge),
             metadata: or_default(&options.grpc_metadata),
             polling: or_default(&options.polling),

@@ -212,9 +212,9 @@ options! {
         slow_start: Option<Duration> = row(
             forms::TIMEOUT_SEND,
             "How long a replica that is new, or that came back, gets fewer requests than the others: at first a \
-             tenth, then more and more. `0` gives it as many at once.",
+             tenth, then more and more. For executors that are slow at first, such as with an empty cache.",
         )
-            .default("`10s`")
+            .default("`0`: it gets as many at once")
             .example("30s")
             .jina(OWN);
         workspace: String = row(
