@@ -18,7 +18,7 @@ const NOTICED: Duration = Duration::from_secs(60);
 /// After this time without an answer, the kernel has dropped what asks for a connection.
 const DROPPED: Duration = Duration::from_millis(500);
 
-/// An address at which connections are neither made nor refused: the queue of those that nobody accepts is full.
+/// An address at which connections are neither made nor refused: its queue of connections to accept is full.
 struct Silent {
     listener: TcpListener,
     _queue: Vec<TcpStream>,

@@ -46,7 +46,7 @@ const SOCKET_ORIGIN: &str = "http://localhost";
 
 /// The text is not the address of a replica.
 #[derive(Debug, thiserror::Error)]
-#[error("`{uri}` is not an address: write `grpc://host:port`")]
+#[error("`{uri}` is not an address: write `grpc://host:port` or `unix:/path` or `unix:/path`")]
 pub struct BadUri {
     uri: String,
     source: tonic::transport::Error,

@@ -285,20 +285,20 @@ fn received(user: u32, socket: &Path) -> String {
 
 #[test]
 fn another_user_is_refused_even_where_the_socket_is_open_to_all() {
-    const NOBODY: u32 = 65_534;
+    const OTHER_USER: u32 = 65_534;
     if !rustix::process::geteuid().is_root() {
         return flow_tests::skipped("only root can act as another user");
     }
     let flow = TestFlow::up("executors: [{name: echo, uses: echo}]");
     flow.expect("refused a connection of another user of this machine user=65534");
     let socket = socket(&flow, "echo");
-    assert_eq!(received(NOBODY, &socket), "permission denied");
+    assert_eq!(received(OTHER_USER, &socket), "permission denied");
     let folders = socket.ancestors().skip(1);
     for folder in folders.take_while(|it| it.starts_with(flow.folder())) {
         std::fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     }
     std::fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(received(NOBODY, &socket), "0");
+    assert_eq!(received(OTHER_USER, &socket), "0");
     assert_ne!(received(0, &socket), "0");
     answers(&flow);
 }

@@ -56,8 +56,8 @@ const INFORMS: &[&str] = &[
 /// A response that is being made.
 type Answer = <GrpcService as HttpService>::Future;
 
-/// The same, on behalf of nobody or of somebody.
-type At = Either<Answer, TaskLocalFuture<Identity, Answer>>;
+/// The same, on behalf of the sender of the request if the request has a key or a token.
+type MaybeIdentified = Either<Answer, TaskLocalFuture<Identity, Answer>>;
 
 type Outcome = Result<Response<Body>, Infallible>;
 
@@ -156,7 +156,7 @@ impl Guarded {
 
 impl HttpService for Guarded {
     type Body = Body;
-    type Future = Either<Either<At, Ready<Outcome>>, BoxFuture<'static, Outcome>>;
+    type Future = Either<Either<MaybeIdentified, Ready<Outcome>>, BoxFuture<'static, Outcome>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let api = match flow_net::grpc::is_call(request.headers()) {
@@ -188,7 +188,7 @@ impl Guarded {
         mut request: Request<Incoming>,
         api: Api,
         checked: Result<Option<Identity>, Refusal>,
-    ) -> Either<At, Ready<Outcome>> {
+    ) -> Either<MaybeIdentified, Ready<Outcome>> {
         match checked {
             Ok(None) => Either::Left(Either::Left(self.service.call(request))),
             Ok(Some(identity)) => {

@@ -6,6 +6,7 @@
 
 mod config;
 mod container_volume;
+mod custom_resource;
 mod docker_options;
 mod helm;
 mod manifest;

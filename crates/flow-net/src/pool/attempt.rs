@@ -61,7 +61,7 @@ impl<'o> TracedTry<'o> {
     }
 }
 
-/// A try that nobody waits for any more: the caller has gone, or another replica answered first.
+/// Marks a try that was cancelled: the caller has gone, or another replica answered first.
 impl Drop for TracedTry<'_> {
     fn drop(&mut self) {
         if let Some(span) = &mut self.span {

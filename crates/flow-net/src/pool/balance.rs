@@ -118,7 +118,7 @@ impl LastMedian {
 pub(super) fn median(loads: &[Load]) -> Option<Duration> {
     let reachable = loads.iter().filter(|load| !load.is_backing_off);
     let mut usual: Vec<Duration> = reachable.filter_map(|load| load.usual).collect();
-    // Most of the time no replica is slow for anybody, and nothing needs to be sorted.
+    // Usually all replicas are within what is tolerated, and nothing needs to be sorted.
     if usual.iter().all(|time| *time <= TOLERATED) {
         return None;
     }
@@ -159,7 +159,7 @@ fn chance(turn: usize, at: usize) -> f64 {
 
 #[allow(
     clippy::cast_precision_loss,
-    reason = "nobody has 2^52 requests in progress"
+    reason = "requests in progress are far fewer than 2^52"
 )]
 pub(super) fn count(number: usize) -> f64 {
     number as f64

@@ -33,7 +33,7 @@ pub(crate) struct Request {
     /// When it was to leave.
     pub(crate) due: Duration,
     pub(crate) took: Duration,
-    /// The code and the text that the client saw; none: a good reply.
+    /// The code and the text that the client saw; `None` for a good reply.
     pub(crate) failure: Option<String>,
 }
 

@@ -9,8 +9,8 @@ use super::manifest::Exported;
 use crate::render::export::{Rendered, RenderedFile, Target};
 use crate::render::yaml;
 
-/// Stands for the namespace until the templates are text. It is so long that nothing else contains it.
-pub(super) const NAMESPACE: &str = "flow-namespace-of-the-release-which-helm-knows-and-nobody-else";
+/// In place of the namespace until the templates are text. It is so long that nothing else contains it.
+pub(super) const NAMESPACE: &str = "flow-namespace-of-the-release-7c1d0b5e";
 /// The namespace in templates.
 const RELEASE_NAMESPACE: &str = "{{ .Release.Namespace }}";
 /// The beginning and the end of an expression, until templates are text. They are so long that nothing else contains them.

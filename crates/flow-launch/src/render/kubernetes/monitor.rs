@@ -7,25 +7,17 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use serde::Serialize;
 
+use super::custom_resource::CustomResource;
 use super::{Flow, NAME, PART_OF};
 use crate::render::parts::Units;
 
 /// The name of a port for metrics.
 pub(super) const METRICS: &str = "monitoring";
 
-/// The kind of `monitoring.coreos.com/v1`, with the fields that the export uses.
+/// The specification of a `ServiceMonitor` of `monitoring.coreos.com/v1`, with the fields that the export uses.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServiceMonitor {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: ObjectMeta,
-    spec: Spec,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
     /// The label of a Service that its metrics have as `job`.
     job_label: &'static str,
     selector: LabelSelector,
@@ -40,16 +32,16 @@ struct Endpoint {
 
 impl Flow<'_> {
     /// One for all Services of the flow. It skips those without such a port.
-    pub(super) fn monitor(&self, units: &Units) -> Option<ServiceMonitor> {
+    pub(super) fn monitor(&self, units: &Units) -> Option<CustomResource<ServiceMonitor>> {
         let mut all = units.executors().chain([&units.gateway]);
         all.any(|unit| unit.metrics.is_some())
             .then(|| self.monitor_of_all())
     }
 
-    fn monitor_of_all(&self) -> ServiceMonitor {
+    fn monitor_of_all(&self) -> CustomResource<ServiceMonitor> {
         let part_of = BTreeMap::from([(PART_OF.to_owned(), self.label.clone())]);
         let asked = self.wanted.monitor_labels.clone();
-        ServiceMonitor {
+        CustomResource {
             api_version: "monitoring.coreos.com/v1",
             kind: "ServiceMonitor",
             metadata: ObjectMeta {
@@ -58,7 +50,7 @@ impl Flow<'_> {
                 labels: Some(part_of.clone().into_iter().chain(asked).collect()),
                 ..ObjectMeta::default()
             },
-            spec: Spec {
+            spec: ServiceMonitor {
                 job_label: NAME,
                 selector: LabelSelector {
                     match_labels: Some(part_of),

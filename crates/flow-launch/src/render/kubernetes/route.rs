@@ -6,10 +6,10 @@
 //!
 //! These kinds are not part of the Kubernetes API, so they are defined here.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use super::Flow;
+use super::custom_resource::CustomResource;
 use super::route_ports::Route;
 use crate::render::parts::Unit;
 
@@ -18,19 +18,10 @@ const GRPC_TYPES: [&str; 2] = ["application/grpc", "application/grpc+proto"];
 /// A stream may last for days, and the gateway has limits of its own.
 const NO_LIMIT: &str = "0s";
 
-/// The kind of `gateway.networking.k8s.io/v1`, with the fields that the export uses.
+/// The specification of a `HTTPRoute` of `gateway.networking.k8s.io/v1`, with the fields that the export uses.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct HttpRoute {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: ObjectMeta,
-    spec: Spec,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
     parent_refs: Vec<Parent>,
     hostnames: Vec<String>,
     rules: Vec<Rule>,
@@ -76,7 +67,7 @@ struct Backend {
 
 impl Flow<'_> {
     /// `None` if no option names a host.
-    pub(super) fn route(&self, gateway: &Unit) -> Option<HttpRoute> {
+    pub(super) fn route(&self, gateway: &Unit) -> Option<CustomResource<HttpRoute>> {
         let routes = &self.wanted.routes;
         let ports = self.route_ports?;
         let mut parents = Vec::new();
@@ -107,11 +98,11 @@ impl Flow<'_> {
         });
         let grpc = ports.grpc.map(|port| rule(calls.into(), port));
         let other = ports.http.map(|port| rule(Vec::new(), port));
-        Some(HttpRoute {
+        Some(CustomResource {
             api_version: "gateway.networking.k8s.io/v1",
             kind: "HTTPRoute",
             metadata: self.meta(gateway, &gateway.name),
-            spec: Spec {
+            spec: HttpRoute {
                 parent_refs: parents,
                 hostnames,
                 rules: grpc.into_iter().chain(other).collect(),

@@ -7,9 +7,9 @@
 
 use std::num::NonZeroU16;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
+use super::custom_resource::CustomResource;
 use super::objects::ScaleTarget;
 use super::{Autoscale, Flow};
 use crate::render::parts::Unit;
@@ -17,19 +17,10 @@ use crate::render::parts::Unit;
 /// Seconds between two looks at the metric.
 const LOOK_EVERY: u16 = 15;
 
-/// The kind of `keda.sh/v1alpha1`, with the fields that the export uses.
+/// The specification of a `ScaledObject` of `keda.sh/v1alpha1`, with the fields that the export uses.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ScaledObject {
-    api_version: &'static str,
-    kind: &'static str,
-    metadata: ObjectMeta,
-    spec: Spec,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
     scale_target_ref: Scaled,
     polling_interval: u16,
     min_replica_count: u16,
@@ -63,16 +54,16 @@ struct Query {
 
 impl Flow<'_> {
     /// `None` for a unit that is not scaled by its requests.
-    pub(super) fn scaled_object(&self, unit: &Unit) -> Option<ScaledObject> {
+    pub(super) fn scaled_object(&self, unit: &Unit) -> Option<CustomResource<ScaledObject>> {
         let Autoscale { min, max, target } = self.autoscale(unit)?;
         let ScaleTarget::Requests(per_pod) = target else {
             return None;
         };
-        Some(ScaledObject {
+        Some(CustomResource {
             api_version: "keda.sh/v1alpha1",
             kind: "ScaledObject",
             metadata: self.meta(unit, &unit.name),
-            spec: Spec {
+            spec: ScaledObject {
                 scale_target_ref: Scaled {
                     api_version: "apps/v1",
                     kind: self.workload_kind(unit),

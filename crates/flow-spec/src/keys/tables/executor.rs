@@ -48,7 +48,7 @@ options! {
              the gateway reaches the executor, through a Unix socket.",
         )
             .aliases(&["ports"])
-            .default("none: a Unix socket, or any free port if there is a `host`")
+            .default("a Unix socket; with `host`, any free port")
             .example("[9000, 9001]")
             .jina("any free port by default");
         protocol: Vec<Spanned<Protocol>> = row(forms::EXECUTOR_PROTOCOLS, "Protocol of the executor.")
