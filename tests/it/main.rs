@@ -34,6 +34,7 @@ mod model_hub;
 mod monitoring;
 mod observability;
 mod parameters;
+mod pgvector;
 mod processes;
 mod python_documents;
 mod python_executors;

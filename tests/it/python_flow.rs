@@ -1,14 +1,17 @@
 //! Clients and flows of the Python package `flow_serve`.
 
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 
 use flow_tests::{
     DocArrayVersion, Program, TestFlow, flow_command, flow_serve, flow_serve_alone,
-    http_clients_python, last_json, python_script, script,
+    http_clients_python, last_json, python_script, script, sentence_transformers,
 };
 use serde_json::{Value, json};
 
 use crate::MOODY;
+use crate::images::model;
 
 /// Where flow_serve's client differs from Jina's on purpose: the case, the pointer into its result, Jina's value, and ours.
 fn differences() -> Vec<(&'static str, &'static str, Value, Value)> {
@@ -144,16 +147,36 @@ const TUTORIAL_DOCUMENTS: usize = 320;
 #[test]
 fn the_tutorials_script_runs_unchanged() {
     let Some(python) = flow_serve() else { return };
+    run_tutorial(&python, &python_script("tutorial/stand_ins"), |_| {});
+}
+
+/// The same with the libraries themselves, where `cargo xtask setup --only torch` has installed them.
+#[test]
+fn the_tutorials_script_runs_unchanged_with_sentence_transformers() {
+    let (Some(python), Some(package)) = (sentence_transformers(), flow_serve_alone()) else {
+        return;
+    };
+    let model = model();
+    run_tutorial(&python, package.path(), |folder| {
+        // The script uses the model's name on the hub. sentence-transformers prefers a folder with this name in the working directory.
+        symlink(&model, folder.join("all-MiniLM-L6-v2")).unwrap();
+    });
+}
+
+/// Runs the tutorial's script on an interpreter that also finds the packages of a folder.
+fn run_tutorial(python: &Path, packages: &Path, prepare: impl Fn(&Path)) {
     let folder = tempfile::tempdir().unwrap();
     for name in ["executor.py", "main.py"] {
         let text = std::fs::read_to_string(python_script("tutorial").join(name)).unwrap();
         let text = text.replace("10_000", &TUTORIAL_DOCUMENTS.to_string());
         std::fs::write(folder.path().join(name), text).unwrap();
     }
+    prepare(folder.path());
     let mut command = flow_command();
     command.arg("python").arg(folder.path().join("main.py"));
+    command.current_dir(folder.path());
     command.env("FLOW_PYTHON", python);
-    command.env("PYTHONPATH", python_script("tutorial/stand_ins"));
+    command.env("PYTHONPATH", packages);
     command.env("XDG_STATE_HOME", folder.path().join("state"));
     let (code, program) = Program::run(command);
     assert_eq!(code, Some(0), "{}", program.said());

@@ -64,7 +64,7 @@ impl Registry {
     pub(crate) fn private() -> Option<Self> {
         Self::start(|folder| {
             let address = own_address()?;
-            certify(folder, &address)?;
+            certify(folder, "registry", &address)?;
             let path = |name: &str| folder.join(name).display().to_string();
             let (certificate, key) = (path("registry.crt"), path("registry.key"));
             let config = Config {
@@ -158,8 +158,8 @@ fn own_address() -> Option<String> {
     address.map(|ip| ip.to_string())
 }
 
-/// Makes a certificate authority, and a certificate for this address.
-fn certify(folder: &Path, address: &str) -> Option<()> {
+/// Makes a certificate authority, and a certificate for this address in the files that begin with `name`.
+pub(crate) fn certify(folder: &Path, name: &str, address: &str) -> Option<()> {
     let new = "-newkey rsa:2048 -nodes -days 2";
     openssl(
         folder,
@@ -167,15 +167,15 @@ fn certify(folder: &Path, address: &str) -> Option<()> {
     )?;
     openssl(
         folder,
-        &format!("req {new} -keyout registry.key -out registry.csr -subj /CN=registry"),
+        &format!("req {new} -keyout {name}.key -out {name}.csr -subj /CN={name}"),
     )?;
     let more = format!(
         "subjectAltName=IP:{address}\nbasicConstraints=CA:FALSE\nextendedKeyUsage=serverAuth\n"
     );
-    fs::write(folder.join("registry.ext"), more).unwrap();
+    fs::write(folder.join(format!("{name}.ext")), more).unwrap();
     let signs = "-CA authority.crt -CAkey authority.key -CAcreateserial -days 2";
     openssl(
         folder,
-        &format!("x509 -req -in registry.csr {signs} -out registry.crt -extfile registry.ext"),
+        &format!("x509 -req -in {name}.csr {signs} -out {name}.crt -extfile {name}.ext"),
     )
 }

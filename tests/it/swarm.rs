@@ -7,16 +7,16 @@ mod engines;
 mod load;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use flow_tests::{Program, flow_command, skipped};
+use flow_tests::{Program, eventually, flow_command, skipped};
 
 use self::engines::Swarm;
 use self::load::Gateways;
-use crate::docker::DockerTest;
+use crate::docker::{DockerTest, must};
 
 /// The port of the gateways at the engines' addresses.
 const PORT: u16 = 54321;
@@ -47,20 +47,20 @@ impl Deployed {
             docker,
             image,
         };
-        it.deploy(executors, options);
+        it.deploy(&it.image, executors, options);
         it.swarm.settled();
         Some(it)
     }
 
-    /// Exports a flow with these executors, and deploys its stack.
-    fn deploy(&self, executors: &str, options: &[&str]) {
+    /// Exports a flow with these executors, and deploys its stack with this image.
+    fn deploy(&self, image: &str, executors: &str, options: &[&str]) {
         let flow = self.docker.folder().join("flow.yml");
         let text = format!("jtype: Flow\nwith: {{port: {PORT}}}\nexecutors: [{executors}]");
         fs::write(&flow, text).unwrap();
         let out = self.docker.folder().join("stack");
         let mut export = flow_command();
         export.args(["export", "swarm"]).arg(&flow).arg(&out);
-        export.args(["--image-gateway", &self.image, "--publish", "host"]);
+        export.args(["--image-gateway", image, "--publish", "host"]);
         export.args(options);
         let (code, program) = Program::run(export);
         assert_eq!(code, Some(0), "{}", program.said());
@@ -68,6 +68,32 @@ impl Deployed {
         let never = ["--resolve-image", "never"];
         let deploy = [&["stack", "deploy", "-c", &stack], &never[..], &["flow"]].concat();
         self.swarm.docker(&deploy);
+    }
+
+    /// An image with the same files as the first and another identity, on all engines.
+    fn new_image(&self) -> String {
+        let name = self.docker.name("gateway-2");
+        let folder = self.docker.folder().join("new-image");
+        fs::create_dir_all(&folder).unwrap();
+        let dockerfile = format!("FROM {}\nLABEL version=2\n", self.image);
+        fs::write(folder.join("Dockerfile"), dockerfile).unwrap();
+        must(&["build", "-q", "-t", &name, &folder.display().to_string()]);
+        self.swarm.load(&name);
+        name
+    }
+
+    /// Waits until the last change of these services is complete.
+    fn updated(&self, services: &[&str]) {
+        for service in services {
+            let state = "{{if .UpdateStatus}}{{.UpdateStatus.State}}{{end}}";
+            let inspect = ["service", "inspect", "-f", state, service];
+            eventually(&format!("`{service}` has changed"), || {
+                let state = self.swarm.docker(&inspect);
+                assert!(!state.contains("rollback"), "{service}: {state}");
+                state == "completed"
+            });
+        }
+        self.swarm.settled();
     }
 }
 
@@ -105,6 +131,33 @@ fn wished() -> Option<(u32, PathBuf)> {
     Some((seconds.unwrap().parse().unwrap(), folder.into()))
 }
 
+/// When what happened, for the figures.
+struct Events {
+    begun: Instant,
+    lines: Mutex<String>,
+}
+
+impl Events {
+    fn begin() -> Self {
+        Self {
+            begun: Instant::now(),
+            lines: Mutex::new("second,event\n".to_owned()),
+        }
+    }
+
+    fn note(&self, event: &str) {
+        let line = format!("{:.2},{event}\n", self.begun.elapsed().as_secs_f64());
+        self.lines.lock().unwrap().push_str(&line);
+    }
+
+    /// Writes requests and events, and checks the requests.
+    fn finish(&self, folder: &Path, outcomes: &[load::Outcome]) {
+        load::write(&folder.join("requests.csv"), outcomes);
+        fs::write(folder.join("events.csv"), &*self.lines.lock().unwrap()).unwrap();
+        load::check(outcomes);
+    }
+}
+
 #[test]
 fn every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off() {
     let Some((seconds, folder)) = wished() else {
@@ -126,37 +179,72 @@ fn every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off() {
         unreachable!("there are three")
     };
     let gateways = deployed.gateways.clone();
-    let begun = Instant::now();
+    let events = Events::begin();
     let until = |part: f64| {
-        let at = begun + length.mul_f64(part);
+        let at = events.begun + length.mul_f64(part);
         std::thread::sleep(at.saturating_duration_since(Instant::now()));
     };
-    let events = Mutex::new("second,event\n".to_owned());
-    let note = |event: &str| {
-        let line = format!("{:.2},{event}\n", begun.elapsed().as_secs_f64());
-        events.lock().unwrap().push_str(&line);
-    };
     let outcomes = while_it_changes(&gateways, RATE, || {
-        note("all engines run");
+        events.note("all engines run");
         until(0.15);
-        note("engine killed");
+        events.note("engine killed");
         dies.kill();
         until(0.4);
-        note("engine started again");
+        events.note("engine started again");
         dies.revive();
         // Its gateway must serve before the other one is cut off: with neither there is nobody to answer.
         until(0.6);
         manager.settled();
-        note("all tasks run again");
+        events.note("all tasks run again");
         until(0.65);
-        note("engine cut off");
+        events.note("engine cut off");
         cut_off.unplug();
         until(0.85);
-        note("engine connected again");
+        events.note("engine connected again");
         cut_off.plug();
         until(1.0);
     });
-    load::write(&folder.join("requests.csv"), &outcomes);
-    fs::write(folder.join("events.csv"), &*events.lock().unwrap()).unwrap();
-    load::check(&outcomes);
+    events.finish(&folder, &outcomes);
+}
+
+#[test]
+fn nothing_is_lost_while_image_flow_file_and_number_of_tasks_change() {
+    let Some((seconds, folder)) = wished() else {
+        skipped("three engines of Docker take minutes; `cargo xtask swarm changes` runs this test");
+        return;
+    };
+    // Requests must not run twice, so each that is lost by an executor fails.
+    let before = "{name: echo, uses: echo, replicas: 3}";
+    let after = format!("{before}, {{name: last, uses: echo, env: {{VERSION: two}}}}");
+    let options = ["--gateways", "3"];
+    let Some(deployed) = Deployed::start(3, before, &options) else {
+        return;
+    };
+    let image = deployed.new_image();
+    let quiet = Duration::from_secs(seconds.into()).div_f64(10.0);
+    let scale = |tasks: &str| {
+        deployed.swarm.docker(&["service", "scale", "-d", tasks]);
+        deployed.swarm.settled();
+    };
+    let events = Events::begin();
+    let outcomes = while_it_changes(&deployed.gateways, RATE, || {
+        events.note("all tasks run");
+        std::thread::sleep(quiet);
+        events.note("echo from 3 to 5 tasks");
+        scale("flow_echo=5");
+        std::thread::sleep(quiet);
+        events.note("echo from 5 to 3 tasks");
+        scale("flow_echo=3");
+        std::thread::sleep(quiet);
+        events.note("new image");
+        deployed.deploy(&image, before, &options);
+        deployed.updated(&["flow_echo", "flow_gateway"]);
+        std::thread::sleep(quiet);
+        events.note("new flow file");
+        deployed.deploy(&image, &after, &options);
+        deployed.updated(&["flow_gateway"]);
+        events.note("all tasks run again");
+        std::thread::sleep(quiet);
+    });
+    events.finish(&folder, &outcomes);
 }

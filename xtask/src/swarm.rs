@@ -1,7 +1,7 @@
-//! `cargo xtask swarm`: what clients see while an engine of a Swarm is killed and another is cut off from the network.
+//! `cargo xtask swarm`: what clients see while engines of a Swarm fail, or while its stack changes.
 //!
-//! The engines, the load and the faults are those of `tests/it/swarm.rs`, which fails if a request is lost, fails or is
-//! answered wrong. Here they run for longer, and the times of the requests become a table.
+//! The engines, the load, the faults and the changes are those of `tests/it/swarm.rs`, which fails if a request is lost, fails or
+//! is answered wrong. Here they run for longer, and the times of the requests become a table.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,11 +13,35 @@ use crate::repository::root;
 use crate::shell;
 use crate::statistics::quantile;
 
-const TEST: &str = "swarm::every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off";
+/// What happens to the Swarm under load.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Scenario {
+    /// An engine is killed and started again; another is cut off from the network and connected again.
+    Faults,
+    /// More and fewer tasks, a new image, and a new flow file.
+    Changes,
+}
+
+impl Scenario {
+    fn test(self) -> &'static str {
+        match self {
+            Self::Faults => {
+                "swarm::every_request_is_answered_once_though_an_engine_dies_and_one_is_cut_off"
+            }
+            Self::Changes => {
+                "swarm::nothing_is_lost_while_image_flow_file_and_number_of_tasks_change"
+            }
+        }
+    }
+}
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Seconds of load; an engine is dead for a quarter of them, and another cut off for a fifth.
+    #[arg(value_enum, default_value = "faults")]
+    scenario: Scenario,
+
+    /// Seconds of load. An engine is dead for a quarter of them, and another cut off for a fifth. Changes take as long as
+    /// Swarm needs, and the time between them is a tenth of these seconds.
     #[arg(long, default_value = "150")]
     seconds: u32,
 
@@ -40,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     command
         .args(["test", "--workspace", "--exclude", "xtask-codegen"])
         .args(["--exclude", "bare-tonic", "--test", "it", "--"])
-        .args(["--exact", TEST, "--nocapture"])
+        .args(["--exact", args.scenario.test(), "--nocapture"])
         .env("FLOW_BIN", root().join("target/debug/flow"))
         .env("FLOW_SWARM_SECONDS", args.seconds.to_string())
         .env("FLOW_SWARM_OUT", &out);

@@ -43,6 +43,19 @@ pub(crate) const BUILTIN: &[Builtin] = &[
         keeps_state: false,
         run: run_with::<echo::Echo>,
     },
+    #[cfg(feature = "pgvector")]
+    Builtin {
+        name: "pgvector-index",
+        about: "stores documents in PostgreSQL and finds those with the nearest vectors",
+        check_options: check_options::<pgvector_index::PgvectorIndex>,
+        endpoints: endpoints::<pgvector_index::PgvectorIndex>,
+        variables: &[
+            pgvector_index::URL_VARIABLE,
+            pgvector_index::PASSWORD_VARIABLE,
+        ],
+        keeps_state: false,
+        run: run_with::<pgvector_index::PgvectorIndex>,
+    },
     Builtin {
         name: "segmenter",
         about: "splits texts into chunks: sentences, or windows of words",
@@ -82,6 +95,9 @@ pub(crate) fn not_found(name: &str, others: &[String]) -> NotFound {
     let built_in = BUILTIN.iter().map(|it| it.name);
     let known = built_in.clone().chain(others.iter().map(String::as_str));
     let remedy = match closest(name, known) {
+        _ if name == "pgvector-index" => {
+            "this program was built without the feature `pgvector`".to_owned()
+        }
         Some(meant) => format!("did you mean `{meant}`?"),
         None => {
             let names: Vec<String> = built_in.map(|it| format!("`{it}`")).collect();

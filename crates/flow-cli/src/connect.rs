@@ -137,7 +137,7 @@ mod tests {
     async fn an_invalid_address_is_bad_usage() {
         check(
             "ftp://x:1",
-            "`ftp://x:1` is not an address: write `grpc://host:port` or `unix:/path` or `unix:/path`",
+            "`ftp://x:1` is not an address: write `grpc://host:port` or `unix:/path`",
         )
         .await;
         let error = connect("nonsense").await.unwrap_err();

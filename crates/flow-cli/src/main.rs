@@ -27,7 +27,6 @@ mod args;
 mod builtin;
 mod cmd;
 mod connect;
-mod cosine;
 mod count;
 mod credentials;
 #[cfg(feature = "launch")]

@@ -138,7 +138,7 @@ mod tests {
                     "ready",
                     "sentence-transformers/all-MiniLM-L6-v2",
                 ]),
-                row(["gateway", "0.0.0.0:54321", "given-up", ""]),
+                row(["gateway", "0.0.0.0:54321", "starting", ""]),
             ],
         }
     }
@@ -170,7 +170,7 @@ mod tests {
   Process         Address           State      Model
   encoder/rep-0   127.0.0.1:41233   ready      sentence-transformers/
                                                all-MiniLM-L6-v2
-  gateway         0.0.0.0:54321     given-up
+  gateway         0.0.0.0:54321     starting
 ";
         assert_eq!(format!("\n{text}"), expected, "{text}");
     }

@@ -17,6 +17,7 @@ const FEATURES: &[(&str, bool)] = &[
     ("hub", cfg!(feature = "hub")),
     ("candle", cfg!(feature = "candle")),
     ("download", cfg!(feature = "download")),
+    ("pgvector", cfg!(feature = "pgvector")),
 ];
 
 static LONG: LazyLock<String> = LazyLock::new(|| describe(COMMIT, FEATURES));

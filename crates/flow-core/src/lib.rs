@@ -6,6 +6,7 @@
 pub mod batching;
 mod byte_size;
 mod call_options;
+mod cosine;
 mod deadline;
 pub mod discovery;
 mod document;
@@ -27,6 +28,7 @@ mod workers;
 
 pub use byte_size::{BadByteSize, ByteSize};
 pub use call_options::{CallOptions, Origin, Priority};
+pub use cosine::cosine;
 pub use deadline::Deadline;
 pub use document::{
     AccessPaths, BadAccessPath, BadDocument, DocArrayVersion, Document, DocumentArray,

@@ -295,8 +295,6 @@ fn run(program: &str, key: &str) -> io::Result<Output> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn config(text: &str) -> DockerConfig {
@@ -370,11 +368,16 @@ mod tests {
         assert!(error.to_string().contains("docker login r"), "{error}");
     }
 
-    /// A helper that is run by its path, because PATH belongs to the whole process.
+    /// A helper that is run by its path, because PATH belongs to the whole process. Another process writes it: if this
+    /// one did, a test that starts a process meanwhile would pass the open file on, and a file that is open for writing
+    /// cannot be run.
     fn helper(folder: &Path, script: &str) -> String {
         let path = folder.join("helper");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let source = folder.join("helper.sh");
+        fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mut install = Command::new("install");
+        let installed = install.args(["-m", "755"]).arg(source).arg(&path);
+        assert!(installed.status().unwrap().success());
         path.display().to_string()
     }
 

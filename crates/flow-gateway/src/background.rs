@@ -1,5 +1,5 @@
 //! What a gateway does besides requests, for the newest snapshot: it waits until the nodes are ready and then reports
-//! itself healthy, asks executors for their endpoints, and resolves host names.
+//! itself healthy, asks executors for their endpoints, and looks up names.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,9 +24,6 @@ const RECOVERY_CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Age at which endpoints are asked for again, although no replica was seen to go away.
 const ENDPOINTS_AGE_MAX: Duration = Duration::from_secs(30);
 
-/// Interval at which host names are resolved. The name servers of clusters cache answers for as long.
-const RESOLVE_EVERY: Duration = Duration::from_secs(5);
-
 /// Time that executors have to answer before the gateway reports itself started. Those that a launcher has started answer
 /// in milliseconds; an external one may be down for as long as it likes.
 const FIRST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
@@ -34,6 +31,7 @@ const FIRST_ANSWERS_WITHIN: Duration = Duration::from_secs(1);
 /// Asks each node whether it is ready and what it offers, so that the first client finds the answers.
 pub(crate) async fn ask_once(snapshot: &Snapshot) {
     let nodes = snapshot.nodes().map(async |(plan, node)| {
+        join_all(node.pools().map(Pool::resolve_new_names)).await;
         if is_ready(node).await {
             node.set_ready();
         }
@@ -70,7 +68,7 @@ async fn run_for(snapshot: &Snapshot, health: &Health) {
             .map(|(plan, node)| follow_endpoints(plan, node)),
     );
     let pools = snapshot.nodes().flat_map(|(_, node)| node.pools());
-    let names = join_all(pools.filter(|pool| pool.has_names()).map(keep_resolving));
+    let names = join_all(pools.map(Pool::follow_names));
     tokio::join!(ready, endpoints, names);
     // A flow without nodes needs nothing until it changes.
     std::future::pending().await
@@ -136,11 +134,4 @@ async fn ask_endpoints(plan: &NodePlan, node: &Node) -> bool {
         node.endpoints.set(offered, generation);
     }
     offered.is_ok()
-}
-
-async fn keep_resolving(pool: &Pool) {
-    loop {
-        pool.resolve().await;
-        sleep(RESOLVE_EVERY).await;
-    }
 }

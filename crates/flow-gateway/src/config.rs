@@ -39,7 +39,7 @@ pub struct Config {
 
 /// The gateway could not start.
 #[derive(Debug, thiserror::Error)]
-pub enum BindError {
+pub enum GatewayBindError {
     /// Its port could not be bound.
     #[error(transparent)]
     Listen(#[from] flow_net::BindError),

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use crate::background;
-use crate::config::{BindError, Config};
+use crate::config::{Config, GatewayBindError};
 use crate::console::{History, Operations};
 use crate::gateway_limits::GatewayLimits;
 use crate::grpc::SERVICES;
@@ -52,7 +52,7 @@ impl Gateway {
     /// # Errors
     ///
     /// If a port is taken, or a node's address or metadata cannot be used.
-    pub async fn bind(config: &Config, placement: Placement) -> Result<Self, BindError> {
+    pub async fn bind(config: &Config, placement: Placement) -> Result<Self, GatewayBindError> {
         let is_measured = config.monitoring.is_some() || config.export.metrics.is_some();
         let registry = is_measured.then(Registry::new);
         let exporting = Exporting::start(&config.export, registry.as_ref())?;

@@ -65,7 +65,7 @@ mod target;
 mod tests;
 mod traffic;
 
-pub use config::{BindError, Config};
+pub use config::{Config, GatewayBindError};
 pub use counts::Counts;
 pub use gateway::{Gateway, Placements};
 pub use gateway_limits::GatewayLimits;

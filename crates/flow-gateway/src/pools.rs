@@ -7,8 +7,12 @@ use std::sync::Arc;
 use flow_core::{Chain, NodeName, RequestLimits};
 use flow_net::retry::Policy;
 use flow_net::tls::{CertificateFiles, ClientTls, TlsError, TlsOptions};
-use flow_net::{BadMetadata, BadUri, HedgeAfter, HostName, Limits, Metadata, Pool, Replica};
-use flow_spec::{Address, CallTls, Calls, Hedge, NodeAddresses, NodePlan, Retries};
+use flow_net::{
+    BadMetadata, BadUri, HedgeAfter, HostName, Limits, Metadata, Name, Pool, Replica, ServiceName,
+};
+use flow_spec::{
+    Address, CallTls, Calls, Hedge, NodeAddresses, NodePlan, Retries, ServiceAddress, TcpAddress,
+};
 use flow_trace::Tracer;
 
 use crate::backend::Backend;
@@ -117,46 +121,64 @@ impl KnownReplicas {
         addresses: &[Address],
         shared: &Shared,
     ) -> Result<Pool, NodeError> {
-        let limits = shared.limits;
-        let tls = calls.tls.as_ref().map(|it| ClientTls::load(options(it)));
-        let tls = tls.transpose().map_err(NodeError::Tls)?;
         let mut replicas = Vec::new();
         let mut names = Vec::new();
         for address in addresses {
-            let uri = address.to_string();
-            let tcp = address.tcp();
-            let name = tcp.filter(|it| it.host.parse::<IpAddr>().is_err() && !it.tls);
-            let name = name.map(|it| HostName::new(&it.host, it.port, limits));
-            let name = name.transpose()?;
-            let known = self.known(&uri, tls.as_ref().filter(|_| address.is_encrypted()));
-            match (&name, &tls) {
-                _ if !known.is_empty() => replicas.extend(known),
-                (Some(name), _) => replicas.push(name.unresolved().clone()),
-                (None, Some(tls)) if address.is_encrypted() => {
-                    let replica = Replica::with_tls(&uri, tls.clone(), limits)?;
-                    replicas.push(Arc::new(replica));
-                }
-                (None, _) => replicas.push(Arc::new(Replica::new(&uri, limits)?)),
-            }
+            let tls = calls.tls.as_ref().filter(|_| address.is_encrypted());
+            let tls = tls.map(|it| ClientTls::load(options(it, address)));
+            let tls = tls.transpose().map_err(NodeError::Tls)?;
+            let known = self.known(&address.to_string(), tls.as_ref());
+            let (new, name) = place(address, tls, shared.limits)?;
             names.extend(name);
+            match known.is_empty() {
+                true => replicas.extend(new),
+                false => replicas.extend(known),
+            }
         }
         let metadata = Metadata::parse(&calls.metadata)?;
         let pool = Pool::new(replicas, retry_policy(calls), metadata);
-        let pool = pool.with_names(names, limits);
+        let pool = pool.with_names(names);
         let pool = pool.with_slow_start(calls.slow_start);
         let pool = pool.with_hedge(calls.hedge.map(hedge_after));
         Ok(pool.with_tracer(shared.tracer.clone()))
     }
 }
 
-fn options(tls: &CallTls) -> TlsOptions {
+/// The replica at an address before names are looked up, and the name, if there is one.
+fn place(
+    address: &Address,
+    tls: Option<ClientTls>,
+    limits: Limits,
+) -> Result<(Option<Arc<Replica>>, Option<Name>), BadUri> {
+    let uri = address.to_string();
+    match (address, tls) {
+        (Address::Service(service), tls) => {
+            let at = (&*service.service, service.name_server);
+            let name = ServiceName::new(uri, at, tls, limits);
+            Ok((None, Some(Name::Service(Box::new(name)))))
+        }
+        (_, Some(tls)) => Ok((Some(Arc::new(Replica::with_tls(&uri, tls, limits)?)), None)),
+        (Address::Tcp(TcpAddress { host, port, .. }), None) if host.parse::<IpAddr>().is_err() => {
+            let name = HostName::new(host, *port, limits)?;
+            let unresolved = name.unresolved().clone();
+            Ok((Some(unresolved), Some(Name::Host(name))))
+        }
+        (Address::Tcp(_) | Address::Unix { .. }, None) => {
+            Ok((Some(Arc::new(Replica::new(&uri, limits)?)), None))
+        }
+    }
+}
+
+/// The options of the connections to an address. The certificates of a service are for its domain.
+fn options(tls: &CallTls, address: &Address) -> TlsOptions {
+    let domain = address.service().map(ServiceAddress::domain);
     TlsOptions {
         roots: tls.roots.clone(),
         own: tls.own.as_ref().map(|files| CertificateFiles {
             certificate: files.certificate.clone(),
             key: files.key.clone(),
         }),
-        server_name: tls.server_name.clone(),
+        server_name: tls.server_name.clone().or(domain.map(str::to_owned)),
     }
 }
 
@@ -175,5 +197,27 @@ fn retry_policy(calls: &Calls) -> Policy {
     Policy {
         retries,
         idempotent: calls.idempotent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificates_of_a_service_are_for_its_domain_unless_the_file_names_another_one() {
+        let service = ServiceAddress::parse("_grpc._tcp.encoder.example").unwrap();
+        let service = Address::Service(service);
+        let name = |server_name: Option<&str>, address: &Address| {
+            let tls = CallTls {
+                roots: None,
+                own: None,
+                server_name: server_name.map(str::to_owned),
+            };
+            options(&tls, address).server_name
+        };
+        assert_eq!(name(None, &service).as_deref(), Some("encoder.example"));
+        assert_eq!(name(Some("other"), &service).as_deref(), Some("other"));
+        assert_eq!(name(None, &Address::new("host", 5)), None);
     }
 }

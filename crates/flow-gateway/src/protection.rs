@@ -8,7 +8,7 @@ use flow_net::tls::{ServerTls, TlsListener};
 use flow_net::{GrpcService, Listener};
 
 use crate::auth::{Credentials, Guarded, KeysFor, Open};
-use crate::config::{BindError, Config};
+use crate::config::{Config, GatewayBindError};
 use crate::metrics::GatewayMetrics;
 
 /// How often the files of certificates and keys are looked at: a revoked key is refused as soon.
@@ -27,7 +27,7 @@ impl Protection {
     pub(crate) fn load(
         config: &Config,
         metrics: Option<&GatewayMetrics>,
-    ) -> Result<Self, BindError> {
+    ) -> Result<Self, GatewayBindError> {
         let tls = config.tls.clone().map(ServerTls::load).transpose()?;
         let (keys, jwt) = (config.api_keys.as_ref(), config.jwt.as_ref());
         let credentials = match keys.is_some() || jwt.is_some() {

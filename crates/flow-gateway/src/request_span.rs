@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::SystemTime;
 
 use flow_core::CallOptions;
-use flow_trace::{Kind, Span, Tracer};
+use flow_trace::{Span, SpanKind, Tracer};
 
 use crate::request_record::{RequestEnd, RequestRecord};
 
@@ -30,7 +30,7 @@ impl RequestSpan {
         let name = options.origin.operation.clone();
         let span = tracer.server(name, options.trace.as_deref(), began);
         if !record.waited.is_zero() {
-            drop(tracer.child_since(ADMISSION, Kind::Internal, span.context(), began));
+            drop(tracer.child_since(ADMISSION, SpanKind::Internal, span.context(), began));
         }
         options.trace = Some(span.context().clone());
         record.trace.clone_from(&options.trace);
@@ -91,7 +91,7 @@ pub(crate) fn node_span<'o>(
 ) -> (Cow<'o, CallOptions>, Option<Span>) {
     let span = match (tracer, &options.trace) {
         (Some(tracer), Some(trace)) if trace.is_sampled => {
-            tracer.child(node.to_owned(), Kind::Internal, trace)
+            tracer.child(node.to_owned(), SpanKind::Internal, trace)
         }
         _ => None,
     };

@@ -60,9 +60,113 @@ impl Stages {
     }
 }
 
+/// How long a request spent in the stages of executors, summed over them. `None` if none of them reports the stage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct StageTimes {
+    /// Waiting to be admitted, for a worker, and for further requests of its batch.
+    pub(crate) queue: Option<Duration>,
+    pub(crate) tokenization: Option<Duration>,
+    /// The executor's method, except tokenization.
+    pub(crate) inference: Option<Duration>,
+}
+
+impl StageTimes {
+    /// Of the routes of a reply to a request that asked for its times.
+    pub(crate) fn of(routes: &[RouteProto]) -> Self {
+        let mut times = Self::default();
+        let mut call = None;
+        for route in routes {
+            let (Some(stage), Some(took)) = (stage_of_executor(&route.executor), took(route))
+            else {
+                continue;
+            };
+            let sum = match stage {
+                "admission" | "queue" | "batch" => &mut times.queue,
+                "call" => &mut call,
+                "call#tokenize" => &mut times.tokenization,
+                _ => continue,
+            };
+            *sum = Some(sum.unwrap_or_default() + took);
+        }
+        let tokenization = times.tokenization.unwrap_or_default();
+        times.inference = call.map(|call| call.saturating_sub(tokenization));
+        times
+    }
+
+    /// The longer time of each stage, for requests that are in progress at the same time.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            queue: self.queue.max(other.queue),
+            tokenization: self.tokenization.max(other.tokenization),
+            inference: self.inference.max(other.inference),
+        }
+    }
+}
+
+/// The name of a stage in a route such as `encoder#encoder/rep-0#call#tokenize`: what follows the node and its process.
+fn stage_of_executor(route: &str) -> Option<&str> {
+    let (_node, rest) = route.split_once(SEPARATOR)?;
+    let (_process, stage) = rest.split_once(SEPARATOR)?;
+    Some(stage)
+}
+
+fn took(route: &RouteProto) -> Option<Duration> {
+    let start = SystemTime::try_from(route.start_time?).ok()?;
+    let end = SystemTime::try_from(route.end_time?).ok()?;
+    end.duration_since(start).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A route that took so many milliseconds.
+    fn timed(name: &str, ms: u64) -> RouteProto {
+        let start = SystemTime::UNIX_EPOCH;
+        RouteProto {
+            executor: name.to_owned(),
+            start_time: Some(start.into()),
+            end_time: Some((start + Duration::from_millis(ms)).into()),
+            status: None,
+        }
+    }
+
+    #[test]
+    fn the_times_of_stages_are_summed_over_executors() {
+        let ms = Duration::from_millis;
+        let times = StageTimes::of(&[
+            timed("gateway", 100),
+            timed("gateway#admission", 9),
+            timed("a#a/rep-0", 50),
+            timed("a#a/rep-0#admission", 1),
+            timed("a#a/rep-0#decode", 1),
+            timed("a#a/rep-0#queue", 4),
+            timed("a#a/rep-0#call", 20),
+            timed("a#a/rep-0#call#tokenize", 3),
+            timed("a#a/rep-0#call#compute", 16),
+            timed("b#b#batch", 5),
+            timed("b#b#call", 7),
+        ]);
+        assert_eq!(times.queue, Some(ms(10)));
+        assert_eq!(times.tokenization, Some(ms(3)));
+        assert_eq!(times.inference, Some(ms(24)));
+    }
+
+    #[test]
+    fn stages_that_no_executor_reports_have_no_time() {
+        let stock = [timed("gateway", 9), timed("a", 5)];
+        assert_eq!(StageTimes::of(&stock), StageTimes::default());
+        let no_tokens = StageTimes::of(&[timed("a#a#call", 5)]);
+        assert_eq!(no_tokens.tokenization, None);
+        assert_eq!(no_tokens.inference, Some(Duration::from_millis(5)));
+    }
+
+    #[test]
+    fn of_pieces_the_longest_time_counts() {
+        let [one, other] = [3, 5].map(|ms| StageTimes::of(&[timed("a#a#queue", ms)]));
+        assert_eq!(one.max(other), other);
+        assert_eq!(one.max(StageTimes::default()), one);
+    }
 
     fn reply(routes: &[&str]) -> Envelope {
         let route = |name: &&str| RouteProto {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use flow_metrics::{Collected, Description, Gauge, Registry};
-use flow_net::{ByteBudget, Pool};
+use flow_net::{ByteBudget, NameState, Pool};
 
 use crate::metrics::RUNTIME;
 use crate::node::Node;
@@ -35,6 +35,7 @@ impl GatewayState {
             collect_limit(&snapshot, values);
             for (plan, node) in snapshot.nodes() {
                 collect_replicas(plan.name.as_str(), node, values);
+                collect_names(plan.name.as_str(), node, values);
             }
         }
         if let Some(budget) = &self.budget {
@@ -72,6 +73,28 @@ fn collect_replicas(node: &str, of: &Node, values: &mut Collected) {
         let description = Description {
             name: "flow_replicas",
             help: "Replicas of a node: ready, slow compared with the others, or ejected because they could not be reached.",
+        };
+        let labels = [("node", node), ("state", state), OF_GATEWAY];
+        values.gauge(description, &labels, float(count));
+    }
+}
+
+/// How many names of a node have an answer, an old one, or none. Nodes without names have no such values.
+fn collect_names(node: &str, of: &Node, values: &mut Collected) {
+    let names: Vec<NameState> = of.pools().flat_map(Pool::name_states).collect();
+    if names.is_empty() {
+        return;
+    }
+    let states = [
+        ("resolved", NameState::Resolved),
+        ("stale", NameState::Stale),
+        ("unknown", NameState::Unknown),
+    ];
+    for (state, of_state) in states {
+        let count = names.iter().filter(|it| **it == of_state).count();
+        let description = Description {
+            name: "flow_names",
+            help: "Names of a node's replicas: resolved, stale because the last lookup failed and the addresses before are used, or unknown because none has succeeded.",
         };
         let labels = [("node", node), ("state", state), OF_GATEWAY];
         values.gauge(description, &labels, float(count));

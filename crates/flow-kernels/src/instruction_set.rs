@@ -55,6 +55,15 @@ impl InstructionSet {
         matches!(self, Self::Avx512Bf16 | Self::Amx)
     }
 
+    /// Whether it multiplies 8-bit integers faster than 32-bit floats.
+    #[must_use]
+    pub fn has_int8(self) -> bool {
+        matches!(
+            self,
+            Self::AvxVnni | Self::Avx512Vnni | Self::Avx512Bf16 | Self::Amx
+        )
+    }
+
     /// Whether this machine has it.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn is_available(self) -> bool {

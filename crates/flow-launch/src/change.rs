@@ -29,7 +29,7 @@ use flow_spec::{Gateway, LocalRun, Plan, Run};
 use tokio::sync::mpsc;
 
 use crate::event::ReadyProcess;
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::spec::process_spec::{self, GATEWAY, NodeDevicesError, ProcessSpec};
 use crate::spec::role::Role;
 use crate::supervisor::Supervisor;
@@ -52,7 +52,7 @@ pub(crate) enum ChangeError {
     #[error(transparent)]
     Devices(NodeDevicesError),
     #[error("a new process was not ready, and everything is as it was")]
-    NotReady(#[source] Arc<StartError>),
+    NotReady(#[source] Arc<ProcessStartError>),
     #[error("the flow is about to end")]
     Ending,
     #[error(

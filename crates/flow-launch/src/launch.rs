@@ -106,7 +106,7 @@ impl Launch {
 pub struct RunningFlow {
     shutdown: watch::Sender<Shutdown>,
     started: oneshot::Receiver<Result<StartedFlow, LaunchError>>,
-    ended: oneshot::Receiver<Result<(), LaunchError>>,
+    ended: oneshot::Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -131,9 +131,9 @@ impl RunningFlow {
             shutdown: shutdown.clone(),
         };
         let run = move || {
-            let ended = flow.run(runtime, started_sender);
-            // Without a receiver nothing waits for the outcome.
-            drop(ended_sender.send(ended));
+            flow.run(runtime, started_sender);
+            // Without a receiver nothing waits for the end.
+            ended_sender.send(()).ok();
         };
         let thread = thread::Builder::new()
             .name("supervisor".to_owned())
@@ -155,13 +155,13 @@ impl RunningFlow {
         started.unwrap_or(Err(LaunchError::Supervisor))
     }
 
-    /// Waits until no process is left: after a stop, or because the flow has failed. To be called once.
+    /// Waits until no process is left. To be called once.
     ///
     /// # Errors
-    /// If the flow ended by itself.
+    /// If the supervisor panicked.
     pub async fn ended(&mut self) -> Result<(), LaunchError> {
         let ended = (&mut self.ended).await;
-        ended.unwrap_or(Err(LaunchError::Supervisor))
+        ended.map_err(|_| LaunchError::Supervisor)
     }
 
     /// Requests the shutdown. Requests in progress finish, within the grace period.
@@ -195,11 +195,7 @@ struct FlowThread {
 }
 
 impl FlowThread {
-    fn run(
-        self,
-        runtime: Runtime,
-        started: oneshot::Sender<Result<StartedFlow, LaunchError>>,
-    ) -> Result<(), LaunchError> {
+    fn run(self, runtime: Runtime, started: oneshot::Sender<Result<StartedFlow, LaunchError>>) {
         let shared = self.launch.shared();
         let launch = self.launch;
         // The directory stays locked until nothing of the flow is left.
@@ -233,10 +229,10 @@ impl FlowThread {
             preparation: launch.preparation,
             shutdown: self.shutdown.subscribe(),
         };
-        let ended = runtime.block_on(async {
+        runtime.block_on(async {
             let follow = follow_files(launch.source, &supervisor);
             tokio::select! {
-                ended = lifecycle.run(started, follow) => ended,
+                () = lifecycle.run(started, follow) => {}
                 never = control.serve() => match never {},
             }
         });
@@ -246,7 +242,6 @@ impl FlowThread {
         if let Some(writer) = log_writer {
             writer.finish();
         }
-        ended
     }
 }
 

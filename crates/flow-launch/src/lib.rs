@@ -56,7 +56,7 @@ pub use event::{Event, EventReceiver, EventSender, Facts, ReadyProcess, event_ch
 pub use launch::{Launch, RunningFlow, StartedFlow};
 pub use logs::log_files::{log_file, rotated_log_file};
 pub use logs::log_line::{LogLine, LogSource};
-pub use process::error::StartError;
+pub use process::error::ProcessStartError;
 pub use process::exit_status::{ExitCause, ProcessExit};
 pub use spec::container::ImageError;
 pub use spec::environment::Environment;

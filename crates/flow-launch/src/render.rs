@@ -26,7 +26,7 @@ mod yaml;
 
 pub use compose::compose;
 pub use devices::BadDevices;
-pub use export::{ExportError, Needs, Rendered, RenderedFile, Target, build_commands};
+pub use export::{ExportError, ExportOptions, Needs, Rendered, RenderedFile, build_commands};
 #[cfg(feature = "kubernetes")]
 pub use kubernetes::{
     Autoscale, Cache, Kubernetes, Resources, Route, ScaleTarget, SecretEntry, SecretVariable, helm,

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use crate::encode_times::EncodeTimes;
-use crate::encoder::{EncodeError, EncodeRequest, TextEncoder, Vectors};
+use crate::encoder::{EncodeError, EncodeRequest, TextEncoder};
 use crate::vector_cache::{CacheCounts, VectorCache};
+use crate::vectors::Vectors;
 
 /// A text encoder with a cache of vectors, or without one. With a cache it computes the vectors of identical texts once, within
 /// a call too. The vectors are the same, bit for bit, as those of the encoder itself.

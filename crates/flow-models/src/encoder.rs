@@ -17,14 +17,17 @@ use crate::encode_times::{EncodeTimer, EncodeTimes};
 use crate::engine::{
     EngineConfig, EngineConfigError, EngineInfo, ForwardError, GpuEngine, ModelEngine, ModelError,
 };
+use crate::fast::fast_precision;
+use crate::fidelity::Fidelity;
 use crate::matryoshka::Matryoshka;
-use crate::options::EncoderOptions;
+use crate::options::{EncoderOptions, EngineKind, Precision};
 use crate::parallelism::Parallelism;
 use crate::pooling::{PoolingConfig, PoolingHead};
 use crate::sentence_config::{SentenceConfig, SentenceConfigError};
 use crate::source::TOKENIZER_FILE;
 use crate::tokenizer::{Tokenizer, TokenizerError, TokenizerOptions};
 use crate::tokens::TokenBatch;
+use crate::vectors::Vectors;
 use crate::worker_pool::WorkerPool;
 
 /// Texts that are tokenized at once. They take a fraction of a millisecond.
@@ -47,16 +50,6 @@ pub struct TextEncoder {
     window_texts: usize,
     max_length: usize,
     matryoshka: Matryoshka,
-}
-
-/// The vectors of some texts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Vectors {
-    /// A row-major matrix of `texts × width`.
-    values: Vec<f32>,
-    width: usize,
-    /// The number of tokens of each text.
-    tokens: Vec<usize>,
 }
 
 /// How some texts are encoded, where it differs from how the encoder was loaded.
@@ -130,6 +123,9 @@ pub enum LoadEncoderError {
         /// The model's prompts, as a sentence.
         available: String,
     },
+    /// Two precisions could not be compared.
+    #[error("cannot measure the fidelity of a precision")]
+    Fidelity(#[from] EncodeError),
     /// The workers could not be started.
     #[error("cannot start the worker threads")]
     Threads(#[from] rayon::ThreadPoolBuildError),
@@ -164,49 +160,6 @@ impl EncodeError {
     }
 }
 
-impl Vectors {
-    /// Vectors to be filled in.
-    pub(crate) fn zeros(texts: usize, width: usize) -> Self {
-        Self {
-            values: vec![0.0; texts * width],
-            width,
-            tokens: vec![0; texts],
-        }
-    }
-
-    /// The vector and the number of tokens of one text.
-    pub(crate) fn entry(&mut self, text: usize) -> (&mut [f32], &mut usize) {
-        let row = &mut self.values[text * self.width..][..self.width];
-        (row, &mut self.tokens[text])
-    }
-
-    /// Gives a text what another one has.
-    pub(crate) fn copy_within(&mut self, from: usize, to: usize) {
-        if from != to {
-            let row = from * self.width..(from + 1) * self.width;
-            self.values.copy_within(row, to * self.width);
-            self.tokens[to] = self.tokens[from];
-        }
-    }
-
-    /// Number of values of a vector.
-    #[must_use]
-    pub fn width(&self) -> usize {
-        self.width
-    }
-
-    /// The vectors, in the order of the texts.
-    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f32]> {
-        self.values.chunks_exact(self.width)
-    }
-
-    /// The number of tokens of each text that the model read: with special tokens and the prompt, after truncation.
-    #[must_use]
-    pub fn tokens(&self) -> &[usize] {
-        &self.tokens
-    }
-}
-
 impl TextEncoder {
     /// Loads the model in `folder`.
     ///
@@ -232,6 +185,39 @@ impl TextEncoder {
     }
 
     fn load_onto(
+        folder: &Path,
+        options: &EncoderOptions,
+        devices: OpenDevices,
+    ) -> Result<Self, LoadEncoderError> {
+        let is_fast = options.precision == Some(Precision::Fast);
+        let mut options = options.clone();
+        if is_fast && options.engine == EngineKind::Flow && devices.gpus.is_empty() {
+            let measure = |options: &EncoderOptions| Self::fidelity(folder, options, &devices);
+            options.precision = Some(fast_precision(&options, measure)?);
+        }
+        Self::load_exactly(folder, &options, devices)
+    }
+
+    /// Measures how close vectors in the precision of the options are to those of 32-bit floats, for the model in `folder`. It
+    /// does so once for each model, if the options name a folder to store the result in.
+    ///
+    /// # Errors
+    ///
+    /// If the model cannot be loaded, or a text cannot be encoded.
+    pub fn fidelity(
+        folder: &Path,
+        options: &EncoderOptions,
+        devices: &OpenDevices,
+    ) -> Result<Fidelity, LoadEncoderError> {
+        Fidelity::measure(folder, options, |options, texts| {
+            let encoder = Self::load_exactly(folder, options, devices.clone())?;
+            let vectors = encoder.encode(texts, None)?;
+            Ok(vectors.rows().map(<[f32]>::to_vec).collect())
+        })
+    }
+
+    /// Loads the model with the precision of the options.
+    fn load_exactly(
         folder: &Path,
         options: &EncoderOptions,
         devices: OpenDevices,

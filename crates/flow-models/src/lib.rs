@@ -12,7 +12,7 @@
 //!
 //! [`TextEncoder`] joins them: it cuts many texts into batches (`batch_plan.rs`), and runs the batches on a pool of workers
 //! (`worker_pool.rs`, `parallelism.rs`). `device.rs` opens the requested device, and `sentence_config.rs` reads how the
-//! model's authors pool and normalize. [`CachedEncoder`] encodes no text twice: it remembers vectors in memory and on disk
+//! model's authors pool and normalize. `fast.rs` chooses a precision by its [`Fidelity`]. [`CachedEncoder`] encodes no text twice: it remembers vectors in memory and on disk
 //! (`vector_cache.rs`).
 //!
 //! ```no_run
@@ -41,11 +41,14 @@
 
 mod batch_plan;
 mod cached_encoder;
+mod derived_file;
 mod device;
 mod encode_times;
 mod encoder;
 pub mod engine;
 mod family;
+mod fast;
+mod fidelity;
 mod matryoshka;
 mod options;
 mod parallelism;
@@ -56,14 +59,16 @@ mod spin_barrier;
 mod tokenizer;
 mod tokens;
 mod vector_cache;
+mod vectors;
 mod weights;
 mod worker_pool;
 
 pub use cached_encoder::{CachedEncoder, EncodeWork, Encoded};
 pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
 pub use encode_times::EncodeTimes;
-pub use encoder::{EncodeError, EncodeRequest, LoadEncoderError, TextEncoder, Vectors};
+pub use encoder::{EncodeError, EncodeRequest, LoadEncoderError, TextEncoder};
 pub use family::ArchitectureError;
+pub use fidelity::Fidelity;
 pub use matryoshka::Matryoshka;
 pub use options::{EncoderOptions, EngineKind, Precision};
 pub use pooling::{PoolingHead, PoolingMode};
@@ -71,4 +76,5 @@ pub use sentence_config::SentenceConfigError;
 pub use tokenizer::{Token, Tokenizer, TokenizerError, TokenizerOptions};
 pub use tokens::{HiddenStates, TokenBatch};
 pub use vector_cache::{CacheCounts, CacheOptions, OpenCacheError, VectorCache};
+pub use vectors::Vectors;
 pub use weights::{WeightsError, WeightsFile};

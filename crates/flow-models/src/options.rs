@@ -52,7 +52,8 @@ pub struct EncoderOptions {
     /// Maximum texts of a batch. Default: 64 on the CPU; unlimited on a GPU.
     pub batch_size: Option<NonZeroUsize>,
 
-    /// Folder for what is computed from a model once: the weights of [`Precision::Int8`]. Default: it is computed each time.
+    /// Folder for what is computed from a model once: the weights of [`Precision::Int8`], and the
+    /// [`Fidelity`](crate::Fidelity) of precisions. Default: it is computed each time.
     pub cache_folder: Option<PathBuf>,
 }
 
@@ -72,6 +73,9 @@ pub enum Precision {
     Int8,
     /// Half precision on a GPU. On the CPU, bf16 if it multiplies that faster, else 32-bit floats.
     Auto,
+    /// Half precision on a GPU. On the CPU, the fastest precision whose vectors are as close to those of 32-bit floats as
+    /// [`Fidelity::FAST`](crate::Fidelity::FAST) says.
+    Fast,
 }
 
 /// The software that computes a model.
@@ -86,7 +90,7 @@ pub enum EngineKind {
 }
 
 const PRECISIONS: &str =
-    "`f32`, `bf16` and `auto`, on the CPU `int8`, and on a GPU `f16` and `tf32`";
+    "`f32`, `bf16`, `auto` and `fast`, on the CPU `int8`, and on a GPU `f16` and `tf32`";
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,6 +101,7 @@ impl fmt::Display for Precision {
             Self::Bf16 => "bf16",
             Self::Int8 => "int8",
             Self::Auto => "auto",
+            Self::Fast => "fast",
         })
     }
 }
@@ -111,6 +116,7 @@ impl TryFrom<String> for Precision {
             "f16" | "float16" | "fp16" => Ok(Self::F16),
             "bf16" | "bfloat16" => Ok(Self::Bf16),
             "auto" => Ok(Self::Auto),
+            "fast" => Ok(Self::Fast),
             "int8" => Ok(Self::Int8),
             _ => Err(format!(
                 "`{text}` is not a precision; choose among {PRECISIONS}"

@@ -23,6 +23,7 @@ use sha2::{Digest, Sha256};
 use self::disk::Disk;
 use self::key::VectorKey;
 use self::memory::Memory;
+use crate::derived_file::file_name;
 use crate::encoder::TextEncoder;
 use crate::options::EncoderOptions;
 
@@ -186,9 +187,7 @@ fn identity(folder: &Path, options: &EncoderOptions, encoder: &TextEncoder) -> i
         hash.update(file.as_os_str().as_encoded_bytes());
         hash.update(format!("\n{} {modified}\n", metadata.len()));
     }
-    let bytes = hash.finalize();
-    let bytes = bytes.iter().take(16);
-    Ok(bytes.map(|byte| format!("{byte:02x}")).collect())
+    Ok(file_name(hash))
 }
 
 /// The files of a model, in a fixed order, by the paths that links lead to. Links to folders are not followed: a model's folder

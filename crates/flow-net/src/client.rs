@@ -59,7 +59,7 @@ pub struct BadApiKey;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The text is not a usable URL.
-    #[error("`{url}` is not an address: write `grpc://host:port` or `unix:/path` or `unix:/path`")]
+    #[error("`{url}` is not an address: write `grpc://host:port` or `unix:/path`")]
     Url {
         /// The text.
         url: String,
@@ -418,15 +418,15 @@ mod tests {
         };
         check(
             "grpc://host",
-            "`grpc://host` is not an address: write `grpc://host:port` or `unix:/path` or `unix:/path`",
+            "`grpc://host` is not an address: write `grpc://host:port` or `unix:/path`",
         );
         check(
             "ftp://host:1",
-            "`ftp://host:1` is not an address: write `grpc://host:port` or `unix:/path` or `unix:/path`",
+            "`ftp://host:1` is not an address: write `grpc://host:port` or `unix:/path`",
         );
         check(
             "unix:a.sock",
-            "`unix:a.sock` is not an address: write `grpc://host:port` or `unix:/path` or `unix:/path`",
+            "`unix:a.sock` is not an address: write `grpc://host:port` or `unix:/path`",
         );
     }
 

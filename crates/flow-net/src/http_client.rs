@@ -62,7 +62,7 @@ impl HttpClient {
         let is_http2 = version == HttpVersion::Http2;
         let tls = match is_http2 {
             true => tls,
-            false => tls.map(ClientTls::for_http1),
+            false => tls.map(|tls| tls.for_protocol(b"http/1.1")),
         };
         let connector = Connector::new(tls, PeerSpoke::default()).within(CONNECT_MAX);
         let client = Client::builder(TokioExecutor::new())

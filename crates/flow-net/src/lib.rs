@@ -14,6 +14,7 @@ mod client;
 mod connection;
 mod connection_handle;
 mod describe;
+mod dns;
 mod drain;
 mod file_watch;
 pub mod grpc;
@@ -52,7 +53,10 @@ pub use limits::{ConnectionLimits, Limits, MESSAGE_LEN_MAX};
 pub use listener::{Accept, BindError, Listener};
 pub use local_listener::{AnyListener, LocalListener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
-pub use pool::{CallMetrics, DocumentStream, HedgeAfter, HostName, Lease, NoReplica, Pool};
+pub use pool::{
+    CallMetrics, DocumentStream, HedgeAfter, HostName, Lease, Name, NameState, NoReplica, Pool,
+    ServiceName,
+};
 pub use process_limits::{memory_max, raise_open_files};
 pub use replica::{BadUri, CallCounts, Replica, Reply, Shards, write_usage};
 pub use reply_body::OpenRequest;

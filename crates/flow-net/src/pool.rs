@@ -6,7 +6,9 @@ mod hedge;
 mod hedging;
 mod host_name;
 mod metrics;
+mod names;
 mod resolve;
+mod service_name;
 
 use std::num::NonZeroUsize;
 use std::pin::Pin;
@@ -18,9 +20,9 @@ use flow_core::{CallOptions, Code, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::SingleDocumentRequestProto;
 use flow_trace::Tracer;
+use futures_util::future::join_all;
 use futures_util::{Stream, stream};
 
-use crate::Limits;
 use crate::grpc::Metadata;
 use crate::replica::{OpenedStream, Reached, Replica, Reply};
 use crate::retry::{self, Attempt, Policy, RetryDecision};
@@ -30,20 +32,26 @@ use crate::status::{CallError, too_late};
 use attempt::TracedTry;
 use balance::{LastMedian, Load};
 use hedge::Hedges;
+use names::FollowedName;
 
 pub use hedge::HedgeAfter;
 pub use host_name::HostName;
 pub use metrics::CallMetrics;
+pub use names::{Name, NameState};
+pub use service_name::ServiceName;
+
+/// Maximum time that a call waits for the first lookup of its node's names. A lookup takes less, but does not end if another placement
+/// arrives meanwhile.
+const FIRST_LOOKUP_MAX: Duration = Duration::from_secs(10);
 
 /// The replicas of one node.
 #[derive(Debug)]
 pub struct Pool {
-    /// Changes with the addresses of the host names.
+    /// Changes with the addresses of the names.
     replicas: RwLock<Vec<Arc<Replica>>>,
-    names: Vec<HostName>,
+    names: Vec<FollowedName>,
     /// How often the addresses of a name changed.
     address_changes: AtomicU64,
-    limits: Limits,
     /// Where the search for a replica begins, so that equally busy ones take turns.
     turn: AtomicUsize,
     median: LastMedian,
@@ -96,7 +104,6 @@ impl Pool {
             replicas: RwLock::new(replicas),
             names: Vec::new(),
             address_changes: AtomicU64::new(0),
-            limits: Limits::default(),
             turn: AtomicUsize::new(0),
             median: LastMedian::default(),
             policy,
@@ -110,11 +117,10 @@ impl Pool {
         }
     }
 
-    /// The same pool with replicas behind host names, which [`resolve`](Self::resolve) finds.
+    /// Adds names whose replicas [`follow_names`](Self::follow_names) finds.
     #[must_use]
-    pub fn with_names(mut self, names: Vec<HostName>, limits: Limits) -> Self {
-        self.names = names;
-        self.limits = limits;
+    pub fn with_names(mut self, names: Vec<Name>) -> Self {
+        self.names = names.into_iter().map(FollowedName::new).collect();
         self
     }
 
@@ -178,6 +184,25 @@ impl Pool {
         })
     }
 
+    /// Leases a replica for a call. If there is none, waits for the first lookup of each name.
+    async fn lease_within(&self, options: &CallOptions) -> Result<Lease, Failure> {
+        if let Ok(lease) = self.lease(Instant::now()) {
+            return Ok(lease);
+        }
+        // On the heap: it is needed only while a gateway starts, and would enlarge the future of every request.
+        Box::pin(self.first_lookups(options)).await;
+        let lease = self.lease(Instant::now());
+        lease.map_err(|no_replica| self.unavailable(no_replica))
+    }
+
+    async fn first_lookups(&self, options: &CallOptions) {
+        let all = join_all(self.names.iter().map(FollowedName::first_lookup));
+        let remaining = options.deadline.remaining(Instant::now());
+        let within = remaining.map_or(FIRST_LOOKUP_MAX, |it| it.min(FIRST_LOOKUP_MAX));
+        // The call fails because it has no replica, which says more than that it was late.
+        drop(tokio::time::timeout(within, all).await);
+    }
+
     fn next_turn(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }
@@ -185,12 +210,16 @@ impl Pool {
     fn loads(&self, replicas: &[Arc<Replica>], now: Instant) -> Vec<Load> {
         let load = |replica: &Arc<Replica>| {
             let pace = replica.known_pace(now);
+            let (priority, weight) = replica.rank();
             Load {
                 is_backing_off: replica.is_backing_off(now),
                 in_flight: replica.in_flight(),
                 usual: pace.usual,
                 is_unheard: pace.is_unheard,
                 share: balance::share(pace.reachable, self.slow_start),
+                is_ejected: replica.is_ejected(),
+                priority,
+                weight,
             }
         };
         replicas.iter().map(load).collect()
@@ -218,9 +247,7 @@ impl Pool {
         let mut tries = Tries::default();
         loop {
             let suspect = self.suspect(tries, options).await?;
-            let lease = self
-                .lease(Instant::now())
-                .map_err(|none| unavailable(&none))?;
+            let lease = self.lease_within(options).await?;
             let (lease, outcome) = self.try_hedged(lease, parts, options, &mut tries).await;
             drop(suspect);
             match outcome {
@@ -254,9 +281,7 @@ impl Pool {
         let mut tries = Tries::default();
         loop {
             let suspect = self.suspect(tries, options).await?;
-            let mut lease = self
-                .lease(Instant::now())
-                .map_err(|none| unavailable(&none))?;
+            let mut lease = self.lease_within(options).await?;
             let of = (attempt::STREAM, lease.replica.uri(), tries.all + 1);
             let attempt = TracedTry::begin(self.tracer.as_ref(), options, of);
             let call = lease
@@ -346,6 +371,19 @@ impl Pool {
         look(&self.replicas.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Returns the failure of a call that finds no replica. If a name could not be looked up, it gives that as the cause.
+    fn unavailable(&self, no_replica: NoReplica) -> Failure {
+        let unanswered = self.names.iter().find_map(|it| {
+            let failure = it.failure()?;
+            let name = it.name.uri();
+            Some(format!(
+                "{no_replica}: no address of `{name}` is known: {failure}"
+            ))
+        });
+        let message = unanswered.unwrap_or_else(|| no_replica.to_string());
+        Failure::new(Code::Unavailable, message)
+    }
+
     fn budget(&self) -> std::sync::MutexGuard<'_, RetryBudget> {
         self.budget.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -383,15 +421,13 @@ async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto,
     }
 }
 
-fn unavailable(none: &NoReplica) -> Failure {
-    Failure::new(Code::Unavailable, none.to_string())
-}
-
 /// The failure with the address where it happened, which the failure itself does not contain.
 fn with_address(failure: &Failure, uri: &str, tries: Tries) -> Failure {
     let tried = match tries {
         Tries { lost, .. } if lost >= retry::LOST_MAX => {
-            format!(" ({lost} processes were lost while they worked on it; it is not tried again)")
+            format!(
+                " ({lost} connections were lost while it was in progress; it is not tried again)"
+            )
         }
         Tries { all: 0 | 1, .. } => String::new(),
         Tries { all, .. } => format!(" (last of {all} tries)"),

@@ -8,13 +8,14 @@ mod response_times;
 mod slowness;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flow_metrics::DurationHistogram;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::dns::Instance;
 use crate::grpc::Metadata;
 use crate::limits::{CONNECTION_WINDOW, Limits, STREAM_WINDOW, TCP_KEEPALIVE};
 use crate::tls::{ClientTls, TlsOptions};
@@ -46,7 +47,7 @@ const SOCKET_ORIGIN: &str = "http://localhost";
 
 /// The text is not the address of a replica.
 #[derive(Debug, thiserror::Error)]
-#[error("`{uri}` is not an address: write `grpc://host:port` or `unix:/path` or `unix:/path`")]
+#[error("`{uri}` is not an address: write `grpc://host:port` or `unix:/path`")]
 pub struct BadUri {
     uri: String,
     source: tonic::transport::Error,
@@ -56,8 +57,12 @@ pub struct BadUri {
 #[derive(Debug)]
 pub struct Replica {
     uri: String,
-    /// The URI with the host name that was resolved to this replica.
+    /// The URI with the name that was resolved to this replica.
     host_name: Option<String>,
+    /// Where it is connected to, if it is an instance of a service.
+    addresses: Vec<SocketAddr>,
+    /// The priority of its SRV record in the upper half, and the weight in the lower one.
+    rank: AtomicU32,
     channel: Channel,
     tls: Option<ClientTls>,
     peer_spoke: PeerSpoke,
@@ -178,19 +183,58 @@ impl Replica {
         })
     }
 
+    /// A replica at an instance of a service. Requests name the instance's host, not the address.
+    ///
+    /// # Errors
+    ///
+    /// If the host cannot be part of a URI.
+    pub(crate) fn of_instance(
+        service: &str,
+        instance: &Instance,
+        tls: Option<ClientTls>,
+        limits: Limits,
+    ) -> Result<Self, BadUri> {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let port = instance.addresses.first().map_or(0, SocketAddr::port);
+        let named = format!("{scheme}://{}:{port}", instance.host);
+        let uri = match instance.addresses.as_slice() {
+            [only] => format!("{scheme}://{only}"),
+            _ => named.clone(),
+        };
+        let named = endpoint(&named)?;
+        let endpoint = endpoint(&uri)?.origin(named.uri().clone());
+        let connector = |connector: Connector| connector.at(&instance.addresses);
+        Ok(Self {
+            host_name: Some(service.to_owned()),
+            addresses: instance.addresses.clone(),
+            ..Self::connecting_by(uri, &endpoint, (tls, connector), limits)
+        })
+    }
+
     fn connecting(
         uri: String,
         endpoint: &Endpoint,
         tls: Option<ClientTls>,
         limits: Limits,
     ) -> Self {
+        let at = uri.clone();
+        Self::connecting_by(uri, endpoint, (tls, |it: Connector| it.to(&at)), limits)
+    }
+
+    fn connecting_by(
+        uri: String,
+        endpoint: &Endpoint,
+        (tls, to): (Option<ClientTls>, impl FnOnce(Connector) -> Connector),
+        limits: Limits,
+    ) -> Self {
         let peer_spoke = PeerSpoke::default();
-        let connector = Connector::new(tls.clone(), peer_spoke.clone())
-            .with_tcp_within(TCP_CONNECT_MAX)
-            .to(&uri);
+        let connector =
+            to(Connector::new(tls.clone(), peer_spoke.clone())).with_tcp_within(TCP_CONNECT_MAX);
         Self {
             uri,
             host_name: None,
+            addresses: Vec::new(),
+            rank: AtomicU32::new(rank(0, 1)),
             channel: endpoint.connect_with_connector_lazy(connector),
             tls,
             peer_spoke,
@@ -210,10 +254,26 @@ impl Replica {
         &self.uri
     }
 
-    /// The URI with the host name that was resolved to this replica, if there is one.
+    /// The URI with the name that was resolved to this replica, if there is one.
     #[must_use]
     pub fn host_name(&self) -> Option<&str> {
         self.host_name.as_deref()
+    }
+
+    /// Where it is connected to, if it is an instance of a service.
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The priority and the weight of its SRV record; 0 and 1 if it has none.
+    #[must_use]
+    pub fn rank(&self) -> (u16, u16) {
+        let [a, b, c, d] = self.rank.load(Ordering::Relaxed).to_be_bytes();
+        (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+    }
+
+    pub(crate) fn set_rank(&self, priority: u16, weight: u16) {
+        self.rank.store(rank(priority, weight), Ordering::Relaxed);
     }
 
     /// The options of its TLS; `None` if its connection is not encrypted.
@@ -366,6 +426,10 @@ pub(crate) fn endpoint(uri: &str) -> Result<Endpoint, BadUri> {
         .tcp_keepalive(Some(TCP_KEEPALIVE))
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW))
+}
+
+fn rank(priority: u16, weight: u16) -> u32 {
+    u32::from(priority) << 16 | u32::from(weight)
 }
 
 /// `http://address:port`.

@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use tokio::time::timeout;
 
-use crate::settings::{Protocol, Signal, Target};
+use crate::settings::{OtlpProtocol, Signal, Target};
 
 /// Bytes before each message of gRPC: whether it is compressed, and its length.
 const GRPC_HEAD_LEN: usize = 5;
@@ -91,8 +91,10 @@ pub(crate) enum BadTarget {
 impl CollectorClient {
     pub(crate) fn new(signal: Signal, target: Target) -> Result<Self, BadTarget> {
         let uri = match target.protocol {
-            Protocol::Grpc => format!("{}{}", target.endpoint.trim_end_matches('/'), path(signal)),
-            Protocol::HttpProtobuf => target.endpoint.clone(),
+            OtlpProtocol::Grpc => {
+                format!("{}{}", target.endpoint.trim_end_matches('/'), path(signal))
+            }
+            OtlpProtocol::HttpProtobuf => target.endpoint.clone(),
         };
         let tls = target.is_encrypted().then(|| target.tls.clone());
         Ok(Self {
@@ -117,8 +119,8 @@ impl CollectorClient {
         let request = self.request(message);
         let request = request.map_err(CannotSend::Request)?;
         let version = match self.target.protocol {
-            Protocol::Grpc => HttpVersion::Http2,
-            Protocol::HttpProtobuf => HttpVersion::Http1,
+            OtlpProtocol::Grpc => HttpVersion::Http2,
+            OtlpProtocol::HttpProtobuf => HttpVersion::Http1,
         };
         let tls = &self.tls;
         let http = self
@@ -142,8 +144,8 @@ impl CollectorClient {
         let compressed = self.target.is_gzip.then(|| gzip(message)).transpose()?;
         let message = compressed.as_deref().unwrap_or(message);
         let body = match self.target.protocol {
-            Protocol::Grpc => framed(message, self.target.is_gzip)?,
-            Protocol::HttpProtobuf => Bytes::copy_from_slice(message),
+            OtlpProtocol::Grpc => framed(message, self.target.is_gzip)?,
+            OtlpProtocol::HttpProtobuf => Bytes::copy_from_slice(message),
         };
         let mut request = Request::post(self.uri.clone()).body(body)?;
         *request.headers_mut() = self.headers.clone();
@@ -168,11 +170,11 @@ fn headers(target: &Target) -> HeaderMap {
     let agent = concat!("flow/", env!("CARGO_PKG_VERSION"));
     headers.insert(USER_AGENT, HeaderValue::from_static(agent));
     let (content_type, encoding) = match target.protocol {
-        Protocol::Grpc => {
+        OtlpProtocol::Grpc => {
             headers.insert(TE, HeaderValue::from_static("trailers"));
             ("application/grpc", HeaderName::from_static("grpc-encoding"))
         }
-        Protocol::HttpProtobuf => ("application/x-protobuf", CONTENT_ENCODING),
+        OtlpProtocol::HttpProtobuf => ("application/x-protobuf", CONTENT_ENCODING),
     };
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     if target.is_gzip {
@@ -197,7 +199,7 @@ fn framed(message: &[u8], is_compressed: bool) -> Result<Bytes, std::num::TryFro
 }
 
 /// What an answer says that the collector did not take.
-fn refused(protocol: Protocol, response: &HttpResponse) -> Result<Refused, CannotSend> {
+fn refused(protocol: OtlpProtocol, response: &HttpResponse) -> Result<Refused, CannotSend> {
     if !response.status.is_success() {
         // Over HTTP the body is a message of protobuf as well, whose text is readable.
         let text = readable(&response.body);
@@ -205,8 +207,8 @@ fn refused(protocol: Protocol, response: &HttpResponse) -> Result<Refused, Canno
         return Err(CannotSend::Status { status, text });
     }
     let message = match protocol {
-        Protocol::HttpProtobuf => &response.body[..],
-        Protocol::Grpc => {
+        OtlpProtocol::HttpProtobuf => &response.body[..],
+        OtlpProtocol::Grpc => {
             let header = |name| response.headers.get(name).map(HeaderValue::as_bytes);
             let code = header("grpc-status").ok_or(CannotSend::Answer)?;
             if code != b"0" {
@@ -274,12 +276,15 @@ mod tests {
             reason: "too old".to_owned(),
         };
         let http = answer(200, &[], &partial);
-        assert_eq!(refused(Protocol::HttpProtobuf, &http).unwrap(), expected);
+        assert_eq!(
+            refused(OtlpProtocol::HttpProtobuf, &http).unwrap(),
+            expected
+        );
         let framed = framed(&partial, false).unwrap();
         let grpc = answer(200, &[("grpc-status", "0")], &framed);
-        assert_eq!(refused(Protocol::Grpc, &grpc).unwrap(), expected);
+        assert_eq!(refused(OtlpProtocol::Grpc, &grpc).unwrap(), expected);
         let all = answer(200, &[], b"");
-        let all = refused(Protocol::HttpProtobuf, &all).unwrap();
+        let all = refused(OtlpProtocol::HttpProtobuf, &all).unwrap();
         assert_eq!(all, Refused::default());
     }
 
@@ -290,12 +295,12 @@ mod tests {
             assert_eq!(error.to_string(), expected);
         };
         check(
-            Protocol::HttpProtobuf,
+            OtlpProtocol::HttpProtobuf,
             answer(404, &[], b"\x12no such\n path"),
             "the collector answered 404 Not Found: no such path",
         );
         check(
-            Protocol::Grpc,
+            OtlpProtocol::Grpc,
             answer(
                 200,
                 &[("grpc-status", "16"), ("grpc-message", "no token")],
@@ -304,7 +309,7 @@ mod tests {
             "the collector answered with gRPC status 16: no token",
         );
         check(
-            Protocol::Grpc,
+            OtlpProtocol::Grpc,
             answer(200, &[], b"hello"),
             "the collector's answer is not an OTLP message",
         );

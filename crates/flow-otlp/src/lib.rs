@@ -33,5 +33,5 @@ pub use client::CannotSend;
 pub use exporting::{CannotExport, Exporting};
 pub use settings::{
     BadExportSetting, BatchSettings, Collector, ExportSettings, Histograms, MetricSettings,
-    Protocol, RecordSettings, Requested, Target, TraceSettings,
+    OtlpProtocol, RecordSettings, Requested, Target, TraceSettings,
 };

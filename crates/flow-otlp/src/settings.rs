@@ -12,7 +12,7 @@ use flow_trace::Sampling;
 
 use self::variables::{Variables, bad};
 
-pub use self::target::{Collector, Protocol, Target};
+pub use self::target::{Collector, OtlpProtocol, Target};
 pub use self::variables::BadExportSetting;
 pub(crate) use self::variables::Signal;
 

@@ -25,7 +25,7 @@ impl fmt::Display for Position {
 
 /// Where a value is written: its file, its position in the text, and its path in the document.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span {
+pub struct SourceSpan {
     /// The file, if it is another one than the flow file itself.
     pub file: Option<Arc<str>>,
     /// The position of the value's first character.
@@ -34,7 +34,7 @@ pub struct Span {
     pub path: String,
 }
 
-impl Span {
+impl SourceSpan {
     /// A span in the flow file itself.
     pub(crate) fn new(position: Position, path: impl Into<String>) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Span {
 #[derive(Debug, Clone)]
 pub(crate) struct Spanned<T> {
     pub(crate) value: T,
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
 }
 
 impl<T: PartialEq> PartialEq for Spanned<T> {
@@ -70,7 +70,7 @@ impl<T: PartialEq> PartialEq for Spanned<T> {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// Where it is.
-    pub span: Span,
+    pub span: SourceSpan,
     /// What was expected, and what is written.
     pub message: String,
     /// What to do about it, if that is known.
@@ -78,7 +78,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(span: &Span, message: impl Into<String>) -> Self {
+    pub(crate) fn new(span: &SourceSpan, message: impl Into<String>) -> Self {
         Self {
             span: span.clone(),
             message: message.into(),
@@ -164,7 +164,7 @@ pub(crate) struct Diagnostics {
 /// A key that its mapping does not have. It is a problem, or only a warning where the file is read leniently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnknownKey {
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
     pub(crate) key: String,
     /// What the mapping's keys are, such as `an option of an executor`.
     pub(crate) expected: &'static str,

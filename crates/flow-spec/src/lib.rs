@@ -39,6 +39,7 @@ mod plan;
 pub mod plot;
 #[cfg(test)]
 mod print;
+mod service_address;
 mod spec;
 mod values;
 mod yaml;
@@ -46,7 +47,7 @@ mod yaml;
 pub use context::{
     AnyExecutor, Context, ExecutorDescription, Executors, Files, Found, NoFiles, NotFound, TextFile,
 };
-pub use diagnostics::{Position, Problem, Problems, Span};
+pub use diagnostics::{Position, Problem, Problems, SourceSpan};
 pub use error::{LoadError, SyntaxError};
 pub use flow::{
     ApiKeys, CallTls, Calls, CertificateFiles, Checked, ClientAuthorities, Collector, Container,
@@ -57,6 +58,7 @@ pub use flow_core::BadOption;
 pub use forms::engine_name;
 pub use keys::{json_schema, key_reference};
 pub use plan::{Address, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, Source, TcpAddress};
+pub use service_address::ServiceAddress;
 pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
 pub use spec::program::ExecutorConfig;

@@ -262,6 +262,9 @@ fn polling(polling: &Polling) -> Value {
 }
 
 fn host(host: &Host) -> String {
+    if let Some(service) = &host.service {
+        return service.to_string();
+    }
     let scheme = match (host.has_scheme, host.tls) {
         (true, true) => "grpcs://",
         (true, false) => "grpc://",

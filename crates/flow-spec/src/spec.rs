@@ -10,7 +10,7 @@ mod parse;
 pub(crate) mod program;
 pub(crate) mod python_config;
 
-use crate::diagnostics::{Diagnostics, Span};
+use crate::diagnostics::{Diagnostics, SourceSpan};
 use crate::keys::{
     ContainerOptions, EntryOptions, ExecutorOptions, FlowOptions, GatewayOptions, InheritedOptions,
     LogOptions, MonitoringOptions, Options as _, Section, TelemetryOptions,
@@ -22,7 +22,7 @@ use crate::values::Method;
 /// [`Flow::check`](crate::Flow::check) turns it into a [`Flow`](crate::Flow) if there are none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowSpec {
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
     pub(crate) options: FlowOptions,
     /// The hub of the environment, where executors are looked up if the file names none.
     pub(crate) hub_variable: Option<String>,
@@ -57,7 +57,7 @@ pub(crate) struct InheritedSpec {
 /// An entry of `executors`.
 #[derive(Debug, Clone)]
 pub(crate) struct ExecutorSpec {
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
     pub(crate) entry: EntryOptions,
     pub(crate) options: ExecutorOptions,
     pub(crate) inherited: InheritedSpec,

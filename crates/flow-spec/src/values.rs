@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::diagnostics::{Span, Spanned};
+use crate::diagnostics::{SourceSpan, Spanned};
 
 mod container;
 mod docker_options;
@@ -293,8 +293,8 @@ pub(crate) type ArgumentSpans = IndexMap<String, ArgumentSpan>;
 /// Where an option of an executor is written.
 #[derive(Debug, Clone)]
 pub(crate) struct ArgumentSpan {
-    pub(crate) key: Span,
-    pub(crate) value: Span,
+    pub(crate) key: SourceSpan,
+    pub(crate) value: SourceSpan,
 }
 
 impl PartialEq for Arguments {

@@ -19,6 +19,7 @@ mod sampling;
 mod tracer;
 
 pub use attribute::Attribute;
+pub use opentelemetry::trace::SpanKind;
 pub use queue::EndedSpans;
 pub use sampling::Sampling;
-pub use tracer::{Kind, Span, Tracer};
+pub use tracer::{Span, Tracer};

@@ -25,17 +25,6 @@ const SCOPE: &str = "flow";
 #[derive(Debug, Clone)]
 pub struct Tracer(Arc<SdkTracer>);
 
-/// What a span stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A request that this process answers.
-    Server,
-    /// A request that this process sends.
-    Client,
-    /// Something inside of the process.
-    Internal,
-}
-
 /// Something that takes time. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Span {
@@ -66,7 +55,7 @@ impl Tracer {
         began: SystemTime,
     ) -> Span {
         let parent = caller.map_or_else(Context::new, |caller| parent(caller, true));
-        self.start(name.into(), Kind::Server, began, &parent)
+        self.start(name.into(), SpanKind::Server, began, &parent)
     }
 
     /// A span within no other, which begins a trace. `None` if it is not recorded.
@@ -74,7 +63,7 @@ impl Tracer {
     pub fn root(&self, name: impl Into<Cow<'static, str>>) -> Option<Span> {
         let span = self.start(
             name.into(),
-            Kind::Internal,
+            SpanKind::Internal,
             SystemTime::now(),
             &Context::new(),
         );
@@ -86,7 +75,7 @@ impl Tracer {
     pub fn child(
         &self,
         name: impl Into<Cow<'static, str>>,
-        kind: Kind,
+        kind: SpanKind,
         of: &TraceContext,
     ) -> Option<Span> {
         self.child_since(name, kind, of, SystemTime::now())
@@ -97,7 +86,7 @@ impl Tracer {
     pub fn child_since(
         &self,
         name: impl Into<Cow<'static, str>>,
-        kind: Kind,
+        kind: SpanKind,
         of: &TraceContext,
         began: SystemTime,
     ) -> Option<Span> {
@@ -108,16 +97,12 @@ impl Tracer {
     fn start(
         &self,
         name: Cow<'static, str>,
-        kind: Kind,
+        kind: SpanKind,
         began: SystemTime,
         parent: &Context,
     ) -> Span {
         let builder = SpanBuilder::from_name(name)
-            .with_kind(match kind {
-                Kind::Server => SpanKind::Server,
-                Kind::Client => SpanKind::Client,
-                Kind::Internal => SpanKind::Internal,
-            })
+            .with_kind(kind)
             .with_start_time(began);
         let span = self.0.build_with_context(builder, parent);
         let context = Arc::new(context(span.span_context()));

@@ -173,12 +173,15 @@ async fn last_lines(from: impl AsyncRead + Unpin) -> VecDeque<String> {
 mod tests {
     use super::*;
 
-    /// A program of this text.
+    /// A program of this text. Another process writes it: if this one did, a test that starts a process meanwhile would
+    /// pass the open file on, and a file that is open for writing cannot be run.
     fn program(folder: &TempDir, text: &str) -> PathBuf {
         let program = folder.path().join("flow");
-        std::fs::write(&program, text).unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&program, mode).unwrap();
+        let source = folder.path().join("flow.sh");
+        std::fs::write(&source, text).unwrap();
+        let mut install = std::process::Command::new("install");
+        let installed = install.args(["-m", "755"]).arg(source).arg(&program);
+        assert!(installed.status().unwrap().success());
         program
     }
 

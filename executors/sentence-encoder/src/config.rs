@@ -271,7 +271,7 @@ mod tests {
         check_refused(json!({"device": "tpu"}), &["`tpu`", "`cpu`"]);
         check_refused(
             json!({"precision": "f8"}),
-            &["`f8`", "`f32`", "`bf16`", "`int8`", "`f16`"],
+            &["`f8`", "`f32`", "`bf16`", "`fast`", "`int8`", "`f16`"],
         );
         check_refused(
             json!({"embedding_type": "int4"}),

@@ -3,9 +3,10 @@
 //! The graph is `hnsw_rs`'s. It only grows: what was deleted stays in it and is passed over, until the index
 //! is built anew.
 
+use flow_index::dot;
 use hnsw_rs::prelude::{Distance, Hnsw};
 
-use crate::top::{Hit, dot};
+use crate::top::Hit;
 
 /// Neighbours of a vector, and candidates while it is put in. Usual values for text embeddings: recall
 /// above 0.95 at ten of a million.

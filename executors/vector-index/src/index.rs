@@ -9,10 +9,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use flow_core::DocArrayVersion;
+use flow_index::{Entry, dot, normalised};
 
 use crate::graph::Graph;
-use crate::record::{Change, Entry};
-use crate::top::{Hit, Top, dot, normalised};
+use crate::record::Change;
+use crate::top::{Hit, Top};
 
 /// Vectors that an indexing call puts into the graph: its own, as many of those before, and these.
 const CATCH_UP: usize = 256;
@@ -222,17 +223,6 @@ impl Index {
 
     fn vector(&self, place: usize) -> &[f32] {
         &self.vectors[place * self.dimensions..][..self.dimensions]
-    }
-}
-
-impl Entry {
-    /// The document that it is, or is a part of.
-    fn document_id(&self) -> &str {
-        if self.parent.is_empty() {
-            &self.id
-        } else {
-            &self.parent
-        }
     }
 }
 

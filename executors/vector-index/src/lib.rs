@@ -1,7 +1,7 @@
 //! Finds the documents whose vectors are nearest to a query's, and keeps them through crashes.
 //!
-//! `index.rs` is the index in memory, `log.rs` its file, `record.rs` what stands in it. This file turns
-//! documents into entries and entries into matches: first the log, then the index, then the reply.
+//! `index.rs` is the index in memory, `log.rs` its file, `record.rs` what stands in it. `flow-index` turns
+//! documents into entries and entries into matches; this file does first the log, then the index, then the reply.
 
 mod graph;
 mod index;
@@ -12,34 +12,21 @@ mod top;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use flow_core::{EmbeddingType, Tensor};
 use flow_executor::{
-    AccessPaths, BadParameter, CallError, Chain, DocArrayVersion, Document, DocumentArray,
-    Endpoints, Executor, Facts, KeepsState, LoadContext, LoadError, Parameters,
+    AccessPaths, CallError, Document, DocumentArray, Endpoints, Executor, Facts, KeepsState,
+    LoadContext, LoadError, Parameters,
 };
+use flow_index::{FoundEntry, IDS, LIMIT, Search, documents_to_remove, entries, limit};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use index::{Index, Kept};
 use log::Log;
-use record::{Change, Entry};
+use record::Change;
 use top::Hit;
 
 /// What the score of a match is called.
 const SCORE: &str = "cosine";
-
-/// The parameters that say how many matches a query gets; the first one that is sent wins.
-const LIMIT: [&str; 2] = ["top_k", "limit"];
-
-/// Most values of a vector. Models make some thousand.
-const DIMENSIONS_MAX: usize = 65_536;
-
-/// Most matches of one query, and of all queries of a call together: each is a copy of a document.
-const TOP_K_MAX: usize = 100_000;
-const MATCHES_MAX: usize = 1_000_000;
-
-/// The parameter that names documents to delete.
-const IDS: &str = "ids";
 
 /// Indexes documents and finds them; see its `README.md`.
 #[derive(Debug)]
@@ -130,24 +117,7 @@ impl Executor for VectorIndex {
 impl VectorIndex {
     /// Adds documents. A document with a known id replaces the one that was there.
     fn index(&mut self, docs: &mut [Document], _: &Parameters) -> Result<(), CallError> {
-        let (mut entries, mut without) = (Vec::new(), 0u64);
-        let mut dimensions = self.dimensions();
-        self.visit(docs, &mut |doc| {
-            let Some(vector) = doc.embedding() else {
-                without += 1;
-                return Ok(());
-            };
-            let entry = entry(doc, &vector, dimensions)?;
-            dimensions = Some(entry.vector.len());
-            entries.push(entry);
-            Ok(())
-        })?;
-        if without > 0 {
-            tracing::warn!(
-                count = without,
-                "documents without an embedding are not indexed"
-            );
-        }
+        let entries = entries(docs, &self.with.access_paths, self.dimensions())?;
         let new = entries.len();
         let changes = self.index.changes(entries);
         self.change(changes)?;
@@ -157,35 +127,27 @@ impl VectorIndex {
 
     /// Gives each query its matches.
     fn search(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
-        let limit = self.limit(parameters)?;
-        let (index, dimensions) = (&self.index, self.dimensions());
-        // What a search finds at most.
-        let each = limit.min(index.len());
-        let mut all = 0;
-        self.visit(docs, &mut |query| {
-            all += each;
-            if all > MATCHES_MAX {
-                let message = format!(
-                    "the queries of one call get at most {MATCHES_MAX} matches; send fewer, or a smaller `top_k`"
-                );
-                return Err(CallError::bad_request(message));
-            }
-            let vector = query.embedding().ok_or_else(|| no_embedding(query))?;
-            let vector = values(query, &vector, dimensions)?;
-            let found = index.search(vector, limit);
-            let matches = found.into_iter().map(|it| as_match(query, it));
-            let matches: Vec<Document> = matches.collect::<Result<_, _>>()?;
-            *query.matches_mut()? = matches;
-            Ok(())
+        let limit = limit(parameters, self.with.top_k)?;
+        let index = &self.index;
+        let search = Search {
+            paths: &self.with.access_paths,
+            dimensions: self.dimensions(),
+            // What a search finds at most.
+            each_max: limit.min(index.len()),
+            score: SCORE,
+        };
+        search.run(docs, |vectors| {
+            let found = vectors.into_iter().map(|vector| {
+                let found = index.search(vector, limit).into_iter();
+                found.map(|(hit, kept)| found_of(hit, kept)).collect()
+            });
+            Ok(found.collect())
         })
     }
 
     /// Takes documents out, with all their parts: those of the request, and the parameter `ids`.
     fn delete(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
-        let ids: Option<Vec<String>> = parameters.get(IDS).map_err(|error| bad(&error))?;
-        let mut ids = ids.unwrap_or_default();
-        ids.extend(docs.iter().map(Document::id));
-        let ids: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+        let ids = documents_to_remove(docs, parameters)?;
         let gone = ids.iter().flat_map(|id| self.index.of_document(id));
         let gone: BTreeSet<&str> = gone.collect();
         let changes = gone.into_iter();
@@ -242,38 +204,17 @@ impl VectorIndex {
         Ok(())
     }
 
-    /// Calls `each` with the documents that are meant, until one fails.
-    fn visit(
-        &self,
-        docs: &mut [Document],
-        each: &mut dyn FnMut(&mut Document) -> Result<(), CallError>,
-    ) -> Result<(), CallError> {
-        let mut outcome = Ok(());
-        self.with.access_paths.visit(docs, &mut |doc| {
-            if outcome.is_ok() {
-                outcome = each(doc);
-            }
-        })?;
-        outcome
-    }
-
     /// How many values a vector must have; `None` for any number.
     fn dimensions(&self) -> Option<usize> {
         self.with.dimensions.or(self.index.dimensions())
     }
+}
 
-    fn limit(&self, parameters: &Parameters) -> Result<usize, CallError> {
-        for name in LIMIT {
-            let limit: Option<usize> = parameters.get(name).map_err(|error| bad(&error))?;
-            if limit.is_some_and(|limit| limit > TOP_K_MAX) {
-                let message = format!("`{name}` must be {TOP_K_MAX} or less");
-                return Err(CallError::bad_request(message));
-            }
-            if let Some(limit) = limit {
-                return Ok(limit);
-            }
-        }
-        Ok(self.with.top_k)
+fn found_of(hit: Hit, kept: &Kept) -> FoundEntry {
+    FoundEntry {
+        score: hit.score,
+        version: kept.version,
+        document: kept.document.clone(),
     }
 }
 
@@ -284,114 +225,6 @@ fn folder(context: &LoadContext) -> Option<PathBuf> {
         Some(shard) => own.join(shard.to_string()),
         None => own,
     })
-}
-
-fn entry(doc: &Document, vector: &Tensor, dimensions: Option<usize>) -> Result<Entry, CallError> {
-    let id = doc.id();
-    if id.is_empty() {
-        return Err(CallError::bad_request("a document has no id"));
-    }
-    let vector = values(doc, vector, dimensions)?;
-    if !doc.has_finite_scores() {
-        return Err(CallError::bad_request(format!(
-            "document `{id}` has a score that is not finite"
-        )));
-    }
-    let mut kept = doc.clone();
-    kept.clear_embedding();
-    kept.chunks_mut()?.clear();
-    kept.matches_mut()?.clear();
-    Ok(Entry {
-        id,
-        parent: doc.parent_id(),
-        vector,
-        version: doc.version(),
-        document: kept.encode(),
-    })
-}
-
-/// A vector that fits the index.
-fn values(
-    doc: &Document,
-    vector: &Tensor,
-    dimensions: Option<usize>,
-) -> Result<Vec<f32>, CallError> {
-    let wrong = |what: String| {
-        let id = doc.id();
-        CallError::bad_request(format!("the embedding of document `{id}` {what}"))
-    };
-    // Checked before there are values, which may be many more than bytes were sent.
-    let len = vector.len();
-    if len > DIMENSIONS_MAX || (vector.buffer().is_empty() && len > 0) {
-        return Err(wrong(format!(
-            "has the shape of {len} values, and {} bytes of them",
-            vector.buffer().len()
-        )));
-    }
-    let values = floats(vector, dimensions).ok_or_else(|| {
-        let found = vector.data_type().as_str();
-        wrong(format!(
-            "has values of the type `{found}`; floats, and vectors of the encoder's `embedding_type`, can be indexed"
-        ))
-    })?;
-    if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
-        return Err(wrong("is empty, or not all of it is finite".to_owned()));
-    }
-    match dimensions {
-        Some(wanted) if wanted != values.len() => Err(wrong(format!(
-            "has {} values, but the index has vectors of {wanted}",
-            values.len()
-        ))),
-        _ => Ok(values),
-    }
-}
-
-/// The floats that a vector stands for. Bytes are bits if that gives the vector the length that it must have.
-fn floats(vector: &Tensor, dimensions: Option<usize>) -> Option<Vec<f32>> {
-    let as_bits = EmbeddingType::of(vector)?.as_bits();
-    // One byte is one number.
-    let wanted = dimensions.filter(|wanted| *wanted > 1 && wanted.div_ceil(8) == vector.len());
-    let (Some(bits), Some(wanted)) = (as_bits, wanted) else {
-        return EmbeddingType::floats_of(vector);
-    };
-    let mut floats = bits.decode(vector)?;
-    floats.truncate(wanted);
-    Some(floats)
-}
-
-fn as_match(query: &Document, (hit, kept): (Hit, &Kept)) -> Result<Document, CallError> {
-    let mut found = Document::decode(kept.version, kept.document.clone())?;
-    if found.version() != query.version() {
-        found = translated(&found, query.version());
-    }
-    found.set_score(SCORE, hit.score, &query.id());
-    if found.version() == DocArrayVersion::V1 {
-        found.set_adjacency(query.adjacency() + 1);
-    }
-    Ok(found)
-}
-
-/// What both versions of DocArray have.
-fn translated(doc: &Document, version: DocArrayVersion) -> Document {
-    let mut other = Document::of_version(version);
-    other.set_id(&doc.id());
-    other.set_text(doc.text());
-    other.set_tags(&doc.tags());
-    if !doc.parent_id().is_empty() {
-        other.set_parent_id(&doc.parent_id());
-    }
-    other
-}
-
-fn no_embedding(query: &Document) -> CallError {
-    let id = query.id();
-    CallError::bad_request(format!(
-        "document `{id}` has no embedding to search with: an encoder has to come before the index"
-    ))
-}
-
-fn bad(error: &BadParameter) -> CallError {
-    CallError::bad_request(Chain(error).to_string())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use flow_core::DocArrayVersion;
+use flow_index::Entry;
 
 /// Length, checksum and the header's own checksum before each record, in bytes.
 pub(crate) const HEADER_LEN: usize = 12;
@@ -32,18 +33,6 @@ pub(crate) enum Change {
     Put(Entry),
     /// Nothing, if there is no entry with this id.
     Delete(String),
-}
-
-/// A document of the index.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
-    pub(crate) id: String,
-    /// The document that it is a part of; empty if it is whole.
-    pub(crate) parent: String,
-    pub(crate) vector: Vec<f32>,
-    pub(crate) version: DocArrayVersion,
-    /// What a search gives back, without its vector.
-    pub(crate) document: Bytes,
 }
 
 /// The next thing in a log.

@@ -1,7 +1,8 @@
 use std::path::Path;
 
+use flow_core::{EmbeddingType, Tensor};
 use flow_executor::testing::{self, Loaded, Setup};
-use flow_executor::{Failure, Workers};
+use flow_executor::{DocArrayVersion, Failure, Workers};
 
 use super::*;
 

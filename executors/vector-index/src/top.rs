@@ -1,10 +1,7 @@
-//! Vectors in a row, and which of them are nearest to another. Pure arithmetic.
+//! The nearest of many, at most so many. Pure.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-
-/// Sums kept apart in a product, so that they can be added side by side.
-const LANES: usize = 16;
 
 /// A place among the vectors, and how near it is: the cosine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,33 +56,6 @@ impl Top {
     }
 }
 
-/// The product of two vectors of the same length; of two whose length is 1, their cosine.
-pub(crate) fn dot(one: &[f32], other: &[f32]) -> f32 {
-    let mut sums = [0.0f32; LANES];
-    let (ones, others) = (one.chunks_exact(LANES), other.chunks_exact(LANES));
-    let rest: f32 = ones
-        .remainder()
-        .iter()
-        .zip(others.remainder())
-        .map(|(a, b)| a * b)
-        .sum();
-    for (a, b) in ones.zip(others) {
-        for lane in 0..LANES {
-            sums[lane] += a[lane] * b[lane];
-        }
-    }
-    rest + sums.iter().sum::<f32>()
-}
-
-/// The same direction with length 1; zeros stay as they are.
-pub(crate) fn normalised(mut vector: Vec<f32>) -> Vec<f32> {
-    let length = dot(&vector, &vector).sqrt();
-    if length > 0.0 {
-        vector.iter_mut().for_each(|value| *value /= length);
-    }
-    vector
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,22 +74,5 @@ mod tests {
             score: 1.0,
         });
         assert!(none.into_hits().is_empty());
-    }
-
-    #[test]
-    fn products_of_every_length_are_right() {
-        for len in [0, 1, 15, 16, 17, 33] {
-            #[allow(clippy::cast_precision_loss, reason = "small whole numbers")]
-            let one: Vec<f32> = (0..len).map(|it| it as f32).collect();
-            let expected: f32 = one.iter().map(|value| value * 2.0).sum();
-            let twos = vec![2.0; len];
-            assert!((dot(&one, &twos) - expected).abs() < 1e-3, "{len}");
-        }
-    }
-
-    #[test]
-    fn a_vector_gets_the_length_one_unless_it_is_nothing() {
-        assert_eq!(normalised(vec![3.0, 4.0]), [0.6, 0.8]);
-        assert_eq!(normalised(vec![0.0, 0.0]), [0.0, 0.0]);
     }
 }

@@ -192,6 +192,27 @@ async fn every_format_is_there_whatever_type_of_vectors_the_flow_sends() {
 }
 
 #[tokio::test]
+async fn a_reply_says_how_long_each_stage_took() {
+    let flow = encoder();
+    for (path, body) in [
+        ("/v1/embeddings", json!({"input": TEXTS})),
+        ("/embed", json!({"inputs": TEXTS})),
+        ("/v2/embed", json!({"texts": TEXTS})),
+    ] {
+        let reply = post(&flow, path, &body).await;
+        let timing = reply.headers["server-timing"].to_str().unwrap();
+        let entries = timing.split(", ").map(|entry| {
+            let (name, ms) = entry.split_once(";dur=").unwrap();
+            (name, ms.parse::<f64>().unwrap())
+        });
+        let (names, times): (Vec<&str>, Vec<f64>) = entries.unzip();
+        let expected = ["gateway", "queue", "tokenize", "compute"];
+        assert_eq!(names, expected, "{path}: {timing}");
+        assert!(times[0] >= times[1..].iter().sum(), "{path}: {timing}");
+    }
+}
+
+#[tokio::test]
 async fn a_reply_says_how_many_of_its_texts_had_a_vector_already() {
     let plain = encoder();
     let cached = TestFlow::up(

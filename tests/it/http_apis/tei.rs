@@ -19,6 +19,9 @@ async fn texts_become_vectors_with_headers_that_say_what_it_took() {
         assert_eq!(reply.number("x-compute-characters"), 26);
         assert!(reply.number("x-total-time") >= reply.number("x-compute-time"));
         assert_eq!(reply.headers["x-compute-type"], "cpu");
+        let stages = ["x-tokenization-time", "x-queue-time", "x-inference-time"];
+        let stages: u64 = stages.map(|it| reply.number(it)).iter().sum();
+        assert!(stages <= reply.number("x-total-time"), "{reply:?}");
     }
     let one = post(&flow, "/embed", &json!({"inputs": TEXTS[0]})).await;
     check_close(&rows(&one.json()), &wanted[..1]);

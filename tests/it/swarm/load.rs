@@ -30,8 +30,9 @@ pub(super) struct Outcome {
     pub(super) due: Duration,
     pub(super) took: Duration,
     pub(super) attempts: u32,
-    /// Why there is no good reply; none: there is one.
-    pub(super) failure: Option<String>,
+    /// Why the last attempt without a good reply had none.
+    pub(super) last_failure: Option<String>,
+    pub(super) is_answered: bool,
 }
 
 /// A gateway that may be there.
@@ -85,8 +86,9 @@ impl Gateways {
         address.avoided_until = Instant::now() + AVOIDED;
     }
 
-    /// One request until it is answered: the number of attempts, and why there is no good reply.
-    async fn ask(&self, number: usize, endpoint: &str) -> (u32, Option<String>) {
+    /// One request until it is answered: the number of attempts, why the last that failed did so, and whether there is a good
+    /// reply.
+    async fn ask(&self, number: usize, endpoint: &str) -> (u32, Option<String>, bool) {
         let begun = Instant::now();
         let text = format!("text {number}");
         let request = texts(endpoint, &[&text]);
@@ -109,13 +111,13 @@ impl Gateways {
                 }
             };
             failure = match tokio::time::timeout(ATTEMPT, attempt).await {
-                Ok(Ok(())) => return (attempts, None),
+                Ok(Ok(())) => return (attempts, failure, true),
                 Ok(Err(failure)) => Some(failure),
                 Err(_) => Some("no reply in time".to_owned()),
             };
             self.avoid(index);
         }
-        (attempts, failure.or(Some("no gateway".to_owned())))
+        (attempts, failure.or(Some("no gateway".to_owned())), false)
     }
 
     /// Sends `rate` requests a second until the flag is set.
@@ -130,12 +132,14 @@ impl Gateways {
             tokio::time::sleep_until((begun + due).into()).await;
             let (gateways, endpoint) = (self.clone(), endpoint.to_owned());
             requests.spawn(async move {
-                let (attempts, failure) = gateways.ask(number as usize, &endpoint).await;
+                let (attempts, last_failure, is_answered) =
+                    gateways.ask(number as usize, &endpoint).await;
                 Outcome {
                     due,
                     took: (begun + due).elapsed(),
                     attempts,
-                    failure,
+                    last_failure,
+                    is_answered,
                 }
             });
         }
@@ -147,7 +151,7 @@ impl Gateways {
 
 /// Checks that each request has one good reply.
 pub(super) fn check(outcomes: &[Outcome]) {
-    let failed: Vec<_> = outcomes.iter().filter(|it| it.failure.is_some()).collect();
+    let failed: Vec<_> = outcomes.iter().filter(|it| !it.is_answered).collect();
     assert!(
         failed.is_empty(),
         "{} of {} requests: {:?}",
@@ -159,11 +163,17 @@ pub(super) fn check(outcomes: &[Outcome]) {
 
 /// Writes a line for each request.
 pub(super) fn write(path: &Path, outcomes: &[Outcome]) {
-    let mut text = "due_s,took_ms,attempts,failure\n".to_owned();
+    let mut text = "due_s,took_ms,attempts,is_answered,last_failure\n".to_owned();
     for it in outcomes {
         let (due, took) = (it.due.as_secs_f64(), it.took.as_secs_f64() * 1000.0);
-        let failure = it.failure.as_deref().unwrap_or_default().replace(',', ";");
-        writeln!(text, "{due:.3},{took:.1},{},{failure}", it.attempts).unwrap();
+        let failure = it.last_failure.as_deref().unwrap_or_default();
+        let failure = failure.replace([',', '\n'], ";");
+        let (attempts, is_answered) = (it.attempts, it.is_answered);
+        writeln!(
+            text,
+            "{due:.3},{took:.1},{attempts},{is_answered},{failure}"
+        )
+        .unwrap();
     }
     std::fs::write(path, text).unwrap();
 }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use crate::bench::bar_chart::draw;
 use crate::bench::runs;
 use crate::repository::root;
+use crate::soak::{Records, plot};
 
 /// Where the charts lie, from the top folder.
 const FOLDER: &str = "docs/src/charts";
@@ -50,6 +51,18 @@ const PLOTS: &[Plot] = &[
     },
 ];
 
+/// The run of `cargo xtask soak` that the book shows.
+const SOAK: &str = "2026-11-23-amd-epyc-2-cores-soak";
+
+fn soak_path() -> PathBuf {
+    root().join(FOLDER).join("soak.svg")
+}
+
+fn draw_soak() -> anyhow::Result<String> {
+    let folder = root().join("tests/load/runs").join(SOAK).join("soak");
+    Ok(plot::draw(&Records::read(&folder)?))
+}
+
 pub(super) fn draw_all() -> anyhow::Result<()> {
     let folder = root().join(FOLDER);
     fs::create_dir_all(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
@@ -59,6 +72,9 @@ pub(super) fn draw_all() -> anyhow::Result<()> {
             .with_context(|| format!("cannot write `{}`", path.display()))?;
         eprintln!("drew {FOLDER}/{}.svg from the run {RUN}", plot.subject);
     }
+    let path = soak_path();
+    fs::write(&path, draw_soak()?).with_context(|| format!("cannot write `{}`", path.display()))?;
+    eprintln!("drew {FOLDER}/soak.svg from the run {SOAK}");
     Ok(())
 }
 
@@ -78,5 +94,10 @@ mod tests {
                 path.display()
             );
         }
+        let drawn = fs::read_to_string(soak_path()).unwrap_or_default();
+        assert!(
+            drawn == draw_soak().unwrap(),
+            "the chart of the soak is stale: run `cargo xtask bench report`"
+        );
     }
 }

@@ -24,6 +24,7 @@ mod participants;
 mod process;
 mod products;
 mod python;
+mod python_tutorial;
 mod report;
 mod request;
 mod runs;
@@ -83,6 +84,8 @@ enum Subject {
     Memory,
     /// Unary calls through a gateway to a Python executor that does nothing.
     Python,
+    /// The tutorial's 10,000 documents through a Python executor with sentence-transformers.
+    PythonTutorial,
     /// From `flow up` to ready.
     Start,
     /// Times of requests while processes are killed, replaced, made more and made fewer.
@@ -111,6 +114,7 @@ const MEASURES: &[(Subject, Measure)] = &[
     (Subject::Cache, cache::measure),
     (Subject::Memory, memory::measure),
     (Subject::Python, python::measure),
+    (Subject::PythonTutorial, python_tutorial::measure),
     (Subject::Start, start::measure),
     (Subject::Chaos, chaos::measure),
     (Subject::Containers, containers::measure),

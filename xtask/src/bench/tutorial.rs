@@ -90,7 +90,7 @@ fn jina_tutorial(python: &Path) -> anyhow::Result<f64> {
 }
 
 /// The number in the last line that a program wrote.
-fn seconds(output: &str) -> anyhow::Result<f64> {
+pub(super) fn seconds(output: &str) -> anyhow::Result<f64> {
     let last = output
         .trim_end()
         .lines()

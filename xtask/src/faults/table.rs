@@ -5,13 +5,13 @@ use std::fmt::Write;
 
 use anyhow::Context;
 
-/// A request that takes longer is no good: the flow has not recovered while there is one.
+/// A request that takes longer is not good: the flow has not recovered while there is one.
 const SLOW_MS: f64 = 500.0;
 
 /// Texts of failures in a row of the table; the most frequent ones.
 const TEXTS: usize = 3;
 
-const HEAD: &str = "| Fault | Where | Lasts | Requests | Failed | Slowest | Good again after | What clients were told |\n\
+const HEAD: &str = "| Fault | Where | Lasts | Requests | Failed | Slowest | Recovered after | Errors |\n\
                     |---|---|---|---|---|---|---|---|\n";
 
 /// One request.
@@ -85,12 +85,12 @@ fn row(requests: &[Request<'_>], [began, ended]: [f64; 2], note: &str) -> String
     };
     let lasts = ended - began;
     let count = hit.len();
-    let told = told(hit.iter().map(|it| it.failure), note);
-    format!("{lasts:.0} s | {count} | {failed} | {slowest:.0} ms | {late} | {told}")
+    let errors = errors(hit.iter().map(|it| it.failure), note);
+    format!("{lasts:.0} s | {count} | {failed} | {slowest:.0} ms | {late} | {errors}")
 }
 
-/// The most frequent failures, and what else is to be said.
-fn told<'a>(failures: impl Iterator<Item = &'a str>, note: &str) -> String {
+/// The most frequent failures, and the note.
+fn errors<'a>(failures: impl Iterator<Item = &'a str>, note: &str) -> String {
     let mut counts = BTreeMap::<&str, usize>::new();
     for failure in failures.filter(|it| !it.is_empty()) {
         *counts.entry(failure).or_default() += 1;
@@ -98,16 +98,16 @@ fn told<'a>(failures: impl Iterator<Item = &'a str>, note: &str) -> String {
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let texts = counts.iter().take(TEXTS).map(|(text, count)| {
-        // A table has no place for these two signs.
+        // These two characters end a cell or a code span.
         let text = text.replace('|', "/").replace('`', "'");
         format!("{count} × `{text}`")
     });
     let note = (!note.is_empty()).then(|| note.to_owned());
-    let told: Vec<String> = texts.chain(note).collect();
-    if told.is_empty() {
+    let errors: Vec<String> = texts.chain(note).collect();
+    if errors.is_empty() {
         "–".to_owned()
     } else {
-        told.join("; ")
+        errors.join("; ")
     }
 }
 

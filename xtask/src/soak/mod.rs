@@ -4,7 +4,7 @@
 //! [`bars`] judges it, [`plot`] draws it, and this file builds, runs and writes the summary.
 
 mod bars;
-mod plot;
+pub(crate) mod plot;
 mod records;
 
 use std::fs;
@@ -20,7 +20,7 @@ use crate::bench::Report;
 use crate::repository::root;
 use crate::shell;
 use crate::soak::bars::Bar;
-use crate::soak::records::Records;
+pub(crate) use crate::soak::records::Records;
 use crate::test::PACKAGES;
 
 /// The files that a run writes.

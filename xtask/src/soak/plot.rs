@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::soak::bars::processes;
-use crate::soak::records::{Records, Sample, Slot};
+use crate::soak::records::{Fault, Records, Sample, Slot};
 
 /// Sizes in pixels.
 const WIDTH: f64 = 960.0;
@@ -41,22 +41,15 @@ pub(crate) fn draw(records: &Records) -> String {
         records.faults.len()
     );
     plot.text((8.0, 20.0), "t", &title);
+    plot.define_faults(&records.faults);
     let times = |pick: fn(&Slot) -> f64| by_class(&records.slots, pick);
-    plot.panel(records, "p99, ms", times(|it| it.p99_ms));
-    plot.panel(records, "p50, ms", times(|it| it.p50_ms));
-    plot.panel(records, "answered", times(|it| it.answered));
-    plot.panel(records, "failed", times(|it| it.failed));
-    plot.panel(
-        records,
-        "memory, MB",
-        by_process(&records.samples, 0, 1024.0),
-    );
-    plot.panel(
-        records,
-        "file descriptors",
-        by_process(&records.samples, 1, 1.0),
-    );
-    plot.panel(records, "threads", by_process(&records.samples, 2, 1.0));
+    plot.panel("p99, ms", times(|it| it.p99_ms));
+    plot.panel("p50, ms", times(|it| it.p50_ms));
+    plot.panel("answered", times(|it| it.answered));
+    plot.panel("failed", times(|it| it.failed));
+    plot.panel("memory, MB", by_process(&records.samples, 0, 1024.0));
+    plot.panel("file descriptors", by_process(&records.samples, 1, 1.0));
+    plot.panel("threads", by_process(&records.samples, 2, 1.0));
     plot.finish()
 }
 
@@ -67,19 +60,26 @@ struct Plot {
 }
 
 impl Plot {
+    /// Defines what all panels show: a bar of the height of a panel for each fault.
+    fn define_faults(&mut self, faults: &[Fault]) {
+        let mut path = String::new();
+        for fault in faults {
+            let (from, to) = (self.x(fault.began), self.x(fault.ended));
+            let width = (to - from).max(1.0);
+            write!(path, "M{from:.1} 0h{width:.1}v{PANEL}h-{width:.1}z")
+                .expect("writing to a String cannot fail");
+        }
+        self.element(format_args!(
+            "<defs><path id=\"faults\" class=\"f\" d=\"{path}\"/></defs>"
+        ));
+    }
+
     /// A panel below those that are there.
-    fn panel(&mut self, records: &Records, title: &str, lines: Vec<Line<'_>>) {
+    fn panel(&mut self, title: &str, lines: Vec<Line<'_>>) {
         let top = self.bottom;
         let values = lines.iter().flat_map(|(_, points)| points).map(|it| it.1);
         let largest = values.fold(0.0, f64::max).max(1.0);
-        for fault in &records.faults {
-            let (from, to) = (self.x(fault.began), self.x(fault.ended));
-            let width = (to - from).max(1.0);
-            self.element(format_args!(
-                "<rect class=\"f\" x=\"{from:.1}\" y=\"{top}\" width=\"{width:.1}\" height=\"{PANEL}\"><title>{}</title></rect>",
-                fault.what
-            ));
-        }
+        self.element(format_args!("<use href=\"#faults\" y=\"{top}\"/>"));
         let base = top + PANEL;
         self.element(format_args!(
             "<path class=\"x\" d=\"M{LEFT} {base}H{}M{LEFT} {top}V{base}\"/>",
@@ -175,7 +175,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::soak::records::Fault;
 
     #[test]
     fn faults_and_values_are_drawn_at_their_times() {
@@ -191,12 +190,11 @@ mod tests {
             faults: vec![Fault {
                 began: 50.0,
                 ended: 60.0,
-                what: "kill work".to_owned(),
             }],
         };
         let svg = draw(&records);
-        let fault = "<rect class=\"f\" x=\"565.0\" y=\"40\" width=\"75.0\" height=\"90\"><title>kill work</title>";
-        assert!(svg.contains(fault), "{svg}");
+        assert!(svg.contains("d=\"M565.0 0h75.0v90h-75.0z\""), "{svg}");
+        assert!(svg.contains("<use href=\"#faults\" y=\"40\"/>"), "{svg}");
         assert!(svg.contains("seed 7, 1 faults"), "{svg}");
         let descriptors = by_process(&records.samples, 1, 1.0);
         assert_eq!(descriptors, [("gateway", vec![(0.0, 10.0), (100.0, 10.0)])]);

@@ -41,7 +41,6 @@ pub(crate) struct Slot {
 pub(crate) struct Fault {
     pub(crate) began: f64,
     pub(crate) ended: f64,
-    pub(crate) what: String,
 }
 
 impl Records {
@@ -114,13 +113,12 @@ fn slot(cells: &[&str]) -> Option<Slot> {
 }
 
 fn fault(cells: &[&str]) -> Option<Fault> {
-    let [_planned, began, ended, what, ..] = cells else {
+    let [_planned, began, ended, ..] = cells else {
         return None;
     };
     Some(Fault {
         began: began.parse().ok()?,
         ended: ended.parse().ok()?,
-        what: (*what).to_owned(),
     })
 }
 

@@ -77,6 +77,8 @@ const FLOORS: &[(&str, &[&str])] = &[
             "flow-proto",
         ],
     ),
+    // Above the SDK and below the executors that share it.
+    ("flow-index", &["flow-executor", "flow-core"]),
     (
         "flow-rs",
         &[
@@ -95,6 +97,7 @@ const FLOORS: &[(&str, &[&str])] = &[
 /// What an executor's package may use; never another executor.
 const EXECUTOR: &[&str] = &[
     "flow-executor",
+    "flow-index",
     "flow-net",
     "flow-models",
     "flow-kernels",

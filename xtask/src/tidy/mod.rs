@@ -18,6 +18,7 @@ mod report;
 mod size;
 mod source;
 mod tree;
+mod type_names;
 mod unsafety;
 
 use anyhow::bail;
@@ -33,6 +34,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     unsafety::check,
     logs::check,
     size::check,
+    type_names::check,
     documents::check,
     page_links::check,
     book::check,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::tidy::links::Packages;
 use crate::tidy::source::Token;
-use crate::tidy::tree::{File, Tree};
+use crate::tidy::tree::Tree;
 use crate::tidy::{cycles, imports};
 
 /// Functions with more lines are counted as long.
@@ -157,19 +157,13 @@ fn listed(names: &[String]) -> String {
 fn repeated_types(tree: &Tree) -> BTreeMap<&str, BTreeSet<&str>> {
     let mut types: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in tree.sources() {
-        let folder = crate_folder(file);
+        let folder = file.crate_folder();
         for name in defined_types(file.code()) {
             types.entry(name).or_default().insert(folder);
         }
     }
     types.retain(|_, crates| crates.len() > 1);
     types
-}
-
-fn crate_folder(file: &File) -> &str {
-    file.path
-        .split_once("/src/")
-        .map_or(file.path.as_str(), |(folder, _)| folder)
 }
 
 fn defined_types(code: &[Token]) -> impl Iterator<Item = &str> {

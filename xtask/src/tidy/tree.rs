@@ -95,6 +95,12 @@ fn read(path: &str) -> bool {
 }
 
 impl File {
+    /// The folder of its crate.
+    pub(super) fn crate_folder(&self) -> &str {
+        let (folder, _) = self.path.split_once("/src/").unwrap_or((&self.path, ""));
+        folder
+    }
+
     pub(super) fn finding(&self, line: usize, what: &str) -> Finding {
         Finding {
             path: self.path.clone(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use flow_gateway::auth::ApiKeys;
 use flow_gateway::supervisor::SupervisorClient;
@@ -23,7 +23,7 @@ use flow_process::{
     FILTER_FILE_VARIABLE, LogFormat, Ready, STATUS_SOCKET_VARIABLE, end_with_parent,
     follow_filter_file, on_termination, serve_status,
 };
-use flow_spec::{Address, NodeAddresses, Placement, Plan, Run, TcpAddress};
+use flow_spec::{Address, NodeAddresses, Placement, Plan, Run, ServiceAddress, TcpAddress};
 
 use crate::credentials;
 use crate::exit::{BadUsage, Exit};
@@ -378,10 +378,15 @@ fn parse_address(text: &str) -> anyhow::Result<Address> {
         let unix = path.strip_prefix("//").unwrap_or(path).into();
         return Ok(Address::Unix { unix });
     }
+    if let Some(service) = text.strip_prefix("srv://") {
+        let service = ServiceAddress::parse(service);
+        let service = service.map_err(|why| anyhow!("`{text}` {why}"))?;
+        return Ok(Address::Service(service));
+    }
     let (tls, rest) = match text.split_once("://") {
         None | Some(("grpc" | "http", _)) => (false, text.rsplit("://").next().unwrap_or(text)),
         Some(("grpcs" | "https", rest)) => (true, rest),
-        Some((scheme, _)) => bail!("`{scheme}` in `{text}` is neither grpc nor grpcs"),
+        Some((scheme, _)) => bail!("`{scheme}` in `{text}` is neither grpc, grpcs nor srv"),
     };
     let (host, port) = rest
         .rsplit_once(':')
@@ -416,7 +421,7 @@ mod tests {
         check("far:no", Err("`no` in `far:no` is not a port"));
         check(
             "ftp://far:9",
-            Err("`ftp` in `ftp://far:9` is neither grpc nor grpcs"),
+            Err("`ftp` in `ftp://far:9` is neither grpc, grpcs nor srv"),
         );
     }
 }

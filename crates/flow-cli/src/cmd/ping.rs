@@ -34,8 +34,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ping {
-    /// Address of a gateway or an executor, as grpc://HOST:PORT [default: port $FLOW_LISTEN_PORT, or
-    /// 54321, of this machine]
+    /// Address of a gateway or an executor, as grpc://HOST:PORT, grpcs://HOST:PORT (with TLS) or
+    /// unix:/PATH [default: port $FLOW_LISTEN_PORT, or 54321, of this machine]
     #[arg(value_name = "URL")]
     url: Option<String>,
     /// Maximum time for one attempt, such as 500ms or 3s

@@ -3,6 +3,7 @@
 use std::fs::{self, Permissions};
 
 use super::*;
+use crate::builtin::BUILTIN;
 
 /// Folders with flows and programs, and a shell with the programs on `PATH`.
 struct Machine {
@@ -85,7 +86,8 @@ fn a_name_is_a_built_in_executor_or_a_program_or_a_folder() {
         "shoutr",
         "there is no executor `shoutr`; did you mean `shouter`?",
     );
-    let built_in = "built in are `echo`, `segmenter`, `sentence-encoder`, `vector-index`";
+    let names: Vec<String> = BUILTIN.iter().map(|it| format!("`{}`", it.name)).collect();
+    let built_in = format!("built in are {}", names.join(", "));
     for none in ["empty", "file"] {
         check(
             none,

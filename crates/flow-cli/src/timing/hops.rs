@@ -153,21 +153,26 @@ fn node(gateway: Within, route: &Route, stages: &[Route]) -> Hop {
     }
 }
 
-/// The stages inside a process, whose times are of one clock.
-fn stages_of(process: Within, stages: &[Route]) -> Vec<Hop> {
-    let hop = |stage: &Route| Hop {
-        note: stage.note.clone(),
-        ..Hop::of(&stage.name, process.inside(stage).span)
+/// The stages inside a process, or the parts of a stage, whose times are of one clock.
+fn stages_of(whole: Within, stages: &[Route]) -> Vec<Hop> {
+    let hop = |stage: &Route| {
+        let inside = whole.inside(stage);
+        let hop = Hop {
+            note: stage.note.clone(),
+            ..Hop::of(&stage.name, inside.span)
+        };
+        hop.with_rest("itself", stages_of(inside, &below(stages, &stage.name)))
     };
-    stages.iter().map(hop).collect()
+    let is_part = |it: &Route| stages.iter().any(|whole| it.is_below(&whole.name));
+    let wholes = stages.iter().filter(|it| !is_part(it));
+    wholes.map(hop).collect()
 }
 
 /// The routes below a name, without it: of `a`, `a#b` becomes `b`.
 fn below(routes: &[Route], name: &str) -> Vec<Route> {
     let rest = |route: &Route| {
-        let rest = route.name.strip_prefix(name)?.strip_prefix(SEPARATOR)?;
         Some(Route {
-            name: rest.to_owned(),
+            name: route.name_below(name)?.to_owned(),
             ..route.clone()
         })
     };
@@ -175,6 +180,15 @@ fn below(routes: &[Route], name: &str) -> Vec<Route> {
 }
 
 impl Route {
+    /// Its name without this one and the separator before it, if it is below this one.
+    fn name_below(&self, name: &str) -> Option<&str> {
+        self.name.strip_prefix(name)?.strip_prefix(SEPARATOR)
+    }
+
+    fn is_below(&self, name: &str) -> bool {
+        self.name_below(name).is_some()
+    }
+
     fn read(route: &RouteProto) -> Option<Self> {
         let start = SystemTime::try_from(route.start_time?).ok()?;
         let end = SystemTime::try_from(route.end_time?).ok()?;

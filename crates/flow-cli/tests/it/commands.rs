@@ -146,7 +146,7 @@ fn invalid_arguments_are_bad_usage() {
         &["post", "h", "--on", "/e"],
         2,
         "",
-        "`h` is not an address: write `grpc://host:port` or `unix:/path` or `unix:/path`",
+        "`h` is not an address: write `grpc://host:port` or `unix:/path`",
     );
     check(
         &["post", "grpc://h:1", "--on", "/e", "--parameters", "x"],

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use flow_core::{Failure, TraceContext};
-use flow_trace::{Kind, Span, Tracer};
+use flow_trace::{Span, SpanKind, Tracer};
 
 use super::timing::{Stage, Timing};
-use crate::sdk::{Entered, SpanParent};
+use crate::sdk::{Entered, SpanParent, StageCollector};
 
 /// The span of the time that a request waits for a worker.
 const QUEUE: &str = "queue";
@@ -24,7 +24,7 @@ pub(crate) struct CallTrace {
 impl CallTrace {
     /// Begins the time in the queue; `None` if the request is not recorded.
     pub(crate) fn begin(tracer: &Tracer, request: &Arc<TraceContext>) -> Option<Self> {
-        let queued = tracer.child(QUEUE, Kind::Internal, request)?;
+        let queued = tracer.child(QUEUE, SpanKind::Internal, request)?;
         Some(Self {
             tracer: tracer.clone(),
             request: request.clone(),
@@ -52,6 +52,8 @@ pub(crate) struct CallSpans {
     parts: Vec<Span>,
     /// The requests whose callers ask for their times.
     timed: Vec<Timing>,
+    /// Collects the stages of the call for them.
+    collector: Option<StageCollector>,
     /// The author's spans are within that of the call.
     entered: Option<Entered>,
 }
@@ -71,14 +73,15 @@ impl CallSpans {
             let CallTrace {
                 tracer, request, ..
             } = trace;
-            let own = tracer.child(endpoint.to_owned(), Kind::Internal, request);
+            let own = tracer.child(endpoint.to_owned(), SpanKind::Internal, request);
             let Some(mut own) = own else { continue };
             own.set("flow.call.requests", requests);
             own.set("flow.call.documents", documents);
             if requests > 1 {
                 let shared = spans.shared.take();
                 let name = || format!("shared call {endpoint}");
-                let shared = shared.or_else(|| tracer.child(name(), Kind::Internal, own.context()));
+                let shared =
+                    shared.or_else(|| tracer.child(name(), SpanKind::Internal, own.context()));
                 spans.shared = shared.map(|mut shared| {
                     own.link(shared.context());
                     shared.link(own.context());
@@ -105,13 +108,18 @@ impl CallSpans {
             timing.begin(Stage::Call);
             timing.share(shared);
         }
+        self.collector = (!self.timed.is_empty()).then(StageCollector::begin);
         self
     }
 
     /// Ends the call.
     pub(crate) fn end(mut self, failure: Option<&Failure>) {
         drop(self.entered.take());
-        self.timed.iter().for_each(|it| it.begin(Stage::Encode));
+        let stages = self.collector.take().map(StageCollector::end);
+        for timing in &self.timed {
+            timing.add_stages_of_call(stages.as_deref().unwrap_or_default());
+            timing.begin(Stage::Encode);
+        }
         let Some(failure) = failure else { return };
         for span in self.parts.iter_mut().chain(&mut self.shared) {
             span.fail(failure.code(), failure.message());

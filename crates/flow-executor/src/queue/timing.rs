@@ -1,13 +1,16 @@
 //! Where the time of one request goes in the executor, if its caller asks for it.
 //!
 //! Each stage begins where the one before it ends. The times go back as routes of the reply, which have names such as
-//! `encoder#queue`: stock peers take them for processes that the request passed, and gateways of flow forward them.
+//! `encoder#queue`: stock peers take them for processes that the request passed, and gateways of flow forward them. A part of a
+//! stage has the stage's name before its own, such as `encoder#call#tokenize`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use flow_proto::jina::{RouteProto, StatusProto};
 use prost_types::Timestamp;
+
+use crate::sdk::PastStage;
 
 /// A part of the time of a request, in the order of their beginnings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +39,8 @@ struct Times {
     clock: SystemTime,
     /// The beginnings, in the order of the stages. The first one is that of the whole.
     begun: Vec<(Stage, Instant)>,
+    /// The parts of its call, as the executor reports them.
+    of_call: Vec<PastStage>,
     /// The requests and the documents of its call; it is worth a note if there are several requests.
     shared: Option<(usize, usize)>,
 }
@@ -60,6 +65,7 @@ impl Timing {
             Arc::new(Mutex::new(Times {
                 clock: SystemTime::now(),
                 begun: vec![(Stage::Admission, Instant::now())],
+                of_call: Vec::new(),
                 shared: None,
             }))
         }))
@@ -95,6 +101,11 @@ impl Timing {
         self.change(|times| times.shared = Some(shared));
     }
 
+    /// Adds the parts of its call. A request that is split has several calls.
+    pub(crate) fn add_stages_of_call(&self, stages: &[PastStage]) {
+        self.change(|times| times.of_call.extend_from_slice(stages));
+    }
+
     /// Ends it, and returns its routes: that of the executor, and one for each stage. Without times, only the name of the
     /// executor.
     pub(crate) fn end(&self, executor: &str) -> Vec<RouteProto> {
@@ -126,7 +137,7 @@ impl Times {
             let name = format!("{executor}#{}", stage.name());
             // A mark of another thread may be a moment earlier than the one before it.
             let offset = |at: Instant| at.saturating_duration_since(first);
-            let mut route = self.route(name, offset(*at), offset(next).max(offset(*at)));
+            let mut route = self.route(name.clone(), offset(*at), offset(next).max(offset(*at)));
             if let (Stage::Call, Some((requests @ 2.., documents))) = (stage, self.shared) {
                 route.status = Some(StatusProto {
                     description: format!("{requests} requests with {documents} documents"),
@@ -134,6 +145,12 @@ impl Times {
                 });
             }
             routes.push(route);
+            if *stage == Stage::Call {
+                routes.extend(self.of_call.iter().map(|part| {
+                    let name = format!("{name}#{}", part.name);
+                    self.route(name, offset(part.began), offset(part.ended))
+                }));
+            }
         }
         routes
     }
@@ -173,6 +190,24 @@ mod tests {
             (routes[0].executor.as_str(), routes[0].start_time),
             ("a", None)
         );
+    }
+
+    #[test]
+    fn the_parts_of_a_call_follow_it() {
+        let timing = Timing::begin_if(true);
+        timing.begin(Stage::Call);
+        let began = timing.0.as_ref().unwrap().lock().unwrap().begun[1].1;
+        let ms = Duration::from_millis;
+        timing.add_stages_of_call(&[PastStage {
+            name: "tokenize",
+            began,
+            ended: began + ms(3),
+        }]);
+        timing.begin_at(Stage::Encode, began + ms(10));
+        let found = of(&timing);
+        assert_eq!(found[2], ("a#call".to_owned(), 10));
+        assert_eq!(found[3], ("a#call#tokenize".to_owned(), 3));
+        assert_eq!(found[4].0, "a#encode");
     }
 
     #[test]

@@ -46,6 +46,16 @@ impl CallError {
         }
     }
 
+    /// What the executor needs, such as a database, cannot be reached. The request has changed nothing, or can be sent again
+    /// without harm: it may succeed then.
+    #[must_use]
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        Self {
+            code: Code::Unavailable,
+            ..Self::new(message)
+        }
+    }
+
     /// The executor cannot continue with any request, for example because a device is lost. After the reply the process
     /// reports that it does not serve, and ends with an error. A launcher starts it again.
     #[must_use]

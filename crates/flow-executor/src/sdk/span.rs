@@ -5,14 +5,19 @@ use std::cell::RefCell;
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use flow_core::TraceContext;
 use flow_process::{SpanIds, note_span};
-use flow_trace::{Attribute, Kind, Span as RecordedSpan, Tracer};
+use flow_trace::{Attribute, Span as RecordedSpan, SpanKind, Tracer};
+
+/// Maximum stages of a call that are collected for callers who ask for its time.
+const STAGES_MAX: usize = 16;
 
 thread_local! {
     static CURRENT: RefCell<Option<SpanParent>> = const { RefCell::new(None) };
+    /// The stages of the call on which this thread works; `None` if no caller asks for its time.
+    static STAGES: RefCell<Option<Vec<PastStage>>> = const { RefCell::new(None) };
 }
 
 /// Begins a span of what this thread does until the returned value is dropped.
@@ -44,7 +49,15 @@ pub fn span(name: impl Into<Cow<'static, str>>) -> Span {
 }
 
 /// Adds spans of what this thread has just done: one after another, with the time that each took. The last one ends now.
+///
+/// Callers who ask for the time of their request, as `flow trace` does, see the same stages, whether or not the request is
+/// recorded.
 pub fn add_past_spans(stages: &[(&'static str, Duration)]) {
+    STAGES.with_borrow_mut(|collected| {
+        if let Some(collected) = collected {
+            add_past_stages(collected, stages);
+        }
+    });
     let Some(parent) = SpanParent::current() else {
         return;
     };
@@ -52,10 +65,54 @@ pub fn add_past_spans(stages: &[(&'static str, Duration)]) {
     for (name, took) in stages.iter().rev() {
         let began = end.checked_sub(*took).unwrap_or(end);
         let SpanParent { tracer, context } = &parent;
-        if let Some(span) = tracer.child_since(*name, Kind::Internal, context, began) {
+        if let Some(span) = tracer.child_since(*name, SpanKind::Internal, context, began) {
             span.end_at(end);
         }
         end = began;
+    }
+}
+
+/// A part of a call that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PastStage {
+    pub(crate) name: &'static str,
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+}
+
+/// Adds stages one after another, of which the last one ends now.
+fn add_past_stages(collected: &mut Vec<PastStage>, stages: &[(&'static str, Duration)]) {
+    let mut ended = Instant::now();
+    for &(name, took) in stages.iter().rev() {
+        let began = ended.checked_sub(took).unwrap_or(ended);
+        if collected.len() < STAGES_MAX {
+            collected.push(PastStage { name, began, ended });
+        }
+        ended = began;
+    }
+}
+
+/// Collects the stages of the call on which this thread works, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct StageCollector(());
+
+impl StageCollector {
+    pub(crate) fn begin() -> Self {
+        STAGES.set(Some(Vec::new()));
+        Self(())
+    }
+
+    /// The stages of the call, in the order of their beginnings.
+    pub(crate) fn end(self) -> Vec<PastStage> {
+        let mut stages = STAGES.take().unwrap_or_default();
+        stages.sort_by_key(|it| it.began);
+        stages
+    }
+}
+
+impl Drop for StageCollector {
+    fn drop(&mut self) {
+        STAGES.set(None);
     }
 }
 
@@ -128,7 +185,7 @@ impl SpanParent {
     /// Begins a span within this one. It ends when it is dropped, and may be moved to another thread.
     #[must_use]
     pub fn begin(&self, name: impl Into<Cow<'static, str>>) -> Option<RecordedSpan> {
-        self.tracer.child(name, Kind::Internal, &self.context)
+        self.tracer.child(name, SpanKind::Internal, &self.context)
     }
 
     /// The parent for spans within `span`, which began within this one.
@@ -199,6 +256,30 @@ mod tests {
         alone.fail("not today");
         assert!(!alone.is_recorded());
         assert_eq!(current(), None);
+    }
+
+    #[test]
+    fn stages_are_collected_only_for_a_call_whose_caller_asks() {
+        let ms = Duration::from_millis;
+        add_past_spans(&[("before", ms(1))]);
+        let collector = StageCollector::begin();
+        add_past_spans(&[("tokenize", ms(1)), ("compute", ms(2))]);
+        let stages = collector.end();
+        let times = stages.iter().map(|it| (it.name, it.ended - it.began));
+        let times: Vec<_> = times.collect();
+        assert_eq!(times, [("tokenize", ms(1)), ("compute", ms(2))]);
+        assert_eq!(stages[0].ended, stages[1].began);
+        add_past_spans(&[("after", ms(1))]);
+        assert_eq!(StageCollector::begin().end(), []);
+    }
+
+    #[test]
+    fn the_number_of_collected_stages_is_limited() {
+        let collector = StageCollector::begin();
+        for _ in 0..STAGES_MAX {
+            add_past_spans(&[("a", Duration::ZERO), ("b", Duration::ZERO)]);
+        }
+        assert_eq!(collector.end().len(), STAGES_MAX);
     }
 
     #[test]

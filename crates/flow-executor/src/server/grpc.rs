@@ -20,7 +20,7 @@ use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto,
 };
-use flow_trace::{Kind, Span, Tracer};
+use flow_trace::{Span, SpanKind, Tracer};
 use futures_util::{Stream, StreamExt, stream};
 use prost::Message;
 use prost_types::value::Kind as ValueKind;
@@ -350,7 +350,7 @@ type Within<'t> = (Option<&'t Tracer>, Option<&'t Arc<TraceContext>>);
 
 /// A span of a request's work, if it is recorded.
 fn child((tracer, request): Within<'_>, name: &'static str) -> Option<Span> {
-    tracer?.child(name, Kind::Internal, request?)
+    tracer?.child(name, SpanKind::Internal, request?)
 }
 
 /// The spans of a call, if they are recorded.

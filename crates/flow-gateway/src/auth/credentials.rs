@@ -14,7 +14,7 @@ use super::jwt::{self, Tokens};
 use super::key_ring::{Key, KeyRing};
 use super::refusal::Refusal;
 use super::refusal_log::RefusalLog;
-use crate::config::BindError;
+use crate::config::GatewayBindError;
 use crate::metrics::{GatewayMetrics, Refused};
 
 /// The keys and the tokens that a gateway accepts: one kind, or both.
@@ -32,7 +32,7 @@ impl Credentials {
         keys: Option<&ApiKeys>,
         jwt: Option<&Jwt>,
         metrics: Option<&GatewayMetrics>,
-    ) -> Result<Self, BindError> {
+    ) -> Result<Self, GatewayBindError> {
         let keys = keys.map(|keys| KeyRing::load(keys.file.clone(), metrics.cloned()));
         let tokens = jwt.map(|jwt| Tokens::load(jwt, metrics));
         Ok(Self {

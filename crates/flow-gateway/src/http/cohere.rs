@@ -273,6 +273,7 @@ mod tests {
                     cached_texts: None,
                 }),
                 took: Duration::ZERO,
+                stages: crate::stages::StageTimes::default(),
             },
         };
         let expected = json!({

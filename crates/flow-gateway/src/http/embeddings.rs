@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
 use crate::service::{Service, UnaryReply};
+use crate::stages::StageTimes;
 
 /// Texts of one piece: as many as the batches of an encoder on the CPU have.
 const PIECE_TEXTS: usize = 64;
@@ -25,6 +26,9 @@ const PIECES_AT_ONCE: usize = 4;
 
 /// How many texts of a call had a vector already, if the executor has a cache.
 pub(crate) const CACHED_TEXTS: HeaderName = HeaderName::from_static("x-flow-cached-texts");
+
+/// The time of the whole call and of its stages.
+pub(crate) const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// The texts of a call, and what it asks of their vectors.
 #[derive(Debug, Clone, Default)]
@@ -48,6 +52,8 @@ pub(crate) struct Embeddings {
     pub(crate) usage: Option<Usage>,
     /// The time of the call.
     pub(crate) took: Duration,
+    /// The time of its stages at the executor; of a call in pieces, the longest of each.
+    pub(crate) stages: StageTimes,
 }
 
 impl Embeddings {
@@ -65,8 +71,25 @@ impl Embeddings {
     /// The headers of the reply that every API has.
     pub(crate) fn headers(&self) -> HeaderMap {
         let cached = self.usage.and_then(|it| it.cached_texts);
-        let header = cached.map(|texts| (CACHED_TEXTS, HeaderValue::from(texts)));
-        header.into_iter().collect()
+        let cached = cached.map(|texts| (CACHED_TEXTS, HeaderValue::from(texts)));
+        let timing = HeaderValue::try_from(self.server_timing());
+        let timing = timing.ok().map(|it| (SERVER_TIMING, it));
+        cached.into_iter().chain(timing).collect()
+    }
+
+    /// The whole time and that of each stage, in milliseconds.
+    fn server_timing(&self) -> String {
+        let stages = [
+            ("gateway", Some(self.took)),
+            ("queue", self.stages.queue),
+            ("tokenize", self.stages.tokenization),
+            ("compute", self.stages.inference),
+        ];
+        let entries = stages.into_iter().filter_map(|(name, took)| {
+            let ms = took?.as_secs_f64() * 1e3;
+            Some(format!("{name};dur={ms:.3}"))
+        });
+        entries.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -77,6 +100,16 @@ pub(crate) struct DocumentsCall<'c> {
     pub(crate) endpoint: &'c str,
     pub(crate) parameters: &'c Map<String, Value>,
     pub(crate) options: &'c CallOptions,
+}
+
+/// What executors made of documents.
+#[derive(Debug)]
+pub(crate) struct DocumentsReply {
+    pub(crate) documents: DocumentArray,
+    /// What models did; `None` if no executor counts it.
+    pub(crate) usage: Option<Usage>,
+    /// Empty unless the call asks for its times.
+    pub(crate) stages: StageTimes,
 }
 
 /// Encodes texts with a model.
@@ -91,6 +124,10 @@ pub(crate) async fn embed(
     check_texts(service, &request)?;
     ask_for_floats(model, &mut request.parameters);
     let cut = cut(model, &request)?;
+    let options = &CallOptions {
+        timing: true,
+        ..options.clone()
+    };
     let call = DocumentsCall {
         executor: models.are_several().then_some(model.executor.as_str()),
         endpoint: &model.endpoint,
@@ -113,13 +150,15 @@ pub(crate) async fn embed(
         vectors: Vec::with_capacity(count),
         usage: None,
         took: Duration::ZERO,
+        stages: StageTimes::default(),
     };
-    while let Some((documents, usage)) = replies.try_next().await? {
-        for document in documents.iter() {
+    while let Some(reply) = replies.try_next().await? {
+        for document in reply.documents.iter() {
             let vector = vector(document, &model.executor)?;
             all.vectors.push(finished(vector, cut, request.normalize));
         }
-        all.usage = Usage::sum(all.usage, usage);
+        all.usage = Usage::sum(all.usage, reply.usage);
+        all.stages = all.stages.max(reply.stages);
     }
     check_reply(count, all.vectors.len(), &model.executor)?;
     all.took = started.elapsed();
@@ -233,14 +272,14 @@ fn check_reply(sent: usize, got: usize, executor: &str) -> Result<(), Failure> {
 }
 
 impl DocumentsCall<'_> {
-    /// Sends documents, and returns those of the reply and what the model did. A call that may wait does so while the
+    /// Sends documents, and returns those of the reply. A call that may wait does so while the
     /// gateway is busy.
     pub(crate) async fn send(
         &self,
         service: &Service,
         documents: DocumentArray,
         may_wait: bool,
-    ) -> Result<(DocumentArray, Option<Usage>), Failure> {
+    ) -> Result<DocumentsReply, Failure> {
         let request = self.envelope(&documents);
         let options = self.options.clone();
         let reply = match may_wait {
@@ -255,7 +294,11 @@ impl DocumentsCall<'_> {
             return Err(failure);
         }
         let data = envelope.data.unwrap_or_default();
-        Ok((DocumentArray::decode(&data)?, usage))
+        Ok(DocumentsReply {
+            documents: DocumentArray::decode(&data)?,
+            usage,
+            stages: StageTimes::of(&envelope.routes),
+        })
     }
 
     fn envelope(&self, documents: &DocumentArray) -> Envelope {

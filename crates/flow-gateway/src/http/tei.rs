@@ -230,9 +230,20 @@ fn compute_headers(model: &ServedModel, characters: usize, embeddings: &Embeddin
     let mut add = |name: &'static str, value: u64| {
         headers.insert(HeaderName::from_static(name), HeaderValue::from(value));
     };
-    let millis = u64::try_from(embeddings.took.as_millis()).unwrap_or(u64::MAX);
-    add("x-compute-time", millis);
-    add("x-total-time", millis);
+    let (took, stages) = (Some(embeddings.took), embeddings.stages);
+    // As in text-embeddings-inference, the first two are the same.
+    let times = [
+        ("x-compute-time", took),
+        ("x-total-time", took),
+        ("x-tokenization-time", stages.tokenization),
+        ("x-queue-time", stages.queue),
+        ("x-inference-time", stages.inference),
+    ];
+    for (name, took) in times {
+        if let Some(took) = took {
+            add(name, u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        }
+    }
     add("x-compute-characters", characters as u64);
     if let Some(tokens) = embeddings.tokens() {
         add("x-compute-tokens", tokens);

@@ -101,7 +101,12 @@ impl FakeExecutor {
     }
 
     async fn describing(offered: EndpointsProto, behaviour: Behaviour) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::describing_at(at, offered, behaviour).await
+    }
+
+    async fn describing_at(at: SocketAddr, offered: EndpointsProto, behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind(at).await.unwrap();
         let address = listener.local_addr().unwrap();
         let calls = Arc::<Mutex<Vec<Call>>>::default();
         let (count, counted) = watch::channel(0);
@@ -131,6 +136,12 @@ impl FakeExecutor {
     /// An executor that returns documents unchanged.
     pub(crate) async fn echo() -> Self {
         Self::start(|call| async { Ok(first(call)) }).await
+    }
+
+    /// The same at the address of one that has ended.
+    pub(crate) async fn echo_at(at: SocketAddr) -> Self {
+        let echo: Behaviour = Arc::new(|call| Box::pin(async { Ok(first(call)) }));
+        Self::describing_at(at, EndpointsProto::default(), echo).await
     }
 
     /// An executor that sets a tag.

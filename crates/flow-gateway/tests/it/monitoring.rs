@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow_gateway::{BindError, Config, Gateway, GatewayLimits};
+use flow_gateway::{Config, Gateway, GatewayBindError, GatewayLimits};
 use flow_otlp::ExportSettings;
 use flow_proto::Envelope;
 use flow_spec::NodeAddresses;
@@ -242,7 +242,7 @@ async fn an_unmonitored_gateway_has_no_metrics_port_and_a_taken_port_is_an_error
     assert_eq!(bind(None).await.unwrap().metrics_addr(), None);
     let taken = echo.address.port();
     let error = bind(Some(taken)).await.unwrap_err();
-    assert!(matches!(error, BindError::Metrics(_)), "{error}");
+    assert!(matches!(error, GatewayBindError::Metrics(_)), "{error}");
     let message = flow_core::Chain(&error).to_string();
     let part = format!("(`port_monitoring`): cannot listen on `127.0.0.1:{taken}`");
     assert!(message.contains(&part), "{message}");

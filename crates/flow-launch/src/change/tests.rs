@@ -36,9 +36,7 @@ impl Flow {
             shutdown: requested,
         };
         let mut tasks = JoinSet::new();
-        tasks.spawn(async {
-            lifecycle.run(sender, std::future::pending()).await.unwrap();
-        });
+        tasks.spawn(lifecycle.run(sender, std::future::pending()));
         started.await.unwrap().unwrap();
         Self {
             backend,

@@ -16,7 +16,7 @@ use crate::docker::context::DockerContext;
 use crate::docker::volumes::{self, VolumeError};
 use crate::event::Facts;
 use crate::process::backend::{ChildControl, StartRequest, StartedChild};
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::{ChildOutput, ReadySender};
 use crate::process::ready::Ready;
@@ -40,7 +40,7 @@ pub(crate) async fn prepare(
     request: &StartRequest<'_>,
     container: &ContainerInvocation,
     docker: &DockerContext,
-) -> Result<(), StartError> {
+) -> Result<(), ProcessStartError> {
     let image = docker.image(container, &request.relay).await;
     image
         .map(drop)
@@ -53,7 +53,7 @@ pub(crate) async fn start(
     container: &ContainerInvocation,
     docker: &DockerContext,
     output: ChildOutput,
-) -> Result<StartedChild, StartError> {
+) -> Result<StartedChild, ProcessStartError> {
     let prepared = PreparedContainer::new(request, container, docker).await?;
     let started = prepared.start(output).await;
     started.map_err(|source| engine_error(request, container, source))
@@ -75,12 +75,12 @@ impl<'s> PreparedContainer<'s> {
         request: &'s StartRequest<'s>,
         container: &'s ContainerInvocation,
         docker: &'s DockerContext,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, ProcessStartError> {
         let name = || request.name.clone();
         let image = docker.image(container, &request.relay).await;
         let image = image.map_err(|source| engine_error(request, container, source))?;
         let kind = container.kind(&image);
-        let kind = kind.map_err(|source| StartError::Image {
+        let kind = kind.map_err(|source| ProcessStartError::Image {
             name: name(),
             source,
         })?;
@@ -88,7 +88,7 @@ impl<'s> PreparedContainer<'s> {
         let prepare = move || volumes::prepare(&mounted, kind, &image.user);
         let prepared = tokio::task::spawn_blocking(prepare).await;
         let user = prepared.unwrap_or_else(|error| Err(VolumeError::Interrupted(error)));
-        let user = user.map_err(|source| StartError::Volume {
+        let user = user.map_err(|source| ProcessStartError::Volume {
             name: name(),
             source,
         })?;
@@ -289,8 +289,8 @@ fn engine_error(
     request: &StartRequest<'_>,
     container: &ContainerInvocation,
     source: EngineError,
-) -> StartError {
-    StartError::Engine {
+) -> ProcessStartError {
+    ProcessStartError::Engine {
         name: request.name.clone(),
         image: container.image.clone(),
         source,

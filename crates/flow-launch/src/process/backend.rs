@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::logs::relay::OutputRelay;
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::ChildOutput;
 use crate::process::ready::Ready;
@@ -54,7 +54,7 @@ pub(crate) trait ProcessBackend: Debug + Send + Sync {
     fn prepare<'a>(
         &'a self,
         request: &'a StartRequest<'_>,
-    ) -> BoxFuture<'a, Result<(), StartError>>;
+    ) -> BoxFuture<'a, Result<(), ProcessStartError>>;
 
     /// Starts a child, whose output goes to `output`.
     ///
@@ -63,7 +63,7 @@ pub(crate) trait ProcessBackend: Debug + Send + Sync {
         &'a self,
         request: &'a StartRequest<'_>,
         output: ChildOutput,
-    ) -> BoxFuture<'a, Result<StartedChild, StartError>>;
+    ) -> BoxFuture<'a, Result<StartedChild, ProcessStartError>>;
 
     /// The health check of the child that listens there; `None` if the address cannot be checked.
     fn health_check(&self, address: &ListenAddress) -> Option<Box<dyn HealthCheck>>;

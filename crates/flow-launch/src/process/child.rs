@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::logs::relay::OutputRelay;
 use crate::process::backend::{ChildControl, ChildStdin, ProcessBackend, StartRequest};
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::process::exit_status::{ExitCause, ProcessExit};
 use crate::process::output::{ChildOutput, ChildReports};
 use crate::process::ready::Ready;
@@ -35,7 +35,7 @@ impl Child {
     pub(crate) async fn start(
         request: StartRequest<'_>,
         backend: &dyn ProcessBackend,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, ProcessStartError> {
         let (output, reports) = ChildOutput::new(request.relay.clone(), request.log_filter.clone());
         let started = backend.start(&request, output).await?;
         Ok(Self {
@@ -64,17 +64,20 @@ impl Child {
     }
 
     /// Waits for an exit before the child was ready.
-    pub(crate) async fn exited_early(&mut self) -> StartError {
+    pub(crate) async fn exited_early(&mut self) -> ProcessStartError {
         let exit = self.exited().await;
         self.exit_error(exit)
     }
 
     /// Waits until the child is ready.
-    pub(crate) async fn ready(&mut self, limit: Option<Duration>) -> Result<Ready, StartError> {
+    pub(crate) async fn ready(
+        &mut self,
+        limit: Option<Duration>,
+    ) -> Result<Ready, ProcessStartError> {
         let limit = limit.unwrap_or(Duration::MAX);
         match timeout(limit, self.ready_or_exited()).await {
             Ok(outcome) => outcome.map(|ready| self.control.published(ready)),
-            Err(_elapsed) => Err(StartError::TooLate {
+            Err(_elapsed) => Err(ProcessStartError::TooLate {
                 last_lines: self.kill().await.last_lines,
                 name: self.name.clone(),
                 limit,
@@ -82,7 +85,7 @@ impl Child {
         }
     }
 
-    async fn ready_or_exited(&mut self) -> Result<Ready, StartError> {
+    async fn ready_or_exited(&mut self) -> Result<Ready, ProcessStartError> {
         let outcome = tokio::select! {
             Ok(outcome) = &mut self.reports.ready => outcome,
             cause = self.control.exited() => return self.ready_before_exit(cause).await,
@@ -92,13 +95,13 @@ impl Child {
             Err(source) => {
                 self.kill().await;
                 let (name, source) = (self.name.clone(), Box::new(source));
-                Err(StartError::BadReadyLine { name, source })
+                Err(ProcessStartError::BadReadyLine { name, source })
             }
         }
     }
 
     /// A child that was ready for a moment may have exited before its ready line was read.
-    async fn ready_before_exit(&mut self, cause: ExitCause) -> Result<Ready, StartError> {
+    async fn ready_before_exit(&mut self, cause: ExitCause) -> Result<Ready, ProcessStartError> {
         let exit = self.after_exit(cause).await;
         match self.reports.ready.try_recv() {
             Ok(Ok(ready)) => Ok(ready),
@@ -106,8 +109,8 @@ impl Child {
         }
     }
 
-    fn exit_error(&self, exit: ProcessExit) -> StartError {
-        StartError::Exited {
+    fn exit_error(&self, exit: ProcessExit) -> ProcessStartError {
+        ProcessStartError::Exited {
             name: self.name.clone(),
             exit,
         }

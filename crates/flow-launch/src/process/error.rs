@@ -13,7 +13,7 @@ use crate::spec::container::ImageError;
 
 /// Why a process never became ready.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum ProcessStartError {
     /// The program cannot be started.
     #[error("cannot start `{name}` as `{program}`{}", remedy.as_ref().map(|it| format!(" ({it})")).unwrap_or_default())]
     Spawn {

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
 use crate::process::backend::{ChildControl, ChildStdin, StartRequest, StartedChild};
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::ChildOutput;
 use crate::spec::environment::Environment;
@@ -27,9 +27,9 @@ pub(crate) fn start(
     request: &StartRequest<'_>,
     environment: &Environment,
     output: ChildOutput,
-) -> Result<StartedChild, StartError> {
+) -> Result<StartedChild, ProcessStartError> {
     let invocation = request.invocation;
-    let failed = |source: io::Error| StartError::Spawn {
+    let failed = |source: io::Error| ProcessStartError::Spawn {
         name: request.name.clone(),
         program: invocation.program.display().to_string(),
         remedy: invocation.remedy.clone().filter(|_| is_missing(&source)),

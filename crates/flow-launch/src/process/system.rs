@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use crate::docker::container;
 use crate::docker::context::DockerContext;
 use crate::process::backend::{HealthCheck, ProcessBackend, StartRequest, StartedChild};
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::process::local;
 use crate::process::output::ChildOutput;
 use crate::spec::environment::Environment;
@@ -36,7 +36,7 @@ impl ProcessBackend for SystemBackend {
     fn prepare<'a>(
         &'a self,
         request: &'a StartRequest<'_>,
-    ) -> BoxFuture<'a, Result<(), StartError>> {
+    ) -> BoxFuture<'a, Result<(), ProcessStartError>> {
         Box::pin(async {
             match &request.invocation.container {
                 None => Ok(()),
@@ -49,7 +49,7 @@ impl ProcessBackend for SystemBackend {
         &'a self,
         request: &'a StartRequest<'_>,
         output: ChildOutput,
-    ) -> BoxFuture<'a, Result<StartedChild, StartError>> {
+    ) -> BoxFuture<'a, Result<StartedChild, ProcessStartError>> {
         Box::pin(async {
             match &request.invocation.container {
                 None => local::start(request, &self.environment, output),

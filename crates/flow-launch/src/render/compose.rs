@@ -14,7 +14,7 @@ use crate::render::docker::{
     Healthcheck, as_it_is, entrypoint, escaped, secret_path, secret_remark, stop_grace_period,
 };
 use crate::render::export::{
-    ExportError, GatewayFiles, Rendered, RenderedFile, Target, build_commands,
+    ExportError, ExportOptions, GatewayFiles, Rendered, RenderedFile, build_commands,
 };
 use crate::render::gateway_files;
 use crate::render::gateway_health::GatewayHealth;
@@ -112,7 +112,7 @@ enum Count {
 ///
 /// # Errors
 /// If a node has no image, or its devices are not known.
-pub fn compose(plan: &Plan, target: &Target) -> Result<Rendered, ExportError> {
+pub fn compose(plan: &Plan, target: &ExportOptions) -> Result<Rendered, ExportError> {
     let units = Units::of(plan, target)?;
     let files = GatewayFiles::at(|key| Some(secret_path(key)));
     let placement = placement(plan, &units, &files, |unit| {
@@ -193,7 +193,7 @@ fn secrets(gateway: &Gateway) -> IndexMap<&'static str, SecretFile> {
     files.map(secret).collect()
 }
 
-fn header(target: &Target) -> String {
+fn header(target: &ExportOptions) -> String {
     format!(
         "# Made from {} by `flow export docker-compose`. Run it with `docker compose up`.\n\
          # The image {} is built in a checkout of flow:\n#   {}\n",
@@ -236,7 +236,7 @@ fn gateway(plan: &Plan, unit: &Unit, placement: &str) -> Service {
 fn executor(
     unit: &Unit,
     (replica, host): (u16, &str),
-    target: &Target,
+    target: &ExportOptions,
 ) -> Result<Service, ExportError> {
     let mut service = service(unit, replica);
     if unit.needs.downloads_models {

@@ -9,7 +9,7 @@ use crate::render::devices::BadDevices;
 
 /// Options that all exports share.
 #[derive(Debug, Clone)]
-pub struct Target {
+pub struct ExportOptions {
     /// The flow's name, for labels.
     pub flow: String,
     /// The flow file's name, for comments.

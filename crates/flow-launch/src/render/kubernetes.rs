@@ -37,7 +37,7 @@ use self::objects::{EXECUTOR, Flow, GATEWAY, NAME, PART_OF, key, role};
 use self::route_ports::RoutePorts;
 use self::secret::GatewaySecrets;
 use crate::render::devices::Devices;
-use crate::render::export::{ExportError, Rendered, Target};
+use crate::render::export::{ExportError, ExportOptions, Rendered};
 use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::{NodeUnits, Unit, Units, check_names, host_name};
 use crate::render::placement::{self, placement};
@@ -53,7 +53,7 @@ pub use self::secret::SecretEntry;
 /// If a node has no image, an option names an unknown node, or no Secret holds a file of the gateway.
 pub fn kubernetes(
     plan: &Plan,
-    target: &Target,
+    target: &ExportOptions,
     wanted: &Kubernetes,
 ) -> Result<Rendered, ExportError> {
     let exported = export(plan, target, wanted)?;
@@ -70,7 +70,11 @@ pub fn kubernetes(
 ///
 /// # Errors
 /// If a node has no image, an option names an unknown node, or no Secret holds a file of the gateway.
-pub fn helm(plan: &Plan, target: &Target, wanted: &Kubernetes) -> Result<Rendered, ExportError> {
+pub fn helm(
+    plan: &Plan,
+    target: &ExportOptions,
+    wanted: &Kubernetes,
+) -> Result<Rendered, ExportError> {
     let wanted = Kubernetes {
         namespace: helm::NAMESPACE.to_owned(),
         has_namespace: true,
@@ -80,7 +84,11 @@ pub fn helm(plan: &Plan, target: &Target, wanted: &Kubernetes) -> Result<Rendere
     Ok(helm::chart(exported, target))
 }
 
-fn export(plan: &Plan, target: &Target, wanted: &Kubernetes) -> Result<Exported, ExportError> {
+fn export(
+    plan: &Plan,
+    target: &ExportOptions,
+    wanted: &Kubernetes,
+) -> Result<Exported, ExportError> {
     check_gpus(plan)?;
     let mut units = Units::of(plan, target)?;
     check(wanted, &units)?;

@@ -9,7 +9,7 @@ use flow_spec::{
 };
 
 use crate::render::devices::Devices;
-use crate::render::export::{ExportError, Needs, Target};
+use crate::render::export::{ExportError, ExportOptions, Needs};
 use crate::render::gateway_files::check_files;
 use crate::spec::invocation::{BuiltIn, Invocation, Programs, SharedOptions};
 use crate::supervisor::backoff::RestartPolicy;
@@ -143,7 +143,7 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    pub(crate) fn of(plan: &Plan, target: &Target) -> Result<Self, ExportError> {
+    pub(crate) fn of(plan: &Plan, target: &ExportOptions) -> Result<Self, ExportError> {
         check_files(plan)?;
         let shared = shared(target);
         let units = |node: &NodePlan| match &node.run {
@@ -232,7 +232,7 @@ pub(crate) fn host_name(name: &str) -> String {
     name.trim_matches('-').to_owned()
 }
 
-fn shared(target: &Target) -> SharedOptions {
+fn shared(target: &ExportOptions) -> SharedOptions {
     SharedOptions {
         programs: Programs {
             flow: PROGRAM.into(),
@@ -254,7 +254,7 @@ fn built_in(name: &str) -> BuiltIn {
     }
 }
 
-fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &Target) -> Unit {
+fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &ExportOptions) -> Unit {
     let port = plan.gateway.port.filter(|port| *port > 0).unwrap_or(PORT);
     let log = match plan.gateway.log {
         Some(Log::Json) => "json",
@@ -320,7 +320,7 @@ struct NodeContainers<'p> {
     node: &'p NodePlan,
     /// Its options in a container.
     run: LocalRun,
-    target: &'p Target,
+    target: &'p ExportOptions,
     shared: &'p SharedOptions,
 }
 
@@ -328,7 +328,7 @@ impl<'p> NodeContainers<'p> {
     fn new(
         node: &'p NodePlan,
         run: &LocalRun,
-        target: &'p Target,
+        target: &'p ExportOptions,
         shared: &'p SharedOptions,
     ) -> Self {
         let mut run = run.clone();

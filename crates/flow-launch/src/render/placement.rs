@@ -63,10 +63,6 @@ pub(crate) fn remarks(
         Run::External { addresses } => Some((&node.name, addresses)),
         Run::Local(_) => None,
     });
-    let is_local = |at: &&Address| {
-        let host = at.tcp().map(|it| it.host.as_str());
-        host.is_some_and(|it| matches!(it, "localhost" | "::1") || it.starts_with("127."))
-    };
     let remark = |(name, addresses): (_, &Vec<Address>)| {
         let at = addresses.iter().find(is_local)?;
         Some(format!(
@@ -75,6 +71,14 @@ pub(crate) fn remarks(
     };
     let left_out = plan.nodes.iter().filter_map(|node| left_out(node, &lacks));
     external.filter_map(remark).chain(left_out).collect()
+}
+
+/// Whether an address, or the name server that knows it, is on the machine itself.
+fn is_local(at: &&Address) -> bool {
+    let host = at.tcp().map(|it| it.host.as_str());
+    let server = at.service().and_then(|it| it.name_server);
+    host.is_some_and(|it| matches!(it, "localhost" | "::1") || it.starts_with("127."))
+        || server.is_some_and(|it| it.ip().is_loopback())
 }
 
 /// Options that `flow up` supports for the containers of a node, and an export does not.

@@ -16,7 +16,7 @@ use self::stack::{Config, Secret, Stack, VolumeName};
 use crate::render::devices::Devices;
 use crate::render::docker::{self, secret_remark};
 use crate::render::export::{
-    ExportError, GatewayFiles, Rendered, RenderedFile, Target, build_commands,
+    ExportError, ExportOptions, GatewayFiles, Rendered, RenderedFile, build_commands,
 };
 use crate::render::gateway_files::check_secrets;
 use crate::render::parts::{Unit, Units, check_names, host_name};
@@ -32,7 +32,7 @@ const PLACEMENT_FILE: &str = "placement.json";
 ///
 /// # Errors
 /// If a node has no image, an option names an unknown node, or Swarm lacks what the flow file asks for.
-pub fn swarm(plan: &Plan, target: &Target, wanted: &Swarm) -> Result<Rendered, ExportError> {
+pub fn swarm(plan: &Plan, target: &ExportOptions, wanted: &Swarm) -> Result<Rendered, ExportError> {
     check_plan(plan)?;
     check_secrets(&plan.gateway, |key| wanted.secrets.contains_key(key))?;
     let mut units = Units::of(plan, target)?;
@@ -66,7 +66,7 @@ pub fn swarm(plan: &Plan, target: &Target, wanted: &Swarm) -> Result<Rendered, E
 
 /// The name of the stack in examples.
 #[must_use]
-pub fn stack_name(target: &Target) -> String {
+pub fn stack_name(target: &ExportOptions) -> String {
     let name = host_name(&target.flow);
     let is_allowed = |it: char| it.is_ascii_alphanumeric() || it == '-';
     if name.is_empty() || !name.chars().all(is_allowed) {
@@ -100,7 +100,7 @@ fn stack(services: &Services<'_>, units: &Units, config: String) -> Stack {
     }
 }
 
-fn header(target: &Target, name: &str) -> String {
+fn header(target: &ExportOptions, name: &str) -> String {
     format!(
         "# Made from {} by `flow export swarm`. Run it with `docker stack deploy -c stack.yml {name}`.\n\
          # Every node pulls the image {}, which is built in a checkout of flow:\n#   {}\n",

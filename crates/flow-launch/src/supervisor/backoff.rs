@@ -1,21 +1,18 @@
-//! Decides whether a process that exited is restarted, and when. Pure: how long the process served is an argument.
+//! Decides when a process that exited is restarted. Pure: how long the process served is an argument.
 //!
-//! The rules:
-//! - The first restart comes soon; each further one waits twice as long, up to a bound.
-//! - After a process was stable, counting starts again.
-//! - After a number of restarts in a row, the process is given up.
+//! The first restart comes soon; each further one waits twice as long, up to a bound. After a process was stable, the waits
+//! start again. There is no last restart: if there were, a client that knows a request which ends the process could end the
+//! service for all others.
 
 use std::time::Duration;
 
-/// How often and how soon a process is restarted.
+/// How soon a process is restarted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPolicy {
     /// Wait before the first restart.
     pub wait_min: Duration,
     /// Longest wait before a restart.
     pub wait_max: Duration,
-    /// RestartPolicy in a row after which the process is given up.
-    pub in_a_row_max: u32,
     /// A process that served for this long is stable.
     pub stable_after: Duration,
 }
@@ -26,21 +23,9 @@ impl Default for RestartPolicy {
             // Long enough that a process that exits at once does not occupy a core with its restarts.
             wait_min: Duration::from_millis(100),
             wait_max: Duration::from_secs(10),
-            // With these waits: about half a minute of restarts.
-            in_a_row_max: 8,
-            // Longer than the longest wait. Otherwise a process that exits at every request would never be given up.
             stable_after: Duration::from_secs(30),
         }
     }
-}
-
-/// What to do with a process that exited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RestartDecision {
-    /// Restart it after this wait.
-    RestartAfter(Duration),
-    /// Do not restart it.
-    GiveUp,
 }
 
 /// The restarts of one process so far.
@@ -58,17 +43,14 @@ impl Backoff {
         }
     }
 
-    /// Decides after an exit. `served` is the time that the process was ready; zero if it never was.
-    pub(crate) fn on_exit(&mut self, served: Duration) -> RestartDecision {
+    /// Returns the wait before the restart. `served` is the time that the process was ready; zero if it never was.
+    pub(crate) fn on_exit(&mut self, served: Duration) -> Duration {
         if served >= self.policy.stable_after {
             self.in_a_row = 0;
         }
-        if self.in_a_row >= self.policy.in_a_row_max {
-            return RestartDecision::GiveUp;
-        }
         let wait = self.wait();
-        self.in_a_row += 1;
-        RestartDecision::RestartAfter(wait)
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        wait
     }
 
     fn wait(&self) -> Duration {
@@ -85,7 +67,6 @@ mod tests {
     const POLICY: RestartPolicy = RestartPolicy {
         wait_min: ms(100),
         wait_max: ms(1_000),
-        in_a_row_max: 6,
         stable_after: ms(5_000),
     };
 
@@ -93,22 +74,18 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    /// How long the process was ready each time → the wait before each restart; 0 for given up.
+    /// How long the process was ready each time → the wait before each restart.
     fn check(served_ms: &[u64], waits_ms: &[u64]) {
         let mut backoff = Backoff::new(POLICY);
-        let waits: Vec<u64> = served_ms
-            .iter()
-            .map(|&served| match backoff.on_exit(ms(served)) {
-                RestartDecision::RestartAfter(wait) => wait.as_millis().try_into().unwrap(),
-                RestartDecision::GiveUp => 0,
-            })
-            .collect();
-        assert_eq!(waits, waits_ms, "served {served_ms:?}");
+        let served = served_ms.iter().map(|&served| ms(served));
+        let waits: Vec<Duration> = served.map(|served| backoff.on_exit(served)).collect();
+        let expected: Vec<Duration> = waits_ms.iter().map(|&wait| ms(wait)).collect();
+        assert_eq!(waits, expected, "served {served_ms:?}");
     }
 
     #[test]
-    fn waits_double_up_to_the_bound_and_then_the_process_is_given_up() {
-        check(&[9; 7], &[100, 200, 400, 800, 1_000, 1_000, 0]);
+    fn waits_double_up_to_the_bound() {
+        check(&[9; 7], &[100, 200, 400, 800, 1_000, 1_000, 1_000]);
     }
 
     #[test]
@@ -119,24 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn a_given_up_process_that_was_stable_before_gets_all_its_restarts() {
-        check(
-            &[9, 9, 9, 9, 9, 9, 6_000],
-            &[100, 200, 400, 800, 1_000, 1_000, 100],
-        );
-    }
-
-    #[test]
     fn no_number_of_restarts_overflows() {
-        let endless = RestartPolicy {
-            in_a_row_max: u32::MAX,
-            ..POLICY
-        };
-        let mut backoff = Backoff::new(endless);
-        backoff.in_a_row = 4_000;
-        assert_eq!(
-            backoff.on_exit(Duration::ZERO),
-            RestartDecision::RestartAfter(POLICY.wait_max)
-        );
+        let mut backoff = Backoff::new(POLICY);
+        for in_a_row in [4_000, u32::MAX] {
+            backoff.in_a_row = in_a_row;
+            assert_eq!(backoff.on_exit(Duration::ZERO), POLICY.wait_max);
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flow_net::BindError;
 
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::spec::process_spec::NodeDevicesError;
 
 /// Why a flow does not run, or does not run any more.
@@ -34,13 +34,10 @@ pub enum LaunchError {
     Preparation(Box<dyn std::error::Error + Send + Sync>),
     /// A process never became ready.
     #[error(transparent)]
-    Start(Arc<StartError>),
+    Start(Arc<ProcessStartError>),
     /// The flow was stopped before it served.
     #[error("the flow was stopped before it was ready")]
     Stopped,
-    /// The gateway exited too often.
-    #[error("the gateway died too often and is given up; its last lines are in the log above")]
-    GivenUp,
     /// The supervisor's thread is gone.
     #[error("the supervisor of the flow has failed")]
     Supervisor,

@@ -17,7 +17,7 @@ use crate::logs::relay::LogSinks;
 use crate::process::backend::{
     ChildControl, ChildStdin, HealthCheck, ProcessBackend, StartRequest, StartedChild,
 };
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::ChildOutput;
 use crate::spec::invocation::{BuiltIn, Programs, SharedOptions};
@@ -159,7 +159,10 @@ enum Signal {
 }
 
 impl ProcessBackend for FakeBackend {
-    fn prepare<'a>(&'a self, _: &'a StartRequest<'_>) -> BoxFuture<'a, Result<(), StartError>> {
+    fn prepare<'a>(
+        &'a self,
+        _: &'a StartRequest<'_>,
+    ) -> BoxFuture<'a, Result<(), ProcessStartError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -167,7 +170,7 @@ impl ProcessBackend for FakeBackend {
         &'a self,
         request: &'a StartRequest<'_>,
         output: ChildOutput,
-    ) -> BoxFuture<'a, Result<StartedChild, StartError>> {
+    ) -> BoxFuture<'a, Result<StartedChild, ProcessStartError>> {
         let name = request.name.to_string();
         let behavior = self.behavior(&name);
         let port = self.port(request.ports.serving);

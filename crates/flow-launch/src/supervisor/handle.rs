@@ -6,7 +6,7 @@ use flow_process::{KeepsState, ListenAddress};
 use tokio::sync::watch;
 
 use crate::event::ReadyProcess;
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::spec::process_spec::ProcessSpec;
 use crate::supervisor::shutdown::Shutdown;
 use crate::supervisor::status::{ProcessState, ProcessStatus};
@@ -30,7 +30,7 @@ impl ProcessHandle {
     ///
     /// # Errors
     /// If it never became ready; `None` if it was stopped before.
-    pub(crate) async fn ready(&self) -> Result<ReadyProcess, Option<Arc<StartError>>> {
+    pub(crate) async fn ready(&self) -> Result<ReadyProcess, Option<Arc<ProcessStartError>>> {
         let mut status = self.status.clone();
         let is_decided = |status: &ProcessStatus| {
             status.process.is_some() || status.state == ProcessState::Failed
@@ -41,20 +41,10 @@ impl ProcessHandle {
         }
     }
 
-    /// Waits until it is given up.
-    pub(crate) async fn given_up(&self) {
-        let mut status = self.status.clone();
-        let is_given_up = |status: &ProcessStatus| status.state == ProcessState::GivenUp;
-        if status.wait_for(is_given_up).await.is_err() {
-            std::future::pending().await
-        }
-    }
-
     /// Whether its task still runs: the process lives, or will be restarted.
     pub(crate) fn is_supervised(&self) -> bool {
-        let state = self.status.borrow().state;
-        let has_ended = matches!(state, ProcessState::Failed | ProcessState::GivenUp);
-        !has_ended && self.status.has_changed().is_ok()
+        let has_failed = self.status.borrow().state == ProcessState::Failed;
+        !has_failed && self.status.has_changed().is_ok()
     }
 
     /// Where it listens, or did when it last was ready.

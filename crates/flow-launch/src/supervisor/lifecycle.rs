@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use tokio::sync::{oneshot, watch};
 
 use crate::event::ReadyProcess;
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::spec::process_spec;
 use crate::supervisor::Supervisor;
 use crate::supervisor::error::LaunchError;
@@ -47,7 +47,7 @@ impl Lifecycle {
         mut self,
         started: oneshot::Sender<Result<StartedFlow, LaunchError>>,
         serving: impl Future<Output = ()>,
-    ) -> Result<(), LaunchError> {
+    ) {
         let outcome = self.start().await;
         let serves = outcome.is_ok();
         if serves {
@@ -57,12 +57,13 @@ impl Lifecycle {
         }
         // Without a receiver the flow is being dropped, and its shutdown follows.
         drop(started.send(outcome));
-        if !serves {
-            return Ok(());
+        if serves {
+            tokio::select! {
+                () = wait_for(&mut self.shutdown, Shutdown::Drain) => {}
+                () = serving => {}
+            }
+            self.supervisor.stop(&mut self.shutdown).await;
         }
-        let ended = self.serve(serving).await;
-        self.supervisor.stop(&mut self.shutdown).await;
-        ended
     }
 
     /// Prepares and starts every process, and waits until the flow serves or the shutdown comes.
@@ -95,23 +96,6 @@ impl Lifecycle {
             () = wait_for(&mut self.shutdown, Shutdown::Drain) => Err(LaunchError::Stopped),
         }
     }
-
-    /// Waits until the flow is to be stopped.
-    async fn serve(&mut self, serving: impl Future<Output = ()>) -> Result<(), LaunchError> {
-        let gateway = self.supervisor.gateway();
-        let given_up = async {
-            match &gateway {
-                Some(gateway) => gateway.given_up().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = wait_for(&mut self.shutdown, Shutdown::Drain) => Ok(()),
-            // Without a gateway, the other processes are of no use.
-            () = given_up => Err(LaunchError::GivenUp),
-            () = serving => Ok(()),
-        }
-    }
 }
 
 /// Waits until the flow serves. The gateway is ready only after it got its placement, unless it fails.
@@ -135,7 +119,7 @@ async fn all_ready(
 
 async fn ready(process: &ProcessHandle) -> Result<ReadyProcess, LaunchError> {
     let ready = process.ready().await;
-    ready.map_err(|error: Option<Arc<StartError>>| {
+    ready.map_err(|error: Option<Arc<ProcessStartError>>| {
         error.map_or(LaunchError::Stopped, LaunchError::Start)
     })
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::event::ReadyProcess;
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 
 /// The state of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +22,6 @@ pub enum ProcessState {
     Stopping,
     /// It never became ready.
     Failed,
-    /// It exited too often and is not restarted.
-    GivenUp,
 }
 
 /// The status of a process at one moment.
@@ -37,7 +35,7 @@ pub(crate) struct ProcessStatus {
     /// How often it was restarted because it had exited.
     pub(crate) restarts: u32,
     /// Why it never became ready.
-    pub(crate) failure: Option<Arc<StartError>>,
+    pub(crate) failure: Option<Arc<ProcessStartError>>,
 }
 
 impl ProcessStatus {

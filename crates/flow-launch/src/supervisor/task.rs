@@ -3,8 +3,8 @@
 //! ```text
 //!             ┌──── wait (backoff.rs) ◄───┐
 //!             ▼                           │ exited, was killed, hung, or was not ready in time
-//! start ──► starting ──ready──► serving ──┤
-//!             │                           └─► given up: too many restarts in a row
+//! start ──► starting ──ready──► serving ──┘
+//!             │
 //!             └─► failed: it never became ready
 //! ```
 //!
@@ -26,13 +26,13 @@ use crate::event::{Event, ReadyProcess};
 use crate::logs::relay::{LogSinks, OutputRelay};
 use crate::process::backend::{ProcessBackend, StartRequest};
 use crate::process::child::Child;
-use crate::process::error::StartError;
+use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ProcessExit;
 use crate::process::ready::Ready;
 use crate::spec::ports::Ports;
 use crate::spec::process_spec::ProcessSpec;
 use crate::state::listen_sockets::ListenSocket;
-use crate::supervisor::backoff::{Backoff, RestartDecision};
+use crate::supervisor::backoff::Backoff;
 use crate::supervisor::liveness::{self, LivenessProbe};
 use crate::supervisor::placement_feed::PlacementFeed;
 use crate::supervisor::shutdown::{Shutdown, ShutdownSignals};
@@ -74,7 +74,7 @@ enum RunEnd {
     /// It was stopped.
     Stopped,
     /// It never became ready.
-    NeverReady(StartError),
+    NeverReady(ProcessStartError),
     /// It was ready for some time and then exited by itself.
     Exited {
         pid: u32,
@@ -96,10 +96,10 @@ impl ProcessTask {
                 RunEnd::NeverReady(_) => Duration::ZERO,
                 RunEnd::Exited { served, .. } => served,
             };
-            let decision = backoff.on_exit(served);
-            self.log_exit(&end, decision);
-            self.note(exit_note(&end, decision));
-            if self.wait_for_restart(decision).await.is_break() {
+            let wait = backoff.on_exit(served);
+            self.log_exit(&end, wait);
+            self.note(format!("{}, starting again in {wait:?}", cause_note(&end)));
+            if self.wait_for_restart(wait).await.is_break() {
                 return;
             }
         }
@@ -128,7 +128,7 @@ impl ProcessTask {
     }
 
     /// Starts the child; `None` if the shutdown came first.
-    async fn start_child(&mut self) -> Option<Result<Child, StartError>> {
+    async fn start_child(&mut self) -> Option<Result<Child, ProcessStartError>> {
         let backend = self.backend.clone();
         // That of the process before it, which has exited.
         self.log_filter.send_replace(None);
@@ -160,7 +160,10 @@ impl ProcessTask {
     }
 
     /// Waits until the child is ready; `None` if the shutdown came first.
-    async fn wait_until_ready(&mut self, child: &mut Child) -> Option<Result<Ready, StartError>> {
+    async fn wait_until_ready(
+        &mut self,
+        child: &mut Child,
+    ) -> Option<Result<Ready, ProcessStartError>> {
         let limit = self.spec.timeout_ready;
         let feed = &mut self.feed;
         let ready = async {
@@ -252,21 +255,14 @@ impl ProcessTask {
         RunEnd::Stopped
     }
 
-    fn log_exit(&self, end: &RunEnd, decision: RestartDecision) {
+    fn log_exit(&self, end: &RunEnd, wait: Duration) {
         let (cause, last_lines): (&dyn fmt::Display, &[String]) = match end {
             RunEnd::Stopped => return,
             RunEnd::NeverReady(error) => (error, &[]),
             RunEnd::Exited { exit, .. } => (&exit.cause, exit.quoted()),
         };
         let name = &self.spec.name;
-        match decision {
-            RestartDecision::RestartAfter(wait) => {
-                tracing::warn!(%name, %cause, ?last_lines, ?wait, "process died and is restarted");
-            }
-            RestartDecision::GiveUp => {
-                tracing::error!(%name, %cause, ?last_lines, "process died too often and is given up");
-            }
-        }
+        tracing::warn!(%name, %cause, ?last_lines, ?wait, "process died and is restarted");
     }
 
     /// Writes a note to the log file of the process.
@@ -274,11 +270,7 @@ impl ProcessTask {
         self.sinks.note(&self.spec.name, text);
     }
 
-    async fn wait_for_restart(&mut self, decision: RestartDecision) -> ControlFlow<()> {
-        let RestartDecision::RestartAfter(wait) = decision else {
-            self.set_state(ProcessState::GivenUp);
-            return ControlFlow::Break(());
-        };
+    async fn wait_for_restart(&mut self, wait: Duration) -> ControlFlow<()> {
         self.set_state(ProcessState::Waiting);
         tokio::select! {
             () = tokio::time::sleep(wait) => {
@@ -292,7 +284,7 @@ impl ProcessTask {
         }
     }
 
-    fn fail(&self, error: StartError) {
+    fn fail(&self, error: ProcessStartError) {
         self.note(never_ready_note(&error));
         self.status.send_modify(|status| {
             status.state = ProcessState::Failed;
@@ -305,15 +297,6 @@ impl ProcessTask {
     }
 }
 
-/// A note about the end of a run, and what comes next.
-fn exit_note(end: &RunEnd, decision: RestartDecision) -> String {
-    let cause = cause_note(end);
-    match decision {
-        RestartDecision::RestartAfter(wait) => format!("{cause}, starting again in {wait:?}"),
-        RestartDecision::GiveUp => format!("{cause}, given up after too many restarts"),
-    }
-}
-
 /// A note about the end of a run, in one line. The last lines are in the log file already.
 fn cause_note(end: &RunEnd) -> String {
     match end {
@@ -323,10 +306,10 @@ fn cause_note(end: &RunEnd) -> String {
     }
 }
 
-fn never_ready_note(error: &StartError) -> String {
+fn never_ready_note(error: &ProcessStartError) -> String {
     match error {
-        StartError::Exited { exit, .. } => format!("{} before it was ready", exit.cause),
-        StartError::TooLate { limit, .. } => {
+        ProcessStartError::Exited { exit, .. } => format!("{} before it was ready", exit.cause),
+        ProcessStartError::TooLate { limit, .. } => {
             format!("not ready within {limit:?} (`timeout_ready`) and killed")
         }
         error => Chain(error).to_string().replace('\n', "; "),

@@ -49,7 +49,6 @@ pub(crate) fn launch(plan: Plan) -> Launch {
         grace: Duration::from_millis(200),
         environment: std::env::vars_os().collect(),
         restart_policy: RestartPolicy {
-            in_a_row_max: 2,
             wait_min: Duration::from_millis(1),
             ..RestartPolicy::default()
         },

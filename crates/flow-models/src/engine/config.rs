@@ -35,12 +35,12 @@ pub enum EngineConfigError {
     CandleDevice,
     /// The precision is supported by GPUs only.
     #[error(
-        "`precision` is `{0}`, which only GPUs support; the CPU supports `f32`, `bf16`, `int8` and `auto`"
+        "`precision` is `{0}`, which only GPUs support; the CPU supports `f32`, `bf16`, `int8`, `auto` and `fast`"
     )]
     GpuPrecision(Precision),
     /// The precision is supported by the CPU only.
     #[error(
-        "`precision` is `{0}`, which only the CPU supports; set `device: cpu`, or one of `f16`, `bf16`, `tf32`, `f32` and `auto` on a GPU"
+        "`precision` is `{0}`, which only the CPU supports; set `device: cpu`, or one of `f16`, `bf16`, `tf32`, `f32`, `auto` and `fast` on a GPU"
     )]
     CpuPrecision(Precision),
 }
@@ -57,7 +57,7 @@ impl EngineConfig {
     ) -> Result<Self, EngineConfigError> {
         match (options.engine, devices.gpus.is_empty()) {
             (EngineKind::Candle, true) => match options.precision {
-                None | Some(Precision::F32 | Precision::Auto) => {
+                None | Some(Precision::F32 | Precision::Auto | Precision::Fast) => {
                     Ok(Self::Candle(options.threads.unwrap_or(devices.cores)))
                 }
                 Some(_) => Err(EngineConfigError::CandlePrecision),
@@ -83,13 +83,16 @@ fn cpu_precision(options: &EncoderOptions) -> Result<CpuPrecision, EngineConfigE
         Some(Precision::Bf16) => Ok(CpuPrecision::Bf16),
         Some(Precision::Int8) => Ok(CpuPrecision::Int8),
         Some(Precision::Auto) if InstructionSet::available().any(is_fast) => Ok(CpuPrecision::Bf16),
-        None | Some(Precision::F32 | Precision::Auto) => Ok(CpuPrecision::F32),
+        // The encoder has replaced `fast`, unless it has no GPU any more.
+        None | Some(Precision::F32 | Precision::Auto | Precision::Fast) => Ok(CpuPrecision::F32),
     }
 }
 
 fn gpu_precision(options: &EncoderOptions) -> Result<flow_cuda::GpuPrecision, EngineConfigError> {
     match options.precision {
-        None | Some(Precision::F16 | Precision::Auto) => Ok(flow_cuda::GpuPrecision::F16),
+        None | Some(Precision::F16 | Precision::Auto | Precision::Fast) => {
+            Ok(flow_cuda::GpuPrecision::F16)
+        }
         Some(Precision::F32) => Ok(flow_cuda::GpuPrecision::F32),
         Some(Precision::Tf32) => Ok(flow_cuda::GpuPrecision::Tf32),
         Some(Precision::Bf16) => Ok(flow_cuda::GpuPrecision::Bf16),

@@ -15,6 +15,7 @@ mod amx;
 mod bad_input;
 mod candle;
 mod families;
+mod fast;
 mod fidelity;
 mod gpu;
 mod int8;

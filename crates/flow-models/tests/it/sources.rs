@@ -39,12 +39,15 @@ impl TestEnvironment {
         }
     }
 
-    /// Replaces `python3 -m pip download …` by a shell script.
+    /// Replaces `python3 -m pip download …` by a shell script. Another process writes it: if this one did, a test that
+    /// starts a process meanwhile would pass the open file on, and a file that is open for writing cannot be run.
     fn with_python(mut self, script: &str) -> Self {
-        use std::os::unix::fs::PermissionsExt;
         let python = self.folder.path().join("python3");
-        fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        let source = self.folder.path().join("python3.sh");
+        fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let mut install = Command::new("install");
+        let installed = install.args(["-m", "755"]).arg(source).arg(&python);
+        assert!(installed.status().unwrap().success());
         self.environment.python = python;
         self
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use flow_core::{CallOptions, Failure};
-use flow_trace::{Kind, Span, Tracer};
+use flow_trace::{Span, SpanKind, Tracer};
 
 /// The service and the methods of executors, as Jina's spans name them.
 const SERVICE: &str = "jina.JinaSingleDataRequestRPC";
@@ -26,7 +26,7 @@ impl<'o> TracedTry<'o> {
         (method, uri, number): (&'static str, &str, u32),
     ) -> Self {
         let span = match (tracer, &options.trace) {
-            (Some(tracer), Some(trace)) => tracer.child(method, Kind::Client, trace),
+            (Some(tracer), Some(trace)) => tracer.child(method, SpanKind::Client, trace),
             _ => None,
         };
         let Some(mut span) = span else {

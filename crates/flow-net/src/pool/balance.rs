@@ -10,6 +10,12 @@
 //!   requests as with a whole one when the replicas are idle, and has half as many in progress when they are busy. If all
 //!   are new, they are equal.
 //!
+//! Priorities and weights of SRV records add two rules:
+//!
+//! - Only replicas of the lowest priority with a reachable replica get requests. A replica of a lower priority that could not be
+//!   reached is tried with one request at a time until it answers.
+//! - Replicas of one priority with different weights get turns and requests in progress in proportion to their weights.
+//!
 //! Replicas within three times the median are equal. Their response times differ by chance, by the sizes of requests and by what
 //! was batched together, and choosing the quickest of them would send all requests there until it is the slowest.
 
@@ -33,6 +39,12 @@ const SHARE_MIN: f64 = 0.1;
 /// Steps in which a share grows, so that replicas that started together are equal.
 const SHARE_STEPS: f64 = 20.0;
 
+/// The weight of a replica whose record has a weight of zero. RFC 2782 gives such a replica a very small chance if others have weights.
+const WEIGHT_OF_ZERO: f64 = 0.01;
+
+/// The fractional part of the golden ratio, times 2^64.
+const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// What is known of a replica.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
@@ -46,6 +58,12 @@ pub(super) struct Load {
     pub(super) is_unheard: bool,
     /// How many requests it gets compared with the others, as [`share`] says.
     pub(super) share: f64,
+    /// Whether it could not be reached at the last try.
+    pub(super) is_ejected: bool,
+    /// Its priority. Replicas with the lowest one are used first.
+    pub(super) priority: u16,
+    /// Its share of the requests compared with other replicas of the same priority.
+    pub(super) weight: u16,
 }
 
 /// The share of a replica that has been reachable for this time: it grows in proportion to the time.
@@ -59,8 +77,18 @@ pub(super) fn share(reachable: Duration, slow_start: Duration) -> f64 {
 
 /// The index of the replica that gets the next request; `None` if there are none. The turn is another number each time.
 pub(super) fn choose(loads: &[Load], median: Option<Duration>, turn: usize) -> Option<usize> {
-    let shares = loads.iter().filter(|load| !load.is_backing_off);
-    let largest = shares.map(|load| load.share).fold(SHARE_MIN, f64::max);
+    let used = used_priority(loads);
+    let first = loads.iter().map(|load| tier(load, used)).min()?;
+    let is_candidate = |at: &usize| tier(&loads[*at], used) == first;
+    let candidates = (0..loads.len()).filter(is_candidate);
+    let (is_backing_off, _) = first;
+    if !is_backing_off && has_different_weights(candidates.clone().map(|at| &loads[at])) {
+        return choose_by_weight(loads, candidates, median, turn);
+    }
+    let largest = match is_backing_off {
+        true => SHARE_MIN,
+        false => largest(candidates.clone().map(|at| loads[at].share)),
+    };
     let cost = |at: usize| {
         let share = (loads[at].share / largest).min(1.0);
         let place = if share < 1.0 {
@@ -70,10 +98,89 @@ pub(super) fn choose(loads: &[Load], median: Option<Duration>, turn: usize) -> O
         };
         cost(loads[at], median, place) / share
     };
-    let rank = |at: usize| (loads[at].is_backing_off, cost(at));
-    let ranked = (0..loads.len()).map(|at| (at, rank(at)));
-    let least = ranked.min_by(|(_, a), (_, b)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    least(candidates, cost)
+}
+
+/// Does the same as [`choose`] for replicas with different weights. Among idle replicas, the one whose turn it is comes first. The
+/// larger the weight of a replica, the less its requests in progress count.
+fn choose_by_weight(
+    loads: &[Load],
+    candidates: impl Iterator<Item = usize> + Clone,
+    median: Option<Duration>,
+    turn: usize,
+) -> Option<usize> {
+    let amount = |at: usize| loads[at].share * weight(&loads[at]);
+    let largest = largest(candidates.clone().map(amount));
+    let its_turn = turn_by_amount(candidates.clone().map(|at| (at, amount(at))), turn)?;
+    let cost = |at: usize| {
+        // The others rank between an idle replica whose turn it is and a replica with one request in progress.
+        let place = match at == its_turn {
+            true => 0.0,
+            false => f64::midpoint(1.0, place_in_turn(at, loads.len(), turn)),
+        };
+        cost(loads[at], median, place) / (amount(at) / largest)
+    };
+    least(candidates, cost)
+}
+
+/// Returns the candidate with the lowest cost. If several have it, returns the first of them.
+fn least(candidates: impl Iterator<Item = usize>, cost: impl Fn(usize) -> f64) -> Option<usize> {
+    let costs = candidates.map(|at| (at, cost(at)));
+    let least = costs.min_by(|(_, a), (_, b)| a.total_cmp(b));
     least.map(|(at, _)| at)
+}
+
+fn largest(of: impl Iterator<Item = f64>) -> f64 {
+    of.fold(f64::MIN_POSITIVE, f64::max)
+}
+
+/// Returns the lowest priority of the replicas that could be reached at the last try.
+fn used_priority(loads: &[Load]) -> Option<u16> {
+    let reached = loads
+        .iter()
+        .filter(|it| !it.is_ejected && !it.is_backing_off);
+    reached.map(|load| load.priority).min()
+}
+
+/// Returns the tier of a replica. Only replicas of the lowest tier are candidates. If others can be reached, a replica that is being
+/// tried again gets no further request before it answers.
+fn tier(load: &Load, used: Option<u16>) -> (bool, u32) {
+    let is_tried = used.is_some_and(|used| load.priority < used) && load.in_flight > 0;
+    let priority = match is_tried {
+        true => u32::MAX,
+        false => load.priority.into(),
+    };
+    (load.is_backing_off, priority)
+}
+
+fn has_different_weights<'l>(mut loads: impl Iterator<Item = &'l Load>) -> bool {
+    let first = loads.next().map(|load| load.weight);
+    loads.any(|load| Some(load.weight) != first)
+}
+
+fn weight(load: &Load) -> f64 {
+    match load.weight {
+        0 => WEIGHT_OF_ZERO,
+        weight => weight.into(),
+    }
+}
+
+/// Returns the replica whose turn it is. Each has turns in proportion to its amount. Multiples of the golden ratio spread them evenly.
+fn turn_by_amount(
+    amounts: impl Iterator<Item = (usize, f64)> + Clone,
+    turn: usize,
+) -> Option<usize> {
+    let sum: f64 = amounts.clone().map(|(_, amount)| amount).sum();
+    let mut rest = fraction((turn as u64).wrapping_mul(GOLDEN_RATIO)) * sum;
+    let mut last = None;
+    for (at, amount) in amounts {
+        last = Some(at);
+        if rest < amount {
+            break;
+        }
+        rest -= amount;
+    }
+    last
 }
 
 /// Whether a replica is to be called slow, which says that it gets fewer requests.
@@ -149,12 +256,16 @@ fn place_in_turn(at: usize, replicas: usize, turn: usize) -> f64 {
 /// A number from 0 to 1 that is another one for each turn and replica (splitmix64). In their turns, replicas with a small
 /// share would get all requests or none.
 fn chance(turn: usize, at: usize) -> f64 {
-    let mut mixed = (turn as u64 ^ (at as u64) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = (turn as u64 ^ (at as u64) << 48).wrapping_mul(GOLDEN_RATIO);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^= mixed >> 31;
-    // As many bits as the fraction of an `f64` has.
-    f64::from_bits(mixed >> 12 | 1_f64.to_bits()) - 1.0
+    fraction(mixed)
+}
+
+/// Converts bits into a number from 0 to 1. It uses as many of the upper bits as the fraction of an `f64` has.
+fn fraction(bits: u64) -> f64 {
+    f64::from_bits(bits >> 12 | 1_f64.to_bits()) - 1.0
 }
 
 #[allow(

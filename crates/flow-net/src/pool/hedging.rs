@@ -113,7 +113,7 @@ impl Pool {
         self.hedges(|hedges| hedges.after()).flatten()
     }
 
-    /// Another replica that can be reached, if the budget allows a hedge.
+    /// Another replica of the same priority that can be reached, if the budget allows a hedge.
     fn lease_hedge(&self, than: &Replica) -> Option<Lease> {
         let now = Instant::now();
         let lease = self.read(|replicas| {
@@ -122,7 +122,9 @@ impl Pool {
                 load.is_backing_off |= std::ptr::eq(replica.as_ref(), than);
             }
             let chosen = balance::choose(&loads, balance::median(&loads), self.next_turn())?;
-            let is_possible = !loads[chosen].is_backing_off && self.hedges(Hedges::take)?;
+            let (priority, _) = than.rank();
+            let is_equal = !loads[chosen].is_backing_off && loads[chosen].priority == priority;
+            let is_possible = is_equal && self.hedges(Hedges::take)?;
             is_possible.then(|| Lease::new(&replicas[chosen], now))
         })?;
         tracing::debug!(

@@ -3,9 +3,17 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Limits;
-use crate::replica::{BadUri, Replica};
+use crate::replica::{BadUri, Replica, uri_of};
+
+/// Interval between lookups of a host name. The system does not report how long an answer is valid. The name servers of clusters cache
+/// answers for the same time.
+pub(super) const RESOLVE_EVERY: Duration = Duration::from_secs(5);
+
+/// Maximum number of machines behind a name. Each one has a connection, and each request considers all of them.
+const MACHINES_MAX: usize = 256;
 
 /// A host name that replicas are behind.
 #[derive(Debug)]
@@ -14,6 +22,7 @@ pub struct HostName {
     host: String,
     port: u16,
     unresolved: Arc<Replica>,
+    limits: Limits,
 }
 
 impl HostName {
@@ -29,6 +38,7 @@ impl HostName {
             uri,
             host: host.to_owned(),
             port,
+            limits,
         })
     }
 
@@ -51,6 +61,32 @@ impl HostName {
 
     pub(super) fn is_of(&self, replica: &Replica) -> bool {
         replica.uri() == self.uri || replica.host_name() == Some(&self.uri)
+    }
+
+    /// Returns the replicas at these addresses, and the number of machines beyond the limit. Known replicas are reused.
+    pub(super) fn replicas(
+        &self,
+        addresses: impl Iterator<Item = SocketAddr>,
+        known: &[Arc<Replica>],
+    ) -> (Vec<Arc<Replica>>, usize) {
+        let machines = machines(addresses);
+        let left_out = machines.len().saturating_sub(MACHINES_MAX);
+        let replica = |at: &SocketAddr| {
+            let uri = uri_of(*at);
+            let is_same = |it: &&Arc<Replica>| it.uri() == uri && self.is_of(it);
+            let known = known.iter().find(is_same).cloned();
+            known.or_else(|| {
+                let replica = Replica::resolved(&self.uri, *at, self.limits);
+                Some(Arc::new(replica.ok()?))
+            })
+        };
+        let machines = machines.iter().take(MACHINES_MAX);
+        let mut found: Vec<_> = machines.filter_map(replica).collect();
+        if found.is_empty() {
+            let unresolved = known.iter().find(|it| it.uri() == self.uri);
+            found.push(unresolved.unwrap_or(&self.unresolved).clone());
+        }
+        (found, left_out)
     }
 }
 

@@ -1,71 +1,119 @@
-//! Keeps the replicas of a pool up to date with the addresses of its host names.
+//! Keeps the replicas of a pool up to date with the addresses of its names.
 //!
 //! A name of a single machine stays a name: the connection goes to whichever of its addresses answers, of both
 //! families. A name of several machines, such as a headless service in Kubernetes, becomes one replica for each
-//! address of one family, because a machine often has an address of each family. Names are resolved again from
-//! time to time, and replicas whose addresses are still there are kept.
+//! address of one family, because a machine often has an address of each family. A service becomes one replica for each
+//! instance in its SRV records.
+//!
+//! A name is looked up again when its answer expires. Replicas whose addresses are still in the answer are kept. The others get
+//! no more requests, and finish those in progress. If a lookup fails, the name keeps its replicas.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use flow_core::Chain;
+use futures_util::future::join_all;
 
 use super::Pool;
-use super::host_name::{HostName, machines};
-use crate::replica::{Replica, uri_of};
+use super::host_name::{HostName, RESOLVE_EVERY};
+use super::names::{FollowedName, Name, NameState};
+use super::service_name::ServiceName;
+use crate::replica::Replica;
+
+/// Time until a lookup is repeated for a name that has never had an answer. It is short, because calls fail until the first answer.
+const FIRST_ANSWER_AGAIN: Duration = Duration::from_secs(1);
 
 impl Pool {
-    /// Whether the pool has host names to resolve.
-    #[must_use]
-    pub fn has_names(&self) -> bool {
-        !self.names.is_empty()
+    /// Returns the result of the last lookup of each name.
+    pub fn name_states(&self) -> impl Iterator<Item = NameState> + '_ {
+        self.names.iter().map(FollowedName::state)
     }
 
-    /// Resolves each host name. A name that cannot be resolved keeps its replicas.
-    pub async fn resolve(&self) {
-        for name in &self.names {
-            match tokio::net::lookup_host(name.host_and_port()).await {
-                Ok(addresses) => self.update(name, addresses),
-                Err(error) => {
-                    tracing::debug!(name = name.uri(), %error, "cannot resolve host name");
-                }
+    /// Looks up the names that have not been looked up yet.
+    pub async fn resolve_new_names(&self) {
+        let new = self.names.iter().filter(|name| name.due().is_none());
+        join_all(new.map(|name| self.resolve(name))).await;
+    }
+
+    /// Looks up each name whenever its answer expires, until the future is dropped.
+    pub async fn follow_names(&self) {
+        let follow = async |name: &FollowedName| loop {
+            if let Some(due) = name.due() {
+                tokio::time::sleep_until(due.into()).await;
+            }
+            self.resolve(name).await;
+        };
+        join_all(self.names.iter().map(follow)).await;
+    }
+
+    async fn resolve(&self, name: &FollowedName) {
+        match &name.name {
+            Name::Host(host) => self.resolve_host(name, host).await,
+            Name::Service(service) => self.resolve_service(name, service).await,
+        }
+        name.was_looked_up();
+    }
+
+    async fn resolve_host(&self, name: &FollowedName, host: &HostName) {
+        match tokio::net::lookup_host(host.host_and_port()).await {
+            Ok(addresses) => {
+                name.succeeded(RESOLVE_EVERY);
+                self.update_host(host, addresses);
+            }
+            Err(error) => name.failed(error.to_string(), RESOLVE_EVERY),
+        }
+    }
+
+    async fn resolve_service(&self, name: &FollowedName, service: &ServiceName) {
+        match service.look_up().await {
+            Ok(answer) => {
+                name.succeeded(answer.valid_for);
+                let found = service.replicas(&answer.instances, &self.replicas());
+                let is_of_service = |it: &Replica| service.is_of(it);
+                self.replace(is_of_service, service.uri(), (found, answer.left_out));
+            }
+            Err(failure) => {
+                let again_in = failure.valid_for().unwrap_or(match name.state() {
+                    NameState::Unknown => FIRST_ANSWER_AGAIN,
+                    NameState::Resolved | NameState::Stale => RESOLVE_EVERY,
+                });
+                name.failed(Chain(&failure).to_string(), again_in);
             }
         }
     }
 
-    /// Replaces the replicas behind a name by those at these addresses.
-    fn update(&self, name: &HostName, addresses: impl Iterator<Item = SocketAddr>) {
-        let machines = machines(addresses);
+    /// Replaces the replicas of a host with those at these addresses.
+    fn update_host(&self, host: &HostName, addresses: impl Iterator<Item = SocketAddr>) {
+        let (found, left_out) = host.replicas(addresses, &self.replicas());
+        self.replace(|it| host.is_of(it), host.uri(), (found, left_out));
+    }
+
+    /// Replaces the replicas of a name with those that the lookup found.
+    fn replace(
+        &self,
+        is_of_name: impl Fn(&Replica) -> bool,
+        name: &str,
+        (found, left_out): (Vec<Arc<Replica>>, usize),
+    ) {
         let known = self.replicas();
-        let replica = |at: &SocketAddr| {
-            let uri = uri_of(*at);
-            let is_same = |it: &&Arc<Replica>| it.uri() == uri && name.is_of(it);
-            let known = known.iter().find(is_same).cloned();
-            known.or_else(|| {
-                Some(Arc::new(
-                    Replica::resolved(name.uri(), *at, self.limits).ok()?,
-                ))
-            })
-        };
-        let mut found: Vec<_> = machines.iter().filter_map(replica).collect();
-        if found.is_empty() {
-            let unresolved = known.iter().find(|it| it.uri() == name.uri());
-            found.push(unresolved.unwrap_or(name.unresolved()).clone());
-        }
         let is_found = |it: &&Arc<Replica>| found.iter().any(|other| Arc::ptr_eq(it, other));
-        let of_name = known.iter().filter(|it| name.is_of(it));
+        let of_name = known.iter().filter(|it| is_of_name(it));
         if of_name.clone().count() == found.len() && of_name.clone().all(|it| is_found(&it)) {
             return;
         }
         tracing::info!(
-            name = name.uri(),
+            name,
             replicas = found.len(),
-            "host name has new addresses"
+            left_out,
+            "name has new addresses"
         );
         let mut replicas = self
             .replicas
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        replicas.retain(|it| !name.is_of(it));
+        replicas.retain(|it| !is_of_name(it));
         replicas.extend(found);
         self.address_changes.fetch_add(1, Ordering::Relaxed);
     }
@@ -86,6 +134,13 @@ mod tests {
         texts.iter().map(|text| text.parse().unwrap()).collect()
     }
 
+    fn host(pool: &Pool) -> &HostName {
+        match &pool.names[0].name {
+            Name::Host(host) => host,
+            Name::Service(_) => panic!("it is a host"),
+        }
+    }
+
     fn uris(pool: &Pool) -> Vec<String> {
         let replicas = pool.replicas();
         replicas.iter().map(|it| it.uri().to_owned()).collect()
@@ -97,8 +152,8 @@ mod tests {
         let name = HostName::new("workers", 5, limits).unwrap();
         let replicas = vec![name.unresolved().clone()];
         let pool = Pool::new(replicas, Policy::default(), Metadata::new());
-        let pool = pool.with_names(vec![name], limits);
-        let update = |texts| pool.update(&pool.names[0], addresses(texts).into_iter());
+        let pool = pool.with_names(vec![Name::Host(name)]);
+        let update = |texts| pool.update_host(host(&pool), addresses(texts).into_iter());
 
         update(&["10.0.0.1:5", "10.0.0.2:5"]);
         assert_eq!(uris(&pool), ["http://10.0.0.1:5", "http://10.0.0.2:5"]);
@@ -129,8 +184,8 @@ mod tests {
         let limits = Limits::default();
         let name = HostName::new("localhost", port, limits).unwrap();
         let pool = Pool::new(Vec::new(), Policy::default(), Metadata::new());
-        let pool = pool.with_names(vec![name], limits);
-        pool.update(&pool.names[0], addresses.into_iter());
+        let pool = pool.with_names(vec![Name::Host(name)]);
+        pool.update_host(host(&pool), addresses.into_iter());
         assert_eq!(pool.replicas().len(), 2);
         for replica in pool.replicas() {
             assert!(replica.is_serving(Deadline::NEVER).await.unwrap());

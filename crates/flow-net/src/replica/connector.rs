@@ -4,7 +4,9 @@
 //! of a container that is not running, and resets them. A server that runs sends its HTTP/2 settings at once. One that
 //! has made a TLS handshake has sent something, too.
 
+use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -63,6 +65,8 @@ pub(crate) struct Connector {
     tls: Option<ClientTls>,
     peer_spoke: PeerSpoke,
     limit: Duration,
+    /// The time for the TCP connection alone.
+    tcp_limit: Duration,
 }
 
 /// A connection was not made in time.
@@ -77,20 +81,20 @@ struct ConnectTimeout {
 
 impl Connector {
     pub(crate) fn new(tls: Option<ClientTls>, peer_spoke: PeerSpoke) -> Self {
-        let mut tcp = HttpConnector::new_with_resolver(ShufflingResolver::new());
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
-        tcp.set_keepalive(Some(TCP_KEEPALIVE));
-        #[cfg(target_os = "linux")]
-        tcp.set_tcp_user_timeout(Some(crate::limits::TCP_UNACKNOWLEDGED_MAX));
         Self {
-            tcp,
+            tcp: tcp(ShufflingResolver::new()),
             socket: None,
             tls,
             peer_spoke,
             limit: CONNECT_MAX,
+            tcp_limit: CONNECT_MAX,
         }
+    }
+
+    /// Connects to whichever of these addresses answers, whatever host is called.
+    pub(crate) fn at(mut self, addresses: &[SocketAddr]) -> Self {
+        self.tcp = tcp(ShufflingResolver::knowing(addresses));
+        self
     }
 
     /// Connects to a Unix socket, if the address is that of one.
@@ -108,6 +112,7 @@ impl Connector {
     /// The same for the part of it that makes a TCP connection, which needs nothing of the peer's process.
     pub(crate) fn with_tcp_within(mut self, limit: Duration) -> Self {
         self.tcp.set_connect_timeout(Some(limit));
+        self.tcp_limit = limit;
         self
     }
 }
@@ -137,9 +142,10 @@ impl Service<Uri> for Connector {
         let host = uri.host().unwrap_or_default().to_owned();
         let connecting = self.tcp.call(uri);
         let tls = self.tls.clone();
-        let limit = self.limit;
+        let (limit, tcp_limit) = (self.limit, self.tcp_limit);
         let connecting = async move {
-            let stream = connecting.await?;
+            let stream = connecting.await;
+            let stream = stream.map_err(|error| explained(error, tcp_limit))?;
             peer_spoke.set(false);
             let stream = match tls {
                 None => ClientStream::Plain { stream },
@@ -159,6 +165,27 @@ impl Service<Uri> for Connector {
             }
         })
     }
+}
+
+/// The error, or a clearer one for a connection that was not made in time: the connector says `deadline has elapsed`, which
+/// reads like the deadline of the request.
+fn explained(error: impl Error + Send + Sync + 'static, limit: Duration) -> BoxError {
+    let cause = error.source().and_then(|it| it.downcast_ref::<io::Error>());
+    match cause.is_some_and(|it| it.kind() == io::ErrorKind::TimedOut && it.get_ref().is_some()) {
+        true => ConnectTimeout { limit }.into(),
+        false => error.into(),
+    }
+}
+
+fn tcp(resolver: ShufflingResolver) -> HttpConnector<ShufflingResolver> {
+    let mut tcp = HttpConnector::new_with_resolver(resolver);
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    // No HTTP/2 pings: stock servers close a connection on which more than one in five minutes arrives.
+    tcp.set_keepalive(Some(TCP_KEEPALIVE));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(crate::limits::TCP_UNACKNOWLEDGED_MAX));
+    tcp
 }
 
 /// Connects to a Unix socket. The kernel takes about a hundred bytes of a socket's path, so a longer one goes through the
@@ -278,7 +305,8 @@ mod tests {
 
     use flow_core::{Code, Deadline};
     use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
+    use tokio::time::timeout;
     use tonic_health::pb::HealthCheckRequest;
     use tonic_health::pb::health_client::HealthClient;
 
@@ -378,5 +406,28 @@ mod tests {
         drop(listener.accept().await.unwrap());
         assert_eq!(read(&mut silent, &mut text).await, 0);
         assert!(!peer_spoke.get());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_tcp_connection_that_takes_too_long_does_not_read_like_a_deadline() {
+        // A listener that accepts nothing answers until its queue is full.
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let limit = Duration::from_millis(50);
+        let mut queued = Vec::new();
+        while let Ok(stream) = timeout(limit, TcpStream::connect(address)).await {
+            queued.push(stream.unwrap());
+        }
+        let connector = Connector::new(None, PeerSpoke::default());
+        let uri = format!("http://{address}").parse().unwrap();
+        let error = connector
+            .with_tcp_within(limit)
+            .call(uri)
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), "no connection within 50ms");
     }
 }

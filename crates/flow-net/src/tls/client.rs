@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
@@ -45,11 +45,11 @@ impl ClientTls {
         })
     }
 
-    /// The same, for connections that speak HTTP/1.1.
+    /// The same, for connections that speak another protocol than HTTP/2: the name that the handshake (ALPN) gives it.
     #[must_use]
-    pub(crate) fn for_http1(mut self) -> Self {
+    pub fn for_protocol(mut self, name: &[u8]) -> Self {
         let mut config = ClientConfig::clone(&self.config);
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![name.to_vec()];
         self.config = Arc::new(config);
         self
     }
@@ -61,11 +61,15 @@ impl ClientTls {
     }
 
     /// Makes the handshake with the server at this host.
-    pub(crate) async fn connect(
+    ///
+    /// # Errors
+    ///
+    /// If the handshake fails, or the server's certificate is not one that is trusted for this host.
+    pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         host: &str,
-        stream: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, Box<dyn std::error::Error + Send + Sync>> {
+        stream: S,
+    ) -> Result<TlsStream<S>, Box<dyn std::error::Error + Send + Sync>> {
         let name = match &self.server_name {
             Some(name) => name.clone(),
             None => server_name(host)?,

@@ -26,7 +26,7 @@ pub struct Target {
     /// The collector's URL.
     pub endpoint: String,
     /// How the collector is spoken to.
-    pub protocol: Protocol,
+    pub protocol: OtlpProtocol,
     /// What every request has, such as a token. Never printed.
     pub(crate) headers: Headers,
     /// Certificates, for an endpoint with `https`.
@@ -39,7 +39,7 @@ pub struct Target {
 
 /// A protocol of OTLP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
+pub enum OtlpProtocol {
     /// gRPC.
     Grpc,
     /// Protobuf messages over HTTP.
@@ -83,17 +83,17 @@ impl Target {
     }
 }
 
-fn protocol(signal: Signal, variables: &Variables<'_>) -> Result<Protocol, BadExportSetting> {
+fn protocol(signal: Signal, variables: &Variables<'_>) -> Result<OtlpProtocol, BadExportSetting> {
     let found = variables.of_exporter(signal, "PROTOCOL");
     match found.as_ref().map(|(name, value)| (name, *value)) {
-        None | Some((_, "grpc")) => Ok(Protocol::Grpc),
-        Some((_, "http/protobuf")) => Ok(Protocol::HttpProtobuf),
+        None | Some((_, "grpc")) => Ok(OtlpProtocol::Grpc),
+        Some((_, "http/protobuf")) => Ok(OtlpProtocol::HttpProtobuf),
         Some((name, other)) => Err(bad(name, other, "expected `grpc` or `http/protobuf`")),
     }
 }
 
 fn endpoint(
-    (signal, protocol): (Signal, Protocol),
+    (signal, protocol): (Signal, OtlpProtocol),
     collector: &Collector,
     variables: &Variables<'_>,
 ) -> Result<String, BadExportSetting> {
@@ -112,8 +112,8 @@ fn endpoint(
     };
     const OF_ALL: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
     let (port, path) = match protocol {
-        Protocol::Grpc => (4317, ""),
-        Protocol::HttpProtobuf => (4318, path),
+        OtlpProtocol::Grpc => (4317, ""),
+        OtlpProtocol::HttpProtobuf => (4318, path),
     };
     let is_written = collector.host.is_some() || collector.port.is_some();
     let (name, url) = match (variables.get(of_signal), variables.get(OF_ALL)) {

@@ -90,9 +90,9 @@ fn each_signal_may_have_a_protocol_of_its_own() {
         ],
     );
     let found = found.unwrap();
-    assert_eq!(found.metrics.unwrap().target.protocol, Protocol::Grpc);
+    assert_eq!(found.metrics.unwrap().target.protocol, OtlpProtocol::Grpc);
     let of_traces = found.traces.unwrap().target;
-    assert_eq!(of_traces.protocol, Protocol::HttpProtobuf);
+    assert_eq!(of_traces.protocol, OtlpProtocol::HttpProtobuf);
 }
 
 #[test]

@@ -29,7 +29,7 @@ class SentenceEncoder:
     :param default_prompt_name: the prompt that is put before all texts
     :param revision: branch, tag or commit of the model
     :param truncate_dim: number of leading values of each vector that are kept
-    :param precision: ``f32``, ``bf16``, on the CPU ``int8`` or, on GPUs, ``f16``
+    :param precision: ``f32``, ``bf16``, ``auto``, ``fast``, on the CPU ``int8`` or, on GPUs, ``f16``
     :param threads: number of threads; without it, one for each core
     """
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::container;
 use super::graph::{Graph, Parent};
 use super::node::{Node, Run};
-use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::spec::{ExecutorSpec, FlowSpec};
 use crate::values::{Polling, Uses};
 
@@ -179,7 +179,7 @@ fn work(node: &Node) -> Option<Work<'_>> {
     ))
 }
 
-fn needs_span(entry: &ExecutorSpec) -> &Span {
+fn needs_span(entry: &ExecutorSpec) -> &SourceSpan {
     let needs = entry.entry.needs.as_ref();
     needs.map_or(&entry.span, |needs| &needs.span)
 }

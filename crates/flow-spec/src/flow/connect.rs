@@ -8,7 +8,7 @@ use flow_core::{NodeName, closest};
 use super::entry::EntryChecker;
 use super::graph::{Graph, Parent};
 use super::options::{is_set, or_default};
-use crate::diagnostics::{Diagnostics, Position, Problem, Span, Spanned};
+use crate::diagnostics::{Diagnostics, Position, Problem, SourceSpan, Spanned};
 use crate::spec::{ExecutorSpec, FlowSpec};
 use crate::values::{Inspect, Method};
 
@@ -17,7 +17,7 @@ const GATEWAY: &str = "gateway";
 
 /// The name of each entry: its own, made unique, or `executorN`.
 pub(super) fn names(entries: &[ExecutorSpec], diagnostics: &mut Diagnostics) -> Vec<NodeName> {
-    let mut taken: HashMap<String, Span> = HashMap::new();
+    let mut taken: HashMap<String, SourceSpan> = HashMap::new();
     let own: Vec<Option<NodeName>> = entries
         .iter()
         .enumerate()
@@ -39,7 +39,7 @@ pub(super) fn names(entries: &[ExecutorSpec], diagnostics: &mut Diagnostics) -> 
 fn own_name(
     name: &Spanned<NodeName>,
     number: usize,
-    taken: &mut HashMap<String, Span>,
+    taken: &mut HashMap<String, SourceSpan>,
     diagnostics: &mut Diagnostics,
 ) -> NodeName {
     let written = name.value.as_str();
@@ -70,7 +70,7 @@ fn own_name(
 fn default_name(
     method: Method,
     number: usize,
-    taken: &mut HashMap<String, Span>,
+    taken: &mut HashMap<String, SourceSpan>,
     numbered: &mut impl Iterator<Item = String>,
 ) -> NodeName {
     let by_method = match method {
@@ -86,7 +86,7 @@ fn default_name(
         .chain(numbered)
         .find(|name| !taken.contains_key(name));
     let name = name.expect("only so many names are taken");
-    let nowhere = Span::new(Position::START, "");
+    let nowhere = SourceSpan::new(Position::START, "");
     taken.insert(name.clone(), nowhere);
     name.parse().expect("a word and a number is a name")
 }
@@ -138,7 +138,7 @@ pub(super) fn graph(
     graph
 }
 
-fn finds_by_itself(method: Method, needs: &Span) -> Problem {
+fn finds_by_itself(method: Method, needs: &SourceSpan) -> Problem {
     let method = match method {
         Method::GatherInspect => "gather_inspect",
         Method::Add | Method::NeedsAll | Method::Inspect => "needs_all",
@@ -309,7 +309,7 @@ impl Connector<'_> {
         }
     }
 
-    fn needs_span(&self, node: usize) -> &Span {
+    fn needs_span(&self, node: usize) -> &SourceSpan {
         let entry = &self.spec.executors[node];
         let needs = entry.entry.needs.as_ref();
         needs.map_or(&entry.span, |needs| &needs.span)

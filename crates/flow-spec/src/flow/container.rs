@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::EntryChecker;
 use super::options::{is_set, or_default, value, values};
-use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan, Spanned};
 use crate::forms::{NETWORK, PLATFORM};
 use crate::keys::CONTAINER;
 use crate::spec::ExecutorSpec;
@@ -91,7 +91,7 @@ pub(super) fn warn_of_no_effect<'u>(
         return;
     }
     let it = &entry.inherited.container;
-    let written: [(&str, Option<&Span>); 5] = [
+    let written: [(&str, Option<&SourceSpan>); 5] = [
         (CONTAINER.gpus.name(), asks(&it.gpus, |_| true)),
         (
             CONTAINER.volumes.name(),
@@ -118,7 +118,7 @@ pub(super) fn warn_of_no_effect<'u>(
 }
 
 /// The span of a value that asks for anything.
-fn asks<T>(written: &Option<Spanned<T>>, asks: impl Fn(&T) -> bool) -> Option<&Span> {
+fn asks<T>(written: &Option<Spanned<T>>, asks: impl Fn(&T) -> bool) -> Option<&SourceSpan> {
     let written = written.as_ref().filter(|written| asks(&written.value));
     written.map(|written| &written.span)
 }

@@ -2,10 +2,11 @@
 
 use super::entry::EntryChecker;
 use super::options::{is_set, value};
-use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::forms::Host;
 use crate::keys::{Key, Options as _};
 use crate::plan::{Address, TcpAddress};
+use crate::service_address::ServiceAddress;
 
 /// The host of an external executor of which only the port is written.
 const THIS_MACHINE: &str = "127.0.0.1";
@@ -33,7 +34,7 @@ impl EntryChecker<'_> {
     }
 
     /// The options that are written for processes of the flow.
-    fn process_options(&self) -> impl Iterator<Item = (&'static Key, &Span)> {
+    fn process_options(&self) -> impl Iterator<Item = (&'static Key, &SourceSpan)> {
         let own = &self.entry.inherited;
         let written = self.entry.options.written().into_iter();
         let written = written.chain(own.options.written());
@@ -58,7 +59,15 @@ impl EntryChecker<'_> {
                 port: None,
                 has_scheme: false,
                 tls: false,
+                service: None,
             });
+        }
+        let are_services = !hosts.is_empty() && hosts.iter().all(|it| it.service.is_some());
+        if let (Some(port), true) = (ports.first(), are_services) {
+            let message = "`port` has no effect: the records of a service say the ports";
+            let problem = Problem::new(&port.span, message).remedy("leave it out");
+            diagnostics.problem(problem);
+            return Vec::new();
         }
         let (hosts_len, ports_len) = (hosts.len(), ports.len());
         if hosts_len != ports_len && hosts_len > 1 && ports_len > 1 {
@@ -75,7 +84,7 @@ impl EntryChecker<'_> {
             pairs.map(|(host, port)| address(host, port, tls)).collect();
         addresses.unwrap_or_else(|| {
             let message = "an external executor needs an address";
-            let remedy = "write `host: name:port`, or `host` and `port`";
+            let remedy = "write `host: name:port`, `host` and `port`, or `host: srv://service`";
             diagnostics.problem(Problem::new(&self.entry.span, message).remedy(remedy));
             Vec::new()
         })
@@ -84,6 +93,10 @@ impl EntryChecker<'_> {
 
 /// A port that is written with the host wins.
 fn address(host: &Host, port: Option<u16>, tls: bool) -> Option<Address> {
+    if let Some(service) = &host.service {
+        let service = service.clone();
+        return Some(Address::Service(ServiceAddress { tls, ..service }));
+    }
     Some(Address::Tcp(TcpAddress {
         tls: tls || host.tls,
         host: host.name.clone(),

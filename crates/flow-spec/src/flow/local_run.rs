@@ -14,7 +14,7 @@ use super::entry::EntryChecker;
 use super::monitoring::Monitoring;
 use super::options::{env, is_set, log, or_default, value, values};
 use super::telemetry::{Telemetry, telemetry};
-use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan, Spanned};
 use crate::forms::Host;
 use crate::keys::{INHERITED, Key};
 use crate::spec::hub::{HUB_VARIABLE, Hub, HubName};
@@ -261,7 +261,12 @@ impl EntryChecker<'_> {
     }
 
     /// The image of a name in the flow's hub, or else in the user's own.
-    fn image(&self, name: &HubName, span: &Span, diagnostics: &mut Diagnostics) -> Option<Uses> {
+    fn image(
+        &self,
+        name: &HubName,
+        span: &SourceSpan,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Uses> {
         let variable = self.spec.hub_variable.as_deref();
         let hub = match (value(&self.spec.options.hub), variable.unwrap_or_default()) {
             (Some(written), _) => Ok(written),

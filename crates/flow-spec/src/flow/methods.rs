@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use super::entry::EntryChecker;
 use super::local_run::LocalRun;
 use crate::context::ExecutorDescription;
-use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 
 /// A built-in executor, with the methods that its own config binds.
 pub(super) struct KnownExecutor {
@@ -115,7 +115,7 @@ impl EntryChecker<'_> {
     }
 
     /// The span of an option, or of what names the executor if its config has the option.
-    fn span_of<'s>(&'s self, written: Option<&'s Span>) -> &'s Span {
+    fn span_of<'s>(&'s self, written: Option<&'s SourceSpan>) -> &'s SourceSpan {
         let uses = self.entry.options.uses.as_ref().map(|uses| &uses.span);
         written.or(uses).unwrap_or(&self.entry.span)
     }

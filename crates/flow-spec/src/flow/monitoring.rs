@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::EntryChecker;
 use super::options::{is_set, values};
-use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::keys::MonitoringOptions;
 
 /// How processes serve their metrics: in Prometheus' text format, over HTTP.
@@ -46,7 +46,7 @@ pub(super) fn of_gateway(
     Some(Monitoring { ports })
 }
 
-fn warn_of_no_effect(span: &Span, diagnostics: &mut Diagnostics) {
+fn warn_of_no_effect(span: &SourceSpan, diagnostics: &mut Diagnostics) {
     let message = "`port_monitoring` has no effect: it has no effect without `monitoring`";
     diagnostics.warn(Problem::new(span, message));
 }

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use super::entry::EntryChecker;
 use super::options::is_set;
-use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan, Spanned};
 use crate::keys::MonitoringOptions;
 use crate::spec::FlowSpec;
 
 pub(super) fn check(spec: &FlowSpec, entries: &[EntryChecker<'_>], diagnostics: &mut Diagnostics) {
-    let mut taken: HashMap<u16, Span> = HashMap::new();
+    let mut taken: HashMap<u16, SourceSpan> = HashMap::new();
     for Spanned { value: port, span } in written(spec, entries) {
         if let Some(first) = taken.insert(port, span.clone()) {
             let message = format!(

@@ -11,7 +11,7 @@ use super::entry::EntryChecker;
 use super::local_run::LocalRun;
 use super::methods::KnownExecutor;
 use crate::context::{Found, NotFound};
-use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan, Spanned};
 use crate::spec::program::{ConfigSpec, Program};
 use crate::values::{ArgumentSpans, Env, Uses};
 
@@ -64,7 +64,7 @@ impl EntryChecker<'_> {
     }
 
     /// A name that could mean a folder too.
-    fn warn_of_namesake(&self, name: &str, span: &Span, diagnostics: &mut Diagnostics) {
+    fn warn_of_namesake(&self, name: &str, span: &SourceSpan, diagnostics: &mut Diagnostics) {
         let executors = self.context.executors;
         let found = executors.find_named(name, &Env::new());
         let what = match found {
@@ -172,7 +172,7 @@ impl EntryChecker<'_> {
 }
 
 /// The span of the name of an executor.
-fn named_at(written: &Spanned<Program>) -> &Span {
+fn named_at(written: &Spanned<Program>) -> &SourceSpan {
     match &written.value {
         Program::Config(config) => &config.jtype,
         Program::Named(_) | Program::Hub(_) => &written.span,
@@ -182,7 +182,7 @@ fn named_at(written: &Spanned<Program>) -> &Span {
 /// An executor as a node names it.
 #[derive(Clone)]
 struct Named<'s> {
-    span: &'s Span,
+    span: &'s SourceSpan,
     options: Layers<'s>,
     /// Variables of its processes.
     env: &'s Env,
@@ -192,12 +192,12 @@ struct Named<'s> {
 #[derive(Clone)]
 struct Layers<'s> {
     /// The span of all options, for problems that concern no single one.
-    whole: &'s Span,
+    whole: &'s SourceSpan,
     layers: Vec<(&'s Map<String, Value>, &'s ArgumentSpans)>,
 }
 
 impl<'s> Layers<'s> {
-    fn new(whole: &'s Span) -> Self {
+    fn new(whole: &'s SourceSpan) -> Self {
         Self {
             whole,
             layers: Vec::new(),
@@ -216,7 +216,7 @@ impl<'s> Layers<'s> {
         merged
     }
 
-    fn span(&self, bad: &BadOption) -> &'s Span {
+    fn span(&self, bad: &BadOption) -> &'s SourceSpan {
         let stands = |key: &str| self.layers.iter().find_map(|(_, places)| places.get(key));
         match bad.key.as_deref().and_then(stands) {
             Some(option) if bad.is_unknown => &option.key,

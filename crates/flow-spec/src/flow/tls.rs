@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::entry::EntryChecker;
 use super::options::{is_set, value};
-use crate::diagnostics::{Diagnostics, Problem, Span, Spanned};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan, Spanned};
 use crate::keys::{GatewayOptions, Options as _};
 use crate::plan::Address;
 use crate::values::ClientCertificates;
@@ -127,7 +127,7 @@ pub(super) fn of_gateway(
 fn first_span<'s, A, B>(
     one: Option<&'s Spanned<A>>,
     other: Option<&'s Spanned<B>>,
-) -> Option<&'s Span> {
+) -> Option<&'s SourceSpan> {
     one.map(|it| &it.span).or(other.map(|it| &it.span))
 }
 
@@ -172,7 +172,7 @@ impl EntryChecker<'_> {
     }
 
     /// The spans of the options that have no effect without TLS.
-    fn tls_files(&self) -> impl Iterator<Item = &Span> {
+    fn tls_files(&self) -> impl Iterator<Item = &SourceSpan> {
         let written = self.entry.inherited.options.written().into_iter();
         let written = written.filter(|(key, _)| key.name.starts_with("tls_"));
         written.map(|(_, span)| span)

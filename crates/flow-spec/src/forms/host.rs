@@ -1,8 +1,9 @@
-//! Hosts: a name or address, perhaps with scheme and port, several separated by commas.
+//! Hosts: a name or address, perhaps with scheme and port, or a service in the DNS; several separated by commas.
 
 use super::form::{Form, Shape};
 use super::scalar::{list, reject, text};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
+use crate::service_address::ServiceAddress;
 use crate::yaml::Node;
 
 /// One host or a list of them; each text may hold several, separated by commas.
@@ -26,6 +27,8 @@ pub(crate) struct Host {
     pub(crate) has_scheme: bool,
     /// Written with a scheme that asks for TLS.
     pub(crate) tls: bool,
+    /// Written as a service in the DNS, whose name it has then.
+    pub(crate) service: Option<ServiceAddress>,
 }
 
 /// Reads the hosts of one text: `a:1234,b:1234`.
@@ -68,10 +71,13 @@ fn host(text: &str) -> Result<Host, &'static str> {
     };
     match scheme {
         None | Some("grpc" | "grpcs") => {}
+        Some("srv") => return service(rest),
         Some("http" | "https" | "ws" | "wss") => {
             return Err("is no gRPC address, and flow calls executors by gRPC only");
         }
-        Some(_) => return Err("has an unknown scheme; `grpc://host:port` is expected"),
+        Some(_) => {
+            return Err("has an unknown scheme; `grpc://host:port` or `srv://service` is expected");
+        }
     }
     let (name, port) = split_port(rest.trim_end_matches('/'))?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.:%".contains(c);
@@ -83,6 +89,18 @@ fn host(text: &str) -> Result<Host, &'static str> {
         port,
         has_scheme: scheme.is_some(),
         tls: scheme == Some("grpcs"),
+        service: None,
+    })
+}
+
+fn service(text: &str) -> Result<Host, &'static str> {
+    let service = ServiceAddress::parse(text)?;
+    Ok(Host {
+        name: service.service.clone(),
+        port: None,
+        has_scheme: true,
+        tls: false,
+        service: Some(service),
     })
 }
 

@@ -4,7 +4,7 @@ use flow_core::query::{BadQuery, Query};
 
 use super::form::{Form, Shape};
 use super::scalar::{entries, mapping};
-use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::yaml::{Content, Node, entries_to_json};
 
 pub(crate) const WHEN: Form<Option<Query>> = Form::new(Shape::Query, when);
@@ -38,7 +38,7 @@ fn problem(node: &Node, bad: &BadQuery) -> Problem {
     Problem::new(&span, &*bad.message).suggest(bad.suggestion.as_deref())
 }
 
-fn span_of(node: &Node, path: &str) -> Span {
+fn span_of(node: &Node, path: &str) -> SourceSpan {
     let mut span = node.span.clone();
     let mut at = Some(node);
     for step in path

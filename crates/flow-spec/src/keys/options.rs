@@ -2,7 +2,7 @@
 
 use super::key::Key;
 use super::section::Section;
-use crate::diagnostics::{Diagnostics, Span};
+use crate::diagnostics::{Diagnostics, SourceSpan};
 
 /// The options of one table, as they are written. [`options!`] implements it.
 pub(crate) trait Options: Sized {
@@ -16,7 +16,7 @@ pub(crate) trait Options: Sized {
     fn or(&self, inherited: &Self) -> Self;
 
     /// The keys that are written, with the spans of their values.
-    fn written(&self) -> Vec<(&'static Key, &Span)>;
+    fn written(&self) -> Vec<(&'static Key, &SourceSpan)>;
 }
 
 impl Section<'_> {
@@ -67,7 +67,7 @@ macro_rules! options {
 
             fn written(
                 &self,
-            ) -> Vec<(&'static $crate::keys::Key, &$crate::diagnostics::Span)> {
+            ) -> Vec<(&'static $crate::keys::Key, &$crate::diagnostics::SourceSpan)> {
                 let all = [$((&$TABLE.$name.key, self.$name.as_ref().map(|it| &it.span)),)*];
                 let written = all.into_iter().filter_map(|(key, span)| Some((key, span?)));
                 written.collect()

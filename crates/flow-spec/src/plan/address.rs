@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a replica listens, and speaks gRPC.
+use crate::service_address::ServiceAddress;
+
+/// Where a replica listens, and speaks gRPC, or where several do.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Address {
@@ -17,6 +19,8 @@ pub enum Address {
         /// Its path.
         unix: PathBuf,
     },
+    /// A service in the DNS, each instance of which is a replica.
+    Service(ServiceAddress),
 }
 
 /// A host and a port.
@@ -41,19 +45,32 @@ impl Address {
         })
     }
 
-    /// The host and the port, unless it is a Unix socket.
+    /// The host and the port, if it has them.
     #[must_use]
     pub fn tcp(&self) -> Option<&TcpAddress> {
         match self {
             Self::Tcp(address) => Some(address),
-            Self::Unix { .. } => None,
+            Self::Unix { .. } | Self::Service(_) => None,
+        }
+    }
+
+    /// The service, if it is one.
+    #[must_use]
+    pub fn service(&self) -> Option<&ServiceAddress> {
+        match self {
+            Self::Service(service) => Some(service),
+            Self::Tcp(_) | Self::Unix { .. } => None,
         }
     }
 
     /// Whether the connection is encrypted.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
-        self.tcp().is_some_and(|it| it.tls)
+        match self {
+            Self::Tcp(address) => address.tls,
+            Self::Service(service) => service.tls,
+            Self::Unix { .. } => false,
+        }
     }
 }
 
@@ -63,12 +80,13 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// `http://host:port` or `https://host:port`, as an HTTP/2 client wants it, or `unix:/path`.
+/// `http://host:port` or `https://host:port`, as an HTTP/2 client wants it, `unix:/path`, or `srv://service`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
             Self::Unix { unix } => write!(f, "unix:{}", unix.display()),
+            Self::Service(service) => service.fmt(f),
         }
     }
 }
@@ -89,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placement_names_an_address_by_its_host_and_port_or_by_its_path() {
+    fn a_placement_names_an_address_by_its_host_and_port_its_path_or_its_service() {
         let check = |address: Address, json: &str, text: &str| {
             assert_eq!(serde_json::to_string(&address).unwrap(), json);
             assert_eq!(serde_json::from_str::<Address>(json).unwrap(), address);
@@ -100,5 +118,9 @@ mod tests {
         let unix = "/a/b.sock".into();
         let json = r#"{"unix":"/a/b.sock"}"#;
         check(Address::Unix { unix }, json, "unix:/a/b.sock");
+        let service = ServiceAddress::parse("127.0.0.1:8600/_grpc._tcp.a").unwrap();
+        let json = r#"{"tls":false,"service":"_grpc._tcp.a","name_server":"127.0.0.1:8600"}"#;
+        let text = "srv://127.0.0.1:8600/_grpc._tcp.a";
+        check(Address::Service(service), json, text);
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::diagnostics::{Diagnostics, Position, Span};
+use crate::diagnostics::{Diagnostics, Position, SourceSpan};
 use crate::forms::Shape;
 use crate::keys::{
     ContainerOptions, EntryOptions, ExecutorOptions, FlowOptions, GatewayOptions, InheritedOptions,
@@ -25,7 +25,7 @@ fn parse(text: &str) -> FlowSpec {
     assert!(problems.is_empty(), "{text}\n{problems:?}");
     assert!(unknown_keys.is_empty(), "{text}\n{unknown_keys:?}");
     FlowSpec {
-        span: Span::new(Position::START, ""),
+        span: SourceSpan::new(Position::START, ""),
         diagnostics: Diagnostics::default(),
         ..spec
     }

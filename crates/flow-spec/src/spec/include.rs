@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flow_core::closest;
 
 use crate::context::Files;
-use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::forms;
 use crate::keys::{
     DEPLOYMENT, DEPLOYMENT_MAPPING, DEPLOYMENT_OPTIONS, EXECUTOR, EntryOptions, GATEWAY,
@@ -148,7 +148,7 @@ fn plain_options(entry: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
 }
 
 /// A Deployment file as an entry of a flow: the options under its `with`, and the entry's own keys beside `with`.
-fn deployment_options(root: &Node, at: &Span, diagnostics: &mut Diagnostics) -> Node {
+fn deployment_options(root: &Node, at: &SourceSpan, diagnostics: &mut Diagnostics) -> Node {
     let with = read_deployment(root, diagnostics);
     let own = EntryOptions::KEYS.iter().filter_map(|key| {
         let value = root.get(key.name).filter(|value| !value.is_null())?;
@@ -230,7 +230,7 @@ fn read_deployment(root: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
         .map(|with| with.value)
 }
 
-fn mapping(at: &Span, entries: Vec<Entry>) -> Node {
+fn mapping(at: &SourceSpan, entries: Vec<Entry>) -> Node {
     let mut node = Node::new(at.position, None, Content::Mapping(entries));
     node.span.clone_from(at);
     node

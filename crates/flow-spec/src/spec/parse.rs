@@ -8,7 +8,7 @@ use super::hub::HUB_VARIABLE;
 use super::include::{self, Includer};
 use super::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::context::{Files, NoFiles};
-use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::error::SyntaxError;
 use crate::forms;
 use crate::keys::{
@@ -87,7 +87,7 @@ fn kind(root: &Node, diagnostics: &mut Diagnostics) -> Option<Kind> {
 
 const SAY_SO: &str = "write `jtype: Flow` at its top";
 
-fn not_a_flow(jtype: &str, span: &Span) -> Problem {
+fn not_a_flow(jtype: &str, span: &SourceSpan) -> Problem {
     let message = format!("must be a `Flow` or a `Deployment`, is `{jtype}`");
     Problem::new(span, message).suggest(closest(jtype, ["Flow", "Deployment"]))
 }

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::hub::HubName;
-use crate::diagnostics::{Diagnostics, Problem, Span};
+use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::keys::{CONFIG, CONFIG_MAPPING, ConfigOptions, Options as _, Section};
 use crate::values::{ArgumentSpans, BatchingRule, Uses};
 use crate::yaml::Node;
@@ -44,7 +44,7 @@ pub struct ExecutorConfig {
 pub(crate) struct ConfigSpec {
     pub(crate) config: ExecutorConfig,
     /// Where it says which executor it is for.
-    pub(crate) jtype: Span,
+    pub(crate) jtype: SourceSpan,
     pub(crate) with_spans: ArgumentSpans,
 }
 

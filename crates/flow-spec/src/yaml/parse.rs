@@ -10,7 +10,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 use super::scalar::Scalar;
 use super::tree::{Content, Entry, Node};
-use crate::diagnostics::{Position, Span};
+use crate::diagnostics::{Position, SourceSpan};
 use crate::error::SyntaxError;
 
 /// Most values in one document, aliases written out: far more than a flow of thousands of nodes has.
@@ -52,7 +52,7 @@ pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, SyntaxError> {
 }
 
 /// Reads a text in a value of the document as YAML of its own. All of it has the span of the value.
-pub(crate) fn embedded(text: &str, at: &Span) -> Result<Node, SyntaxError> {
+pub(crate) fn embedded(text: &str, at: &SourceSpan) -> Result<Node, SyntaxError> {
     let mut node = parse(text)?;
     node.locate(&at.path);
     node.for_each_span(&mut |span| {
@@ -197,7 +197,7 @@ fn entry(key: String, at: Position, mut value: Node) -> Entry {
     if value.content == Content::Scalar(Scalar::plain("")) {
         value.span.position = at;
     }
-    let span = Span::new(at, "");
+    let span = SourceSpan::new(at, "");
     Entry { key, span, value }
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::scalar::{Resolved, Scalar};
 use super::tree::{Content, Entry, Node};
-use crate::diagnostics::{Diagnostics, Position, Problem, Span};
+use crate::diagnostics::{Diagnostics, Position, Problem, SourceSpan};
 use crate::keys::INHERITED;
 use reference::{Piece, Reference, pieces};
 
@@ -171,7 +171,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    fn report_scalar(self, span: &Span, text: &str, diagnostics: &mut Diagnostics) {
+    fn report_scalar(self, span: &SourceSpan, text: &str, diagnostics: &mut Diagnostics) {
         for piece in pieces(text) {
             let Piece::Reference { written, reference } = piece else {
                 continue;
@@ -192,7 +192,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-fn is_condition(span: &Span) -> bool {
+fn is_condition(span: &SourceSpan) -> bool {
     span.path.rsplit('.').next() == Some(INHERITED.when.name())
 }
 

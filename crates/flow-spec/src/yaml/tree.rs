@@ -9,12 +9,12 @@ use flow_core::NodeName;
 use serde_json::{Map, Value};
 
 use super::scalar::{Resolved, Scalar};
-use crate::diagnostics::{Diagnostics, Position, Problem, Span};
+use crate::diagnostics::{Diagnostics, Position, Problem, SourceSpan};
 
 /// A value of the document.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
     /// A tag that is not one of YAML's own, such as `Flow` for `!Flow`.
     pub(crate) tag: Option<String>,
     pub(crate) content: Content,
@@ -31,14 +31,14 @@ pub(crate) enum Content {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
-    pub(crate) span: Span,
+    pub(crate) span: SourceSpan,
     pub(crate) value: Node,
 }
 
 impl Node {
     pub(crate) fn new(position: Position, tag: Option<String>, content: Content) -> Self {
         Self {
-            span: Span::new(position, ""),
+            span: SourceSpan::new(position, ""),
             tag,
             content,
         }
@@ -50,7 +50,7 @@ impl Node {
     }
 
     /// Changes the span of this node and of everything below it.
-    pub(crate) fn for_each_span(&mut self, change: &mut impl FnMut(&mut Span)) {
+    pub(crate) fn for_each_span(&mut self, change: &mut impl FnMut(&mut SourceSpan)) {
         change(&mut self.span);
         match &mut self.content {
             Content::Scalar(_) => {}

@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use flow_core::cosine;
 use flow_models::EncoderOptions;
 use flow_models::source::{self, DEFAULT_MODEL, SourceEnvironment};
 use sentence_encoder::SentenceEncoderConfig;
 use serde_json::{Value, json};
 
 use super::corpus::Corpus;
-use crate::cosine::cosine;
 use crate::exit::Exit;
 use crate::output;
 use crate::shell::Shell;
@@ -54,7 +54,7 @@ pub(crate) struct Encoder {
     /// Device to compute on: cpu, cuda, cuda:N, cuda:all or auto
     #[arg(long, default_value = "cpu", help_heading = ENCODER)]
     device: String,
-    /// Precision of the computation: f32, bf16, int8 or auto
+    /// Precision of the computation: f32, bf16, int8, auto or fast
     #[arg(long, default_value = "f32", help_heading = ENCODER)]
     precision: String,
     /// Engine that computes: flow or candle

@@ -115,13 +115,13 @@ mod tests {
             name: "a/rep-0".to_owned(),
             node: Some("a".to_owned()),
             pid: Some(7),
-            state: ProcessState::GivenUp,
+            state: ProcessState::Waiting,
             address: None,
             restarts: 2,
             uptime_seconds: Some(3_723.9),
             memory_bytes: Some(5 << 20),
         };
-        let expected = ["a/rep-0", "–", "7", "given-up", "2", "1h 2m 3s", "5 MiB"];
+        let expected = ["a/rep-0", "–", "7", "waiting", "2", "1h 2m 3s", "5 MiB"];
         assert_eq!(row(&process), expected);
     }
 }

@@ -16,8 +16,8 @@ use anyhow::Context;
 use clap::Args;
 use flow_launch::registry::{self, Registration, RegistryEntry};
 use flow_launch::{
-    BuiltIn, DockerOptions, Launch, LaunchError, Programs, ReadyProcess, RunningFlow, StartError,
-    StartedFlow, StateDirectory,
+    BuiltIn, DockerOptions, Launch, LaunchError, ProcessStartError, Programs, ReadyProcess,
+    RunningFlow, StartedFlow, StateDirectory,
 };
 use flow_net::{Drain, Draining};
 use flow_process::{LogFormat, Ready, on_termination};
@@ -151,7 +151,7 @@ fn without_repetition(error: anyhow::Error, recent: &Recent) -> anyhow::Error {
         return error;
     };
     match &**start {
-        StartError::Exited { name, exit }
+        ProcessStartError::Exited { name, exit }
             if !exit.last_lines.is_empty() && recent.ends_with(name, &exit.last_lines) =>
         {
             let cause = exit.cause;

@@ -157,6 +157,5 @@ fn state(state: ProcessState) -> &'static str {
         ProcessState::Waiting => "waiting for its restart",
         ProcessState::Stopping => "stopping",
         ProcessState::Failed => "failed",
-        ProcessState::GivenUp => "given up",
     }
 }

@@ -29,7 +29,8 @@ pub(super) const SENDING: &str = "Sending";
 /// Options of the requests.
 #[derive(Debug, Args)]
 pub(crate) struct RequestOptions {
-    /// Address of a gateway or an executor, as grpc://HOST:PORT
+    /// Address of a gateway or an executor, as grpc://HOST:PORT, grpcs://HOST:PORT (with TLS)
+    /// or unix:/PATH
     #[arg(value_name = "URL")]
     pub(crate) url: String,
     /// Endpoint to call, such as /encode

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use flow::{Document, Flow, Node};
 use flow_client::{Client, ExchangeOptions, RequestTemplate};
+use flow_core::cosine;
 use futures_util::{StreamExt, stream};
 
 use super::candidate::Candidate;
 use super::choice::Measured;
-use crate::cosine::cosine;
 
 /// Texts whose vectors are compared.
 const COMPARED: usize = 64;

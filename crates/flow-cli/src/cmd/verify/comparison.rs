@@ -2,11 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use flow_core::{Document, DocumentArray, EmbeddingType, Failure};
+use flow_core::{Document, DocumentArray, EmbeddingType, Failure, cosine};
 
 use super::answers::Answers;
 use super::references::Expected;
-use crate::cosine::cosine;
 
 /// What all vectors must reach.
 #[derive(Debug, Clone, Copy)]

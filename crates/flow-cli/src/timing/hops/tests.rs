@@ -77,6 +77,37 @@ fn branches_of_a_flow_overlap() {
 }
 
 #[test]
+fn the_parts_of_a_call_are_below_it() {
+    let routes = [
+        route("gateway", 1010, 1060),
+        route("a", 1010, 1060),
+        route("a#a", 1020, 1050),
+        route("a#a#queue", 1020, 1022),
+        route("a#a#call", 1022, 1050),
+        route("a#a#call#tokenize", 1023, 1026),
+        route("a#a#call#compute", 1026, 1050),
+        route("a#a#lost#part", 1050, 1050),
+    ];
+    check(
+        60,
+        &routes,
+        "
+        client 0+60
+         network 0+10
+         gateway 10+50
+          itself
+          a 10+50
+           network 10+10 50+10
+           queue 20+2
+           call 22+28
+            itself 22+1
+            tokenize 23+3
+            compute 26+24
+           lost#part 50+0",
+    );
+}
+
+#[test]
 fn clocks_of_other_machines_move_nothing_out_of_its_place() {
     // The gateway's clock is an hour ahead, and the executor's is behind.
     let hour = 3_600_000;

@@ -12,14 +12,13 @@ use flow_core::{Code, DocumentArray, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto};
 use http::header::CONTENT_TYPE;
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use prost_types::Timestamp;
 use serde_json::{Value, json};
 
+use super::super::embeddings::SERVER_TIMING;
 use super::super::request_id::REQUEST_ID;
 use super::super::status::{status, status_json, write_retry_after};
-
-const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

@@ -319,6 +319,7 @@ mod tests {
             vectors: vec![vec![1.0, -0.5], vec![0.0, 2.0]],
             usage: None,
             took: Duration::ZERO,
+            stages: crate::stages::StageTimes::default(),
         };
         let (len, body) = write("m", Some("7"), &embeddings, false).unwrap();
         let expected = json!({

@@ -66,6 +66,7 @@ fn reply(format: VectorFormat, tokens: Option<u64>) -> Value {
                 cached_texts: None,
             }),
             took: Duration::ZERO,
+            stages: crate::stages::StageTimes::default(),
         },
     };
     serde_json::to_value(&reply).unwrap()

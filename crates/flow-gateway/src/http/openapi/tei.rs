@@ -31,7 +31,16 @@ const UNREADY: &[Failure] = &[(503, "An executor is not ready, or cannot be reac
 const COMPUTE: &[(&str, &str)] = &[
     ("x-compute-type", "`cpu` or `gpu`"),
     ("x-compute-time", "Milliseconds of the call"),
-    ("x-total-time", "Milliseconds of the request"),
+    ("x-total-time", "Milliseconds of the call"),
+    (
+        "x-tokenization-time",
+        "Milliseconds until the first texts were tokens",
+    ),
+    ("x-queue-time", "Milliseconds of waiting at the executor"),
+    (
+        "x-inference-time",
+        "Milliseconds that the executor took, without tokenization",
+    ),
     ("x-compute-characters", "Characters of the texts"),
     ("x-compute-tokens", "Tokens that the model read"),
 ];

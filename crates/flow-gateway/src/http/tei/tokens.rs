@@ -143,7 +143,7 @@ async fn send(
         parameters: &parameters.collect(),
         options,
     };
-    Ok(call.send(&state.service, documents, false).await?.0)
+    Ok(call.send(&state.service, documents, false).await?.documents)
 }
 
 fn not_offered(endpoint: &str, model: &ServedModel) -> ApiError {

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::manifest::Exported;
-use crate::render::export::{Rendered, RenderedFile, Target};
+use crate::render::export::{ExportOptions, Rendered, RenderedFile};
 use crate::render::yaml;
 
 /// In place of the namespace until the templates are text. It is so long that nothing else contains it.
@@ -18,7 +18,7 @@ const BEGIN: &str = "flow-begin-of-an-expression-7c1d0b5e-";
 const END: &str = "-7c1d0b5e-flow-end-of-an-expression";
 
 /// The chart of an export whose namespace is [`NAMESPACE`].
-pub(super) fn chart(exported: Exported, target: &Target) -> Rendered {
+pub(super) fn chart(exported: Exported, target: &ExportOptions) -> Rendered {
     let Exported {
         label,
         mut manifests,
@@ -42,7 +42,7 @@ pub(super) fn chart(exported: Exported, target: &Target) -> Rendered {
     Rendered { files, remarks }
 }
 
-fn about(label: &str, target: &Target) -> RenderedFile {
+fn about(label: &str, target: &ExportOptions) -> RenderedFile {
     let version = env!("CARGO_PKG_VERSION");
     let chart = json!({
         "apiVersion": "v2",
@@ -56,7 +56,7 @@ fn about(label: &str, target: &Target) -> RenderedFile {
     file("Chart.yaml", target, &chart)
 }
 
-fn file(path: &str, target: &Target, value: &Value) -> RenderedFile {
+fn file(path: &str, target: &ExportOptions, value: &Value) -> RenderedFile {
     let header = format!("# Made from {} by `flow export helm`.\n", target.source);
     RenderedFile {
         path: path.into(),
@@ -98,7 +98,7 @@ impl<'i> Values<'i> {
         }
     }
 
-    fn render(&self, target: &Target) -> RenderedFile {
+    fn render(&self, target: &ExportOptions) -> RenderedFile {
         file("values.yaml", target, &Value::Object(self.all.clone()))
     }
 

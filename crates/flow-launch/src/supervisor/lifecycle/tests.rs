@@ -9,7 +9,7 @@ struct Flow {
     backend: Arc<FakeBackend>,
     shutdown: watch::Sender<Shutdown>,
     started: oneshot::Receiver<Result<StartedFlow, LaunchError>>,
-    ended: tokio::task::JoinSet<Result<(), LaunchError>>,
+    ended: tokio::task::JoinSet<()>,
 }
 
 impl Flow {
@@ -40,13 +40,13 @@ impl Flow {
         (&mut self.started).await.unwrap()
     }
 
-    async fn ended(&mut self) -> Result<(), LaunchError> {
-        self.ended.join_next().await.unwrap().unwrap()
+    async fn ended(&mut self) {
+        self.ended.join_next().await.unwrap().unwrap();
     }
 
     async fn stop(&mut self) {
         request(&self.shutdown, Shutdown::Drain);
-        self.ended().await.unwrap();
+        self.ended().await;
     }
 
     fn time(&self, what: &str) -> Duration {
@@ -105,7 +105,7 @@ async fn one_executor_that_fails_to_start_ends_the_others() {
     assert!(matches!(error, LaunchError::Start(_)), "{error}");
     assert!(flow.time("exit a") < secs(60));
     assert!(flow.time("exit gateway") < secs(60));
-    flow.ended().await.unwrap();
+    flow.ended().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,17 +119,17 @@ async fn a_flow_can_be_stopped_while_it_starts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flow_ends_when_its_gateway_is_given_up() {
+async fn a_gateway_that_dies_again_and_again_is_always_restarted() {
     let dies = Behavior {
         exits_after: Some(secs(1)),
         ..Behavior::SERVES
     };
     let mut flow = Flow::start(TWO, &[("gateway", dies)]);
     flow.started().await.unwrap();
-    let error = flow.ended().await.unwrap_err();
-    assert!(matches!(error, LaunchError::GivenUp), "{error}");
-    assert_eq!(flow.backend.times("start gateway").len(), 9);
-    assert_eq!(flow.backend.times("exit a").len(), 1);
+    tokio::time::sleep(secs(600)).await;
+    assert!(flow.backend.times("start gateway").len() > 50);
+    assert_eq!(flow.backend.times("exit a").len(), 0);
+    flow.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,6 +143,6 @@ async fn a_kill_does_not_wait_for_the_grace_period() {
     request(&flow.shutdown, Shutdown::Drain);
     tokio::time::sleep(secs(1)).await;
     request(&flow.shutdown, Shutdown::Kill);
-    flow.ended().await.unwrap();
+    flow.ended().await;
     assert!(flow.time("exit a") < secs(2));
 }

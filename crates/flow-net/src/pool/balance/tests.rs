@@ -9,6 +9,9 @@ fn load(in_flight: usize, usual_ms: u64) -> Load {
         usual: (usual_ms > 0).then(|| Duration::from_millis(usual_ms)),
         is_unheard: false,
         share: 1.0,
+        is_ejected: false,
+        priority: 0,
+        weight: 1,
     }
 }
 
@@ -153,4 +156,106 @@ fn a_replica_is_called_slow_from_three_times_the_median_down_to_twice() {
     assert!(!slow(false, 150) && slow(false, 151));
     assert!(slow(true, 101) && !slow(true, 100));
     assert!(!is_slow(true, Some(Duration::from_secs(9)), None));
+}
+
+fn ranked(priority: u16, weight: u16, in_flight: usize) -> Load {
+    Load {
+        priority,
+        weight,
+        ..load(in_flight, 0)
+    }
+}
+
+#[test]
+fn only_the_lowest_priority_that_can_be_reached_is_used() {
+    let away = |load: Load| Load {
+        is_backing_off: true,
+        is_ejected: true,
+        ..load
+    };
+    check(&[ranked(2, 9, 0), ranked(1, 0, 50)], &[1]);
+    check(
+        &[ranked(2, 0, 0), ranked(1, 0, 5), ranked(1, 0, 5)],
+        &[1, 2],
+    );
+    check(&[away(ranked(1, 0, 0)), ranked(2, 0, 5)], &[1]);
+    check(
+        &[away(ranked(1, 0, 0)), ranked(3, 0, 0), ranked(2, 0, 5)],
+        &[2],
+    );
+    check(&[away(ranked(2, 0, 0)), away(ranked(1, 0, 0))], &[1]);
+}
+
+#[test]
+fn a_replica_of_a_lower_priority_that_may_be_back_is_tried_with_one_request_at_a_time() {
+    let perhaps_back = |priority, in_flight| Load {
+        is_ejected: true,
+        ..ranked(priority, 0, in_flight)
+    };
+    check(&[perhaps_back(1, 0), ranked(2, 0, 5)], &[0]);
+    check(&[perhaps_back(1, 1), ranked(2, 0, 5)], &[1]);
+    // If no other replica can be reached, requests do not wait for the answer.
+    check(&[perhaps_back(1, 1)], &[0]);
+    check(&[perhaps_back(1, 1), perhaps_back(2, 0)], &[0]);
+    check(&[perhaps_back(2, 0), ranked(1, 0, 5)], &[1]);
+}
+
+/// Returns the number of turns out of 1000 that each of these replicas gets.
+fn turns(loads: &[Load]) -> Vec<usize> {
+    let mut turns = vec![0; loads.len()];
+    (0..1000).for_each(|turn| turns[choose(loads, turn).unwrap()] += 1);
+    turns
+}
+
+#[test]
+fn idle_replicas_have_turns_in_proportion_to_their_weights() {
+    let check = |weights: &[u16], expected: &[usize]| {
+        let idle: Vec<Load> = weights.iter().map(|it| ranked(0, *it, 0)).collect();
+        let turns = turns(&idle);
+        let is_near = |(found, expected): (&usize, &usize)| found.abs_diff(*expected) <= 3;
+        assert!(
+            turns.iter().zip(expected).all(is_near),
+            "{weights:?}: {turns:?}"
+        );
+    };
+    check(&[1, 3], &[250, 750]);
+    check(&[50, 30, 20], &[500, 300, 200]);
+    check(&[1, 1, 2], &[250, 250, 500]);
+    check(&[0, 0], &[500, 500]);
+    check(&[0, 1], &[10, 990]);
+    check(&[65_535, 1, 0], &[1000, 0, 0]);
+}
+
+#[test]
+fn busy_replicas_have_requests_in_progress_in_proportion_to_their_weights() {
+    let check = |light, heavy, expected: &[usize]| {
+        let of = [ranked(0, 10, light), ranked(0, 30, heavy)];
+        super::tests::check(&of, expected);
+    };
+    check(4, 9, &[1]);
+    check(2, 9, &[0]);
+    check(0, 3, &[0]);
+}
+
+#[test]
+fn a_new_replica_with_a_weight_gets_its_share_of_it() {
+    let new = Load {
+        share: 0.1,
+        ..ranked(0, 30, 0)
+    };
+    let turns = turns(&[ranked(0, 10, 0), new]);
+    assert!(turns[1].abs_diff(1000 * 3 / 13) <= 3, "{turns:?}");
+}
+
+#[test]
+fn a_slow_replica_gets_few_requests_whatever_its_weight_is() {
+    let slow = Load {
+        usual: Some(Duration::from_millis(500)),
+        ..ranked(0, 3, 0)
+    };
+    let quick = Load {
+        usual: Some(Duration::from_millis(10)),
+        ..ranked(0, 1, 0)
+    };
+    check(&[slow, quick], &[1]);
 }

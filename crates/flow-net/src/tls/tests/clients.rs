@@ -1,6 +1,8 @@
 //! Which servers a client trusts.
 
 use super::*;
+use crate::dns::Instance;
+use crate::{Limits, Replica};
 
 const HERE: &str = "127.0.0.1";
 
@@ -42,6 +44,36 @@ async fn a_certificate_for_another_name_is_refused_unless_that_name_is_expected(
         ..trusting(&authority)
     };
     assert_eq!(server.ask("grpcs", expecting).await, Ok(true));
+}
+
+#[tokio::test]
+async fn an_instance_of_a_service_has_a_certificate_for_the_name_that_is_expected() {
+    let authority = Authority::new();
+    let server = Fixture::start(Some(server_files(authority.issue("encoder.example")))).await;
+    // Nothing listens at the other address of the same machine.
+    let other = SocketAddr::new("::1".parse().unwrap(), server.address.port());
+    let instance = Instance {
+        host: "anywhere.test".to_owned(),
+        addresses: vec![other, server.address],
+        priority: 0,
+        weight: 0,
+    };
+    let ask = async |expected: &str| {
+        let options = TlsOptions {
+            server_name: Some(expected.to_owned()),
+            ..trusting(&authority)
+        };
+        let tls = ClientTls::load(options).unwrap();
+        let replica = Replica::of_instance("srv://a", &instance, Some(tls), Limits::default());
+        let soon = Deadline::after(Instant::now(), Some(Duration::from_secs(10)));
+        replica.unwrap().is_serving(soon).await
+    };
+    assert_eq!(ask("encoder.example").await, Ok(true));
+    let failure = ask("other.example").await.unwrap_err();
+    assert!(
+        failure.message().contains("not valid for name"),
+        "{failure:?}"
+    );
 }
 
 #[tokio::test]

@@ -402,7 +402,7 @@ fn hosts_and_ports_are_paired() {
 #[test]
 fn an_external_executor_without_an_address_is_a_problem() {
     let expected = "4:3 executors.a an external executor needs an address; \
-                    write `host: name:port`, or `host` and `port`";
+                    write `host: name:port`, `host` and `port`, or `host: srv://service`";
     check_problems("name: a, external: true", expected);
     check_problems("name: a, external: true, host: h", expected);
     check_problems("name: a, external: true, host: [], port: []", expected);
@@ -416,7 +416,7 @@ fn invalid_hosts_are_refused_with_a_reason() {
     );
     check_host_problem(
         "ftp://h:1",
-        "`ftp://h:1` has an unknown scheme; `grpc://host:port` is expected",
+        "`ftp://h:1` has an unknown scheme; `grpc://host:port` or `srv://service` is expected",
     );
     check_host_problem("h:0", "`h:0` has a port that is not from 1 to 65535");
     check_host_problem(
@@ -434,6 +434,37 @@ fn invalid_hosts_are_refused_with_a_reason() {
     );
     check_host_problem("[::1", "`[::1` lacks the `]` after its address");
     check_host_problem("[::1]x", "`[::1]x` has more after `]` than a port");
+}
+
+#[test]
+fn the_records_of_a_service_say_where_its_replicas_are() {
+    let service = "srv://_grpc._tcp.encoder.example";
+    check_addresses(&format!("host: '{service}'"), &[service]);
+    check_addresses(
+        "host: ['srv://127.0.0.1:8600/a.consul', 'h, srv:///b'], port: 5",
+        &["srv://127.0.0.1:8600/a.consul", "http://h:5", "srv://b"],
+    );
+    let encrypted = node("", "external: true, tls: true, host: 'srv://a'");
+    let addresses = &encrypted["run"]["external"]["addresses"];
+    assert_eq!(*addresses, json!([{ "tls": true, "service": "a" }]));
+}
+
+#[test]
+fn a_service_has_no_port_in_the_flow_file() {
+    check_problems(
+        "name: a, external: true, host: 'srv://a.example:5'",
+        "4:35 executors.a.host `srv://a.example:5` has a port, which the records of a service say; leave it out",
+    );
+    check_problems(
+        "name: a, external: true, host: 'srv://a', port: 5",
+        "4:52 executors.a.port `port` has no effect: the records of a service say the ports; leave it out",
+    );
+    check_host_problem(
+        "srv://dns.example/a",
+        "`srv://dns.example/a` names no name server before its `/`; `srv://10.0.0.1:53/service` is expected",
+    );
+    let problems = executors("name: a, host: 'srv://a'").unwrap_err();
+    assert!(problems[0].to_string().contains("listens at one host"));
 }
 
 #[test]

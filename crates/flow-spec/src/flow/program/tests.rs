@@ -106,7 +106,7 @@ fn found(entry: &str) -> Vec<String> {
         Err(other) => panic!("{other}"),
     };
     let lines = problems.iter().map(|problem| {
-        let Span {
+        let SourceSpan {
             file,
             position,
             path,

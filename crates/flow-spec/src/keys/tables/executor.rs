@@ -169,7 +169,9 @@ options! {
         host: Vec<Spanned<Vec<Host>>> = row(
             forms::HOSTS,
             "Address on which the executor listens or, if it is external, where it is; several \
-             for several replicas.",
+             for several replicas. `srv://NAME` is a service whose SRV records say where its \
+             replicas are; `srv://SERVER:PORT/NAME` asks that name server \
+             ([Replicas in the DNS](operating.md#replicas-in-the-dns)).",
         )
             .default("`127.0.0.1`")
             .example("10.0.0.5")

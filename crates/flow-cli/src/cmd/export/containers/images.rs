@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use flow_launch::render::{self, Target};
+use flow_launch::render::{self, ExportOptions};
 use flow_spec::{Plan, Run, Uses};
 use indexmap::IndexMap;
 
@@ -44,7 +44,7 @@ impl Images {
         &self,
         devices: Option<u16>,
         shell: &Shell,
-    ) -> anyhow::Result<(Plan, Target)> {
+    ) -> anyhow::Result<(Plan, ExportOptions)> {
         let checked = flow_file::load_to_export(&self.file, self.options, shell)?;
         flow_file::warn(&self.file, &checked, shell);
         let mut plan = Plan::from(checked.flow);
@@ -55,7 +55,7 @@ impl Images {
             part.unwrap_or_default().to_string_lossy().into_owned()
         };
         let stem = || text(self.file.file_stem());
-        let target = Target {
+        let target = ExportOptions {
             flow: plan.name.clone().unwrap_or_else(stem),
             source: text(self.file.file_name()),
             needs: needs(&plan, shell),

@@ -37,7 +37,7 @@ pub(super) fn needs(plan: &Plan, shell: &Shell) -> IndexMap<String, Needs> {
 /// The needs of a built-in executor with these options.
 fn needs_of(name: &str, with: &Map<String, Value>, shell: &Shell) -> Option<Needs> {
     match name {
-        "echo" | "segmenter" => Some(Needs {
+        "echo" | "pgvector-index" | "segmenter" => Some(Needs {
             memory: Some(SMALL_MEMORY),
             downloads_models: false,
         }),

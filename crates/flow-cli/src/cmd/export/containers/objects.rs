@@ -5,7 +5,7 @@ mod options;
 use std::num::NonZeroU16;
 
 use clap::Args;
-use flow_launch::render::{self, Route, SecretEntry, Target};
+use flow_launch::render::{self, ExportOptions, Route, SecretEntry};
 use flow_spec::Plan;
 
 use self::options::{CacheKind, FromSecret, Scaled, Sized, label, route, secret_entry};
@@ -81,7 +81,11 @@ pub(super) struct Objects {
 
 impl Objects {
     /// Reads the flow file, whose folders are those of the machines of the cluster.
-    pub(super) fn read(&self, images: &Images, shell: &Shell) -> anyhow::Result<(Plan, Target)> {
+    pub(super) fn read(
+        &self,
+        images: &Images,
+        shell: &Shell,
+    ) -> anyhow::Result<(Plan, ExportOptions)> {
         let (mut plan, target) = images.read(None, shell)?;
         if !self.host_folders.is_empty() {
             resolve_folders(&mut plan, &images.file, shell)?;

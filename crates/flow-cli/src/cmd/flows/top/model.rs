@@ -277,7 +277,6 @@ impl State {
             Self::Process(ProcessState::Waiting) => "waiting",
             Self::Process(ProcessState::Stopping) => "stopping",
             Self::Process(ProcessState::Failed) => "failed",
-            Self::Process(ProcessState::GivenUp) => "given-up",
             Self::Ejected => "ejected",
             Self::External => "external",
         }

@@ -6,7 +6,7 @@ import { age, bytes, count } from "./units.js";
 
 const PROCESSES = [["Process"], ["State"], ["Process id", true], ["Up for", true], ["Restarts", true], ["Memory", true], ["Action"]];
 const EXECUTORS = [["Executor"], ["Replicas"], ["Action"]];
-const KINDS = { ready: "good", failed: "bad", "given up": "bad" };
+const KINDS = { ready: "good", failed: "bad", "waiting for its restart": "bad" };
 const REPLICAS_MAX = 64;
 
 const drawn = { executors: "" };

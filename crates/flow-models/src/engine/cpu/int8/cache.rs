@@ -4,22 +4,20 @@
 //! model's path, the size and the time of its weights, the calibration texts and the version of this program. A model that
 //! has changed therefore has another file. Nothing removes old files.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 use flow_core::Chain;
 use flow_kernels::Int8Matrix;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
-use sha2::{Digest, Sha256};
+use sha2::Digest;
 
 use super::calibration;
 use super::linear::{Int8Layer, Int8Linear, transpose};
+use crate::derived_file::{file_name, hash_weights, write_whole};
 use crate::engine::cpu::model::LinearPart;
 use crate::family::Architecture;
-use crate::source::WEIGHTS_FILE;
 use crate::weights::{WeightsError, WeightsFile};
 
 /// Folder within the cache.
@@ -39,21 +37,10 @@ pub(super) enum WriteError {
 
 /// The file of the model in `folder`. `None` if the model's weights cannot be examined.
 pub(super) fn file(cache: &Path, folder: &Path) -> Option<PathBuf> {
-    let weights = fs::canonicalize(folder.join(WEIGHTS_FILE)).ok()?;
-    let metadata = fs::metadata(&weights).ok()?;
-    let modified = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-    let mut hash = Sha256::new();
-    hash.update(weights.as_os_str().as_encoded_bytes());
-    hash.update(format!("\n{}\n{}\n", metadata.len(), modified.as_nanos()));
+    let mut hash = hash_weights(folder)?;
     hash.update(format!("{FORMAT}\n{}\n", env!("CARGO_PKG_VERSION")));
     hash.update(calibration::TEXTS);
-    let name: String = hash
-        .finalize()
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Some(cache.join(FOLDER).join(name + ".safetensors"))
+    Some(cache.join(FOLDER).join(file_name(hash) + ".safetensors"))
 }
 
 /// The calibrated layers in a file. `None` if there is no such file, or it is damaged.
@@ -138,13 +125,7 @@ pub(super) fn write(file: &Path, layers: &[Int8Layer]) -> Result<(), WriteError>
     });
     let views: Vec<_> = views.collect::<Result<_, safetensors::SafeTensorError>>()?;
     let bytes = safetensors::serialize(views, None)?;
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    // Processes that start together may all write it.
-    let part = file.with_extension(format!("{}.part", std::process::id()));
-    fs::write(&part, bytes)?;
-    Ok(fs::rename(&part, file)?)
+    Ok(write_whole(file, &bytes)?)
 }
 
 fn tensor_name(layer: usize, part: LinearPart, tensor: &str) -> String {

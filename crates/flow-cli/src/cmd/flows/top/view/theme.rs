@@ -53,10 +53,9 @@ impl Theme {
                 self.color(Color::Yellow)
             }
             State::External => Style::new(),
-            State::Process(
-                ProcessState::Waiting | ProcessState::Failed | ProcessState::GivenUp,
-            )
-            | State::Ejected => self.bad(),
+            State::Process(ProcessState::Waiting | ProcessState::Failed) | State::Ejected => {
+                self.bad()
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The cosine of two vectors.
 
-/// The cosine of the angle between two vectors of the same length. `None` if one of them has no direction.
-pub(crate) fn cosine(a: &[f32], b: &[f32]) -> Option<f64> {
+/// The cosine of the angle between two vectors of the same length, from -1 to 1. `None` if one of them is zero or not finite.
+#[must_use]
+pub fn cosine(a: &[f32], b: &[f32]) -> Option<f64> {
     let dot = |a: &[f32], b: &[f32]| -> f64 {
         let products = a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b));
         products.sum()

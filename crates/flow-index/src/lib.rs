@@ -1,0 +1,40 @@
+//! Shared code of the executors that index documents and search them by vector.
+//!
+//! | File | Step |
+//! |---|---|
+//! | `entry.rs` | converts documents of a request into entries |
+//! | `removal.rs` | collects the ids of the documents that a request deletes |
+//! | `search.rs` | converts documents into queries, and search results into their matches |
+//! | `vector.rs` | converts an embedding into floats that fit the index |
+//!
+//! This crate checks requests and builds replies, so that every index accepts the same requests and gives the same answers. The
+//! executors decide where to store entries and how to search them.
+
+#![warn(missing_docs)]
+
+mod entry;
+mod removal;
+mod search;
+mod vector;
+
+pub use entry::{Entry, entries};
+pub use removal::{IDS, documents_to_remove};
+pub use search::{FoundEntry, LIMIT, Search, TOP_K_MAX, limit};
+pub use vector::{dot, normalised};
+
+use flow_executor::{AccessPaths, CallError, Document};
+
+/// Calls `each` with each document that the paths select, and stops at the first error.
+fn visit(
+    docs: &mut [Document],
+    paths: &AccessPaths,
+    each: &mut dyn FnMut(&mut Document) -> Result<(), CallError>,
+) -> Result<(), CallError> {
+    let mut outcome = Ok(());
+    paths.visit(docs, &mut |doc| {
+        if outcome.is_ok() {
+            outcome = each(doc);
+        }
+    })?;
+    outcome
+}

@@ -1,0 +1,136 @@
+//! Reads the queries of a request, and gives them their matches.
+
+use bytes::Bytes;
+use flow_executor::{
+    AccessPaths, BadParameter, CallError, Chain, DocArrayVersion, Document, Parameters,
+};
+
+use crate::vector::values;
+use crate::visit;
+
+/// The parameters that set the number of matches for each query. If a request has both, the first one applies.
+pub const LIMIT: [&str; 2] = ["top_k", "limit"];
+
+/// Maximum number of matches that a request may ask for with each query.
+pub const TOP_K_MAX: usize = 100_000;
+
+/// Maximum number of matches of all queries in a call together. Each match is a copy of a document.
+const MATCHES_MAX: usize = 1_000_000;
+
+/// Returns the number of matches for each query: the value of a parameter in [`LIMIT`], or else `default`.
+///
+/// # Errors
+///
+/// Returns an error if the parameter is not a whole number, or exceeds [`TOP_K_MAX`].
+pub fn limit(parameters: &Parameters, default: usize) -> Result<usize, CallError> {
+    for name in LIMIT {
+        let limit: Option<usize> = parameters.get(name).map_err(|error| bad(&error))?;
+        if limit.is_some_and(|limit| limit > TOP_K_MAX) {
+            let message = format!("`{name}` must be {TOP_K_MAX} or less");
+            return Err(CallError::bad_request(message));
+        }
+        if let Some(limit) = limit {
+            return Ok(limit);
+        }
+    }
+    Ok(default)
+}
+
+/// An entry that a search found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundEntry {
+    /// The score of the entry for the query.
+    pub score: f32,
+    /// The version of DocArray in which [`document`](Self::document) is encoded.
+    pub version: DocArrayVersion,
+    /// The encoded document, as it is stored.
+    pub document: Bytes,
+}
+
+/// The settings that all queries of a call share.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'a> {
+    /// The paths that select the queries.
+    pub paths: &'a AccessPaths,
+    /// The required length of each vector; `None` for any length.
+    pub dimensions: Option<usize>,
+    /// Maximum number of matches for each query.
+    pub each_max: usize,
+    /// The name of a match's score.
+    pub score: &'static str,
+}
+
+impl Search<'_> {
+    /// Gives each query its matches. `find` takes the vectors of all queries, and returns the entries found for each query, nearest
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a query has no vector, if its vector does not fit, if there could be too many matches, or if `find` fails.
+    pub fn run(
+        self,
+        docs: &mut [Document],
+        find: impl FnOnce(Vec<Vec<f32>>) -> Result<Vec<Vec<FoundEntry>>, CallError>,
+    ) -> Result<(), CallError> {
+        let mut vectors = Vec::new();
+        visit(docs, self.paths, &mut |query| {
+            if self.each_max.saturating_mul(vectors.len() + 1) > MATCHES_MAX {
+                let message = format!(
+                    "the queries of one call get at most {MATCHES_MAX} matches; send fewer, or a smaller `top_k`"
+                );
+                return Err(CallError::bad_request(message));
+            }
+            let vector = query.embedding().ok_or_else(|| no_embedding(query))?;
+            vectors.push(values(query, &vector, self.dimensions)?);
+            Ok(())
+        })?;
+        let mut found = find(vectors)?.into_iter();
+        visit(docs, self.paths, &mut |query| {
+            // A path that leads to matches also selects the matches that an earlier query has just received.
+            let found = found.next().ok_or_else(|| {
+                CallError::bad_request(
+                    "`access_paths` selects queries and their matches; select one of them",
+                )
+            })?;
+            let matches = found.into_iter().map(|it| as_match(query, it, self.score));
+            let matches: Vec<Document> = matches.collect::<Result<_, _>>()?;
+            *query.matches_mut()? = matches;
+            Ok(())
+        })
+    }
+}
+
+fn as_match(query: &Document, found: FoundEntry, score: &str) -> Result<Document, CallError> {
+    let mut document = Document::decode(found.version, found.document)?;
+    if document.version() != query.version() {
+        document = translated(&document, query.version());
+    }
+    document.set_score(score, found.score, &query.id());
+    if document.version() == DocArrayVersion::V1 {
+        document.set_adjacency(query.adjacency() + 1);
+    }
+    Ok(document)
+}
+
+/// Converts a document into another version of DocArray. Only the fields that both versions have are kept.
+fn translated(doc: &Document, version: DocArrayVersion) -> Document {
+    let mut other = Document::of_version(version);
+    other.set_id(&doc.id());
+    other.set_text(doc.text());
+    other.set_tags(&doc.tags());
+    if !doc.parent_id().is_empty() {
+        other.set_parent_id(&doc.parent_id());
+    }
+    other
+}
+
+fn no_embedding(query: &Document) -> CallError {
+    let id = query.id();
+    CallError::bad_request(format!(
+        "document `{id}` has no embedding to search with: an encoder has to come before the index"
+    ))
+}
+
+pub(crate) fn bad(error: &BadParameter) -> CallError {
+    CallError::bad_request(Chain(error).to_string())
+}
