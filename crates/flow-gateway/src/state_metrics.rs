@@ -62,17 +62,23 @@ fn collect_limit(snapshot: &Arc<Snapshot>, values: &mut Collected) {
     gauge(values, (name, help), snapshot.limit.max().get());
 }
 
-/// How many replicas of a node can be reached, how many of them are slow, and how many are avoided.
+/// How many replicas of a node can be reached, how many of them are slow or failing, and how many are avoided.
 fn collect_replicas(node: &str, of: &Node, values: &mut Collected) {
     let replicas = of.pools().flat_map(Pool::replicas);
     let (ejected, ready): (Vec<_>, Vec<_>) = replicas.partition(|it| it.is_ejected());
     let (slow, ready): (Vec<_>, Vec<_>) = ready.into_iter().partition(|it| it.is_slow());
-    let states = [("ready", ready), ("slow", slow), ("ejected", ejected)];
+    let (failing, ready): (Vec<_>, Vec<_>) = ready.into_iter().partition(|it| it.is_failing());
+    let states = [
+        ("ready", ready),
+        ("slow", slow),
+        ("failing", failing),
+        ("ejected", ejected),
+    ];
     for (state, replicas) in states {
         let count = replicas.len();
         let description = Description {
             name: "flow_replicas",
-            help: "Replicas of a node: ready, slow compared with the others, or ejected because they could not be reached.",
+            help: "Replicas of a node: ready, slow or failing compared with the others, or ejected because they could not be reached.",
         };
         let labels = [("node", node), ("state", state), OF_GATEWAY];
         values.gauge(description, &labels, float(count));

@@ -165,8 +165,8 @@ impl Pool {
         recoveries.wrapping_add(self.address_changes.load(Ordering::Relaxed) << 32)
     }
 
-    /// The replica with the fewest requests in progress. A replica that is much slower than the others gets fewer, and
-    /// one that recently could not be reached is taken only if no other could be reached either.
+    /// The replica with the fewest requests in progress. A replica that is much slower than the others, or fails most of
+    /// its calls, gets fewer, and one that recently could not be reached is taken only if no other could be reached either.
     ///
     /// # Errors
     ///
@@ -177,6 +177,9 @@ impl Pool {
                 return Ok(Lease::new(only, now));
             }
             let loads = self.loads(replicas, now);
+            for (replica, load) in replicas.iter().zip(&loads) {
+                replica.set_failing(load.is_failing);
+            }
             let median = balance::median(&loads);
             self.median.set(median);
             let chosen = balance::choose(&loads, median, self.next_turn()).ok_or(NoReplica)?;
@@ -217,12 +220,15 @@ impl Pool {
                 usual: pace.usual,
                 is_unheard: pace.is_unheard,
                 share: balance::share(pace.reachable, self.slow_start),
+                is_failing: pace.fails,
                 is_ejected: replica.is_ejected(),
                 priority,
                 weight,
             }
         };
-        replicas.iter().map(load).collect()
+        let mut loads: Vec<Load> = replicas.iter().map(load).collect();
+        balance::forgive_common_failures(&mut loads);
+        loads
     }
 
     /// Records the outcome of a call: whether its replica is avoided from now on, and whether it is slow.
@@ -468,7 +474,8 @@ impl Lease {
         if !self.is_timed {
             let took = now.duration_since(self.began);
             match error.map(|it| it.failure.code()) {
-                None | Some(Code::ExecutorFailed) => self.replica.answered_after(took),
+                None => self.replica.answered_after(took),
+                Some(Code::ExecutorFailed) => self.replica.failed(),
                 Some(Code::DeadlineExceeded) => self.replica.abandoned_after(took),
                 // A call that was refused or lost says nothing of how quickly calls are answered.
                 Some(_) => {}

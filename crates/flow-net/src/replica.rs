@@ -3,6 +3,7 @@
 mod call;
 mod connector;
 mod reached;
+mod recent_failures;
 mod resolver;
 mod response_times;
 mod slowness;
@@ -25,6 +26,7 @@ pub(crate) use call::within;
 pub use call::{Reply, Shards, write_usage};
 pub(crate) use connector::{Connection, Connector, PeerSpoke, socket_path};
 pub(crate) use reached::Reached;
+use recent_failures::RecentFailures;
 use response_times::ResponseTimes;
 use slowness::Slowness;
 
@@ -73,12 +75,14 @@ pub struct Replica {
     backoff: Mutex<Backoff>,
     pace: Mutex<Pace>,
     is_slow: AtomicBool,
+    is_failing: AtomicBool,
 }
 
-/// How quickly a replica answers.
+/// How quickly a replica answers, and whether it fails.
 #[derive(Debug)]
 struct Pace {
     times: ResponseTimes,
+    failures: RecentFailures,
     /// When it got its last request.
     leased: Option<Instant>,
     /// When it was added to its node, or came back.
@@ -86,11 +90,13 @@ struct Pace {
     slowness: Slowness,
 }
 
-/// How quickly a replica answers, as far as it is known.
+/// How quickly a replica answers and whether it fails, as far as it is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownPace {
     /// How long a call usually takes.
     pub(crate) usual: Option<Duration>,
+    /// Most of its last calls failed.
+    pub(crate) fails: bool,
     /// It has got no request for some time.
     pub(crate) is_unheard: bool,
     /// How long it has been there since it was added, or came back.
@@ -134,6 +140,7 @@ impl Pace {
     fn new(began: Instant) -> Self {
         Self {
             times: ResponseTimes::default(),
+            failures: RecentFailures::default(),
             leased: None,
             began,
             slowness: Slowness::default(),
@@ -245,6 +252,7 @@ impl Replica {
             backoff: Mutex::default(),
             pace: Mutex::new(Pace::new(Instant::now())),
             is_slow: AtomicBool::new(false),
+            is_failing: AtomicBool::new(false),
         }
     }
 
@@ -355,9 +363,16 @@ impl Replica {
         is_first
     }
 
-    /// Notes how long a call took that the executor answered.
+    /// Notes how long a call took that succeeded.
     pub(crate) fn answered_after(&self, took: Duration) {
-        self.pace().times.add(took);
+        let mut pace = self.pace();
+        pace.times.add(took);
+        pace.failures.add(false);
+    }
+
+    /// Notes that the executor failed a call. How long that took says nothing of the calls that succeed.
+    pub(crate) fn failed(&self) {
+        self.pace().failures.add(true);
     }
 
     /// Notes that a call was given up by its caller, or at its deadline: it would have taken longer than this.
@@ -373,6 +388,7 @@ impl Replica {
         let is_unheard = |at| now.saturating_duration_since(at) >= UNHEARD_AFTER;
         KnownPace {
             usual: pace.times.usual(),
+            fails: pace.failures.are_most(),
             is_unheard: pace.leased.is_none_or(is_unheard),
             reachable: now.saturating_duration_since(pace.began),
         }
@@ -401,6 +417,32 @@ impl Replica {
             ),
             Some(false) => tracing::info!(replica, "replica is no longer slow"),
             None => {}
+        }
+    }
+
+    /// Whether it fails most of its calls and most others of its node do not, so that it gets fewer.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.is_failing.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the replica fails more than the others now, and logs a change.
+    pub(crate) fn set_failing(&self, is_failing: bool) {
+        if self.is_failing() == is_failing
+            || self.is_failing.swap(is_failing, Ordering::Relaxed) == is_failing
+        {
+            return;
+        }
+        let replica = self.uri.as_str();
+        match is_failing {
+            true => tracing::warn!(
+                replica,
+                "replica fails most of its calls, unlike the others, and gets fewer requests"
+            ),
+            false => tracing::info!(
+                replica,
+                "replica no longer fails more calls than the others"
+            ),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Decides which replica gets a request. Pure: what is known of the replicas is an argument.
 //!
-//! The replica with the fewest requests in progress wins, and equals take turns. Three things change that:
+//! The replica with the fewest requests in progress wins, and equals take turns. Four things change that:
 //!
 //! - A replica that recently could not be reached is taken only if no other could be reached either.
 //! - A replica whose calls usually take more than three times as long as those of the others counts each request in progress
 //!   several times, and an idle one counts as busy. So it gets requests only when the others have many more in progress,
 //!   and one from time to time that shows whether it has recovered.
+//! - A replica that fails most of its calls, while at least half of the replicas do not, is treated like one that is ten times
+//!   too slow. Otherwise a broken replica, which fails at once and so is always idle, would get most requests.
 //! - A replica that is new, or came back, has a share from a tenth to one. With a share of a half it gets half as many
 //!   requests as with a whole one when the replicas are idle, and has half as many in progress when they are busy. If all
 //!   are new, they are equal.
@@ -33,6 +35,9 @@ const RECOVERED_TIMES: u32 = 2;
 /// Response times below this are never slow: among them, a context switch makes the difference.
 const TOLERATED: Duration = Duration::from_millis(5);
 
+/// How many times a request in progress counts at a replica that fails most of its calls.
+const FAILING_COST: f64 = 10.0;
+
 /// The share of a replica that has just started. Without any requests it would not become warm.
 const SHARE_MIN: f64 = 0.1;
 
@@ -58,6 +63,8 @@ pub(super) struct Load {
     pub(super) is_unheard: bool,
     /// How many requests it gets compared with the others, as [`share`] says.
     pub(super) share: f64,
+    /// It fails most of its calls.
+    pub(super) is_failing: bool,
     /// Whether it could not be reached at the last try.
     pub(super) is_ejected: bool,
     /// Its priority. Replicas with the lowest one are used first.
@@ -205,6 +212,18 @@ fn slowness(usual: Option<Duration>, median: Option<Duration>) -> f64 {
     usual.div_duration_f64(tolerated).max(1.0)
 }
 
+/// Does not hold failures against replicas if more than half of those that can be reached fail: then the requests are the
+/// more likely cause.
+pub(super) fn forgive_common_failures(loads: &mut [Load]) {
+    let reachable = loads.iter().filter(|load| !load.is_backing_off);
+    let (all, failing) = reachable.fold((0, 0), |(all, failing), load| {
+        (all + 1, failing + usize::from(load.is_failing))
+    });
+    if failing * 2 > all {
+        loads.iter_mut().for_each(|load| load.is_failing = false);
+    }
+}
+
 /// The median when a replica was last chosen, so that the end of each call need not look at all replicas.
 #[derive(Debug, Default)]
 pub(super) struct LastMedian(AtomicU64);
@@ -237,7 +256,10 @@ pub(super) fn median(loads: &[Load]) -> Option<Duration> {
 /// Of replicas with equally many requests in progress, the one with the smallest place from 0 to 1 has its turn.
 fn cost(load: Load, median: Option<Duration>, place: f64) -> f64 {
     let in_flight = count(load.in_flight);
-    let slowness = slowness(load.usual, median);
+    let slowness = match load.is_failing {
+        true => FAILING_COST,
+        false => slowness(load.usual, median),
+    };
     let is_trial = load.is_unheard && load.in_flight == 0;
     if slowness > 1.0 && !is_trial {
         (in_flight + 1.0) * slowness

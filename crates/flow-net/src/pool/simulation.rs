@@ -8,10 +8,13 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flow_core::{Code, Failure};
+
 use super::balance::count;
 use super::{Lease, Pool};
 use crate::replica::{Reached, Replica};
 use crate::retry::Policy;
+use crate::status::CallError;
 use crate::{Limits, Metadata};
 
 /// Documents that share one call of an executor.
@@ -27,6 +30,8 @@ struct Scenario {
     /// How many times as long the last replica takes, up to this time.
     slower: f64,
     slow_to: Duration,
+    /// Until when the last replica fails each call, in a millisecond.
+    fails_to: Duration,
     calls: Calls,
     requests: usize,
     /// When the last replica comes back, and how long it starts slowly.
@@ -49,6 +54,7 @@ enum Calls {
 struct Outcome {
     /// Requests that each replica answered.
     answered: Vec<usize>,
+    failed: usize,
     response_times: Vec<Duration>,
     /// Replies of the last replica in each second after it came back, and of all replicas.
     after_return: Vec<[usize; 2]>,
@@ -94,6 +100,7 @@ impl Scenario {
             replicas,
             slower: 1.0,
             slow_to: Duration::MAX,
+            fails_to: Duration::ZERO,
             calls,
             requests: 20_000,
             back_at: None,
@@ -213,19 +220,34 @@ impl Simulation {
             let is_slow = at + 1 == self.of.replicas && since < self.of.slow_to;
             let slower = if is_slow { self.of.slower } else { 1.0 };
             let jitter = 0.8 + 0.4 * self.random();
-            let took = Duration::from_secs_f64(us * slower * jitter / 1e6);
+            let us = if self.fails(at, now) {
+                1000.0
+            } else {
+                us * slower
+            };
+            let took = Duration::from_secs_f64(us * jitter / 1e6);
             self.events.push(Reverse((now + took, Event::Done(at))));
         }
     }
 
+    fn fails(&self, at: usize, now: Instant) -> bool {
+        at + 1 == self.of.replicas && now - self.began < self.of.fails_to
+    }
+
     fn end_batch(&mut self, at: usize, now: Instant) {
+        let error = self.fails(at, now).then(|| CallError {
+            failure: Failure::new(Code::ExecutorFailed, "broken"),
+            answered: true,
+            pushback: None,
+        });
         for mut request in std::mem::take(&mut self.executors[at].running) {
             if self.of.is_timed {
-                self.pool.record(&mut request.lease, None, now);
+                self.pool.record(&mut request.lease, error.as_ref(), now);
             } else {
                 request.lease.is_timed = true;
             }
             self.outcome.answered[at] += 1;
+            self.outcome.failed += usize::from(error.is_some());
             self.count_after_return(at, now);
             self.outcome.response_times.push(now - request.began);
             if let Calls::Callers(_) = self.of.calls {
@@ -337,6 +359,28 @@ async fn a_replica_that_is_no_longer_slow_gets_its_share_again() {
     };
     let answered = scenario.run().answered;
     // Of 400 s it was slow for 20 s, and is tried every 2 s until five calls were quick.
+    let share = fraction(answered[3], answered.iter().sum());
+    assert!((0.22..0.26).contains(&share), "{answered:?}");
+}
+
+#[tokio::test]
+async fn a_replica_that_fails_at_once_gets_few_requests_until_it_has_recovered() {
+    for calls in [Calls::PerSecond(50.0), Calls::PerSecond(400.0)] {
+        let broken = Scenario {
+            fails_to: Duration::from_secs(20),
+            ..Scenario::equal(9, 4, calls)
+        };
+        let outcome = broken.run();
+        // Five show that it fails, and one every two seconds whether it has recovered.
+        assert!(outcome.failed <= 20, "{calls:?}: {}", outcome.failed);
+        let before = broken.without_times().run();
+        assert!(before.failed > 200, "{calls:?}: {}", before.failed);
+    }
+    let recovered = Scenario {
+        fails_to: Duration::from_secs(20),
+        ..Scenario::equal(9, 4, Calls::PerSecond(50.0))
+    };
+    let answered = recovered.run().answered;
     let share = fraction(answered[3], answered.iter().sum());
     assert!((0.22..0.26).contains(&share), "{answered:?}");
 }

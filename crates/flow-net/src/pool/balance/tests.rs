@@ -9,6 +9,7 @@ fn load(in_flight: usize, usual_ms: u64) -> Load {
         usual: (usual_ms > 0).then(|| Duration::from_millis(usual_ms)),
         is_unheard: false,
         share: 1.0,
+        is_failing: false,
         is_ejected: false,
         priority: 0,
         weight: 1,
@@ -258,4 +259,32 @@ fn a_slow_replica_gets_few_requests_whatever_its_weight_is() {
         ..ranked(0, 1, 0)
     };
     check(&[slow, quick], &[1]);
+}
+
+#[test]
+fn a_replica_that_fails_gets_few_requests_unless_most_fail() {
+    let check = |failing: &[usize], in_flight: &[usize], expected: &[usize]| {
+        let load = |(at, in_flight): (usize, &usize)| Load {
+            is_failing: failing.contains(&at),
+            ..load(*in_flight, 0)
+        };
+        let mut loads: Vec<Load> = in_flight.iter().enumerate().map(load).collect();
+        forgive_common_failures(&mut loads);
+        super::tests::check(&loads, expected);
+    };
+    check(&[0], &[0, 5], &[1]);
+    check(&[0], &[0, 11], &[0]);
+    check(&[0, 1], &[0, 0, 5, 5], &[2, 3]);
+    check(&[0, 1, 2], &[5, 0, 5, 5], &[1]);
+    check(&[0, 1], &[0, 5], &[0]);
+}
+
+#[test]
+fn a_replica_that_fails_is_tried_from_time_to_time() {
+    let failing = Load {
+        is_failing: true,
+        is_unheard: true,
+        ..load(0, 0)
+    };
+    check(&[failing, load(1, 0)], &[0]);
 }
