@@ -93,6 +93,7 @@ async fn requests_are_counted_with_their_encoded_sizes() {
             ("flow_node_retries_total{node=\"node\"}", 0),
             ("flow_replicas{node=\"node\",state=\"ready\"}", 1),
             ("flow_replicas{node=\"node\",state=\"slow\"}", 0),
+            ("flow_replicas{node=\"node\",state=\"failing\"}", 0),
             ("flow_replicas{node=\"node\",state=\"ejected\"}", 0),
             ("flow_requests_in_flight", 0),
             ("flow_connections", 1),
