@@ -89,7 +89,7 @@ fn vectors_are_close_to_those_of_sentence_transformers() {
 
 #[test]
 fn vectors_of_mixed_texts_are_close_to_those_of_32_bit_floats() {
-    let texts = mixed(300);
+    let texts = mixed(1000);
     let exact = load(minilm(), &EncoderOptions::default());
     let (actual, expected) = (vectors(encoder(), &texts), vectors(&exact, &texts));
     check_fidelity("mixed texts", &actual, &expected, &texts);
