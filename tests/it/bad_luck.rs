@@ -138,7 +138,7 @@ async fn an_executor_that_exits_fails_its_request_and_comes_back_at_its_port() {
 }
 
 #[tokio::test]
-async fn an_executor_that_can_do_no_more_says_so_and_is_started_again() {
+async fn an_executor_that_cannot_continue_says_so_and_is_restarted() {
     let flow = moody("");
     flow.expect("replica cannot be reached").expect("moody");
     flow.program().line("moody@");
@@ -151,7 +151,7 @@ async fn an_executor_that_can_do_no_more_says_so_and_is_started_again() {
 }
 
 #[tokio::test]
-async fn an_executor_that_is_killed_loses_what_is_under_way_and_says_so() {
+async fn a_killed_executor_fails_the_requests_in_progress_with_a_reason() {
     let flow = moody("");
     flow.expect("replica cannot be reached").expect("moody");
     let reply = under_way(&flow).await;
@@ -164,7 +164,7 @@ async fn an_executor_that_is_killed_loses_what_is_under_way_and_says_so() {
 }
 
 #[tokio::test]
-async fn work_that_may_run_twice_is_done_by_another_replica() {
+async fn idempotent_requests_are_retried_on_another_replica() {
     let flow = moody(", replicas: 2, idempotent: true");
     flow.expect("replica cannot be reached").expect("moody");
     let reply = under_way(&flow).await;
@@ -230,7 +230,7 @@ async fn a_client_that_hangs_up_costs_no_further_work() {
 }
 
 #[tokio::test]
-async fn a_process_that_hangs_is_killed_and_started_again_and_others_do_its_work() {
+async fn a_process_that_hangs_is_restarted_while_others_do_its_work() {
     // What the process had may have run; that it may run again is said.
     let flow = moody(", replicas: 2, idempotent: true");
     flow.expect("process does not answer health checks and is killed")

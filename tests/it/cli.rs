@@ -151,7 +151,7 @@ fn a_failed_request_is_reported_and_the_others_are_written() {
 }
 
 #[test]
-fn an_executor_that_is_not_there_is_told_with_those_that_are() {
+fn an_unknown_executor_is_reported_with_the_known_ones() {
     let flow = moody();
     let check = |options: &[&str], expected: &str| {
         let (url, start) = (flow.url(), ["--on", "/mark", "--text", "x"]);

@@ -102,7 +102,7 @@ fn post(port: u16, text: &str) {
 }
 
 #[test]
-fn a_flow_runs_in_compose_and_loses_nothing_when_a_replica_is_killed() {
+fn a_flow_runs_in_compose_and_loses_no_request_when_a_replica_is_killed() {
     let port = free_port();
     let Some(docker) = DockerTest::start() else {
         return;

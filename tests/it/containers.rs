@@ -159,7 +159,7 @@ pub(crate) fn refused_with(yaml: &str, change: impl Fn(&mut Command)) -> String 
 }
 
 #[tokio::test]
-async fn an_executor_in_a_container_is_one_like_any_other() {
+async fn an_executor_in_a_container_works_like_any_other() {
     let Some(programs) = Programs::image() else {
         return;
     };
@@ -219,7 +219,7 @@ async fn an_executor_in_a_container_is_one_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_monitored_is_read_from_this_machine() {
+async fn metrics_of_a_container_are_reachable_from_this_machine() {
     let Some(programs) = Programs::image() else {
         return;
     };
@@ -253,7 +253,7 @@ async fn a_container_that_is_monitored_is_read_from_this_machine() {
 }
 
 #[test]
-fn containers_go_with_their_flow() {
+fn containers_are_removed_with_their_flow() {
     let Some(programs) = Programs::image() else {
         return;
     };
@@ -322,7 +322,7 @@ async fn shards_run_in_containers_and_get_their_numbers() {
 }
 
 #[test]
-fn what_a_killed_flow_left_behind_is_removed_by_the_next() {
+fn containers_of_a_killed_flow_are_removed_by_the_next_flow() {
     let Some(programs) = Programs::image() else {
         return;
     };
@@ -361,7 +361,7 @@ async fn a_container_with_the_machines_network_is_reached_without_a_published_po
 }
 
 #[test]
-fn volumes_are_those_of_the_machine_wherever_their_paths_begin() {
+fn paths_of_volumes_may_be_relative_or_begin_at_home() {
     let Some(programs) = Programs::image() else {
         return;
     };

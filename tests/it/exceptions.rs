@@ -38,7 +38,7 @@ async fn the_process_ends_after_the_reply_that_gives_the_reason() {
 }
 
 #[tokio::test]
-async fn an_executor_that_can_do_no_more_ends_its_process_after_the_reply() {
+async fn an_executor_that_cannot_continue_ends_its_process_after_the_reply() {
     let (failure, code) = ask(&[], "/last").await;
     assert!(failure.contains("nothing works any more"), "{failure}");
     assert_eq!(code, Some(EXECUTOR_FAILED));

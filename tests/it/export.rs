@@ -286,7 +286,7 @@ fn docker_itself_reads_every_stack() {
 }
 
 #[test]
-fn what_swarm_lacks_is_refused_with_the_remedy() {
+fn options_that_swarm_does_not_support_are_refused_with_the_remedy() {
     let check = |text: &str, options: &[&str], expected: &str| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("flow.yml");
@@ -613,7 +613,7 @@ fn a_config_beside_a_package_goes_into_the_export_without_a_build() {
 }
 
 #[test]
-fn an_autoscaler_needs_a_request_that_somebody_has_thought_about() {
+fn an_autoscaler_needs_an_explicit_resource_request() {
     let flow = Exported::new("{name: a, uses: echo}");
     let check = |options: &[&str], expected: &str| {
         let (code, program) = flow.kubernetes(options);
@@ -721,7 +721,7 @@ fn pods_without_a_volume_for_their_model_are_warned_of_unless_an_image_has_it() 
 }
 
 #[test]
-fn no_gateway_is_refused_in_plain_words() {
+fn exporting_without_the_gateway_is_refused_with_the_reason() {
     let flow = Exported::new("{name: a, uses: echo}");
     let (code, program) = flow.kubernetes(&["--gateways", "0"]);
     assert_eq!(code, Some(2), "{}", program.said());

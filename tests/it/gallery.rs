@@ -20,7 +20,7 @@ fn without_head(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn echo_gives_back_what_it_gets() {
+async fn echo_returns_its_input() {
     let said = post(&TestFlow::file("echo.yml"), vec![texts("/any", &["a"])]).await;
     assert_eq!(said[0].texts, ["a"]);
 }
@@ -44,7 +44,7 @@ async fn replicas_answer_every_request() {
 }
 
 #[tokio::test]
-async fn the_logger_is_not_in_the_reply_s_way() {
+async fn the_logger_does_not_delay_the_reply() {
     let flow = TestFlow::file("logger.yml");
     let said = post(&flow, vec![texts("/encode", &["a text"])]).await;
     assert_eq!((said[0].texts.len(), &said[0].failure), (1, &None));

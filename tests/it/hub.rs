@@ -54,7 +54,7 @@ fn push<'a>(folder: &'a str, base: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_is_pushed_is_listed_shown_and_pulled_by_its_name() {
+fn a_pushed_image_is_listed_shown_and_pulled_by_its_name() {
     let Some((registry, docker)) = Registry::open().zip(DockerTest::start()) else {
         return;
     };
@@ -148,7 +148,7 @@ fn an_image_gets_another_name_in_the_hub_and_says_so() {
 }
 
 #[test]
-fn a_registry_that_is_locked_opens_to_who_has_logged_in() {
+fn a_private_registry_requires_a_login() {
     let Some((registry, docker)) = Registry::locked().zip(DockerTest::start()) else {
         return;
     };
@@ -217,7 +217,7 @@ fn a_credential_helper_of_dockers_is_asked() {
 }
 
 #[tokio::test]
-async fn a_flow_fetches_its_executors_from_a_registry_that_is_locked() {
+async fn a_flow_pulls_its_executors_from_a_private_registry() {
     let Some((registry, programs)) = Registry::locked().zip(Programs::image()) else {
         return;
     };
@@ -266,7 +266,7 @@ async fn a_flow_fetches_its_executors_from_a_registry_that_is_locked() {
 }
 
 #[test]
-fn a_registry_that_wants_tokens_gets_them_from_whom_it_names() {
+fn a_registry_gets_tokens_from_the_server_that_it_names() {
     let Some((registry, docker)) = Registry::by_tokens().zip(DockerTest::start()) else {
         return;
     };
@@ -330,7 +330,7 @@ impl Drop for Trusted {
 }
 
 #[test]
-fn a_registry_is_trusted_for_whose_authority_there_is_a_certificate_where_docker_looks() {
+fn a_registry_is_trusted_if_docker_has_the_certificate_of_its_authority() {
     let Some((registry, docker)) = Registry::private().zip(DockerTest::start()) else {
         return;
     };

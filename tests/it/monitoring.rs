@@ -251,7 +251,7 @@ async fn each_stage_measures_each_request_once() {
 }
 
 #[tokio::test]
-async fn tries_again_and_ejections_are_counted_when_replicas_die() {
+async fn retries_and_ejections_are_counted_when_replicas_die() {
     let flow = TestFlow::up(&format!(
         "with: {{monitoring: true}}\nexecutors: [{{name: moody, uses: {MOODY}, replicas: 2, idempotent: true}}]"
     ));

@@ -55,7 +55,7 @@ async fn end_with_work_under_way(signals: &[Signal]) -> (Option<i32>, Option<Vec
 }
 
 #[tokio::test]
-async fn the_first_signal_lets_what_is_under_way_finish() {
+async fn the_first_signal_lets_requests_in_progress_finish() {
     for signal in [Signal::TERM, Signal::INT] {
         let (code, texts) = end_with_work_under_way(&[signal]).await;
         assert_eq!(
@@ -231,7 +231,7 @@ fn a_missing_executor_is_reported_before_anything_starts() {
 }
 
 #[test]
-fn every_flow_that_we_ship_is_well() {
+fn every_shipped_flow_is_valid() {
     let flows = flow_file("")
         .read_dir()
         .unwrap()

@@ -10,7 +10,7 @@ fn documents_in_python_have_docarrays_attributes_and_survive_the_wire() {
 
 /// Random programs, the same ones each time. Other ones: `python tests/python/oracle/fuzz.py --seconds 600`, in this environment.
 #[test]
-fn programs_over_documents_do_with_ours_what_they_do_with_docarray() {
+fn programs_that_use_docarray_behave_the_same_with_our_documents() {
     let fuzz = script(DocArrayVersion::V1, "../python/oracle/fuzz.py");
     if let (Some(mut fuzz), Some(package)) = (fuzz, flow_serve_alone()) {
         fuzz.env("PYTHONPATH", package.path());

@@ -76,7 +76,7 @@ fn shared(said: &Said) -> Value {
 }
 
 #[tokio::test]
-async fn a_method_may_do_what_it_may_do_with_jina_and_has_the_same_effect() {
+async fn methods_have_the_same_effect_as_with_jina() {
     let Some(flow) = ours("TABLE/config.yml", "") else {
         return;
     };
@@ -137,7 +137,7 @@ async fn the_default_method_answers_what_no_other_one_does() {
 }
 
 #[tokio::test]
-async fn an_executor_is_named_by_its_file_its_class_its_module_or_its_config() {
+async fn an_executor_is_given_by_its_file_its_class_its_module_or_its_config() {
     if flow_serve().is_none() {
         return;
     }
@@ -254,7 +254,7 @@ async fn an_asynchronous_generator_streams_its_documents() {
 }
 
 #[tokio::test]
-async fn a_metric_of_a_methods_own_decides_which_requests_share_a_call() {
+async fn a_custom_metric_of_a_method_decides_which_requests_share_a_call() {
     let Some(flow) = ours("TABLE/executor.py:Table", "") else {
         return;
     };
@@ -269,7 +269,7 @@ async fn a_metric_of_a_methods_own_decides_which_requests_share_a_call() {
 }
 
 #[tokio::test]
-async fn what_an_executor_measures_is_among_the_metrics_of_its_process() {
+async fn metrics_of_an_executor_are_among_those_of_its_process() {
     let Some(flow) = ours("TABLE/executor.py:Table", ", monitoring: true") else {
         return;
     };

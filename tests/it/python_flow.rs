@@ -135,7 +135,7 @@ fn the_encoder_gives_the_vectors_of_sentence_transformers() {
 }
 
 #[test]
-fn a_project_that_uses_jina_is_judged_without_being_run() {
+fn flow_migrate_analyses_a_project_without_running_it() {
     check("migrate.py");
 }
 

@@ -75,7 +75,7 @@ fn check(spans: &[Span]) {
 }
 
 #[tokio::test]
-async fn spans_of_an_executors_own_are_within_those_of_its_calls_as_with_jina() {
+async fn custom_spans_of_an_executor_are_within_those_of_its_calls_as_with_jina() {
     let Some(python) = flow_serve() else { return };
     let Some(spans) = spans_with(&python).await else {
         return;
@@ -98,7 +98,7 @@ async fn spans_of_a_request_that_is_not_recorded_are_not_made() {
 }
 
 #[tokio::test]
-async fn instruments_of_an_executors_own_are_among_the_metrics_of_its_process() {
+async fn custom_instruments_of_an_executor_are_among_the_metrics_of_its_process() {
     let Some(python) = flow_serve() else { return };
     let python = ("FLOW_PYTHON", python.to_str().unwrap());
     let yaml = format!("executors: [{}, monitoring: true}}]", observed());

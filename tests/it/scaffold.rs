@@ -311,7 +311,7 @@ fn without_an_interpreter_the_error_says_what_to_install() {
 }
 
 #[test]
-fn a_terminal_is_asked() {
+fn flow_new_asks_on_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let flow = flow_command().get_program().to_owned();
     // `script` gives a program a terminal.

@@ -56,7 +56,7 @@ fn requests_one_by_one_get_all_their_documents_back() {
 }
 
 #[test]
-fn replies_leave_as_they_are_done_or_in_order_as_the_client_asks() {
+fn replies_leave_as_they_finish_or_in_order_as_the_client_asks() {
     check("as_done", &json!(["0", "400"]));
     check("in_order", &json!(["400", "0"]));
     check("in_order_unary", &json!(["400", "0"]));

@@ -70,7 +70,7 @@ fn branches_are_side_by_side_and_a_stock_executor_has_its_time_only() {
 }
 
 #[test]
-fn requests_wait_for_company_and_share_a_call() {
+fn requests_that_wait_together_share_a_call() {
     let flow = TestFlow::up(
         "executors: [{name: a, uses: echo, uses_dynamic_batching: {/x: {preferred_batch_size: 100, timeout: 200}}}]",
     );

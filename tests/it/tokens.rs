@@ -215,7 +215,7 @@ fn sign(folder: &Path, bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_password_is_the_one_that_a_login_keeps() {
+fn the_password_comes_from_the_saved_login() {
     let kept = STANDARD.encode(format!(
         "{}:{}",
         crate::registry::USER,

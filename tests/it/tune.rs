@@ -36,7 +36,7 @@ fn the_flow_file_that_wins_can_be_started() {
 }
 
 #[test]
-fn aims_that_no_candidate_reaches_are_a_failure() {
+fn targets_that_no_candidate_meets_are_a_failure() {
     let mut command = flow_command();
     command.args([
         "tune",

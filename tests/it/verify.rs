@@ -110,7 +110,7 @@ fn two_flows_are_compared_and_the_bar_decides() {
 }
 
 #[test]
-fn wrong_usage_is_explained_before_anything_is_sent() {
+fn bad_usage_is_reported_before_anything_is_sent() {
     let flow = TestFlow::file("echo.yml");
     #[track_caller]
     fn check(output: &Output, wanted: &str) {

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_keys_name_the_metric_and_must_agree() {
+    fn the_two_keys_of_the_metric_must_agree() {
         use BatchMetric::{Bytes, Custom, Documents};
         let check = |use_custom_metric, metric, expected| {
             let rule = BatchingRule {

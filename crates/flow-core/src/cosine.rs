@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cosine_does_not_depend_on_lengths() {
+    fn the_cosine_ignores_the_lengths_of_vectors() {
         assert_eq!(cosine(&[1.0, 0.0], &[0.5, 0.0]), Some(1.0));
         assert_eq!(cosine(&[1.0, 0.0], &[0.0, 9.0]), Some(0.0));
         assert_eq!(cosine(&[1.0, 1.0], &[-1.0, -1.0]), Some(-1.0));

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_decoded_is_near_to_what_was_encoded() {
+    fn decoded_values_are_close_to_the_encoded_ones() {
         for len in [8, 64, 384, 1024] {
             let vector = unit(len);
             for (to, near) in [

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_traceparent_is_left_out() {
+    fn an_invalid_traceparent_is_ignored() {
         let zeros = |from: &str| GOOD.replace(from, &"0".repeat(from.len()));
         let bad = [
             String::new(),

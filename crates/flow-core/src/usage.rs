@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_reported_adds_up_and_what_is_not_stays_out() {
+    fn reported_counts_are_summed_and_missing_ones_stay_absent() {
         let usage = |tokens, cached_texts| {
             Some(Usage {
                 tokens,

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_become_the_engines_own() {
+    fn options_become_those_of_the_engine() {
         let check = |written: Value, expected: Value| {
             let options: DockerOptions = serde_json::from_value(written).unwrap();
             assert_eq!(Value::Object(engine_options(&options)), expected);

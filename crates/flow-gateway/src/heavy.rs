@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn small_work_stays_on_its_thread_and_heavy_work_leaves_it() {
+    async fn small_work_stays_on_its_thread_and_heavy_work_moves_to_another() {
         let heavy = HeavyWork::default();
         let here = thread::current().id();
         let thread = || Ok(thread::current().id());

@@ -89,7 +89,7 @@ mod tests {
     use crate::counts::RequestCounts;
 
     #[test]
-    fn what_was_counted_survives_the_way_to_another_program() {
+    fn counts_survive_a_round_trip_through_another_program() {
         let counts = RequestCounts::default();
         counts.add(Duration::from_millis(3), false);
         counts.add(Duration::from_secs(3), true);

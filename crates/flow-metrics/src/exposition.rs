@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reader_gets_what_it_wants_most() {
+    fn each_client_gets_its_preferred_format() {
         let check = |accept: &str, expected: Format| {
             assert_eq!(Format::wanted(accept), expected, "{accept}");
         };

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_fast_depends_on_the_instruction_sets() {
+    fn fast_precisions_depend_on_the_instruction_sets() {
         use InstructionSet::{Amx, Avx2, Avx512, Avx512Bf16, Avx512Vnni, AvxVnni, Neon, Portable};
         use Precision::{Bf16, Int8};
         let check =

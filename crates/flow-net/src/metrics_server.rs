@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_gets_the_format_that_it_wants() {
+    async fn a_client_gets_the_format_that_it_prefers() {
         let metrics = Registry::new();
         let title = Description {
             name: "x_total",

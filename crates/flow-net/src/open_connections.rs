@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_only_so_many_connections() {
+    fn an_address_has_a_limit_of_connections() {
         let mut fixture = Fixture::new(None);
         let (first, _) = fixture.add(Some(HERE)).unwrap();
         assert!(fixture.add(Some(HERE)).is_some());
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_budget_is_relieved_of_the_connection_that_holds_most() {
+    fn a_full_budget_closes_the_connection_that_holds_most() {
         let budget = ByteBudget::new(100);
         let mut fixture = Fixture::new(Some(budget.clone()));
         let [large, small] = [(); 2].map(|()| fixture.add(None).unwrap().1);

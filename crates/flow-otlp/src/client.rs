@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_was_refused() {
+    fn an_answer_names_what_was_refused() {
         let partial = ExportTraceServiceResponse {
             partial_success: Some(ExportTracePartialSuccess {
                 rejected_spans: 2,

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_of_a_trace_stays_a_field() {
+    fn an_invalid_trace_id_stays_a_field() {
         for id in ["", "0af7", "zz", &"0".repeat(31)] {
             let found = message(record("a", vec![(TRACE_ID, string(id))]));
             assert_eq!(found.attributes, [text(TRACE_ID, id)]);

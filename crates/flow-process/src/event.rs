@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_name_process_address_and_facts() {
+    fn the_ready_line_for_people_has_name_process_address_and_facts() {
         assert_eq!(
             ready().to_string(),
             "enc@7 ready and listening on 127.0.0.1:5"
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_read_one_json_object_per_line() {
+    fn the_ready_line_for_programs_is_one_json_object() {
         let line =
             r#"{"event":"ready","process":"enc","pid":7,"address":"127.0.0.1:5","facts":{}}"#;
         check(&ProcessEvent::Ready(ready()), line);

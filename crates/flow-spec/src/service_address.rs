@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_a_name_and_perhaps_the_server_that_knows_it() {
+    fn a_service_is_a_name_with_an_optional_name_server() {
         check(
             "_grpc._tcp.a.b",
             "_grpc._tcp.a.b",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_service_is_refused() {
+    fn invalid_services_are_refused() {
         let check = |text: &str, part: &str| {
             let problem = ServiceAddress::parse(text).unwrap_err();
             assert!(problem.contains(part), "{text}: {problem}");

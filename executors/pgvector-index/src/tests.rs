@@ -48,7 +48,7 @@ fn problem(with: &Value) -> String {
 }
 
 #[test]
-fn options_that_cannot_be_are_named() {
+fn invalid_options_are_named() {
     assert_eq!(problem(&json!({})), "");
     let hnsw =
         json!({"url": "postgres://a@b/c", "index": "hnsw", "dimensions": 2000, "table": "a.b"});

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_overlap_and_still_come_to_an_end() {
+    fn overlapping_sentences_terminate() {
         check(
             (By::Sentences, Some(2), 1),
             "A. B. C. D.",
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_repeated_only_so_often() {
+    fn overlap_that_multiplies_a_long_text_is_refused() {
         let text = "word ".repeat(100_000);
         let cut = |overlap| Cut::new(By::Words, Some(1000), overlap).unwrap();
         assert_eq!(cut(999).pieces(&text), Err(BadCut::Repeated));

@@ -20,7 +20,7 @@ fn doc(version: DocArrayVersion) -> Document {
 }
 
 #[test]
-fn chunks_know_their_parent_and_where_they_stood_in_both_docarray_versions() {
+fn chunks_have_their_parent_and_position_in_both_docarray_versions() {
     for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
         let chunks = chunks(&json!({}), doc(version));
         let second = &chunks[1];
@@ -53,7 +53,7 @@ fn chunks_get_their_document_s_tags_unless_that_is_turned_off() {
 }
 
 #[test]
-fn a_document_without_a_text_passes_as_it_is() {
+fn a_document_without_a_text_passes_unchanged() {
     let empty = Document::new();
     let segmenter = testing::load::<Segmenter>(&json!({})).unwrap();
     let docs = segmenter.call("/index", [empty.clone()].into_iter().collect());
@@ -88,7 +88,7 @@ fn a_request_may_say_how_it_is_cut() {
 }
 
 #[test]
-fn options_it_does_not_have_are_an_error() {
+fn unknown_options_are_an_error() {
     assert!(testing::load::<Segmenter>(&json!({"length": 5})).is_err());
     assert!(testing::load::<Segmenter>(&json!({"by": "words", "overlap": 128})).is_err());
 }

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_records_survive_a_torn_end_and_the_log_goes_on() {
+    fn complete_records_survive_a_torn_end_and_the_log_continues() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(LOG);
         let mut log = Log::open(folder.path(), true, |_| {}).unwrap();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_the_end_is_an_error_and_nothing_is_cut() {
+    fn damage_before_the_end_is_an_error_and_nothing_is_truncated() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = Log::open(folder.path(), false, |_| {}).unwrap();
         log.append(&[delete("a")]).unwrap();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_length_cuts_nothing_off() {
+    fn a_changed_length_truncates_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = Log::open(folder.path(), false, |_| {}).unwrap();
         for id in 0..100 {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_of_the_first_version_is_read_and_written_anew() {
+    fn a_log_of_the_first_version_is_read_and_rewritten() {
         let folder = tempfile::tempdir().unwrap();
         let mut old = MAGIC_V1.to_vec();
         for id in ["a", "b"] {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_written_anew_takes_the_place_of_the_old_one() {
+    fn a_compacted_log_replaces_the_old_one() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = Log::open(folder.path(), true, |_| {}).unwrap();
         log.append(&[delete("a")]).unwrap();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_somebody_elses_is_left_alone() {
+    fn a_file_of_another_program_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(LOG), "dear diary").unwrap();
         let error = reopened(folder.path()).unwrap_err();

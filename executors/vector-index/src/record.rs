@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_record_survives_a_round_trip() {
         let bytes = encode(&record());
         assert_eq!(read(&bytes), Read::Record(record(), bytes.len()));
         assert_eq!(read(&Bytes::new()), Read::End);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn wherever_a_record_is_torn_it_is_seen() {
+    fn a_truncated_record_is_detected_at_every_length() {
         let whole = encode(&record());
         for len in 1..whole.len() {
             assert_eq!(read(&whole.slice(..len)), Read::Torn, "{len} bytes");

@@ -199,7 +199,7 @@ fn an_invalid_document_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_restart() {
+fn acknowledged_documents_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let with = json!({});
     let index = load(Some(folder.path()), &with).unwrap();
@@ -275,7 +275,7 @@ fn one_thread_keeps_an_index() {
 }
 
 #[test]
-fn documents_that_are_put_in_again_and_again_do_not_grow_the_log_for_ever() {
+fn documents_that_are_indexed_again_do_not_grow_the_log_without_limit() {
     let folder = tempfile::tempdir().unwrap();
     let index = load(Some(folder.path()), &json!({"sync": false})).unwrap();
     let docs = around(600);
@@ -311,7 +311,7 @@ fn an_array_that_has_a_shape_and_no_bytes_is_refused() {
 }
 
 #[test]
-fn a_score_that_is_not_finite_is_refused_and_no_search_fails_by_it() {
+fn an_infinite_score_is_refused_and_no_search_fails_because_of_it() {
     // `scores["own"].value` of DocArray v1 is NaN.
     const SCORES: &[u8] = b"\x92\x01\x0c\x0a\x03own\x12\x05\x0d\x00\x00\xc0\x7f";
     let index = load(None, &json!({})).unwrap();

@@ -124,7 +124,7 @@ fn index_request(round: usize, number: usize) -> Envelope {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_kill_9_and_requests_are_whole_or_not_there() {
+async fn acknowledged_documents_survive_kill_9_and_requests_are_atomic() {
     let folder = tempfile::tempdir().unwrap();
     let mut acknowledged = Vec::new();
     for round in 0..KILLS {

@@ -224,7 +224,7 @@ fn ended() -> String {
 }
 
 #[test]
-fn what_a_killed_run_left_behind_is_removed_by_the_next() {
+fn objects_of_a_killed_test_run_are_removed_by_the_next_run() {
     let Some(own) = super::DockerTest::start() else {
         return;
     };
@@ -253,7 +253,7 @@ fn what_a_killed_run_left_behind_is_removed_by_the_next() {
 }
 
 #[test]
-fn only_a_process_that_has_ended_has_ended() {
+fn a_process_has_ended_if_its_id_is_gone_or_reused() {
     let this = Owner::this();
     assert_eq!(Owner::parse(&unique()), Some(this.clone()));
     assert_eq!(Owner::parse("something else"), None);

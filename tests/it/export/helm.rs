@@ -144,7 +144,7 @@ fn a_chart_that_is_exported_again_loses_what_the_flow_no_longer_has() {
 }
 
 #[test]
-fn what_a_flow_file_says_is_no_expression_of_a_template() {
+fn text_of_a_flow_file_is_not_expanded_as_a_template() {
     let flow = Exported::new("{name: a, uses: echo, env: {TEXT: '{{ .Values.image }} {{{x}}}'}}");
     let (code, program) = Program::run(flow.command("helm", "chart", &[]));
     assert_eq!(code, Some(0), "{}", program.said());

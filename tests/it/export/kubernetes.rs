@@ -390,7 +390,7 @@ fn an_autoscaler_by_requests_needs_metrics() {
 }
 
 #[test]
-fn what_docker_kwargs_mean_in_a_cluster_is_translated_and_the_rest_is_named() {
+fn docker_kwargs_are_translated_for_kubernetes_and_the_others_are_named() {
     let options = "docker_kwargs: {shm_size: 1g, mem_limit: 2g, working_dir: /srv, user: '1000:1000', \
                    extra_hosts: {db: 10.0.0.1}, cap_add: [SYS_ADMIN]}";
     let executor = format!("{{name: a, uses: 'docker://example.com/a:1', {options}}}");

@@ -152,7 +152,7 @@ fn every_pod_of_the_recorded_exports_meets_the_restricted_profile() {
 }
 
 #[test]
-fn an_image_of_ones_own_meets_the_restricted_profile_unless_an_option_says_otherwise() {
+fn a_custom_image_meets_the_restricted_profile_unless_an_option_says_otherwise() {
     let flow = Exported::new(
         "{name: a, uses: 'docker://example.com/a:1', volumes: ['/srv/a:/a'], docker_kwargs: {shm_size: 1g, user: '7'}}",
     );

@@ -56,7 +56,7 @@ async fn a_gateway_without_files_for_more_connections_makes_room_and_warns_once(
 }
 
 #[tokio::test]
-async fn an_address_has_only_so_many_connections_and_others_have_theirs() {
+async fn an_address_has_a_limit_of_connections_of_its_own() {
     let yaml = "gateway: {connections_per_address_max: 20}\nexecutors: [{name: echo, uses: echo}]";
     let target = Target::up(yaml, &["gateway", "echo"]);
     let mut silent = Vec::new();

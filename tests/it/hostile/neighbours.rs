@@ -232,7 +232,7 @@ fn answers(flow: &TestFlow) {
 }
 
 #[test]
-fn executors_of_a_flow_listen_where_only_its_user_reaches_them() {
+fn executors_of_a_flow_listen_where_only_its_user_can_connect() {
     let flow = TestFlow::up(&format!(
         "executors: [{{name: echo, uses: echo}}, {{name: moody, uses: {MOODY}}}, \
          {{name: port, uses: echo, port: {}}}, {{name: host, uses: echo, host: 127.0.0.1}}]",

@@ -23,7 +23,7 @@ async fn texts_become_vectors_by_format() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_an_error_in_coheres_shape() {
+async fn an_invalid_request_is_an_error_in_coheres_format() {
     let flow = encoder();
     for (path, body, status, part) in [
         (

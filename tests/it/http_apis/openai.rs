@@ -80,7 +80,7 @@ async fn models_are_listed_with_what_the_executor_reports() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_an_error_in_openais_shape() {
+async fn an_invalid_request_is_an_error_in_openais_format() {
     let flow = encoder();
     let many = vec!["a"; 250_001];
     for (body, status, param, part) in [

@@ -74,7 +74,7 @@ async fn texts_become_tokens_and_tokens_texts() {
 }
 
 #[tokio::test]
-async fn info_tells_the_model_and_the_limits() {
+async fn info_reports_the_model_and_the_limits() {
     let flow = encoder();
     let info = get(&flow, "/info").await.json();
     let fields = [
@@ -96,7 +96,7 @@ async fn info_tells_the_model_and_the_limits() {
 }
 
 #[tokio::test]
-async fn an_invalid_request_is_an_error_in_teis_shape() {
+async fn an_invalid_request_is_an_error_in_teis_format() {
     let flow = encoder();
     let long = "word ".repeat(400);
     let left = json!({"inputs": "a", "truncation_direction": "Left"});

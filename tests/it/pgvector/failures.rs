@@ -205,7 +205,7 @@ fn a_database_that_cannot_be_used_is_described_and_the_password_is_not() {
 }
 
 #[test]
-fn a_connection_with_tls_is_made_only_to_a_server_that_is_vouched_for() {
+fn a_connection_with_tls_is_made_only_to_a_trusted_server() {
     let folder = tempfile::tempdir().unwrap();
     if certify(folder.path(), "server", "127.0.0.1").is_none() {
         return;

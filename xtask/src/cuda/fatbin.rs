@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_something_else_is_refused() {
+    fn truncated_and_other_files_are_refused() {
         let whole = fatbin(&[(2, 90)]);
         assert!(images(&whole[..30]).is_err());
         assert!(images(b"\x7fELF and so on").is_err());

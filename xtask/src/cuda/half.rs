@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_half_precision_cannot_hold_is_refused() {
+    fn values_beyond_half_precision_are_refused() {
         let error = halved(&file(&[1e6])).unwrap_err().to_string();
         assert!(error.contains("`w` has 1000000"), "{error}");
         assert!(halved(&file(&[f32::INFINITY])).is_ok());

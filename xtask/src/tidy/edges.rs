@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_crate_must_be_given_its_floor() {
+    fn a_new_crate_needs_a_row() {
         assert_eq!(
             findings("crates/flow-utils/Cargo.toml", "flow-utils", "").len(),
             1

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_knows_no_clock_no_task_and_no_environment() {
+    fn pure_modules_use_no_clock_no_task_and_no_environment() {
         let code = "fn f() -> Instant { Instant::now() }";
         expect("crates/flow-executor/src/queue/batcher.rs", code, 1);
         expect("crates/flow-executor/src/queue/batcher/split.rs", code, 1);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compiled_for_tests_only_is_left_out() {
+    fn code_that_is_compiled_only_for_tests_is_left_out() {
         check(
             "fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}",
             "fn b",

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_executor_accepts_is_ignored_by_the_others() {
+    fn a_parameter_of_one_executor_is_ignored_by_the_others() {
         check(&json!({}), None);
         check(&json!({"top_k": 5, "batch_size": 1}), None);
         check(&json!({"__results__": {"index": {}}}), None);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_flow_file_leaves_out_is_the_executors_or_else_jinas() {
+    fn defaults_of_batching_come_from_the_executor_and_then_from_jina() {
         use BatchMetric::{Bytes, Custom, Documents};
         use Fit::{All, Exact, Requests};
         let own = Some(Batching {

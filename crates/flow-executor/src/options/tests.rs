@@ -80,7 +80,7 @@ fn values_are_read_as_serde_json_reads_them() {
 }
 
 #[test]
-fn what_was_expected_is_said_without_words_of_rust() {
+fn expected_types_are_described_without_rust_terms() {
     let check = |with: Value, expected: &str| check_refused(&with, &[expected]);
     let at_least_1 = "batch_size: must be a whole number of at least 1, is";
     check(

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn an_invalid_file_is_reported_with_the_reason() {
         let hash = hash();
         let key = |options: &str| format!("keys: [{{name: a, hash: '{hash}', {options}}}]");
         check_wrong(

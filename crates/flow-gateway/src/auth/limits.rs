@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_may_exceed_the_limit_and_then_nothing_is_left_until_midnight() {
+    fn usage_may_exceed_the_limit_once_and_then_nothing_is_left_until_midnight() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(DAY + seconds);
         let mut count = DayCount::default();
         assert_eq!(count.check(10, at(0)), Ok(()));

@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_api_has_its_own_shape() {
+    fn each_api_has_its_own_error_format() {
         let refusal = Refusal::UnknownKey;
         let message = refusal.message();
         let check = |path: &str, expected: Value| {

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_model_can_do_is_refused() {
+    fn unsupported_options_are_refused() {
         check_refused(&json!({"model": "m"}), "texts");
         check_refused(&json!({"texts": ["a"], "truncate": "START"}), "truncate");
         check_refused(&json!({"texts": ["a"], "images": ["x"]}), "images");

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_version() {
+    fn the_model_has_one_version() {
         assert!(check_version("m", "").is_ok());
         assert!(check_version("m", VERSION).is_ok());
         let refused = check_version("m", "7").unwrap_err();

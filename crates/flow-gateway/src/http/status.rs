@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_failure_looks_like_a_success() {
+    fn no_failure_has_the_status_of_a_success() {
         for code in Code::ALL {
             let status = status(*code);
             assert!(status.as_u16() >= 400, "{code:?} is {status}");

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_no_text() {
+    fn other_values_are_not_texts() {
         for json in [
             "1",
             "null",

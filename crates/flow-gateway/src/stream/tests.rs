@@ -54,7 +54,7 @@ fn reversing(count: usize) -> InMemory {
 }
 
 #[tokio::test]
-async fn replies_leave_as_they_are_done_or_in_the_order_of_the_requests() {
+async fn replies_leave_as_they_finish_or_in_the_order_of_the_requests() {
     for (in_order, expected) in [(false, ["2", "1", "0"]), (true, ["0", "1", "2"])] {
         let snapshots = flow(plan(&["a"]), &[&reversing(3)]);
         let sent = stream::iter(requests(3));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_of_an_entry_has_no_text() {
+    fn debug_output_of_an_entry_omits_its_text() {
         assert!(!format!("{:?}", entry("secret")).contains("secret"));
     }
 }

@@ -221,7 +221,7 @@ async fn documents_are_counted_over_the_day() {
 }
 
 #[tokio::test]
-async fn http_requests_are_refused_in_the_shape_of_their_api() {
+async fn http_requests_are_refused_in_the_format_of_their_api() {
     let fixture = Fixture::start(vec![key("team")]).await;
     for headers in [
         "x-api-key: flow_team\r\n",
@@ -263,7 +263,7 @@ async fn an_http_key_is_checked_against_the_path_and_its_rate() {
 }
 
 #[tokio::test]
-async fn health_is_open_unless_it_is_closed() {
+async fn health_checks_need_no_key_unless_the_flow_file_requires_one() {
     let fixture = Fixture::start(vec![key("team")]).await;
     let nobody = fixture.client(None).await;
     assert!(nobody.is_serving(soon()).await.is_ok());

@@ -37,7 +37,7 @@ async fn data(gateway: &TestGateway, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_browser_gets_the_page_and_everybody_else_jina_s_json() {
+async fn a_browser_gets_the_page_and_other_clients_get_jinas_json() {
     let echo = FakeExecutor::echo().await;
     let gateway = gateway(&echo, |_| ()).await;
     let page = open(&gateway, "/", &[BROWSER]).await;

@@ -331,7 +331,7 @@ async fn a_gateway_without_a_supervisor_says_where_the_logs_are() {
 }
 
 #[tokio::test]
-async fn an_action_that_makes_no_sense_is_refused_before_the_supervisor_hears_of_it() {
+async fn an_invalid_action_is_refused_before_it_reaches_the_supervisor() {
     let recorder = Recorder::new();
     let gateway = gateway(&recorder, |_| (), |_| ()).await;
     let headers = [PAGE, LOCAL, JSON];
@@ -390,7 +390,7 @@ async fn changes_are_bounded_also_when_their_pages_leave() {
 }
 
 #[tokio::test]
-async fn followers_that_never_read_hold_nothing_back() {
+async fn followers_that_never_read_delay_nothing() {
     // More than sockets buffer.
     let recorder = Recorder::with_logs(15_000);
     let gateway = gateway(&recorder, |_| (), |_| ()).await;

@@ -156,7 +156,7 @@ async fn a_deadline_that_passes_is_a_504() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_request_is_a_422_that_says_why() {
+async fn a_body_that_is_not_a_request_is_a_422_with_the_reason() {
     let (_echo, gateway) = echo().await;
     for (body, text) in [
         (&b"{"[..], "the body is not valid JSON"),

@@ -154,7 +154,7 @@ async fn a_websocket_is_closed_when_no_tokens_are_left() {
 }
 
 #[tokio::test]
-async fn every_http_api_refuses_in_its_own_shape_and_says_when_tokens_are_left_again() {
+async fn every_http_api_refuses_in_its_own_format_and_says_when_tokens_are_available_again() {
     let fixture = Fixture::start(3).await;
     // More texts than one piece has: a call that was let in is answered in full.
     let texts: Vec<String> = (0..150).map(|it| format!("text {it}")).collect();

@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_must_be_about_what_is_there() {
+    fn an_option_must_name_an_existing_entry() {
         let known = ["a".to_owned(), "b".to_owned()];
         let check = |given: &str| check_names([&given.to_owned()].into_iter(), "--image", &known);
         assert_eq!(check("a"), Ok(()));

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_lists_and_text_stand_as_people_write_them() {
+    fn maps_lists_and_text_are_written_in_block_style() {
         let value = json!({
             "kind": "Service",
             "empty": {}, "none": [],
@@ -214,7 +214,7 @@ file: |
     }
 
     #[test]
-    fn what_is_written_is_read_as_it_was() {
+    fn values_survive_a_round_trip() {
         let texts = [
             "a\nb\n",
             "a\n\n",

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flow_file_says_more_or_less_than_the_default() {
+    fn the_flow_file_adds_and_removes_inherited_variables() {
         let listed =
             |names: &[&str]| InheritEnv::Listed(names.iter().map(|&it| it.to_owned()).collect());
         let token = || Inherited::Shared(vec!["HF_TOKEN".to_owned()]);

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_executor_is_built_with_is_no_argument_and_hidden() {
+    fn constructor_options_are_not_arguments_and_are_hidden_in_debug_output() {
         let run = LocalRun {
             with: serde_json::from_str(r#"{"password":"hunter2"}"#).unwrap(),
             ..local(named("echo"))

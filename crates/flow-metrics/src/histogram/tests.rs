@@ -26,7 +26,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_read_during_observations_is_consistent() {
+fn a_snapshot_during_observations_is_consistent() {
     let histogram = DurationHistogram::default();
     let is_done = AtomicBool::new(false);
     let threads = 4_u64;

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_escape_the_cache() {
+    fn names_of_models_cannot_leave_the_cache_folder() {
         for text in ["", "a/b/c", "a b", "a/..", "...", "a//b", "http://x/y"] {
             assert!(ModelName::parse(text, None).is_err(), "{text:?}");
         }

@@ -79,7 +79,7 @@ fn vectors_are_found_by_the_next_process() {
 }
 
 #[test]
-fn the_same_text_with_and_without_normalization_has_two_vectors() {
+fn normalized_and_unnormalized_vectors_of_a_text_are_stored_separately() {
     assert_ne!(VectorKey::new("text", true), VectorKey::new("text", false));
 }
 

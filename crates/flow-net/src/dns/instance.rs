@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_with_thousands_of_addresses_has_only_so_many_instances() {
+    fn a_host_with_thousands_of_addresses_has_at_most_256_instances() {
         let target = target((0, 0, "a.", 5));
         let address = |at: u32| IpAddr::from(at.to_be_bytes());
         let addresses = BTreeMap::from([(target.host.clone(), (1..=1000).map(address).collect())]);

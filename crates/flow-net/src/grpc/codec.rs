@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_invalid_request_says_what_is_wrong_with_it() {
+    fn an_invalid_request_is_reported_with_the_reason() {
         let error = jina::DataRequestProto::decode(&b"\xff\xff"[..]).unwrap_err();
         let envelope = jina::DataRequestProto::from_invalid(describe(&error)).unwrap();
         let status = envelope.header.unwrap().status.unwrap();

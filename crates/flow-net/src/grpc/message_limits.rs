@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_hides_nothing() {
+    fn fields_after_a_group_are_still_checked() {
         let group = b"\x4b\x4c";
         let message = [&group[..], &with_routes(ROUTES_MAX + 1).encode_to_vec()].concat();
         assert!(DataRequestProto::decode(&message[..]).is_ok());

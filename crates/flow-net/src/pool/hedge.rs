@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_what_it_is() {
+    fn a_fixed_hedge_delay_ignores_response_times() {
         let mut hedges = Hedges::new(HedgeAfter::Time(ms(50)));
         (0..500).for_each(|_| hedges.answered_after(ms(900)));
         assert_eq!(hedges.after(), Some(ms(50)));

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_of_a_models_use_is_read() {
+    fn token_usage_survives_a_round_trip() {
         for cached_texts in [None, Some(0), Some(7)] {
             let usage = Usage {
                 tokens: 12,

@@ -173,7 +173,7 @@ async fn a_connection_whose_first_request_comes_during_the_drain_gets_its_reply(
 }
 
 #[tokio::test]
-async fn what_is_not_finished_after_the_grace_period_is_cut_off() {
+async fn requests_that_outlast_the_grace_period_are_aborted() {
     let mut fixture = Fixture::start(Vec::new(), ConnectionLimits::default(), Duration::ZERO);
     let mut client = fixture.connect().await;
     send(&mut client).await;

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_without_a_filter_means_the_own_one() {
+    fn a_file_without_a_filter_selects_the_built_in_one() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("filter");
         let own: LogFilter = "warn".parse().unwrap();

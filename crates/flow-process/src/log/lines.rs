@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_panics_is_over() {
+    fn work_that_panics_has_ended() {
         let panicked = std::panic::catch_unwind(|| on_behalf_of(ids(1), || panic!("on purpose")));
         assert!(panicked.is_err());
         assert!(requests::current_requests().is_empty());

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_safe_is_said() {
+    fn unsafe_settings_are_reported() {
         let (_, warnings) = load("jwt_keys: keys.json").unwrap();
         assert!(warnings.contains("for other services"), "{warnings}");
         for (with, expected) in [

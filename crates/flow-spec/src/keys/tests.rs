@@ -86,7 +86,7 @@ fn every_key_of_an_executor_s_config_is_known() {
 }
 
 #[test]
-fn a_key_in_the_wrong_place_has_a_home() {
+fn a_misplaced_key_names_its_mapping() {
     assert_eq!(home_of("needs"), Some("an entry of `executors`"));
     assert_eq!(home_of("prefetch"), Some("`gateway`"));
     assert_eq!(home_of("executors"), Some("the top of the file"));

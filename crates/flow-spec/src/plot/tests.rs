@@ -34,7 +34,7 @@ fn cards(picture: &Picture) -> Vec<String> {
 }
 
 #[test]
-fn a_card_says_what_runs_and_how_often() {
+fn a_card_shows_the_program_and_its_replicas() {
     assert_eq!(
         cards(&Picture::of(&plan(ALL_KINDS))),
         [
@@ -51,7 +51,7 @@ fn a_card_says_what_runs_and_how_often() {
 }
 
 #[test]
-fn a_card_says_which_shards_each_endpoint_asks() {
+fn a_card_shows_the_polling_of_each_endpoint() {
     let check = |polling: &str, said: &str| {
         let plan = plan(&format!("- {{name: a, uses: x, shards: 2{polling}}}\n"));
         let cards = cards(&Picture::of(&plan));
@@ -75,7 +75,7 @@ fn a_card_says_which_shards_each_endpoint_asks() {
 }
 
 #[test]
-fn every_way_of_a_document_is_a_link() {
+fn every_path_of_a_document_is_a_link() {
     let picture = Picture::of(&plan(ALL_KINDS));
     let links = picture.links.iter().map(|it| (it.from, it.to, it.is_aside));
     assert_eq!(
@@ -95,7 +95,7 @@ fn every_way_of_a_document_is_a_link() {
 }
 
 #[test]
-fn conditions_are_said_as_people_say_them() {
+fn conditions_are_written_in_plain_words() {
     let check = |query: serde_json::Value, said: &str| assert_eq!(condition::say(&query), said);
     check(json!({"tags__a__b": {"$gte": 1}}), "tags.a.b ≥ 1");
     check(json!({"text": {"$in": ["a", "b"]}}), "text in a, b");
@@ -200,7 +200,7 @@ fn a_line_is_straight_and_branches_lie_even() {
 }
 
 #[test]
-fn links_that_need_not_cross_do_not() {
+fn links_cross_only_where_they_must() {
     // Written crosswise: the first parent's child comes second.
     let sizes = vec![size(60.0); 6];
     let links = [
@@ -217,7 +217,7 @@ fn links_that_need_not_cross_do_not() {
 }
 
 #[test]
-fn an_svg_is_whole_and_escaped() {
+fn an_svg_is_complete_and_escaped() {
     let plan = plan("- {name: a, uses: './<b>&\"c\"', when: {text: {$eq: '<x>'}}}");
     let svg = svg(&plan, "<title> & more");
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
@@ -228,7 +228,7 @@ fn an_svg_is_whole_and_escaped() {
 }
 
 #[test]
-fn a_flow_of_nothing_and_a_long_one_are_drawn() {
+fn an_empty_flow_and_a_long_one_are_drawn() {
     let empty = Flow::check(FlowSpec::parse("jtype: Flow", &Variables::default()).unwrap());
     assert_eq!(
         svg(&Plan::from(empty.unwrap().flow), "x")

@@ -315,13 +315,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_printed_is_read_as_the_same(flow in flow()) {
+    fn printed_flows_parse_to_the_same_flow(flow in flow()) {
         check(&flow.to_string());
     }
 }
 
 #[test]
-fn every_flow_of_the_repository_is_printed_and_read_as_the_same() {
+fn every_flow_in_the_repository_prints_and_parses_to_the_same_flow() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../flows");
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -253,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn other_schemes_are_for_others() {
+    fn other_schemes_are_not_hub_names() {
         for uses in ["docker://a", "echo", "https://x/y", "./hub"] {
             assert_eq!(HubName::parse(uses), None, "{uses}");
         }
     }
 
     #[test]
-    fn a_hub_is_a_host_and_perhaps_folders() {
+    fn a_hub_is_a_host_with_optional_folders() {
         for good in [
             "localhost:5000",
             "registry.example.com",

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_runtime_needs_is_read_and_the_rest_is_ignored() {
+    fn keys_for_the_runtime_are_read_and_others_are_ignored() {
         let config = load(
             "jtype: Mine\npy_modules: [a.py, b.py]\nof_jina_s: 1\nwith: {device: '${{ ENV.DEVICE }}', k: 3}\n\
              requests: {/x: foo}\ndynamic_batching: {foo: {preferred_batch_size: 2}}\nworkspace: w",

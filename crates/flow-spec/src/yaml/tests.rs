@@ -48,7 +48,7 @@ fn on_off_yes_and_no_are_texts() {
 }
 
 #[test]
-fn what_rust_takes_for_a_number_and_yaml_does_not_is_a_text() {
+fn scalars_that_only_rust_reads_as_numbers_are_texts() {
     for word in ["inf", "nan", "infinity", "1_000", "12:30", "1.2.3", "e5"] {
         check(&format!("[{word}]"), json!([word]));
     }
@@ -103,7 +103,7 @@ fn one_document_is_read_with_or_without_its_marks() {
 }
 
 #[test]
-fn text_that_is_not_yaml_says_where() {
+fn text_that_is_not_yaml_is_reported_with_its_position() {
     check_not_yaml(
         "a: 1\n---\nb: 2",
         "line 2, column 1: a second document starts here; only one is expected",
@@ -167,7 +167,7 @@ fn every_value_has_its_position() {
 }
 
 #[test]
-fn executors_go_by_their_names() {
+fn paths_name_executors_by_their_names() {
     let root = parse("executors: [{name: a}, {uses: b}, {name: not a name}]").unwrap();
     let paths: Vec<_> = root
         .get("executors")

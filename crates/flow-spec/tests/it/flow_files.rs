@@ -65,7 +65,7 @@ executors:
 }
 
 #[test]
-fn a_file_that_is_not_yaml_says_where() {
+fn a_file_that_is_not_yaml_is_reported_with_its_position() {
     let error = load_text("jtype: Flow\nwith: {port: 1").unwrap_err();
     assert_eq!(error.to_string(), "`flows/search.yml` is not valid YAML");
     let cause = std::error::Error::source(&error).unwrap().to_string();
@@ -122,7 +122,7 @@ fn children_mirror_parents() {
 
 /// Whatever is typed by mistake, the answer is a flow or an error.
 #[test]
-fn no_slip_of_the_keyboard_makes_it_panic() {
+fn no_misspelt_file_makes_the_parser_panic() {
     let text = "!Flow\nwith: {port: 5, env: {A: $B}}\nexecutors:\n- name: a\n  uses: echo\n  \
                 needs: [gateway, b]\n- {external: true, host: 'grpc://[::1]:5', name: b}\n";
     let parts = [

@@ -86,7 +86,7 @@ fn an_empty_index_takes_vectors_of_any_length() {
 }
 
 #[test]
-fn the_graph_finds_what_looking_at_all_finds() {
+fn the_graph_finds_what_an_exhaustive_search_finds() {
     let vectors = vectors(3000);
     let entries = |range: std::ops::Range<usize>| -> Vec<Entry> {
         range
@@ -111,7 +111,7 @@ fn the_graph_finds_what_looking_at_all_finds() {
 }
 
 #[test]
-fn what_is_deleted_is_not_found_in_the_graph_and_is_gone_when_built_anew() {
+fn deleted_vectors_are_not_found_and_are_gone_when_the_graph_is_rebuilt() {
     let vectors = vectors(2500);
     let entries = vectors.iter().enumerate();
     let entries = entries.map(|(it, vector)| entry(&it.to_string(), "", vector));

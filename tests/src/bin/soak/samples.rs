@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_holds_something() {
+    fn a_sample_of_this_process_is_not_empty() {
         let sample = look(Duration::ZERO, std::process::id(), "own".to_owned()).unwrap();
         assert!(sample.resident_kb > 100 && sample.fds > 0 && sample.threads > 0);
     }

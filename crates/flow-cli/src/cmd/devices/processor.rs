@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_that_are_not_ours_are_cpuinfo() {
+    fn available_cores_are_shown_beside_all_cores() {
         let row = |cores, cores_allowed| {
             let name = "x".to_owned();
             let instruction_sets = vec!["avx2".to_owned(), "portable".to_owned()];

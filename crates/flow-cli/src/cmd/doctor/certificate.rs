@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_has_no_expiry() {
+    fn a_file_without_a_certificate_has_no_expiry() {
         assert_eq!(expiry(""), None);
         assert_eq!(expiry(&format!("{BEGIN}\n????\n{END}")), None);
         let whole = certificate(true, (UTC_TIME, "300507123456Z"));

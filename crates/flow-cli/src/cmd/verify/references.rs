@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_a_scheme_is_a_flow() {
+    fn an_address_with_a_scheme_is_a_flow() {
         let check = |text: &str, wanted: Reference| assert_eq!(text.parse(), Ok(wanted));
         check("grpc://a:1", Reference::Flow("grpc://a:1".to_owned()));
         check("a/b.jsonl", Reference::File("a/b.jsonl".into()));

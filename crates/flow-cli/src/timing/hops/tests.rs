@@ -132,7 +132,7 @@ fn clocks_of_other_machines_move_nothing_out_of_its_place() {
 }
 
 #[test]
-fn what_takes_longer_than_its_caller_waited_is_cut() {
+fn a_span_that_outlasts_its_callers_wait_is_truncated() {
     let routes = [route("gateway", 1000, 1900), route("a", 1100, 1800)];
     check(
         10,

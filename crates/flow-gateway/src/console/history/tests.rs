@@ -108,7 +108,7 @@ fn a_node_that_ends_after_the_reply_counts_the_request() {
 }
 
 #[test]
-fn questions_whether_the_flow_is_ready_are_left_out() {
+fn readiness_checks_are_left_out() {
     let history = History::new(start());
     let header = HeaderProto {
         exec_endpoint: Some(flow_core::Endpoint::DRY_RUN.to_owned()),
@@ -174,7 +174,7 @@ fn a_kept_request_says_where_its_time_went() {
 }
 
 #[test]
-fn many_nodes_and_long_texts_stay_within_the_bytes_that_the_book_names() {
+fn the_history_stays_within_the_memory_that_the_book_names() {
     let history = History::new(start());
     let names: Vec<String> = (0..100).map(|it| format!("node-{it}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -187,7 +187,7 @@ fn many_nodes_and_long_texts_stay_within_the_bytes_that_the_book_names() {
 }
 
 #[test]
-fn a_node_that_was_not_called_for_an_hour_gives_its_place_to_another() {
+fn a_node_that_was_not_called_for_an_hour_is_replaced_by_another() {
     let history = History::new(start());
     for number in 0..=NODES_MAX {
         record(
@@ -208,7 +208,7 @@ fn a_node_that_was_not_called_for_an_hour_gives_its_place_to_another() {
 /// The cost of recording, which each request of a gateway with a console pays: the fastest of several rounds, so that
 /// other work of the machine does not count. Without optimization it takes many times as long.
 #[test]
-fn recording_a_request_takes_no_time_to_speak_of() {
+fn recording_a_request_takes_negligible_time() {
     const ROUNDS: u32 = 50;
     const REQUESTS: u32 = 2_000;
     let history = History::new(start());

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_tensor_is_an_error() {
+    fn an_invalid_tensor_is_an_error_with_the_reason() {
         check_wrong(|it| it.inputs.clear(), "there are 0");
         check_wrong(
             |it| it.inputs[0].datatype = FLOATS.to_owned(),

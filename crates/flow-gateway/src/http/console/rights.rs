@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_proxy_forwards_is_not_of_this_machine() {
+    fn a_forwarded_request_is_not_from_this_machine() {
         let host = ("host", "127.0.0.1:80");
         for name in OF_PROXIES {
             check(Some("127.0.0.1"), &[host, (name, "127.0.0.1")], false);

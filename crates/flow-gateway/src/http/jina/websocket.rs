@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn the_close_code_tells_why_a_stream_ended() {
+    fn the_close_code_says_why_a_stream_ended() {
         let code = |code| closing(&Failure::new(code, "x")).0;
         assert_eq!(code(Code::Unavailable), 1001);
         assert_eq!(code(Code::BadRequest), 1002);

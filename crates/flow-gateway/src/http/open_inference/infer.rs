@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_tensor_is_an_error() {
+    fn an_invalid_tensor_is_an_error_with_the_reason() {
         for more in [
             json!({"data": ["a"]}),
             json!({"data": [1, 2]}),

@@ -23,7 +23,7 @@ fn a_request_is_normalized_unless_it_asks_for_what_the_model_makes() {
 }
 
 #[test]
-fn what_the_tokenizer_cannot_do_is_refused() {
+fn unsupported_tokenizer_options_are_refused() {
     for (body, field) in [
         (
             json!({"inputs": "a", "truncation_direction": "Left"}),

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_meaning_in_a_cluster_is_translated() {
+    fn options_with_an_equivalent_in_kubernetes_are_translated() {
         let found = of(json!({
             "shm_size": {"number": 1024}, "mem_limit": {"number": 2048}, "nano_cpus": {"number": 1_500_000_000},
             "user": {"text": "1000:50"}, "group_add": {"texts": ["7"]},
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_none_is_named() {
+    fn options_without_an_equivalent_are_reported() {
         let found = of(json!({
             "cap_add": {"texts": ["SYS_ADMIN"]}, "user": {"text": "root"}, "privileged": {"flag": true},
             "extra_hosts": {"hosts": {"machine": "host-gateway"}},

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_looks_like_an_expression_stays_text() {
+    fn text_that_looks_like_an_expression_stays_text() {
         let check = |value: &str, expected: &str| {
             let text = template(&yaml::document(&json!({ "a": value })));
             assert_eq!(text, format!("a: {expected}\n"));

@@ -64,7 +64,7 @@ async fn the_client_chooses_the_protocol() {
 }
 
 #[tokio::test]
-async fn a_request_in_plain_text_is_told_to_use_tls() {
+async fn a_plain_text_request_to_a_tls_port_gets_an_answer_that_names_tls() {
     let (_authority, server) = start().await;
     for request in ["GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();

@@ -40,7 +40,7 @@ fn drawn(with: &str, entries: &[&str]) -> String {
 }
 
 #[test]
-fn branches_that_run_the_same_are_worth_a_look() {
+fn branches_that_run_the_same_executor_are_a_warning() {
     let join = "name: j, uses: echo, needs: [a, b]";
     let expected = "`a` and `b` run the same: where both set a field, what `a` set counts; \
                     the branch that `needs` names first wins";
@@ -106,7 +106,7 @@ fn a_condition_anywhere_on_a_branch_parts_the_documents() {
 }
 
 #[test]
-fn what_others_decide_about_shards_is_worth_a_look() {
+fn shard_options_of_an_external_executor_are_a_warning() {
     let entry =
         "name: a, external: true, port: 1, shards: 2, polling: ALL, workers: 2, uses_after: x";
     let decides = "has no effect: who starts an external executor decides it";
@@ -124,7 +124,7 @@ const INSPECTED: &[&str] = &[
 ];
 
 #[test]
-fn inspections_stand_beside_the_flow_and_are_collected() {
+fn inspections_run_beside_the_flow_and_are_collected() {
     assert_eq!(
         drawn("", INSPECTED),
         "a(gateway) look(a) b(a) see(b) → b, look, see"
@@ -137,7 +137,7 @@ fn inspections_stand_beside_the_flow_and_are_collected() {
 }
 
 #[test]
-fn inspections_may_hang_or_be_left_out() {
+fn inspections_may_float_or_be_left_out() {
     assert_eq!(
         drawn("inspect: HANG", INSPECTED),
         "a(gateway) look?(a) b(a) see?(b) → b"
@@ -183,7 +183,7 @@ fn inspections_are_gathered_once() {
 }
 
 #[test]
-fn needs_all_lets_inspections_be() {
+fn needs_all_does_not_join_inspections() {
     assert_eq!(
         drawn(
             "inspect: HANG",

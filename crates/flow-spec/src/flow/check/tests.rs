@@ -153,7 +153,7 @@ fn a_need_may_be_written_further_down() {
 }
 
 #[test]
-fn what_floats_is_not_followed_by_default() {
+fn an_entry_does_not_need_a_floating_one_by_default() {
     check(
         "name: a\nname: f, floating: true\nname: b",
         "a(gateway) f~(a) b(a) → b",
@@ -170,7 +170,7 @@ fn what_floats_is_not_followed_by_default() {
 }
 
 #[test]
-fn only_the_last_entry_that_does_not_float_is_waited_for() {
+fn the_reply_waits_only_for_the_last_entry_that_is_not_floating() {
     let entries = "name: a\nname: b, needs: a\nname: c, needs: a";
     check(entries, "a(gateway) b?(a) c(a) → c");
     check_warnings(
@@ -277,7 +277,7 @@ fn a_cycle_is_named_from_its_first_executor() {
 }
 
 #[test]
-fn the_same_need_twice_is_worth_a_look() {
+fn a_repeated_need_is_a_warning() {
     check("name: a\nname: b, needs: [a, a]", "a(gateway) b(a) → b");
     check_warnings(
         "name: a\nname: b, needs: [a, a]",
@@ -286,7 +286,7 @@ fn the_same_need_twice_is_worth_a_look() {
 }
 
 #[test]
-fn what_floats_cannot_be_needed() {
+fn a_floating_executor_cannot_be_needed() {
     check_problems(
         "name: f, floating: true\nname: a, needs: f",
         "5:20 executors.a.needs `f` is floating, so its result is dropped; do not need it, or take `floating` away",
@@ -305,7 +305,7 @@ fn there_is_a_limit_of_executors() {
 }
 
 #[test]
-fn an_entry_s_own_value_goes_before_the_inherited_one() {
+fn a_value_of_the_entry_overrides_the_inherited_one() {
     assert_eq!(
         node("replicas: 2", "replicas: 3")["run"]["local"]["replicas"],
         3
@@ -335,7 +335,7 @@ fn environments_are_merged_variable_by_variable() {
 }
 
 #[test]
-fn the_gateway_s_word_on_calls_goes_before_the_flow_s() {
+fn gateway_call_options_override_flow_options() {
     let timeout = |options: &str| {
         let text = format!(
             "jtype: Flow\nwith: {{timeout_send: 1s, retries: 1}}\n\
@@ -468,7 +468,7 @@ fn a_service_has_no_port_in_the_flow_file() {
 }
 
 #[test]
-fn what_others_decide_about_an_external_executor_is_worth_a_look() {
+fn process_options_of_an_external_executor_are_a_warning() {
     check_warnings(
         "name: a, external: true, port: 1, uses: echo, env: {A: 1}, replicas: 2",
         "4:44 executors.a.uses `uses` has no effect: who starts an external executor decides it
@@ -525,7 +525,7 @@ fn a_port_is_taken_once() {
 }
 
 #[test]
-fn keys_that_stand_twice_are_problems_and_the_first_counts() {
+fn repeated_keys_are_problems_and_the_first_one_counts() {
     check_problems(
         "name: a, uses: x, uses: y",
         "4:22 executors.a.uses `uses` stands twice; the first is at line 4",

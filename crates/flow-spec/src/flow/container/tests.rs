@@ -30,7 +30,7 @@ fn check(options: &str, expected: &Value) {
 }
 
 #[test]
-fn a_container_is_what_its_keys_say() {
+fn container_options_are_read_from_their_keys() {
     check("replicas: 2", &json!({}));
     check("gpus: all", &json!({"gpus": {"count": -1}}));
     check(
@@ -73,7 +73,7 @@ fn the_machines_network_is_asked_for_in_two_ways() {
 }
 
 #[test]
-fn options_of_containers_mean_nothing_to_a_process() {
+fn container_options_have_no_effect_on_a_process() {
     let warned = |options: &str| container(&format!("uses: echo, {options}")).unwrap().1;
     assert_eq!(
         warned("gpus: 1"),

@@ -46,7 +46,7 @@ fn parents_come_before_children_and_otherwise_the_file_decides() {
 }
 
 #[test]
-fn the_reply_waits_only_for_what_is_above_the_exit() {
+fn the_reply_waits_only_for_ancestors_of_the_exit() {
     check(&[&[-1], &[-1]], &[0, 1], &[1]);
     check(&[&[-1], &[0], &[0]], &[0, 1, 2], &[0, 2]);
 }

@@ -189,7 +189,7 @@ fn an_option_is_reported_at_its_position() {
 }
 
 #[test]
-fn what_the_flow_says_of_an_option_counts_before_its_config() {
+fn options_in_the_flow_file_override_those_in_the_config() {
     check(
         "uses: ./config, uses_with: {no: 2, times: x}",
         &[
@@ -312,7 +312,7 @@ fn the_methods_that_a_config_binds_are_checked_too() {
 }
 
 #[test]
-fn replicas_that_keep_state_are_warned_of() {
+fn replicas_with_state_are_a_warning() {
     check(
         "uses: index, replicas: 2",
         &[

@@ -37,7 +37,7 @@ fn the_gateway_has_a_certificate_and_may_ask_for_those_of_clients() {
 }
 
 #[test]
-fn a_part_of_the_gateway_s_files_is_a_problem() {
+fn an_incomplete_set_of_the_gateways_certificate_files_is_a_problem() {
     let echo = "uses: echo";
     check_problem(
         "ssl_certfile: c",
@@ -92,7 +92,7 @@ fn calls_with_tls_have_roots_a_certificate_and_a_name() {
 }
 
 #[test]
-fn options_of_tls_that_mean_nothing_are_problems() {
+fn tls_options_without_effect_are_problems() {
     let without = "external: true, host: 'h:1', tls_server_name: n";
     check_problem("", without, "have no effect without TLS");
     check_problem("", "uses: echo, tls: true", "TLS is for external executors");

@@ -32,7 +32,7 @@ fn a_config_says_what_the_executor_is_built_with() {
 }
 
 #[test]
-fn a_tag_is_as_good_as_jtype() {
+fn a_tag_replaces_jtype() {
     assert_eq!(load("!Encoder\nwith: {}").unwrap().0.jtype, "Encoder");
 }
 
@@ -64,7 +64,7 @@ fn an_executor_in_python_is_for_jina_to_read() {
 }
 
 #[test]
-fn text_that_is_not_yaml_is_said_to_be_none() {
+fn text_that_is_not_yaml_is_reported() {
     check_problem("a: [", "`config.yml` is not valid YAML");
 }
 

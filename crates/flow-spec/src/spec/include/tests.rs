@@ -51,7 +51,7 @@ fn check_problems(text: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_deployment_in_place_is_an_entry() {
+fn an_inline_deployment_is_an_entry() {
     let plan = plan(
         "jtype: Flow\nexecutors:\n\
          - {name: a, uses: echo}\n\
@@ -93,7 +93,7 @@ fn problems_of_a_file_say_which_file() {
 }
 
 #[test]
-fn what_cannot_be_an_entry_says_why() {
+fn an_invalid_entry_is_reported_with_the_reason() {
     let check = |entry: &str, expected: &str| {
         check_problems(&format!("jtype: Flow\nexecutors: [{entry}]"), &[expected]);
     };
@@ -211,7 +211,7 @@ fn other_gateways_are_refused_with_a_reason() {
 }
 
 #[test]
-fn tags_mean_something_in_two_places_only() {
+fn tags_have_a_meaning_in_two_places_only() {
     let text =
         "jtype: Flow\nexecutors: [!Executor {uses: echo}, {uses: echo, uses_with: !A {b: 1}}]";
     let warnings = check(text).unwrap().warnings;

@@ -108,7 +108,7 @@ fn polling_is_one_word_or_one_for_each_endpoint() {
 }
 
 #[test]
-fn parts_stay_parts_where_reducing_is_off() {
+fn documents_stay_in_parts_where_reducing_is_off() {
     check("shards: 2, no_reduce: true", "/calls/reduce", &json!(false));
     check(
         "shards: 2, disable_reduce: true",
@@ -164,7 +164,7 @@ fn conditions_are_queries() {
 }
 
 #[test]
-fn a_wrong_condition_says_where_it_is_wrong() {
+fn an_invalid_condition_is_reported_with_its_position() {
     let problems = entry("when: {$or: [{text: {$eq: a}}, {tags__n: {$gtt: 1}}]}").unwrap_err();
     let problem = &problems[0];
     assert_eq!(problem.span.path, "executors.a.when.$or[1].tags__n.$gtt");
@@ -179,7 +179,7 @@ fn a_wrong_condition_says_where_it_is_wrong() {
 }
 
 #[test]
-fn a_condition_that_contradicts_itself_is_worth_a_look() {
+fn a_condition_that_is_never_true_is_a_warning() {
     let never = ".when no document can fulfil this, so none goes to `a`";
     for query in [
         "{text: {$in: []}}",
@@ -225,7 +225,7 @@ fn workers_are_threads_or_as_many_as_there_are_cores() {
 }
 
 #[test]
-fn exceptions_that_end_a_process_are_one_name_or_several() {
+fn exit_on_exceptions_is_one_name_or_several() {
     let pointer = "/run/local/exit_on_exceptions";
     check("exit_on_exceptions: panic", pointer, &json!(["panic"]));
     check(
@@ -291,7 +291,7 @@ fn batching_has_rules_by_endpoint_or_method() {
 }
 
 #[test]
-fn a_config_may_stand_in_place() {
+fn a_config_may_be_inline() {
     let local = |uses: &str| {
         let text =
             format!("jtype: Flow\nexecutors: [{{name: a, uses_with: {{b: 9}}, uses: {uses}}}]");
@@ -319,7 +319,7 @@ fn a_config_may_stand_in_place() {
 }
 
 #[test]
-fn a_config_in_place_is_read_as_strictly_as_a_file() {
+fn an_inline_config_is_read_as_strictly_as_a_file() {
     let said = |uses: &str| {
         let text = format!("jtype: Flow\nexecutors: [{{name: a, uses: {uses}}}]");
         let checked = Flow::check(FlowSpec::parse(&text, &Variables::default()).unwrap());

@@ -130,7 +130,7 @@ fn a_flow_says_that_it_is_one() {
 }
 
 #[test]
-fn a_tag_inside_means_nothing() {
+fn a_nested_tag_has_no_meaning() {
     let checked = check("jtype: Flow\nwith: !Options {}\nexecutors: [{uses: echo}]");
     assert!(checked.is_ok(), "{checked:?}");
     assert_eq!(
@@ -298,7 +298,7 @@ fn keys_without_effect_are_taken_with_a_warning() {
 }
 
 #[test]
-fn keys_to_come_are_problems_unless_they_ask_for_nothing() {
+fn planned_keys_are_problems_unless_they_have_their_default() {
     check_entry_problem(
         "stateful: true",
         "`stateful` is a key of Jina's that flow does not support yet; leave it out, or write `false`",
@@ -396,7 +396,7 @@ fn uses_names_a_program_or_a_path() {
 }
 
 #[test]
-fn what_flow_does_not_run_says_why() {
+fn unsupported_uses_are_reported_with_the_reason() {
     let cases = [
         (
             "docker://",
@@ -424,7 +424,7 @@ fn what_flow_does_not_run_says_why() {
 }
 
 #[test]
-fn settings_of_the_executor_are_its_own_affair() {
+fn options_of_an_executor_are_passed_on_unchecked() {
     check_entry(
         "uses_with: {a: 1, b: [x, {c: ~}]}",
         "with",
@@ -629,7 +629,7 @@ fn metadata_must_be_fit_for_grpc() {
 }
 
 #[test]
-fn names_are_names() {
+fn names_of_executors_are_checked() {
     check_file(
         "jtype: Flow\nexecutors: [{uses: echo, name: 1a}]",
         &[

@@ -139,7 +139,7 @@ fn keys_are_not_replaced() {
 }
 
 #[test]
-fn root_is_anywhere_in_the_document_and_this_is_beside() {
+fn root_refers_to_the_whole_document_and_this_to_the_same_mapping() {
     check_document(
         "a: {b: [5, {c: 6}]}\nd: ${{root.a.b[0]}}\ne: ${{root.a.b[1].c}}",
         json!({"a": {"b": [5, {"c": 6}]}, "d": 5, "e": 6}),
@@ -166,7 +166,7 @@ fn references_may_lead_to_references() {
 }
 
 #[test]
-fn what_is_not_set_is_said() {
+fn unset_variables_are_reported() {
     check_problem(
         "${{ ENV.PROT }}",
         "`${{ ENV.PROT }}` cannot be replaced: environment variable `PROT` is not set; did you mean `PORT`?",
@@ -202,7 +202,7 @@ fn the_old_form_may_be_a_text_so_it_is_a_warning() {
 }
 
 #[test]
-fn other_than_one_blank_is_not_replaced() {
+fn references_with_other_blanks_are_not_replaced() {
     for written in [
         "${{  ENV.X  }}",
         "${{ ENV.X}}",
@@ -219,7 +219,7 @@ fn other_than_one_blank_is_not_replaced() {
 }
 
 #[test]
-fn a_circle_ends() {
+fn circular_references_end() {
     check_problem(
         "${{this.v}}",
         "`${{this.v}}` cannot be replaced: it leads round in a circle",

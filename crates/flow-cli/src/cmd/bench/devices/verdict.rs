@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_gpu_only_the_processor_is_spoken_of() {
+    fn without_a_gpu_only_the_processor_is_reported() {
         assert_eq!(said(&[], None).lines().count(), 1);
     }
 

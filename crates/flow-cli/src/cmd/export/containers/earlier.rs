@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_same_flow_file_left_is_removed() {
+    fn only_files_of_the_same_flow_file_are_removed() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path();
         for path in [
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_that_no_export_wrote_marks_nothing() {
+    fn a_gateway_file_that_no_export_wrote_is_not_a_marker() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(marker(root.path(), "kubernetes"), None);
         write(root.path(), "gateway/gateway.yml", "# My own.");

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_let_go_does_nothing() {
+    fn a_key_release_does_nothing() {
         let key = KeyEvent {
             kind: KeyEventKind::Release,
             ..KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE)

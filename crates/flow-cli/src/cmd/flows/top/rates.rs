@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_in_between_is_the_difference() {
+    fn a_difference_counts_what_happened_between_two_samples() {
         let before = counts(1, &[(-8, 3), (0, 1)]);
         let now = counts(3, &[(-8, 5), (0, 1), (8, 4)]);
         let grown = growth(&before, &now).unwrap();

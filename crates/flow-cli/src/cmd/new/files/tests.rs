@@ -88,7 +88,7 @@ fn nothing_is_left_to_be_filled_in() {
 }
 
 #[test]
-fn configs_and_flows_are_read_as_they_are_meant() {
+fn configs_and_flows_of_a_template_parse_as_intended() {
     for language in LANGUAGES {
         let draft = draft(language, Dockerfile::None);
         let files = executor(&draft);

@@ -73,7 +73,7 @@ fn check_version(known: Known, document: &Value, (version, is_v1): (DocArrayVers
 }
 
 #[test]
-fn the_executors_or_the_document_or_the_route_tell_the_version() {
+fn the_version_comes_from_the_executors_or_the_document_or_the_route() {
     use DocArrayVersion::{V1, V2};
     let of_either = json!({"text": "a"});
     let of_v1 = json!({"text": "a", "granularity": null, "adjacency": null});
@@ -96,7 +96,7 @@ fn tags_keep_their_numbers() {
 }
 
 #[test]
-fn bodies_that_are_no_requests_say_what_is_wrong() {
+fn bodies_that_are_not_requests_are_reported_with_the_reason() {
     let check = |body: Value, expected: &str| {
         assert_eq!(read(&body).unwrap_err(), expected);
     };
