@@ -106,7 +106,7 @@ async fn a_target_that_is_not_a_regular_expression_is_refused() {
     let said = post(&flow, vec![bad, texts("/any", &["well"])]).await;
     let failure = said[0].failure.as_deref().unwrap();
     assert!(
-        failure.contains("`target_executor` is no regular expression"),
+        failure.contains("`target_executor` is not a valid regular expression"),
         "{failure}"
     );
     assert_eq!(said[1].texts, ["well"]);

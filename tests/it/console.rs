@@ -196,7 +196,7 @@ fn a_browser_asks_for_an_api_key_and_keeps_it_for_the_tab() {
         assert!(why.contains("`browser` does not allow"), "{found}");
     }
     assert_ne!(found["restarted"], "", "{found}");
-    let of_change = flow.program().line("the console changes the flow");
+    let of_change = flow.program().line("console action started");
     assert!(of_change.contains("key=\"operator\""), "{of_change}");
 }
 
@@ -250,7 +250,7 @@ async fn a_browser_reads_logs_and_restarts_scales_and_reloads() {
     }
     // The flow serves as before.
     send(&flow, "/encode", &["text"]).await;
-    let changed = flow.program().line("the console changes the flow");
+    let changed = flow.program().line("console action started");
     assert!(
         changed.contains("action=restart moody/rep-0") && changed.contains("client=127.0.0.1"),
         "{changed}"
@@ -327,7 +327,7 @@ fn pages_of_other_web_sites_cannot_act_whatever_cors_allows() {
     // What is opaque to the page was refused, too.
     assert_eq!(flow.pid("moody"), before);
     let log = flow.program().said();
-    assert!(!log.contains("the console changes the flow"), "{log}");
+    assert!(!log.contains("console action started"), "{log}");
     let shown = found["shown"].as_str().unwrap();
     assert!(shown.contains("Open it by IP address"), "{shown}");
     assert_eq!(found["framed"], "closed", "{found}");

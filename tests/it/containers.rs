@@ -501,7 +501,7 @@ fn an_engine_that_does_not_answer_is_reported() {
     let said = refused_with("executors: [{name: a, uses: 'docker://a'}]", |command| {
         command.env("DOCKER_HOST", "ssh://somewhere");
     });
-    assert!(said.contains("`ssh://somewhere` is no address"), "{said}");
+    assert!(said.contains("`ssh://somewhere` is not the address"), "{said}");
 }
 
 /// Somebody without rights: his own folder, with the program in it, where he may reach it.
@@ -598,7 +598,7 @@ fn an_image_of_another_protocol_or_without_a_program_is_refused() {
     };
     let said = of(&empty(&docker, "other-wire", &["LABEL dev.flow.wire=9"]));
     assert!(
-        said.contains("speaks wire `9`, and this flow speaks `1`"),
+        said.contains("uses version `9` of the protocol, and this flow speaks `1`"),
         "{said}"
     );
     let said = of(&empty(&docker, "nothing", &["ENV A=b"]));

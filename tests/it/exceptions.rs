@@ -49,6 +49,6 @@ fn an_unknown_failure_name_is_reported_at_the_start() {
     let mut command = Command::new(MOODY);
     command.args(["--exit-on-exceptions", "ValueError"]);
     let mut program = Program::start(command);
-    program.line("no failure is called `ValueError`");
+    program.line("unknown failure `ValueError`");
     assert_eq!(program.end().code(), Some(2));
 }

@@ -304,7 +304,7 @@ fn options_that_swarm_does_not_support_are_refused_with_the_remedy() {
     check(
         &boxed("gpus: all"),
         &[],
-        "`a` has `gpus: all`, and Swarm counts the GPUs of its nodes: say how many each replica needs, such as `gpus: 1`",
+        "`a` has `gpus: all`, and Swarm counts the GPUs of its nodes: set how many each replica needs, such as `gpus: 1`",
     );
     check(
         &boxed("docker_kwargs: {mem_limit: 1g}"),
@@ -322,7 +322,7 @@ fn options_that_swarm_does_not_support_are_refused_with_the_remedy() {
     check(
         &format!("with: {{api_keys: keys.yml}}\n{echo}"),
         &[],
-        "`api_keys` of the gateway names a file of this machine: keep the file in a secret, and say which with \
+        "`api_keys` of the gateway names a file of this machine: keep the file in a secret, and name it with \
          `--secret api_keys=SECRET`",
     );
     check(
@@ -339,7 +339,7 @@ fn options_that_swarm_does_not_support_are_refused_with_the_remedy() {
     check(
         echo,
         &["--place", "b=node.role==worker"],
-        "`--place` names `b`, which is no executor that the flow starts",
+        "`--place` names `b`, which is not an executor that the flow starts",
     );
 }
 
@@ -476,7 +476,7 @@ fn a_flow_that_cannot_be_exported_is_refused_with_the_remedy() {
     check(
         "{name: mine, uses: echo}",
         &["--image", "main=x"],
-        "`--image` names `main`, which is no executor that the flow starts",
+        "`--image` names `main`, which is not an executor that the flow starts",
     );
     check(
         "{name: a_b, uses: echo}, {name: a-b, uses: echo}",
@@ -580,7 +580,7 @@ fn an_image_is_asked_for_before_anything_is_built() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    write("ranker/Cargo.toml", "this is no manifest");
+    write("ranker/Cargo.toml", "this is not a manifest");
     write("ranker/config.yml", "jtype: Ranker\nwith: {top: 3}");
     write("py/config.yml", "jtype: Py\npy_modules: [py.py]");
     let export = |options: &[&str]| {
@@ -622,7 +622,7 @@ fn an_autoscaler_needs_an_explicit_resource_request() {
     };
     let no_cpu = |name: &str| {
         format!(
-            "`--autoscale {name}=…` compares the CPU time of a pod with the CPU that the pod requests: say how much that is, such as `--resources {name}=cpu:2`"
+            "`--autoscale {name}=…` compares the CPU time of a pod with the CPU that the pod requests: set it, such as `--resources {name}=cpu:2`"
         )
     };
     check(&["--autoscale", "a=1..3"], &no_cpu("a"));
@@ -672,7 +672,7 @@ fn pods_request_the_memory_that_an_executor_is_known_to_need() {
     check("encoder", (Some("224Mi"), None));
     check("gateway", (Some("128Mi"), None));
     check("large", (None, None));
-    let output = "`large` requests no memory, because how much it needs is not known: say it with `--resources large=memory:SIZE`";
+    let output = "`large` requests no memory, because its need is not known: set it with `--resources large=memory:SIZE`";
     assert!(said.stderr().contains(output), "{}", said.said());
     assert_eq!(said.stderr().matches("requests no memory").count(), 1);
 }

@@ -39,7 +39,7 @@ async fn over_grpc(flow: &TestFlow, of: &[&str]) -> Vec<Vec<f32>> {
 fn floats(value: &Value) -> Vec<f32> {
     let numbers = value
         .as_array()
-        .unwrap_or_else(|| panic!("{value} is no list"));
+        .unwrap_or_else(|| panic!("{value} is not a list"));
     numbers
         .iter()
         .map(|it| it.as_f64().unwrap() as f32)
@@ -50,7 +50,7 @@ fn floats(value: &Value) -> Vec<f32> {
 fn rows(value: &Value) -> Vec<Vec<f32>> {
     let rows = value
         .as_array()
-        .unwrap_or_else(|| panic!("{value} is no list"));
+        .unwrap_or_else(|| panic!("{value} is not a list"));
     rows.iter().map(floats).collect()
 }
 

@@ -396,7 +396,7 @@ fn a_missing_setting_is_reported_with_the_remedy() {
         &["info", "a b"],
         Some("localhost:1"),
         2,
-        "is no name of an executor",
+        "is not a valid name of an executor",
     );
     check(
         &["list"],

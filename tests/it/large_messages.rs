@@ -27,7 +27,7 @@ async fn a_message_of_100_megabytes_passes_both_ways() {
     assert!(reply.data == sent, "what came back is not what was sent");
 }
 
-/// A message of a gigabyte is announced; nobody waits for it to come.
+/// A message of a gigabyte is announced; no node needs it to come.
 async fn check(path: &str, before: Bytes) {
     let flow = TestFlow::up("executors: [{name: echo, uses: echo}]");
     let connection = Connection::open(flow.port()).await;

@@ -163,7 +163,7 @@ fn bad_requests() -> Vec<(&'static str, Vec<Document>, Value, &'static str)> {
             "/search",
             vec![good.clone()],
             json!({"top_k": "ten"}),
-            "parameter `top_k` is wrong",
+            "parameter `top_k` is invalid",
         ),
         (
             "/search",
@@ -175,7 +175,7 @@ fn bad_requests() -> Vec<(&'static str, Vec<Document>, Value, &'static str)> {
             "/delete",
             vec![],
             json!({"ids": "first"}),
-            "parameter `ids` is wrong",
+            "parameter `ids` is invalid",
         ),
     ]
 }

@@ -107,7 +107,7 @@ pub(crate) fn cargo_test(rest: &[String]) -> anyhow::Result<Command> {
 
 /// Where cargo puts programs of the profile that tests have: this program is one of them.
 fn target() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot tell where xtask itself lies")?;
+    let own = std::env::current_exe().context("cannot find the path of xtask itself")?;
     Ok(own.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 

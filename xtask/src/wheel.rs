@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Copies the program to where maturin takes it from.
 fn put_program(profile: Profile) -> anyhow::Result<()> {
-    let own = std::env::current_exe().context("cannot tell where xtask itself lies")?;
+    let own = std::env::current_exe().context("cannot find the path of xtask itself")?;
     let target = own
         .ancestors()
         .nth(2)

@@ -102,7 +102,7 @@ pub(crate) fn not_found(name: &str, others: &[String]) -> NotFound {
         None => {
             let names: Vec<String> = built_in.map(|it| format!("`{it}`")).collect();
             let names = names.join(", ");
-            format!("built in are {names}; write the path of your own, such as `./{name}`")
+            format!("the built-in executors are {names}; for one of your own, write its path, such as `./{name}`")
         }
     };
     NotFound {

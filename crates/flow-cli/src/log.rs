@@ -48,7 +48,7 @@ impl LogArgs {
         let filter = match option.or(variable).filter(|(_, text)| !text.is_empty()) {
             Some((origin, text)) => text
                 .parse()
-                .with_context(|| BadUsage(format!("the {origin} is wrong")))?,
+                .with_context(|| BadUsage(format!("the {origin} is invalid")))?,
             None => LogFilter::default(),
         };
         Ok(Log {
@@ -136,7 +136,7 @@ mod tests {
             let error = format!("{error:#}");
             assert!(error.starts_with(expected), "{error}");
         };
-        let rest = "is wrong: `debgu` is not a log level; expected `error`";
+        let rest = "is invalid: `debgu` is not a log level; expected `error`";
         check(
             Some("debgu"),
             None,

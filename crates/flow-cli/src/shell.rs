@@ -28,7 +28,7 @@ impl Shell {
         let to = match variable(LOG_TO_VARIABLE).filter(|it| !it.is_empty()) {
             Some(name) => name
                 .parse()
-                .with_context(|| BadUsage(format!("the variable `{LOG_TO_VARIABLE}` is wrong")))?,
+                .with_context(|| BadUsage(format!("the variable `{LOG_TO_VARIABLE}` is invalid")))?,
             None => LogOutput::default(),
         };
         Ok(Self {

@@ -24,7 +24,7 @@ impl Default for Workers {
 
 /// The text is not a number of workers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no number of workers: a number from 1 on, or `auto`")]
+#[error("`{0}` is not a valid number of workers: write a number of at least 1, or `auto`")]
 pub struct BadWorkers(String);
 
 impl FromStr for Workers {

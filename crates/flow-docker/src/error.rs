@@ -32,7 +32,7 @@ pub enum EngineError {
     },
     /// The address has no known form.
     #[error(
-        "`{host}` is no address of a Docker engine that flow can talk to (write `unix:///path`, or \
+        "`{host}` is not the address of a Docker engine that flow can use (write `unix:///path`, or \
          `tcp://host:port` without TLS)"
     )]
     BadHost {

@@ -191,7 +191,7 @@ fn report_ready(name: String, addresses: &Addresses, report: &ExecutorReport, fo
         ..Ready::new(name, addresses.serving.clone())
     };
     if let Err(error) = ready.report(format) {
-        tracing::debug!(%error, "nothing reads standard output");
+        tracing::debug!(%error, "cannot write to standard output");
     }
 }
 

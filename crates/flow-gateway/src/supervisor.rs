@@ -72,7 +72,7 @@ pub enum NotDone {
     #[error("{0}")]
     Refused(String),
     /// Too many others ask at the moment.
-    #[error("too many others ask for this at the moment; try again")]
+    #[error("too many requests of this kind are in progress; try again")]
     Busy,
     /// It could not be asked, or did not answer.
     #[error("{0}")]

@@ -46,14 +46,14 @@ pub(crate) enum ChangeError {
     #[error("`{0}` is external: the flow did not start it, and cannot change it")]
     External(String),
     #[error(
-        "the gateway holds the clients' streams and stays as long as the flow does: use `flow down` and `flow up`"
+        "the gateway holds the streams of clients and runs as long as the flow: use `flow down` and `flow up`"
     )]
     Gateway,
     #[error(transparent)]
     Devices(NodeDevicesError),
-    #[error("a new process was not ready, and everything is as it was")]
+    #[error("a new process was not ready, so the flow is unchanged")]
     NotReady(#[source] Arc<ProcessStartError>),
-    #[error("the flow is about to end")]
+    #[error("the flow is shutting down")]
     Ending,
     #[error(
         "the processes of `{node}` keep what was indexed, each its own part, so their number cannot change while the \
@@ -288,7 +288,7 @@ impl<'s> Change<'s> {
         if !self.supervisor.settled(version, limit).await {
             tracing::warn!(
                 ?limit,
-                "requests still follow the old placement, and have to end now"
+                "requests still use the old placement and are ended now"
             );
         }
     }

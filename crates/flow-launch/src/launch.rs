@@ -277,7 +277,7 @@ impl OpenState {
             UnixListener::from_std(listener)
         });
         let warn = |error: &io::Error| {
-            tracing::warn!(%error, "the flow has no control socket: `flow ps` and its like do not reach it, and its executors listen at ports");
+            tracing::warn!(%error, "the flow has no control socket: commands such as `flow ps` cannot reach it, and its executors listen on ports");
         };
         let listener = listener.inspect_err(warn).ok();
         // Where one socket is not possible, others are not either.

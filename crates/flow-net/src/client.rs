@@ -52,7 +52,7 @@ pub struct ApiKey(MetadataValue<Ascii>);
 
 /// The text is no API key.
 #[derive(Debug, thiserror::Error)]
-#[error("the API key is empty, or has characters that no key has")]
+#[error("the API key is empty or contains invalid characters")]
 pub struct BadApiKey;
 
 /// The connection could not be made.
@@ -66,7 +66,7 @@ pub enum ConnectError {
     },
     /// There are options of TLS for a connection without it.
     #[error(
-        "`{url}` is not encrypted, so options of TLS have no effect: write `grpcs://host:port`"
+        "`{url}` is not encrypted, so TLS options have no effect: write `grpcs://host:port`"
     )]
     NotEncrypted {
         /// The text.
@@ -448,7 +448,7 @@ mod tests {
             ..ConnectOptions::default()
         };
         let refused = Client::connect_with("grpc://127.0.0.1:1", options).await;
-        let expected = "`grpc://127.0.0.1:1` is not encrypted, so options of TLS have no effect: write \
+        let expected = "`grpc://127.0.0.1:1` is not encrypted, so TLS options have no effect: write \
             `grpcs://host:port`";
         assert_eq!(refused.unwrap_err().to_string(), expected);
     }

@@ -54,15 +54,15 @@ pub(crate) struct Answer {
 /// Why the lookup of a service failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DnsFailure {
-    #[error("no name server can be asked")]
+    #[error("the name servers of this machine cannot be used")]
     NameServers(#[source] NetError),
-    #[error("there is no such service in the DNS")]
+    #[error("the DNS has no records of this service")]
     NoRecords { valid_for: Option<Duration> },
     #[error("none of its records names a host and a port")]
     NoTargets { valid_for: Duration },
-    #[error("no address of its hosts can be looked up")]
+    #[error("the addresses of its hosts cannot be looked up")]
     NoAddresses,
-    #[error("it cannot be looked up in the DNS")]
+    #[error("the DNS lookup failed")]
     Failed(#[source] NetError),
     #[error("no answer from a name server within {LOOKUP_MAX:?}")]
     Late,

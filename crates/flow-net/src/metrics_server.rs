@@ -24,7 +24,7 @@ const LIFETIME_MAX: Duration = Duration::from_secs(10);
 
 /// The port for a process's metrics could not be bound.
 #[derive(Debug, thiserror::Error)]
-#[error("the metrics cannot be shown (`port_monitoring`)")]
+#[error("cannot serve the metrics (`port_monitoring`)")]
 pub struct MetricsServerError(#[source] BindError);
 
 /// A port at which a process shows its metrics.
@@ -219,7 +219,7 @@ mod tests {
         let error = MetricsServer::bind("127.0.0.1", port, Registry::new()).await;
         let message = flow_core::Chain(&error.unwrap_err()).to_string();
         let expected = format!(
-            "the metrics cannot be shown (`port_monitoring`): cannot listen on `127.0.0.1:{port}` (another \
+            "cannot serve the metrics (`port_monitoring`): cannot listen on `127.0.0.1:{port}` (another \
              program uses the port"
         );
         assert!(message.starts_with(&expected), "{message}");

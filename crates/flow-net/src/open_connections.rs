@@ -224,7 +224,7 @@ impl OpenConnections {
             tracing::warn!(
                 from = ?largest.from,
                 bytes = held(&largest),
-                "requests and replies have used up the memory budget for {} s; the connection that holds most is closed",
+                "requests and replies have filled the memory budget for {} s; closing the connection that holds most",
                 FULL_MAX.as_secs()
             );
             largest.cut.cancel();

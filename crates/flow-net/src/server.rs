@@ -140,7 +140,7 @@ async fn back_off<S: HttpService>(
         return tracing::debug!(%error, "a client left before its connection was accepted");
     };
     if backoff.is_new {
-        tracing::warn!(%error, "cannot accept connections; trying again until it works");
+        tracing::warn!(%error, "cannot accept connections; retrying");
     } else {
         tracing::debug!(%error, wait = ?backoff.wait, "still cannot accept connections");
     }

@@ -58,7 +58,7 @@ impl Delivery {
             tracing::warn!(
                 collector,
                 %cause,
-                "the collector does not take {what}; they are dropped"
+                "the collector does not accept {what}; dropping them"
             );
         }
     }
@@ -69,12 +69,12 @@ impl Delivery {
         let what = self.what;
         if std::mem::take(&mut self.is_failing) {
             let collector = self.client.endpoint();
-            tracing::info!(collector, dropped, "the collector takes {what} again");
+            tracing::info!(collector, dropped, "the collector accepts {what} again");
             self.told = lost;
         } else if dropped > 0 && self.next_line.is_none_or(|next| next <= Instant::now()) {
             tracing::warn!(
                 dropped,
-                "there were more {what} than can wait for their export"
+                "the export queue is full; dropped {what}"
             );
             self.told = lost;
             self.next_line = Some(Instant::now() + LINE_EVERY);

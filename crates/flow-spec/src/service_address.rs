@@ -81,7 +81,7 @@ fn name_server(text: &str) -> Result<SocketAddr, &'static str> {
 
 fn check_name(name: &str) -> Result<(), &'static str> {
     if name.contains(':') {
-        return Err("has a port, which the records of a service say; leave it out");
+        return Err("has a port, but the records of a service contain the ports; leave it out");
     }
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let is_label = |it: &str| (1..=LABEL_LEN_MAX).contains(&it.len()) && it.chars().all(is_part);

@@ -16,7 +16,7 @@ pub struct TableName {
 /// The error for an invalid table name.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "`{0}` is no name of a table: write letters, digits and `_`, not a digit first and at most {NAME_LEN_MAX} of them, and the schema before it if there is one, as in `search.documents`"
+    "`{0}` is not a valid name of a table: write letters, digits and `_`, not a digit first and at most {NAME_LEN_MAX} of them, and the schema before it if there is one, as in `search.documents`"
 )]
 pub struct BadTableName(String);
 
@@ -116,7 +116,7 @@ mod tests {
         ] {
             let error = name(bad).unwrap_err();
             assert!(
-                error.starts_with(&format!("`{bad}` is no name of a table")),
+                error.starts_with(&format!("`{bad}` is not a valid name of a table")),
                 "{error}"
             );
         }

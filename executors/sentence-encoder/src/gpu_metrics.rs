@@ -90,7 +90,7 @@ pub(crate) fn measure(monitor: &Monitor, gpus: Vec<GpuId>) -> io::Result<()> {
             for gpu in &mut gpus {
                 if let Err(error) = gpu.read(&nvml, &monitor) {
                     let (gpu, cause) = (&gpu.gpu.name, Chain(&error));
-                    tracing::warn!(gpu, %cause, "the GPUs are not measured any more");
+                    tracing::warn!(gpu, %cause, "the GPUs are no longer measured");
                     return;
                 }
             }

@@ -199,7 +199,7 @@ impl VectorIndex {
         if let Some(log) = &mut self.log {
             let before = log.len();
             log.rewrite(self.index.puts())?;
-            tracing::info!(before, after = log.len(), "the index's log is written anew");
+            tracing::info!(before, after = log.len(), "compacting the log of the index");
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ pub(crate) enum LogError {
     },
     #[error("another process keeps its index in `{0}`: give each replica a workspace of its own")]
     InUse(PathBuf),
-    #[error("`{0}` is not an index's log")]
+    #[error("`{0}` is not the log of an index")]
     Foreign(PathBuf),
     #[error("`{path}` is damaged at byte {at}, and more follows: restore it, or move it away")]
     Damaged { path: PathBuf, at: u64 },
@@ -160,7 +160,7 @@ impl Log {
             let cut = found - self.len;
             tracing::warn!(
                 bytes = cut,
-                "the end of the index's log was torn by a crash and is cut off"
+                "the log of the index ends with an incomplete record, after a crash; truncating it"
             );
             self.file.set_len(self.len)?;
         }

@@ -139,7 +139,7 @@ fn a_gateway_without_secrets_for_its_files_is_refused_with_the_remedy() {
     let flow = Cluster::new(&gateway, "{name: a, uses: echo}");
     let missing = |key: &str| {
         format!(
-            "`{key}` of the gateway names a file of this machine: keep the file in a secret, and say which with \
+            "`{key}` of the gateway names a file of this machine: keep the file in a secret, and name it with \
              `--secret {key}=SECRET`"
         )
     };
@@ -452,7 +452,7 @@ fn a_cluster_needs_a_number_of_gpus() {
     );
     flow.refuses(
         &[],
-        "`a` has `gpus: all`, and a cluster counts the GPUs of its nodes: say how many each replica needs, such as \
+        "`a` has `gpus: all`, and a cluster counts the GPUs of its nodes: set how many each replica needs, such as \
          `gpus: 1`",
     );
 }

@@ -51,5 +51,5 @@ async fn real_clients_get_the_vectors_of_grpc_and_understand_errors() {
 fn text(value: &Value) -> &str {
     value
         .as_str()
-        .unwrap_or_else(|| panic!("{value} is no text"))
+        .unwrap_or_else(|| panic!("{value} is not a text"))
 }

@@ -135,7 +135,7 @@ fn start(column: &'static str, collectors: &Collectors, report: &Report) -> anyh
         _ => url_of(&collectors.answering)?,
     };
     let file = flow_file(column, with, report)?;
-    let file = file.to_str().context("a path that is no text")?;
+    let file = file.to_str().context("a path that is not valid Unicode")?;
     let flow = ours::up_in(
         file,
         &[

@@ -56,7 +56,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
         let file = report.scratch(&format!("containers-{number}.yml"));
         let text = format!("jtype: Flow\nexecutors: [{{name: echo, {uses}}}]\n");
         fs::write(&file, text)?;
-        let file = file.to_str().context("a path that is no text")?;
+        let file = file.to_str().context("a path that is not valid Unicode")?;
         flows.push((*column, ours::up(file)?));
     }
     let mut table = Table::new([PROCESS, PUBLISHED, HOST], "seconds");

@@ -100,7 +100,7 @@ fn milliseconds(line: &str) -> anyhow::Result<f64> {
         .split('\t')
         .nth(2)
         .and_then(|it| it.parse::<f64>().ok());
-    let microseconds = field.with_context(|| format!("`{line}` tells no time"))?;
+    let microseconds = field.with_context(|| format!("`{line}` has no time"))?;
     Ok(microseconds / 1e3)
 }
 
@@ -129,7 +129,7 @@ fn parse(output: &str) -> anyhow::Result<f64> {
         bail!("h2load reported no rate: {finished}")
     };
     rate.parse()
-        .with_context(|| format!("`{rate}` is no number"))
+        .with_context(|| format!("`{rate}` is not a number"))
 }
 
 #[cfg(test)]

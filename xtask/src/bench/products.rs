@@ -72,7 +72,7 @@ fn parse(line: &str) -> anyhow::Result<Line> {
     };
     let rate = rate
         .parse()
-        .with_context(|| format!("`{rate}` is no number"))?;
+        .with_context(|| format!("`{rate}` is not a number"))?;
     Ok((shape.to_owned(), system.to_owned(), rate))
 }
 

@@ -98,7 +98,7 @@ pub(super) fn seconds(output: &str) -> anyhow::Result<f64> {
         .context("it wrote nothing")?;
     last.trim()
         .parse()
-        .with_context(|| format!("`{last}` is no number of seconds"))
+        .with_context(|| format!("`{last}` is not a number of seconds"))
 }
 
 fn verdict(table: &Table) -> String {

@@ -58,7 +58,7 @@ impl Toolkit {
         });
         Ok(format!(
             "nvcc {}",
-            version.context("nvcc tells no version")?
+            version.context("nvcc printed no version")?
         ))
     }
 

@@ -55,7 +55,7 @@ pub(super) fn table(faults: &str, requests: &str) -> anyhow::Result<String> {
             let requests = by_case.get(&(what, place)).unwrap_or(&none);
             row(requests, [began?, ended?], note)
         };
-        writeln!(table, "| {what} | {place} | {row} |").expect("a text takes every text");
+        writeln!(table, "| {what} | {place} | {row} |").expect("writing to a String cannot fail");
     }
     Ok(table)
 }

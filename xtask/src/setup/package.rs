@@ -36,7 +36,7 @@ pub(crate) fn install(peers: &Path) -> anyhow::Result<()> {
 
 /// Where cargo puts what it builds in the profile of this program.
 fn target() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot tell where xtask itself lies")?;
+    let own = std::env::current_exe().context("cannot find the path of xtask itself")?;
     Ok(own.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 
@@ -60,7 +60,7 @@ fn site_packages(venv: &Path) -> anyhow::Result<PathBuf> {
     let mut folders = versions.filter_map(|entry| Some(entry.ok()?.path().join("site-packages")));
     folders
         .find(|folder| folder.is_dir())
-        .with_context(|| format!("`{}` is no virtual environment", venv.display()))
+        .with_context(|| format!("`{}` is not a virtual environment", venv.display()))
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {

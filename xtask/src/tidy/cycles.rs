@@ -40,7 +40,7 @@ fn check_crate(folder: &str, imports: &Imports<'_>, is_exempt: bool) -> Option<F
             Some(finding(circle[0], what))
         }
         None if is_exempt => {
-            let what = format!("`{folder}` has no circular imports now: take it out of NOT_YET");
+            let what = format!("`{folder}` has no circular imports now: remove it from NOT_YET");
             Some(finding("xtask/src/tidy/cycles.rs", what))
         }
         _ => None,
@@ -132,7 +132,7 @@ mod tests {
     fn a_chain_is_not_a_circle() {
         let chain = &CIRCLE[..3];
         expect(chain, false, None);
-        let what = "`crates/a` has no circular imports now: take it out of NOT_YET";
+        let what = "`crates/a` has no circular imports now: remove it from NOT_YET";
         expect(chain, true, Some(what));
     }
 }

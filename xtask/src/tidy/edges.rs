@@ -142,7 +142,7 @@ fn check_package(name: &str, file: &File, packages: &BTreeMap<&str, &File>) -> V
     let Some(below) = floor.or(executor) else {
         return vec![file.finding(
             1,
-            &format!("`{name}` has no floor in xtask/src/tidy/edges.rs"),
+            &format!("`{name}` has no row in xtask/src/tidy/edges.rs"),
         )];
     };
     let used = dependencies(&file.text);

@@ -130,7 +130,7 @@ fn texts(config: &ExecutorConfig) -> [Option<String>; 4] {
 
 /// The options of a config with those of the command line, which win, as JSON.
 fn merged(with: String, args: &ExecutorArgs) -> anyhow::Result<String> {
-    let wrong = || BadUsage(format!("`{USES_WITH}` is wrong"));
+    let wrong = || BadUsage(format!("`{USES_WITH}` is invalid"));
     let mut args = args.clone();
     args.read_uses_with().with_context(wrong)?;
     args.uses_with.insert(0, with);

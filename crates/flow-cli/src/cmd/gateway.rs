@@ -159,7 +159,7 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
         None => shell.log.format,
     };
     if let Err(error) = ready.report(format) {
-        tracing::debug!(%error, "nothing reads standard output");
+        tracing::debug!(%error, "cannot write to standard output");
     }
     let placements = serving.placements();
     let stopped = tokio::select! {

@@ -132,13 +132,13 @@ fn create(new: &New) -> anyhow::Result<()> {
     entry.check().map_err(BadUsage)?;
     keys.keys.push(entry);
     storage::write(&new.file.path, &keys)?;
-    output::error_line("the key is shown only now; its file has a hash of it");
+    output::error_line("the key is shown only once; the file stores its hash");
     Ok(output::line(&key)?)
 }
 
 fn random_key() -> anyhow::Result<String> {
     let mut bytes = [0; KEY_LEN];
-    getrandom::fill(&mut bytes).context("the system gives no random numbers")?;
+    getrandom::fill(&mut bytes).context("cannot get random numbers from the system")?;
     Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes)))
 }
 

@@ -87,12 +87,12 @@ fn a_name_is_a_built_in_executor_or_a_program_or_a_folder() {
         "there is no executor `shoutr`; did you mean `shouter`?",
     );
     let names: Vec<String> = BUILTIN.iter().map(|it| format!("`{}`", it.name)).collect();
-    let built_in = format!("built in are {}", names.join(", "));
+    let built_in = format!("the built-in executors are {}", names.join(", "));
     for none in ["empty", "file"] {
         check(
             none,
             &format!(
-                "there is no executor `{none}`; {built_in}; write the path of your own, such as \
+                "there is no executor `{none}`; {built_in}; for one of your own, write its path, such as \
                  `./{none}`"
             ),
         );

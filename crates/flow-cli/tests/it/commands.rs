@@ -164,7 +164,7 @@ fn invalid_arguments_are_bad_usage() {
         &["ping", "grpc://h:1", "--ca-cert", "ca.pem"],
         2,
         "",
-        "`grpc://h:1` is not encrypted, so options of TLS have no effect",
+        "`grpc://h:1` is not encrypted, so TLS options have no effect",
     );
     check(
         &["ping", "grpcs://h:1", "--ca-cert", "/nowhere/ca.pem"],
@@ -295,7 +295,7 @@ fn an_executor_reports_all_wrong_options() {
         "{\"modle\": \"a\"}",
     ];
     let said = "\
-flow: `uses_with` of executor `executor` is wrong
+flow: `uses_with` of executor `executor` is invalid
   batch_size  must be a whole number of at least 1, is the text `x`
   modle       `modle` is not an option of this executor; did you mean `model`?
 ";
@@ -332,12 +332,12 @@ fn a_log_filter_that_is_wrong_ends_the_program_with_bad_usage() {
     };
     let (code, said) = run(&["completions", "bash"], Some(("FLOW_LOG", "debgu")));
     assert_eq!(code, Some(2), "{said}");
-    let expected = "flow: the variable `FLOW_LOG` is wrong: `debgu` is not a log level; expected `error`, `warn`";
+    let expected = "flow: the variable `FLOW_LOG` is invalid: `debgu` is not a log level; expected `error`, `warn`";
     assert!(said.starts_with(expected), "{said}");
     let (code, said) = run(&["--log-level", "a=loud", "completions", "bash"], None);
     assert_eq!(code, Some(2), "{said}");
     assert!(
-        said.contains("the option `--log-level` is wrong: `a=loud`"),
+        said.contains("the option `--log-level` is invalid: `a=loud`"),
         "{said}"
     );
     let (code, said) = run(&["completions", "bash"], Some(("FLOW_LOG_TO", "nowhere")));

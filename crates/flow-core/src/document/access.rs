@@ -36,7 +36,7 @@ const EXCERPT_CHARS: usize = 32;
 /// The text is not an access path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no access path: `@r` means the documents, `@c` their chunks, `@m` their matches, `@cc` chunks of chunks, `@r,c` both, `@leaf` the smallest parts; slices and selectors are not built"
+    "`{0}` is not an access path: `@r` means the documents, `@c` their chunks, `@m` their matches, `@cc` chunks of chunks, `@r,c` both, `@leaf` the smallest parts; slices and selectors are not supported"
 )]
 pub struct BadAccessPath(String);
 

@@ -140,14 +140,14 @@ fn path(at: &At<'_>, text: &str) -> Result<Path, BadQuery> {
     let steps: Vec<String> = text.split("__").map(str::to_owned).collect();
     if steps.iter().any(String::is_empty) {
         return Err(at.bad(format!(
-            "`{text}` is no path: names joined by `__`, such as `tags__lang`"
+            "`{text}` is not a path: write names joined by `__`, such as `tags__lang`"
         )));
     }
     // Names of tags may contain a dot, names of fields do not.
     if steps[0].contains('.') {
         return Err(BadQuery {
             suggestion: Some(text.replace('.', "__")),
-            ..at.bad(format!("`{}` is no field", steps[0]))
+            ..at.bad(format!("`{}` is not a field", steps[0]))
         });
     }
     Ok(Path(steps))
@@ -179,7 +179,7 @@ fn unknown(at: &At<'_>, word: &str, likely: &[&str]) -> BadQuery {
     };
     BadQuery {
         suggestion: suggestion.map(str::to_owned),
-        ..at.bad(format!("`{word}` is no operator"))
+        ..at.bad(format!("`{word}` is not an operator"))
     }
 }
 
@@ -228,7 +228,7 @@ fn regex(at: &At<'_>, value: &Value) -> Result<Regex, BadQuery> {
         let reason = error.lines().last().unwrap_or_default();
         let reason = reason.trim_start_matches("error: ").to_lowercase();
         let reason = reason.trim_end_matches('.');
-        at.bad(format!("`{text}` is no regular expression: {reason}"))
+        at.bad(format!("`{text}` is not a valid regular expression: {reason}"))
     })
 }
 

@@ -229,19 +229,19 @@ fn an_error_has_its_position_and_a_suggestion() {
     );
     check_bad(
         &json!({"$or": [{"a": {"$eq": 1}}, {"tags__a": {"$et": 1}}]}),
-        "`$or[1].tags__a.$et`: `$et` is no operator; did you mean `$eq`?",
+        "`$or[1].tags__a.$et`: `$et` is not an operator; did you mean `$eq`?",
     );
     check_bad(
         &json!({"tags__a": {"$ne": 1}}),
-        "`tags__a.$ne`: `$ne` is no operator; did you mean `$neq`?",
+        "`tags__a.$ne`: `$ne` is not an operator; did you mean `$neq`?",
     );
     check_bad(
         &json!({"tags__a": {"exists": true}}),
-        "`tags__a.exists`: `exists` is no operator; did you mean `$exists`?",
+        "`tags__a.exists`: `exists` is not an operator; did you mean `$exists`?",
     );
     check_bad(
         &json!({"$ands": []}),
-        "`$ands`: `$ands` is no operator; did you mean `$and`?",
+        "`$ands`: `$ands` is not an operator; did you mean `$and`?",
     );
     check_bad(
         &json!({"$eq": 1}),
@@ -249,11 +249,11 @@ fn an_error_has_its_position_and_a_suggestion() {
     );
     check_bad(
         &json!({"tags.a": {"$eq": 1}}),
-        "`tags.a`: `tags.a` is no field; did you mean `tags__a`?",
+        "`tags.a`: `tags.a` is not a field; did you mean `tags__a`?",
     );
     check_bad(
         &json!({"tags__": {"$eq": 1}}),
-        "`tags__`: `tags__` is no path: names joined by `__`, such as `tags__lang`",
+        "`tags__`: `tags__` is not a path: write names joined by `__`, such as `tags__lang`",
     );
 }
 
@@ -282,7 +282,7 @@ fn an_error_says_which_operand_was_expected() {
     );
     check(
         json!({"$regex": "(a"}),
-        "`(a` is no regular expression: unclosed group",
+        "`(a` is not a valid regular expression: unclosed group",
     );
     check(
         json!({"$eq": "{oops"}),

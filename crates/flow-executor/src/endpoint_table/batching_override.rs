@@ -27,7 +27,7 @@ pub(crate) struct BatchingOverride {
 /// A batching that is not valid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BadBatchingOverride {
-    #[error("the batching of `{name}` is wrong")]
+    #[error("the batching of `{name}` is invalid")]
     Value {
         name: String,
         source: serde_json::Error,

@@ -128,7 +128,7 @@ where
     let text = environment.get(name).filter(|text| !text.is_empty());
     let parsed = text.map(|text| text.parse()).transpose();
     parsed.map_err(|error| {
-        ExitError::usage(format!("the variable `{name}` is wrong: {}", Chain(&error)))
+        ExitError::usage(format!("the variable `{name}` is invalid: {}", Chain(&error)))
     })
 }
 
@@ -199,9 +199,9 @@ mod tests {
             let error = log_settings(&args, &environment).err().unwrap();
             assert!(error.message.starts_with(expected), "{}", error.message);
         };
-        let expected = "the variable `FLOW_LOG` is wrong: `debgu` is not a log level";
+        let expected = "the variable `FLOW_LOG` is invalid: `debgu` is not a log level";
         check("FLOW_LOG", "debgu", expected);
-        let expected = "the variable `FLOW_LOG_TO` is wrong: `file` is not a log output";
+        let expected = "the variable `FLOW_LOG_TO` is invalid: `file` is not a log output";
         check("FLOW_LOG_TO", "file", expected);
     }
 }

@@ -17,7 +17,7 @@ pub struct Parameters(Map<String, Value>);
 
 /// A parameter has the wrong type.
 #[derive(Debug, thiserror::Error)]
-#[error("parameter `{name}` is wrong")]
+#[error("parameter `{name}` is invalid")]
 pub struct BadParameter {
     name: String,
     source: ReadError,
@@ -107,7 +107,7 @@ mod tests {
         let error = parameters.get::<u32>("top_k").unwrap_err();
         let error = flow_core::Chain(&error).to_string();
         let expected =
-            "parameter `top_k` is wrong: must be a whole number of at least 0, is the text `five`";
+            "parameter `top_k` is invalid: must be a whole number of at least 0, is the text `five`";
         assert_eq!(error, expected);
     }
 }

@@ -28,7 +28,7 @@ pub enum ServeError {
     #[error(transparent)]
     Export(#[from] CannotExport),
     /// `uses_with` does not fit the executor.
-    #[error("`uses_with` of executor `{name}` is wrong{options}")]
+    #[error("`uses_with` of executor `{name}` is invalid{options}")]
     With {
         /// The executor's name.
         name: String,
@@ -36,7 +36,7 @@ pub enum ServeError {
         options: BadOptions,
     },
     /// The flow file's endpoints, batching or exceptions do not fit the executor.
-    #[error("the settings of executor `{name}` are wrong")]
+    #[error("the settings of executor `{name}` are invalid")]
     Settings {
         /// The executor's name.
         name: String,

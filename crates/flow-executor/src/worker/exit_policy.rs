@@ -40,7 +40,7 @@ pub(crate) enum ExitReason {
 
 /// No failure has this name.
 #[derive(Debug, thiserror::Error)]
-#[error("no failure is called `{name}`; expected one of {known}")]
+#[error("unknown failure `{name}`; expected one of {known}")]
 pub(crate) struct UnknownFailureName {
     name: String,
     known: String,
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_name_that_no_failure_has_is_an_error_with_the_known_names() {
         let error = policy(&["ValueError"]).unwrap_err().to_string();
-        let expected = "no failure is called `ValueError`; expected one of `panic`, `BadRequest`";
+        let expected = "unknown failure `ValueError`; expected one of `panic`, `BadRequest`";
         assert!(error.starts_with(expected), "{error}");
     }
 }

@@ -94,7 +94,7 @@ impl<E> CallRunner<E> {
         match outcome {
             Ok(tokens) => send_outputs(batch, documents, tokens.as_ref()),
             Err(CallFailure { failure, .. }) => {
-                tracing::debug!(%failure, requests = batch.len(), "batch failed, trying each alone");
+                tracing::debug!(%failure, requests = batch.len(), "batch failed; retrying each request alone");
                 for call in batch {
                     // Its caller may have gone during the batch.
                     if !call.reply.is_abandoned() {

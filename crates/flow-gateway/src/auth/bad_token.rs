@@ -44,7 +44,7 @@ impl fmt::Display for BadToken {
             Self::Unreadable => "it is not a JSON Web Token with a signature of a public key",
             Self::Algorithm => "its key does not allow its algorithm",
             Self::UnknownKey => "it is signed with a key that is not known here",
-            Self::Signature => "its signature is wrong",
+            Self::Signature => "its signature is invalid",
             Self::Expired => "it has expired",
             Self::NotYet => "it is not valid yet",
             Self::Audience => "it is for another audience",

@@ -263,7 +263,7 @@ mod time {
         };
         let time = humantime::parse_rfc3339_weak(&whole);
         time.map(Some).map_err(|error| {
-            D::Error::custom(format!("`{text}` is no time such as `2027-01-31`: {error}"))
+            D::Error::custom(format!("`{text}` is not a time such as `2027-01-31`: {error}"))
         })
     }
 }
@@ -331,7 +331,7 @@ mod tests {
         check_wrong(&key("endpoints: []"), "leave it out");
         check_wrong(&key("endpoints: [encode]"), "has no `/` in front");
         check_wrong(&key("requests_per_second: 0"), "must be more than 0");
-        check_wrong(&key("expires: soon"), "`soon` is no time such as");
+        check_wrong(&key("expires: soon"), "`soon` is not a time such as");
         let twice = format!("keys: [{{name: a, hash: '{hash}'}}, {{name: a, hash: '{hash}'}}]");
         check_wrong(&twice, "two keys are named `a`");
         check_wrong(

@@ -95,7 +95,7 @@ impl KeyRing {
                 }
                 Err(error) => {
                     let error = Chain(&error);
-                    tracing::error!(%error, "the changed API keys cannot be used, the old ones stay");
+                    tracing::error!(%error, "the changed API keys are invalid; keeping the old ones");
                 }
             }
         }

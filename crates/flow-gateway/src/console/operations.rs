@@ -80,9 +80,9 @@ impl Operations {
             let _permit = permit;
             let outcome = supervisor.change(action.clone()).await;
             match &outcome {
-                Ok(_) => tracing::info!(%action, "the change of the console is done"),
+                Ok(_) => tracing::info!(%action, "console action completed"),
                 Err(reason) => {
-                    tracing::info!(%action, %reason, "the change of the console is not done")
+                    tracing::info!(%action, %reason, "console action failed")
                 }
             }
             outcome

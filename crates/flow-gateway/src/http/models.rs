@@ -172,14 +172,14 @@ async fn ask(plan: &NodePlan, node: &Node) {
     let generation = node.generation();
     match node_endpoints(plan, node, soon()).await {
         Ok(offered) => node.endpoints.set(&offered, generation),
-        Err(failure) => tracing::debug!(%failure, "an executor does not say its models"),
+        Err(failure) => tracing::debug!(%failure, "cannot read the models of an executor"),
     }
 }
 
 fn not_ready() -> ApiError {
     Failure::new(
         Code::Unavailable,
-        "the executors have not said yet which models they run; try again",
+        "the executors have not reported their models yet; try again",
     )
     .into()
 }

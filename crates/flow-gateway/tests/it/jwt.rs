@@ -227,13 +227,13 @@ fn bad_tokens(signer: &Signer, rsa: &Signer) -> Vec<(String, &'static str)> {
         (with(json!({"iss": null})), "it has no valid iss"),
         (
             Signer::p256("one").token(&valid()),
-            "its signature is wrong",
+            "its signature is invalid",
         ),
         (
             Signer::p256("two").token(&valid()),
             "a key that is not known",
         ),
-        (tampered(&signer.token(&valid())), "its signature is wrong"),
+        (tampered(&signer.token(&valid())), "its signature is invalid"),
         (unsigned(&valid()), unreadable),
         (secret, unreadable),
         ("eyJx.e30.AAAA".to_owned(), unreadable),

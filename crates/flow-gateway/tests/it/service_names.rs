@@ -235,7 +235,7 @@ async fn a_request_before_the_first_answer_says_which_name_has_none() {
     let gateway = gateway(&names).await;
     let answer = async || gateway.single(request("/x", &["1"])).await;
     let expected = format!(
-        "executor `node`: no replica is running: no address of `srv://{}/_grpc._tcp.node.test.` is known: there is no such service in the DNS",
+        "executor `node`: no replica is running: no address of `srv://{}/_grpc._tcp.node.test.` is known: the DNS has no records of this service",
         names.address
     );
     assert_eq!(answer().await.unwrap_err().message(), expected);

@@ -83,7 +83,7 @@ impl PlanSource {
     pub(crate) async fn read(&self) -> Result<Plan, String> {
         let read = Arc::clone(&self.read);
         let reading = tokio::task::spawn_blocking(move || read()).await;
-        let reading = reading.map_err(|error| format!("reading it has failed: {error}"))?;
+        let reading = reading.map_err(|error| format!("cannot read it: {error}"))?;
         self.set_stamps(reading.stamps);
         reading.plan
     }

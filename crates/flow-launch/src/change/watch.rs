@@ -27,7 +27,7 @@ pub(crate) async fn follow(source: Option<PlanSource>, supervisor: &Supervisor) 
         match source.read().await {
             Ok(plan) => reload(plan, supervisor).await,
             Err(problem) => {
-                tracing::error!(%problem, "the changed flow file cannot be used, the flow runs on as it was");
+                tracing::error!(%problem, "the changed flow file is invalid; the flow is unchanged");
             }
         }
     }
@@ -52,6 +52,6 @@ async fn reload(plan: Plan, supervisor: &Supervisor) {
     let change = Change::begin(supervisor, "a reload of the changed file", progress).await;
     if let Err(error) = change.reload(plan).await {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
-        tracing::error!(%error, cause, "the flow runs on as it was");
+        tracing::error!(%error, cause, "the flow is unchanged");
     }
 }

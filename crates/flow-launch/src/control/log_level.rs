@@ -33,7 +33,7 @@ pub(super) enum LogLevelError {
         name: String,
         similar: Option<String>,
     },
-    #[error("this flow has no state directory, through which its processes learn their filters")]
+    #[error("this flow has no state directory, from which its processes read their filters")]
     NoDirectory,
     #[error("cannot write the filter of `{name}`")]
     Write { name: String, source: io::Error },
@@ -142,7 +142,7 @@ fn unable(process: &ProcessHandle) -> String {
             "`{name}` runs in a container, whose level is set by the variable FLOW_LOG when it starts"
         ),
         None => format!(
-            "`{name}` does not say how it logs: executors of Jina and other programs keep the level that they start with"
+            "`{name}` does not report its log level: executors of Jina and other programs keep the level that they start with"
         ),
     }
 }

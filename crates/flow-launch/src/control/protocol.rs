@@ -62,7 +62,7 @@ pub enum ControlResponse {
     Progress(String),
     /// The command was executed.
     Done(ControlResult),
-    /// It was not, for this reason; the flow runs on as it was.
+    /// It was not, for this reason; the flow is unchanged.
     Refused(String),
 }
 
@@ -134,12 +134,12 @@ impl ControlRequest {
                      use the program `flow` that started it"
                 ));
             }
-            Err(error) => return Err(format!("this is no request: {error}")),
+            Err(error) => return Err(format!("invalid request: {error}")),
         }
         let request: Result<Self, _> = serde_json::from_str(line);
         request
             .map(|it| it.command)
-            .map_err(|error| format!("this is no request: {error}"))
+            .map_err(|error| format!("invalid request: {error}"))
     }
 }
 
@@ -166,7 +166,7 @@ mod tests {
                 replicas: NonZeroU16::new(3).unwrap(),
             }),
         );
-        let none = "this is no request: ";
+        let none = "invalid request: ";
         check("", Err(none));
         check(r#"{"ask":"ps"}"#, Err(none));
         check(r#"{"version":1,"ask":"sing"}"#, Err(none));

@@ -136,9 +136,9 @@ enum CommandError {
     Change(#[from] ChangeError),
     #[error(transparent)]
     LogLevel(#[from] LogLevelError),
-    #[error("this flow was not made from a file that could be read again")]
+    #[error("this flow was not started from a file, so it cannot be reloaded")]
     NoFile,
-    #[error("the flow file cannot be used, and the flow runs on as it was: {0}")]
+    #[error("the flow file is invalid, and the flow is unchanged: {0}")]
     BadFile(String),
 }
 

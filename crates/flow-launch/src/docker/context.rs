@@ -137,7 +137,7 @@ impl DockerContext {
         let name = image.to_owned();
         let found = tokio::task::spawn_blocking(move || find(&name)).await;
         found.unwrap_or_else(|error| {
-            tracing::error!(image, %error, "looking up the credentials for an image has failed");
+            tracing::error!(image, %error, "cannot look up the credentials for an image");
             None
         })
     }

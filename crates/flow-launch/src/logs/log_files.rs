@@ -94,7 +94,7 @@ impl LogWriter {
     pub(crate) fn finish(self) {
         use std::sync::mpsc::RecvTimeoutError;
         if self.ended.recv_timeout(FLUSH_MAX) == Err(RecvTimeoutError::Timeout) {
-            tracing::error!(limit = ?FLUSH_MAX, "the disk does not respond; the last lines are missing in the log files");
+            tracing::error!(limit = ?FLUSH_MAX, "the disk does not respond; the last lines are missing from the log files");
         }
     }
 }
@@ -156,7 +156,7 @@ impl OpenFiles {
         let Err(error) = written else { return };
         if !std::mem::replace(&mut self.has_warned, true) {
             let folder = self.folder.display();
-            tracing::warn!(%error, %folder, "cannot write log files; lines are missing in them");
+            tracing::warn!(%error, %folder, "cannot write log files; lines are missing from them");
         }
     }
 

@@ -71,7 +71,7 @@ pub enum ProcessStartError {
         last_lines: Vec<String>,
     },
     /// Its ready line cannot be parsed.
-    #[error("`{name}` is no executor that flow can start")]
+    #[error("`{name}` is not an executor that flow can start")]
     BadReadyLine {
         /// The process's name.
         name: Arc<str>,

@@ -35,7 +35,7 @@ pub(crate) enum Share {
 pub enum BadDevices {
     /// The number of devices is unknown.
     #[error(
-        "`CUDA_VISIBLE_DEVICES: {0}` shares out the machine's devices: say how many it has with `--devices N`"
+        "`CUDA_VISIBLE_DEVICES: {0}` distributes the machine's devices: set their number with `--devices N`"
     )]
     Uncounted(String),
     /// The selection is not valid.

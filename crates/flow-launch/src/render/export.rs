@@ -86,7 +86,7 @@ pub enum ExportError {
     TokenFiles,
     /// No secret holds a file that the gateway needs.
     #[error(
-        "`{key}` of the gateway names a file of this machine: keep the file in a secret, and say which with `{option}`"
+        "`{key}` of the gateway names a file of this machine: keep the file in a secret, and name it with `{option}`"
     )]
     NoSecret {
         /// The key of the flow file.
@@ -131,7 +131,7 @@ pub enum ExportError {
         uses: String,
     },
     /// An option names a node that the flow does not start.
-    #[error("`{option}` names `{name}`, which is no executor that the flow starts")]
+    #[error("`{option}` names `{name}`, which is not an executor that the flow starts")]
     NoSuchNode {
         /// The option.
         option: &'static str,
@@ -140,7 +140,7 @@ pub enum ExportError {
     },
     /// An autoscaler has no CPU request to compare with.
     #[error(
-        "`--autoscale {0}=…` compares the CPU time of a pod with the CPU that the pod requests: say how much that is, such as `--resources {0}=cpu:2`"
+        "`--autoscale {0}=…` compares the CPU time of a pod with the CPU that the pod requests: set it, such as `--resources {0}=cpu:2`"
     )]
     NoCpu(String),
     /// An autoscaler has no metric to follow.
@@ -160,7 +160,7 @@ pub enum ExportError {
     BadName(String),
     /// The namespace is not valid.
     #[error(
-        "`{0}` is no namespace: 1 to 63 small letters, digits and `-`, a letter or digit at both ends"
+        "`{0}` is not a valid namespace: use 1 to 63 lower-case letters, digits and `-`, with a letter or digit at both ends"
     )]
     BadNamespace(String),
     /// Two nodes have the same host name.

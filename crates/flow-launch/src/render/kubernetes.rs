@@ -144,7 +144,7 @@ fn check_gpus(plan: &Plan) -> Result<(), ExportError> {
         Some(node) => Err(ExportError::Unsupported {
             name: node.name.to_string(),
             key: "gpus: all",
-            why: "and a cluster counts the GPUs of its nodes: say how many each replica needs, such as `gpus: 1`",
+            why: "and a cluster counts the GPUs of its nodes: set how many each replica needs, such as `gpus: 1`",
         }),
     }
 }
@@ -217,7 +217,7 @@ fn devices_remark(unit: &Unit) -> Option<String> {
     }
     let count = unit.devices.count()?;
     Some(format!(
-        "each pod of `{}` asks for {count} GPU{}; which, the cluster decides",
+        "each pod of `{}` asks for {count} GPU{}; the cluster chooses which",
         unit.name,
         if count == 1 { "" } else { "s" }
     ))
@@ -283,7 +283,7 @@ impl Flow<'_> {
         let is_asked = asked.is_some_and(|it| it.memory.is_some());
         (unit.is_flow && unit.needs.memory.is_none() && !is_asked).then(|| {
             format!(
-                "`{}` requests no memory, because how much it needs is not known: say it with `--resources {key}=memory:SIZE`",
+                "`{}` requests no memory, because its need is not known: set it with `--resources {key}=memory:SIZE`",
                 unit.name
             )
         })

@@ -467,7 +467,7 @@ mod tests {
         let error = check("c").unwrap_err().to_string();
         assert_eq!(
             error,
-            "`--image` names `c`, which is no executor that the flow starts"
+            "`--image` names `c`, which is not an executor that the flow starts"
         );
     }
 }

@@ -130,7 +130,7 @@ fn unsupported(run: &LocalRun) -> Option<(&'static str, &'static str)> {
         (
             "gpus: all",
             has_all,
-            "and Swarm counts the GPUs of its nodes: say how many each replica needs, such as `gpus: 1`",
+            "and Swarm counts the GPUs of its nodes: set how many each replica needs, such as `gpus: 1`",
         ),
         (
             "docker_kwargs",
@@ -195,7 +195,7 @@ fn remarks(plan: &Plan, units: &Units, wanted: &Swarm) -> Vec<String> {
         }
         if let Some(count) = unit.devices.count().filter(|count| *count > 0) {
             remarks.push(format!(
-                "each task of `{name}` reserves {count} `{}`: each node says which it has with `node-generic-resources` in its daemon.json, and its NVIDIA runtime needs `swarm-resource`",
+                "each task of `{name}` reserves {count} `{}`: list them on each node with `node-generic-resources` in its daemon.json, and its NVIDIA runtime needs `swarm-resource`",
                 wanted.gpu_resource
             ));
         }

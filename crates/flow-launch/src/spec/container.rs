@@ -63,8 +63,7 @@ pub(crate) struct ContainerInvocation {
 pub enum ImageError {
     /// It speaks another version of the protocol.
     #[error(
-        "the executor in `{image}` speaks wire `{wire}`, and this flow speaks `{}` (take an image and a \
-         flow that were made for each other)",
+        "the executor in `{image}` uses version `{wire}` of the protocol, and this flow uses `{}` (use an image and a flow of the same release)",
         labels::WIRE
     )]
     Wire {
@@ -75,14 +74,14 @@ pub enum ImageError {
     },
     /// It has no program to start.
     #[error(
-        "`{image}` says nothing of what runs in it, so it is no executor's (name it with `entrypoint`)"
+        "`{image}` does not say which program it runs, so it is not an executor's image (set the program with `entrypoint`)"
     )]
     NoEntrypoint {
         /// The image.
         image: String,
     },
     /// It holds one of Jina's executors, which lack an option of the flow file.
-    #[error("the executor in `{image}` is one of Jina's, and those know no {what}")]
+    #[error("the executor in `{image}` is one of Jina's, which do not support {what}")]
     UnknownToJina {
         /// The image.
         image: String,

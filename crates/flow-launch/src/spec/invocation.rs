@@ -254,7 +254,7 @@ impl Programs {
         let names: Vec<String> =
             (self.built_in.iter().map(|it| format!("`{}`", it.name))).collect();
         format!(
-            "no such program is on PATH; built into flow are {}",
+            "no such program is on PATH; the built-in executors are {}",
             names.join(", ")
         )
     }
@@ -422,7 +422,7 @@ mod tests {
         let it = Invocation::executor(&shared(), &local(named("ecco")));
         assert_eq!(
             it.remedy.unwrap(),
-            "no such program is on PATH; built into flow are `echo`, `sentence-encoder`"
+            "no such program is on PATH; the built-in executors are `echo`, `sentence-encoder`"
         );
     }
 }

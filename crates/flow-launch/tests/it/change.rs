@@ -234,7 +234,7 @@ async fn a_refused_change_leaves_everything_as_it_was() {
     *served.next.lock().unwrap() = Err("it is wrong".to_owned());
     let why = served.refused(ControlCommand::Reload).await;
     assert!(
-        why.ends_with("the flow runs on as it was: it is wrong"),
+        why.ends_with("the flow is unchanged: it is wrong"),
         "{why}"
     );
     *served.next.lock().unwrap() = Ok(plan("", &["name: a", "name: b, env: {PLAY: dies}"]));

@@ -105,7 +105,7 @@ async fn a_child_that_takes_too_long_fails_the_start_and_is_killed() {
 #[tokio::test]
 async fn an_invalid_ready_line_fails_the_start() {
     let (_flow, error) = Flow::failing(&["name: b, env: {PLAY: babbles}"]).await;
-    assert_eq!(error, "`b` is no executor that flow can start");
+    assert_eq!(error, "`b` is not an executor that flow can start");
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_missing_program_is_named() {
     let error = within(flow.running.started()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cannot start `a` as `ecco` (no such program is on PATH; built into flow are `echo`)"
+        "cannot start `a` as `ecco` (no such program is on PATH; the built-in executors are `echo`)"
     );
 }
 

@@ -38,7 +38,7 @@ pub struct Metadata(Vec<(MetadataKey<Ascii>, MetadataValue<Ascii>)>);
 
 /// The text cannot be sent as gRPC metadata.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{key}: {value}` is no gRPC metadata: ASCII only, keys in lower case")]
+#[error("`{key}: {value}` is not valid gRPC metadata: use ASCII, with keys in lower case")]
 pub struct BadMetadata {
     key: String,
     value: String,
@@ -280,7 +280,7 @@ mod tests {
         let error = Metadata::parse(&entry("Über", "x")).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`Über: x` is no gRPC metadata: ASCII only, keys in lower case"
+            "`Über: x` is not valid gRPC metadata: use ASCII, with keys in lower case"
         );
     }
 }

@@ -77,7 +77,7 @@ impl ServerTls {
                 }
                 Err(error) => {
                     let error = Chain(&error);
-                    tracing::error!(%certificate, %error, "the changed files for TLS cannot be used, the old certificate stays");
+                    tracing::error!(%certificate, %error, "the changed TLS files are invalid; keeping the old certificate");
                 }
             }
         }

@@ -14,7 +14,7 @@ pub(crate) enum Signal {
 
 /// A variable of OpenTelemetry, or the collector's host, is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is wrong: it is `{value}`; {expected}")]
+#[error("`{name}` is `{value}`; {expected}")]
 pub struct BadExportSetting {
     name: String,
     value: String,

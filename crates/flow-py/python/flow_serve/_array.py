@@ -294,7 +294,7 @@ def _walk(docs: DocumentArray, path: str) -> Iterator[DocumentArray]:
         return
     step = re.match(r"([rcm])(?:\[([-\d:]*)\]|([-\d:]*))", path)
     if step is None:
-        raise ValueError(f"`{path}` is no access path: `r` means the documents, `c` their chunks, `m` their matches")
+        raise ValueError(f"`{path}` is not an access path: `r` means the documents, `c` their chunks, `m` their matches")
     arrays = {"r": [docs], "c": (each.chunks for each in docs), "m": (each.matches for each in docs)}[step[1]]
     for array in arrays:
         yield from _walk(array[_slice(step[2] or step[3] or ":")], path[step.end() :])

@@ -126,7 +126,7 @@ def _document(item: Any) -> Document:
         raise BadClientInput("a request has documents of flow_serve and of docarray; send them in separate requests")
     if not isinstance(item, (str, bytes)) and not hasattr(item, "__array__"):
         kind = type(item).__name__
-        raise BadClientInput(f"a `{kind}` is no document: send documents, texts, bytes, NumPy arrays or mappings of fields")
+        raise BadClientInput(f"a `{kind}` is not a document: send documents, texts, bytes, NumPy arrays or mappings of fields")
     return Document(content=item)
 
 

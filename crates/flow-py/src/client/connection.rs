@@ -133,7 +133,7 @@ impl PostOptions {
             target: self.target,
             parameters: match serde_json::from_str(&self.parameters) {
                 Ok(Value::Object(parameters)) => parameters,
-                _ => return Err(PyValueError::new_err("`parameters` is no mapping")),
+                _ => return Err(PyValueError::new_err("`parameters` is not a mapping")),
             },
         })
     }

@@ -204,7 +204,7 @@ pub(super) fn document_of(item: &Bound<'_, PyAny>) -> PyResult<Document> {
         return to_rust(document);
     }
     let encoded = item.cast::<PyBytes>().map_err(|_| {
-        let text = format!("a `{}` is no document", item.get_type());
+        let text = format!("a `{}` is not a document", item.get_type());
         PyTypeError::new_err(text)
     })?;
     let encoded = encoded.as_bytes();

@@ -116,7 +116,7 @@ fn walk<'py>(
         'm' => "matches",
         _ => {
             return Err(PyValueError::new_err(format!(
-                "`{path}` is no access path: `r` means the documents, `c` their chunks, `m` their matches, `cc` chunks of chunks, `r,c` both, `c[:2]` the first two chunks of each"
+                "`{path}` is not an access path: `r` means the documents, `c` their chunks, `m` their matches, `cc` chunks of chunks, `r,c` both, `c[:2]` the first two chunks of each"
             )));
         }
     };
@@ -148,7 +148,7 @@ fn slice<'py, 'p>(
         false => part
             .parse::<i64>()
             .map(Some)
-            .map_err(|_| PyValueError::new_err(format!("`[{inside}]` is no slice"))),
+            .map_err(|_| PyValueError::new_err(format!("`[{inside}]` is not a slice"))),
     };
     let mut parts = inside
         .split(':')

@@ -268,10 +268,10 @@ impl Connector<'_> {
 
     fn report_cycles(&self, graph: &Graph, diagnostics: &mut Diagnostics) {
         for cycle in graph.cycles() {
-            let mut message = "executors need each other in a circle: ".to_owned();
+            let mut message = "executors need each other in a cycle: ".to_owned();
             for node in &cycle {
                 // Writing to a text cannot fail.
-                write!(message, "`{}` → ", self.names[*node]).expect("a text takes all");
+                write!(message, "`{}` → ", self.names[*node]).expect("writing to a String cannot fail");
             }
             message += &format!("`{}`", self.names[cycle[0]]);
             diagnostics.problem(Problem::new(self.needs_span(cycle[0]), message));
@@ -299,7 +299,7 @@ impl Connector<'_> {
             let inspects = self.spec.executors[node].method() == Method::Inspect;
             if !awaited && !self.floats(node) && !inspects {
                 let message = format!(
-                    "nobody waits for `{}`: it runs, and its result is dropped",
+                    "no node needs `{}`: it runs, and its result is dropped",
                     self.names[node]
                 );
                 let warning = Problem::new(&self.spec.executors[node].span, message);

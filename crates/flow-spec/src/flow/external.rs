@@ -21,7 +21,7 @@ impl EntryChecker<'_> {
     fn warn_of_process_options(&self, diagnostics: &mut Diagnostics) {
         for (key, span) in self.process_options() {
             let message = format!(
-                "`{}` has no effect: who starts an external executor decides it",
+                "`{}` has no effect: it is set where the external executor is started",
                 key.name
             );
             diagnostics.warn(Problem::new(span, message));
@@ -64,7 +64,7 @@ impl EntryChecker<'_> {
         }
         let are_services = !hosts.is_empty() && hosts.iter().all(|it| it.service.is_some());
         if let (Some(port), true) = (ports.first(), are_services) {
-            let message = "`port` has no effect: the records of a service say the ports";
+            let message = "`port` has no effect: the records of a service contain the ports";
             let problem = Problem::new(&port.span, message).remedy("leave it out");
             diagnostics.problem(problem);
             return Vec::new();

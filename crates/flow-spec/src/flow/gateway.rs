@@ -291,7 +291,7 @@ fn models(
             Some(node) => drop(models.insert(model.clone(), node.name.clone())),
             None => {
                 let message = format!(
-                    "`models` gives the model `{model}` to `{}`, which is no executor of this flow",
+                    "`models` gives the model `{model}` to `{}`, which is not an executor of this flow",
                     executor.value
                 );
                 let meant = flow_core::closest(&executor.value, names);

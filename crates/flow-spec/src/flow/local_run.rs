@@ -270,7 +270,7 @@ impl EntryChecker<'_> {
         let variable = self.spec.hub_variable.as_deref();
         let hub = match (value(&self.spec.options.hub), variable.unwrap_or_default()) {
             (Some(written), _) => Ok(written),
-            (None, "") => Err("is a name in a hub, and there is none".to_owned()),
+            (None, "") => Err("is a name in a hub, and no hub is set".to_owned()),
             (None, own) => Hub::parse(own).map_err(|error| format!("{HUB_VARIABLE}: {error}")),
         };
         match hub {

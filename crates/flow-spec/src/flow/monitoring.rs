@@ -38,8 +38,7 @@ pub(super) fn of_gateway(
         return None;
     }
     if let Some(list) = port.filter(|list| list.value.len() > 1) {
-        let message = "a gateway with several ports for metrics is something of Jina's that flow does not \
-            support yet";
+        let message = "several metrics ports for a gateway are a feature of Jina that flow does not support yet";
         diagnostics.problem(Problem::new(&list.span, message).remedy("keep one"));
     }
     let ports = values(&options.port_monitoring);
@@ -47,7 +46,7 @@ pub(super) fn of_gateway(
 }
 
 fn warn_of_no_effect(span: &SourceSpan, diagnostics: &mut Diagnostics) {
-    let message = "`port_monitoring` has no effect: it has no effect without `monitoring`";
+    let message = "`port_monitoring` has no effect without `monitoring`";
     diagnostics.warn(Problem::new(span, message));
 }
 

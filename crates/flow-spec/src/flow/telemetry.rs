@@ -125,7 +125,7 @@ impl Export<'_> {
         let port = self.port.1.as_ref().map(|it| (self.port.0, &it.span));
         for (key, span) in host.into_iter().chain(port) {
             let (key, flag) = (key.name, self.flag.0.name);
-            let message = format!("`{key}` has no effect: it has no effect without `{flag}`");
+            let message = format!("`{key}` has no effect without `{flag}`");
             diagnostics.warn(Problem::new(span, message));
         }
         None

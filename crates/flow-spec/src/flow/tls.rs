@@ -140,7 +140,7 @@ impl EntryChecker<'_> {
     ) -> Option<CallTls> {
         if !addresses.iter().any(Address::is_encrypted) {
             for span in self.tls_files() {
-                let message = "options of TLS have no effect without TLS";
+                let message = "TLS options have no effect without TLS";
                 let remedy = "write `tls: true`, or an address that begins with `grpcs://`";
                 diagnostics.problem(Problem::new(span, message).remedy(remedy));
             }

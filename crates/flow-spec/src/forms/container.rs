@@ -20,7 +20,7 @@ pub(crate) const VOLUMES: Form<Vec<Spanned<Volume>>> = Form::new(Shape::Volumes,
 /// Every GPU, in the words of an engine's API.
 const ALL: i64 = -1;
 
-const GPUS_WANTED: &str = "GPUs: `all`, how many, or `device=0,1` or `device=GPU-…`";
+const GPUS_WANTED: &str = "GPUs: `all`, a number, or `device=0,1` or `device=GPU-…`";
 
 /// What `gpus` says.
 fn gpus(node: &Node, diagnostics: &mut Diagnostics) -> Option<Gpus> {
@@ -44,7 +44,7 @@ fn gpus(node: &Node, diagnostics: &mut Diagnostics) -> Option<Gpus> {
         };
         if let Err(why) = taken {
             let message = format!("`{written}` names no GPUs: {why}");
-            let remedy = "write `all`, how many, or `device=0,1` or `device=GPU-…`";
+            let remedy = "write `all`, a number, or `device=0,1` or `device=GPU-…`";
             diagnostics.problem(Problem::new(&node.span, message).remedy(remedy));
             return None;
         }
@@ -60,7 +60,7 @@ fn gpus(node: &Node, diagnostics: &mut Diagnostics) -> Option<Gpus> {
 fn complete(mut gpus: Gpus, node: &Node, diagnostics: &mut Diagnostics) -> Option<Gpus> {
     match (gpus.count, gpus.devices.is_empty()) {
         (Some(_), false) => {
-            let message = "says how many GPUs and also which";
+            let message = "gives both a number of GPUs and a list of them";
             diagnostics.problem(Problem::new(&node.span, message).remedy("keep one of them"));
             return None;
         }
@@ -93,7 +93,7 @@ fn is_device(text: &str) -> bool {
 fn add_devices(gpus: &mut Gpus, list: &str) -> Result<(), String> {
     for device in list.split(',').map(str::trim) {
         if device.is_empty() || device.contains(char::is_whitespace) {
-            return Err(format!("`{device}` is no device"));
+            return Err(format!("`{device}` is not a device"));
         }
         gpus.devices.push(device.to_owned());
     }
@@ -105,10 +105,10 @@ fn set_count(gpus: &mut Gpus, text: &str) -> Result<(), String> {
         "all" => Some(ALL),
         number => number.parse().ok().filter(|it| *it > 0 || *it == ALL),
     };
-    let count = count.ok_or_else(|| format!("`{text}` is not how many"))?;
+    let count = count.ok_or_else(|| format!("`{text}` is not a number of GPUs"))?;
     match gpus.count.replace(count) {
         None => Ok(()),
-        Some(_) => Err("it says twice how many".to_owned()),
+        Some(_) => Err("it gives the number twice".to_owned()),
     }
 }
 
@@ -126,8 +126,8 @@ fn set(gpus: &mut Gpus, key: &str, value: &str) -> Result<(), String> {
             });
             gpus.options = pairs.collect::<IndexMap<_, _>>();
         }
-        "runtime" => return Err("`runtime` is one of `docker_kwargs`".to_owned()),
-        other => return Err(format!("`{other}` is nothing to say of them")),
+        "runtime" => return Err("`runtime` belongs under `docker_kwargs`".to_owned()),
+        other => return Err(format!("`{other}` is not an option of GPUs")),
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ fn mount(node: &Node, entries: &[Entry], diagnostics: &mut Diagnostics) -> Optio
             "target" => inside = text(value, diagnostics),
             "read_only" => read_only = flag(value, diagnostics)?,
             other => {
-                let message = format!("`{other}` is no key of a volume");
+                let message = format!("`{other}` is not a key of a volume");
                 let problem = Problem::new(span, message);
                 diagnostics.problem(problem.suggest(closest(other, KEYS)));
                 return None;
@@ -170,7 +170,7 @@ fn mount(node: &Node, entries: &[Entry], diagnostics: &mut Diagnostics) -> Optio
     };
     let is_folder = inside.starts_with('/') && !inside.trim_matches('/').is_empty();
     if !is_folder || host.is_empty() || (is_named && !is_volume_name(&host)) {
-        let message = format!("`{host}` at `{inside}` is no volume in a container");
+        let message = format!("`{host}` at `{inside}` is not a valid volume of a container");
         let remedy =
             format!("write `{NAMED_VOLUME}`; a name is made of letters, digits, `_`, `.` and `-`");
         diagnostics.problem(Problem::new(&node.span, message).remedy(remedy));
@@ -311,21 +311,21 @@ mod tests {
 
     #[test]
     fn invalid_gpus_are_refused() {
-        let rest = "; write `all`, how many, or `device=0,1` or `device=GPU-…`";
+        let rest = "; write `all`, a number, or `device=0,1` or `device=GPU-…`";
         let check = |text: &str, why: &str| {
             assert_eq!(
                 read(text, gpus),
                 format!("`{text}` names no GPUs: {why}{rest}")
             );
         };
-        check("many", "`many` is not how many");
-        check("0", "`0` is not how many");
-        check("1,2", "it says twice how many");
-        check("devices=0", "`devices` is nothing to say of them");
-        check("runtime=nvidia", "`runtime` is one of `docker_kwargs`");
+        check("many", "`many` is not a number of GPUs");
+        check("0", "`0` is not a number of GPUs");
+        check("1,2", "it gives the number twice");
+        check("devices=0", "`devices` is not an option of GPUs");
+        check("runtime=nvidia", "`runtime` belongs under `docker_kwargs`");
         assert_eq!(
             read("device=0,all", gpus),
-            "says how many GPUs and also which; keep one of them"
+            "gives both a number of GPUs and a list of them; keep one of them"
         );
     }
 
@@ -374,12 +374,12 @@ mod tests {
         check_refused("{type: tmpfs, source: a, target: /b}", "`volume`");
         check_refused(
             "{type: volume, source: ./cache, target: /cache}",
-            "`./cache` at `/cache` is no volume in a container",
+            "`./cache` at `/cache` is not a valid volume of a container",
         );
-        check_refused("{type: volume, source: ab, target: cache}", "is no volume");
+        check_refused("{type: volume, source: ab, target: cache}", "is not a valid volume");
         check_refused(
             "{type: volume, source: ab, tarket: /cache}",
-            "`tarket` is no key of a volume; did you mean `target`?",
+            "`tarket` is not a key of a volume; did you mean `target`?",
         );
     }
 

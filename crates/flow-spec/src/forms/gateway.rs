@@ -43,10 +43,10 @@ fn uses(node: &Node, diagnostics: &mut Diagnostics) -> Option<GatewayKind> {
     }
     let problem = if text.contains("://") {
         let message =
-            format!("`{text}` is no gateway of flow's, which starts no containers for it");
+            format!("`{text}` is not a gateway of flow, which starts no containers for it");
         Problem::new(&node.span, message).remedy(format!("write `{GRPC_GATEWAY}`"))
     } else {
-        let message = format!("`{text}` is no gateway of flow's, and flow runs no Python");
+        let message = format!("`{text}` is not a gateway of flow, and flow runs no Python");
         let problem = Problem::new(&node.span, message);
         match closest(&text, GatewayKind::NAMES.map(|(name, _)| name)) {
             Some(meant) => problem.suggest(Some(meant)),

@@ -73,7 +73,7 @@ fn host(text: &str) -> Result<Host, &'static str> {
         None | Some("grpc" | "grpcs") => {}
         Some("srv") => return service(rest),
         Some("http" | "https" | "ws" | "wss") => {
-            return Err("is no gRPC address, and flow calls executors by gRPC only");
+            return Err("is not a gRPC address, and flow calls executors only over gRPC");
         }
         Some(_) => {
             return Err("has an unknown scheme; `grpc://host:port` or `srv://service` is expected");

@@ -130,11 +130,11 @@ pub(crate) const NETWORK: &str = "network";
 const REFUSED: &[(&str, &str)] = &[
     (
         "auto_remove",
-        "flow removes the container, after it has looked how it ended",
+        "flow removes the container after it has read its exit status",
     ),
     (
         "command",
-        "flow tells the executor its arguments; `entrypoint` is what gets them",
+        "flow sets the arguments of the executor; `entrypoint` receives them",
     ),
     ("detach", "flow relays the container's log"),
     ("device_requests", "write `gpus` beside `docker_kwargs`"),
@@ -143,7 +143,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("gpus", "write it beside `docker_kwargs`"),
     (
         "healthcheck",
-        "flow asks the executor itself for its health",
+        "flow checks the health of the executor itself",
     ),
     ("image", "`uses` names it"),
     (
@@ -159,10 +159,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("publish_all_ports", "flow publishes the executor's port"),
     (
         "remove",
-        "flow removes the container, after it has looked how it ended",
+        "flow removes the container after it has read its exit status",
     ),
     ("restart_policy", "flow starts it again when it ends"),
-    ("stdin_open", "nothing is said to an executor but over gRPC"),
+    ("stdin_open", "flow talks to executors only over gRPC"),
     ("tty", "flow reads the log as lines"),
     ("volumes", "write it beside `docker_kwargs`"),
     ("volumes_from", "write `volumes` beside `docker_kwargs`"),
@@ -183,7 +183,7 @@ fn kwargs(node: &Node, diagnostics: &mut Diagnostics) -> Option<DockerOptions> {
             continue;
         };
         if options.set(main_name(kwarg), value).is_some() {
-            let message = format!("`{}` is said twice, by two names", entry.key);
+            let message = format!("`{}` is given twice, under two names", entry.key);
             diagnostics.problem(Problem::new(&entry.span, message).remedy("keep one of them"));
         }
     }
@@ -211,7 +211,7 @@ fn find(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<&'static Kwarg> 
             Problem::new(&entry.span, message)
         }
         None => {
-            let message = format!("`{key}` is no option of a container that flow knows");
+            let message = format!("`{key}` is not a container option that flow knows");
             let meant = closest(key, KWARGS.iter().map(|it| it.name));
             Problem::new(&entry.span, message).suggest(meant)
         }
@@ -253,7 +253,7 @@ fn network(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
     if name != "none" && !name.starts_with("container:") {
         return Some(name);
     }
-    let message = format!("nobody could reach an executor in the network `{name}`");
+    let message = format!("no other process could reach an executor in the network `{name}`");
     let remedy = "write `bridge`, `host`, or the name of a network";
     diagnostics.problem(Problem::new(&node.span, message).remedy(remedy));
     None
@@ -427,7 +427,7 @@ mod tests {
         let check = |text: &str, expected: &str| assert_eq!(read(text), expected, "{text}");
         check(
             "{mem_limits: 1}",
-            "`mem_limits` is no option of a container that flow knows; did you mean `mem_limit`?",
+            "`mem_limits` is not a container option that flow knows; did you mean `mem_limit`?",
         );
         check(
             "{name: x}",
@@ -439,11 +439,11 @@ mod tests {
         );
         check(
             "{network: a, network_mode: b}",
-            "`network_mode` is said twice, by two names; keep one of them",
+            "`network_mode` is given twice, under two names; keep one of them",
         );
         check(
             "{network_mode: none}",
-            "nobody could reach an executor in the network `none`; write `bridge`, `host`, or the name \
+            "no other process could reach an executor in the network `none`; write `bridge`, `host`, or the name \
              of a network",
         );
     }

@@ -231,7 +231,7 @@ fn prefetch(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> 
     match integer(node) {
         Some(0) => {
             let message =
-                format!("0 meant no limit to Jina; flow takes {PREFETCH_DEFAULT} instead");
+                format!("0 means no limit in Jina; flow uses {PREFETCH_DEFAULT} instead");
             diagnostics.warn(Problem::new(&node.span, message));
             Some(PREFETCH_DEFAULT)
         }
@@ -322,7 +322,7 @@ fn retries(node: &Node, diagnostics: &mut Diagnostics) -> Option<Retries> {
         Some(number) if let Ok(number) = u32::try_from(number) => Some(Retries::Times(number)),
         _ => reject(
             node,
-            "how often to try again, or -1 for flow's own choice",
+            "a number of retries, or -1 for flow's own choice",
             diagnostics,
         ),
     }
@@ -343,7 +343,7 @@ fn executor_protocol(node: &Node, diagnostics: &mut Diagnostics) -> Option<Proto
     match text.to_ascii_lowercase().as_str() {
         "grpc" => return Some(Protocol::Grpc),
         "http" | "websocket" => {
-            let message = format!("executors speak gRPC, and not `{text}`");
+            let message = format!("executors speak gRPC, not `{text}`");
             let remedy = "write `grpc`; the gateway's `protocol` is for clients";
             diagnostics.problem(Problem::new(&node.span, message).remedy(remedy));
         }
@@ -377,7 +377,7 @@ fn log_config(node: &Node, diagnostics: &mut Diagnostics) -> Option<Option<Log>>
                 node.described()
             );
             let problem = Problem::new(&node.span, message);
-            diagnostics.problem(problem.remedy("flow reads no log configuration of Python"));
+            diagnostics.problem(problem.remedy("flow does not read Python's log configurations"));
             None
         }
     }

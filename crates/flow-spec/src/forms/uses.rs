@@ -61,7 +61,7 @@ fn image(node: &Node, image: &str, diagnostics: &mut Diagnostics) -> Option<Prog
         Problem::new(&node.span, message).remedy("write `docker://image` or `docker://image:tag`")
     } else if is_upper(path) {
         let meant = format!("{IMAGE}{}", image.replacen(path, &path.to_lowercase(), 1));
-        let message = format!("names of images are in small letters, and `{path}` is not");
+        let message = format!("names of images are in lower-case letters, and `{path}` is not");
         Problem::new(&node.span, message).suggest(Some(&meant))
     } else {
         return Some(Program::Named(Uses::Image(image.to_owned())));
@@ -126,5 +126,5 @@ fn is_path(text: &str) -> bool {
 fn refusal(text: &str) -> Option<(&'static str, &'static str)> {
     const INSTEAD: &str = "name a program or a folder";
     text.contains("://")
-        .then_some(("is a URL, and flow fetches no executors", INSTEAD))
+        .then_some(("is a URL, and flow does not download executors", INSTEAD))
 }

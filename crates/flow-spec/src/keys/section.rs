@@ -117,7 +117,7 @@ impl<'n> Section<'n> {
 
     fn add(&mut self, name: &'static str, entry: &'n Entry, diagnostics: &mut Diagnostics) {
         if self.entries.iter().any(|(other, _)| *other == name) {
-            let message = format!("`{}` means `{name}`, which stands here too", entry.key);
+            let message = format!("`{}` means `{name}`, which is given here too", entry.key);
             diagnostics.problem(Problem::new(&entry.span, message).remedy("keep one of them"));
         } else {
             self.entries.push((name, &entry.value));

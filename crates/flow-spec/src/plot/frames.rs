@@ -138,7 +138,7 @@ fn line(link: &Link, lanes: &[(usize, f64)], layout: &Layout) -> LinkLine {
     for (column, height) in lanes {
         let (left, right) = layout.columns[*column];
         curve(&mut path, at, (left, *height));
-        write!(path, "H{right:.1}").expect("a text takes all");
+        write!(path, "H{right:.1}").expect("writing to a String cannot fail");
         at = (right, *height);
     }
     let ((to, _), height) = end(link.to);
@@ -156,5 +156,5 @@ fn curve(path: &mut String, (x, y): (f64, f64), (to_x, to_y): (f64, f64)) {
         path,
         "C{half:.1} {y:.1} {half:.1} {to_y:.1} {to_x:.1} {to_y:.1}"
     )
-    .expect("a text takes all");
+    .expect("writing to a String cannot fail");
 }

@@ -13,7 +13,7 @@ pub(super) fn write(picture: &Picture) -> String {
             _ if card.is_stack => format!("[[\"{label}\"]]"),
             Kind::Local | Kind::External => format!("[\"{label}\"]"),
         };
-        writeln!(text, "  n{at}{shape}{}", class(card)).expect("a text takes all");
+        writeln!(text, "  n{at}{shape}{}", class(card)).expect("writing to a String cannot fail");
     }
     for link in &picture.links {
         let condition = picture.cards[link.to].when.as_ref();
@@ -21,7 +21,7 @@ pub(super) fn write(picture: &Picture) -> String {
         let arrow = if link.is_aside { "-.->" } else { "-->" };
         let condition = condition.unwrap_or_default();
         writeln!(text, "  n{} {arrow}{condition} n{}", link.from, link.to)
-            .expect("a text takes all");
+            .expect("writing to a String cannot fail");
     }
     text += "  classDef aside stroke-dasharray: 5 4\n";
     text += "  classDef external stroke-dasharray: 5 4,stroke:#0d9488\n";
@@ -65,7 +65,7 @@ fn escape(text: &str) -> String {
             | ')' => {
                 escaped.push(letter);
             }
-            letter => write!(escaped, "#{};", u32::from(letter)).expect("a text takes all"),
+            letter => write!(escaped, "#{};", u32::from(letter)).expect("writing to a String cannot fail"),
         }
     }
     escaped

@@ -163,7 +163,7 @@ fn aside(node: &NodePlan) -> Option<&'static str> {
     match (node.awaited, node.floating) {
         (true, _) => None,
         (false, true) => Some("floating"),
-        (false, false) => Some("nobody waits for it"),
+        (false, false) => Some("no node needs it"),
     }
 }
 

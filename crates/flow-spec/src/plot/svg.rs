@@ -77,7 +77,7 @@ struct Svg {
 
 impl Svg {
     fn add(&mut self, what: std::fmt::Arguments<'_>) {
-        self.text.write_fmt(what).expect("a text takes all");
+        self.text.write_fmt(what).expect("writing to a String cannot fail");
     }
 
     fn words(&mut self, class: &str, x: f64, y: f64, text: &str) {

@@ -129,7 +129,7 @@ fn of_shape(shape: Shape) -> BoxedStrategy<Value> {
         | Shape::Gateway
         | Shape::Executors
         | Shape::DeploymentOptions => {
-            panic!("{shape:?} is no option")
+            panic!("{shape:?} is not an option")
         }
     }
 }

@@ -34,15 +34,15 @@ pub struct HubName {
 pub enum BadHubName {
     /// A name that no registry takes.
     #[error(
-        "`{0}` is no name of an executor: write letters and digits, with single hyphens between, as in \
+        "`{0}` is not a valid name of an executor: write letters and digits, with single hyphens between them, as in \
          `SentenceEncoder` or `sentence-encoder`"
     )]
     Name(String),
     /// A tag that no registry takes.
-    #[error("`{0}` is no tag: write letters, digits, dots and hyphens, as in `v1` or `gpu`")]
+    #[error("`{0}` is not a valid tag: write letters, digits, dots and hyphens, as in `v1` or `gpu`")]
     Tag(String),
     /// A private executor of Jina's hub.
-    #[error("`{0}` holds a secret of Jina's own hub, which no other registry knows: leave it out")]
+    #[error("`{0}` contains a secret of Jina's own hub, which other registries do not use: leave it out")]
     Secret(String),
     /// Jina's hosted executors.
     #[error(
@@ -51,7 +51,7 @@ pub enum BadHubName {
     Sandbox(String),
     /// The text is not a registry.
     #[error(
-        "`{0}` is no registry: write `HOST[:PORT][/FOLDER]`, without `https://`, as in `registry.example.com/team`"
+        "`{0}` is not a registry: write `HOST[:PORT][/FOLDER]`, without `https://`, as in `registry.example.com/team`"
     )]
     Hub(String),
 }
@@ -241,13 +241,13 @@ mod tests {
             let output = image(uses);
             assert!(output.contains(part), "{uses}: {output}");
         };
-        check("hub://", "is no name");
-        check("hub://a--b", "`a--b` is no name");
-        check("hub://a b", "is no name");
-        check("hub://a/", "is no name");
-        check("hub://a:", "`` is no tag");
-        check("hub://a:-x", "`-x` is no tag");
-        check("jinahub+docker://A/v1/v2", "`v1/v2` is no tag");
+        check("hub://", "is not a valid name");
+        check("hub://a--b", "`a--b` is not a valid name");
+        check("hub://a b", "is not a valid name");
+        check("hub://a/", "is not a valid name");
+        check("hub://a:", "`` is not a valid tag");
+        check("hub://a:-x", "`-x` is not a valid tag");
+        check("jinahub+docker://A/v1/v2", "`v1/v2` is not a valid tag");
         check("jinahub+docker://A:secret/v1", "leave it out");
         check("jinaai+sandbox://a/B", "sandbox");
     }

@@ -124,7 +124,7 @@ impl<'t> Builder<'t> {
 
     fn alias(&mut self, anchor: usize, at: Position) -> Result<Node, SyntaxError> {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
-            return Err(error(at, "an alias stands inside the value that it names"));
+            return Err(error(at, "an alias is inside the value that it names"));
         };
         self.take_room(count(&node), at)?;
         if self.depth + depth(&node) > DEPTH_MAX {

@@ -177,7 +177,7 @@ impl<'a> Scope<'a> {
                 continue;
             };
             let missing = self.look_up(reference).err();
-            let missing = missing.unwrap_or_else(|| Missing::new("it leads round in a circle"));
+            let missing = missing.unwrap_or_else(|| Missing::new("it refers to itself"));
             let message = format!("`{written}` cannot be replaced: {}", missing.message);
             let problem = Problem::new(span, message).suggest(missing.suggestion);
             match reference {

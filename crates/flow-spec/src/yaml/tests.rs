@@ -112,7 +112,7 @@ fn text_that_is_not_yaml_is_reported_with_its_position() {
     check_not_yaml("a: {<<: 1}", "line 1, column 9: `<<` must name a mapping");
     check_not_yaml(
         "a: &x [*x]",
-        "line 1, column 8: an alias stands inside the value that it names",
+        "line 1, column 8: an alias is inside the value that it names",
     );
     check_not_yaml(
         "!!binary x",

@@ -175,7 +175,7 @@ pub(crate) fn entries_to_json(entries: &[Entry]) -> Result<Map<String, Value>, P
 
 fn stands_twice(entry: &Entry, first: Position) -> Problem {
     let message = format!(
-        "`{}` stands twice; the first is at line {}",
+        "`{}` is given twice; the first is at line {}",
         entry.key, first.line
     );
     Problem::new(&entry.span, message)

@@ -45,7 +45,7 @@ async fn serve<S: server::Answer>(service: Unary<S>) -> anyhow::Result<()> {
 
 #[allow(
     clippy::print_stdout,
-    reason = "whoever started this program waits for the line"
+    reason = "the parent process waits for the line"
 )]
 fn say(line: &str) {
     println!("{line}");

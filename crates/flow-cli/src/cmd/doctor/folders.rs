@@ -34,17 +34,17 @@ fn of_state(folder: Option<PathBuf>) -> Finding {
         return Finding::warning(
             SUBJECT,
             "there is no folder for it, because HOME is not set",
-            "set HOME or XDG_STATE_HOME; without it `flow ps`, `flow logs` and their like find no flow",
+            "set HOME or XDG_STATE_HOME; without it, commands such as `flow ps` and `flow logs` find no flow",
         );
     };
     let shown = folder.display();
     match fs::metadata(&folder) {
         Ok(found) => of_state_folder(&shown.to_string(), &found, geteuid().as_raw()),
         Err(_missing) => match is_writable(&folder) {
-            true => Finding::ok(SUBJECT, format!("`{shown}` is made by the first flow")),
+            true => Finding::ok(SUBJECT, format!("`{shown}` is created by the first flow")),
             false => Finding::problem(
                 SUBJECT,
-                format!("`{shown}` cannot be made"),
+                format!("`{shown}` cannot be created"),
                 "set XDG_STATE_HOME to a folder that you may write to",
             ),
         },
@@ -56,7 +56,7 @@ fn of_state_folder(shown: &str, found: &Metadata, user: u32) -> Finding {
     let (owner, mode) = (found.uid(), found.mode() & 0o777);
     if owner != user {
         let text = format!("`{shown}` belongs to user {owner}, and you are user {user}");
-        let remedy = format!("give it to yourself with `sudo chown -R {user} {shown}`");
+        let remedy = format!("change its owner with `sudo chown -R {user} {shown}`");
         return Finding::problem(SUBJECT, text, remedy);
     }
     if mode & OTHERS_WRITE != 0 {
@@ -139,7 +139,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let made = of_state(Some(folder.path().join("a/b")));
         assert_eq!(made.level, Level::Ok);
-        assert!(made.text.ends_with("is made by the first flow"));
+        assert!(made.text.ends_with("is created by the first flow"));
         assert_eq!(of_state(None).level, Level::Warning);
         // A folder cannot be created below a file of the kernel.
         let never = of_state(Some("/proc/version/x".into()));

@@ -83,7 +83,7 @@ fn of_memory(max: Option<u64>, available: Option<u64>) -> Finding {
         true => Finding::warning(
             SUBJECT,
             text,
-            "free some, or raise the limit of the container; an encoder takes some hundred MiB",
+            "free some, or raise the limit of the container; an encoder takes several hundred MiB",
         ),
         false => Finding::ok(SUBJECT, text),
     }
@@ -167,7 +167,7 @@ fn of_clock_source(source: Option<String>) -> Finding {
         true => Finding::warning(
             SUBJECT,
             format!("`{source}`, which is slow to read"),
-            "each request reads it some dozen times; choose `tsc` or the clock of the hypervisor",
+            "each request reads it dozens of times; choose `tsc` or the clock of the hypervisor",
         ),
         false => Finding::ok(SUBJECT, source),
     }

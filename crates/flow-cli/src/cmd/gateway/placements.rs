@@ -104,7 +104,7 @@ fn parse(text: &str) -> anyhow::Result<Placement> {
 fn report_placed(number: u64) {
     let placed = ProcessEvent::Placed { placement: number };
     if let Err(error) = placed.write() {
-        tracing::debug!(%error, "nothing reads standard output");
+        tracing::debug!(%error, "cannot write to standard output");
     }
 }
 

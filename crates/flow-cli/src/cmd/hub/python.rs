@@ -137,7 +137,7 @@ mod tests {
             ["Dockerfile", "flow_serve/a.py", "flow_serve/inner/b.py"]
         );
         let Content::Text(text) = &files[0].content else {
-            panic!("the Dockerfile is no text");
+            panic!("the Dockerfile is not a text");
         };
         assert!(
             text.contains("RUN pip install --no-cache-dir numpy\n"),

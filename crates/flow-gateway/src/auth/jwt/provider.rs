@@ -203,7 +203,7 @@ impl Provider {
             }
             Err(error) => {
                 let error = Chain(&error);
-                tracing::error!(%error, "the changed keys of the identity provider cannot be used, the old ones stay");
+                tracing::error!(%error, "the changed keys of the identity provider are invalid; keeping the old ones");
             }
         }
     }

@@ -68,8 +68,7 @@ impl fmt::Display for NoRight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSupervisor(Right::Actions) => f.write_str(
-                "This gateway was not started by `flow up`. Restart and scale its processes with what \
-                 started them, such as Docker Compose or Kubernetes.",
+                "This gateway was not started by `flow up`. Restart and scale its processes with the tool that started them, such as Docker Compose or Kubernetes.",
             ),
             Self::NoSupervisor(Right::Logs) => f.write_str(
                 "This gateway was not started by `flow up`. The logs are where the processes of the flow write them: \

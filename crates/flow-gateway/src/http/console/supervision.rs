@@ -73,7 +73,7 @@ pub(super) async fn act(State(state): State<HttpState>, request: Request) -> Res
         %action,
         client = origin.client.map(tracing::field::display),
         key = origin.key.as_deref(),
-        "the console changes the flow"
+        "console action started"
     );
     let done = state.operations.change(action).await;
     answer(done.map(|said| json!({ "said": said })))
@@ -92,7 +92,7 @@ async fn read_action(request: Request) -> Result<Action, (StatusCode, String)> {
         body.map_err(|_| bad(format!("the action did not come within {ACTION_WITHIN:?}")))?;
     let body = body.map_err(|_| bad(format!("an action has at most {ACTION_LEN_MAX} bytes")))?;
     let action = serde_json::from_slice(&body);
-    let action = action.map_err(|error| bad(format!("this is no action: {error}")))?;
+    let action = action.map_err(|error| bad(format!("invalid action: {error}")))?;
     match action {
         Action::Scale { replicas, .. } if replicas.get() > REPLICAS_MAX => Err(bad(format!(
             "the console starts at most {REPLICAS_MAX} replicas; `flow scale` starts more"

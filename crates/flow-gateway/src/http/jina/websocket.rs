@@ -461,7 +461,7 @@ async fn end(
         }
     };
     if timeout(CLOSE_MAX, sending).await.is_err() {
-        tracing::debug!("a WebSocket's client did not take the end of its connection");
+        tracing::debug!("a WebSocket client did not acknowledge the close of its connection");
     }
 }
 

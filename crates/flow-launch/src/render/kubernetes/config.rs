@@ -58,7 +58,7 @@ pub(super) fn fingerprint(unit: &Unit, config: &str) -> String {
 pub(super) fn remarks(unit: &Unit) -> impl Iterator<Item = String> {
     unit.secrets().map(|name| {
         format!(
-            "`{name}` of `{}` is in a ConfigMap, where many can read it: keep it in a Secret, and say which with `--env-from-secret {}={name}:SECRET:KEY`",
+            "`{name}` of `{}` is in a ConfigMap, where many can read it: keep it in a Secret, and name it with `--env-from-secret {}={name}:SECRET:KEY`",
             unit.name,
             key(unit)
         )

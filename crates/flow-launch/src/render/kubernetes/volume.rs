@@ -79,7 +79,7 @@ impl Flow<'_> {
         let fewest = self.autoscale(unit).map_or(unit.replicas, |it| it.min);
         (is_own && fewest == 1).then(|| {
             format!(
-                "`{}` keeps its model in a volume that one pod at a time can have, so while its only pod is replaced it serves nothing: have two replicas, an image with the model and `--cache none`, or `--cache shared` where the cluster has ReadWriteMany volumes",
+                "`{}` keeps its model in a volume that only one pod at a time can use, so it serves nothing while its only pod is replaced: use two replicas, an image with the model and `--cache none`, or `--cache shared` where the cluster has ReadWriteMany volumes",
                 unit.name
             )
         })

@@ -109,7 +109,7 @@ fn a_condition_anywhere_on_a_branch_parts_the_documents() {
 fn shard_options_of_an_external_executor_are_a_warning() {
     let entry =
         "name: a, external: true, port: 1, shards: 2, polling: ALL, workers: 2, uses_after: x";
-    let decides = "has no effect: who starts an external executor decides it";
+    let decides = "has no effect: it is set where the external executor is started";
     assert_eq!(
         warnings(&[entry]),
         ["shards", "polling", "workers", "uses_after"].map(|key| format!("`{key}` {decides}"))

@@ -175,7 +175,7 @@ fn the_reply_waits_only_for_the_last_entry_that_is_not_floating() {
     check(entries, "a(gateway) b?(a) c(a) → c");
     check_warnings(
         entries,
-        "5:3 executors.b nobody waits for `b`: it runs, and its result is dropped; \
+        "5:3 executors.b no node needs `b`: it runs, and its result is dropped; \
          let a later executor need it, or say `floating: true`",
     );
 }
@@ -263,12 +263,12 @@ fn entries_without_a_name_are_numbered() {
 fn a_cycle_is_named_from_its_first_executor() {
     check_problems(
         "name: a, needs: c\nname: b, needs: a\nname: c, needs: b",
-        "4:20 executors.a.needs executors need each other in a circle: `a` → `b` → `c` → `a`",
+        "4:20 executors.a.needs executors need each other in a cycle: `a` → `b` → `c` → `a`",
     );
     check_problems(
         "name: a, needs: [gateway, b]\nname: b\nname: c, needs: d\nname: d, needs: c",
-        "4:20 executors.a.needs executors need each other in a circle: `a` → `b` → `a`
-         6:20 executors.c.needs executors need each other in a circle: `c` → `d` → `c`",
+        "4:20 executors.a.needs executors need each other in a cycle: `a` → `b` → `a`
+         6:20 executors.c.needs executors need each other in a cycle: `c` → `d` → `c`",
     );
     check_problems(
         "name: a, needs: a",
@@ -364,7 +364,7 @@ fn a_model_may_have_further_names_for_an_executor_of_the_flow() {
     let unknown = flow("models: {small: encc}", "name: enc");
     let problem = unknown.unwrap_err()[0].to_string();
     assert!(
-        problem.contains("which is no executor of this flow"),
+        problem.contains("which is not an executor of this flow"),
         "{problem}"
     );
     assert!(problem.contains("did you mean `enc`?"), "{problem}");
@@ -412,7 +412,7 @@ fn an_external_executor_without_an_address_is_a_problem() {
 fn invalid_hosts_are_refused_with_a_reason() {
     check_host_problem(
         "http://h:1",
-        "`http://h:1` is no gRPC address, and flow calls executors by gRPC only",
+        "`http://h:1` is not a gRPC address, and flow calls executors only over gRPC",
     );
     check_host_problem(
         "ftp://h:1",
@@ -453,11 +453,11 @@ fn the_records_of_a_service_say_where_its_replicas_are() {
 fn a_service_has_no_port_in_the_flow_file() {
     check_problems(
         "name: a, external: true, host: 'srv://a.example:5'",
-        "4:35 executors.a.host `srv://a.example:5` has a port, which the records of a service say; leave it out",
+        "4:35 executors.a.host `srv://a.example:5` has a port, but the records of a service contain the ports; leave it out",
     );
     check_problems(
         "name: a, external: true, host: 'srv://a', port: 5",
-        "4:52 executors.a.port `port` has no effect: the records of a service say the ports; leave it out",
+        "4:52 executors.a.port `port` has no effect: the records of a service contain the ports; leave it out",
     );
     check_host_problem(
         "srv://dns.example/a",
@@ -471,8 +471,8 @@ fn a_service_has_no_port_in_the_flow_file() {
 fn process_options_of_an_external_executor_are_a_warning() {
     check_warnings(
         "name: a, external: true, port: 1, uses: echo, env: {A: 1}, replicas: 2",
-        "4:44 executors.a.uses `uses` has no effect: who starts an external executor decides it
-         4:55 executors.a.env `env` has no effect: who starts an external executor decides it
+        "4:44 executors.a.uses `uses` has no effect: it is set where the external executor is started
+         4:55 executors.a.env `env` has no effect: it is set where the external executor is started
          4:73 executors.a.replicas `replicas` has no effect: an external executor has one for each address",
     );
 }
@@ -528,7 +528,7 @@ fn a_port_is_taken_once() {
 fn repeated_keys_are_problems_and_the_first_one_counts() {
     check_problems(
         "name: a, uses: x, uses: y",
-        "4:22 executors.a.uses `uses` stands twice; the first is at line 4",
+        "4:22 executors.a.uses `uses` is given twice; the first is at line 4",
     );
 }
 

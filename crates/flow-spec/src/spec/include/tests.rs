@@ -182,17 +182,17 @@ fn other_gateways_are_refused_with_a_reason() {
     };
     check(
         "docker://x",
-        "2:17 gateway.uses `docker://x` is no gateway of flow's, which starts no containers for it; \
+        "2:17 gateway.uses `docker://x` is not a gateway of flow, which starts no containers for it; \
          write `GRPCGateway`",
     );
     check(
         "my.MyGateway",
-        "2:17 gateway.uses `my.MyGateway` is no gateway of flow's, and flow runs no Python; \
+        "2:17 gateway.uses `my.MyGateway` is not a gateway of flow, and flow runs no Python; \
          write `GRPCGateway`, or leave it out",
     );
     check(
         "GRPCGatway",
-        "2:17 gateway.uses `GRPCGatway` is no gateway of flow's, and flow runs no Python; \
+        "2:17 gateway.uses `GRPCGatway` is not a gateway of flow, and flow runs no Python; \
          did you mean `GRPCGateway`?",
     );
     check(
@@ -202,7 +202,7 @@ fn other_gateways_are_refused_with_a_reason() {
     check_problems(
         "jtype: Flow\ngateway: {uses: python.yml}",
         &[
-            "python.yml:1:8 jtype `MyGateway` is no gateway of flow's, and flow runs no Python; \
+            "python.yml:1:8 jtype `MyGateway` is not a gateway of flow, and flow runs no Python; \
              write `GRPCGateway`, or leave it out",
             "python.yml:2:1 py_modules `py_modules` is not supported: flow runs no Python; \
              start the executor with Jina and add it as `external`",

@@ -145,7 +145,7 @@ fn programs_around_shards_need_shards() {
     );
     check_problem(
         "shards: 2, uses_before: jinahub://x",
-        ".uses_before is a name in a hub, and there is none; write `hub: registry.example.com/team` under `with`, or set \
+        ".uses_before is a name in a hub, and no hub is set; write `hub: registry.example.com/team` under `with`, or set \
          FLOW_HUB",
     );
 }

@@ -239,7 +239,7 @@ fn executors_have_two_names_and_may_be_written_once() {
     }
     check_file(
         "jtype: Flow\nexecutors: []\npods: []",
-        &["`pods` means `executors`, which stands here too; keep one of them"],
+        &["`pods` means `executors`, which is given here too; keep one of them"],
     );
     check_file(
         "jtype: Flow\nexecutors: {a: {}}",
@@ -288,7 +288,7 @@ fn keys_without_effect_are_taken_with_a_warning() {
     );
     check_entry_warning(
         "port_monitoring: 1",
-        "`port_monitoring` has no effect: it has no effect without `monitoring`",
+        "`port_monitoring` has no effect without `monitoring`",
     );
     let checked = check("jtype: Flow\njcloud: {a: b}\nexecutors: [{uses: echo}]");
     assert_eq!(
@@ -404,12 +404,12 @@ fn unsupported_uses_are_reported_with_the_reason() {
         ),
         (
             "docker://me/Encoder:1",
-            "names of images are in small letters, and `Encoder` is not; did you mean \
+            "names of images are in lower-case letters, and `Encoder` is not; did you mean \
              `docker://me/encoder:1`?",
         ),
         (
             "https://a/b",
-            "`https://a/b` is a URL, and flow fetches no executors; name a program or a folder",
+            "`https://a/b` is a URL, and flow does not download executors; name a program or a folder",
         ),
         ("[a]", "must be a program, a folder or a config, is a list"),
         ("5", "must be a text, is `5`"),
@@ -600,7 +600,7 @@ fn retries_are_counted_or_left_to_flow() {
     }
     check_entry_problem(
         "retries: -2",
-        "must be how often to try again, or -1 for flow's own choice, is `-2`",
+        "must be a number of retries, or -1 for flow's own choice, is `-2`",
     );
 }
 
@@ -658,7 +658,7 @@ fn logs_are_for_people_or_programs() {
     }
     check_entry_problem(
         "log_config: my.yml",
-        "must be `default`, `plain`, `json` or `quiet`, is the text `my.yml`; flow reads no log configuration of Python",
+        "must be `default`, `plain`, `json` or `quiet`, is the text `my.yml`; flow does not read Python's log configurations",
     );
 }
 
@@ -700,7 +700,7 @@ fn the_gateway_listens_on_the_given_host_and_port() {
     );
     check_gateway_problem(
         "port: 1, ports: 2",
-        "`ports` means `port`, which stands here too; keep one of them",
+        "`ports` means `port`, which is given here too; keep one of them",
     );
 }
 
@@ -752,7 +752,7 @@ fn the_gateway_has_protocols_and_a_port_for_each_of_them_or_one_for_all() {
     );
     check_entry_problem(
         "protocol: http",
-        "executors speak gRPC, and not `http`; write `grpc`; the gateway's `protocol` is for clients",
+        "executors speak gRPC, not `http`; write `grpc`; the gateway's `protocol` is for clients",
     );
 }
 
@@ -864,7 +864,7 @@ fn a_stream_has_a_window() {
     let checked = gateway("prefetch: 0");
     assert_eq!(
         messages(checked),
-        ["0 meant no limit to Jina; flow takes 1000 instead"]
+        ["0 means no limit in Jina; flow uses 1000 instead"]
     );
 }
 

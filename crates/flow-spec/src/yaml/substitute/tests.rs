@@ -222,7 +222,7 @@ fn references_with_other_blanks_are_not_replaced() {
 fn circular_references_end() {
     check_problem(
         "${{this.v}}",
-        "`${{this.v}}` cannot be replaced: it leads round in a circle",
+        "`${{this.v}}` cannot be replaced: it refers to itself",
     );
 }
 

@@ -81,7 +81,7 @@ async fn forward(State(upstream): State<Upstream>, body: Bytes) -> Response {
 
 #[allow(
     clippy::print_stdout,
-    reason = "whoever started this program waits for the line"
+    reason = "the parent process waits for the line"
 )]
 fn say(line: &str) {
     println!("{line}");

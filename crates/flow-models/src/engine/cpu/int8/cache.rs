@@ -50,7 +50,7 @@ pub(super) fn read(file: &Path, architecture: &Architecture) -> Option<Vec<Int8L
     }
     read_layers(file, architecture)
         .inspect_err(|error| {
-            tracing::warn!(file = %file.display(), error = %Chain(error), "damaged calibration is repeated");
+            tracing::warn!(file = %file.display(), error = %Chain(error), "calibration file is damaged; calibrating again");
         })
         .ok()
 }

@@ -76,7 +76,7 @@ pub(super) fn route(text: &str) -> Result<Route, String> {
     }
     if !is_host(host.strip_prefix("*.").unwrap_or(host)) {
         return Err(format!(
-            "`{host}` is no host name in small letters, such as `search.example.com`"
+            "`{host}` is not a host name in lower-case letters, such as `search.example.com`"
         ));
     }
     Ok(Route {
