@@ -1,4 +1,4 @@
-//! Requests that cannot be answered well get an answer all the same, and harm nobody else.
+//! Invalid requests get an answer, and harm no other request.
 
 use bytes::Bytes;
 use flow_proto::Envelope;
@@ -124,7 +124,7 @@ async fn a_request_without_a_header_is_answered() {
     assert_eq!(said[1].failure, None);
 }
 
-/// A document with a field that nobody knows, written by hand.
+/// A document with an unknown field, written by hand.
 async fn check_unknown_field(version: flow_core::DocArrayVersion) {
     let flow = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
     for endpoint in ["/any", "/touch"] {

@@ -119,7 +119,7 @@ async fn no_request_is_lost_while_processes_die_and_change() {
     write_out(&times);
 }
 
-/// The next request when its time has come; none: that was all.
+/// The next request when its time has come; `None` after the last one.
 async fn next_request(
     number: u32,
     begun: Instant,

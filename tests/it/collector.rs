@@ -42,7 +42,7 @@ pub(crate) struct Span {
 }
 
 impl Collector {
-    /// None: the stock peer, whose OpenTelemetry it uses, is not set up.
+    /// `None` if the stock peer, whose OpenTelemetry it uses, is not set up.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(None)
     }

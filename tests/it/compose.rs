@@ -18,7 +18,7 @@ struct Project {
 }
 
 impl Project {
-    /// None: there is no Compose, of neither kind.
+    /// `None` if there is no Compose, of neither kind.
     fn new(docker: &DockerTest) -> Option<Self> {
         let programs: [&[&str]; 2] = [&["docker", "compose"], &["docker-compose"]];
         let found = programs.into_iter().find(|program| {

@@ -18,7 +18,7 @@ const PROGRAMS: [&str; 4] = [
     "google-chrome-stable",
 ];
 
-/// The browser; none: the test is left out, and says so.
+/// The browser; `None` if the test is skipped, which it reports.
 fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

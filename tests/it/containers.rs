@@ -32,7 +32,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// None: there is no engine.
+    /// `None` if there is no engine.
     pub(crate) fn image() -> Option<Arc<Self>> {
         static SHARED: Mutex<Weak<Programs>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -501,10 +501,13 @@ fn an_engine_that_does_not_answer_is_reported() {
     let said = refused_with("executors: [{name: a, uses: 'docker://a'}]", |command| {
         command.env("DOCKER_HOST", "ssh://somewhere");
     });
-    assert!(said.contains("`ssh://somewhere` is not the address"), "{said}");
+    assert!(
+        said.contains("`ssh://somewhere` is not the address"),
+        "{said}"
+    );
 }
 
-/// Somebody without rights: his own folder, with the program in it, where he may reach it.
+/// An unprivileged user, whose own folder contains the program.
 struct Nobody {
     folder: tempfile::TempDir,
 }
@@ -513,7 +516,7 @@ impl Nobody {
     /// His number on every Linux.
     const ID: u32 = 65534;
 
-    /// None: only root can become him.
+    /// `None` if this process is not root, so it cannot become that user.
     fn new() -> Option<Self> {
         if !can_run() || !rustix::process::geteuid().is_root() {
             return None;

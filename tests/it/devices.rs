@@ -31,7 +31,7 @@ const LIBRARIES: &[&str] = &[
     "librt.so",
 ];
 
-/// The program with a driver that gives these answers; none: no driver can be made here.
+/// The program with a driver that gives these answers; `None` if no driver can be made here.
 fn with_driver(folder: &Path, answers: &[&str]) -> Option<Command> {
     let library = folder.join("libcuda.so.1");
     let mut compile = Command::new("cc");

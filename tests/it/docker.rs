@@ -72,7 +72,7 @@ pub(crate) struct DockerTest {
 }
 
 impl DockerTest {
-    /// None: there is no engine, or this machine is not like the base we make.
+    /// `None` if there is no engine, or this machine is not like the base we make.
     pub(crate) fn start() -> Option<Self> {
         if !can_run() {
             return None;
@@ -85,7 +85,7 @@ impl DockerTest {
         })
     }
 
-    /// A name for an image, a volume or a project that nobody else has.
+    /// A unique name for an image, a volume or a project.
     pub(crate) fn name(&self, what: &str) -> String {
         let mut parts = self.value.split('/').skip(2);
         let mut next = || parts.next().unwrap();
@@ -293,7 +293,7 @@ fn objects_of_a_test_are_removed_from_the_engine_even_when_it_fails() {
     let failed = thread::spawn(move || {
         let image = docker.target("executor-cpu", &["EXECUTOR=echo"]);
         let volume = format!("{}:/kept", docker.volume("kept"));
-        // Nobody removes this one.
+        // No test removes this one.
         must(&["run", "-d", "-v", &volume, &image]);
         assert!(leftovers::found(&docker.value).len() > 3);
         panic!("the test fails");

@@ -14,7 +14,7 @@ const PROTOCOLS: [&str; 2] = ["http", "websocket"];
 
 type Cases = Vec<(DocArrayVersion, &'static str, Value)>;
 
-/// What the cases gave, for each version and protocol; empty: the peers are not set up.
+/// What the cases returned, for each version and protocol; empty if the peers are not set up.
 fn cases() -> &'static Cases {
     static CASES: OnceLock<Cases> = OnceLock::new();
     CASES.get_or_init(run)

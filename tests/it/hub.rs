@@ -311,7 +311,7 @@ fn a_registry_gets_tokens_from_the_server_that_it_names() {
 struct Trusted(PathBuf);
 
 impl Trusted {
-    /// None: only root may put it there.
+    /// `None` if this process is not root, which may put it there.
     fn by_engine(registry: &Registry) -> Option<Self> {
         let folder = Path::new("/etc/docker/certs.d").join(&registry.host);
         if fs::create_dir_all(&folder).is_err() {

@@ -62,7 +62,7 @@ fn of_pip(python: &Path) -> PathBuf {
     PathBuf::from(String::from_utf8(asked.stdout).unwrap().trim())
 }
 
-/// Puts pip into a base's folder, for the environment, which was made without one; tells where this machine has
+/// Puts pip into a base's folder, for the environment, which was made without one; returns where this machine has
 /// its packages.
 fn put_pip(folder: &Path, program: &Path, venv: &Path) -> PathBuf {
     let (python, venv_python) = (program.display(), venv.join("bin/python"));

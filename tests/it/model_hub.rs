@@ -77,7 +77,7 @@ fn answer(mut stream: &TcpStream, folder: &Path) -> std::io::Result<()> {
     stream.write_all(part)
 }
 
-/// The path that is asked for, and its range; empty: all of it.
+/// The path that is asked for, and its range; an empty range means all of it.
 fn question(stream: &TcpStream) -> std::io::Result<(String, String)> {
     let mut lines = BufReader::new(stream).lines();
     let first = lines.next().transpose()?.unwrap_or_default();

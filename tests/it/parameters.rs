@@ -1,4 +1,4 @@
-//! Parameters that nobody accepts: who refuses them, and who must not.
+//! Parameters that no executor accepts: when they are refused, and when they are not.
 
 use flow_tests::{Program, Said, TestFlow, flow_command, post, request};
 use serde_json::json;

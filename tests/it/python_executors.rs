@@ -27,7 +27,7 @@ fn up_with(uses: &str, keys: &str, variables: &[(&str, &str)]) -> TestFlow {
     TestFlow::up_in(&yaml, variables)
 }
 
-/// The executor on our runtime. None: the package is not set up.
+/// The executor on our runtime; `None` if the package is not set up.
 fn ours(uses: &str, keys: &str) -> Option<TestFlow> {
     let python = flow_serve()?;
     let python = python.to_str().unwrap();
@@ -36,7 +36,7 @@ fn ours(uses: &str, keys: &str) -> Option<TestFlow> {
     Some(up_with(uses, keys, &[("FLOW_PYTHON", python), path]))
 }
 
-/// The executor on Jina's runtime. None: Jina is not set up.
+/// The executor on Jina's runtime; `None` if Jina is not set up.
 fn stock(uses: &str, keys: &str) -> Option<TestFlow> {
     let python = interpreter(DocArrayVersion::V1)?;
     let python = python.to_str().unwrap();
@@ -236,7 +236,7 @@ async fn a_generator_streams_its_documents() {
     }
 }
 
-/// What an endpoint streams for a document, through Jina's client. None: Jina is not set up.
+/// What an endpoint streams for a document, through Jina's client; `None` if Jina is not set up.
 async fn streamed(flow: &TestFlow, endpoint: &str) -> Option<Value> {
     let arguments = [&flow.port().to_string(), endpoint, "a"].map(str::to_owned);
     let asked = move || flow_tests::python(DocArrayVersion::V1, "stream.py", &arguments);
@@ -499,7 +499,7 @@ fn an_executor_that_cannot_be_loaded_says_why() {
     );
 }
 
-/// An executor that uses the real docarray, on our runtime. None: the package or docarray is not set up.
+/// An executor that uses the real docarray, on our runtime; `None` if the package or docarray is not set up.
 fn with_docarray(version: DocArrayVersion, example: &str) -> Option<(TestFlow, tempfile::TempDir)> {
     // Of the other environment's packages only ours: they have another NumPy.
     let packages = flow_serve_alone()?;

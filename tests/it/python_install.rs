@@ -31,7 +31,7 @@ fn project(keys: &str) -> TempDir {
     folder
 }
 
-/// `flow up` of the project, with a cache of its own. `None`: the package is not set up.
+/// `flow up` of the project, with a cache of its own; `None` if the package is not set up.
 fn up(project: &TempDir, arguments: &[&str]) -> Option<std::process::Command> {
     let python = flow_serve()?;
     let mut command = flow_command();

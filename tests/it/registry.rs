@@ -35,7 +35,7 @@ struct Config {
 }
 
 impl Registry {
-    /// One that everybody may use. None: this machine has no such program, or no engine.
+    /// A registry without a login; `None` if this machine has no such program, or no engine.
     pub(crate) fn open() -> Option<Self> {
         Self::start(|_| Some((Config::here(String::new()), None)))
     }
@@ -51,7 +51,7 @@ impl Registry {
         })
     }
 
-    /// One that wants a token, which somebody else hands out for a password.
+    /// One that wants a token, which another server issues for a password.
     pub(crate) fn by_tokens() -> Option<Self> {
         Self::start(|folder| {
             let tokens = Tokens::start(folder)?;
@@ -59,7 +59,7 @@ impl Registry {
         })
     }
 
-    /// One with TLS, for which an authority of the test's own vouches; it is not at the address that everybody
+    /// One with TLS, for which an authority of the test's own vouches; it is not at the loopback address, which every Docker engine
     /// trusts.
     pub(crate) fn private() -> Option<Self> {
         Self::start(|folder| {
@@ -144,7 +144,7 @@ impl Config {
     }
 }
 
-/// An address of this machine that is not the one that everybody trusts. None: it has no other.
+/// An address of this machine other than the loopback address, which Docker trusts; `None` if there is no other.
 fn own_address() -> Option<String> {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     // Nothing is sent: the kernel says where it would send from.

@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     root.to_owned()
 }
 
-/// Where written packages are built, so that what they stand on is built once.
+/// Where written packages are built, so that their dependencies are built once.
 fn target() -> PathBuf {
     root().join("target/written")
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::MOODY;
 
-/// What the cases gave; none: the peer is not set up.
+/// What the cases returned; `None` if the peer is not set up.
 fn cases(version: DocArrayVersion) -> Option<&'static Value> {
     static CASES: [OnceLock<Option<Value>>; 2] = [OnceLock::new(), OnceLock::new()];
     CASES[version as usize]

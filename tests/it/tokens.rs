@@ -29,14 +29,14 @@ pub(crate) struct Tokens {
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-/// What somebody asks for.
+/// The scope of a requested token.
 struct Asked {
     scopes: Vec<String>,
     knows_us: bool,
 }
 
 impl Tokens {
-    /// Starts it; its key lies in this folder. None: there is no `openssl`.
+    /// Starts it; its key is in this folder. `None` if there is no `openssl`.
     pub(crate) fn start(folder: &Path) -> Option<Self> {
         let line = "req -x509 -newkey rsa:2048 -nodes -keyout token.key -out token.crt -days 2 -subj /CN=flow";
         openssl(folder, line)?;
@@ -56,7 +56,7 @@ impl Tokens {
         Some(it)
     }
 
-    /// The part of a registry's config that sends everybody here.
+    /// The part of a registry's config that names this server.
     pub(crate) fn config(&self) -> String {
         let bundle = self.folder.join("token.crt");
         format!(
@@ -73,7 +73,7 @@ impl Tokens {
     }
 }
 
-/// Runs `openssl` there; none: this machine has none.
+/// Runs `openssl` there; `None` if this machine has no `openssl`.
 pub(crate) fn openssl(folder: &Path, line: &str) -> Option<()> {
     let mut command = Command::new("openssl");
     command.args(line.split(' ')).current_dir(folder);

@@ -30,7 +30,7 @@ EVIL = "evil.example"
 
 
 class Refused(AssertionError):
-    """The browser does not do what it was told."""
+    """The browser does not follow a command."""
 
 
 class Page:

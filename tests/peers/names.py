@@ -1,4 +1,4 @@
-"""A name server that answers every question with the addresses that it was told, as late as it was told.
+"""A name server that answers every question with the given addresses, after the given delay.
 
     python3 names.py
 

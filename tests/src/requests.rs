@@ -66,7 +66,7 @@ pub async fn post(flow: &TestFlow, requests: Vec<Envelope>) -> Vec<Said> {
 pub struct Said {
     /// The texts of its documents.
     pub texts: Vec<String>,
-    /// Why it failed; none: it did not.
+    /// Why it failed; `None` if it did not.
     pub failure: Option<String>,
     /// The name of the exception that stock clients show for the failure.
     pub exception: Option<String>,

@@ -22,7 +22,7 @@ pub struct Stock {
 }
 
 impl Stock {
-    /// The executor of `peers/executor.py`. None: the peer is not set up.
+    /// The executor of `peers/executor.py`; `None` if the peer is not set up.
     pub fn executor(version: DocArrayVersion) -> Option<Self> {
         Self::executor_with(version, &[])
     }
@@ -35,7 +35,7 @@ impl Stock {
         Self::start(version, &[&words[..], &own, more].concat())
     }
 
-    /// Executors of `peers/marker.py`, one for each mark, started side by side. None: the peer is not set up.
+    /// Executors of `peers/marker.py`, one for each mark, started side by side; `None` if the peer is not set up.
     pub fn markers(version: DocArrayVersion, marks: &[&str]) -> Option<Vec<Self>> {
         let arguments = |mark: &&str| {
             let with = format!("mark:{mark}");
@@ -49,7 +49,7 @@ impl Stock {
         (!started.is_empty()).then_some(started)
     }
 
-    /// A head process before shards at these ports: all of them get each request. None: the peer is not set up.
+    /// A head process before shards at these ports: all of them get each request; `None` if the peer is not set up.
     pub fn head(version: DocArrayVersion, shards: &[u16]) -> Option<Self> {
         let shards = shards.iter().enumerate();
         let list: serde_json::Map<String, Value> = shards

@@ -29,7 +29,7 @@ const INPUT_MAX: usize = 4096;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to fuzz; none: all, as many at once as there are cores.
+    /// Target to fuzz; without it, all targets are fuzzed, one on each core.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(TARGETS))]
     target: Vec<String>,
 

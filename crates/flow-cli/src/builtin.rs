@@ -102,7 +102,9 @@ pub(crate) fn not_found(name: &str, others: &[String]) -> NotFound {
         None => {
             let names: Vec<String> = built_in.map(|it| format!("`{it}`")).collect();
             let names = names.join(", ");
-            format!("the built-in executors are {names}; for one of your own, write its path, such as `./{name}`")
+            format!(
+                "the built-in executors are {names}; for one of your own, write its path, such as `./{name}`"
+            )
         }
     };
     NotFound {

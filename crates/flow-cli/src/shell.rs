@@ -26,9 +26,9 @@ impl Shell {
         let variables = variables();
         let variable = |name: &str| variables.get(name).map(String::as_str);
         let to = match variable(LOG_TO_VARIABLE).filter(|it| !it.is_empty()) {
-            Some(name) => name
-                .parse()
-                .with_context(|| BadUsage(format!("the variable `{LOG_TO_VARIABLE}` is invalid")))?,
+            Some(name) => name.parse().with_context(|| {
+                BadUsage(format!("the variable `{LOG_TO_VARIABLE}` is invalid"))
+            })?,
             None => LogOutput::default(),
         };
         Ok(Self {

@@ -204,7 +204,7 @@ impl<T: Send + 'static> Exchange<T> {
         }
     }
 
-    /// The outcomes as a stream. A failure of the stream itself is the last item, and stands for all requests without an
+    /// The outcomes as a stream. A failure of the stream itself is the last item, and counts for all requests without an
     /// outcome.
     pub fn into_results(self) -> impl Stream<Item = Result<Reply, Failure>> + Send {
         stream::unfold(Some(self), |exchange| async move {

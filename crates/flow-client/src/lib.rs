@@ -9,7 +9,7 @@
 //! - [`Exchange`] is below it: the caller builds the requests, tags each with a value of its own, and gets the tag back
 //!   with the outcome.
 //! - [`Client::stream`] sends one document, and returns those that an executor streams in answer.
-//! - [`Discovery`] tells the endpoints and executors of a flow, and the version of DocArray that they read.
+//! - [`Discovery`] lists the endpoints and executors of a flow, and the version of DocArray that they read.
 //!
 //! Requests in progress are limited by a window which also keeps their order. A failed request is a
 //! [`Failure`](flow_core::Failure) with its code, and does not affect the others. Requests are retried if the caller allows

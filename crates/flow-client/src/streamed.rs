@@ -52,7 +52,7 @@ fn request(template: &RequestTemplate, document: &Document) -> SingleDocumentReq
     }
 }
 
-/// The document of a reply, or the failure that it reports. `sent`: the version of a document whose fields do not tell.
+/// The document of a reply, or the failure that it reports. `sent` is the version of documents whose fields fit both.
 fn document_of(
     reply: SingleDocumentRequestProto,
     sent: DocArrayVersion,

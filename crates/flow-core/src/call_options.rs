@@ -70,7 +70,7 @@ pub struct Origin {
 /// Which requests overtake which in an executor's queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Priority {
-    /// Somebody waits for the reply. The default.
+    /// A person or program waits for the reply. The default.
     Interactive,
     /// Work in the background, which interactive requests overtake.
     Bulk,

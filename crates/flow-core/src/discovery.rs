@@ -34,7 +34,7 @@ pub fn executors(said: &EndpointsProto) -> Option<Vec<&str>> {
     }
 }
 
-/// The parameters that an endpoint accepts; none: the executor does not say.
+/// The parameters that an endpoint accepts; `None` if the executor does not report them.
 ///
 /// Stock executors say so where a method's parameters have a class, whose JSON schema they send.
 #[must_use]
@@ -67,7 +67,7 @@ pub fn models(said: &EndpointsProto) -> Models {
     said.endpoints.iter().filter_map(of_endpoint).collect()
 }
 
-/// Which of DocArray's formats the endpoints' documents have to be sent in; `None`: either, or unknown.
+/// The format in which documents have to be sent to the endpoints; `None` if both work, or if it is unknown.
 #[must_use]
 pub fn docarray_version(said: &EndpointsProto) -> Option<DocArrayVersion> {
     let of_endpoint = |endpoint: &String| {

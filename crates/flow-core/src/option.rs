@@ -5,7 +5,7 @@ use std::fmt;
 /// An option of an executor (`uses_with`) that it cannot use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadOption {
-    /// The option's key; none: the options do not fit together.
+    /// The option's key; `None` if the options contradict each other.
     pub key: Option<String>,
     /// Whether the executor has no option of this name. Otherwise the value is wrong.
     pub is_unknown: bool,

@@ -13,7 +13,7 @@
 //! refusal_log.rs  lines on refused requests
 //! ```
 //!
-//! `guard.rs` is the only place where keys are checked, whatever the protocol. What only a request's content tells, its
+//! `guard.rs` is the only place where keys are checked, whatever the protocol. What only a request's content shows, its
 //! endpoint and the number of its documents, is checked by `service.rs` with `identity::current`. `admission.rs` counts the
 //! tokens of a request that has been answered.
 

@@ -1,4 +1,4 @@
-//! What a gateway needs to start, and why it may not.
+//! The configuration of a gateway, and the errors of its start.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How many requests or calls took how long, and how many failed.
+//! Counts of requests or calls, of their failures and of their durations.
 //!
 //! They are counted in every gateway, also in one without monitoring and without a console, so a count is an addition or two to
 //! an atomic. Everything else is left to the metrics and the console.

@@ -20,7 +20,7 @@ use crate::node::Node;
 use crate::pools::{KnownReplicas, PlacementError, Shared};
 use crate::request_record::RequestRecord;
 
-/// Requests that may have floating nodes in progress. Nobody waits for these nodes, so nothing else would slow a
+/// Requests that may have floating nodes in progress. No request waits for these nodes, so nothing else would slow a
 /// client that is faster than they are.
 const FLOATING_MAX: usize = 1024;
 

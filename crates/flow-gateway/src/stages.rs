@@ -1,4 +1,4 @@
-//! Where the time of a request went inside the processes that it passed, if its caller asks for it.
+//! Times of the stages of a request in each process, for callers that ask for them.
 //!
 //! An executor of flow adds a route for each stage to its reply, such as `encoder#queue`. The gateway's reply has them all,
 //! with the name of their node before, such as `encoder#encoder/rep-0#queue`. Their times are of the executor's clock.

@@ -25,7 +25,8 @@ impl Target {
             .build()
             .map(Self::Matching)
             .map_err(|error| {
-                let message = format!("`target_executor` is not a valid regular expression: {error}");
+                let message =
+                    format!("`target_executor` is not a valid regular expression: {error}");
                 Failure::new(Code::BadRequest, message)
             })
     }

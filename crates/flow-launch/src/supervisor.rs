@@ -1,4 +1,4 @@
-//! Keeps the processes of a flow running, and tells the gateway where they listen.
+//! Keeps the processes of a flow running, and sends their addresses to the gateway.
 //!
 //! ```text
 //! lifecycle.rs       a flow from its start to its shutdown

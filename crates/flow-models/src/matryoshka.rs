@@ -14,7 +14,7 @@ use crate::source::CONFIG_FILE;
 /// The lengths to which a model's vectors may be cut.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Matryoshka {
-    /// None: the model was not trained for it, or does not say so.
+    /// `None` if the model was not trained for it, or does not say so.
     #[default]
     No,
     /// Any.

@@ -65,9 +65,7 @@ pub enum ConnectError {
         url: String,
     },
     /// There are options of TLS for a connection without it.
-    #[error(
-        "`{url}` is not encrypted, so TLS options have no effect: write `grpcs://host:port`"
-    )]
+    #[error("`{url}` is not encrypted, so TLS options have no effect: write `grpcs://host:port`")]
     NotEncrypted {
         /// The text.
         url: String,

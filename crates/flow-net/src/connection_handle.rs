@@ -7,7 +7,7 @@ use crate::open_connections::OpenConnection;
 use crate::reply_body::OpenRequest;
 
 /// The connection of a request, as an extension of the request. A connection that was upgraded counts as open until its
-/// stream is dropped, and as idle while nobody holds an [`OpenRequest`] of it.
+/// stream is dropped, and as idle while there is no [`OpenRequest`] of it.
 #[derive(Debug, Clone)]
 pub struct ConnectionHandle(Arc<OpenConnection>);
 

@@ -47,7 +47,7 @@ impl PartialMessage {
     /// Ready when more may be read: a message begins while there is room, and may then grow a little beyond.
     ///
     /// # Errors
-    /// If a message that has begun may not grow. Waiting with it would keep its bytes from everybody else.
+    /// If a message that has begun may not grow. Waiting with it would keep its bytes from all others.
     pub(crate) fn poll_room(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.counted() {
             Some(mut counted) => counted.poll_room(context),

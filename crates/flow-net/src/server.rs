@@ -82,7 +82,7 @@ impl<L: Accept, S: HttpService> Server<L, S> {
             never = accept(&mut listener, &mut connections) => match never {},
             () = drained => {}
         }
-        // From now on clients are refused, instead of waiting in a queue that nobody empties.
+        // From now on clients are refused, instead of waiting in a queue that is no longer read.
         drop(listener);
         // Connections that are still open after the grace period are cut off when they are dropped.
         match timeout(drain.grace(), connections.close()).await {

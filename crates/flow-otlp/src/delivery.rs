@@ -1,4 +1,4 @@
-//! Sends one kind of telemetry. What is lost is counted, and told in few lines of the log.
+//! Exports one kind of telemetry. Counts what is lost, and logs it at a limited rate.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Delivery {
     /// What was lost: here, or because it found no room in its queue.
     lost: Counter,
     /// The part of it that the log says already.
-    told: u64,
+    reported: u64,
     next_line: Option<Instant>,
     is_failing: bool,
 }
@@ -35,7 +35,7 @@ impl Delivery {
             client,
             what,
             lost,
-            told: 0,
+            reported: 0,
             next_line: None,
             is_failing: false,
         }
@@ -65,18 +65,15 @@ impl Delivery {
 
     fn succeeded(&mut self) {
         let lost = self.lost.get();
-        let dropped = lost - self.told;
+        let dropped = lost - self.reported;
         let what = self.what;
         if std::mem::take(&mut self.is_failing) {
             let collector = self.client.endpoint();
             tracing::info!(collector, dropped, "the collector accepts {what} again");
-            self.told = lost;
+            self.reported = lost;
         } else if dropped > 0 && self.next_line.is_none_or(|next| next <= Instant::now()) {
-            tracing::warn!(
-                dropped,
-                "the export queue is full; dropped {what}"
-            );
-            self.told = lost;
+            tracing::warn!(dropped, "the export queue is full; dropped {what}");
+            self.reported = lost;
             self.next_line = Some(Instant::now() + LINE_EVERY);
         }
     }

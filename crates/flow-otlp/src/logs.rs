@@ -135,7 +135,7 @@ fn severity(level: Level) -> (SeverityNumber, &'static str) {
     (severity, level.as_str())
 }
 
-/// The bytes that hexadecimal digits stand for; none if they are none.
+/// The bytes that hexadecimal digits encode; `None` if they are invalid.
 fn hex(digits: &str) -> Vec<u8> {
     let pairs = digits.as_bytes().chunks(2);
     let byte = |pair: &[u8]| {

@@ -22,9 +22,9 @@ const PREFIX: &str = "OTEL_";
 /// What the options of a process ask for. Log records are asked for by variables only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requested {
-    /// Where spans are exported; `None`: they are not.
+    /// Where spans are exported; `None` disables the export.
     pub traces: Option<Collector>,
-    /// Where metrics are exported; `None`: they are not.
+    /// Where metrics are exported; `None` disables the export.
     pub metrics: Option<Collector>,
 }
 

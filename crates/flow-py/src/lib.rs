@@ -1,6 +1,5 @@
 //! The module `flow_serve._native` of the Python package.
-//!
-//! Python objects stand on the types of the other crates here; what needs no Rust is in `python/flow_serve/`. The
+//! It wraps types of the other crates as Python classes. Code that needs no Rust is in `python/flow_serve/`. The
 //! interpreter's lock is held only where Python objects are touched: not while bytes move, are decoded or encoded.
 
 #![allow(

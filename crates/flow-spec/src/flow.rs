@@ -1,4 +1,4 @@
-//! A flow of which everything is true that a plan needs.
+//! A checked flow.
 
 mod advice;
 mod calls;

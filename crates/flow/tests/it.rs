@@ -42,7 +42,7 @@ async fn documents_come_back_in_order() {
 
 #[tokio::test]
 async fn a_failed_request_affects_no_other() {
-    // Nobody listens at port 1.
+    // Nothing listens on port 1.
     let flow = Flow::new().add(
         Node::new("gone")
             .external("127.0.0.1:1")

@@ -56,7 +56,10 @@ fn invalid_options_are_named() {
     for (with, expected) in [
         (json!({"metric": "dot"}), "`cosine`, `ip` or `l2`"),
         (json!({"index": "ivfflat"}), "is `ivfflat`"),
-        (json!({"table": "a b"}), "`a b` is not a valid name of a table"),
+        (
+            json!({"table": "a b"}),
+            "`a b` is not a valid name of a table",
+        ),
         (json!({"dimensions": 0}), "takes 1 to 16000"),
         (json!({"dimensions": 16_001}), "takes 1 to 16000"),
         (

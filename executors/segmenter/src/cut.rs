@@ -1,14 +1,14 @@
 //! Decides where a text is cut.
 //!
 //! Sentences and words are those of Unicode's text segmentation (UAX #29), so no language is special. What
-//! stands between two words belongs to the first; a chunk loses only the white space at its ends.
+//! is between two words belongs to the first; a chunk loses only the white space at its ends.
 
 use std::ops::Range;
 
 use serde::Deserialize;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Words of a window where nobody says how many: what a small sentence model reads without cutting it off.
+/// Default number of words of a window: what a small sentence model reads without truncation.
 const WINDOW_WORDS: usize = 128;
 
 /// How often the chunks of a text may repeat it. Overlaps of a tenth to a half of a chunk are usual, which is twice.
@@ -25,7 +25,7 @@ pub enum By {
     #[default]
     #[serde(alias = "sentence")]
     Sentences,
-    /// Windows of so many words.
+    /// Windows with a fixed number of words.
     #[serde(alias = "word")]
     Words,
 }
@@ -164,7 +164,7 @@ fn sentences(text: &str) -> Vec<Unit> {
 fn words(text: &str, part: Range<usize>) -> Vec<Unit> {
     let inside = &text[part.clone()];
     let starts = inside.unicode_word_indices().map(|(start, _)| start);
-    // What stands before the first word goes with it.
+    // Text before the first word belongs to the first piece.
     let mut starts: Vec<usize> = std::iter::once(0).chain(starts.skip(1)).collect();
     starts.push(inside.len());
     starts

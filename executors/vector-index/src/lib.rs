@@ -1,6 +1,6 @@
 //! Finds the documents whose vectors are nearest to a query's, and keeps them through crashes.
 //!
-//! `index.rs` is the index in memory, `log.rs` its file, `record.rs` what stands in it. `flow-index` turns
+//! `index.rs` is the index in memory, `log.rs` its file, `record.rs` the format of its records. `flow-index` turns
 //! documents into entries and entries into matches; this file does first the log, then the index, then the reply.
 
 mod graph;

@@ -71,7 +71,7 @@ impl Owner {
     }
 }
 
-/// When a process began; none: there is none.
+/// When a process began; `None` if there is no such process.
 fn began(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in brackets, and may hold anything.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Case, Exported, cases, documents, export, files};
 
-/// Objects without what tells their order, by kind and name.
+/// Objects without the annotations of their order, by kind and name.
 fn by_name(objects: impl Iterator<Item = Value>) -> BTreeMap<String, Value> {
     let named = objects.map(|it| {
         let name = format!("{} {}", it["kind"], it["metadata"]["name"]);

@@ -205,7 +205,7 @@ async fn websocket(target: &Target) -> TcpStream {
     stream
 }
 
-/// The result of a write that the gateway takes at once. None: it did not take it, because its budget is full.
+/// The result of a write that the gateway accepts at once; `None` if it did not, because its budget is full.
 async fn taken_at_once<T>(write: impl Future<Output = T>) -> Option<T> {
     timeout(TAKEN_WITHIN, write).await.ok()
 }

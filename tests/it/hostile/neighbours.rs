@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::MOODY;
 
-/// What nobody else may see.
+/// A secret that no other client may see.
 const SECRET: &str = "correct-horse-battery-staple";
 
 /// The command line of a process, which every user of the machine can read.

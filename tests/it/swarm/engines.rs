@@ -55,7 +55,7 @@ fn must(program: &str, arguments: &[&str]) -> String {
     text
 }
 
-/// What this machine lacks; `None`: nothing.
+/// What this machine lacks; `None` if nothing.
 fn lack() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("engines in networks of their own need root".to_owned());

@@ -155,7 +155,7 @@ class Started:
             self.lines.append(line)
             if self.ready in line:
                 self.is_ready.set()
-        # Whoever waits sees that the process has ended.
+        # A waiting reader sees that the process has ended.
         self.is_ready.set()
 
     def said(self, part):

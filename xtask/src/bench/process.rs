@@ -19,7 +19,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(20);
 /// Interval at which a server that should end is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Lines kept until somebody reads them: more than any banner has. Later ones are dropped.
+/// Maximum lines kept until they are read: more than any banner has. Later ones are dropped.
 const LINES_MAX: usize = 1_000;
 
 pub(super) struct Server {

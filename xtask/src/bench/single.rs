@@ -1,6 +1,6 @@
 //! How long one short text takes: in the engine, and through `flow up` and gRPC.
 //!
-//! One request at a time, so that nothing waits for anything else. The difference is what serving adds. Beside it stands what
+//! One request at a time, so that nothing waits for anything else. The difference is what serving adds. Beside it is what
 //! a flow takes whose executor does nothing: the hops alone, by processes whose code and data no model pushes out of
 //! the caches.
 

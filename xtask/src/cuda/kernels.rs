@@ -22,7 +22,7 @@ const SOURCES: &str = "crates/flow-cuda/kernels";
 /// Of the kernels we have; the driver compiles nothing below.
 const OLDEST: u32 = 75;
 
-/// What a program for everybody has.
+/// GPU generations of a released program.
 pub(super) const CAPABILITIES: &[u32] = &[75, 80, 86, 89, 90];
 
 #[derive(Debug, clap::Args)]

@@ -192,7 +192,7 @@ mod tests {
     fn findings(path: &str, from: &str, manifest: &str) -> Vec<String> {
         let manifest = format!("[package]\nname = \"{from}\"\n{manifest}");
         let mut files = vec![(path, manifest.as_str())];
-        // They stand in a folder without floors; only the package under test is looked at.
+        // They are in a folder without rows; only the package under test is checked.
         let others = [
             "flow-core",
             "flow-net",

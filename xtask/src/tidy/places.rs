@@ -1,10 +1,10 @@
-//! Words that may stand only in some places, or never in others.
+//! Identifiers that are allowed only in some places, or forbidden in others.
 
 use crate::tidy::finding::Finding;
 use crate::tidy::source::lines_with;
 use crate::tidy::tree::{File, Tree};
 
-/// Rows of tokens, and where they may stand.
+/// Sequences of tokens, and where they are allowed.
 struct Rule {
     rows: &'static [&'static str],
     place: Place,
@@ -12,7 +12,7 @@ struct Rule {
 }
 
 enum Place {
-    /// Beginnings of the paths where the rows may stand.
+    /// Beginnings of the paths where the sequences are allowed.
     OnlyIn(&'static [&'static str]),
     /// Not where decisions are made.
     NotInPure,

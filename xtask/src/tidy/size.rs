@@ -6,7 +6,7 @@ use crate::tidy::tree::{File, Tree};
 /// Most lines of a file, without tests.
 const LINES_MAX: usize = 600;
 
-/// Names that say nothing: a drawer is where direction dies.
+/// Names that do not say what a file contains.
 const DRAWERS: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {

@@ -109,7 +109,7 @@ impl File {
         }
     }
 
-    /// Whether the whole file is a test, a benchmark, an example or the ground they stand on.
+    /// Whether the whole file is a test, a benchmark, an example or a helper of these.
     pub(super) fn is_test(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         let in_folder =

@@ -1,4 +1,4 @@
-//! `flow python` and `flow migrate`: Python programs that stand on the package `flow_serve`.
+//! `flow python` and `flow migrate`: commands that run Python programs of the package `flow_serve`.
 
 use std::convert::Infallible;
 use std::os::unix::process::CommandExt;

@@ -84,7 +84,7 @@ impl Drop for Gateway {
     }
 }
 
-/// A flow of one executor, which nobody has to be for.
+/// A flow of one executor.
 fn placement(port: u16) -> Placement {
     let file = TextFile {
         path: "test.yml".as_ref(),

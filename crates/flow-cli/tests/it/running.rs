@@ -188,7 +188,7 @@ impl Building {
     }
 }
 
-/// Opens a pipe for writing as soon as somebody reads it.
+/// Opens a pipe for writing as soon as it has a reader.
 fn opened_once_read(pipe: &Path, process: &mut Child) -> File {
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
     loop {
@@ -231,7 +231,7 @@ fn a_flow_whose_executors_are_built_can_be_stopped() {
     let said = building.up.said(&["down"]);
     assert!(said.contains("is down"), "{said}");
     assert_eq!(building.up.process.wait().unwrap().code(), Some(0));
-    // Cargo has ended too, so nobody reads what it says.
+    // Cargo has ended too, so nothing reads its output.
     let written = writeln!(building.cargo, "x");
     assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe);
 }

@@ -146,7 +146,7 @@ impl OnTerminal {
     /// Reads what there is; false: the program has ended.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        // A terminal that nobody writes to any more is an error here.
+        // Reading a terminal without a writer is an error.
         let Ok(length @ 1..) = self.terminal.read(&mut bytes) else {
             return false;
         };

@@ -38,7 +38,7 @@ pub enum Accepts<'a> {
 /// A parameter that no executor accepts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownParameter {
-    /// Nobody accepts a parameter of this name.
+    /// No executor accepts a parameter of this name.
     #[error("`{endpoint}` accepts no parameter `{name}`{hint}")]
     Name {
         /// What the request asks for.
@@ -47,7 +47,7 @@ pub enum UnknownParameter {
         name: String,
         /// What was probably meant, or what there is.
         hint: String,
-        /// The executor that the parameter is for; none: it is for all of them.
+        /// The executor that the parameter is for; `None` if it is for all of them.
         executor: Option<String>,
     },
     /// The parameter is for an executor that the flow does not have.
@@ -142,7 +142,7 @@ pub fn check(
     Ok(())
 }
 
-/// What all executors accept together; none: one of them does not say.
+/// What all executors accept together; `None` if one of them does not report it.
 fn common(executors: &[(&str, Accepts<'_>)]) -> Option<Accepted> {
     let mut all = Accepted::default();
     for (_, accepts) in executors {

@@ -228,7 +228,9 @@ fn regex(at: &At<'_>, value: &Value) -> Result<Regex, BadQuery> {
         let reason = error.lines().last().unwrap_or_default();
         let reason = reason.trim_start_matches("error: ").to_lowercase();
         let reason = reason.trim_end_matches('.');
-        at.bad(format!("`{text}` is not a valid regular expression: {reason}"))
+        at.bad(format!(
+            "`{text}` is not a valid regular expression: {reason}"
+        ))
     })
 }
 

@@ -70,7 +70,7 @@ fn a_method_that_is_not_there_is_named_with_those_that_are() {
     );
 }
 
-/// The rule of an endpoint, as size, milliseconds and fit; none: each request alone.
+/// The rule of an endpoint, as size, milliseconds and fit; `None` if requests are not batched.
 #[track_caller]
 fn check_rule(batching: &Value, endpoint: &str, expected: Option<(usize, u64, Fit)>) {
     let requests = [("/twin", "encode")];

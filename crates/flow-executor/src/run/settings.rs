@@ -128,7 +128,10 @@ where
     let text = environment.get(name).filter(|text| !text.is_empty());
     let parsed = text.map(|text| text.parse()).transpose();
     parsed.map_err(|error| {
-        ExitError::usage(format!("the variable `{name}` is invalid: {}", Chain(&error)))
+        ExitError::usage(format!(
+            "the variable `{name}` is invalid: {}",
+            Chain(&error)
+        ))
     })
 }
 

@@ -106,8 +106,7 @@ mod tests {
         assert_eq!(parameters.get::<u32>("none").unwrap(), None);
         let error = parameters.get::<u32>("top_k").unwrap_err();
         let error = flow_core::Chain(&error).to_string();
-        let expected =
-            "parameter `top_k` is invalid: must be a whole number of at least 0, is the text `five`";
+        let expected = "parameter `top_k` is invalid: must be a whole number of at least 0, is the text `five`";
         assert_eq!(error, expected);
     }
 }

@@ -39,7 +39,7 @@ pub struct Settings {
     pub request_limits: RequestLimits,
     /// Bytes of requests that may wait or run, half of them for each priority; `None` for no limit.
     pub request_memory_max: Option<usize>,
-    /// How metrics are served; `None`: they are not. They are measured if they are served or exported.
+    /// How metrics are served; `None` disables the server. They are measured if they are served or exported.
     pub monitoring: Option<Monitoring>,
     /// Path of the status socket; `None` serves no status.
     pub status_socket: Option<PathBuf>,

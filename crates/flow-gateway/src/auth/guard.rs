@@ -65,7 +65,7 @@ type Outcome = Result<Response<Body>, Infallible>;
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded {
     service: GrpcService,
-    /// `None` if everybody may send everything.
+    /// `None` if every client may send everything.
     credentials: Option<Arc<Credentials>>,
     open: Open,
 }

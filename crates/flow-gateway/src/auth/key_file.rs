@@ -263,7 +263,9 @@ mod time {
         };
         let time = humantime::parse_rfc3339_weak(&whole);
         time.map(Some).map_err(|error| {
-            D::Error::custom(format!("`{text}` is not a time such as `2027-01-31`: {error}"))
+            D::Error::custom(format!(
+                "`{text}` is not a time such as `2027-01-31`: {error}"
+            ))
         })
     }
 }

@@ -29,7 +29,7 @@ impl RefusalLog {
         );
     }
 
-    /// The number of lines that were left out before this one. `None`: this one is left out, too.
+    /// The number of lines that were left out before this one; `None` if this one is left out, too.
     fn take(&self) -> Option<u64> {
         let mut budget = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         budget.take(Instant::now()).then(|| budget.take_left_out())

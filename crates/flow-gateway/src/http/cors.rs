@@ -22,7 +22,7 @@ const EXPOSED: [HeaderName; 7] = [
     HeaderName::from_static("grpc-status-details-bin"),
 ];
 
-/// The layer that tells browsers.
+/// The layer that adds the CORS headers.
 pub(crate) fn layer(cors: &Cors) -> CorsLayer {
     let origins = match cors {
         // Without headers of its own, a response is for its own origin only.

@@ -220,7 +220,10 @@ fn cut(model: &ServedModel, request: &EmbedRequest) -> Result<Option<usize>, Api
         return Ok(None);
     };
     let Some(info) = &model.info else {
-        let message = format!("the executor of `{}` does not report its dimensions", model.id);
+        let message = format!(
+            "the executor of `{}` does not report its dimensions",
+            model.id
+        );
         return Err(ApiError::invalid(field, message));
     };
     let own = info.dimensions;

@@ -1,6 +1,6 @@
 //! Jina's HTTP and WebSocket gateways, of both versions of DocArray.
 //!
-//! Which endpoint a request calls, [`route`] decides. There are routes of two kinds: those of Jina's gateway for the first
+//! [`route`] chooses the endpoint of a request. There are routes of two kinds: those of Jina's gateway for the first
 //! version of DocArray, such as `/post` and `/search`, and one for each endpoint that executors offer, as Jina's gateway
 //! for the second version has them. A request on either may hold documents of either version: [`request`] says how that is
 //! decided, and [`reply`] which form the reply has.

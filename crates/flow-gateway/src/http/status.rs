@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The client closed the request, as nginx reports it.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
 
-/// The status code that tells an HTTP client what kind of failure it was.
+/// The HTTP status of a kind of failure.
 pub(crate) fn status(code: Code) -> StatusCode {
     match code {
         Code::BadRequest => StatusCode::BAD_REQUEST,

@@ -233,7 +233,10 @@ fn bad_tokens(signer: &Signer, rsa: &Signer) -> Vec<(String, &'static str)> {
             Signer::p256("two").token(&valid()),
             "a key that is not known",
         ),
-        (tampered(&signer.token(&valid())), "its signature is invalid"),
+        (
+            tampered(&signer.token(&valid())),
+            "its signature is invalid",
+        ),
         (unsigned(&valid()), unreadable),
         (secret, unreadable),
         ("eyJx.e30.AAAA".to_owned(), unreadable),

@@ -123,7 +123,7 @@ async fn change_one(
     let changed = async {
         match text {
             Some(_) => drop(reported.wait_for(is_wanted).await),
-            // Which filter it started with is its own affair: any report, or none if nothing changes.
+            // The filter that it started with is not known here: accept any report, or none if nothing changes.
             None => drop(timeout(CONFIRM_WITHIN / 5, reported.changed()).await),
         }
     };

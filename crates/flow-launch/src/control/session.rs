@@ -122,7 +122,7 @@ impl ControlSession {
             }
             ControlCommand::Down => {
                 shutdown::request(&self.shutdown, Shutdown::Drain);
-                // The connection ends with the process, which tells the caller that the flow is down.
+                // The connection ends with the process, by which the caller sees that the flow is down.
                 std::future::pending().await
             }
         }

@@ -50,7 +50,7 @@ pub(crate) struct SharedOptions {
     pub(crate) state_directory: Option<PathBuf>,
 }
 
-/// How a process is started, without what only its start defines: name, ports and parent.
+/// The command line and environment of a process, without the values that are set when it starts: name, ports and parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invocation {
     pub(crate) program: PathBuf,

@@ -233,10 +233,7 @@ async fn a_refused_change_leaves_everything_as_it_was() {
     );
     *served.next.lock().unwrap() = Err("it is wrong".to_owned());
     let why = served.refused(ControlCommand::Reload).await;
-    assert!(
-        why.ends_with("the flow is unchanged: it is wrong"),
-        "{why}"
-    );
+    assert!(why.ends_with("the flow is unchanged: it is wrong"), "{why}");
     *served.next.lock().unwrap() = Ok(plan("", &["name: a", "name: b, env: {PLAY: dies}"]));
     let why = served.refused(ControlCommand::Reload).await;
     assert!(why.contains("`b` ended with exit code 3"), "{why}");

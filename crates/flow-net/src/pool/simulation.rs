@@ -396,7 +396,7 @@ async fn a_replica_that_came_back_gets_more_and_more_requests() {
             ..Scenario::equal(5, 4, calls)
         };
         let outcome = scenario.run();
-        // Of 1, what it would get if all were equal.
+        // Relative to the share that it would get if all replicas were equal, which is 1.
         let share = |seconds: &[[usize; 2]]| {
             let sum = |of: usize| seconds.iter().map(|it| it[of]).sum::<usize>();
             4.0 * fraction(sum(0), sum(1))

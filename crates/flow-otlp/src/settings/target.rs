@@ -13,10 +13,10 @@ const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// A collector, as the flow file writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collector {
-    /// The collector's host, with `http://` or `https://` before it or without; `None`: as the variables say, or this
+    /// The collector's host, with or without `http://` or `https://`; `None` means as the variables say, or this
     /// machine.
     pub host: Option<String>,
-    /// The collector's port; `None`: as the variables say, or the protocol's.
+    /// The collector's port; `None` means as the variables say, or the protocol's default.
     pub port: Option<u16>,
 }
 

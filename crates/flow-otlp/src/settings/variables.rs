@@ -62,7 +62,7 @@ impl<'v> Variables<'v> {
         Ok(self.exporter(signal)? == Some(true))
     }
 
-    /// What the variables say of the export of a signal; `None`: nothing.
+    /// Whether the variables enable the export of a signal; `None` if they do not mention it.
     fn exporter(&self, signal: Signal) -> Result<Option<bool>, BadExportSetting> {
         let disabled = self.get("OTEL_SDK_DISABLED");
         if disabled.is_some_and(|it| it.eq_ignore_ascii_case("true")) {

@@ -132,4 +132,4 @@ class RunningFlow:
             try:
                 print(text, file=sys.stderr, flush=True)
             except (OSError, ValueError):
-                self._quiet = True  # Nobody reads any more.
+                self._quiet = True  # Nothing reads the output any more.

@@ -14,16 +14,16 @@ use crate::values::{Hedge, Polling, Retries};
 /// How a node is called, wherever it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Calls {
-    /// How long one call may take; `None`: until the request's own deadline.
+    /// Maximum time of one call; `None` leaves it to the request's own deadline.
     pub timeout: Option<Duration>,
     /// How often a call that failed is tried again.
     pub retries: Retries,
     /// A request may run twice without harm, so one that was lost with its replica is tried again.
     pub idempotent: bool,
-    /// How long a replica that is new, or that came back, gets fewer requests than the others; zero: not at all.
+    /// How long a replica that is new, or that came back, gets fewer requests than the others; zero disables slow start.
     #[serde(default, skip_serializing_if = "Duration::is_zero")]
     pub slow_start: Duration,
-    /// After what time a request is also sent to another replica; `None`: never.
+    /// Delay after which a request is also sent to another replica; `None` disables hedging.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hedge: Option<Hedge>,
     /// gRPC metadata of each call, in this order.
@@ -33,7 +33,7 @@ pub struct Calls {
     /// Several inputs of the node, or replies of its shards, are merged into one array of documents; otherwise
     /// they stay separate.
     pub reduce: bool,
-    /// Only documents that match go to the node; `None`: all of them.
+    /// Condition on the documents that go to the node; `None` selects all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<Query>,
     /// TLS of the calls; `None` if they are not encrypted.

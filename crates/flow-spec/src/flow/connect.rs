@@ -271,7 +271,8 @@ impl Connector<'_> {
             let mut message = "executors need each other in a cycle: ".to_owned();
             for node in &cycle {
                 // Writing to a text cannot fail.
-                write!(message, "`{}` → ", self.names[*node]).expect("writing to a String cannot fail");
+                write!(message, "`{}` → ", self.names[*node])
+                    .expect("writing to a String cannot fail");
             }
             message += &format!("`{}`", self.names[cycle[0]]);
             diagnostics.problem(Problem::new(self.needs_span(cycle[0]), message));

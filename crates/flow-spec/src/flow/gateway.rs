@@ -23,7 +23,7 @@ use crate::values::{
     Console, Cors, Env, ExposedEndpoint, GatewayKind, Log, ModelNames, PREFETCH, Protocol,
 };
 
-/// Where a gateway listens unless it is told otherwise: only programs on this machine can connect.
+/// The default address of a gateway: only programs on this machine can connect.
 const LOOPBACK: &str = "127.0.0.1";
 
 /// Requests in progress in a gateway if the file does not say: enough for many busy streams, and with messages
@@ -33,10 +33,10 @@ const IN_FLIGHT_MAX: NonZeroUsize = NonZeroUsize::new(16_384).expect("is not zer
 /// The process that clients connect to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gateway {
-    /// The address on which it listens; `None`: this machine only.
+    /// The address on which it listens; `None` means this machine only.
     #[serde(default)]
     pub host: Option<String>,
-    /// The first port on which it listens; `None`: any free port.
+    /// The first port on which it listens; `None` means any free port.
     pub port: Option<u16>,
     /// The protocols of that port.
     pub protocols: Vec<Protocol>,
@@ -58,11 +58,11 @@ pub struct Gateway {
     pub limits: GatewayLimits,
     /// Environment variables of its process.
     pub env: Env,
-    /// The format of its log; `None`: as `flow up` logs.
+    /// The format of its log; `None` means that of `flow up`.
     pub log: Option<Log>,
-    /// How long it may take until it serves; `None`: forever.
+    /// Maximum time until it serves; `None` sets no limit.
     pub timeout_ready: Option<Duration>,
-    /// How it serves its metrics; `None`: it has none.
+    /// How it serves its metrics; `None` disables them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<Monitoring>,
     /// What it exports to collectors of OpenTelemetry.
@@ -116,7 +116,7 @@ pub struct ApiKeys {
 /// A port of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayPort {
-    /// The port; `None`: any free port.
+    /// The port; `None` means any free port.
     pub port: Option<u16>,
     /// The protocols that the file names for it.
     pub protocols: Vec<Protocol>,

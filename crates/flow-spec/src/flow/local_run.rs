@@ -55,23 +55,23 @@ pub struct LocalRun {
     pub install_requirements: bool,
     /// Environment variables of each process.
     pub env: Env,
-    /// What each process inherits of the environment of `flow up`; `None`: as is the default of its program.
+    /// What each process inherits of the environment of `flow up`; `None` means the default of its program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inherit_env: Option<InheritEnv>,
     /// Folder for the executor's files.
     pub workspace: Option<PathBuf>,
-    /// How long a replica may take until it is ready; `None`: forever.
+    /// Maximum time until a replica is ready; `None` sets no limit.
     pub timeout_ready: Option<Duration>,
-    /// The address on which it listens; `None`: only this machine can connect to it.
+    /// The address on which it listens; `None` means that only this machine can connect.
     pub host: Option<String>,
     /// The port of the first replica, the second, …; replicas beyond the list take any free port.
     pub ports: Vec<u16>,
-    /// The format of its log; `None`: as `flow up` logs.
+    /// The format of its log; `None` means that of `flow up`.
     pub log: Option<Log>,
     /// Its containers, if `uses` is an image.
     #[serde(default)]
     pub container: Container,
-    /// How its processes serve their metrics; `None`: they have none.
+    /// How its processes serve their metrics; `None` disables them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitoring: Option<Monitoring>,
     /// What its processes export to collectors of OpenTelemetry.

@@ -9,10 +9,10 @@ use crate::keys::{Key, TELEMETRY, TelemetryOptions};
 /// What a process exports to collectors of OpenTelemetry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Telemetry {
-    /// Where it exports spans; `None`: it exports none.
+    /// Where it exports spans; `None` disables the export.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces: Option<Collector>,
-    /// Where it exports metrics; `None`: it exports none.
+    /// Where it exports metrics; `None` disables the export.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Collector>,
 }
@@ -20,10 +20,10 @@ pub struct Telemetry {
 /// A collector of OpenTelemetry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collector {
-    /// Its host; `None`: as variables of the process say.
+    /// Its host; `None` leaves it to the variables of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Its port; `None`: as variables of the process say.
+    /// Its port; `None` leaves it to the variables of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
 }

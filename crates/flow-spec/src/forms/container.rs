@@ -242,7 +242,7 @@ fn entrypoint(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<String>>
     })
 }
 
-/// The words of a command line; none: a quote is open.
+/// The words of a command line, or `None` if a quote is not closed.
 fn words(line: &str) -> Option<Vec<String>> {
     let mut words: Vec<String> = Vec::new();
     let mut word: Option<String> = None;
@@ -376,7 +376,10 @@ mod tests {
             "{type: volume, source: ./cache, target: /cache}",
             "`./cache` at `/cache` is not a valid volume of a container",
         );
-        check_refused("{type: volume, source: ab, target: cache}", "is not a valid volume");
+        check_refused(
+            "{type: volume, source: ab, target: cache}",
+            "is not a valid volume",
+        );
         check_refused(
             "{type: volume, source: ab, tarket: /cache}",
             "`tarket` is not a key of a volume; did you mean `target`?",

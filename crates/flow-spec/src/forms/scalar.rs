@@ -230,8 +230,7 @@ fn port(node: &Node, diagnostics: &mut Diagnostics) -> Option<u16> {
 fn prefetch(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
     match integer(node) {
         Some(0) => {
-            let message =
-                format!("0 means no limit in Jina; flow uses {PREFETCH_DEFAULT} instead");
+            let message = format!("0 means no limit in Jina; flow uses {PREFETCH_DEFAULT} instead");
             diagnostics.warn(Problem::new(&node.span, message));
             Some(PREFETCH_DEFAULT)
         }

@@ -17,7 +17,7 @@ pub(crate) struct Key {
     pub(crate) default: &'static str,
     /// A value of a supported key, in YAML.
     pub(crate) example: &'static str,
-    /// What differs in Jina, in Markdown; empty: nothing.
+    /// What differs in Jina, in Markdown; empty if nothing does.
     pub(crate) jina: &'static str,
     /// The key concerns processes that the flow starts, so it has no effect on an external executor.
     pub(crate) is_for_processes: bool,

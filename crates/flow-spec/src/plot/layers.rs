@@ -177,7 +177,7 @@ fn settle(
     }
 }
 
-/// Cells that stand as close as they may, and where the first of them would stand at no offset.
+/// Cells that are as close as they may be, and the position of the first of them at offset 0.
 struct Block {
     cells: usize,
     weight: f64,

@@ -65,7 +65,9 @@ fn escape(text: &str) -> String {
             | ')' => {
                 escaped.push(letter);
             }
-            letter => write!(escaped, "#{};", u32::from(letter)).expect("writing to a String cannot fail"),
+            letter => {
+                write!(escaped, "#{};", u32::from(letter)).expect("writing to a String cannot fail")
+            }
         }
     }
     escaped

@@ -1,4 +1,4 @@
-//! In which order the cells of each column stand: the one with the fewest crossings that is found by
+//! The order of the cells of each column: the one with the fewest crossings that is found by
 //! putting each cell at the middle of its neighbours, forth and back.
 
 use super::cell::Cell;

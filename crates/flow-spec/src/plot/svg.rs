@@ -77,7 +77,9 @@ struct Svg {
 
 impl Svg {
     fn add(&mut self, what: std::fmt::Arguments<'_>) {
-        self.text.write_fmt(what).expect("writing to a String cannot fail");
+        self.text
+            .write_fmt(what)
+            .expect("writing to a String cannot fail");
     }
 
     fn words(&mut self, class: &str, x: f64, y: f64, text: &str) {

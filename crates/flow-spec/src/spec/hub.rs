@@ -39,10 +39,14 @@ pub enum BadHubName {
     )]
     Name(String),
     /// A tag that no registry takes.
-    #[error("`{0}` is not a valid tag: write letters, digits, dots and hyphens, as in `v1` or `gpu`")]
+    #[error(
+        "`{0}` is not a valid tag: write letters, digits, dots and hyphens, as in `v1` or `gpu`"
+    )]
     Tag(String),
     /// A private executor of Jina's hub.
-    #[error("`{0}` contains a secret of Jina's own hub, which other registries do not use: leave it out")]
+    #[error(
+        "`{0}` contains a secret of Jina's own hub, which other registries do not use: leave it out"
+    )]
     Secret(String),
     /// Jina's hosted executors.
     #[error(
@@ -89,7 +93,7 @@ impl fmt::Display for Hub {
 }
 
 impl HubName {
-    /// Reads `hub://NAME[:TAG]` and Jina's forms; none: the text is of another kind.
+    /// Parses `hub://NAME[:TAG]` and Jina's forms. Returns `None` for other kinds of text.
     ///
     /// # Errors
     /// If it is an executor of a hub, but none that a registry can have.

@@ -43,10 +43,7 @@ async fn serve<S: server::Answer>(service: Unary<S>) -> anyhow::Result<()> {
     Ok(server.serve_with_incoming(incoming).await?)
 }
 
-#[allow(
-    clippy::print_stdout,
-    reason = "the parent process waits for the line"
-)]
+#[allow(clippy::print_stdout, reason = "the parent process waits for the line")]
 fn say(line: &str) {
     println!("{line}");
 }

@@ -7,7 +7,7 @@
 //! catalogue.rs  which faults there are
 //! machines.rs   namespaces, and the processes in them
 //! memory.rs     control groups that limit memory
-//! script.rs     the cables between machines and the name server: programs that are told what to do
+//! script.rs     the cables between machines and the name server: programs that take commands
 //! world.rs      the flow on its machines, and what is done to it
 //! load.rs       requests on a timetable
 //! ```

@@ -1,4 +1,4 @@
-//! Programs of `tests/peers/` that are told what to do: a cable between two machines, and a name server.
+//! Programs of `tests/peers/` that take commands: a cable between two machines, and a name server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -30,7 +30,7 @@ const JINA: [&str; 3] = [
      CMD [\"--host\", \"0.0.0.0\", \"--port\", \"54321\"]\n",
 ];
 
-/// The folder of our package in the interpreter that runs this executor. `None`: Jina runs it.
+/// The folder of our package in the interpreter that runs this executor; `None` if Jina runs it.
 pub(super) fn package(config: &Path, shell: &Shell) -> anyhow::Result<Option<PathBuf>> {
     match PythonRuntime::find(config, |name| shell.variable(name)) {
         Ok(PythonRuntime::Flow(interpreter)) => python::package_of(&interpreter).map(Some),

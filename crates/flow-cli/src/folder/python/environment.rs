@@ -124,7 +124,7 @@ impl Base {
         format!("{:016x}", fnv1a(parts.join("\0").as_bytes()))
     }
 
-    /// Links our package into the environment, and what tells pip that it is installed.
+    /// Links our package into the environment, and the metadata by which pip knows that it is installed.
     fn link(&self, folder: &Path) -> anyhow::Result<()> {
         let Some(package) = &self.package else {
             return Ok(());

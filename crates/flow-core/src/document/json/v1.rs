@@ -32,7 +32,9 @@ pub(super) fn from_field(name: &str, fields: Bytes) -> Option<Value> {
 pub(super) fn to_field(name: &str, value: &Value) -> Result<Bytes, BadDocument> {
     let mut proto = DocumentProto::default();
     if !set_plain(&mut proto, name, value)? {
-        return Err(bad(format!("`{name}` is not a field that can be set alone")));
+        return Err(bad(format!(
+            "`{name}` is not a field that can be set alone"
+        )));
     }
     Ok(proto.encode_to_vec().into())
 }

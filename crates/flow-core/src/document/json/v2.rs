@@ -33,7 +33,7 @@ pub(super) fn to_document(fields: &Map<String, Value>) -> Result<Document, BadDo
         .map(|value| to_field(ID, value))
         .transpose()?;
     let own = own.unwrap_or_else(|| id(crate::RequestId::random().as_str()));
-    // The id comes first, as its entry tells the version; see `DocArrayVersion::of`.
+    // The id comes first, as it shows the version; see `DocArrayVersion::of`.
     let mut message = BytesMut::new();
     message.put(v2::entry(ID, &own));
     for (name, value) in fields.iter().filter(|(name, _)| *name != ID) {

@@ -49,7 +49,7 @@ pub enum BadJwt {
         /// What is wrong.
         reason: String,
     },
-    /// The address cannot be one.
+    /// The address is not a URL.
     #[error("`{0}` (`jwt_keys`) is not an address such as `https://id.example.com/keys`")]
     Address(String),
     /// The authorities of the address cannot be used.

@@ -1,6 +1,6 @@
 //! Who may read logs and change the flow in the console.
 //!
-//! Lines of logs may hold what others sent, and a change concerns everybody, so a request needs more than the data that
+//! Lines of logs may hold what others sent, and a change affects all users, so a request needs more than the data that
 //! the page shows otherwise:
 //!
 //! - **With API keys**, the key must name the route in full among its endpoints. A key that may call everything does not
@@ -88,7 +88,7 @@ impl fmt::Display for NoRight {
     }
 }
 
-/// Who asks, as far as it can be told.
+/// Who sent the request, as far as that is known.
 #[derive(Debug)]
 pub(super) struct Asker {
     key: Option<Identity>,

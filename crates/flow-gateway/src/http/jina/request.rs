@@ -143,7 +143,7 @@ fn documents(data: Option<Value>) -> Result<Vec<Value>, Failure> {
     }
 }
 
-/// The version of documents, as far as the first one tells.
+/// The version of documents, as far as the first one shows it.
 fn version_of(documents: &[Value]) -> Option<DocArrayVersion> {
     let first = documents.first()?.as_object()?;
     if V1_MARKS.iter().any(|it| first.contains_key(*it)) {

@@ -28,7 +28,7 @@ pub(super) enum Route {
 /// A call of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Call {
-    /// The endpoint; `None`: the body names it.
+    /// The endpoint; `None` if the body names it.
     pub(super) endpoint: Option<String>,
     /// Whether the route is one of Jina's gateway for the first version of DocArray.
     pub(super) is_v1: bool,

@@ -197,7 +197,11 @@ fn a_label_says_which_kind_an_image_is() {
     check("replicas: 1", &jina, Ok(ImageKind::Jina));
     check("workers: 2", &jina, Err("those know no `workers`"));
     let newer = image(&[(labels::IMAGE_WIRE, "9")], &["/x"]);
-    check("replicas: 1", &newer, Err("`x:1` uses version `9` of the protocol"));
+    check(
+        "replicas: 1",
+        &newer,
+        Err("`x:1` uses version `9` of the protocol"),
+    );
     check(
         "replicas: 1",
         &image(&[], &[]),

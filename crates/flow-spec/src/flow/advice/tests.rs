@@ -22,7 +22,7 @@ fn problems(with: &str, entries: &[&str]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
-/// `a(gateway) b(a) → b, a`, with `?` after a node that nobody waits for.
+/// `a(gateway) b(a) → b, a`, with `?` after a node whose result is unused.
 fn drawn(with: &str, entries: &[&str]) -> String {
     let checked = flow(with, entries).unwrap_or_else(|problems| panic!("{problems}"));
     assert!(checked.warnings.is_empty(), "{}", checked.warnings);

@@ -33,7 +33,7 @@ fn every_supported_key_has_a_default_and_an_example() {
     }
 }
 
-/// A file in which the example of a key of this part stands.
+/// A file that contains the example of a key of this part.
 fn file(part: &Part, key: &Key) -> Option<String> {
     let Key { name, example, .. } = key;
     let entry = format!("{name}: {example}");

@@ -25,7 +25,8 @@ const NOT_GRPC_C: &str = "it sets options of gRPC's C library, which flow does n
 const ON_OR_OFF: &[&str] = &["false", "true"];
 const IS_INTERNAL: &str = "Jina sets it for its own processes";
 const IN_JINA_2: &str = "it is an option of Jina 2 that Jina 3 no longer has";
-const NO_REMOTE: &str = "it is for JinaD, which no longer exists; start the executor there as `external`";
+const NO_REMOTE: &str =
+    "it is for JinaD, which no longer exists; start the executor there as `external`";
 
 pub(crate) const ELSEWHERE: &[&Key] = &[
     // What runs is a process of its own either way.

@@ -79,10 +79,7 @@ async fn forward(State(upstream): State<Upstream>, body: Bytes) -> Response {
     }
 }
 
-#[allow(
-    clippy::print_stdout,
-    reason = "the parent process waits for the line"
-)]
+#[allow(clippy::print_stdout, reason = "the parent process waits for the line")]
 fn say(line: &str) {
     println!("{line}");
 }

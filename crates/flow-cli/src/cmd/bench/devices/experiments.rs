@@ -226,7 +226,7 @@ impl Experiments {
             if fetch == Fetch::AtTheEnd {
                 total = on.fetch(&sums[0])?;
             }
-            // Somebody uses it, so nothing of it may be left out.
+            // The plot shows it, so no point may be left out.
             std::hint::black_box(total);
             Ok(())
         })

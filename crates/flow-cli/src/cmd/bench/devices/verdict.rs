@@ -51,7 +51,7 @@ fn small(experiments: &Experiments, cpu: &Figures, gpu: &Figures) -> String {
 fn fetching(gpu: &Figures) -> String {
     let (device, ratio) = (&gpu.device, gpu.one_by_one_s / gpu.small_s);
     format!(
-        "Fetching each result from {device} takes {ratio:.1} × as long as fetching their sum once: it stands idle while a result travels. Keep results there until all are done."
+        "Fetching each result from {device} takes {ratio:.1} × as long as fetching their sum once: it is idle while a result travels. Keep results there until all are done."
     )
 }
 

@@ -23,7 +23,7 @@ pub(super) struct App {
     flows: Vec<WatchedFlow>,
     /// The process of the flow that is shown.
     current: Option<u32>,
-    /// What is shown, on top of what was shown before. Empty: the processes.
+    /// The stack of views above that of the processes.
     views: Vec<View>,
     pub(super) sort: Sort,
     /// The name of the selected process.

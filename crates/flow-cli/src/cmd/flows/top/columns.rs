@@ -90,7 +90,7 @@ enum Key {
 }
 
 impl Column {
-    /// What stands above it.
+    /// Its heading.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Process => "Process",

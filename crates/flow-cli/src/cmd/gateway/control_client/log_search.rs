@@ -1,6 +1,6 @@
 //! Searches the logs of all processes for the newest entries that a query asks for.
 //!
-//! It reads backwards, a block at a time, and keeps a bounded number of entries. A level, and the id of a request, stand
+//! It reads backwards, a block at a time, and keeps a bounded number of entries. A level, and the id of a request, are
 //! on the first line of what was logged at once, such as a traceback: further lines belong to the line above them if they
 //! have no level of their own and were written within [`SAME_ENTRY_WITHIN`].
 

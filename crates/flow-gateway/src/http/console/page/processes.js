@@ -94,7 +94,7 @@ export const showProcesses = (processes, nodes) => {
     show(byId("scales"), table("Executors", EXECUTORS, known.map(executorRow), "The flow starts no executors."));
   }
   const place = byId("process-table");
-  // Whoever is at a button must not lose the focus when the numbers change.
+  // A focused button must keep the focus when the numbers change.
   const focused = place.contains(document.activeElement) ? document.activeElement.dataset.action : null;
   show(place, table("Processes", PROCESSES, processes.map(processRow)));
   if (focused) place.querySelector(`[data-action="${CSS.escape(focused)}"]`)?.focus();
