@@ -66,7 +66,7 @@ const BEFORE: &[(&str, &str)] = &[
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Put the table into the page of the book, instead of printing it.
+    /// Write the table into the book instead of printing it.
     #[arg(long)]
     write: bool,
 }

@@ -29,15 +29,15 @@ const INPUT_MAX: usize = 4096;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Target to fuzz; without it, all targets are fuzzed, one on each core.
+    /// Targets to fuzz; by default all, one on each core.
     #[arg(value_parser = clap::builder::PossibleValuesParser::new(TARGETS))]
     target: Vec<String>,
 
-    /// Seconds for each.
+    /// Seconds for each target.
     #[arg(long, default_value_t = 300)]
     seconds: u32,
 
-    /// Build the fuzzers, and do not run them.
+    /// Build the fuzzers without running them.
     #[arg(long)]
     build_only: bool,
 }

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
-#[command(name = "xtask", about = "The project's own tools")]
+#[command(name = "xtask", about = "Development tools of this repository")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -36,55 +36,56 @@ struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Sets up in .peers/ what tests and benchmarks need: the model, stock Jina, sentence-transformers.
+    /// Install the model and the third-party software that tests and benchmarks use, in .peers/.
     Setup(setup::Args),
 
-    /// Sets up what the tests need, builds, and runs every test of the workspace.
+    /// Install what the tests need, build the workspace, and run all of its tests.
     Test(test::Args),
 
-    /// Reports what breaks the project's rules: crate edges, purity, sizes, words, dead links.
+    /// Check the project's own rules: crate dependencies, pure modules, sizes, wording, links.
     Tidy(tidy::Args),
 
-    /// Checks the documents' links, and builds the book in target/book; the first time it installs mdBook.
+    /// Check the links of the documentation and build the book in target/book. Installs mdBook on first use.
     Docs(docs::Args),
 
-    /// Remakes the code generated from proto/; with --check only says whether it is fresh.
+    /// Generate the Rust code of the files in proto/.
     Codegen {
+        /// Check that the generated code is up to date, without writing it.
         #[arg(long)]
         check: bool,
     },
 
-    /// Builds the Python package `flow-serve` as a wheel, with the program `flow` in it.
+    /// Build the Python package `flow-serve` as a wheel, which contains the program `flow`.
     Wheel(wheel::Args),
 
-    /// Makes the files of a release for one target: archive, Debian package, bill of materials, checksums.
+    /// Build the files of a release for one target: archive, Debian package, bill of materials, checksums.
     Dist(dist::Args),
 
-    /// Fuzzes what reads flow files, queries, requests and documents.
+    /// Fuzz the parsers of flow files, queries, requests and documents.
     Fuzz(fuzz::Args),
 
-    /// Fetches NVIDIA's compiler of kernels into target/cuda-toolkit, from PyPI's wheels.
+    /// Download NVIDIA's CUDA compiler from PyPI into target/cuda-toolkit.
     CudaToolkit,
 
-    /// Attacks a flow as hostile clients do, and shows what each attack costs.
+    /// Attack a flow as hostile clients do, and report what each attack costs.
     Attacks(attacks::Args),
 
-    /// Compiles the GPU's kernels, and builds the program with them inside.
+    /// Compile the CUDA kernels and build the program with them.
     BuildCuda(cuda::BuildArgs),
 
-    /// Packs what a machine with a GPU needs to check and measure us, without compiler and network.
+    /// Bundle the tests and benchmarks for a machine with a GPU that has neither a compiler nor a network.
     GpuBundle(cuda::BundleArgs),
 
-    /// Loads a flow on three Docker engines while one is killed and one is cut off, and tells what clients saw.
+    /// Load a flow on three Docker engines while one fails and one is disconnected, and report what clients saw.
     Swarm(swarm::Args),
 
-    /// Measures us and our peers in one run; results go to tests/load/runs/.
+    /// Benchmark flow and comparable systems in one run, with results in tests/load/runs/.
     Bench(bench::Args),
 
-    /// Makes networks, machines and resources fail under a flow one after another, and tells what clients saw.
+    /// Inject faults of networks, machines and resources into a flow, and report what clients saw.
     Faults(faults::Args),
 
-    /// Runs a flow under load while faults happen at random, and fails if it does not keep its promises.
+    /// Run a flow under load with random faults, and fail if it misses a limit.
     Soak(soak::Args),
 }
 

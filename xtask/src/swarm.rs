@@ -16,9 +16,9 @@ use crate::statistics::quantile;
 /// What happens to the Swarm under load.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Scenario {
-    /// An engine is killed and started again; another is cut off from the network and connected again.
+    /// One engine is killed and restarted; another is disconnected from the network and reconnected.
     Faults,
-    /// More and fewer tasks, a new image, and a new flow file.
+    /// The number of tasks, the image and the flow file change.
     Changes,
 }
 
@@ -40,12 +40,11 @@ pub(crate) struct Args {
     #[arg(value_enum, default_value = "faults")]
     scenario: Scenario,
 
-    /// Seconds of load. An engine is dead for a quarter of them, and another cut off for a fifth. Changes take as long as
-    /// Swarm needs, and the time between them is a tenth of these seconds.
+    /// Seconds of load. One engine is dead for a quarter of this time, and another is disconnected for a fifth. Changes\n    /// take as long as Swarm needs, and the pause between them is a tenth of this time.
     #[arg(long, default_value = "150")]
     seconds: u32,
 
-    /// Folder for the figures, such as one below tests/load/runs/.
+    /// Folder for the results, such as one in tests/load/runs/.
     #[arg(long)]
     out: PathBuf,
 }

@@ -18,11 +18,11 @@ use crate::shell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Fail if a peer cannot be set up, instead of leaving its tests out.
+    /// Fail if third-party software cannot be installed, instead of skipping its tests.
     #[arg(long)]
     strict: bool,
 
-    /// Passed on to `cargo test`.
+    /// Arguments for `cargo test`.
     #[arg(last = true)]
     rest: Vec<String>,
 }

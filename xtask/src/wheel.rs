@@ -14,11 +14,11 @@ use crate::{setup, shell};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to optimise for: running, or building.
+    /// Cargo profile: `release` for fast programs, `dev` for fast builds.
     #[arg(long, value_enum, default_value_t = Profile::Release)]
     profile: Profile,
 
-    /// Where the wheel goes.
+    /// Folder for the wheel.
     #[arg(long, default_value = "target/wheels")]
     out: PathBuf,
 }

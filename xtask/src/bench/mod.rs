@@ -43,60 +43,60 @@ use crate::shell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to measure.
+    /// Benchmark to run.
     #[arg(value_enum)]
     subject: Subject,
 
-    /// Rounds; the figures are their medians.
+    /// Number of rounds; results are medians over the rounds.
     #[arg(long, default_value = "5")]
     rounds: NonZeroUsize,
 
-    /// Minutes of load on each configuration of `collector`; with 0, one round.
+    /// Minutes of load on each configuration of `collector`; 0 runs one round.
     #[arg(long, default_value = "5")]
     minutes: u32,
 
-    /// Who takes part.
+    /// Systems to compare.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "bare,flow")]
     systems: Vec<System>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Subject {
-    /// Unary calls through a gateway to an executor that does nothing.
+    /// Unary calls through a gateway to a no-op executor.
     Gateway,
-    /// HTTP with JSON compared with gRPC, to an executor that does nothing and to the encoder.
+    /// HTTP with JSON compared with gRPC, to a no-op executor and to the encoder.
     Http,
-    /// HTTP/1.1 requests through a gateway to an executor that does nothing, and gRPC with TLS.
+    /// HTTP/1.1 requests through a gateway to a no-op executor, and gRPC with TLS.
     HttpGateway,
     /// The tutorial's 10,000 documents, from `flow post` through the encoder and back.
     Tutorial,
-    /// What each further executor of a flow costs.
+    /// Cost of each further executor of a flow.
     Nodes,
     /// Texts per second of the encoder alone, compared with sentence-transformers and ONNX Runtime.
     Encoder,
-    /// Matrix products on one core, compared with those of libraries.
+    /// Matrix products on one core, compared with libraries.
     Products,
-    /// How long one short text takes: in the engine, and through a flow.
+    /// Latency of one short text, in the engine and through a flow.
     Single,
-    /// What the encoder's cache is worth for queries that repeat.
+    /// Gain of the encoder's cache for repeated queries.
     Cache,
     /// Resident memory, idle and after load.
     Memory,
-    /// Unary calls through a gateway to a Python executor that does nothing.
+    /// Unary calls through a gateway to a no-op Python executor.
     Python,
     /// The tutorial's 10,000 documents through a Python executor with sentence-transformers.
     PythonTutorial,
-    /// From `flow up` to ready.
+    /// Time from `flow up` until the flow is ready.
     Start,
-    /// Times of requests while processes are killed, replaced, made more and made fewer.
+    /// Latency while processes are killed, replaced and scaled.
     Chaos,
-    /// What a container costs, compared with a process.
+    /// Cost of a container, compared with a process.
     Containers,
-    /// What metrics, traces and the access log cost, and a collector that is gone.
+    /// Cost of metrics, traces, the access log and an unavailable collector.
     Collector,
-    /// All of them, one after another.
+    /// All benchmarks, one after another.
     All,
-    /// Measures nothing: draws the charts in docs/src/charts from a kept run.
+    /// Draw the charts in docs/src/charts from a recorded run, without measuring.
     Report,
 }
 

@@ -48,11 +48,11 @@ const WEIGHTS: &str = "model.safetensors";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pack this program instead of building one; for trying the script out.
+    /// Bundle this program instead of building one, to try out the script.
     #[arg(long)]
     program: Option<PathBuf>,
 
-    /// Where to, instead of target/gpu-bundle.
+    /// Folder for the bundle; by default target/gpu-bundle.
     #[arg(long)]
     into: Option<PathBuf>,
 }

@@ -27,15 +27,15 @@ pub(super) const CAPABILITIES: &[u32] = &[75, 80, 86, 89, 90];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Capabilities to make instructions for: 75 is Turing, 80 and 86 Ampere, 89 Ada, 90 Hopper.
+    /// Compute capabilities to compile for: 75 is Turing, 80 and 86 are Ampere, 89 is Ada, 90 is Hopper.
     #[arg(long, value_delimiter = ',', default_values_t = CAPABILITIES.to_vec())]
     cap: Vec<u32>,
 
-    /// Build the program optimised, as it is meant to be used.
+    /// Build the program with optimisations.
     #[arg(long)]
     release: bool,
 
-    /// Only compile the kernels; the next `cargo build` takes them in.
+    /// Only compile the kernels; the next `cargo build` includes them.
     #[arg(long)]
     kernels_only: bool,
 }

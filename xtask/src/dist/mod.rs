@@ -28,11 +28,11 @@ use crate::repository;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The target by rustc's name, such as aarch64-unknown-linux-musl. Without it: that of this machine.
+    /// Target triple, such as aarch64-unknown-linux-musl; by default that of this machine.
     #[arg(long)]
     target: Option<String>,
 
-    /// Folder for the files; it may contain those of other targets.
+    /// Folder for the files; it may contain files of other targets.
     #[arg(long, default_value = "target/dist")]
     out: PathBuf,
 

@@ -34,15 +34,15 @@ const TUN: &str = "/dev/net/tun";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only the faults whose name or place contains this text.
+    /// Inject only faults whose name or place contains this text.
     #[arg(long)]
     only: Option<String>,
 
-    /// Put the table into the page of the book.
+    /// Write the table into the book.
     #[arg(long, conflicts_with = "only")]
     write: bool,
 
-    /// Where results go; without it, into tests/load/runs/.
+    /// Folder for the results; by default a new one in tests/load/runs/.
     #[arg(long)]
     out: Option<PathBuf>,
 }

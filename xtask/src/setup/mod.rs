@@ -42,11 +42,11 @@ pub(crate) use crate::setup::python::Python;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only these. Without it: what the tests need, which is all but torch.
+    /// Groups to install; by default those that the tests need, which is all but `torch`.
     #[arg(long, value_enum)]
     only: Vec<Group>,
 
-    /// Where to, instead of .peers/ in the repository.
+    /// Folder to install into; by default .peers/ in the repository.
     #[arg(long)]
     into: Option<PathBuf>,
 }
@@ -60,27 +60,27 @@ pub(crate) enum Group {
     Clients,
     /// The package `flow_serve` of this tree, built with cargo, and NumPy, 60 MB.
     Python,
-    /// What checks the types of `flow_serve`: mypy and pyright, 380 MB.
+    /// The type checkers mypy and pyright, 380 MB.
     Types,
-    /// What makes wheels, 30 MB.
+    /// Maturin, which builds wheels, 30 MB.
     Maturin,
-    /// Clients of OpenAI's, Cohere's and other HTTP APIs, 400 MB.
+    /// Clients of the HTTP APIs of OpenAI, Cohere and others, 400 MB.
     HttpClients,
-    /// What checks the OpenAPI document, and sends requests that are made of it, 90 MB.
+    /// A validator of the OpenAPI document and a generator of requests from it, 90 MB.
     Openapi,
     /// The schemas of Kubernetes' API, `kubectl` and Helm, 420 MB.
     Kubernetes,
     /// The schemas of CycloneDX, 20 MB.
     Cyclonedx,
-    /// A registry of images, 5 MB.
+    /// An image registry, 5 MB.
     Registry,
     /// Prometheus, 90 MB.
     Prometheus,
     /// PostgreSQL with pgvector, 70 MB.
     Postgres,
-    /// What encoders are compared with: sentence-transformers, ONNX Runtime; 12 GB.
+    /// The encoders of sentence-transformers and ONNX Runtime, 12 GB.
     Torch,
-    /// OpenVINO, which encoders are compared with too, 550 MB. The model for it is exported by `torch`.
+    /// The encoder of OpenVINO, 550 MB; `torch` exports the model for it.
     Openvino,
 }
 

@@ -36,32 +36,32 @@ const RESULTS: [&str; 7] = [
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long the load lasts.
+    /// Minutes of load.
     #[arg(long, default_value = "60")]
     minutes: NonZeroU32,
 
-    /// What the faults are drawn from: the same seed gives the same faults at the same times.
+    /// Seed of the random faults; the same seed gives the same faults at the same times.
     #[arg(long, default_value = "1")]
     seed: u64,
 
-    /// The build of `flow` that runs.
+    /// Build of `flow` to test.
     #[arg(long, value_enum, default_value = "debug")]
     program: Build,
 
-    /// Reports latencies and memory without judging them, as is right on a machine that does other things too.
+    /// Do not fail because of latency or memory, for machines that are busy with other work.
     #[arg(long)]
     correctness_only: bool,
 
-    /// Where results go; without it, into tests/load/runs/.
+    /// Folder for the results; by default a new one in tests/load/runs/.
     #[arg(long)]
     out: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Build {
-    /// The profile of tests, which is optimised too.
+    /// The profile of the tests, whose computing dependencies are optimised.
     Debug,
-    /// What users run.
+    /// The profile of releases.
     Release,
 }
 

@@ -1,4 +1,4 @@
-//! Which crate may use which: the floors of ARCHITECTURE.md.
+//! Allowed dependencies between crates: the rows of the table in ARCHITECTURE.md.
 //!
 //! A crate may use crates of lower rows, never one of its own row or above.
 //! What only tests use is free: cargo keeps it out of programs.
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::tidy::finding::Finding;
 use crate::tidy::tree::{File, Tree};
 
-const FLOORS: &[(&str, &[&str])] = &[
+const ROWS: &[(&str, &[&str])] = &[
     ("flow-proto", &[]),
     ("flow-core", &["flow-proto"]),
     ("flow-kernels", &[]),
@@ -134,12 +134,12 @@ fn check_package(name: &str, file: &File, packages: &BTreeMap<&str, &File>) -> V
     if PROGRAMS.contains(&name) {
         return Vec::new();
     }
-    let floor = FLOORS
+    let row = ROWS
         .iter()
         .find(|(of, _)| *of == name)
         .map(|(_, below)| *below);
     let executor = file.path.starts_with("executors/").then_some(EXECUTOR);
-    let Some(below) = floor.or(executor) else {
+    let Some(below) = row.or(executor) else {
         return vec![file.finding(
             1,
             &format!("`{name}` has no row in xtask/src/tidy/edges.rs"),

@@ -47,7 +47,7 @@ const DOCUMENT_RULES: &[fn(&Tree) -> Vec<Finding>] =
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Print figures about the shape of the code instead of checking it.
+    /// Print statistics of the code instead of checking it.
     #[arg(long)]
     report: bool,
 }

@@ -7,11 +7,11 @@ use crate::tidy::tree::{File, Tree};
 const LINES_MAX: usize = 600;
 
 /// Names that do not say what a file contains.
-const DRAWERS: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
+const VAGUE_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     tree.sources()
-        .flat_map(|file| [too_long(file), drawer(file)])
+        .flat_map(|file| [too_long(file), vague_name(file)])
         .flatten()
         .collect()
 }
@@ -27,9 +27,9 @@ fn too_long(file: &File) -> Option<Finding> {
     })
 }
 
-fn drawer(file: &File) -> Option<Finding> {
+fn vague_name(file: &File) -> Option<Finding> {
     let mut parts = file.path.trim_end_matches(".rs").split('/');
-    let part = parts.find(|part| DRAWERS.contains(part))?;
+    let part = parts.find(|part| VAGUE_NAMES.contains(part))?;
     Some(file.finding(1, &format!("`{part}` does not say what is inside")))
 }
 

@@ -41,9 +41,7 @@ impl Up {
     /// Waits until the executor has written everything.
     fn wait_for_flood(&self) {
         let flooded = self.folder.path().join("flooded");
-        wait("the executor is blocked", || {
-            flooded.exists().then_some(())
-        });
+        wait("the executor is blocked", || flooded.exists().then_some(()));
     }
 
     fn exit(&mut self) -> ExitStatus {
