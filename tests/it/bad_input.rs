@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use flow_proto::Envelope;
 use flow_tests::raw::{self, CALL, Connection, SINGLE};
-use flow_tests::{Said, TestFlow, post, said, texts, texts_of};
+use flow_tests::{PlainReply, TestFlow, post, said, texts, texts_of};
 use prost::Message;
 
 use crate::MOODY;
@@ -12,7 +12,7 @@ fn echo() -> TestFlow {
     TestFlow::up("executors: [{name: echo, uses: echo}]")
 }
 
-fn read(message: &Bytes) -> Said {
+fn read(message: &Bytes) -> PlainReply {
     said(&Envelope::decode(message.clone()).unwrap())
 }
 
@@ -30,7 +30,7 @@ async fn a_malformed_message_on_a_stream_gets_a_failed_reply_of_its_own() {
     let answer = connection.call(CALL, body.into()).await;
 
     assert_eq!(answer.status, 0, "{}", answer.message);
-    let replies: Vec<Said> = answer.messages.iter().map(read).collect();
+    let replies: Vec<PlainReply> = answer.messages.iter().map(read).collect();
     let texts: Vec<&String> = replies.iter().flat_map(|said| &said.texts).collect();
     assert!(texts.contains(&&"before".to_owned()) && texts.contains(&&"after".to_owned()));
     let failures: Vec<&String> = replies

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use flow_core::{Code, Deadline};
 use flow_proto::Envelope;
 use flow_tests::raw::{CALL, Connection, encoded};
-use flow_tests::{Said, TestFlow, client, eventually, is_alive, post, request, said, send, texts};
+use flow_tests::{
+    PlainReply, TestFlow, client, eventually, is_alive, post, request, said, send, texts,
+};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -18,14 +20,14 @@ fn moody(options: &str) -> TestFlow {
     ))
 }
 
-fn failure(said: &Said) -> &str {
+fn failure(said: &PlainReply) -> &str {
     said.failure
         .as_deref()
         .unwrap_or_else(|| panic!("it did not fail: {said:?}"))
 }
 
 /// A request that is being worked on until the file `until` is there, and its reply to come.
-async fn under_way(flow: &TestFlow) -> impl Future<Output = Result<Said, String>> + use<> {
+async fn under_way(flow: &TestFlow) -> impl Future<Output = Result<PlainReply, String>> + use<> {
     let (began, until) = (flow.folder().join("began"), flow.folder().join("until"));
     let waits = request("/wait", &["x"], &json!({ "began": began, "until": until }));
     let client = client(flow).await;

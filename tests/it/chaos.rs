@@ -1,4 +1,4 @@
-//! A flow under load while its processes are killed, replaced, made more and made fewer: every request is
+//! A flow under load while its processes are killed, replaced and scaled: every request is
 //! answered once, and well.
 //!
 //! Requests leave on a timetable, whatever the outcome of those before them, and their times count from when

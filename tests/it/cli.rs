@@ -1,4 +1,4 @@
-//! What users type in the second terminal: `flow post` and `flow ping`.
+//! `flow post` and `flow ping`, run against a flow.
 
 use std::fmt::Write;
 

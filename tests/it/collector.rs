@@ -1,4 +1,4 @@
-//! A real collector of OpenTelemetry, and what it was sent.
+//! A real collector of OpenTelemetry, and what it received.
 
 use std::collections::BTreeMap;
 use std::path::Path;

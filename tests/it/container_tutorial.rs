@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use flow_tests::{Program, eventually, flow_command};
 
-use crate::containers::{Boxed, containers_of};
+use crate::containers::{ContainerFlow, containers_of};
 use crate::docker::{Container, DockerTest, must};
 use crate::images;
 use crate::model_hub::ModelHub;
@@ -49,7 +49,7 @@ fn runs_alone(greeter: &str) {
 
 fn runs_in_a_flow(greeter: &str) {
     let uses = format!("uses: docker://{greeter}, uses_with: {{greeting: good morning}}");
-    let flow = Boxed::up(&format!("executors: [{{name: tutorial-greeter, {uses}}}]"));
+    let flow = ContainerFlow::up(&format!("executors: [{{name: tutorial-greeter, {uses}}}]"));
     let reply = post(&flow.url(), "/greet", "world");
     assert!(reply.contains("good morning, world"), "{reply}");
 }
@@ -86,20 +86,20 @@ impl Encoder {
 
 fn keeps_its_models_in_a_volume(encoder: &Encoder) {
     let yaml = encoder.flow("");
-    let first = Boxed::up(&yaml);
+    let first = ContainerFlow::up(&yaml);
     images::encodes(&first.url());
     drop(first);
     let asked = encoder.hub.asked();
     assert!(asked > 0, "the first start fetches the model");
 
-    let second = Boxed::up(&yaml);
+    let second = ContainerFlow::up(&yaml);
     images::encodes(&second.url());
     let again = encoder.hub.asked();
     assert_eq!(again, asked, "the second start finds it in the cache");
 }
 
 fn loses_nothing_when_a_container_is_killed(folder: &Path, encoder: &Encoder) {
-    let flow = Boxed::up(&encoder.flow(", replicas: 2"));
+    let flow = ContainerFlow::up(&encoder.flow(", replicas: 2"));
     flow.expect("tutorial-encoder");
     let running = || {
         let up = must(&["ps", "-q"]);
@@ -160,7 +160,7 @@ fn is_shared_by_name(docker: &DockerTest, package: &Path, registry: &Registry) {
 
     let uses = "uses: 'jinaai+docker://TutorialGreeter:v1'";
     let with = format!("with: {{hub: '{}'}}", registry.hub());
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "{with}\nexecutors: [{{name: tutorial-greeter, {uses}}}]"
     ));
     let reply = post(&flow.url(), "/greet", "world");
@@ -182,7 +182,7 @@ fn runs_transformer_torch_encoder(registry: &Registry, encoder: &Encoder) {
         embedding_fn_name: __call__, traversal_paths: '@r', batch_size: 32";
     let image = "'jinahub+docker://TransformerTorchEncoder/gpu'";
     let yaml = encoder.flow_of(image, &format!(", uses_with: {{{with}}}"));
-    let flow = Boxed::up(&format!("with: {{hub: '{}'}}\n{yaml}", registry.hub()));
+    let flow = ContainerFlow::up(&format!("with: {{hub: '{}'}}\n{yaml}", registry.hub()));
     images::encodes(&flow.url());
 }
 

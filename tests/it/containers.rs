@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use crate::MOODY;
 use crate::docker::{self, DockerTest, can_run, must};
 
-/// What our images say of themselves.
+/// The labels of our images.
 const WIRE: &str = "LABEL dev.flow.wire=1";
 
 /// An image with the programs under test, which tests that run at the same time share. It goes with the last of them.
@@ -75,9 +75,9 @@ pub(crate) const ECHO: &str = "/bin/flow executor --uses echo";
 const MOODY_INSIDE: &str = "/bin/moody";
 
 /// A flow whose containers go when the test ends: it is killed then, and cannot remove them.
-pub(crate) struct Boxed(TestFlow);
+pub(crate) struct ContainerFlow(TestFlow);
 
-impl Boxed {
+impl ContainerFlow {
     pub(crate) fn up(yaml: &str) -> Self {
         Self(TestFlow::up(yaml))
     }
@@ -88,7 +88,7 @@ impl Boxed {
     }
 }
 
-impl Deref for Boxed {
+impl Deref for ContainerFlow {
     type Target = TestFlow;
 
     fn deref(&self) -> &TestFlow {
@@ -96,7 +96,7 @@ impl Deref for Boxed {
     }
 }
 
-impl Drop for Boxed {
+impl Drop for ContainerFlow {
     fn drop(&mut self) {
         let launcher = self.0.program().pid();
         self.0.program().signal(Signal::KILL);
@@ -163,7 +163,7 @@ async fn an_executor_in_a_container_works_like_any_other() {
     let Some(programs) = Programs::image() else {
         return;
     };
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "with: {{name: boxed}}\nexecutors: [{}]",
         programs.entry("inside", ECHO, ", env: {COLOUR: blue}")
     ));
@@ -227,7 +227,7 @@ async fn metrics_of_a_container_are_reachable_from_this_machine() {
         programs.entry("published", ECHO, ", replicas: 2"),
         programs.entry("host", ECHO, ", force_network_mode: HOST"),
     ];
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "with: {{monitoring: true}}\nexecutors: [{}]",
         entries.join(", ")
     ));
@@ -272,7 +272,7 @@ async fn no_request_is_lost_when_one_of_two_containers_is_killed_under_load() {
     let Some(programs) = Programs::image() else {
         return;
     };
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "executors: [{}]",
         programs.entry("moody", MOODY_INSIDE, ", replicas: 2, idempotent: true")
     ));
@@ -308,7 +308,7 @@ async fn shards_run_in_containers_and_get_their_numbers() {
     let Some(programs) = Programs::image() else {
         return;
     };
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "executors: [{}]",
         programs.entry("echo", ECHO, ", shards: 2, polling: ALL")
     ));
@@ -336,7 +336,7 @@ fn containers_of_a_killed_flow_are_removed_by_the_next_flow() {
     first.program().signal(Signal::KILL);
     first.program_mut().end();
 
-    let second = Boxed::up(&yaml);
+    let second = ContainerFlow::up(&yaml);
     // If another test's flow started in between, it was the next, and may still be at it.
     eventually("they are removed", || containers_of(launcher).is_empty());
     assert_eq!(containers_of(second.program().pid()).len(), 2);
@@ -347,7 +347,7 @@ async fn a_container_with_the_machines_network_is_reached_without_a_published_po
     let Some(programs) = Programs::image() else {
         return;
     };
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "executors: [{}]",
         programs.entry("echo", ECHO, ", docker_kwargs: {network_mode: host}")
     ));
@@ -431,7 +431,7 @@ fn a_folder_that_the_image_cannot_write_is_reported_with_the_remedy() {
         !said.contains("chown"),
         "it would take the user's folder away: {said}"
     );
-    drop(Boxed::up(&volumes(":ro")));
+    drop(ContainerFlow::up(&volumes(":ro")));
 }
 
 #[tokio::test]
@@ -439,7 +439,7 @@ async fn a_container_that_runs_out_of_memory_is_reported_as_such() {
     let Some(programs) = Programs::image() else {
         return;
     };
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "executors: [{}]",
         programs.entry(
             "moody",
@@ -639,7 +639,7 @@ async fn a_stock_executor_of_python_runs_from_its_image() {
         "jina",
         &[&entrypoint, &folder, "ENV JINA_OPTOUT_TELEMETRY=1"],
     );
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "executors: [{{name: stock, uses: 'docker://{image}', volumes: [{}], \
          docker_kwargs: {{tmpfs: {{/tmp: ''}}}}}}]",
         volumes.join(", ")

@@ -262,7 +262,7 @@ fn every_mermaid_picture_is_one_that_flow_plot_draws() {
     }
 }
 
-/// `FLOW_GOLDEN=write` draws them anew.
+/// `FLOW_GOLDEN=write` redraws them.
 #[test]
 fn the_pictures_of_the_book_are_what_flow_plot_draws() {
     let images = stems("docs/src/images", ".svg");
@@ -276,7 +276,7 @@ fn the_pictures_of_the_book_are_what_flow_plot_draws() {
         }
         assert!(
             read(&path) == drawn,
-            "{path} is not fresh; draw it anew with FLOW_GOLDEN=write"
+            "{path} is not fresh; redraw it with FLOW_GOLDEN=write"
         );
     }
 }

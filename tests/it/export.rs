@@ -1,6 +1,6 @@
-//! `flow export`: what it writes is what lies in `golden/export/`, and what Kubernetes itself calls valid.
+//! `flow export`: its files equal those in `golden/export/`, and the schemas of Kubernetes accept them.
 //!
-//! `FLOW_GOLDEN=write cargo test -p flow-tests --test it export` writes these files anew; look at what
+//! `FLOW_GOLDEN=write cargo test -p flow-tests --test it export` rewrites these files; look at what
 //! changed before it is kept.
 
 mod helm;
@@ -218,7 +218,7 @@ fn check(name: &str, text: &str) {
     let line = differs.unwrap_or_else(|| expected.lines().count().min(text.lines().count()));
     assert!(
         expected == text,
-        "`{}` differs at line {}: now `{}`; `FLOW_GOLDEN=write` writes it anew",
+        "`{}` differs at line {}: now `{}`; `FLOW_GOLDEN=write` rewrites it",
         path.display(),
         line + 1,
         text.lines().nth(line).unwrap_or_default()
@@ -505,7 +505,7 @@ impl Exported {
         it
     }
 
-    /// Writes the flow anew.
+    /// Rewrites the flow.
     fn change(&self, executors: &str) {
         let text = format!("jtype: Flow\nexecutors: [{executors}]");
         fs::write(self.folder.path().join("flow.yml"), text).unwrap();

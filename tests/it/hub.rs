@@ -1,4 +1,4 @@
-//! `flow hub` against a real registry: what is sent is found by its name, said what it is, and fetched.
+//! `flow hub` against a real registry: a pushed image is found by its name, described, and pulled.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use flow_tests::{Program, flow_command, post, texts};
 use serde_json::{Value, json};
 
-use crate::containers::{Boxed, ECHO, Programs, refused_with};
+use crate::containers::{ContainerFlow, ECHO, Programs, refused_with};
 use crate::docker::{DockerTest, must};
 use crate::registry::{PASSWORD, Registry, USER};
 use crate::tokens::IDENTITY;
@@ -247,7 +247,7 @@ async fn a_flow_pulls_its_executors_from_a_private_registry() {
 
     let folder = registry.login().display().to_string();
     let login = [("DOCKER_CONFIG", folder.as_str())];
-    let flow = Boxed::up_in(&by_image, &login);
+    let flow = ContainerFlow::up_in(&by_image, &login);
     assert_eq!(
         post(&flow, vec![texts("/x", &["one"])]).await[0].texts,
         ["one"]
@@ -258,7 +258,7 @@ async fn a_flow_pulls_its_executors_from_a_private_registry() {
     let helper = helper(&registry);
     let path = path_with(helper.path());
     let asks = [("DOCKER_CONFIG", folder.as_str()), ("PATH", path.as_str())];
-    let flow = Boxed::up_in(&by_name, &asks);
+    let flow = ContainerFlow::up_in(&by_name, &asks);
     assert_eq!(
         post(&flow, vec![texts("/x", &["two"])]).await[0].texts,
         ["two"]

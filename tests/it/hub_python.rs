@@ -11,7 +11,7 @@ use std::process::Command;
 use flow_core::DocArrayVersion::V2;
 use flow_tests::{DocArrayVersion, Program, flow_command, interpreter, post, texts_of};
 
-use crate::containers::Boxed;
+use crate::containers::ContainerFlow;
 use crate::docker::{DockerTest, must};
 use crate::registry::Registry;
 
@@ -169,7 +169,7 @@ async fn a_folder_for_our_runtime_becomes_an_image_with_our_package() {
     let (code, pushed) = Program::run(push);
     assert_eq!(code, Some(0), "{}", pushed.said());
 
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "with: {{hub: {}}}\nexecutors: [{{name: loud, uses: 'hub://Loud:ours'}}]",
         registry.hub()
     ));
@@ -240,7 +240,7 @@ async fn a_folder_of_python_becomes_an_image_without_a_dockerfile_and_runs_by_it
         "65532:65532"
     );
 
-    let flow = Boxed::up(&format!(
+    let flow = ContainerFlow::up(&format!(
         "with: {{hub: {}}}\nexecutors: [{{name: loud, uses: 'hub://Loud:v1', uses_with: {{end: '!'}}}}]",
         registry.hub()
     ));

@@ -1,4 +1,4 @@
-//! Connections that stay open and are not used: what they cost the gateway.
+//! The cost of idle connections at the gateway.
 
 use flow_tests::TestFlow;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,4 +1,4 @@
-//! The images that `docker/Dockerfile` makes: who they run as, what they say of themselves, how big they are, and
+//! The images that `docker/Dockerfile` makes: their user, their labels, their size, and
 //! that an executor's image serves alone.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Messages as large as stock clients send them, and larger than anybody should.
+//! Messages as large as stock clients send them, and larger ones.
 
 use bytes::Bytes;
 use flow_core::{Deadline, Document, DocumentArray};

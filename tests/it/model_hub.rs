@@ -1,4 +1,4 @@
-//! A hub of models for tests, where Hugging Face's cannot be reached: it serves a folder, and counts who asks.
+//! A hub of models for tests, where Hugging Face's cannot be reached: it serves a folder, and counts requests.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -105,7 +105,7 @@ fn bounds(range: &str, length: usize) -> (usize, usize) {
     (first, last)
 }
 
-/// What the hub says of its model: its commit and its files.
+/// The hub's description of its model: its commit and its files.
 fn about(folder: &Path) -> Vec<u8> {
     let mut files = Vec::new();
     list(folder, folder, &mut files);

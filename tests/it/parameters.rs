@@ -1,6 +1,6 @@
 //! Parameters that no executor accepts: when they are refused, and when they are not.
 
-use flow_tests::{Program, Said, TestFlow, flow_command, post, request};
+use flow_tests::{PlainReply, Program, TestFlow, flow_command, post, request};
 use serde_json::json;
 
 /// Asks for windows of two words, with a slip.
@@ -9,7 +9,7 @@ fn misspelt() -> Vec<flow_proto::Envelope> {
     vec![request("/segment", &["one two three"], &parameters)]
 }
 
-async fn said(flow: &TestFlow) -> Said {
+async fn said(flow: &TestFlow) -> PlainReply {
     post(flow, misspelt()).await.remove(0)
 }
 

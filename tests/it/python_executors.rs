@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use flow_core::{DataType, Deadline, Document, DocumentArray, Tensor};
 use flow_tests::{
-    DocArrayVersion, Program, Said, TestFlow, client, flow_command, flow_serve, flow_serve_alone,
-    interpreter, measured, post, request, said, texts,
+    DocArrayVersion, PlainReply, Program, TestFlow, client, flow_command, flow_serve,
+    flow_serve_alone, interpreter, measured, post, request, said, texts,
 };
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ fn stock(uses: &str, keys: &str) -> Option<TestFlow> {
     Some(up_with(uses, keys, &[("FLOW_PYTHON", python)]))
 }
 
-async fn one(flow: &TestFlow, endpoint: &str, sent: &[&str]) -> Said {
+async fn one(flow: &TestFlow, endpoint: &str, sent: &[&str]) -> PlainReply {
     post(flow, vec![texts(endpoint, sent)]).await.remove(0)
 }
 
@@ -68,7 +68,7 @@ fn table_requests() -> Vec<flow_proto::Envelope> {
 
 /// What a reply says, in the words that both runtimes share: Jina names results after the process and describes an
 /// exception without the executor.
-fn shared(said: &Said) -> Value {
+fn shared(said: &PlainReply) -> Value {
     let failure = said.failure.as_deref();
     let failure = failure.map(|text| text.trim_start_matches("executor `table`: ").to_owned());
     let results: Vec<&Value> = said.results.values().collect();
@@ -200,7 +200,7 @@ async fn coroutines_overlap_and_other_methods_do_not() {
         return;
     };
     let many = (0..8).map(|_| texts("/alone", &["a"])).collect();
-    let most: Vec<Said> = post(&flow, many).await;
+    let most: Vec<PlainReply> = post(&flow, many).await;
     for said in most {
         let results = said.results.values().next().unwrap();
         assert_eq!(results["most"], json!(1), "{said:?}");
@@ -276,7 +276,7 @@ async fn metrics_of_an_executor_are_among_those_of_its_process() {
     flow.expect("Traceback")
         .expect("AttributeError")
         .expect("ValueError");
-    let failure = |said: Said| said.failure.unwrap();
+    let failure = |said: PlainReply| said.failure.unwrap();
     let measured = failure(one(&flow, "/measure", &["a", "b"]).await);
     assert!(measured.contains("no attribute `nothing`"), "{measured}");
     let refused = failure(one(&flow, "/bad-metric", &["a"]).await);

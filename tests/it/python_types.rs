@@ -1,4 +1,4 @@
-//! The types of the Python package `flow_serve`: what mypy and pyright say of the package, of its stub and of the
+//! The types of the Python package `flow_serve`: what mypy and pyright report about the package, of its stub and of the
 //! examples of the book.
 
 use std::fs;

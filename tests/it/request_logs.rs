@@ -1,4 +1,4 @@
-//! From the id of a request to what the processes logged of it.
+//! Finds the log lines of a request by its id.
 
 use flow_tests::raw::{Connection, encoded};
 use flow_tests::{Program, TestFlow, eventually, texts};

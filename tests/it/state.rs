@@ -1,4 +1,4 @@
-//! Executors that keep what they are sent, while their flow is changed.
+//! Executors with state, while their flow is changed.
 
 use std::fs;
 use std::path::Path;

@@ -67,7 +67,7 @@ impl Certificates {
         ))
     }
 
-    /// What `openssl s_client` says of a connection.
+    /// What `openssl s_client` reports about a connection.
     fn connect(&self, flow: &TestFlow, arguments: &str) -> String {
         let said = Command::new("openssl")
             .args([

@@ -1,4 +1,4 @@
-//! Who hands out the tokens that a registry wants to see: a small server of the test's own, with a key that
+//! The server that issues tokens for a registry: a small one of the test's own, with a key that
 //! `openssl` makes.
 
 use std::io::{BufRead, BufReader, Write};
@@ -30,7 +30,7 @@ pub(crate) struct Tokens {
 }
 
 /// The scope of a requested token.
-struct Asked {
+struct TokenRequest {
     scopes: Vec<String>,
     knows_us: bool,
 }
@@ -112,7 +112,7 @@ fn answer(stream: &TcpStream, folder: &Path, asked: &Mutex<Vec<String>>) {
 }
 
 /// `GET /token?…` with a password, or a form with what a login has kept.
-fn read(reader: &mut impl BufRead) -> Option<Asked> {
+fn read(reader: &mut impl BufRead) -> Option<TokenRequest> {
     let mut line = || {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|len| *len > 0)?;
@@ -150,7 +150,7 @@ fn read(reader: &mut impl BufRead) -> Option<Asked> {
     knows_us |= of("refresh_token") == [IDENTITY];
     let scopes = of("scope");
     let scopes = scopes.iter().flat_map(|it| it.split(' '));
-    Some(Asked {
+    Some(TokenRequest {
         scopes: scopes.map(str::to_owned).collect(),
         knows_us,
     })

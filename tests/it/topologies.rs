@@ -11,7 +11,7 @@ use flow_core::{DocArrayVersion as Docs, Document, DocumentArray};
 use flow_net::{Client, PostOptions};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
-use flow_spec::{Plan, Source, TextFile, Variables};
+use flow_spec::{DocumentSource, Plan, TextFile, Variables};
 use flow_tests::{DocArrayVersion, Stock, TestFlow};
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value, json};
@@ -26,11 +26,11 @@ struct Topology {
     about: &'static str,
     /// Entries of `executors`, each a name and its options.
     nodes: &'static [(&'static str, &'static str)],
-    asked: Vec<Asked>,
+    asked: Vec<TestRequest>,
 }
 
 /// A request.
-struct Asked {
+struct TestRequest {
     endpoint: &'static str,
     parameters: Value,
     target: &'static str,
@@ -38,8 +38,8 @@ struct Asked {
     differs: Option<(&'static str, &'static str)>,
 }
 
-fn ask(endpoint: &'static str) -> Asked {
-    Asked {
+fn ask(endpoint: &'static str) -> TestRequest {
+    TestRequest {
         endpoint,
         parameters: json!({}),
         target: "",
@@ -47,7 +47,7 @@ fn ask(endpoint: &'static str) -> Asked {
     }
 }
 
-impl Asked {
+impl TestRequest {
     fn with(self, parameters: Value) -> Self {
         Self { parameters, ..self }
     }
@@ -104,7 +104,7 @@ fn topologies() -> Vec<Topology> {
 fn topology(
     about: &'static str,
     nodes: &'static [(&'static str, &'static str)],
-    asked: Vec<Asked>,
+    asked: Vec<TestRequest>,
 ) -> Topology {
     Topology {
         about,
@@ -240,8 +240,9 @@ fn conditions() -> Vec<Topology> {
 
 impl Topology {
     /// Documents of DocArray v2 have the fields of their class, and no tags to put marks into.
-    fn asked_of(&self, version: Docs) -> impl Iterator<Item = &Asked> {
-        let needs_tags = |asked: &Asked| ["/tag", "/seen", "/parts"].contains(&asked.endpoint);
+    fn asked_of(&self, version: Docs) -> impl Iterator<Item = &TestRequest> {
+        let needs_tags =
+            |asked: &TestRequest| ["/tag", "/seen", "/parts"].contains(&asked.endpoint);
         let asked = self.asked.iter();
         asked.filter(move |asked| version == Docs::V1 || !needs_tags(asked))
     }
@@ -294,7 +295,7 @@ impl Topology {
         graph.insert("start-gateway".to_owned(), json!(names(&plan.entry)));
         for (at, node) in plan.nodes() {
             let mut next = names(&node.children);
-            if plan.exit.contains(&Source::Node(at)) {
+            if plan.exit.contains(&DocumentSource::Node(at)) {
                 next.push("end-gateway".to_owned());
             }
             let name = node.name.to_string();
@@ -388,7 +389,7 @@ fn all_have(reply: &Value, tag: &str) -> bool {
 }
 
 /// What is wrong with a reply of ours: it is to be as Jina's, or to differ as it is meant to.
-fn fault(asked: &Asked, jinas: &Value, ours: &Value) -> Option<String> {
+fn fault(asked: &TestRequest, jinas: &Value, ours: &Value) -> Option<String> {
     match asked.differs {
         None if ours == jinas => None,
         None => Some(format!("jina: {jinas}\n  ours: {ours}")),
@@ -432,7 +433,7 @@ async fn check(version: DocArrayVersion) {
                 };
                 let (
                     about,
-                    Asked {
+                    TestRequest {
                         endpoint, target, ..
                     },
                 ) = (topology.about, asked);

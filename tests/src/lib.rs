@@ -1,4 +1,4 @@
-//! What the end-to-end tests are made of: the real program, stock peers, and clients of both.
+//! Helpers of the end-to-end tests: the real program, stock peers, and clients of both.
 //!
 //! The tests in `it/` say what holds; this says how processes are started, watched and ended. Nothing
 //! waits for a time: everything waits for a state, and fails when that takes longer than a limit.
@@ -29,5 +29,5 @@ pub use peers::{
 };
 pub use postgres::Postgres;
 pub use program::{Program, eventually, is_alive, send};
-pub use requests::{Said, client, post, request, said, texts, texts_of};
+pub use requests::{PlainReply, client, post, request, said, texts, texts_of};
 pub use stock::{Stock, free_port};

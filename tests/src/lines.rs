@@ -1,4 +1,4 @@
-//! What a process wrote, gathered as it comes, and waiting for a line of it.
+//! The output of a process, and waiting for a line of it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

@@ -1,4 +1,4 @@
-//! A process of a test: started, watched, and gone when the test is.
+//! A process of a test: started, watched, and ended with the test.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flow_process::{ProcessEvent, Ready};
+use flow_process::{ProcessEvent, ReadyEvent};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::lines::{LIMIT, Line, Lines, Stream};
@@ -75,7 +75,7 @@ impl Program {
 
     /// Waits for its ready event. Executors and gateways write it with `--log json`, `flow up` with
     /// `--ready-format json`.
-    pub fn ready(&self) -> Ready {
+    pub fn ready(&self) -> ReadyEvent {
         let line = self.line(r#"{"event":"ready""#);
         match ProcessEvent::parse(&line) {
             Some(Ok(ProcessEvent::Ready(ready))) => ready,

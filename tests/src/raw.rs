@@ -1,4 +1,4 @@
-//! gRPC without its rules: frames as one likes them, on one HTTP/2 connection.
+//! Raw gRPC frames, valid or not, on one HTTP/2 connection.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http::HeaderMap;

@@ -48,7 +48,7 @@ pub async fn client(flow: &TestFlow) -> Client {
 }
 
 /// Sends requests on one stream; their replies in the order of the requests.
-pub async fn post(flow: &TestFlow, requests: Vec<Envelope>) -> Vec<Said> {
+pub async fn post(flow: &TestFlow, requests: Vec<Envelope>) -> Vec<PlainReply> {
     let options = PostOptions {
         results_in_order: true,
         ..PostOptions::default()
@@ -63,7 +63,7 @@ pub async fn post(flow: &TestFlow, requests: Vec<Envelope>) -> Vec<Said> {
 
 /// What a reply says, in plain values.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct PlainReply {
     /// The texts of its documents.
     pub texts: Vec<String>,
     /// Why it failed; `None` if it did not.
@@ -79,7 +79,7 @@ pub struct Said {
 }
 
 /// Reads a reply.
-pub fn said(reply: &Envelope) -> Said {
+pub fn said(reply: &Envelope) -> PlainReply {
     // A reply that reports malformed documents still contains them.
     let documents = reply
         .data
@@ -96,7 +96,7 @@ pub fn said(reply: &Envelope) -> Said {
         .get("__results__")
         .and_then(Value::as_object)
         .cloned();
-    Said {
+    PlainReply {
         texts: documents.iter().map(Document::text).collect(),
         failure: status.as_ref().map(|status| status.description.clone()),
         exception: status.and_then(|status| Some(status.exception?.name)),

@@ -1,4 +1,4 @@
-//! What the tests left behind: in the Docker engine, found by their label, and in the checkout.
+//! Finds what the tests left behind: in the Docker engine, by label, and in the checkout.
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: coverage-guided fuzzing of everything that reads what strangers wrote.
+//! `cargo xtask fuzz`: coverage-guided fuzzing of every parser of untrusted input.
 //!
 //! libFuzzer through cargo-fuzz, without a sanitizer: our code has no `unsafe` on these paths, and sanitizers
 //! need a nightly compiler. What it learned is kept below `target/fuzz`, so a second run begins where the

@@ -1,4 +1,4 @@
-//! The project's own tools: `cargo xtask <command>`.
+//! Development tools of this repository: `cargo xtask <command>`.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,4 +1,4 @@
-//! Where the repository lies, and the folder for what is built in it.
+//! The path of the repository, and of its build folder.
 
 use std::path::{Path, PathBuf};
 

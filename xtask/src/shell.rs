@@ -1,4 +1,4 @@
-//! Runs other programs: says what it runs, and fails with what they said.
+//! Runs other programs: prints the command, and fails with its output.
 
 use std::process::{Command, Stdio};
 

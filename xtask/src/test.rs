@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::Context;
 
 use crate::docker_leftovers::Before;
-use crate::setup::{self, Missing};
+use crate::setup::{self, SetupFailure};
 use crate::shell;
 
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Compiles while packages are downloaded.
-fn build_and_set_up() -> anyhow::Result<Vec<Missing>> {
+fn build_and_set_up() -> anyhow::Result<Vec<SetupFailure>> {
     thread::scope(|scope| {
         let set_up = scope.spawn(setup::for_tests);
         let built = shell::run(
@@ -112,8 +112,8 @@ fn target() -> anyhow::Result<PathBuf> {
 }
 
 /// The skipped parts and the reasons, as they are printed.
-fn skipped(missing: &[Missing]) -> String {
-    let lines = missing.iter().map(|Missing { name, why }| {
+fn skipped(missing: &[SetupFailure]) -> String {
+    let lines = missing.iter().map(|SetupFailure { name, why }| {
         format!("SKIPPED: tests against `{name}`, which could not be set up: {why:#}\n")
     });
     lines.collect()
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn skipped_steps_are_reported_with_their_reason() {
         let why = anyhow::anyhow!("there is no python3");
-        let output = skipped(&[Missing {
+        let output = skipped(&[SetupFailure {
             name: "jina-v1",
             why,
         }]);

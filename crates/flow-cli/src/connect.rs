@@ -20,11 +20,11 @@ const API_KEY_VARIABLE: &str = "FLOW_API_KEY";
 
 /// Options of a connection.
 #[derive(Clone, Default, Args)]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionArgs {
     /// Trust the certificate authorities in this PEM file, instead of those that Mozilla trusts
     #[arg(long, value_name = "FILE", help_heading = CONNECTION)]
     ca_cert: Option<PathBuf>,
-    /// Show the server this certificate, a PEM file
+    /// Present this certificate to the server, a PEM file
     #[arg(long, value_name = "FILE", requires = "client_key", help_heading = CONNECTION)]
     client_cert: Option<PathBuf>,
     /// Private key of the certificate, a PEM file
@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     api_key: Option<String>,
 }
 
-impl Connection {
+impl ConnectionArgs {
     /// Connects to `grpc://host:port`, or with TLS to `grpcs://host:port`. An invalid address is bad usage.
     pub(crate) async fn connect(&self, url: &str, shell: &Shell) -> anyhow::Result<Client> {
         let connecting = Client::connect_with(url, self.options(shell)?);
@@ -71,7 +71,7 @@ impl Connection {
 }
 
 /// Leaves out the key.
-impl fmt::Debug for Connection {
+impl fmt::Debug for ConnectionArgs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")
             .field("ca_cert", &self.ca_cert)
@@ -119,7 +119,7 @@ mod tests {
 
     async fn connect(url: &str) -> anyhow::Result<Client> {
         let shell = Shell::of([].into());
-        Connection::default().connect(url, &shell).await
+        ConnectionArgs::default().connect(url, &shell).await
     }
 
     async fn check(url: &str, wanted: &str) {

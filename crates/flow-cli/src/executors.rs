@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use flow_executor::BadOption;
-use flow_spec::{Env, ExecutorDescription, Executors, Found, NotFound, Uses};
+use flow_spec::{Env, ExecutorDescription, Executors, FoundExecutor, NotFound, Uses};
 use serde_json::{Map, Value};
 
 use crate::builtin;
@@ -29,9 +29,9 @@ pub(crate) struct LocalExecutors<'k> {
 }
 
 impl Executors for LocalExecutors<'_> {
-    fn find(&self, uses: &Uses, env: &Env) -> Result<Found, NotFound> {
+    fn find(&self, uses: &Uses, env: &Env) -> Result<FoundExecutor, NotFound> {
         let found = match uses {
-            Uses::Image(_) => Ok(Found::Program),
+            Uses::Image(_) => Ok(FoundExecutor::Program),
             Uses::Path(path) => self.find_at(path, &[Path::new(""), self.beside]),
             Uses::Named(name) => match folder_of(name, env, self.beside, self.shell) {
                 Some(folder) => self.find_at(&folder, &[Path::new("")]),
@@ -39,16 +39,16 @@ impl Executors for LocalExecutors<'_> {
             },
         };
         match found {
-            Err(_) if self.may_be_elsewhere => Ok(Found::Program),
+            Err(_) if self.may_be_elsewhere => Ok(FoundExecutor::Program),
             found => found,
         }
     }
 
-    fn find_named(&self, name: &str, env: &Env) -> Result<Found, NotFound> {
+    fn find_named(&self, name: &str, env: &Env) -> Result<FoundExecutor, NotFound> {
         if builtin::find(name).is_some() {
-            Ok(Found::BuiltIn(name.to_owned()))
+            Ok(FoundExecutor::BuiltIn(name.to_owned()))
         } else if is_on_path(name, env, self.shell) {
-            Ok(Found::Program)
+            Ok(FoundExecutor::Program)
         } else {
             Err(builtin::not_found(name, &folders(self.beside)))
         }
@@ -74,10 +74,10 @@ impl Executors for LocalExecutors<'_> {
 }
 
 impl LocalExecutors<'_> {
-    fn find_at(&self, written: &Path, folders: &[&Path]) -> Result<Found, NotFound> {
+    fn find_at(&self, written: &Path, folders: &[&Path]) -> Result<FoundExecutor, NotFound> {
         let located = folder::locate(written, folders);
         match located.map_err(|error| not_found(format!("{error:#}"), None))? {
-            Located::Package(_) | Located::Python(_) => Ok(Found::Program),
+            Located::Package(_) | Located::Python(_) => Ok(FoundExecutor::Program),
             Located::Program(path) if !is_executable(&path) => {
                 let path = path.display();
                 let remedy = format!("make it executable with `chmod +x {path}`");
@@ -86,14 +86,14 @@ impl LocalExecutors<'_> {
                     Some(remedy),
                 ))
             }
-            Located::Program(_) => Ok(Found::Program),
+            Located::Program(_) => Ok(FoundExecutor::Program),
             Located::Config { config, manifest } => {
                 (self.note)(&config);
                 let path = config.display().to_string();
                 let read = fs::read_to_string(&config);
                 let text = read
                     .map_err(|error| not_found(format!("cannot read `{path}`: {error}"), None))?;
-                Ok(Found::Config {
+                Ok(FoundExecutor::Config {
                     path,
                     text,
                     is_package: manifest.is_some(),

@@ -14,7 +14,7 @@ use crate::shell::Shell;
 /// How strictly a flow file is read.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct ReadOptions {
-    /// Warn of keys that flow does not know instead of refusing the file, as Jina does; `lenient: true` in
+    /// Warn about keys that flow does not know instead of refusing the file, as Jina does; `lenient: true` in
     /// the file does the same
     #[arg(long)]
     pub(crate) lenient: bool,

@@ -29,7 +29,7 @@ const MANIFEST: &str = "Cargo.toml";
 
 /// The executor at a path.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ExecutorFolder {
     /// A program.
     Program(PathBuf),
     /// A config of a built-in executor, or of a program on `PATH`.
@@ -69,25 +69,25 @@ pub(crate) fn look(
     folders: &[&Path],
     shell: &Shell,
     note: &dyn Fn(&Path),
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<ExecutorFolder> {
     let (config, manifest) = match locate(written, folders)? {
-        Located::Program(path) => return Ok(Found::Program(path)),
-        Located::Python(path) => return Ok(Found::Python(path)),
+        Located::Program(path) => return Ok(ExecutorFolder::Program(path)),
+        Located::Python(path) => return Ok(ExecutorFolder::Python(path)),
         Located::Package(manifest) => {
             let config = ExecutorConfig::default();
-            return Ok(Found::Package { manifest, config });
+            return Ok(ExecutorFolder::Package { manifest, config });
         }
         Located::Config { config, manifest } => (config, manifest),
     };
     note(&config);
     let read = load(&config, shell)?;
     Ok(match manifest {
-        _ if read.is_python => Found::Python(config),
-        Some(manifest) if builtin::find(&name(&read)).is_none() => Found::Package {
+        _ if read.is_python => ExecutorFolder::Python(config),
+        Some(manifest) if builtin::find(&name(&read)).is_none() => ExecutorFolder::Package {
             manifest,
             config: read,
         },
-        _ => Found::Named(read),
+        _ => ExecutorFolder::Named(read),
     })
 }
 
@@ -212,12 +212,12 @@ mod tests {
         let folders: Vec<PathBuf> = folders.iter().map(|folder| root.join(folder)).collect();
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let text = match look(Path::new(written), &folders, &shell(), &|_| {}) {
-            Ok(Found::Program(path)) => format!("program {}", path.display()),
-            Ok(Found::Named(config)) => format!("named {}", config.jtype),
-            Ok(Found::Package { manifest, config }) => {
+            Ok(ExecutorFolder::Program(path)) => format!("program {}", path.display()),
+            Ok(ExecutorFolder::Named(config)) => format!("named {}", config.jtype),
+            Ok(ExecutorFolder::Package { manifest, config }) => {
                 format!("package {} for {:?}", manifest.display(), config.jtype)
             }
-            Ok(Found::Python(config)) => format!("python {}", config.display()),
+            Ok(ExecutorFolder::Python(config)) => format!("python {}", config.display()),
             Err(error) => error.to_string(),
         };
         text.replace(&format!("{}/", root.display()), "")

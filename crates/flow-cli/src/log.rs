@@ -23,7 +23,7 @@ pub(crate) struct LogArgs {
 
 /// The configuration of the log.
 #[derive(Debug, Clone)]
-pub(crate) struct Log {
+pub(crate) struct LogConfig {
     /// The format of lines.
     pub(crate) format: LogFormat,
     /// Which events are logged.
@@ -39,7 +39,11 @@ pub(crate) fn log_formats() -> impl TypedValueParser<Value = LogFormat> {
 
 impl LogArgs {
     /// The configuration of the option or of the variable `FLOW_LOG`. The option wins.
-    pub(crate) fn resolve(self, variable: Option<&str>, to: LogOutput) -> anyhow::Result<Log> {
+    pub(crate) fn resolve(
+        self,
+        variable: Option<&str>,
+        to: LogOutput,
+    ) -> anyhow::Result<LogConfig> {
         let option = self
             .log_level
             .as_deref()
@@ -51,7 +55,7 @@ impl LogArgs {
                 .with_context(|| BadUsage(format!("the {origin} is invalid")))?,
             None => LogFilter::default(),
         };
-        Ok(Log {
+        Ok(LogConfig {
             format: self.log,
             filter,
             to,
@@ -59,7 +63,7 @@ impl LogArgs {
     }
 }
 
-impl Log {
+impl LogConfig {
     /// Starts the log of this process.
     pub(crate) fn start(&self, wants_colour: bool) {
         self.settings(self.to, wants_colour).start();

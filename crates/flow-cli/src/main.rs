@@ -19,7 +19,7 @@
     not(feature = "launch"),
     allow(
         dead_code,
-        reason = "some shared functions serve `flow up` and its like only"
+        reason = "some shared functions serve only commands such as `flow up`"
     )
 )]
 

@@ -7,7 +7,7 @@ use flow_executor::LOG_TO_VARIABLE;
 use flow_process::LogOutput;
 
 use crate::exit::BadUsage;
-use crate::log::{Log, LogArgs};
+use crate::log::{LogArgs, LogConfig};
 
 /// The environment, and the options of all commands.
 #[derive(Debug, Clone)]
@@ -15,7 +15,7 @@ pub(crate) struct Shell {
     /// Environment variables; those that are not valid UTF-8 are left out.
     pub(crate) variables: BTreeMap<String, String>,
     /// The configuration of the log.
-    pub(crate) log: Log,
+    pub(crate) log: LogConfig,
     /// Whether colors are allowed. They are used on terminals only.
     pub(crate) wants_colour: bool,
 }
@@ -41,7 +41,7 @@ impl Shell {
     /// A shell with these variables only.
     #[cfg(test)]
     pub(crate) fn of(variables: BTreeMap<String, String>) -> Self {
-        let log = Log {
+        let log = LogConfig {
             format: flow_process::LogFormat::Text,
             filter: flow_process::LogFilter::default(),
             to: LogOutput::Stderr,

@@ -19,7 +19,7 @@ use flow_net::Metadata;
 use flow_net::grpc::metadata::TIMING;
 
 pub(crate) use self::hops::{Hop, Sent, hops};
-pub(crate) use self::summary::Summary;
+pub(crate) use self::summary::HopSummary;
 pub(crate) use self::waterfall::waterfall;
 
 /// The metadata that asks for times.

@@ -1,4 +1,4 @@
-//! The stream of an exchange to the other side.
+//! The stream of an exchange to its peer.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -17,9 +17,9 @@ const QUEUE: usize = 1;
 
 /// A stream of encoded requests.
 #[derive(Debug)]
-pub(crate) struct Requests(mpsc::Receiver<Envelope>);
+pub(crate) struct RequestStream(mpsc::Receiver<Envelope>);
 
-impl Stream for Requests {
+impl Stream for RequestStream {
     type Item = Envelope;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Envelope>> {
@@ -28,7 +28,7 @@ impl Stream for Requests {
 }
 
 /// Opens a stream of requests, with this time-out.
-pub(crate) type OpenStream = Arc<dyn Fn(Requests, Option<Duration>) -> Opening + Send + Sync>;
+pub(crate) type OpenStream = Arc<dyn Fn(RequestStream, Option<Duration>) -> Opening + Send + Sync>;
 
 /// A stream that is being opened.
 type Opening = Pin<Box<dyn Future<Output = Result<Replies, Failure>> + Send>>;
@@ -36,7 +36,7 @@ type Opening = Pin<Box<dyn Future<Output = Result<Replies, Failure>> + Send>>;
 /// Opens streams to a gateway or an executor. Their time-out is that of each stream.
 pub(crate) fn to_client(client: &Client, options: PostOptions) -> OpenStream {
     let client = client.clone();
-    Arc::new(move |requests: Requests, timeout| -> Opening {
+    Arc::new(move |requests: RequestStream, timeout| -> Opening {
         let client = client.clone();
         let options = PostOptions {
             timeout,
@@ -53,7 +53,7 @@ pub(crate) fn to_client_one_by_one(
     max_in_progress: usize,
 ) -> OpenStream {
     let client = client.clone();
-    Arc::new(move |requests: Requests, timeout| -> Opening {
+    Arc::new(move |requests: RequestStream, timeout| -> Opening {
         let client = client.clone();
         let options = PostOptions {
             timeout,
@@ -66,10 +66,10 @@ pub(crate) fn to_client_one_by_one(
 }
 
 /// The current stream to the other side.
-pub(crate) struct Connection {
+pub(crate) struct CurrentStream {
     /// `None` once everything has been sent, or the stream takes nothing more.
     pub(crate) sender: Option<mpsc::Sender<Envelope>>,
-    pub(crate) events: Pin<Box<dyn Stream<Item = Result<Event, Failure>> + Send>>,
+    pub(crate) events: Pin<Box<dyn Stream<Item = Result<StreamEvent, Failure>> + Send>>,
     /// Whether the other side has opened the stream.
     pub(crate) is_open: bool,
     /// Attempts to open a stream since the last reply.
@@ -77,12 +77,12 @@ pub(crate) struct Connection {
 }
 
 /// An event of the stream.
-pub(crate) enum Event {
+pub(crate) enum StreamEvent {
     Opened,
     Reply(Box<Envelope>),
 }
 
-impl Connection {
+impl CurrentStream {
     /// Opens a stream after a wait, when it is polled.
     ///
     /// Some gateways answer nothing, not even headers, before the first reply, so that opening the stream is a part of
@@ -95,9 +95,9 @@ impl Connection {
                 tokio::time::sleep(wait).await;
             }
             let timeout = deadline.remaining(Instant::now());
-            let replies = open(Requests(requests), timeout).await?;
-            let replies = replies.map_ok(|reply| Event::Reply(Box::new(reply)));
-            let opened = stream::once(std::future::ready(Ok(Event::Opened)));
+            let replies = open(RequestStream(requests), timeout).await?;
+            let replies = replies.map_ok(|reply| StreamEvent::Reply(Box::new(reply)));
+            let opened = stream::once(std::future::ready(Ok(StreamEvent::Opened)));
             Ok::<_, Failure>(opened.chain(replies))
         };
         Self {

@@ -1,4 +1,4 @@
-//! What a flow says about itself before anything is sent: its endpoints, and the version of DocArray that it reads.
+//! What a flow reports about itself before requests are sent: its endpoints, and the version of DocArray that it reads.
 //!
 //! Stock gateways with the first version of DocArray have no discovery, and no gateway answers while one of its executors
 //! is down. Then nothing is known, and every endpoint may exist.

@@ -13,11 +13,11 @@ use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{Stream, StreamExt, stream};
 
 use crate::connection::{
-    Connection, Event, OpenStream, send_first, to_client, to_client_one_by_one,
+    CurrentStream, OpenStream, StreamEvent, send_first, to_client, to_client_one_by_one,
 };
 use crate::reply::Reply;
 use crate::request::{Request, request_id};
-use crate::window::{Order, Window};
+use crate::window::{OutcomeOrder, Window};
 
 /// Default number of requests in progress: enough to keep every replica of a large flow busy, and few enough that their
 /// documents need only some megabytes.
@@ -78,18 +78,18 @@ pub struct Exchange<T> {
     max_in_progress: usize,
     /// `None` once all requests have been taken.
     requests: Option<BoxStream<'static, (Request, T)>>,
-    window: Window<InProgress<T>, Settled>,
+    window: Window<InProgress<T>, Completion>,
     /// Requests to be sent.
     unsent: VecDeque<Envelope>,
     /// Requests that wait for their retry.
     waiting: FuturesUnordered<BoxFuture<'static, Envelope>>,
-    connection: Connection,
+    connection: CurrentStream,
     /// Set at the end: `Ok` if every request has an outcome.
     end: Option<Result<(), Failure>>,
 }
 
 /// The outcome of a request, and the reply as it arrived.
-struct Settled {
+struct Completion {
     result: Result<Reply, Failure>,
     envelope: Option<Box<Envelope>>,
     at: Instant,
@@ -133,12 +133,12 @@ impl<T: Send + 'static> Exchange<T> {
         requests: impl Stream<Item = (Request, T)> + Send + 'static,
     ) -> Self {
         let order = match options.in_order {
-            true => Order::Requests,
-            false => Order::Outcomes,
+            true => OutcomeOrder::Requests,
+            false => OutcomeOrder::Outcomes,
         };
         let deadline = Deadline::after(Instant::now(), options.timeout);
         Self {
-            connection: Connection::open(&open, Duration::ZERO, deadline, 1),
+            connection: CurrentStream::open(&open, Duration::ZERO, deadline, 1),
             open,
             policy: Policy {
                 retries: Some(options.retries),
@@ -232,16 +232,16 @@ impl<T: Send + 'static> Exchange<T> {
         self.window.open(id.clone(), in_progress);
         if len > Request::LEN_MAX {
             let result = Err(too_large(len));
-            self.window.settle(&id, Settled::now(result, None));
+            self.window.settle(&id, Completion::now(result, None));
         } else {
             self.unsent.push_back(request.0);
         }
     }
 
-    fn take_event(&mut self, event: Option<Result<Event, Failure>>) {
+    fn take_event(&mut self, event: Option<Result<StreamEvent, Failure>>) {
         match event {
-            Some(Ok(Event::Opened)) => self.connection.is_open = true,
-            Some(Ok(Event::Reply(reply))) => self.take_reply(reply),
+            Some(Ok(StreamEvent::Opened)) => self.connection.is_open = true,
+            Some(Ok(StreamEvent::Reply(reply))) => self.take_reply(reply),
             Some(Err(failure)) => self.take_break(failure),
             None if self.is_all_sent() && self.window.is_settled() => self.end = Some(Ok(())),
             None => self.take_break(Failure::new(Code::Lost, "the gateway ended the stream")),
@@ -257,7 +257,10 @@ impl<T: Send + 'static> Exchange<T> {
         {
             return;
         }
-        if !self.window.settle(&id, Settled::now(result, Some(reply))) {
+        if !self
+            .window
+            .settle(&id, Completion::now(result, Some(reply)))
+        {
             tracing::warn!(request.id = id, "received a reply to an unknown request");
         }
     }
@@ -301,7 +304,7 @@ impl<T: Send + 'static> Exchange<T> {
         self.waiting.clear();
         let unsettled = self.window.unsettled();
         self.unsent = unsettled.filter_map(|it| it.request.clone()).collect();
-        self.connection = Connection::open(&self.open, wait, self.deadline, tries + 1);
+        self.connection = CurrentStream::open(&self.open, wait, self.deadline, tries + 1);
     }
 
     fn is_all_sent(&self) -> bool {
@@ -327,7 +330,7 @@ impl<T> std::fmt::Debug for Exchange<T> {
     }
 }
 
-impl Settled {
+impl Completion {
     fn now(result: Result<Reply, Failure>, envelope: Option<Box<Envelope>>) -> Self {
         Self {
             result,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 /// The requests in progress, and the outcomes that have not been taken yet.
 #[derive(Debug)]
 pub(crate) struct Window<N, O> {
-    order: Order,
+    order: OutcomeOrder,
     /// Number of the next request.
     next: u64,
     slots: BTreeMap<u64, Slot<N, O>>,
@@ -18,7 +18,7 @@ pub(crate) struct Window<N, O> {
 
 /// The order in which outcomes are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum OutcomeOrder {
     /// The order of the requests.
     Requests,
     /// The order in which the outcomes arrive.
@@ -32,7 +32,7 @@ struct Slot<N, O> {
 }
 
 impl<N, O> Window<N, O> {
-    pub(crate) fn new(order: Order) -> Self {
+    pub(crate) fn new(order: OutcomeOrder) -> Self {
         Self {
             order,
             next: 0,
@@ -67,7 +67,7 @@ impl<N, O> Window<N, O> {
         if let Some(slot) = self.slots.get_mut(&number) {
             slot.outcome = Some(outcome);
         }
-        if self.order == Order::Outcomes {
+        if self.order == OutcomeOrder::Outcomes {
             self.settled.push_back(number);
         }
         true
@@ -76,8 +76,8 @@ impl<N, O> Window<N, O> {
     /// Takes the next outcome, if it has arrived.
     pub(crate) fn take(&mut self) -> Option<(N, O)> {
         let number = match self.order {
-            Order::Requests => *self.slots.first_key_value()?.0,
-            Order::Outcomes => *self.settled.front()?,
+            OutcomeOrder::Requests => *self.slots.first_key_value()?.0,
+            OutcomeOrder::Outcomes => *self.settled.front()?,
         };
         let slot = self.slots.get_mut(&number)?;
         let outcome = slot.outcome.take()?;
@@ -117,7 +117,7 @@ mod tests {
 
     /// Opens the requests 0, 1, 2, …; outcomes arrive in the order `arriving`, and are taken as soon as possible.
     #[track_caller]
-    fn check(order: Order, requests: u32, arriving: &[u32], expected: &[u32]) {
+    fn check(order: OutcomeOrder, requests: u32, arriving: &[u32], expected: &[u32]) {
         let mut window = Window::new(order);
         for request in 0..requests {
             window.open(request.to_string(), request);
@@ -133,21 +133,21 @@ mod tests {
 
     #[test]
     fn outcomes_leave_in_the_order_of_the_requests() {
-        check(Order::Requests, 3, &[0, 1, 2], &[0, 1, 2]);
-        check(Order::Requests, 3, &[2, 1, 0], &[0, 1, 2]);
-        check(Order::Requests, 4, &[1, 0, 3], &[0, 1]);
-        check(Order::Requests, 2, &[1], &[]);
+        check(OutcomeOrder::Requests, 3, &[0, 1, 2], &[0, 1, 2]);
+        check(OutcomeOrder::Requests, 3, &[2, 1, 0], &[0, 1, 2]);
+        check(OutcomeOrder::Requests, 4, &[1, 0, 3], &[0, 1]);
+        check(OutcomeOrder::Requests, 2, &[1], &[]);
     }
 
     #[test]
     fn outcomes_leave_as_they_arrive() {
-        check(Order::Outcomes, 3, &[2, 0, 1], &[2, 0, 1]);
-        check(Order::Outcomes, 3, &[1], &[1]);
+        check(OutcomeOrder::Outcomes, 3, &[2, 0, 1], &[2, 0, 1]);
+        check(OutcomeOrder::Outcomes, 3, &[1], &[1]);
     }
 
     #[test]
     fn an_outcome_of_an_unknown_request_is_ignored() {
-        let mut window = Window::new(Order::Requests);
+        let mut window = Window::new(OutcomeOrder::Requests);
         window.open("a".to_owned(), 1);
         assert!(!window.settle("b", ()));
         assert!(window.settle("a", ()));
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn all_requests_are_taken_in_their_order_with_the_outcomes_so_far() {
-        let mut window = Window::new(Order::Requests);
+        let mut window = Window::new(OutcomeOrder::Requests);
         window.open("a".to_owned(), 1);
         window.open("b".to_owned(), 2);
         window.settle("b", 'x');

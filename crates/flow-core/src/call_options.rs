@@ -1,4 +1,4 @@
-//! What travels with a request from the edge of a flow to the executors.
+//! The options that travel with a request from the edge of a flow to the executors.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

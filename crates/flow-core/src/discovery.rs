@@ -1,4 +1,4 @@
-//! What executors say of themselves when they are asked for their endpoints.
+//! What executors report about themselves in endpoint discovery.
 //!
 //! Besides names, the reply holds a description of each endpoint: the class of its documents, and its
 //! parameters. Stock executors name a class of their own there; ours take any document, and add the names

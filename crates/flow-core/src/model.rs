@@ -1,4 +1,4 @@
-//! What an executor says of the model that it runs, so that a gateway can route requests by model and describe it.
+//! What an executor reports about the model that it runs, so that a gateway can route requests by model and describe it.
 
 use std::collections::BTreeMap;
 

@@ -24,7 +24,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Parses the value of a `traceparent`; `None` if it is none, and then the trace begins anew, as the standard has it.
+    /// Parses the value of a `traceparent`; `None` if it is invalid. A new trace begins then, as the standard demands.
     #[must_use]
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (version, rest) = text.split_at_checked(2)?;

@@ -1,4 +1,4 @@
-//! What a model did for a request.
+//! What a model read for a request, such as tokens.
 
 /// What a model read for a request, and what it did not have to compute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

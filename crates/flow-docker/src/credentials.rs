@@ -117,14 +117,14 @@ pub struct DockerConfig {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct File {
-    auths: BTreeMap<String, Entry>,
+    auths: BTreeMap<String, RegistryLogin>,
     creds_store: Option<String>,
     cred_helpers: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Entry {
+struct RegistryLogin {
     /// `user:password` in base64.
     auth: String,
     identitytoken: String,

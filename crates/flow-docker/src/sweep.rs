@@ -30,7 +30,7 @@ pub struct LauncherId {
 
 /// What this process can find out about another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sighting {
+enum ProcessLiveness {
     /// It started at this time.
     StartedAt(u64),
     /// It exists, and its entry in `/proc` cannot be read.
@@ -81,30 +81,30 @@ impl LauncherId {
     }
 
     /// Whether it is certain that the other process has exited.
-    fn outlives(&self, other: &Self, look: impl Fn(u32) -> Sighting) -> bool {
+    fn outlives(&self, other: &Self, look: impl Fn(u32) -> ProcessLiveness) -> bool {
         let is_visible = self.boot == other.boot && self.namespace == other.namespace;
         is_visible
             && match look(other.pid) {
                 // Without a start time on the label, the process may be the one.
-                Sighting::StartedAt(start_time) => {
+                ProcessLiveness::StartedAt(start_time) => {
                     other.start_time != 0 && start_time != other.start_time
                 }
-                Sighting::Exists => false,
-                Sighting::Gone => true,
+                ProcessLiveness::Exists => false,
+                ProcessLiveness::Gone => true,
             }
     }
 }
 
 /// Looks at a process. One whose entry in `/proc` cannot be read, as with `hidepid`, is alive unless the kernel denies
 /// that it exists.
-fn look(pid: u32) -> Sighting {
+fn look(pid: u32) -> ProcessLiveness {
     if let Some(start_time) = start_time(pid) {
-        return Sighting::StartedAt(start_time);
+        return ProcessLiveness::StartedAt(start_time);
     }
     let id = i32::try_from(pid).ok().and_then(Pid::from_raw);
     match id.map(test_kill_process) {
-        None | Some(Err(Errno::SRCH)) => Sighting::Gone,
-        Some(Ok(()) | Err(_)) => Sighting::Exists,
+        None | Some(Err(Errno::SRCH)) => ProcessLiveness::Gone,
+        Some(Ok(()) | Err(_)) => ProcessLiveness::Exists,
     }
 }
 
@@ -177,27 +177,42 @@ mod tests {
         let current = LauncherId::current();
         let of = |text: &str| LauncherId::parse(text).unwrap();
         let here = format!("{}/{}", current.boot, current.namespace);
-        let check = |other: &str, seen: Sighting, expected: bool| {
+        let check = |other: &str, seen: ProcessLiveness, expected: bool| {
             assert_eq!(current.outlives(&of(other), |_| seen), expected, "{other}");
         };
-        check(&format!("{here}/7/100"), Sighting::Gone, true);
-        check(&format!("{here}/7/100"), Sighting::Exists, false);
-        check(&format!("{here}/7/100"), Sighting::StartedAt(100), false);
-        check(&format!("{here}/7/100"), Sighting::StartedAt(200), true);
-        check(&format!("{here}/7/0"), Sighting::StartedAt(200), false);
+        check(&format!("{here}/7/100"), ProcessLiveness::Gone, true);
+        check(&format!("{here}/7/100"), ProcessLiveness::Exists, false);
+        check(
+            &format!("{here}/7/100"),
+            ProcessLiveness::StartedAt(100),
+            false,
+        );
+        check(
+            &format!("{here}/7/100"),
+            ProcessLiveness::StartedAt(200),
+            true,
+        );
+        check(
+            &format!("{here}/7/0"),
+            ProcessLiveness::StartedAt(200),
+            false,
+        );
         let other_namespace = format!("{}/pid:[1]/7/100", current.boot);
-        check(&other_namespace, Sighting::Gone, false);
+        check(&other_namespace, ProcessLiveness::Gone, false);
         let other_boot = format!("other/{}/7/100", current.namespace);
-        check(&other_boot, Sighting::Gone, false);
+        check(&other_boot, ProcessLiveness::Gone, false);
     }
 
     #[test]
     fn a_process_is_gone_only_if_the_kernel_says_so() {
         let own = std::process::id();
-        assert_eq!(look(own), Sighting::StartedAt(start_time(own).unwrap()));
-        assert_eq!(look(u32::MAX), Sighting::Gone);
+        assert_eq!(
+            look(own),
+            ProcessLiveness::StartedAt(start_time(own).unwrap())
+        );
+        assert_eq!(look(u32::MAX), ProcessLiveness::Gone);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
-        assert_eq!(look(child.id()), Sighting::Gone);
+        assert_eq!(look(child.id()), ProcessLiveness::Gone);
     }
 }

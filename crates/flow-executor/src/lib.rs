@@ -78,7 +78,7 @@ pub use flow_core::{
     ShorterVectors, Tensor, Usage, Workers,
 };
 pub use flow_metrics::{
-    BadMetricName, FloatCounter, FloatGauge, Labels, Shared, Stopwatch, ValueHistogram,
+    BadMetricName, FloatCounter, FloatGauge, Labels, SharedMetric, Stopwatch, ValueHistogram,
 };
 pub use flow_process::{Facts, KeepsState};
 pub use flow_trace::{Attribute, Span as RecordedSpan};
@@ -93,7 +93,7 @@ pub use sdk::{
     Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor, Parameters,
     Sizes, Span, SpanParent, Timer, Tokens, add_past_spans, span,
 };
-pub use server::{Addresses, ExecutorStatus, Monitoring, ServeError, Settings, serve};
+pub use server::{Addresses, ExecutorStatus, Monitoring, ServeError, ServerSettings, serve};
 
 /// Compiles the examples of the book's page on executors.
 #[cfg(doctest)]

@@ -14,7 +14,7 @@ use clap::Parser;
 use flow_core::Deadline;
 use flow_net::{Client, Drain, Stopped};
 use flow_process::{
-    FILTER_FILE_VARIABLE, LogFormat, Ready, end_with_parent, exit, follow_filter_file,
+    FILTER_FILE_VARIABLE, LogFormat, ReadyEvent, end_with_parent, exit, follow_filter_file,
     on_termination,
 };
 
@@ -184,11 +184,11 @@ fn serve(
 }
 
 fn report_ready(name: String, addresses: &Addresses, report: &ExecutorReport, format: LogFormat) {
-    let ready = Ready {
+    let ready = ReadyEvent {
         metrics: addresses.metrics,
         facts: report.facts.clone(),
         keeps_state: Some(report.keeps_state),
-        ..Ready::new(name, addresses.serving.clone())
+        ..ReadyEvent::new(name, addresses.serving.clone())
     };
     if let Err(error) = ready.report(format) {
         tracing::debug!(%error, "cannot write to standard output");

@@ -1,4 +1,4 @@
-//! What an executor's author uses.
+//! The interface for authors of executors.
 
 mod batching;
 mod docs_matrix;
@@ -22,6 +22,6 @@ pub use flow_core::batching::BatchMetric;
 pub use fork::Fork;
 pub use monitor::{Count, Durations, Monitor, Sizes, Timer};
 pub use parameters::{BadParameter, Parameters};
-pub(crate) use span::{Entered, PastStage, StageCollector, root_span};
+pub(crate) use span::{EnteredSpan, PastStage, StageCollector, root_span};
 pub use span::{Span, SpanParent, add_past_spans, span};
 pub use tokens::{IntoTokens, Tokens};

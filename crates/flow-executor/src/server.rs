@@ -37,7 +37,7 @@ use crate::worker::{ExecutorReport, ExitPolicy, ExitReason, StartedWorkers};
 pub use error::ServeError;
 pub(crate) use parameter_check::check_parameters;
 pub(crate) use prepare::{Prepare, Prepared, prepare};
-pub use settings::{Addresses, Monitoring, Settings};
+pub use settings::{Addresses, Monitoring, ServerSettings};
 
 /// Serves `E` until `drain` begins. `ready` is called once, when the executor is loaded and answers.
 ///
@@ -45,7 +45,7 @@ pub use settings::{Addresses, Monitoring, Settings};
 ///
 /// See [`ServeError`].
 pub async fn serve<E: Executor>(
-    mut settings: Settings,
+    mut settings: ServerSettings,
     drain: &Drain,
     ready: impl FnOnce(&Addresses, &Facts),
 ) -> Result<Stopped, ServeError> {
@@ -60,7 +60,7 @@ pub(crate) type OnReady<'r> = dyn FnOnce(&Addresses, &ExecutorReport) + 'r;
 /// Serves an executor whose settings are checked.
 pub(crate) async fn serve_prepared(
     prepared: Prepared,
-    settings: Settings,
+    settings: ServerSettings,
     drain: &Drain,
     ready: Box<OnReady<'_>>,
 ) -> Result<Stopped, ServeError> {
@@ -72,7 +72,7 @@ pub(crate) async fn serve_prepared(
     } = prepared;
     let name = settings.context.name.clone();
     let (listener, serving) = listen(&settings).await?;
-    let mut measured = Measured::of(&settings, (&class, &endpoints)).await?;
+    let mut measured = MeasuredProcess::of(&settings, (&class, &endpoints)).await?;
     let registry = measured.as_ref().map(|it| &it.registry);
     let exporting = Exporting::start(&settings.export, registry)?;
     let metrics_server = measured.as_mut().and_then(|it| it.server.take());
@@ -130,7 +130,7 @@ pub(crate) async fn serve_prepared(
 }
 
 /// Listens at the Unix socket, if there is one, or else at the port.
-async fn listen(settings: &Settings) -> Result<(AnyListener, ListenAddress), ServeError> {
+async fn listen(settings: &ServerSettings) -> Result<(AnyListener, ListenAddress), ServeError> {
     let Some(path) = &settings.socket else {
         let listener = Listener::bind(&settings.host, settings.port).await?;
         let address = listener.local_addr().into();
@@ -148,7 +148,7 @@ async fn listen(settings: &Settings) -> Result<(AnyListener, ListenAddress), Ser
 }
 
 /// What the executor can use while it loads, with its metrics if they are measured.
-fn with_monitor(context: LoadContext, measured: Option<&Measured>) -> LoadContext {
+fn with_monitor(context: LoadContext, measured: Option<&MeasuredProcess>) -> LoadContext {
     let monitor = measured.map(|it| it.monitor.clone());
     LoadContext {
         monitor: monitor.unwrap_or_default(),
@@ -157,7 +157,7 @@ fn with_monitor(context: LoadContext, measured: Option<&Measured>) -> LoadContex
 }
 
 /// Shows what waits and runs, in the metrics and at the status socket.
-fn show_queue(usage: &QueueUsage, measured: Option<&Measured>, socket: Option<&Path>) {
+fn show_queue(usage: &QueueUsage, measured: Option<&MeasuredProcess>, socket: Option<&Path>) {
     if let Some(measured) = measured {
         measured.add_queue(usage.clone());
     }
@@ -204,7 +204,7 @@ fn failure_at_exit(name: String, exit: &ExitPolicy) -> Option<ServeError> {
 }
 
 /// The metrics of a process, and the server for them.
-struct Measured {
+struct MeasuredProcess {
     metrics: ExecutorMetrics,
     /// For the executor's own metrics.
     monitor: Monitor,
@@ -214,10 +214,10 @@ struct Measured {
     server: Option<MetricsServer>,
 }
 
-impl Measured {
+impl MeasuredProcess {
     /// Binds the port for metrics, if they are served; `None` if nothing is measured.
     async fn of(
-        settings: &Settings,
+        settings: &ServerSettings,
         (class, endpoints): (&str, &EndpointTable),
     ) -> Result<Option<Self>, MetricsServerError> {
         let Some(runtime) = settings.measured_name() else {
@@ -248,7 +248,7 @@ impl Measured {
     }
 }
 
-/// What an executor says of itself at its status socket.
+/// What an executor reports at its status socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecutorStatus {
     /// Requests that wait for a worker.

@@ -17,14 +17,14 @@ use crate::snapshot::Snapshot;
 
 /// The right of a request to run.
 #[derive(Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct RequestPermit {
     pub(crate) snapshot: Arc<Snapshot>,
     permit: Permit,
     /// How long the request waited for it.
     pub(crate) waited: Duration,
 }
 
-impl Admitted {
+impl RequestPermit {
     /// Admits a request if there is a permit now; or else gives the snapshot back.
     pub(crate) fn now(snapshot: Arc<Snapshot>) -> Result<Self, Arc<Snapshot>> {
         match snapshot.limit.try_acquire() {

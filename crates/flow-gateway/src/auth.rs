@@ -31,7 +31,7 @@ mod refusal_log;
 pub use jwt::{BadJwt, check as check_jwt};
 pub use key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 
-pub(crate) use credentials::Credentials;
+pub(crate) use credentials::AcceptedCredentials;
 pub(crate) use guard::{Guarded, KeysFor, Open};
 pub(crate) use identity::{Identity, current, documents, on_behalf_of};
 

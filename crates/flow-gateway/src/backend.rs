@@ -1,4 +1,4 @@
-//! Where the calls of one shard go.
+//! The destination of the calls of one shard.
 
 use flow_core::{CallOptions, Failure};
 use flow_net::{DocumentStream, Pool, Reply};

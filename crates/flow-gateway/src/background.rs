@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::discovery::{node_endpoints, soon};
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::snapshot::Snapshot;
 
 /// Interval between two health checks of a node that is not ready.
@@ -89,7 +89,7 @@ async fn wait_until_ready(snapshot: &Snapshot) {
 }
 
 /// Whether each pool of the node has a replica that serves.
-async fn is_ready(node: &Node) -> bool {
+async fn is_ready(node: &GatewayNode) -> bool {
     for pool in node.pools() {
         if !has_ready_replica(pool).await {
             return false;
@@ -112,7 +112,7 @@ async fn has_ready_replica(pool: &Pool) -> bool {
     false
 }
 
-async fn follow_endpoints(plan: &NodePlan, node: &Node) {
+async fn follow_endpoints(plan: &NodePlan, node: &GatewayNode) {
     loop {
         let generation = node.generation();
         let wait = match ask_endpoints(plan, node).await {
@@ -127,7 +127,7 @@ async fn follow_endpoints(plan: &NodePlan, node: &Node) {
 }
 
 /// Notes what a node offers. False: it has not started yet, or has no discovery, and its endpoints stay unknown.
-async fn ask_endpoints(plan: &NodePlan, node: &Node) -> bool {
+async fn ask_endpoints(plan: &NodePlan, node: &GatewayNode) -> bool {
     let generation = node.generation();
     let offered = node_endpoints(plan, node, soon()).await;
     if let Ok(offered) = &offered {

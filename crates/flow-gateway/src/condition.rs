@@ -1,4 +1,4 @@
-//! Which documents a node gets: those that match its `when`. Pure.
+//! Selects the documents that match the `when` of a node. Pure.
 
 use bytes::Bytes;
 use flow_core::query::Query;

@@ -16,7 +16,7 @@ use futures_util::future::{join_all, try_join_all};
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::snapshot::Snapshot;
 
 /// Time-out of a question that the gateway asks on its own account.
@@ -56,13 +56,13 @@ fn name_executors<'n>(all: &mut EndpointsProto, names: impl Iterator<Item = &'n 
 
 /// What the executors of a flow offer, as far as they have said so.
 #[derive(Debug)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedEndpoints {
     nodes: Vec<Arc<EndpointsProto>>,
     /// Whether an executor has not answered yet.
     is_incomplete: bool,
 }
 
-impl Offered {
+impl OfferedEndpoints {
     /// What is known already.
     pub(crate) fn known(snapshot: &Snapshot) -> Self {
         let known = snapshot.nodes().map(|(_, node)| known(node));
@@ -125,11 +125,11 @@ impl Offered {
     }
 }
 
-fn known(node: &Node) -> Option<Arc<EndpointsProto>> {
+fn known(node: &GatewayNode) -> Option<Arc<EndpointsProto>> {
     node.endpoints.offered(node.generation())
 }
 
-async fn ask(plan: &NodePlan, node: &Node) -> Option<Arc<EndpointsProto>> {
+async fn ask(plan: &NodePlan, node: &GatewayNode) -> Option<Arc<EndpointsProto>> {
     if let Some(offered) = known(node) {
         return Some(offered);
     }
@@ -142,7 +142,7 @@ async fn ask(plan: &NodePlan, node: &Node) -> Option<Arc<EndpointsProto>> {
 /// The endpoints of one node, as one of its replicas says.
 pub(crate) async fn node_endpoints(
     plan: &NodePlan,
-    node: &Node,
+    node: &GatewayNode,
     deadline: Deadline,
 ) -> Result<EndpointsProto, Failure> {
     let name = plan.name.as_str();

@@ -14,20 +14,20 @@ use bytes::Bytes;
 use flow_core::{CallOptions, Code, Deadline, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::StatusProto;
-use flow_spec::{NodeIdx, NodePlan, Source};
+use flow_spec::{DocumentSource, NodeIdx, NodePlan};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use crate::node_call::NodeCall;
 use crate::node_input::{RequestContext, Selected};
 use crate::parts::Parts;
-use crate::reply::{Finished, Outcome, ReplyBuilder, RouteEntry, error_status};
+use crate::reply::{CallOutcome, Finished, ReplyBuilder, RouteEntry, error_status};
 use crate::request_span::node_span;
 use crate::shard_replies::NodeReply;
 use crate::snapshot::Snapshot;
 
 /// How a node ended, or the whole plan.
-type NodeOutcome = Outcome<Parts>;
+type NodeOutcome = CallOutcome<Parts>;
 
 /// One request that runs through the plan.
 pub(crate) struct Execution {
@@ -78,7 +78,7 @@ impl Execution {
             running: FuturesUnordered::new(),
             may_have_run: false,
         };
-        execution.continue_after(Source::Gateway);
+        execution.continue_after(DocumentSource::Gateway);
         execution
     }
 
@@ -91,12 +91,12 @@ impl Execution {
             }
         }
         let outcome = match self.join(&self.snapshot.plan.exit) {
-            Outcome::Done(parts) => match self.merge(parts).await {
-                Ok(data) => Outcome::Done(data),
-                Err(failure) => Outcome::Failed(failure),
+            CallOutcome::Done(parts) => match self.merge(parts).await {
+                Ok(data) => CallOutcome::Done(data),
+                Err(failure) => CallOutcome::Failed(failure),
             },
-            Outcome::ExecutorError(status, data) => Outcome::ExecutorError(status, data),
-            Outcome::Failed(failure) => Outcome::Failed(self.failed(failure)),
+            CallOutcome::ExecutorError(status, data) => CallOutcome::ExecutorError(status, data),
+            CallOutcome::Failed(failure) => CallOutcome::Failed(self.failed(failure)),
         };
         let started = self.context.started;
         let rest = self.reply.after_reply(self.snapshot.has_floating, started);
@@ -108,7 +108,7 @@ impl Execution {
     pub(crate) async fn run_to_end(mut self) -> Envelope {
         while self.advance().await {}
         let now = SystemTime::now();
-        self.reply.finish(Outcome::Done(None), now).reply
+        self.reply.finish(CallOutcome::Done(None), now).reply
     }
 
     /// Waits for one call to end and records it; false if there is none.
@@ -131,7 +131,7 @@ impl Execution {
             Err(failure) => {
                 let failure = failure.at(name);
                 let status = failure.to_status();
-                (Outcome::Failed(failure), Some(status))
+                (CallOutcome::Failed(failure), Some(status))
             }
         };
         self.reply.add_route(RouteEntry {
@@ -169,14 +169,14 @@ impl Execution {
         if let Some(status) = error_status(reply.header.as_ref()) {
             let status = status.clone();
             return (
-                Outcome::ExecutorError(Box::new(status.clone()), reply.data),
+                CallOutcome::ExecutorError(Box::new(status.clone()), reply.data),
                 Some(note.unwrap_or(status)),
             );
         }
         let parameters = parameters.iter().chain(&reply.parameters);
         parameters.for_each(|it| self.reply.add_results(Some(it)));
-        let parts = Parts::one(reply.data, Source::Node(node));
-        (Outcome::Done(parts), note)
+        let parts = Parts::one(reply.data, DocumentSource::Node(node));
+        (CallOutcome::Done(parts), note)
     }
 
     /// Starts the calls that are ready, and waits for the first to end. A single call, as on every linear flow,
@@ -196,44 +196,44 @@ impl Execution {
 
     fn record_outcome(&mut self, node: NodeIdx, outcome: NodeOutcome) {
         self.outcomes[node.index()] = Some(outcome);
-        self.continue_after(Source::Node(node));
+        self.continue_after(DocumentSource::Node(node));
     }
 
     /// Continues with the nodes that waited for `source` and for nothing else.
-    fn continue_after(&mut self, source: Source) {
+    fn continue_after(&mut self, source: DocumentSource) {
         let snapshot = self.snapshot.clone();
         for &node in snapshot.plan.children_of(source).iter().rev() {
             let plan = snapshot.plan.node(node);
             if self.are_done(&plan.parents) {
                 match self.join(&plan.parents) {
-                    Outcome::Done(parts) => self.joined.push((node, parts)),
+                    CallOutcome::Done(parts) => self.joined.push((node, parts)),
                     failed => self.record_outcome(node, failed),
                 }
             }
         }
     }
 
-    fn are_done(&self, sources: &[Source]) -> bool {
+    fn are_done(&self, sources: &[DocumentSource]) -> bool {
         sources.iter().all(|source| match source {
-            Source::Gateway => true,
-            Source::Node(node) => self.outcomes[node.index()].is_some(),
+            DocumentSource::Gateway => true,
+            DocumentSource::Node(node) => self.outcomes[node.index()].is_some(),
         })
     }
 
     /// All that these made, or the failure of the first that failed.
-    fn join(&self, sources: &[Source]) -> NodeOutcome {
+    fn join(&self, sources: &[DocumentSource]) -> NodeOutcome {
         let mut parts = Vec::with_capacity(sources.len());
         for source in sources {
             match source {
-                Source::Gateway => parts.push(self.context.sent.clone()),
-                Source::Node(node) => match &self.outcomes[node.index()] {
-                    Some(Outcome::Done(made)) => parts.push(made.clone()),
+                DocumentSource::Gateway => parts.push(self.context.sent.clone()),
+                DocumentSource::Node(node) => match &self.outcomes[node.index()] {
+                    Some(CallOutcome::Done(made)) => parts.push(made.clone()),
                     Some(failed) => return failed.clone(),
                     None => {}
                 },
             }
         }
-        Outcome::Done(Parts::joined(parts).unwrap_or(Parts::one(None, Source::Gateway)))
+        CallOutcome::Done(Parts::joined(parts).unwrap_or(Parts::one(None, DocumentSource::Gateway)))
     }
 
     /// Prepares the calls of nodes whose parents are done, or skips the nodes.
@@ -290,7 +290,7 @@ impl Execution {
                 });
             }
             Ok(Selected::Nothing(parts)) => self.skip(node, plan, parts),
-            Err(failure) => self.record_outcome(node, Outcome::Failed(failure)),
+            Err(failure) => self.record_outcome(node, CallOutcome::Failed(failure)),
         }
     }
 
@@ -304,7 +304,7 @@ impl Execution {
             ended: now,
             status: None,
         });
-        self.record_outcome(node, Outcome::Done(parts));
+        self.record_outcome(node, CallOutcome::Done(parts));
     }
 
     fn is_skipped(&self, node: NodeIdx, plan: &NodePlan) -> bool {

@@ -19,11 +19,11 @@ use crate::gateway_limits::GatewayLimits;
 use crate::grpc::SERVICES;
 use crate::heavy::HeavyWork;
 use crate::metrics::{GatewayMetrics, RUNTIME};
-use crate::pools::{PlacementError, Shared};
+use crate::pools::{PlacementError, PlacementIndependent};
 use crate::ports::{PortServices, PortShares};
 use crate::protection::Protection;
 use crate::request_log::RequestLog;
-use crate::service::Service;
+use crate::service::GatewayService;
 use crate::snapshot_store::{Placed, SnapshotStore};
 use crate::state_metrics::GatewayState;
 use crate::traffic::TrafficReader;
@@ -59,7 +59,7 @@ impl Gateway {
         let gateway_metrics = registry.as_ref().map(GatewayMetrics::new);
         let has_console = placement.plan.gateway.http.console != Console::Off;
         let history = has_console.then(|| History::new(SystemTime::now()));
-        let shared = Shared {
+        let shared = PlacementIndependent {
             limits: config.limits.messages,
             metrics: gateway_metrics.clone(),
             log: Arc::new(RequestLog::new(history)),
@@ -150,7 +150,7 @@ impl Gateway {
     pub fn serve(self, drain: &Drain) -> BoxFuture<'_, Stopped> {
         Box::pin(async move {
             let (health, health_service) = Health::new(SERVICES).await;
-            let service = Service::new(self.snapshots.clone(), drain.watch());
+            let service = GatewayService::new(self.snapshots.clone(), drain.watch());
             health.set_serving(service.is_ready()).await;
             let log = self.snapshots.newest().shared.log.clone();
             let gateway = self.snapshots.newest().plan.gateway.clone();

@@ -13,26 +13,26 @@ use flow_spec::NodePlan;
 use futures_util::future::Either;
 use futures_util::{Stream, StreamExt, stream};
 
-use crate::admission::Admitted;
+use crate::admission::RequestPermit;
 use crate::backend::Backend;
 use crate::condition;
 use crate::metrics::RequestTimer;
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::node_input::node_header;
 use crate::node_parameters::node_parameters;
 use crate::parameter_check;
 use crate::reply::{GATEWAY, RouteEntry, error_status, route};
-use crate::request_record::{Failed, RequestEnd, RequestRecord};
+use crate::request_record::{RequestEnd, RequestFailure, RequestRecord};
 use crate::request_span::{RequestSpan, node_span};
 use crate::snapshot::Snapshot;
-use crate::target::Target;
+use crate::target::TargetNodes;
 
 /// A document of the stream, or the failure that ends it.
 type Item = Result<SingleDocumentRequestProto, Failure>;
 
 /// The documents that the flow's node makes.
 pub(crate) async fn documents(
-    admitted: Admitted,
+    admitted: RequestPermit,
     request: SingleDocumentRequestProto,
     (mut options, mut record): (CallOptions, RequestRecord),
 ) -> Result<impl Stream<Item = Item> + Send + use<>, Failure> {
@@ -100,7 +100,7 @@ async fn open(
 }
 
 /// The node of a flow that has exactly one, and its only shard.
-fn only_node(snapshot: &Snapshot) -> Result<(&NodePlan, &Node, &Backend), Failure> {
+fn only_node(snapshot: &Snapshot) -> Result<(&NodePlan, &GatewayNode, &Backend), Failure> {
     let unimplemented = |message: &str| Err(Failure::new(Code::Unimplemented, message));
     let mut nodes = snapshot.nodes();
     let (Some((plan, node)), None) = (nodes.next(), nodes.next()) else {
@@ -127,7 +127,7 @@ async fn is_selected(
         .check_document(request)
         .map_err(Failure::from)?;
     let header = request.header.clone().unwrap_or_default();
-    let target = Target::parse(header.target_executor.as_deref())?;
+    let target = TargetNodes::parse(header.target_executor.as_deref())?;
     if let Some(sent) = parameter_check::to_check(&header, request.parameters.as_ref()) {
         parameter_check::check(snapshot, &sent, &header, &target).await?;
     }
@@ -186,7 +186,7 @@ impl ReplyHead {
 
 /// A stream in progress. It holds its permit and its replicas until it is dropped.
 struct Progress {
-    admitted: Admitted,
+    admitted: RequestPermit,
     record: RequestRecord,
     /// `None` once it has ended.
     span: Option<RequestSpan>,
@@ -235,7 +235,7 @@ impl Progress {
         }
         let failed = match document {
             Ok(document) => error_status(document.header.as_ref())
-                .map(Failed::of_status)
+                .map(RequestFailure::of_status)
                 .map(|failed| failed.code),
             Err(failure) => Some(failure.code()),
         };
@@ -255,7 +255,7 @@ impl Progress {
         let end = RequestEnd {
             header,
             routes: &document.routes,
-            failed: Some(Failed::of_status(status)),
+            failed: Some(RequestFailure::of_status(status)),
         };
         let snapshot = &self.admitted.snapshot;
         let logging = snapshot.plan.gateway.logging;

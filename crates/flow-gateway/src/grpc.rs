@@ -24,11 +24,11 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::call::{budget, options, return_id};
 use crate::admission::identify;
-use crate::service::{Service, StreamRequest, UnaryReply};
+use crate::service::{GatewayService, StreamRequest, UnaryReply};
 use crate::stream::request_cost;
 
 pub(crate) use inference::InferenceService;
-pub(crate) use routes::{Requests, SERVICES, routes};
+pub(crate) use routes::{RequestKind, SERVICES, routes};
 
 /// The methods, as they are named in logs and traces.
 const STREAM: &str = "/jina.JinaRPC/Call";
@@ -47,7 +47,7 @@ const FAILED_SHARDS: &str = "failed_shards";
 
 /// Jina's services, answered by a gateway.
 #[derive(Debug, Clone)]
-pub(crate) struct JinaService(pub(crate) Service);
+pub(crate) struct JinaService(pub(crate) GatewayService);
 
 type Replies<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 

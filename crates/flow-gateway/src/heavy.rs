@@ -1,4 +1,4 @@
-//! Work on many bytes, which leaves the threads that serve requests.
+//! Moves work on many bytes off the threads that serve requests.
 //!
 //! Merging or filtering some megabytes of documents takes as long as thousands of calls. So it runs on a thread for
 //! blocking work, and only a few requests do so at a time; the others wait. Small work runs where it is.
@@ -26,7 +26,7 @@ impl Default for HeavyWork {
 }
 
 impl HeavyWork {
-    /// Runs `work`, which is on so many bytes.
+    /// Runs `work`, which processes this many bytes.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         bytes: usize,

@@ -38,14 +38,14 @@ use tower_http::decompression::RequestDecompressionLayer;
 use self::grpc_web::GrpcWebLayer;
 use self::status::detail;
 
-pub(crate) use state::{HttpState, Serves};
+pub(crate) use state::{HttpState, PortProtocols};
 
 /// Shortest response that is compressed, in bytes.
 const COMPRESSED_MIN: u16 = 1024;
 
 /// All HTTP routes of a gateway; `None` if the port has none. `grpc` answers the gRPC calls of browsers.
 pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
-    let Serves {
+    let PortProtocols {
         http, websocket, ..
     } = state.serves;
     if !http && !websocket {

@@ -1,4 +1,4 @@
-//! What a node's executor says of itself: its endpoints and their parameters, and only while it is the same executor.
+//! The endpoints and parameters that a node's executor reports, valid while it is the same executor.
 //!
 //! A node that does not offer an endpoint is not called, and passes its documents on. An executor that has not
 //! answered yet counts as offering every endpoint: it returns a request unchanged if it has nothing to do.
@@ -26,7 +26,7 @@ struct Known {
     generation: u64,
 }
 
-/// What an executor says of its models.
+/// What an executor reports about its models.
 #[derive(Debug, Default)]
 pub(crate) struct KnownModels {
     /// Its models, by endpoint.

@@ -28,7 +28,7 @@ use self::nodes::AllNodes;
 use self::refusals::Refusals;
 
 pub(crate) use self::nodes::NodeMetrics;
-pub(crate) use self::refusals::Refused;
+pub(crate) use self::refusals::RefusalReason;
 pub use self::runtime::RUNTIME;
 
 /// The metrics of a gateway. Clones share them.
@@ -127,7 +127,7 @@ impl GatewayMetrics {
     }
 
     /// Counts a request that is refused by the gateway itself.
-    pub(crate) fn refuse(&self, reason: Refused) {
+    pub(crate) fn refuse(&self, reason: RefusalReason) {
         self.0.refusals.count(reason);
     }
 }

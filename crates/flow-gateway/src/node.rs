@@ -1,4 +1,4 @@
-//! A node: where its calls go, and what is known of it.
+//! A node of the running flow: its replicas, and what its executor reports.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -12,7 +12,7 @@ use crate::metrics::NodeMetrics;
 
 /// A node of the running flow.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct GatewayNode {
     /// Never empty.
     pub(crate) shards: Vec<Backend>,
     /// `uses_before`.
@@ -27,7 +27,7 @@ pub(crate) struct Node {
     metrics: Option<NodeMetrics>,
 }
 
-impl Node {
+impl GatewayNode {
     pub(crate) fn new(
         shards: Vec<Backend>,
         before: Option<Backend>,

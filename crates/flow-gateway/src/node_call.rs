@@ -10,7 +10,7 @@ use flow_spec::{NodePlan, Poll};
 use futures_util::future::join_all;
 
 use crate::heavy::HeavyWork;
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::reply::error_status;
 use crate::shard_replies::{NodeReply, ShardReplies, ShardReply, join, parts_for_after};
 use crate::stages;
@@ -18,7 +18,7 @@ use crate::stages;
 /// A call of a node.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeCall<'c> {
-    pub(crate) node: &'c Node,
+    pub(crate) node: &'c GatewayNode,
     pub(crate) plan: &'c NodePlan,
     pub(crate) options: &'c CallOptions,
     pub(crate) heavy: &'c HeavyWork,
@@ -27,7 +27,7 @@ pub(crate) struct NodeCall<'c> {
 impl NodeCall<'_> {
     /// Sends the node its request, which has several parts if the node's inputs are not merged.
     pub(crate) async fn run(self, parts: Vec<Envelope>) -> Result<NodeReply, Failure> {
-        let Node { before, after, .. } = self.node;
+        let GatewayNode { before, after, .. } = self.node;
         if let (None, [only], None) = (before, self.node.shards.as_slice(), after) {
             return only.call(&parts, self.options).await.map(NodeReply::from);
         }

@@ -1,4 +1,4 @@
-//! What one node gets of a request: the documents that its parents made, prepared for it. Pure.
+//! The input of one node: the documents that its parents made, prepared for it. Pure.
 //!
 //! The documents of several parents become one array, or stay apart; a condition leaves out those that are not
 //! for the node; and the parameters are the node's own.
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use flow_core::{CallOptions, Failure};
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, RouteProto};
-use flow_spec::{NodePlan, Plan, Source};
+use flow_spec::{DocumentSource, NodePlan, Plan};
 
 use crate::condition::{self, Matching};
 use crate::document_order::DocumentOrder;
@@ -18,14 +18,14 @@ use crate::merge::merge;
 use crate::node_parameters::node_parameters;
 use crate::parts::{Part, Parts};
 use crate::reply::{GATEWAY, ReplyBuilder, route};
-use crate::target::Target;
+use crate::target::TargetNodes;
 
 /// What does not change while a request runs.
 #[derive(Debug)]
 pub(crate) struct RequestContext {
     pub(crate) options: CallOptions,
     pub(crate) started: SystemTime,
-    pub(crate) target: Target,
+    pub(crate) target: TargetNodes,
     /// The documents as the client sent them.
     pub(crate) sent: Parts,
     /// Some node gets only some of the documents, so branches have to be put back in order.
@@ -45,7 +45,7 @@ impl RequestContext {
     pub(crate) fn new(
         options: CallOptions,
         started: SystemTime,
-        target: Target,
+        target: TargetNodes,
         sent: Option<Bytes>,
         has_conditions: bool,
     ) -> Self {
@@ -53,7 +53,7 @@ impl RequestContext {
             options,
             started,
             target,
-            sent: Parts::one(sent, Source::Gateway),
+            sent: Parts::one(sent, DocumentSource::Gateway),
             has_conditions,
             order: OnceLock::new(),
         }
@@ -131,9 +131,14 @@ impl RequestContext {
         parts.iter().map(request).collect()
     }
 
-    fn routes(&self, plan: &Plan, from: Source, is_one_of_several: bool) -> Vec<RouteProto> {
+    fn routes(
+        &self,
+        plan: &Plan,
+        from: DocumentSource,
+        is_one_of_several: bool,
+    ) -> Vec<RouteProto> {
         let mut routes = vec![route(GATEWAY, self.started)];
-        if let (Source::Node(node), true) = (from, is_one_of_several) {
+        if let (DocumentSource::Node(node), true) = (from, is_one_of_several) {
             routes.push(RouteProto {
                 executor: plan.node(node).name.as_str().to_owned(),
                 ..RouteProto::default()

@@ -1,4 +1,4 @@
-//! How a request came to the gateway: what its connection, its API key and its route say of it.
+//! The origin of a request: its connection, its API key and its route.
 
 use std::borrow::Cow;
 

@@ -13,9 +13,9 @@ use prost_types::Struct;
 
 use crate::discovery::{node_endpoints, soon};
 use crate::known_endpoints::NodeAccepts;
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::snapshot::Snapshot;
-use crate::target::Target;
+use crate::target::TargetNodes;
 
 /// The parameters of a request, if they have to be checked. Invalid bytes are left to the executors, which report
 /// them.
@@ -31,7 +31,7 @@ pub(crate) async fn check(
     snapshot: &Snapshot,
     parameters: &Struct,
     header: &HeaderProto,
-    target: &Target,
+    target: &TargetNodes,
 ) -> Result<(), Failure> {
     let endpoint = endpoint(header);
     let nodes = snapshot.nodes().map(|(plan, node)| async move {
@@ -60,7 +60,7 @@ fn endpoint(header: &HeaderProto) -> &str {
     endpoint.unwrap_or(Endpoint::DEFAULT)
 }
 
-async fn accepts(plan: &NodePlan, node: &Node, endpoint: &str) -> NodeAccepts {
+async fn accepts(plan: &NodePlan, node: &GatewayNode, endpoint: &str) -> NodeAccepts {
     let generation = node.generation();
     let known = || node.endpoints.accepts(endpoint, generation);
     if known().is_none() {

@@ -1,13 +1,13 @@
 //! Documents on their way between nodes: mostly one array, several if they are not merged.
 
 use bytes::Bytes;
-use flow_spec::Source;
+use flow_spec::DocumentSource;
 
 /// Documents, and the node that made them.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) data: Option<Bytes>,
-    pub(crate) from: Source,
+    pub(crate) from: DocumentSource,
 }
 
 /// What a node gets or makes: at least one part.
@@ -19,7 +19,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(crate) fn one(data: Option<Bytes>, from: Source) -> Self {
+    pub(crate) fn one(data: Option<Bytes>, from: DocumentSource) -> Self {
         Self {
             first: Part { data, from },
             more: Vec::new(),

@@ -8,7 +8,8 @@ use flow_core::{Chain, NodeName, RequestLimits};
 use flow_net::retry::Policy;
 use flow_net::tls::{CertificateFiles, ClientTls, TlsError, TlsOptions};
 use flow_net::{
-    BadMetadata, BadUri, HedgeAfter, HostName, Limits, Metadata, Name, Pool, Replica, ServiceName,
+    BadMetadata, BadUri, HedgeAfter, HostName, Limits, Metadata, Pool, Replica, ReplicaName,
+    ServiceName,
 };
 use flow_spec::{
     Address, CallTls, Calls, Hedge, NodeAddresses, NodePlan, Retries, ServiceAddress, TcpAddress,
@@ -18,7 +19,7 @@ use flow_trace::Tracer;
 use crate::backend::Backend;
 use crate::heavy::HeavyWork;
 use crate::metrics::GatewayMetrics;
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::request_log::RequestLog;
 
 /// A node of a placement cannot be called as the flow says.
@@ -47,7 +48,7 @@ pub enum NodeError {
 
 /// What no placement changes.
 #[derive(Debug, Clone)]
-pub(crate) struct Shared {
+pub(crate) struct PlacementIndependent {
     pub(crate) limits: Limits,
     /// `None` if the gateway is not monitored.
     pub(crate) metrics: Option<GatewayMetrics>,
@@ -63,9 +64,9 @@ pub(crate) struct Shared {
 pub(crate) struct KnownReplicas(HashMap<String, Vec<Arc<Replica>>>);
 
 impl KnownReplicas {
-    pub(crate) fn of<'n>(nodes: impl Iterator<Item = &'n Node>) -> Self {
+    pub(crate) fn of<'n>(nodes: impl Iterator<Item = &'n GatewayNode>) -> Self {
         let mut by_uri: HashMap<String, Vec<Arc<Replica>>> = HashMap::new();
-        for replica in nodes.flat_map(Node::pools).flat_map(Pool::replicas) {
+        for replica in nodes.flat_map(GatewayNode::pools).flat_map(Pool::replicas) {
             let uri = replica.host_name().unwrap_or(replica.uri()).to_owned();
             let same = by_uri.entry(uri).or_default();
             if !same.iter().any(|it| Arc::ptr_eq(it, &replica)) {
@@ -80,8 +81,8 @@ impl KnownReplicas {
         &self,
         plan: &NodePlan,
         places: &NodeAddresses,
-        shared: &Shared,
-    ) -> Result<Node, PlacementError> {
+        shared: &PlacementIndependent,
+    ) -> Result<GatewayNode, PlacementError> {
         let metrics = shared.metrics.as_ref();
         let metrics = metrics.map(|it| it.node(plan.name.as_str()));
         let backend = |addresses: &[Address]| {
@@ -99,7 +100,7 @@ impl KnownReplicas {
             address.map(backend).transpose()
         };
         let shards = places.shards.iter().map(|it| backend(it));
-        let node = Node::new(
+        let node = GatewayNode::new(
             shards.collect::<Result<_, _>>()?,
             single(&places.before)?,
             single(&places.after)?,
@@ -119,7 +120,7 @@ impl KnownReplicas {
         &self,
         calls: &Calls,
         addresses: &[Address],
-        shared: &Shared,
+        shared: &PlacementIndependent,
     ) -> Result<Pool, NodeError> {
         let mut replicas = Vec::new();
         let mut names = Vec::new();
@@ -149,19 +150,19 @@ fn place(
     address: &Address,
     tls: Option<ClientTls>,
     limits: Limits,
-) -> Result<(Option<Arc<Replica>>, Option<Name>), BadUri> {
+) -> Result<(Option<Arc<Replica>>, Option<ReplicaName>), BadUri> {
     let uri = address.to_string();
     match (address, tls) {
         (Address::Service(service), tls) => {
             let at = (&*service.service, service.name_server);
             let name = ServiceName::new(uri, at, tls, limits);
-            Ok((None, Some(Name::Service(Box::new(name)))))
+            Ok((None, Some(ReplicaName::Service(Box::new(name)))))
         }
         (_, Some(tls)) => Ok((Some(Arc::new(Replica::with_tls(&uri, tls, limits)?)), None)),
         (Address::Tcp(TcpAddress { host, port, .. }), None) if host.parse::<IpAddr>().is_err() => {
             let name = HostName::new(host, *port, limits)?;
             let unresolved = name.unresolved().clone();
-            Ok((Some(unresolved), Some(Name::Host(name))))
+            Ok((Some(unresolved), Some(ReplicaName::Host(name))))
         }
         (Address::Tcp(_) | Address::Unix { .. }, None) => {
             Ok((Some(Arc::new(Replica::new(&uri, limits)?)), None))

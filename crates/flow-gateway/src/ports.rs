@@ -14,10 +14,10 @@ use tonic::service::Routes;
 use crate::auth::KeysFor;
 use crate::console::Operations;
 use crate::gateway_limits::GatewayLimits;
-use crate::grpc::{InferenceService, JinaService, Requests, routes};
-use crate::http::{self, HttpState, Serves};
+use crate::grpc::{InferenceService, JinaService, RequestKind, routes};
+use crate::http::{self, HttpState, PortProtocols};
 use crate::protection::Protection;
-use crate::service::Service;
+use crate::service::GatewayService;
 
 /// What the ports of a gateway share.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct PortShares {
 
 /// Makes the service of each port of a gateway.
 pub(crate) struct PortServices {
-    service: Service,
+    service: GatewayService,
     gateway: flow_spec::Gateway,
     limits: GatewayLimits,
     grpc: Routes,
@@ -41,7 +41,7 @@ pub(crate) struct PortServices {
 
 impl PortServices {
     pub(crate) fn new(
-        service: Service,
+        service: GatewayService,
         gateway: flow_spec::Gateway,
         limits: GatewayLimits,
         add_health: impl FnOnce(Routes) -> Routes,
@@ -49,8 +49,8 @@ impl PortServices {
         let jina = JinaService(service.clone());
         let inference = InferenceService(service.clone());
         let services = (&jina, &inference);
-        let all = routes(services, limits.messages, Requests::AsTheyAre);
-        let compressed = routes(services, limits.messages, Requests::Compressed);
+        let all = routes(services, limits.messages, RequestKind::AsTheyAre);
+        let compressed = routes(services, limits.messages, RequestKind::Compressed);
         Self {
             service,
             gateway,
@@ -96,8 +96,8 @@ impl PortServices {
         keys: KeysFor,
     ) -> HttpState {
         let serves = match self.gateway.only_protocols {
-            true => Serves::only(protocols),
-            false => Serves::ALL,
+            true => PortProtocols::only(protocols),
+            false => PortProtocols::ALL,
         };
         HttpState {
             service: self.service.clone(),

@@ -1,4 +1,4 @@
-//! What protects the ports of a gateway: TLS, API keys and tokens. Files that change are loaded again.
+//! The protection of a gateway's ports: TLS, API keys and tokens. Changed files are loaded again.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow_net::tls::{ServerTls, TlsListener};
 use flow_net::{GrpcService, Listener};
 
-use crate::auth::{Credentials, Guarded, KeysFor, Open};
+use crate::auth::{AcceptedCredentials, Guarded, KeysFor, Open};
 use crate::config::{Config, GatewayBindError};
 use crate::metrics::GatewayMetrics;
 
@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Protection {
     tls: Option<Arc<ServerTls>>,
-    credentials: Option<Arc<Credentials>>,
+    credentials: Option<Arc<AcceptedCredentials>>,
     is_health_open: bool,
 }
 
@@ -31,7 +31,7 @@ impl Protection {
         let tls = config.tls.clone().map(ServerTls::load).transpose()?;
         let (keys, jwt) = (config.api_keys.as_ref(), config.jwt.as_ref());
         let credentials = match keys.is_some() || jwt.is_some() {
-            true => Some(Arc::new(Credentials::load(keys, jwt, metrics)?)),
+            true => Some(Arc::new(AcceptedCredentials::load(keys, jwt, metrics)?)),
             false => None,
         };
         let is_health_closed =

@@ -21,7 +21,7 @@ pub(crate) const GATEWAY: &str = "gateway";
 
 /// How a node's call ended, or a whole request.
 #[derive(Debug, Clone)]
-pub(crate) enum Outcome<D = Option<Bytes>> {
+pub(crate) enum CallOutcome<D = Option<Bytes>> {
     /// It made these documents.
     Done(D),
     /// An executor replied with a failure, and the documents that it sent with it.
@@ -63,7 +63,7 @@ pub(crate) struct Finished {
     pub(crate) reply: Envelope,
     /// Why there is no answer of an executor. A call of a single request fails with it.
     pub(crate) failure: Option<Failure>,
-    /// How many of the shards answered that were called.
+    /// The number of shards that answered, of those that were called.
     pub(crate) shards: Option<Shards>,
     /// What models did for the request; `None` if no executor counts it.
     pub(crate) usage: Option<Usage>,
@@ -145,12 +145,12 @@ impl ReplyBuilder {
     }
 
     /// Completes the reply.
-    pub(crate) fn finish(mut self, outcome: Outcome, ended: SystemTime) -> Finished {
+    pub(crate) fn finish(mut self, outcome: CallOutcome, ended: SystemTime) -> Finished {
         self.routes[0].end_time = Some(Timestamp::from(ended));
         let (status, data, failure) = match outcome {
-            Outcome::Done(data) => (StatusProto::default(), data, None),
-            Outcome::ExecutorError(status, data) => (*status, data, None),
-            Outcome::Failed(failure) => (failure.to_status(), None, Some(failure)),
+            CallOutcome::Done(data) => (StatusProto::default(), data, None),
+            CallOutcome::ExecutorError(status, data) => (*status, data, None),
+            CallOutcome::Failed(failure) => (failure.to_status(), None, Some(failure)),
         };
         self.header.status = Some(status);
         let parameters = self.final_parameters();
@@ -233,7 +233,7 @@ mod tests {
             ended: at(3),
             status: None,
         });
-        let reply = reply.finish(Outcome::Done(None), at(4)).reply;
+        let reply = reply.finish(CallOutcome::Done(None), at(4)).reply;
         let times: Vec<_> = reply
             .routes
             .iter()
@@ -258,7 +258,7 @@ mod tests {
             let returned = json!({"__results__": {node: {"count": count}}, "a": 9});
             reply.add_results(Some(&from_json(returned.as_object().unwrap())));
         }
-        let reply = reply.finish(Outcome::Done(None), at(2)).reply;
+        let reply = reply.finish(CallOutcome::Done(None), at(2)).reply;
         let expected = json!({
             "a": 1,
             "__results__": {"enc": {"count": 1}, "rank": {"count": 2}},
@@ -273,17 +273,18 @@ mod tests {
             let status = finished.reply.header.unwrap().status.unwrap();
             (status.code, status.description, finished.failure)
         };
-        assert_eq!(status(Outcome::Done(None)), (0, String::new(), None));
+        assert_eq!(status(CallOutcome::Done(None)), (0, String::new(), None));
         let error = StatusProto {
             code: 1,
             description: "no".to_owned(),
             exception: None,
         };
-        let (code, description, failure) = status(Outcome::ExecutorError(Box::new(error), None));
+        let (code, description, failure) =
+            status(CallOutcome::ExecutorError(Box::new(error), None));
         assert_eq!((code, description.as_str(), failure), (1, "no", None));
         let lost = Failure::new(Code::Lost, "gone");
         let expected = (1, "gone".to_owned(), Some(lost.clone()));
-        assert_eq!(status(Outcome::Failed(lost)), expected);
+        assert_eq!(status(CallOutcome::Failed(lost)), expected);
     }
 
     #[test]
@@ -293,7 +294,7 @@ mod tests {
         for counts in [shards(3, 1), None, shards(2, 0)] {
             reply.add_shards(counts);
         }
-        let finished = reply.finish(Outcome::Done(None), at(2));
+        let finished = reply.finish(CallOutcome::Done(None), at(2));
         assert_eq!(finished.shards, shards(5, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! Runs one request from its first byte to its last. There is always exactly one reply.
+//! Runs one request to its end. There is always exactly one reply.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use crate::execution::Execution;
 use crate::node_input::RequestContext;
 use crate::parameter_check;
-use crate::reply::{Finished, Outcome, ReplyBuilder, error_status, if_error};
+use crate::reply::{CallOutcome, Finished, ReplyBuilder, error_status, if_error};
 use crate::snapshot::Snapshot;
-use crate::target::Target;
+use crate::target::TargetNodes;
 
 /// Documents of fewer bytes are checked at once: their bytes are read once, a few nanoseconds for each field.
 const INLINE_CHECK_MAX: usize = 4 << 20;
@@ -40,7 +40,7 @@ pub(crate) async fn run(
     let invalid = error_status(Some(&header)).cloned();
     let checked = check_limits(snapshot, &header, parameters.as_ref(), data.as_ref()).await;
     let target = match &checked {
-        Ok(_) => Target::parse(header.target_executor.as_deref()),
+        Ok(_) => TargetNodes::parse(header.target_executor.as_deref()),
         // The reply repeats the header, but not what is too long in it.
         Err(failure) => Err(failure.clone()),
     };
@@ -50,11 +50,11 @@ pub(crate) async fn run(
     };
     reply.documents = checked.ok();
     let outcome = match (invalid, target) {
-        (Some(status), _) => Outcome::ExecutorError(Box::new(status), None),
-        (None, Err(failure)) => Outcome::Failed(failure),
+        (Some(status), _) => CallOutcome::ExecutorError(Box::new(status), None),
+        (None, Err(failure)) => CallOutcome::Failed(failure),
         (None, Ok(target)) => {
             if let Err(failure) = check_parameters(snapshot, &reply, &target).await {
-                return reply.finish(Outcome::Failed(failure), SystemTime::now());
+                return reply.finish(CallOutcome::Failed(failure), SystemTime::now());
             }
             let has_conditions = snapshot.has_conditions;
             let context = RequestContext::new(options, started, target, data, has_conditions);
@@ -102,7 +102,7 @@ fn shortened(mut header: HeaderProto) -> HeaderProto {
 async fn check_parameters(
     snapshot: &Snapshot,
     reply: &ReplyBuilder,
-    target: &Target,
+    target: &TargetNodes,
 ) -> Result<(), Failure> {
     let (header, parameters) = (&reply.header, reply.parameters.as_ref());
     match parameter_check::to_check(header, parameters) {
@@ -135,7 +135,7 @@ async fn run_detached(execution: Execution) -> Finished {
         let failure = Failure::new(Code::Internal, message);
         let now = SystemTime::now();
         let reply = ReplyBuilder::new(HeaderProto::default(), None, now);
-        reply.finish(Outcome::Failed(failure), now)
+        reply.finish(CallOutcome::Failed(failure), now)
     })
 }
 

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use crate::console::History;
 use crate::counts::RequestCounts;
-use crate::request_record::{Failed, RequestEnd, RequestRecord};
+use crate::request_record::{RequestEnd, RequestFailure, RequestRecord};
 use crate::shortened::shortened;
 
 /// Maximum length of a logged cause, in bytes; the client gets the whole cause.
@@ -128,7 +128,7 @@ impl RequestLog {
         let end = RequestEnd {
             header: header.unwrap_or(&none),
             routes: &[],
-            failed: Some(Failed::of_failure(failure)),
+            failed: Some(RequestFailure::of_failure(failure)),
         };
         self.end(record, &end, logging);
     }
@@ -273,7 +273,7 @@ mod tests {
     fn failures_that_the_client_caused_are_not_warnings() {
         let is_clients = |code| {
             let failure = Failure::new(code, "");
-            Failed::of_failure(&failure).is_clients()
+            RequestFailure::of_failure(&failure).is_clients()
         };
         assert!(is_clients(Code::BadRequest));
         assert!(!is_clients(Code::ExecutorFailed));

@@ -71,12 +71,12 @@ pub(crate) struct RequestEnd<'r> {
     pub(crate) header: &'r HeaderProto,
     /// The routes of the reply; the first is the gateway's. Empty if the request did not run.
     pub(crate) routes: &'r [RouteProto],
-    pub(crate) failed: Option<Failed<'r>>,
+    pub(crate) failed: Option<RequestFailure<'r>>,
 }
 
 /// Why a request failed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Failed<'r> {
+pub(crate) struct RequestFailure<'r> {
     pub(crate) code: Code,
     /// The node where it failed; empty if it was none.
     pub(crate) executor: &'r str,
@@ -91,7 +91,7 @@ impl<'r> RequestEnd<'r> {
         Some(Self {
             header,
             routes: &reply.routes,
-            failed: error_status(Some(header)).map(Failed::of_status),
+            failed: error_status(Some(header)).map(RequestFailure::of_status),
         })
     }
 
@@ -142,7 +142,7 @@ pub(crate) struct Interval<'r> {
     pub(crate) failed: bool,
 }
 
-impl<'r> Failed<'r> {
+impl<'r> RequestFailure<'r> {
     pub(crate) fn of_status(status: &'r StatusProto) -> Self {
         let exception = status.exception.as_ref();
         let name = exception.map_or("", |it| it.name.as_str());

@@ -19,11 +19,11 @@ use futures_util::{Stream, StreamExt};
 use prost::Message;
 use tokio::time::timeout_at;
 
-use crate::admission::{Admitted, identify};
+use crate::admission::{RequestPermit, identify};
 use crate::auth;
-use crate::discovery::Offered;
+use crate::discovery::OfferedEndpoints;
 use crate::heavy::HeavyWork;
-use crate::metrics::Refused;
+use crate::metrics::RefusalReason;
 use crate::request_record::{RequestRecord, Waiting};
 use crate::snapshot::Snapshot;
 use crate::snapshot_store::SnapshotStore;
@@ -35,7 +35,7 @@ const PREFETCH_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("10,000 is n
 
 /// A gateway's service. Clones are the same service.
 #[derive(Debug, Clone)]
-pub(crate) struct Service {
+pub(crate) struct GatewayService {
     snapshots: Arc<SnapshotStore>,
     draining: Draining,
 }
@@ -73,7 +73,7 @@ enum Part {
     Further,
 }
 
-impl Service {
+impl GatewayService {
     pub(crate) fn new(snapshots: Arc<SnapshotStore>, draining: Draining) -> Self {
         Self {
             snapshots,
@@ -107,7 +107,7 @@ impl Service {
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
         self.allow(&request, &options, Part::Further)?;
-        let admitted = Admitted::later(self.snapshots.newest());
+        let admitted = RequestPermit::later(self.snapshots.newest());
         let admitted = match options.deadline.instant() {
             None => admitted.await,
             Some(end) => {
@@ -120,7 +120,7 @@ impl Service {
     }
 
     async fn answer(
-        admitted: Admitted,
+        admitted: RequestPermit,
         request: Envelope,
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
@@ -216,19 +216,19 @@ impl Service {
     ///
     /// If the gateway is busy, or an executor cannot be reached.
     pub(crate) async fn endpoints(&self, options: &CallOptions) -> Result<EndpointsProto, Failure> {
-        let admitted = Admitted::now(self.snapshots.newest());
+        let admitted = RequestPermit::now(self.snapshots.newest());
         let admitted = admitted.map_err(|snapshot| snapshot.limit.refusal())?;
         discovery::endpoints(&admitted.snapshot, options.deadline).await
     }
 
     /// What the executors offer, as far as it is known.
-    pub(crate) fn offered(&self) -> Offered {
-        Offered::known(&self.snapshots.newest())
+    pub(crate) fn offered(&self) -> OfferedEndpoints {
+        OfferedEndpoints::known(&self.snapshots.newest())
     }
 
     /// What the executors offer. Those that have not said so yet are asked.
-    pub(crate) async fn ask_offered(&self) -> Offered {
-        Offered::asked(&self.snapshots.newest()).await
+    pub(crate) async fn ask_offered(&self) -> OfferedEndpoints {
+        OfferedEndpoints::asked(&self.snapshots.newest()).await
     }
 
     /// The newest placement of the flow.
@@ -276,7 +276,7 @@ impl Service {
     }
 
     /// Admits a request at once, or refuses it, and logs and counts the refusal.
-    fn admit(&self, request: &Envelope, options: &CallOptions) -> Result<Admitted, Failure> {
+    fn admit(&self, request: &Envelope, options: &CallOptions) -> Result<RequestPermit, Failure> {
         let admitted = self.admit_now(request, request.header.as_ref(), options);
         admitted.inspect_err(|refusal| self.log_failure(request, options, refusal))
     }
@@ -287,10 +287,10 @@ impl Service {
         request: &impl Message,
         header: Option<&HeaderProto>,
         options: &CallOptions,
-    ) -> Result<Admitted, Failure> {
-        Admitted::now(self.snapshots.newest()).map_err(|snapshot| {
+    ) -> Result<RequestPermit, Failure> {
+        RequestPermit::now(self.snapshots.newest()).map_err(|snapshot| {
             let arrival = (&options.origin, None);
-            snapshot.count_refusal(request, header, arrival, Refused::InFlightMax);
+            snapshot.count_refusal(request, header, arrival, RefusalReason::InFlightMax);
             snapshot.limit.refusal()
         })
     }
@@ -302,7 +302,7 @@ impl Service {
         let arrival = (&options.origin, Some(waiting.end()));
         let header = request.header.as_ref();
         let snapshot = self.snapshot();
-        snapshot.count_refusal(request, header, arrival, Refused::Deadline);
+        snapshot.count_refusal(request, header, arrival, RefusalReason::Deadline);
         self.log_failure(request, options, &failure);
         failure
     }

@@ -20,7 +20,7 @@ pub(crate) struct NodeReply {
     /// The parameters of the other replies that it was made from; they may contain results.
     pub(crate) parameters: Vec<Bytes>,
     pub(crate) shards: Option<Shards>,
-    /// What the node's route says of shards that did not answer.
+    /// The text in the node's route about shards that did not answer.
     pub(crate) note: Option<String>,
     /// What models did for the request, if one of them counts it.
     pub(crate) usage: Option<Usage>,

@@ -1,6 +1,6 @@
 //! The beginnings of long texts.
 
-/// The beginning of a text, of at most so many bytes.
+/// The beginning of a text, of at most this many bytes.
 pub(crate) fn shortened(text: &str, len_max: usize) -> &str {
     let ends = (0..=len_max.min(text.len())).rev();
     let end = ends.into_iter().find(|end| text.is_char_boundary(*end));

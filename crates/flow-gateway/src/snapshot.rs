@@ -1,4 +1,4 @@
-//! What all requests of one placement share, and none of them changes.
+//! The immutable state that all requests of one placement share.
 //!
 //! While a gateway runs, other placements may follow; see `snapshot_store.rs`. A request keeps the snapshot that it
 //! began with, and so the replicas of that placement, until it ends.
@@ -15,9 +15,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::limit::ConcurrencyLimit;
-use crate::metrics::{Arrival, Refused, RequestTimer};
-use crate::node::Node;
-use crate::pools::{KnownReplicas, PlacementError, Shared};
+use crate::metrics::{Arrival, RefusalReason, RequestTimer};
+use crate::node::GatewayNode;
+use crate::pools::{KnownReplicas, PlacementError, PlacementIndependent};
 use crate::request_record::RequestRecord;
 
 /// Requests that may have floating nodes in progress. No request waits for these nodes, so nothing else would slow a
@@ -29,14 +29,14 @@ const FLOATING_MAX: usize = 1024;
 pub(crate) struct Snapshot {
     pub(crate) plan: Plan,
     /// By [`NodeIdx`].
-    nodes: Vec<Node>,
+    nodes: Vec<GatewayNode>,
     pub(crate) floating: Arc<FloatingRequests>,
     /// The result of some node is dropped: requests outlive their replies.
     pub(crate) has_floating: bool,
     /// Some node gets only some of the documents.
     pub(crate) has_conditions: bool,
     pub(crate) limit: ConcurrencyLimit,
-    pub(crate) shared: Shared,
+    pub(crate) shared: PlacementIndependent,
     /// Cancelled when the last request of this snapshot has ended.
     _ended: DropGuard,
 }
@@ -53,7 +53,7 @@ impl Snapshot {
     /// the last request of the snapshot has ended.
     pub(crate) fn new(
         placement: Placement,
-        shared: Shared,
+        shared: PlacementIndependent,
         before: Option<&Self>,
         ended: CancellationToken,
     ) -> Result<Self, PlacementError> {
@@ -79,8 +79,8 @@ impl Snapshot {
     /// A snapshot of this plan with these nodes.
     pub(crate) fn with_nodes(
         plan: Plan,
-        nodes: Vec<Node>,
-        shared: Shared,
+        nodes: Vec<GatewayNode>,
+        shared: PlacementIndependent,
         ended: CancellationToken,
     ) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Snapshot {
         request: &impl Message,
         header: Option<&HeaderProto>,
         arrival: (&Origin, Option<Duration>),
-        reason: Refused,
+        reason: RefusalReason,
     ) {
         if let Some(metrics) = &self.shared.metrics {
             metrics.refuse(reason);
@@ -146,11 +146,11 @@ impl Snapshot {
         self.shared.log.call(record, header, failure, logging);
     }
 
-    pub(crate) fn node(&self, node: NodeIdx) -> &Node {
+    pub(crate) fn node(&self, node: NodeIdx) -> &GatewayNode {
         &self.nodes[node.index()]
     }
 
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&NodePlan, &Node)> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&NodePlan, &GatewayNode)> {
         self.plan.nodes.iter().zip(&self.nodes)
     }
 }

@@ -1,4 +1,4 @@
-//! The snapshot that new requests get, and the end of those before it.
+//! Holds the snapshot for new requests, and waits for the end of older ones.
 //!
 //! A new placement makes a new snapshot, for every request that begins from then on. Requests in progress keep
 //! theirs. A snapshot ends with its last request. The caller that replaced the placement learns when all earlier
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::pools::{PlacementError, Shared};
+use crate::pools::{PlacementError, PlacementIndependent};
 use crate::snapshot::Snapshot;
 
 /// The newest snapshot, and what outlives every snapshot.
@@ -32,7 +32,10 @@ pub struct Placed {
 }
 
 impl SnapshotStore {
-    pub(crate) fn new(placement: Placement, shared: Shared) -> Result<Self, PlacementError> {
+    pub(crate) fn new(
+        placement: Placement,
+        shared: PlacementIndependent,
+    ) -> Result<Self, PlacementError> {
         let ended = CancellationToken::new();
         let snapshot = Snapshot::new(placement, shared, None, ended.clone())?;
         Ok(Self::starting_with(snapshot, ended))

@@ -120,7 +120,7 @@ fn took(route: &RouteProto) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// A route that took so many milliseconds.
+    /// A route that took this many milliseconds.
     fn timed(name: &str, ms: u64) -> RouteProto {
         let start = SystemTime::UNIX_EPOCH;
         RouteProto {

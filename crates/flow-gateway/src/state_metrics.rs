@@ -6,7 +6,7 @@ use flow_metrics::{Collected, Description, Gauge, Registry};
 use flow_net::{ByteBudget, NameState, Pool};
 
 use crate::metrics::RUNTIME;
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::snapshot::Snapshot;
 use crate::snapshot_store::SnapshotStore;
 
@@ -63,7 +63,7 @@ fn collect_limit(snapshot: &Arc<Snapshot>, values: &mut Collected) {
 }
 
 /// How many replicas of a node can be reached, how many of them are slow or failing, and how many are avoided.
-fn collect_replicas(node: &str, of: &Node, values: &mut Collected) {
+fn collect_replicas(node: &str, of: &GatewayNode, values: &mut Collected) {
     let replicas = of.pools().flat_map(Pool::replicas);
     let (ejected, ready): (Vec<_>, Vec<_>) = replicas.partition(|it| it.is_ejected());
     let (slow, ready): (Vec<_>, Vec<_>) = ready.into_iter().partition(|it| it.is_slow());
@@ -86,7 +86,7 @@ fn collect_replicas(node: &str, of: &Node, values: &mut Collected) {
 }
 
 /// How many names of a node have an answer, an old one, or none. Nodes without names have no such values.
-fn collect_names(node: &str, of: &Node, values: &mut Collected) {
+fn collect_names(node: &str, of: &GatewayNode, values: &mut Collected) {
     let names: Vec<NameState> = of.pools().flat_map(Pool::name_states).collect();
     if names.is_empty() {
         return;

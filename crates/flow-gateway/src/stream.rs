@@ -26,7 +26,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::admission::Admitted;
+use crate::admission::RequestPermit;
 use crate::auth::{self, Identity};
 use crate::reply::Finished;
 use crate::snapshot_store::SnapshotStore;
@@ -121,7 +121,7 @@ struct Session<R> {
 struct Waiting {
     request: Counted<Envelope>,
     /// Kept between polls, because permits are given in the order in which they were requested.
-    admission: Pin<Box<dyn Future<Output = Admitted> + Send>>,
+    admission: Pin<Box<dyn Future<Output = RequestPermit> + Send>>,
 }
 
 /// What happened next on a stream.
@@ -134,7 +134,7 @@ enum Event {
     HandedOver,
     /// Replies are not taken any more.
     Closed,
-    Admitted(Admitted),
+    Admitted(RequestPermit),
     Request(Counted<Envelope>),
     End(Result<(), Failure>),
 }
@@ -214,16 +214,16 @@ impl<R: Stream<Item = StreamItem> + Send + Unpin> Session<R> {
 
     /// Starts a request if it is admitted at once, and otherwise waits for that.
     fn admit(&mut self, request: Counted<Envelope>) {
-        match Admitted::now(self.snapshots.newest()) {
+        match RequestPermit::now(self.snapshots.newest()) {
             Ok(admitted) => self.start(admitted, request),
             Err(snapshot) => {
-                let admission = Box::pin(Admitted::later(snapshot));
+                let admission = Box::pin(RequestPermit::later(snapshot));
                 self.waiting = Some(Waiting { request, admission });
             }
         }
     }
 
-    fn start(&mut self, admitted: Admitted, request: Counted<Envelope>) {
+    fn start(&mut self, admitted: RequestPermit, request: Counted<Envelope>) {
         let options = self.options.call.clone();
         let identity = self.options.identity.clone();
         let Counted { message, mut held } = request;
@@ -266,7 +266,7 @@ async fn next_request<R: Stream<Item = StreamItem> + Unpin>(
 }
 
 /// Called only while a request is waiting.
-async fn admission(waiting: &mut Option<Waiting>) -> Admitted {
+async fn admission(waiting: &mut Option<Waiting>) -> RequestPermit {
     match waiting {
         Some(waiting) => waiting.admission.as_mut().await,
         None => std::future::pending().await,

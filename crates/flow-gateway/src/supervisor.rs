@@ -25,13 +25,13 @@ pub use log_text::LogLevel;
 /// Answers may take as long as a process takes to start. What was asked for goes on when the future is dropped.
 pub trait SupervisorClient: Debug + Send + Sync {
     /// Lists the processes of the flow.
-    fn processes(&self) -> BoxFuture<'_, Result<Vec<FlowProcess>, NotDone>>;
+    fn processes(&self) -> BoxFuture<'_, Result<Vec<FlowProcess>, SupervisorError>>;
 
     /// Changes the flow, and returns what happened in sentences.
-    fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, NotDone>>;
+    fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, SupervisorError>>;
 
     /// Searches the logs of all processes, within a limited amount of memory and time.
-    fn search_logs(&self, query: LogQuery) -> BoxFuture<'_, Result<LogExcerpt, NotDone>>;
+    fn search_logs(&self, query: LogQuery) -> BoxFuture<'_, Result<LogExcerpt, SupervisorError>>;
 }
 
 /// A change of the flow.
@@ -67,7 +67,7 @@ impl fmt::Display for Action {
 
 /// The supervisor did not do what was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotDone {
+pub enum SupervisorError {
     /// It refused, and the flow is as it was.
     #[error("{0}")]
     Refused(String),

@@ -9,12 +9,12 @@ const REGEX_SIZE_MAX: usize = 64 << 10;
 
 /// The nodes that a request addresses.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum TargetNodes {
     All,
     Matching(Regex),
 }
 
-impl Target {
+impl TargetNodes {
     /// An absent or empty expression means all nodes.
     pub(crate) fn parse(expression: Option<&str>) -> Result<Self, Failure> {
         let Some(expression) = expression.filter(|text| !text.is_empty()) else {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     fn check(expression: &str, node: &str, included: bool) {
-        let target = Target::parse(Some(expression)).unwrap();
+        let target = TargetNodes::parse(Some(expression)).unwrap();
         assert_eq!(target.includes(node), included, "{expression} {node}");
     }
 
@@ -56,17 +56,19 @@ mod tests {
         check("(a|b)", "b", true);
         check("a|b", "xb", false);
         check("", "anything", true);
-        assert!(Target::parse(None).unwrap().includes("anything"));
+        assert!(TargetNodes::parse(None).unwrap().includes("anything"));
     }
 
     #[test]
     fn an_invalid_expression_is_a_bad_request() {
         assert_eq!(
-            Target::parse(Some("(")).unwrap_err().code(),
+            TargetNodes::parse(Some("(")).unwrap_err().code(),
             Code::BadRequest
         );
         assert_eq!(
-            Target::parse(Some("a{9999}{9999}")).unwrap_err().code(),
+            TargetNodes::parse(Some("a{9999}{9999}"))
+                .unwrap_err()
+                .code(),
             Code::BadRequest
         );
     }

@@ -1,3 +1,3 @@
-//! What the unit tests of this crate share.
+//! Helpers of this crate's unit tests.
 
 pub(crate) mod in_memory;

@@ -9,7 +9,7 @@ use crate::visit;
 
 /// One document in an index, with its vector.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct IndexEntry {
     /// The id of the document; never empty.
     pub id: String,
     /// The id of the document that this entry is a part of; empty if the entry is a whole document.
@@ -22,7 +22,7 @@ pub struct Entry {
     pub document: Bytes,
 }
 
-impl Entry {
+impl IndexEntry {
     /// Returns the id of the whole document: the parent's id for a part, otherwise the entry's own id.
     #[must_use]
     pub fn document_id(&self) -> &str {
@@ -44,7 +44,7 @@ pub fn entries(
     docs: &mut [Document],
     paths: &AccessPaths,
     mut dimensions: Option<usize>,
-) -> Result<Vec<Entry>, CallError> {
+) -> Result<Vec<IndexEntry>, CallError> {
     let (mut entries, mut without) = (Vec::new(), 0u64);
     visit(docs, paths, &mut |doc| {
         let Some(vector) = doc.embedding() else {
@@ -65,7 +65,11 @@ pub fn entries(
     Ok(entries)
 }
 
-fn entry(doc: &Document, vector: &Tensor, dimensions: Option<usize>) -> Result<Entry, CallError> {
+fn entry(
+    doc: &Document,
+    vector: &Tensor,
+    dimensions: Option<usize>,
+) -> Result<IndexEntry, CallError> {
     let id = doc.id();
     if id.is_empty() {
         return Err(CallError::bad_request("a document has no id"));
@@ -80,7 +84,7 @@ fn entry(doc: &Document, vector: &Tensor, dimensions: Option<usize>) -> Result<E
     kept.clear_embedding();
     kept.chunks_mut()?.clear();
     kept.matches_mut()?.clear();
-    Ok(Entry {
+    Ok(IndexEntry {
         id,
         parent: doc.parent_id(),
         vector,

@@ -17,7 +17,7 @@ mod removal;
 mod search;
 mod vector;
 
-pub use entry::{Entry, entries};
+pub use entry::{IndexEntry, entries};
 pub use removal::{IDS, documents_to_remove};
 pub use search::{FoundEntry, LIMIT, Search, TOP_K_MAX, limit};
 pub use vector::{dot, normalised};

@@ -93,7 +93,7 @@ impl ChangeProgress {
 }
 
 /// A change of a flow. No other one is in progress.
-pub(crate) struct Change<'s> {
+pub(crate) struct FlowChange<'s> {
     supervisor: &'s Supervisor,
     progress: ChangeProgress,
     _lock: tokio::sync::MutexGuard<'s, ()>,
@@ -105,7 +105,7 @@ enum Successor {
     New(Box<ProcessSpec>),
 }
 
-impl<'s> Change<'s> {
+impl<'s> FlowChange<'s> {
     /// Waits until no other change is in progress, and says what it waits for. `name` is what others then wait for.
     pub(crate) async fn begin(
         supervisor: &'s Supervisor,

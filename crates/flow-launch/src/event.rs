@@ -16,7 +16,7 @@ pub type Facts = IndexMap<String, String>;
 
 /// Something that happened in a flow.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Event {
+pub enum FlowEvent {
     /// A process wrote a line.
     Line {
         /// The process's name.
@@ -35,13 +35,13 @@ pub enum Event {
 }
 
 /// Sends the events of a flow; never waits.
-pub type EventSender = LossySender<Event>;
+pub type EventSender = LossySender<FlowEvent>;
 
 impl EventSender {
     /// Sends a line of this program's own log, so that it comes in order with the lines of processes, and writing it
     /// never waits for a terminal either.
     pub fn log(&self, line: String) {
-        self.send_line(&OWN_NAME.into(), Event::Log(line));
+        self.send_line(&OWN_NAME.into(), FlowEvent::Log(line));
     }
 }
 
@@ -49,7 +49,7 @@ impl EventSender {
 const OWN_NAME: &str = "flow";
 
 /// Receives the events of a flow.
-pub type EventReceiver = LossyReceiver<Event>;
+pub type EventReceiver = LossyReceiver<FlowEvent>;
 
 /// A channel that holds at most `capacity` events. When it is full, lines are dropped and counted.
 #[must_use]
@@ -57,7 +57,7 @@ pub fn event_channel(capacity: usize) -> (EventSender, EventReceiver) {
     lossy_channel(capacity)
 }
 
-impl From<DroppedLines> for Event {
+impl From<DroppedLines> for FlowEvent {
     fn from(dropped: DroppedLines) -> Self {
         Self::Dropped(dropped)
     }

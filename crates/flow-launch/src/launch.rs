@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use flow_spec::{Log, Plan};
+use flow_spec::{LogStyle, Plan};
 use tokio::net::UnixListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
@@ -49,7 +49,7 @@ pub struct Launch {
     /// in a process that is replaced.
     pub grace: Duration,
     /// The log format of processes for which the plan names none.
-    pub log: Log,
+    pub log: LogStyle,
     /// How processes that exit are restarted.
     pub restart_policy: RestartPolicy,
     /// How processes that hang are found.
@@ -75,7 +75,7 @@ impl Launch {
             plan,
             programs,
             grace: Duration::from_secs(10),
-            log: Log::Text,
+            log: LogStyle::Text,
             restart_policy: RestartPolicy::default(),
             liveness: LivenessProbe::default(),
             state_directory: None,

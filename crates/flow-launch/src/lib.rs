@@ -32,7 +32,7 @@
 //! - Lines of children never make a child wait. Where they cannot be written fast enough, they are dropped and counted.
 //!
 //! Nothing in this crate prints, reads the environment or knows which program it runs in. Paths are arguments, and
-//! lines of children leave as [`Event`]s.
+//! lines of children leave as [`FlowEvent`]s.
 
 #![warn(missing_docs)]
 
@@ -52,7 +52,7 @@ pub use change::source::{FileStamp, PlanReading, PlanSource};
 pub use control::protocol;
 pub use docker::context::DockerOptions;
 pub use docker::volumes::VolumeError;
-pub use event::{Event, EventReceiver, EventSender, Facts, ReadyProcess, event_channel};
+pub use event::{EventReceiver, EventSender, Facts, FlowEvent, ReadyProcess, event_channel};
 pub use launch::{Launch, RunningFlow, StartedFlow};
 pub use logs::log_files::{log_file, rotated_log_file};
 pub use logs::log_line::{LogLine, LogSource};
@@ -62,7 +62,7 @@ pub use spec::container::ImageError;
 pub use spec::environment::Environment;
 pub use spec::invocation::{BuiltIn, Programs};
 pub use spec::process_spec::NodeDevicesError;
-pub use spec::role::{Part, Role};
+pub use spec::role::{NodePart, Role};
 pub use spec::round_robin;
 pub use state::directory::{StateDirectory, connect};
 pub use state::registry;

@@ -29,7 +29,7 @@ pub use devices::BadDevices;
 pub use export::{ExportError, ExportOptions, Needs, Rendered, RenderedFile, build_commands};
 #[cfg(feature = "kubernetes")]
 pub use kubernetes::{
-    Autoscale, Cache, Kubernetes, Resources, Route, ScaleTarget, SecretEntry, SecretVariable, helm,
-    kubernetes,
+    Autoscale, Cache, HostRoute, Kubernetes, Resources, ScaleTarget, SecretEntry, SecretVariable,
+    helm, kubernetes,
 };
 pub use swarm::{Publish, SecretFile, Swarm, TaskResources, stack_name, swarm};

@@ -1,4 +1,4 @@
-//! What running flows leave on the disk: a state directory each, and the list of running flows.
+//! What running flows store on the disk: a state directory each, and the list of running flows.
 
 pub(crate) mod directory;
 pub(crate) mod listen_sockets;

@@ -41,7 +41,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use crate::event::Event;
+use crate::event::FlowEvent;
 use crate::logs::relay::LogSinks;
 use crate::process::backend::ProcessBackend;
 use crate::spec::invocation::SharedOptions;
@@ -70,7 +70,7 @@ pub(crate) struct Supervisor {
     backend: Arc<dyn ProcessBackend>,
     /// The log filters of processes; `None` for a flow without a state directory.
     pub(crate) log_filters: Option<LogFilters>,
-    /// Where processes say how they do; `None` for a flow without a state directory.
+    /// The sockets at which processes report their status; `None` for a flow without a state directory.
     status_sockets: Option<StatusSockets>,
     /// Where executors listen; `None` for a flow without a state directory, whose executors listen at ports.
     listen_sockets: Option<ListenSockets>,
@@ -244,7 +244,7 @@ impl Supervisor {
 
     /// Sends the event that the flow serves, after the events of its start.
     pub(crate) fn announce_serving(&self) {
-        self.sinks.send(Event::Serving);
+        self.sinks.send(FlowEvent::Serving);
     }
 
     /// Stops every process, against the direction of requests.

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::family::{Description, Kind, Labels, Value, Values, owned};
+use crate::family::{Description, Labels, MetricKind, Value, Values, owned};
 
 /// Supplies values at each scrape.
 #[derive(Clone)]
-pub(crate) struct Collector(pub(crate) Arc<dyn Fn(&mut Collected) + Send + Sync>);
+pub(crate) struct ScrapeCallback(pub(crate) Arc<dyn Fn(&mut Collected) + Send + Sync>);
 
-impl fmt::Debug for Collector {
+impl fmt::Debug for ScrapeCallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Collector")
+        f.write_str("ScrapeCallback")
     }
 }
 
@@ -22,17 +22,17 @@ pub struct Collected(pub(crate) Vec<Values>);
 impl Collected {
     /// Adds a number that only grows.
     pub fn counter(&mut self, description: Description<'_>, labels: Labels<'_>, value: f64) {
-        self.add((Kind::Counter, description), labels, value);
+        self.add((MetricKind::Counter, description), labels, value);
     }
 
     /// Adds a number that may also become smaller.
     pub fn gauge(&mut self, description: Description<'_>, labels: Labels<'_>, value: f64) {
-        self.add((Kind::Gauge, description), labels, value);
+        self.add((MetricKind::Gauge, description), labels, value);
     }
 
     fn add(
         &mut self,
-        (kind, description): (Kind, Description<'_>),
+        (kind, description): (MetricKind, Description<'_>),
         labels: Labels<'_>,
         value: f64,
     ) {

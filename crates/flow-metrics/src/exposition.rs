@@ -2,7 +2,7 @@
 
 /// A format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ExpositionFormat {
     /// Prometheus' text format 0.0.4, which every reader knows.
     Text,
     /// The text format of OpenMetrics, which has exemplars.
@@ -11,10 +11,10 @@ pub enum Format {
     Protobuf,
 }
 
-/// The message of [`Format::Protobuf`].
+/// The message of [`ExpositionFormat::Protobuf`].
 const MESSAGE: &str = "io.prometheus.client.MetricFamily";
 
-impl Format {
+impl ExpositionFormat {
     /// The format that a reader wants most, by its `accept` header. One that knows none of them gets text.
     #[must_use]
     pub fn wanted(accept: &str) -> Self {
@@ -37,7 +37,7 @@ impl Format {
 }
 
 /// The format of a media range, and how much it is wanted; `None` if it is none of ours, or not wanted at all.
-fn wanted(range: &str) -> Option<(Format, f32)> {
+fn wanted(range: &str) -> Option<(ExpositionFormat, f32)> {
     let mut parts = range.split(';').map(str::trim);
     let kind = parts.next()?;
     let parameters: Vec<(&str, &str)> = parts.filter_map(|it| it.split_once('=')).collect();
@@ -50,13 +50,13 @@ fn wanted(range: &str) -> Option<(Format, f32)> {
     let format = match kind.to_ascii_lowercase().as_str() {
         "application/vnd.google.protobuf" => {
             let is_ours = get("proto") == Some(MESSAGE) && get("encoding") == Some("delimited");
-            is_ours.then_some(Format::Protobuf)?
+            is_ours.then_some(ExpositionFormat::Protobuf)?
         }
         "application/openmetrics-text" => {
             let is_known = matches!(get("version"), None | Some("0.0.1" | "1.0.0"));
-            is_known.then_some(Format::OpenMetrics)?
+            is_known.then_some(ExpositionFormat::OpenMetrics)?
         }
-        "text/plain" | "text/*" | "*/*" => Format::Text,
+        "text/plain" | "text/*" | "*/*" => ExpositionFormat::Text,
         _ => return None,
     };
     let weight = get("q").map_or(Some(1.0), |it| it.parse().ok())?;
@@ -69,28 +69,31 @@ mod tests {
 
     #[test]
     fn each_client_gets_its_preferred_format() {
-        let check = |accept: &str, expected: Format| {
-            assert_eq!(Format::wanted(accept), expected, "{accept}");
+        let check = |accept: &str, expected: ExpositionFormat| {
+            assert_eq!(ExpositionFormat::wanted(accept), expected, "{accept}");
         };
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.6,\
                       application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,text/plain;version=0.0.4;q=0.3,\
                       */*;q=0.2";
-        check(native, Format::Protobuf);
+        check(native, ExpositionFormat::Protobuf);
         let usual = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                      application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,*/*;q=0.2";
-        check(usual, Format::OpenMetrics);
+        check(usual, ExpositionFormat::OpenMetrics);
         let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-        check(browser, Format::Text);
-        check("", Format::Text);
-        check("*/*", Format::Text);
-        check("image/png", Format::Text);
-        check("text/plain;version=0.0.4", Format::Text);
-        check("application/openmetrics-text; version=2.0.0", Format::Text);
-        check("application/openmetrics-text;q=0", Format::Text);
-        check("application/vnd.google.protobuf", Format::Text);
+        check(browser, ExpositionFormat::Text);
+        check("", ExpositionFormat::Text);
+        check("*/*", ExpositionFormat::Text);
+        check("image/png", ExpositionFormat::Text);
+        check("text/plain;version=0.0.4", ExpositionFormat::Text);
+        check(
+            "application/openmetrics-text; version=2.0.0",
+            ExpositionFormat::Text,
+        );
+        check("application/openmetrics-text;q=0", ExpositionFormat::Text);
+        check("application/vnd.google.protobuf", ExpositionFormat::Text);
         check(
             "APPLICATION/OpenMetrics-Text; Version=\"1.0.0\"",
-            Format::OpenMetrics,
+            ExpositionFormat::OpenMetrics,
         );
     }
 }

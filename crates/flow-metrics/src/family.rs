@@ -45,7 +45,7 @@ pub enum Metric {
 
 /// What Prometheus calls the type of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// A number that only grows.
     Counter,
     /// A number that may also become smaller.
@@ -74,7 +74,7 @@ pub struct Values {
     /// A sentence for people who read it.
     pub help: Arc<str>,
     /// The type of all of them.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The value of each, with its labels.
     pub samples: Vec<(OwnedLabels, Value)>,
 }
@@ -120,7 +120,7 @@ impl Family {
     }
 
     /// Adds a metric of this kind with these labels.
-    pub(crate) fn add<M: Shared>(&mut self, labels: OwnedLabels) -> M {
+    pub(crate) fn add<M: SharedMetric>(&mut self, labels: OwnedLabels) -> M {
         let metric = M::default();
         self.members.push((labels, metric.clone().into()));
         metric
@@ -137,7 +137,7 @@ impl Family {
     }
 
     /// The metric of this kind with these labels.
-    pub(crate) fn shared<M: Shared>(&self, labels: Labels<'_>) -> Option<M> {
+    pub(crate) fn shared<M: SharedMetric>(&self, labels: Labels<'_>) -> Option<M> {
         let is_same = |own: &OwnedLabels| {
             let own = own.iter().map(|(name, value)| (&**name, &**value));
             own.eq(labels.iter().copied())
@@ -161,13 +161,13 @@ impl Family {
 }
 
 impl Metric {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> MetricKind {
         match self {
-            Self::Counter(_) | Self::FloatCounter(_) => Kind::Counter,
-            Self::Gauge(_) | Self::FloatGauge(_) => Kind::Gauge,
-            Self::Durations(_) | Self::Sizes(_) => Kind::Summary,
+            Self::Counter(_) | Self::FloatCounter(_) => MetricKind::Counter,
+            Self::Gauge(_) | Self::FloatGauge(_) => MetricKind::Gauge,
+            Self::Durations(_) | Self::Sizes(_) => MetricKind::Summary,
             Self::DurationHistogram(_) | Self::SizeHistogram(_) | Self::ValueHistogram(_) => {
-                Kind::Histogram
+                MetricKind::Histogram
             }
         }
     }
@@ -199,7 +199,7 @@ impl Metric {
     }
 }
 
-impl Kind {
+impl MetricKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -211,7 +211,7 @@ impl Kind {
 }
 
 /// A metric that an executor's author may ask for again by its name.
-pub trait Shared: Clone + Default + Into<Metric> {
+pub trait SharedMetric: Clone + Default + Into<Metric> {
     /// The metric, if it is of this kind.
     fn of(metric: &Metric) -> Option<&Self>;
 }
@@ -225,7 +225,7 @@ macro_rules! kinds {
             }
         }
 
-        impl Shared for $type {
+        impl SharedMetric for $type {
             fn of(metric: &Metric) -> Option<&Self> {
                 match metric {
                     Metric::$variant(metric) => Some(metric),

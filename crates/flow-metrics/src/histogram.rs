@@ -1,4 +1,4 @@
-//! Distributions: how many values were how large, for classic and for native histograms of Prometheus.
+//! Histograms of values, for classic and for native histograms of Prometheus.
 
 mod exemplar;
 mod layout;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use exemplar::Exemplars;
 pub use exemplar::{Exemplar, TraceId};
 pub use layout::SCHEMA;
-use layout::{COUNTS, DURATIONS, Layout, VALUES, ZERO_BUCKET};
+use layout::{COUNTS, CellLayout, DURATIONS, VALUES, ZERO_BUCKET};
 
 use crate::metric::Float;
 
@@ -33,7 +33,7 @@ pub struct ValueHistogram {
 /// The counts of a histogram. There are as many as its layout has cells, whatever is observed.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    layout: &'static Layout,
+    layout: &'static CellLayout,
     counts: Box<[AtomicU64]>,
     /// Wraps around after centuries of work, which Prometheus takes for a restart.
     sum: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Cells {
 /// What was observed up to now.
 #[derive(Debug, Clone)]
 pub struct Observed {
-    layout: &'static Layout,
+    layout: &'static CellLayout,
     cells: Vec<u64>,
     /// Always the sum of all buckets, because it is computed from them.
     pub count: u64,
@@ -54,7 +54,7 @@ pub struct Observed {
 }
 
 impl Cells {
-    fn new(layout: &'static Layout) -> Arc<Self> {
+    fn new(layout: &'static CellLayout) -> Arc<Self> {
         Arc::new(Self {
             layout,
             counts: (0..layout.len()).map(|_| AtomicU64::new(0)).collect(),
@@ -86,7 +86,7 @@ impl Cells {
     }
 }
 
-impl Layout {
+impl CellLayout {
     /// A whole number as it is shown.
     #[allow(
         clippy::cast_precision_loss,

@@ -14,7 +14,7 @@
 //! stopwatch.rs   durations that are being measured
 //! histogram.rs   distributions; histogram/layout.rs has their buckets   pure
 //! collect.rs     values that are looked up when they are read
-//! process.rs     what the kernel says of a process
+//! process.rs     what the kernel reports about a process
 //! family.rs      the metrics of one name
 //! registry.rs    all of them
 //! exposition.rs  which format a reader wants                            pure
@@ -35,8 +35,10 @@ mod stopwatch;
 mod text;
 
 pub use collect::Collected;
-pub use exposition::Format;
-pub use family::{Description, Kind, Labels, Metric, OwnedLabels, Shared, Value, Values};
+pub use exposition::ExpositionFormat;
+pub use family::{
+    Description, Labels, Metric, MetricKind, OwnedLabels, SharedMetric, Value, Values,
+};
 pub use histogram::{
     DurationHistogram, Exemplar, Observed, SCHEMA, SizeHistogram, TraceId, ValueHistogram,
 };

@@ -20,7 +20,7 @@ pub fn process_cpu_seconds(pid: u32) -> Option<f64> {
     cpu_seconds(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// What the kernel says of this process.
+/// What the kernel reports about this process.
 #[derive(Debug, Default, PartialEq)]
 struct ProcessValues {
     cpu_seconds: Option<f64>,
@@ -33,7 +33,7 @@ struct ProcessValues {
 }
 
 impl Registry {
-    /// Registers what the kernel says of this process, and which version of the program it runs.
+    /// Registers what the kernel reports about this process, and which version of the program it runs.
     pub fn collect_process(&self, runtime_name: &str, version: &'static str) {
         let runtime_name = runtime_name.to_owned();
         self.collect(move |values| {
@@ -141,7 +141,7 @@ fn kibibytes(count: f64) -> f64 {
 /// The number of open files. New kernels tell it as the size of the folder, others want it to be read.
 #[allow(
     clippy::cast_precision_loss,
-    reason = "no process has so many files open"
+    reason = "no process has that many files open"
 )]
 fn open_fds(folder: &Path) -> Option<f64> {
     match fs::metadata(folder).ok()?.len() {

@@ -10,7 +10,7 @@ use self::messages::{
     Bucket, BucketSpan, Exemplar, Histogram, LabelPair, Metric, MetricFamily, MetricType, Number,
     Summary, Timestamp,
 };
-use crate::family::{Kind, OwnedLabels, Value, Values};
+use crate::family::{MetricKind, OwnedLabels, Value, Values};
 use crate::histogram::{self, Observed, SCHEMA};
 
 /// All metrics.
@@ -25,10 +25,10 @@ pub(crate) fn all(values: &[Values]) -> Vec<u8> {
 impl MetricFamily {
     fn of(values: &Values) -> Self {
         let kind = match values.kind {
-            Kind::Counter => MetricType::Counter,
-            Kind::Gauge => MetricType::Gauge,
-            Kind::Summary => MetricType::Summary,
-            Kind::Histogram => MetricType::Histogram,
+            MetricKind::Counter => MetricType::Counter,
+            MetricKind::Gauge => MetricType::Gauge,
+            MetricKind::Summary => MetricType::Summary,
+            MetricKind::Histogram => MetricType::Histogram,
         };
         let samples = values.samples.iter();
         Self {
@@ -162,12 +162,12 @@ mod tests {
 
     use super::*;
     use crate::{
-        Counter, Description, DurationHistogram, DurationSummary, Format, Gauge, Registry,
-        SizeHistogram,
+        Counter, Description, DurationHistogram, DurationSummary, ExpositionFormat, Gauge,
+        Registry, SizeHistogram,
     };
 
     fn decoded(registry: &Registry) -> Vec<MetricFamily> {
-        let bytes = registry.expose(Format::Protobuf);
+        let bytes = registry.expose(ExpositionFormat::Protobuf);
         let mut rest = bytes.as_slice();
         let mut families = Vec::new();
         while !rest.is_empty() {

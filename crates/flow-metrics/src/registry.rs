@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::collect::{Collected, Collector};
-use crate::exposition::Format;
-use crate::family::{Description, Family, Labels, Metric, Shared, Values, owned};
+use crate::collect::{Collected, ScrapeCallback};
+use crate::exposition::ExpositionFormat;
+use crate::family::{Description, Family, Labels, Metric, SharedMetric, Values, owned};
 use crate::{protobuf, text};
 
 /// How many metrics of one name an executor's author may have, with different labels.
@@ -18,7 +18,7 @@ pub struct Registry(Arc<Mutex<Known>>);
 #[derive(Debug, Clone, Default)]
 struct Known {
     families: Vec<Family>,
-    collectors: Vec<Collector>,
+    collectors: Vec<ScrapeCallback>,
 }
 
 /// A metric could not be registered.
@@ -56,7 +56,9 @@ impl Registry {
 
     /// Registers a function that supplies values at each scrape. It must not block.
     pub fn collect(&self, collect: impl Fn(&mut Collected) + Send + Sync + 'static) {
-        self.lock().collectors.push(Collector(Arc::new(collect)));
+        self.lock()
+            .collectors
+            .push(ScrapeCallback(Arc::new(collect)));
     }
 
     /// A metric under a name that an executor's author chose; the same metric for the same name and labels. A
@@ -65,7 +67,7 @@ impl Registry {
     /// # Errors
     ///
     /// If the name is not valid, or is the name of one of flow's own metrics, or of a metric of another kind.
-    pub fn shared<M: Shared>(
+    pub fn shared<M: SharedMetric>(
         &self,
         description: Description<'_>,
         labels: Labels<'_>,
@@ -106,12 +108,12 @@ impl Registry {
 
     /// The current values in this format.
     #[must_use]
-    pub fn expose(&self, format: Format) -> Vec<u8> {
+    pub fn expose(&self, format: ExpositionFormat) -> Vec<u8> {
         let values = self.values();
         match format {
-            Format::Text => text::all(&values).into_bytes(),
-            Format::OpenMetrics => text::open_metrics(&values).into_bytes(),
-            Format::Protobuf => protobuf::all(&values),
+            ExpositionFormat::Text => text::all(&values).into_bytes(),
+            ExpositionFormat::OpenMetrics => text::open_metrics(&values).into_bytes(),
+            ExpositionFormat::Protobuf => protobuf::all(&values),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::family::{Kind, OwnedLabels, Value, Values};
+use crate::family::{MetricKind, OwnedLabels, Value, Values};
 use crate::histogram::{Exemplar, Observed};
 
 /// The end of the name of every counter.
@@ -41,7 +41,7 @@ impl Dialect {
     fn write(self, text: &mut String, family: &Values) -> fmt::Result {
         let (full, kind) = (&*family.name, family.kind);
         let (name, is_quoted) = match self {
-            Self::OpenMetrics if kind == Kind::Counter => {
+            Self::OpenMetrics if kind == MetricKind::Counter => {
                 (full.strip_suffix(TOTAL).unwrap_or(full), true)
             }
             Self::OpenMetrics => (full, true),
@@ -128,8 +128,8 @@ mod tests {
     use std::time::Duration;
 
     use crate::{
-        Counter, Description, DurationHistogram, DurationSummary, Format, Gauge, Registry,
-        SizeSummary,
+        Counter, Description, DurationHistogram, DurationSummary, ExpositionFormat, Gauge,
+        Registry, SizeSummary,
     };
 
     fn described(name: &str) -> Description<'_> {
@@ -216,7 +216,7 @@ sent_bytes_sum 70000
         registry.register(described("done_total"), &[], Counter::default());
         registry.register(described("took_seconds"), &[], took.clone());
         took.observe_traced(Duration::from_millis(700), Some([0xab; 16]));
-        let text = String::from_utf8(registry.expose(Format::OpenMetrics)).unwrap();
+        let text = String::from_utf8(registry.expose(ExpositionFormat::OpenMetrics)).unwrap();
         let expected = "# HELP done What it is.\n# TYPE done counter\ndone_total 0\n";
         assert!(text.starts_with(expected), "{text}");
         let trace = "ab".repeat(16);

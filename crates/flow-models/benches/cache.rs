@@ -1,4 +1,4 @@
-//! Measures what a cache of vectors brings for queries that repeat.
+//! Measures the gain of a cache of vectors for repeated queries.
 //!
 //! ```text
 //! cargo bench -p flow-models --bench cache

@@ -13,7 +13,7 @@ pub(crate) struct SpinBarrier {
     is_poisoned: AtomicBool,
 }
 
-/// Poisons a barrier when it is dropped during a panic, so that the other threads do not wait for ever.
+/// Poisons a barrier when it is dropped during a panic, so that the other threads do not wait forever.
 pub(crate) struct PoisonOnPanic<'a>(pub(crate) &'a SpinBarrier);
 
 impl SpinBarrier {

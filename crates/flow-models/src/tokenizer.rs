@@ -244,7 +244,7 @@ impl Tokenizer {
     }
 }
 
-/// The beginning of a text that a model can read with so many tokens. The rest would be tokenized and then cut off, and a
+/// The beginning of a text that a model can read with this many tokens. The rest would be tokenized and then cut off, and a
 /// long text would keep the texts of others waiting.
 fn readable(text: &str, max_length: usize) -> &str {
     // A token has one byte at least.

@@ -1,4 +1,4 @@
-//! What goes into an engine and comes out of it: token ids and hidden states.
+//! Inputs and outputs of an engine: token ids and hidden states.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Decides what follows an error of `accept`. Pure: the current time is an argument.
+//! Decides how to continue after an error of `accept`. Pure: the current time is an argument.
 //!
 //! A connection that its client closed before it was accepted is no problem. Other errors, such as too many open
 //! files, last until something else changes, so the next attempt waits, and longer each time. One warning
@@ -26,7 +26,7 @@ pub(crate) struct AcceptErrors {
 
 /// What to do after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Backoff {
+pub(crate) struct AcceptBackoff {
     /// Time to wait before the next attempt.
     pub(crate) wait: Duration,
     /// Whether the error is the first of an episode.
@@ -40,7 +40,7 @@ impl AcceptErrors {
     }
 
     /// Notes an error; `None` if the next attempt may follow at once.
-    pub(crate) fn failed(&mut self, error: &io::Error, now: Instant) -> Option<Backoff> {
+    pub(crate) fn failed(&mut self, error: &io::Error, now: Instant) -> Option<AcceptBackoff> {
         if is_about_one_connection(error) {
             return None;
         }
@@ -52,7 +52,7 @@ impl AcceptErrors {
             .min(WAIT_MAX);
         self.in_a_row += 1;
         self.last = Some(now);
-        Some(Backoff { wait, is_new })
+        Some(AcceptBackoff { wait, is_new })
     }
 }
 

@@ -40,7 +40,7 @@ pub struct HeldBytes {
 }
 
 impl ByteBudget {
-    /// A budget of so many bytes.
+    /// A budget of this many bytes.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self(Arc::new(Budget {

@@ -132,7 +132,7 @@ impl<S: HttpService> Connections<S> {
         };
         let activity = Activity::default();
         let released = CancellationToken::new();
-        let connection = Connection {
+        let connection = ServerConnection {
             stream: Watched {
                 stream,
                 connections: self.active.clone(),
@@ -151,7 +151,7 @@ impl<S: HttpService> Connections<S> {
         self.count.increment();
     }
 
-    /// Waits until a connection has ended; for ever if none is open.
+    /// Waits until a connection has ended; forever if none is open.
     pub(crate) async fn ended(&mut self) {
         let task = match self.tasks.join_next_with_id().await {
             Some(Ok((task, ()))) => task,
@@ -182,7 +182,7 @@ fn note_end(error: &JoinError) {
 }
 
 /// One connection.
-struct Connection<I> {
+struct ServerConnection<I> {
     stream: Watched<I>,
     activity: Activity,
     /// Cancelled when the stream is dropped.
@@ -191,7 +191,7 @@ struct Connection<I> {
     lifetime_max: Option<Duration>,
 }
 
-impl<I> Connection<I>
+impl<I> ServerConnection<I>
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

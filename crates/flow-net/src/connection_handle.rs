@@ -51,7 +51,7 @@ impl ConnectionHandle {
         self.0.partial.complete();
     }
 
-    /// Notes that so many of the bytes that were read belong to no message, but to a frame between its parts.
+    /// Records that this many of the bytes that were read belong to no message, but to a frame between its parts.
     pub fn leave_out(&self, bytes: usize) {
         self.0.partial.leave_out(bytes);
     }

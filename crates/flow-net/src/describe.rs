@@ -1,4 +1,4 @@
-//! What each process of flow reports about itself: its services and its version.
+//! What each process of flow reports about itself: services and version.
 
 use flow_proto::DESCRIPTORS;
 use flow_proto::jina::JinaInfoProto;

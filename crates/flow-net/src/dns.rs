@@ -34,7 +34,7 @@ const TARGETS_AT_ONCE: usize = 16;
 
 /// A service in the DNS, and the last known addresses of its targets.
 #[derive(Debug)]
-pub(crate) struct Service {
+pub(crate) struct DnsService {
     name: String,
     name_servers: NameServers,
     /// The last known addresses of each target. A target whose lookup fails keeps them.
@@ -43,7 +43,7 @@ pub(crate) struct Service {
 
 /// The instances of a service, and how long the answer is valid.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct DnsAnswer {
     /// Never empty.
     pub(crate) instances: Vec<Instance>,
     /// Number of instances beyond the limit.
@@ -88,7 +88,7 @@ impl DnsFailure {
     }
 }
 
-impl Service {
+impl DnsService {
     /// Creates a service with this name. If `name_server` is `None`, lookups use the system's name servers.
     pub(crate) fn new(name: &str, name_server: Option<SocketAddr>) -> Self {
         Self {
@@ -99,12 +99,12 @@ impl Service {
     }
 
     /// Looks up the instances of the service.
-    pub(crate) async fn look_up(&self) -> Result<Answer, DnsFailure> {
+    pub(crate) async fn look_up(&self) -> Result<DnsAnswer, DnsFailure> {
         let looking = tokio::time::timeout(LOOKUP_MAX, self.ask());
         looking.await.unwrap_or(Err(DnsFailure::Late))
     }
 
-    async fn ask(&self) -> Result<Answer, DnsFailure> {
+    async fn ask(&self) -> Result<DnsAnswer, DnsFailure> {
         let resolver = self.name_servers.resolver().await;
         let resolver = resolver.map_err(DnsFailure::NameServers)?;
         let records = resolver.srv_lookup(self.name.as_str()).await;
@@ -128,7 +128,7 @@ impl Service {
         if instances.is_empty() {
             return Err(DnsFailure::NoAddresses);
         }
-        Ok(Answer {
+        Ok(DnsAnswer {
             instances,
             left_out: left_out + too_many,
             valid_for,

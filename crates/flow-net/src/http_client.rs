@@ -103,7 +103,7 @@ impl HttpClient {
     }
 }
 
-impl Connection for crate::replica::Connection {
+impl Connection for crate::replica::ReplicaConnection {
     fn connected(&self) -> Connected {
         Connected::new()
     }

@@ -54,8 +54,8 @@ pub use listener::{Accept, BindError, Listener};
 pub use local_listener::{AnyListener, LocalListener};
 pub use metrics_server::{MetricsServer, MetricsServerError};
 pub use pool::{
-    CallMetrics, DocumentStream, HedgeAfter, HostName, Lease, Name, NameState, NoReplica, Pool,
-    ServiceName,
+    CallMetrics, DocumentStream, HedgeAfter, HostName, Lease, NameState, NoReplica, Pool,
+    ReplicaName, ServiceName,
 };
 pub use process_limits::{memory_max, raise_open_files};
 pub use replica::{BadUri, CallCounts, Replica, Reply, Shards, write_usage};

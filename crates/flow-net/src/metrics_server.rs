@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flow_metrics::{Format, Registry};
+use flow_metrics::{ExpositionFormat, Registry};
 use http::header::{ACCEPT, ALLOW, CONTENT_TYPE, VARY};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -107,10 +107,10 @@ fn respond<B>(request: &Request<B>, metrics: &Registry) -> Response<Full<Bytes>>
 }
 
 /// The format that a reader wants.
-fn wanted(headers: &HeaderMap) -> Format {
+fn wanted(headers: &HeaderMap) -> ExpositionFormat {
     let accept = headers.get_all(ACCEPT).iter();
     let accept: Vec<&str> = accept.filter_map(|it| it.to_str().ok()).collect();
-    Format::wanted(&accept.join(","))
+    ExpositionFormat::wanted(&accept.join(","))
 }
 
 fn refuse(status: StatusCode, reason: &'static str) -> Response<Full<Bytes>> {

@@ -70,7 +70,7 @@ impl PartialMessage {
         }
     }
 
-    /// Notes that so many of the bytes belong to no message.
+    /// Records that this many of the bytes belong to no message.
     pub(crate) fn leave_out(&self, bytes: usize) {
         if let Some(mut counted) = self.counted() {
             let bytes = counted.bytes.saturating_sub(bytes);

@@ -27,7 +27,7 @@ use crate::grpc::Metadata;
 use crate::replica::{OpenedStream, Reached, Replica, Reply};
 use crate::retry::{self, Attempt, Policy, RetryDecision};
 use crate::retry_budget::RetryBudget;
-use crate::status::{CallError, too_late};
+use crate::status::{AttemptError, too_late};
 
 use attempt::TracedTry;
 use balance::{LastMedian, Load};
@@ -37,7 +37,7 @@ use names::FollowedName;
 pub use hedge::HedgeAfter;
 pub use host_name::HostName;
 pub use metrics::CallMetrics;
-pub use names::{Name, NameState};
+pub use names::{NameState, ReplicaName};
 pub use service_name::ServiceName;
 
 /// Maximum time that a call waits for the first lookup of its node's names. A lookup takes less, but does not end if another placement
@@ -119,7 +119,7 @@ impl Pool {
 
     /// Adds names whose replicas [`follow_names`](Self::follow_names) finds.
     #[must_use]
-    pub fn with_names(mut self, names: Vec<Name>) -> Self {
+    pub fn with_names(mut self, names: Vec<ReplicaName>) -> Self {
         self.names = names.into_iter().map(FollowedName::new).collect();
         self
     }
@@ -232,7 +232,7 @@ impl Pool {
     }
 
     /// Records the outcome of a call: whether its replica is avoided from now on, and whether it is slow.
-    fn record(&self, lease: &mut Lease, error: Option<&CallError>, now: Instant) {
+    fn record(&self, lease: &mut Lease, error: Option<&AttemptError>, now: Instant) {
         lease.record(error, now, self.metrics.as_ref());
         let replica = &lease.replica;
         // With one replica, none is computed.
@@ -333,7 +333,7 @@ impl Pool {
     /// When a failed call may be tried again; its failure, if not at all.
     fn retry_after(
         &self,
-        error: &CallError,
+        error: &AttemptError,
         lease: &Lease,
         tries: Tries,
         (options, now): (&CallOptions, Instant),
@@ -351,7 +351,7 @@ impl Pool {
 
     fn decide(
         &self,
-        error: &CallError,
+        error: &AttemptError,
         tries: Tries,
         options: &CallOptions,
         now: Instant,
@@ -446,7 +446,7 @@ fn with_address(failure: &Failure, uri: &str, tries: Tries) -> Failure {
 
 impl Tries {
     /// Counts a try that failed. No process was lost where none had sent anything.
-    fn add(&mut self, error: &CallError, peer_spoke: bool) {
+    fn add(&mut self, error: &AttemptError, peer_spoke: bool) {
         self.all += 1;
         let is_lost = error.failure.code() == Code::Lost && !error.answered && peer_spoke;
         self.lost += u32::from(is_lost);
@@ -469,8 +469,13 @@ impl Lease {
         self.replica.calls().count(took, failed);
     }
 
-    /// Records what a call says of the replica, and counts one that is avoided from now on.
-    fn record(&mut self, error: Option<&CallError>, now: Instant, metrics: Option<&CallMetrics>) {
+    /// Records what a call shows about the replica, and counts one that is avoided from now on.
+    fn record(
+        &mut self,
+        error: Option<&AttemptError>,
+        now: Instant,
+        metrics: Option<&CallMetrics>,
+    ) {
         if !self.is_timed {
             let took = now.duration_since(self.began);
             match error.map(|it| it.failure.code()) {

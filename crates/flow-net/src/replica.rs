@@ -24,7 +24,7 @@ use crate::tls::{ClientTls, TlsOptions};
 pub(crate) use call::OpenedStream;
 pub(crate) use call::within;
 pub use call::{Reply, Shards, write_usage};
-pub(crate) use connector::{Connection, Connector, PeerSpoke, socket_path};
+pub(crate) use connector::{Connector, PeerSpoke, ReplicaConnection, socket_path};
 pub(crate) use reached::Reached;
 use recent_failures::RecentFailures;
 use response_times::ResponseTimes;
@@ -72,7 +72,7 @@ pub struct Replica {
     in_flight: AtomicUsize,
     calls: CallCounts,
     recoveries: AtomicU64,
-    backoff: Mutex<Backoff>,
+    backoff: Mutex<ReconnectBackoff>,
     pace: Mutex<Pace>,
     is_slow: AtomicBool,
     is_failing: AtomicBool,
@@ -131,7 +131,7 @@ impl CallCounts {
 
 /// When a replica that could not be reached is tried again.
 #[derive(Debug, Default)]
-struct Backoff {
+struct ReconnectBackoff {
     failures: u32,
     until: Option<Instant>,
 }
@@ -341,7 +341,7 @@ impl Replica {
             Reached::Yes if backoff.failures > 0 => {
                 tracing::info!(replica = self.uri, "replica is back");
                 self.recoveries.fetch_add(1, Ordering::Relaxed);
-                *backoff = Backoff::default();
+                *backoff = ReconnectBackoff::default();
                 // It may be another process, so what was usual before does not count.
                 *self.pace() = Pace::new(now);
                 return false;
@@ -446,7 +446,7 @@ impl Replica {
         }
     }
 
-    fn backoff(&self) -> std::sync::MutexGuard<'_, Backoff> {
+    fn backoff(&self) -> std::sync::MutexGuard<'_, ReconnectBackoff> {
         self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -64,7 +64,7 @@ fn named(status: &Status) -> Option<Code> {
 
 /// A call without a reply.
 #[derive(Debug)]
-pub(crate) struct CallError {
+pub(crate) struct AttemptError {
     pub(crate) failure: Failure,
     /// Whether the server sent the failure. Otherwise the connection broke, or could not be made.
     pub(crate) answered: bool,
@@ -72,7 +72,7 @@ pub(crate) struct CallError {
     pub(crate) pushback: Option<Pushback>,
 }
 
-impl CallError {
+impl AttemptError {
     pub(crate) fn unanswered(failure: Failure) -> Self {
         Self {
             failure,
@@ -82,7 +82,7 @@ impl CallError {
     }
 }
 
-impl From<&Status> for CallError {
+impl From<&Status> for AttemptError {
     fn from(status: &Status) -> Self {
         Self {
             failure: to_failure(status),
@@ -93,8 +93,8 @@ impl From<&Status> for CallError {
     }
 }
 
-impl From<CallError> for Failure {
-    fn from(error: CallError) -> Self {
+impl From<AttemptError> for Failure {
+    fn from(error: AttemptError) -> Self {
         error.failure
     }
 }
@@ -265,7 +265,7 @@ mod tests {
                 let value = tonic::metadata::MetadataValue::from_static(text);
                 status.metadata_mut().insert(PUSHBACK, value);
             }
-            assert_eq!(CallError::from(&status).pushback, expected);
+            assert_eq!(AttemptError::from(&status).pushback, expected);
         };
         check(None, None);
         check(
@@ -278,7 +278,7 @@ mod tests {
         let failure = failure.with_retry_after(Duration::from_secs(1));
         let after = Pushback::After(Duration::from_secs(1));
         let status = from_failure(&failure);
-        assert_eq!(CallError::from(&status).pushback, Some(after));
+        assert_eq!(AttemptError::from(&status).pushback, Some(after));
     }
 
     #[test]

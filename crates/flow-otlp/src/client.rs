@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use tokio::time::timeout;
 
-use crate::settings::{OtlpProtocol, Signal, Target};
+use crate::settings::{ExportTarget, OtlpProtocol, Signal};
 
 /// Bytes before each message of gRPC: whether it is compressed, and its length.
 const GRPC_HEAD_LEN: usize = 5;
@@ -61,7 +61,7 @@ pub enum CannotSend {
 
 /// What a collector did not take of a message that it answered.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct PartialSuccess {
     /// How many; zero if it took all of them.
     pub(crate) count: usize,
     /// Why.
@@ -71,7 +71,7 @@ pub(crate) struct Refused {
 /// Sends messages of one signal to a collector.
 #[derive(Debug)]
 pub(crate) struct CollectorClient {
-    target: Target,
+    target: ExportTarget,
     uri: Uri,
     headers: HeaderMap,
     tls: Option<ClientTls>,
@@ -89,7 +89,7 @@ pub(crate) enum BadTarget {
 }
 
 impl CollectorClient {
-    pub(crate) fn new(signal: Signal, target: Target) -> Result<Self, BadTarget> {
+    pub(crate) fn new(signal: Signal, target: ExportTarget) -> Result<Self, BadTarget> {
         let uri = match target.protocol {
             OtlpProtocol::Grpc => {
                 format!("{}{}", target.endpoint.trim_end_matches('/'), path(signal))
@@ -115,7 +115,7 @@ impl CollectorClient {
         &mut self,
         message: &[u8],
         limit: Duration,
-    ) -> Result<Refused, CannotSend> {
+    ) -> Result<PartialSuccess, CannotSend> {
         let request = self.request(message);
         let request = request.map_err(CannotSend::Request)?;
         let version = match self.target.protocol {
@@ -163,7 +163,7 @@ fn path(signal: Signal) -> &'static str {
 }
 
 /// The headers of each request.
-fn headers(target: &Target) -> HeaderMap {
+fn headers(target: &ExportTarget) -> HeaderMap {
     let mut headers = HeaderMap::new();
     // Those of the settings first: what the protocol needs wins.
     headers.extend(target.headers.0.iter().cloned());
@@ -199,7 +199,7 @@ fn framed(message: &[u8], is_compressed: bool) -> Result<Bytes, std::num::TryFro
 }
 
 /// What an answer says that the collector did not take.
-fn refused(protocol: OtlpProtocol, response: &HttpResponse) -> Result<Refused, CannotSend> {
+fn refused(protocol: OtlpProtocol, response: &HttpResponse) -> Result<PartialSuccess, CannotSend> {
     if !response.status.is_success() {
         // Over HTTP the body is a message of protobuf as well, whose text is readable.
         let text = readable(&response.body);
@@ -223,7 +223,7 @@ fn refused(protocol: OtlpProtocol, response: &HttpResponse) -> Result<Refused, C
     // The answers to all signals have the same form.
     let answer = ExportTraceServiceResponse::decode(message).map_err(|_| CannotSend::Answer)?;
     let partial = answer.partial_success.unwrap_or_default();
-    Ok(Refused {
+    Ok(PartialSuccess {
         count: usize::try_from(partial.rejected_spans).unwrap_or(0),
         reason: partial.error_message,
     })
@@ -271,7 +271,7 @@ mod tests {
             }),
         };
         let partial = partial.encode_to_vec();
-        let expected = Refused {
+        let expected = PartialSuccess {
             count: 2,
             reason: "too old".to_owned(),
         };
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(refused(OtlpProtocol::Grpc, &grpc).unwrap(), expected);
         let all = answer(200, &[], b"");
         let all = refused(OtlpProtocol::HttpProtobuf, &all).unwrap();
-        assert_eq!(all, Refused::default());
+        assert_eq!(all, PartialSuccess::default());
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Delivery {
         }
     }
 
-    /// Sends a message with so many of them, within this time.
+    /// Sends a message with this number of them, within this time.
     pub(crate) async fn send(&mut self, message: &[u8], count: usize, limit: Duration) {
         match self.client.send(message, limit).await {
             Ok(refused) if refused.count == 0 => self.succeeded(),

@@ -22,7 +22,7 @@ use crate::logs::{note_exporter, take_records};
 use crate::metrics::MetricExport;
 use crate::resource::resource;
 use crate::settings::{
-    ExportSettings, MetricSettings, RecordSettings, Signal, Target, TraceSettings,
+    ExportSettings, ExportTarget, MetricSettings, RecordSettings, Signal, TraceSettings,
 };
 
 /// The export cannot begin.
@@ -156,7 +156,7 @@ struct Export {
 
 fn delivery(
     (signal, what): (Signal, &'static str),
-    target: &Target,
+    target: &ExportTarget,
     lost: &Counter,
 ) -> Result<Delivery, CannotExport> {
     let client = CollectorClient::new(signal, target.clone());

@@ -32,6 +32,6 @@ mod values;
 pub use client::CannotSend;
 pub use exporting::{CannotExport, Exporting};
 pub use settings::{
-    BadExportSetting, BatchSettings, Collector, ExportSettings, Histograms, MetricSettings,
-    OtlpProtocol, RecordSettings, Requested, Target, TraceSettings,
+    BadExportSetting, BatchSettings, Collector, ExportSettings, ExportTarget, Histograms,
+    MetricSettings, OtlpProtocol, RecordSettings, Requested, TraceSettings,
 };

@@ -1,4 +1,4 @@
-//! What every export says of its process, besides what `OTEL_RESOURCE_ATTRIBUTES` says.
+//! The attributes of the process that every export has, besides those of `OTEL_RESOURCE_ATTRIBUTES`.
 
 use opentelemetry::KeyValue;
 use opentelemetry_proto::tonic::resource::v1 as proto;

@@ -12,7 +12,7 @@ use flow_trace::Sampling;
 
 use self::variables::{Variables, bad};
 
-pub use self::target::{Collector, OtlpProtocol, Target};
+pub use self::target::{Collector, ExportTarget, OtlpProtocol};
 pub use self::variables::BadExportSetting;
 pub(crate) use self::variables::Signal;
 
@@ -47,7 +47,7 @@ pub struct ExportSettings {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceSettings {
     /// Where to.
-    pub target: Target,
+    pub target: ExportTarget,
     /// Which requests that belong to no trace yet are recorded.
     pub sampling: Sampling,
     /// How spans wait.
@@ -58,7 +58,7 @@ pub struct TraceSettings {
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricSettings {
     /// Where to.
-    pub target: Target,
+    pub target: ExportTarget,
     /// Time between two exports.
     pub interval: Duration,
     /// How long an export may take.
@@ -71,7 +71,7 @@ pub struct MetricSettings {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordSettings {
     /// Where to.
-    pub target: Target,
+    pub target: ExportTarget,
     /// How records wait.
     pub batches: BatchSettings,
 }
@@ -154,7 +154,7 @@ struct BatchNames {
 
 impl Variables<'_> {
     fn traces(&self, collector: &Collector) -> Result<TraceSettings, BadExportSetting> {
-        let target = Target::new(Signal::Traces, collector, self)?;
+        let target = ExportTarget::new(Signal::Traces, collector, self)?;
         let names = BatchNames {
             queue_max: "OTEL_BSP_MAX_QUEUE_SIZE",
             batch_max: "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
@@ -169,7 +169,7 @@ impl Variables<'_> {
     }
 
     fn logs(&self) -> Result<RecordSettings, BadExportSetting> {
-        let target = Target::new(Signal::Logs, &Collector::default(), self)?;
+        let target = ExportTarget::new(Signal::Logs, &Collector::default(), self)?;
         let names = BatchNames {
             queue_max: "OTEL_BLRP_MAX_QUEUE_SIZE",
             batch_max: "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE",
@@ -200,7 +200,7 @@ impl Variables<'_> {
     fn metrics(&self, collector: &Collector) -> Result<MetricSettings, BadExportSetting> {
         const TEMPORALITY: &str = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
         const INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
-        let target = Target::new(Signal::Metrics, collector, self)?;
+        let target = ExportTarget::new(Signal::Metrics, collector, self)?;
         let temporality = self.get(TEMPORALITY);
         if let Some(other) = temporality.filter(|it| !it.eq_ignore_ascii_case("cumulative")) {
             let expected = "expected `cumulative`; a collector can convert its values";

@@ -19,7 +19,7 @@ pub type Facts = BTreeMap<String, String>;
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum ProcessEvent {
     /// The process accepts requests.
-    Ready(Ready),
+    Ready(ReadyEvent),
     /// No request of a gateway uses an earlier placement any more.
     Placed {
         /// The number of the placement, of those that the gateway was given, from 1.
@@ -76,7 +76,7 @@ pub struct BadProcessEvent {
 
 /// A process that accepts requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ready {
+pub struct ReadyEvent {
     /// The name of the process, such as `encoder/rep-0`.
     pub process: String,
     /// The id of the process.
@@ -110,7 +110,7 @@ pub enum KeepsState {
     InWorkspace,
 }
 
-impl Ready {
+impl ReadyEvent {
     /// This process, without metrics and facts.
     #[must_use]
     pub fn new(process: impl Into<String>, address: impl Into<ListenAddress>) -> Self {
@@ -138,7 +138,7 @@ impl Ready {
     }
 }
 
-impl fmt::Display for Ready {
+impl fmt::Display for ReadyEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             process,
@@ -173,8 +173,8 @@ fn write_line(line: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn ready() -> Ready {
-        Ready {
+    fn ready() -> ReadyEvent {
+        ReadyEvent {
             process: "enc".to_owned(),
             pid: 7,
             address: "127.0.0.1:5".parse().unwrap(),
@@ -192,7 +192,7 @@ mod tests {
             "enc@7 ready and listening on 127.0.0.1:5"
         );
         let facts = [("device", "cpu"), ("model", "m")];
-        let ready = Ready {
+        let ready = ReadyEvent {
             metrics: Some("127.0.0.1:6".parse().unwrap()),
             facts: facts
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
@@ -216,7 +216,7 @@ mod tests {
             r#"{"event":"ready","process":"enc","pid":7,"address":"127.0.0.1:5","facts":{}}"#;
         check(&ProcessEvent::Ready(ready()), line);
         let line = r#"{"event":"ready","process":"enc","pid":7,"address":"127.0.0.1:5","facts":{},"keeps_state":"in_workspace"}"#;
-        let stateful = Ready {
+        let stateful = ReadyEvent {
             keeps_state: Some(KeepsState::InWorkspace),
             ..ready()
         };

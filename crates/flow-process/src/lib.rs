@@ -1,9 +1,9 @@
-//! What every process of a flow does around its work.
+//! Common functions of all processes: log, events, signals, exit codes.
 //!
 //! A process starts its log ([`LogSettings`]), which also logs panics, and follows changes of its filter
 //! ([`follow_filter_file`]); lines can be exported, too ([`export_records`]). Before it exits, it
 //! writes the last buffered lines ([`flush_log`]). It ends when its parent ends ([`end_with_parent`]). It
-//! reports on standard output that it is ready ([`Ready`]), and says at a socket how it does ([`serve_status`]). It
+//! reports on standard output that it is ready ([`ReadyEvent`]), and says at a socket how it does ([`serve_status`]). It
 //! follows SIGTERM and SIGINT ([`on_termination`]), and ends with one of the codes in [`exit`].
 //!
 //! Nothing here reads the environment or arguments: programs do that and pass values.
@@ -20,7 +20,7 @@ mod signals;
 mod status_socket;
 mod unix_socket;
 
-pub use event::{BadProcessEvent, Facts, KeepsState, ProcessEvent, Ready};
+pub use event::{BadProcessEvent, Facts, KeepsState, ProcessEvent, ReadyEvent};
 pub use in_memory_file::in_memory_file;
 pub use listen_address::{LISTEN_SOCKET_VARIABLE, ListenAddress};
 pub use log::{

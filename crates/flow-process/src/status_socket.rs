@@ -1,4 +1,4 @@
-//! A socket at which a process says how it does, for programs of the same user on this machine.
+//! A socket at which a process reports its status, for programs of the same user on this machine.
 //!
 //! It is in the state directory of the flow, which other users cannot enter, and not behind a port of the process: there it
 //! would need API keys, certificates and monitoring to be as they are in this flow. Nothing is counted or written for it

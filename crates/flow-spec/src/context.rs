@@ -5,7 +5,7 @@ mod files;
 
 use std::path::Path;
 
-pub use executors::{AnyExecutor, ExecutorDescription, Executors, Found, NotFound};
+pub use executors::{AnyExecutor, ExecutorDescription, Executors, FoundExecutor, NotFound};
 pub use files::{Files, NoFiles};
 
 use crate::yaml::Variables;

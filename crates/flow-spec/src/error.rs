@@ -1,4 +1,4 @@
-//! Why a file did not become a flow.
+//! Errors of files that are not valid flows.
 
 use std::path::PathBuf;
 

@@ -27,7 +27,7 @@ pub use gateway::{ApiKeys, Gateway, GatewayLimits, GatewayPort, HttpOptions, Req
 pub use jwt::{Jwt, JwtKeys};
 pub use local_run::LocalRun;
 pub use monitoring::Monitoring;
-pub(crate) use node::Node;
+pub(crate) use node::FlowNode;
 pub use node::Run;
 pub use telemetry::{Collector, Telemetry};
 pub use tls::{CallTls, CertificateFiles, ClientAuthorities, GatewayTls};
@@ -47,7 +47,7 @@ pub struct Flow {
     pub(crate) gateway: Gateway,
     pub(crate) reload: bool,
     /// In the order of the file.
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<FlowNode>,
     /// The graph of `nodes`, by their index.
     pub(crate) graph: Graph,
 }

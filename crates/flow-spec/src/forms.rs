@@ -18,13 +18,13 @@ mod values;
 
 pub(crate) use batching::{BATCH_METRIC, BATCH_SIZE, BATCH_TIMEOUT, BATCHING};
 pub(crate) use container::{ENTRYPOINT, GPUS, NETWORK_MODE, VOLUMES};
-pub(crate) use form::{Form, Shape};
+pub(crate) use form::{Shape, ValueForm};
 pub(crate) use gateway::{CONSOLE, CORS, EXPOSED, GATEWAY_USES, JTYPE_GATEWAY};
 pub(crate) use hedge::HEDGE;
 pub(crate) use host::{HOSTS, Host, LISTEN_HOSTS};
 pub(crate) use hub::HUB;
 pub use kwargs::engine_name;
-pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, Kind, NETWORK, PLATFORM};
+pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, KwargKind, NETWORK, PLATFORM};
 pub(crate) use query::WHEN;
 pub(crate) use scalar::{
     ARGUMENTS, CLIENT_CERTIFICATES, COUNT, DEPLOYMENT_OPTIONS, EXECUTOR_PROTOCOLS, EXECUTORS, FLAG,

@@ -14,8 +14,8 @@ mod section;
 mod tables;
 
 #[cfg(test)]
-pub(crate) use key::State;
-pub(crate) use key::{Key, Row, ignored, not_yet, refused, row, without_effect};
+pub(crate) use key::KeySupport;
+pub(crate) use key::{Key, TypedKey, ignored, not_yet, refused, row, without_effect};
 pub(crate) use mappings::{
     DEPLOYMENT_MAPPING, DEPLOYMENT_OPTIONS, ENTRY_MAPPING, GATEWAY_CONFIG_MAPPING, GATEWAY_MAPPING,
     TOP_MAPPING, WITH_MAPPING, is_for_gateways_only, report_unknown,

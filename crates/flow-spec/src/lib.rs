@@ -45,7 +45,8 @@ mod values;
 mod yaml;
 
 pub use context::{
-    AnyExecutor, Context, ExecutorDescription, Executors, Files, Found, NoFiles, NotFound, TextFile,
+    AnyExecutor, Context, ExecutorDescription, Executors, Files, FoundExecutor, NoFiles, NotFound,
+    TextFile,
 };
 pub use diagnostics::{Position, Problem, Problems, SourceSpan};
 pub use error::{LoadError, SyntaxError};
@@ -57,7 +58,9 @@ pub use flow::{
 pub use flow_core::BadOption;
 pub use forms::engine_name;
 pub use keys::{json_schema, key_reference};
-pub use plan::{Address, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, Source, TcpAddress};
+pub use plan::{
+    Address, DocumentSource, NodeAddresses, NodeIdx, NodePlan, Placement, Plan, TcpAddress,
+};
 pub use service_address::ServiceAddress;
 pub use spec::FlowSpec;
 pub use spec::hub::{BadHubName, HUB_VARIABLE, Hub, HubName};
@@ -65,8 +68,8 @@ pub use spec::program::ExecutorConfig;
 pub use spec::python_config::PythonConfig;
 pub use values::{
     BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors, DockerOption,
-    DockerOptions, Env, ExposedEndpoint, Gpus, Hedge, InheritEnv, Log, LogDriver, Poll, Polling,
-    Protocol, PythonSource, Retries, Ulimit, Uses, Volume, Workers,
+    DockerOptions, Env, ExposedEndpoint, Gpus, Hedge, InheritEnv, LogDriver, LogStyle, Poll,
+    Polling, Protocol, PythonSource, Retries, Ulimit, Uses, Volume, Workers,
 };
 pub use yaml::{Variables, yaml_to_json};
 

@@ -15,7 +15,7 @@ use flow_core::NodeName;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::graph::Parent;
-use crate::flow::{Calls, Flow, Gateway, Node, Run};
+use crate::flow::{Calls, Flow, FlowNode, Gateway, Run};
 
 /// The index of a node in its [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ impl NodeIdx {
 /// Where documents come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum DocumentSource {
     /// The client.
     Gateway,
     /// This node.
@@ -54,7 +54,7 @@ pub struct Plan {
     /// Nodes that receive the documents of the client.
     pub entry: Vec<NodeIdx>,
     /// The sources of the reply; several are joined in this order. Never empty.
-    pub exit: Vec<Source>,
+    pub exit: Vec<DocumentSource>,
     /// The running flow follows changes of its file.
     pub reload: bool,
 }
@@ -65,7 +65,7 @@ pub struct NodePlan {
     /// Its name in the flow file.
     pub name: NodeName,
     /// Where its documents come from; several are joined in this order, the one written in `needs`.
-    pub parents: Vec<Source>,
+    pub parents: Vec<DocumentSource>,
     /// Nodes that receive its documents.
     pub children: Vec<NodeIdx>,
     /// The file asks for its result to be dropped.
@@ -95,9 +95,9 @@ impl From<Flow> for Plan {
         let children: Vec<_> = (0..)
             .map(NodeIdx)
             .take(nodes.len())
-            .map(|at| readers(Source::Node(at)))
+            .map(|at| readers(DocumentSource::Node(at)))
             .collect();
-        let entry = readers(Source::Gateway);
+        let entry = readers(DocumentSource::Gateway);
         for (node, children) in nodes.iter_mut().zip(children) {
             node.children = children;
         }
@@ -122,14 +122,14 @@ impl From<Flow> for Plan {
     }
 }
 
-fn source(parent: Parent, indices: &[NodeIdx]) -> Source {
+fn source(parent: Parent, indices: &[NodeIdx]) -> DocumentSource {
     match parent {
-        Parent::Gateway => Source::Gateway,
-        Parent::Node(node) => Source::Node(indices[node]),
+        Parent::Gateway => DocumentSource::Gateway,
+        Parent::Node(node) => DocumentSource::Node(indices[node]),
     }
 }
 
-fn readers(nodes: &[NodePlan], of: Source) -> Vec<NodeIdx> {
+fn readers(nodes: &[NodePlan], of: DocumentSource) -> Vec<NodeIdx> {
     let read = |(at, node): (NodeIdx, &NodePlan)| node.parents.contains(&of).then_some(at);
     (0..).map(NodeIdx).zip(nodes).filter_map(read).collect()
 }
@@ -144,8 +144,8 @@ fn indices(order: &[usize]) -> Vec<NodeIdx> {
 }
 
 impl NodePlan {
-    fn new(node: &Node, parents: Vec<Source>, awaited: bool) -> Self {
-        let Node {
+    fn new(node: &FlowNode, parents: Vec<DocumentSource>, awaited: bool) -> Self {
+        let FlowNode {
             name,
             floating,
             calls,
@@ -184,10 +184,10 @@ impl Plan {
 
     /// The nodes that receive documents from there.
     #[must_use]
-    pub fn children_of(&self, source: Source) -> &[NodeIdx] {
+    pub fn children_of(&self, source: DocumentSource) -> &[NodeIdx] {
         match source {
-            Source::Gateway => &self.entry,
-            Source::Node(at) => &self.node(at).children,
+            DocumentSource::Gateway => &self.entry,
+            DocumentSource::Node(at) => &self.node(at).children,
         }
     }
 

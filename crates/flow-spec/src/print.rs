@@ -14,12 +14,12 @@ use crate::spec::hub::{Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
-    Arguments, BatchMetric, BatchingRule, ClientCertificates, Console, ContainerDevice, Cors,
-    DockerOption, DockerOptions, ExposedEndpoint, GatewayKind, Gpus, Hedge, InheritEnv, Inspect,
-    Log, LogDriver, Method, ModelNames, NetworkMode, Poll, Polling, Protocol, Retries, Uses,
-    Volume, Workers,
+    Arguments, BatchMetric, BatchingRule, ClientCertificates, ConnectMethod, Console,
+    ContainerDevice, Cors, DockerOption, DockerOptions, ExposedEndpoint, GatewayKind, Gpus, Hedge,
+    InheritEnv, Inspect, LogDriver, LogStyle, ModelNames, NetworkMode, Poll, Polling, Protocol,
+    Retries, Uses, Volume, Workers,
 };
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
 /// A value as a flow file may write it.
 pub(crate) trait Print {
@@ -179,7 +179,7 @@ impl Print for IndexMap<String, ExposedEndpoint> {
 }
 
 /// Mappings of options are taken apart before a flow file is printed.
-impl Print for Node {
+impl Print for YamlNode {
     fn print(&self) -> Value {
         self.to_json().expect("it was read as JSON")
     }
@@ -193,13 +193,13 @@ impl Print for Option<Duration> {
     }
 }
 
-impl Print for Option<Log> {
+impl Print for Option<LogStyle> {
     fn print(&self) -> Value {
         json!(match self {
             None => "default",
-            Some(Log::Text) => "plain",
-            Some(Log::Json) => "json",
-            Some(Log::Off) => "quiet",
+            Some(LogStyle::Text) => "plain",
+            Some(LogStyle::Json) => "json",
+            Some(LogStyle::Off) => "quiet",
         })
     }
 }
@@ -241,7 +241,7 @@ impl Print for NetworkMode {
     }
 }
 
-impl Print for Method {
+impl Print for ConnectMethod {
     fn print(&self) -> Value {
         json!(match self {
             Self::Add => "add",

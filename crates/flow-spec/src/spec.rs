@@ -15,7 +15,7 @@ use crate::keys::{
     ContainerOptions, EntryOptions, ExecutorOptions, FlowOptions, GatewayOptions, InheritedOptions,
     LogOptions, MonitoringOptions, Options as _, Section, TelemetryOptions,
 };
-use crate::values::Method;
+use crate::values::ConnectMethod;
 
 /// A flow file as it is written, with the problems that were found while it was read.
 ///
@@ -72,9 +72,9 @@ impl PartialEq for ExecutorSpec {
 }
 
 impl ExecutorSpec {
-    pub(crate) fn method(&self) -> Method {
+    pub(crate) fn method(&self) -> ConnectMethod {
         let written = self.entry.method.as_ref();
-        written.map_or(Method::Add, |method| method.value)
+        written.map_or(ConnectMethod::Add, |method| method.value)
     }
 }
 

@@ -96,7 +96,7 @@ pub struct ExposedEndpoint {
     pub path: String,
     /// The methods of its requests.
     pub methods: Vec<String>,
-    /// What the OpenAPI document says of it.
+    /// Its description in the OpenAPI document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
@@ -142,7 +142,7 @@ pub enum ClientCertificates {
 /// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Log {
+pub enum LogStyle {
     /// Lines for people.
     Text,
     /// One JSON object per line.
@@ -212,7 +212,7 @@ pub enum Retries {
 pub enum Hedge {
     /// This time.
     After(Duration),
-    /// The time in which so many of a hundred calls are answered.
+    /// The time in which this percentage of calls is answered.
     Percentile(NonZeroU8),
 }
 
@@ -261,7 +261,7 @@ pub(crate) enum Inspect {
 
 /// How an entry of `executors` finds its parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
+pub(crate) enum ConnectMethod {
     /// By `needs`, or else it follows the entry before it.
     Add,
     /// It joins every node that nothing needs so far.
@@ -272,7 +272,7 @@ pub(crate) enum Method {
     GatherInspect,
 }
 
-impl Method {
+impl ConnectMethod {
     /// Whether it only looks at the flow, and so may be left out.
     pub(crate) fn inspects(self) -> bool {
         matches!(self, Self::Inspect | Self::GatherInspect)

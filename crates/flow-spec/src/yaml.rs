@@ -10,7 +10,7 @@ pub(crate) use parse::{embedded, parse};
 pub(crate) use scalar::{Resolved, Scalar};
 pub use substitute::Variables;
 pub(crate) use substitute::substitute;
-pub(crate) use tree::{Content, Entry, Node, entries_to_json};
+pub(crate) use tree::{YamlContent, YamlEntry, YamlNode, entries_to_json};
 
 #[cfg(test)]
 mod tests;

@@ -24,7 +24,7 @@ pub(crate) struct SpanQueue {
     dropped: Counter,
 }
 
-/// A queue for so many spans.
+/// A queue for this many spans.
 pub(crate) fn queue(spans_max: usize) -> (SpanQueue, EndedSpans) {
     let dropped = Counter::default();
     let (spans, waiting) = mpsc::channel(spans_max);

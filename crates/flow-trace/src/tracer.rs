@@ -34,7 +34,7 @@ pub struct Span {
 }
 
 impl Tracer {
-    /// A tracer that records these requests, and the spans that end; so many of them may wait.
+    /// A tracer that records these requests, and the spans that end, of which this many may wait.
     #[must_use]
     pub fn new(sampling: Sampling, spans_max: usize) -> (Self, EndedSpans) {
         let (queue, ended) = queue(spans_max);

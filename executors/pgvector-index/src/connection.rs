@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Statement};
 
 use crate::error::DatabaseError;
-use crate::settings::Settings;
+use crate::settings::ConnectionSettings;
 
 /// Time that the client waits for an answer beyond `statement_timeout`. The server itself cancels a statement at `statement_timeout`
 /// and reports it, unless the server or the network hangs.
@@ -26,13 +26,13 @@ const ANSWER_MARGIN: Duration = Duration::from_secs(5);
 type Driver = Pin<Box<dyn Future<Output = Result<(), tokio_postgres::Error>>>>;
 
 /// A connection to the database, which is opened when it is first needed.
-pub(crate) struct Connection {
-    settings: Arc<Settings>,
+pub(crate) struct DatabaseConnection {
+    settings: Arc<ConnectionSettings>,
     runtime: Runtime,
-    open: Option<(Session, Driver)>,
+    open: Option<(DatabaseSession, Driver)>,
 }
 
-impl std::fmt::Debug for Connection {
+impl std::fmt::Debug for DatabaseConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_open = self.open.is_some();
         f.debug_struct("Connection")
@@ -42,9 +42,9 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-impl Connection {
+impl DatabaseConnection {
     /// Creates the runtime. The first call of [`run`](Self::run) connects.
-    pub(crate) fn new(settings: Arc<Settings>) -> std::io::Result<Self> {
+    pub(crate) fn new(settings: Arc<ConnectionSettings>) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -61,7 +61,7 @@ impl Connection {
     /// conflict with another transaction. `work` must therefore be idempotent.
     pub(crate) fn run<T>(
         &mut self,
-        work: &impl AsyncFn(&Session) -> Result<T, DatabaseError>,
+        work: &impl AsyncFn(&DatabaseSession) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
         let was_open = self.open.is_some();
         let outcome = self.attempt(work);
@@ -76,7 +76,7 @@ impl Connection {
 
     fn attempt<T>(
         &mut self,
-        work: &impl AsyncFn(&Session) -> Result<T, DatabaseError>,
+        work: &impl AsyncFn(&DatabaseSession) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
         let (session, driver) = match self.open.take() {
             Some(open) => open,
@@ -109,7 +109,9 @@ async fn drive<T>(
     (work.await, Err(ended.err()))
 }
 
-async fn connect(settings: &Settings) -> Result<(Session, Driver), DatabaseError> {
+async fn connect(
+    settings: &ConnectionSettings,
+) -> Result<(DatabaseSession, Driver), DatabaseError> {
     let server = &settings.server;
     let limit = settings.connect_timeout;
     let connecting = async {
@@ -117,7 +119,7 @@ async fn connect(settings: &Settings) -> Result<(Session, Driver), DatabaseError
         let connected = settings.config.connect(tls).await;
         let (client, connection) =
             connected.map_err(|error| DatabaseError::connecting(server, &error))?;
-        let session = Session::new(client, settings);
+        let session = DatabaseSession::new(client, settings);
         let driver: Driver = Box::pin(connection);
         let (done, driver) = drive(driver, session.execute(&settings.session)).await;
         done?;
@@ -139,7 +141,7 @@ async fn connect(settings: &Settings) -> Result<(Session, Driver), DatabaseError
 }
 
 /// An open connection, with its prepared statements.
-pub(crate) struct Session {
+pub(crate) struct DatabaseSession {
     client: Client,
     server: String,
     limit: Duration,
@@ -149,8 +151,8 @@ pub(crate) struct Session {
     tuning: Cell<Option<usize>>,
 }
 
-impl Session {
-    fn new(client: Client, settings: &Settings) -> Self {
+impl DatabaseSession {
+    fn new(client: Client, settings: &ConnectionSettings) -> Self {
         Self {
             client,
             server: settings.server.clone(),

@@ -26,7 +26,7 @@ use flow_executor::{
     CallError, Document, DocumentArray, Endpoints, Executor, Facts, Fork, LoadContext, LoadError,
     Parameters,
 };
-use flow_index::{Entry, IDS, LIMIT, Search, documents_to_remove, entries, limit};
+use flow_index::{IDS, IndexEntry, LIMIT, Search, documents_to_remove, entries, limit};
 use serde_json::{Map, Value, json};
 use tokio_postgres::error::SqlState;
 
@@ -34,10 +34,10 @@ pub use options::{BadUrl, DistanceMetric, IndexKind, Url, With};
 pub use settings::{PASSWORD_VARIABLE, URL_VARIABLE};
 pub use table_name::{BadTableName, TableName};
 
-use connection::{Connection, Session};
+use connection::{DatabaseConnection, DatabaseSession};
 use error::DatabaseError;
-use settings::Settings;
-use table::Table;
+use settings::ConnectionSettings;
+use table::IndexTable;
 
 /// Maximum length of an id in bytes. The index of the primary key does not accept longer values.
 const ID_LEN_MAX: usize = 2_000;
@@ -45,7 +45,7 @@ const ID_LEN_MAX: usize = 2_000;
 /// The executor that indexes and searches documents in a database; see its `README.md`.
 #[derive(Debug)]
 pub struct PgvectorIndex {
-    connection: Connection,
+    connection: DatabaseConnection,
     shared: Arc<Shared>,
     /// Number of values in each vector; `None` until the table is known to exist.
     dimensions: Option<usize>,
@@ -53,8 +53,8 @@ pub struct PgvectorIndex {
 
 /// The state that the threads of a process share.
 struct Shared {
-    settings: Arc<Settings>,
-    table: Table,
+    settings: Arc<ConnectionSettings>,
+    table: IndexTable,
     with: With,
 }
 
@@ -74,13 +74,13 @@ impl Executor for PgvectorIndex {
     }
 
     fn load(with: With, context: &LoadContext) -> Result<Self, LoadError> {
-        let settings = Arc::new(Settings::new(&with, &context.environment)?);
+        let settings = Arc::new(ConnectionSettings::new(&with, &context.environment)?);
         let name = with.table.clone();
         let mut name = name.unwrap_or_else(|| TableName::of_executor(&context.name));
         if let Some(shard) = context.shard {
             name = name.of_shard(shard);
         }
-        let table = Table::new(name, with.clone());
+        let table = IndexTable::new(name, with.clone());
         let shared = Arc::new(Shared {
             settings,
             table,
@@ -121,7 +121,7 @@ impl PgvectorIndex {
     /// Connects to the database, and finds the table or creates it if `dimensions` is set.
     fn open(shared: Arc<Shared>) -> Result<Self, LoadError> {
         let mut it = Self {
-            connection: Connection::new(Arc::clone(&shared.settings))?,
+            connection: DatabaseConnection::new(Arc::clone(&shared.settings))?,
             dimensions: None,
             shared,
         };
@@ -227,7 +227,7 @@ impl PgvectorIndex {
     /// Runs `work` with the table and a connection. If the table is gone, the next call looks for it again.
     fn run<T>(
         &mut self,
-        work: &impl AsyncFn(&Table, &Session) -> Result<T, DatabaseError>,
+        work: &impl AsyncFn(&IndexTable, &DatabaseSession) -> Result<T, DatabaseError>,
     ) -> Result<T, CallError> {
         let table = &self.shared.table;
         let outcome = self
@@ -244,7 +244,7 @@ impl PgvectorIndex {
 }
 
 /// Keeps the last entry with each id, in the original order.
-fn last_of_each(entries: Vec<Entry>) -> Vec<Entry> {
+fn last_of_each(entries: Vec<IndexEntry>) -> Vec<IndexEntry> {
     let places = entries.iter().enumerate();
     let last: HashMap<String, usize> = places.map(|(at, entry)| (entry.id.clone(), at)).collect();
     let entries = entries.into_iter().enumerate();
@@ -253,7 +253,7 @@ fn last_of_each(entries: Vec<Entry>) -> Vec<Entry> {
 }
 
 /// Checks that PostgreSQL can store the ids of an entry.
-fn check_id(entry: &Entry) -> Result<(), CallError> {
+fn check_id(entry: &IndexEntry) -> Result<(), CallError> {
     for id in [&entry.id, &entry.parent] {
         let wrong = match id {
             id if id.contains('\0') => {

@@ -23,7 +23,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
 /// The settings of a connection.
-pub(crate) struct Settings {
+pub(crate) struct ConnectionSettings {
     pub(crate) config: Config,
     pub(crate) tls: Tls,
     /// Host, port and database, for messages.
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) session: String,
 }
 
-impl Settings {
+impl ConnectionSettings {
     pub(crate) fn new(
         with: &With,
         environment: &BTreeMap<String, String>,

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use flow_core::DocArrayVersion;
-use flow_index::{Entry, FoundEntry, normalised};
+use flow_index::{FoundEntry, IndexEntry, normalised};
 use futures_util::{StreamExt, stream};
 use pgvector::Vector;
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-use crate::connection::Session;
+use crate::connection::DatabaseSession;
 use crate::error::DatabaseError;
 use crate::options::{DistanceMetric, EF_SEARCH_MAX, IndexKind, With};
 use crate::table_name::TableName;
@@ -26,7 +26,7 @@ const MAKING_LOCK: &str = "SELECT pg_advisory_xact_lock(7813585664265119854)";
 
 /// The table of an index, and the statements on it.
 #[derive(Debug, Clone)]
-pub(crate) struct Table {
+pub(crate) struct IndexTable {
     name: TableName,
     /// The quoted name, for statements.
     quoted: String,
@@ -37,14 +37,14 @@ pub(crate) struct Table {
 }
 
 /// The description of a table in the database.
-struct Described {
+struct TableDescription {
     /// Number of values in each vector; `None` if the table has no column for vectors.
     dimensions: Option<usize>,
     comment: Option<String>,
     has_graph: bool,
 }
 
-impl Table {
+impl IndexTable {
     pub(crate) fn new(name: TableName, options: With) -> Self {
         let graph = format!("{}_hnsw", name.own());
         Self {
@@ -64,7 +64,7 @@ impl Table {
     /// table yet.
     pub(crate) async fn ready(
         &self,
-        session: &Session,
+        session: &DatabaseSession,
         dimensions: Option<usize>,
     ) -> Result<Option<usize>, DatabaseError> {
         self.add_extension(session).await?;
@@ -83,7 +83,7 @@ impl Table {
         Ok(Some(dimensions))
     }
 
-    async fn add_extension(&self, session: &Session) -> Result<(), DatabaseError> {
+    async fn add_extension(&self, session: &DatabaseSession) -> Result<(), DatabaseError> {
         let there = "SELECT 1 FROM pg_extension WHERE extname = 'vector'";
         let there = session.answer(session.client().query_opt(there, &[]));
         if there.await?.is_some() {
@@ -107,7 +107,10 @@ impl Table {
         })
     }
 
-    async fn describe(&self, session: &Session) -> Result<Option<Described>, DatabaseError> {
+    async fn describe(
+        &self,
+        session: &DatabaseSession,
+    ) -> Result<Option<TableDescription>, DatabaseError> {
         let text = "SELECT a.atttypmod, obj_description(c.oid, 'pg_class'), to_regclass($2) IS NOT NULL \
              FROM pg_class c LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'embedding' \
              WHERE c.oid = to_regclass($1)";
@@ -118,7 +121,7 @@ impl Table {
         };
         let read = |row: &Row| -> Result<_, tokio_postgres::Error> {
             let dimensions: Option<i32> = row.try_get(0)?;
-            Ok(Described {
+            Ok(TableDescription {
                 dimensions: dimensions.and_then(|it| it.try_into().ok()),
                 comment: row.try_get(1)?,
                 has_graph: row.try_get(2)?,
@@ -135,7 +138,7 @@ impl Table {
         )
     }
 
-    fn check(&self, found: &Described) -> Result<usize, DatabaseError> {
+    fn check(&self, found: &TableDescription) -> Result<usize, DatabaseError> {
         let table = self.name.shown();
         let comment = found.comment.as_deref().unwrap_or_default();
         let dimensions = match found.dimensions {
@@ -155,7 +158,11 @@ impl Table {
         }
     }
 
-    async fn make(&self, session: &Session, dimensions: usize) -> Result<(), DatabaseError> {
+    async fn make(
+        &self,
+        session: &DatabaseSession,
+        dimensions: usize,
+    ) -> Result<(), DatabaseError> {
         let (table, comment) = (&self.quoted, self.comment());
         // `place` orders entries at the same distance: the older one comes first.
         let statements = format!(
@@ -180,7 +187,7 @@ impl Table {
         })
     }
 
-    async fn make_graph(&self, session: &Session) -> Result<(), DatabaseError> {
+    async fn make_graph(&self, session: &DatabaseSession) -> Result<(), DatabaseError> {
         let operators = match self.options.metric {
             DistanceMetric::Cosine | DistanceMetric::Ip => "vector_ip_ops",
             DistanceMetric::L2 => "vector_l2_ops",
@@ -198,10 +205,10 @@ impl Table {
     /// Writes entries. They replace all existing entries of their documents.
     pub(crate) async fn put(
         &self,
-        session: &Session,
-        entries: &[Entry],
+        session: &DatabaseSession,
+        entries: &[IndexEntry],
     ) -> Result<(), DatabaseError> {
-        let documents: Vec<&str> = entries.iter().map(Entry::document_id).collect();
+        let documents: Vec<&str> = entries.iter().map(IndexEntry::document_id).collect();
         let ids: Vec<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
         let table = &self.quoted;
         let delete = format!(
@@ -226,9 +233,9 @@ impl Table {
 
     async fn insert(
         &self,
-        session: &Session,
+        session: &DatabaseSession,
         statement: &str,
-        entries: &[Entry],
+        entries: &[IndexEntry],
     ) -> Result<(), DatabaseError> {
         let ids: Vec<&str> = entries.iter().map(|it| it.id.as_str()).collect();
         let parents: Vec<&str> = entries.iter().map(|it| it.parent.as_str()).collect();
@@ -244,7 +251,7 @@ impl Table {
     /// Deletes documents, with all their parts.
     pub(crate) async fn remove(
         &self,
-        session: &Session,
+        session: &DatabaseSession,
         documents: &[&str],
     ) -> Result<(), DatabaseError> {
         let delete = format!(
@@ -256,7 +263,7 @@ impl Table {
 
     async fn change(
         &self,
-        session: &Session,
+        session: &DatabaseSession,
         text: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<(), DatabaseError> {
@@ -268,7 +275,7 @@ impl Table {
     /// Finds the `limit` entries nearest to each vector, nearest first.
     pub(crate) async fn search(
         &self,
-        session: &Session,
+        session: &DatabaseSession,
         vectors: &[Vec<f32>],
         limit: usize,
     ) -> Result<Vec<Vec<FoundEntry>>, DatabaseError> {
@@ -300,7 +307,7 @@ impl Table {
     }
 
     /// Sets whether the next search uses the graph, and how many candidates it considers there.
-    async fn tune(&self, session: &Session, limit: usize) -> Result<(), DatabaseError> {
+    async fn tune(&self, session: &DatabaseSession, limit: usize) -> Result<(), DatabaseError> {
         let candidates = limit.saturating_mul(2).max(self.options.ef_search);
         // A search in the graph returns at most as many entries as it has candidates.
         let is_graph = self.options.index == IndexKind::Hnsw && candidates <= EF_SEARCH_MAX;
@@ -354,7 +361,10 @@ impl Table {
     }
 
     /// Returns the number of entries, and the bytes of the table with its indexes.
-    pub(crate) async fn size(&self, session: &Session) -> Result<(i64, i64), DatabaseError> {
+    pub(crate) async fn size(
+        &self,
+        session: &DatabaseSession,
+    ) -> Result<(i64, i64), DatabaseError> {
         let table = &self.quoted;
         let text = format!("SELECT count(*), pg_total_relation_size('{table}') FROM {table}");
         let row = session.client().query_one(&text, &[]);
@@ -379,7 +389,7 @@ fn number(version: DocArrayVersion) -> i16 {
 }
 
 /// Splits entries into portions, each of which one statement writes.
-fn portions(mut entries: &[Entry]) -> impl Iterator<Item = &[Entry]> {
+fn portions(mut entries: &[IndexEntry]) -> impl Iterator<Item = &[IndexEntry]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let fits = entries.iter().take(ROWS_MAX).take_while(|entry| {

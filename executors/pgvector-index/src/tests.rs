@@ -2,8 +2,8 @@ use flow_core::DocArrayVersion;
 
 use super::*;
 
-fn entry(id: &str, parent: &str, value: f32) -> Entry {
-    Entry {
+fn entry(id: &str, parent: &str, value: f32) -> IndexEntry {
+    IndexEntry {
         id: id.to_owned(),
         parent: parent.to_owned(),
         vector: vec![value],

@@ -20,7 +20,7 @@ const SHORT_TEXT: usize = 4 << 10;
 /// What chunks are made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum SplitUnit {
     /// Whole sentences.
     #[default]
     #[serde(alias = "sentence")]
@@ -57,7 +57,7 @@ pub enum BadCut {
 /// How texts are cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cut {
-    by: By,
+    by: SplitUnit,
     max_words: Option<usize>,
     overlap: usize,
 }
@@ -77,14 +77,18 @@ struct Unit {
 }
 
 impl Cut {
-    pub(crate) fn new(by: By, max_words: Option<usize>, overlap: usize) -> Result<Self, BadCut> {
+    pub(crate) fn new(
+        by: SplitUnit,
+        max_words: Option<usize>,
+        overlap: usize,
+    ) -> Result<Self, BadCut> {
         match (by, max_words) {
             (_, Some(0)) => Err(BadCut::NoWords),
-            (By::Words, max_words) if overlap >= max_words.unwrap_or(WINDOW_WORDS) => {
+            (SplitUnit::Words, max_words) if overlap >= max_words.unwrap_or(WINDOW_WORDS) => {
                 let max_words = max_words.unwrap_or(WINDOW_WORDS);
                 Err(BadCut::Overlap { overlap, max_words })
             }
-            (By::Sentences, None) if overlap > 0 => Err(BadCut::LoneSentences),
+            (SplitUnit::Sentences, None) if overlap > 0 => Err(BadCut::LoneSentences),
             _ => Ok(Self {
                 by,
                 max_words,
@@ -96,7 +100,7 @@ impl Cut {
     /// The same, but for what is given.
     pub(crate) fn with(
         self,
-        by: Option<By>,
+        by: Option<SplitUnit>,
         max_words: Option<usize>,
         overlap: Option<usize>,
     ) -> Result<Self, BadCut> {
@@ -114,9 +118,13 @@ impl Cut {
     /// If they repeat the text too often.
     pub(crate) fn pieces(&self, text: &str) -> Result<Vec<Piece>, BadCut> {
         let ranges = match (self.by, self.max_words) {
-            (By::Words, max_words) => windows(&words(text, 0..text.len()), max_words, self.overlap),
-            (By::Sentences, None) => sentences(text).into_iter().map(|it| it.bytes).collect(),
-            (By::Sentences, Some(max_words)) => self.gathered(text, max_words),
+            (SplitUnit::Words, max_words) => {
+                windows(&words(text, 0..text.len()), max_words, self.overlap)
+            }
+            (SplitUnit::Sentences, None) => {
+                sentences(text).into_iter().map(|it| it.bytes).collect()
+            }
+            (SplitUnit::Sentences, Some(max_words)) => self.gathered(text, max_words),
         };
         let bytes: usize = ranges.iter().map(Range::len).sum();
         match bytes <= text.len().max(SHORT_TEXT).saturating_mul(REPEATED_MAX) {
@@ -244,7 +252,7 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(cut: (By, Option<usize>, usize), text: &str, expected: &[&str]) {
+    fn check(cut: (SplitUnit, Option<usize>, usize), text: &str, expected: &[&str]) {
         let (by, max_words, overlap) = cut;
         let cut = Cut::new(by, max_words, overlap).unwrap();
         let pieces = cut.pieces(text).unwrap();
@@ -259,7 +267,7 @@ mod tests {
 
     #[test]
     fn sentences_are_unicodes() {
-        let sentences = (By::Sentences, None, 0);
+        let sentences = (SplitUnit::Sentences, None, 0);
         check(sentences, "", &[]);
         check(sentences, " \n ", &[]);
         check(sentences, "One", &["One"]);
@@ -276,13 +284,13 @@ mod tests {
     fn as_many_sentences_as_fit_are_one_chunk() {
         let text = "A b. C. D e f. G.";
         check(
-            (By::Sentences, Some(3), 0),
+            (SplitUnit::Sentences, Some(3), 0),
             text,
             &["A b. C.", "D e f.", "G."],
         );
-        check((By::Sentences, Some(100), 0), text, &[text]);
+        check((SplitUnit::Sentences, Some(100), 0), text, &[text]);
         check(
-            (By::Sentences, Some(2), 0),
+            (SplitUnit::Sentences, Some(2), 0),
             "A b c d e. F.",
             &["A b", "c d", "e.", "F."],
         );
@@ -291,13 +299,17 @@ mod tests {
     #[test]
     fn overlapping_sentences_terminate() {
         check(
-            (By::Sentences, Some(2), 1),
+            (SplitUnit::Sentences, Some(2), 1),
             "A. B. C. D.",
             &["A. B.", "B. C.", "C. D."],
         );
-        check((By::Sentences, Some(2), 5), "A. B. C.", &["A. B.", "B. C."]);
         check(
-            (By::Sentences, Some(2), 1),
+            (SplitUnit::Sentences, Some(2), 5),
+            "A. B. C.",
+            &["A. B.", "B. C."],
+        );
+        check(
+            (SplitUnit::Sentences, Some(2), 1),
             "A b. C d. E.",
             &["A b.", "C d.", "E."],
         );
@@ -307,28 +319,28 @@ mod tests {
     fn windows_of_words_overlap() {
         let text = "«one» two, three four! five";
         check(
-            (By::Words, Some(2), 0),
+            (SplitUnit::Words, Some(2), 0),
             text,
             &["«one» two,", "three four!", "five"],
         );
         check(
-            (By::Words, Some(3), 1),
+            (SplitUnit::Words, Some(3), 1),
             text,
             &["«one» two, three", "three four! five"],
         );
-        check((By::Words, None, 0), text, &[text]);
-        check((By::Words, Some(2), 1), "!?", &["!?"]);
-        check((By::Words, Some(2), 0), "  ", &[]);
+        check((SplitUnit::Words, None, 0), text, &[text]);
+        check((SplitUnit::Words, Some(2), 1), "!?", &["!?"]);
+        check((SplitUnit::Words, Some(2), 0), "  ", &[]);
     }
 
     #[test]
     fn overlap_that_multiplies_a_long_text_is_refused() {
         let text = "word ".repeat(100_000);
-        let cut = |overlap| Cut::new(By::Words, Some(1000), overlap).unwrap();
+        let cut = |overlap| Cut::new(SplitUnit::Words, Some(1000), overlap).unwrap();
         assert_eq!(cut(999).pieces(&text), Err(BadCut::Repeated));
         assert!(cut(900).pieces(&text).is_ok());
         let sentences = "Some words. ".repeat(50_000);
-        let cut = Cut::new(By::Sentences, Some(1000), 499).unwrap();
+        let cut = Cut::new(SplitUnit::Sentences, Some(1000), 499).unwrap();
         assert_eq!(cut.pieces(&sentences), Err(BadCut::Repeated));
     }
 
@@ -338,15 +350,20 @@ mod tests {
             let error = Cut::new(by, max_words, overlap).unwrap_err();
             assert_eq!(error.to_string(), expected);
         };
-        check(By::Words, Some(0), 0, "`max_words` must be 1 or more");
         check(
-            By::Words,
+            SplitUnit::Words,
+            Some(0),
+            0,
+            "`max_words` must be 1 or more",
+        );
+        check(
+            SplitUnit::Words,
             Some(4),
             4,
             "`overlap` (4) must be less than `max_words` (4)",
         );
         check(
-            By::Sentences,
+            SplitUnit::Sentences,
             None,
             1,
             "`overlap` of sentences needs `max_words`: without it, each chunk is one sentence",

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use cut::{Cut, Piece};
 
-pub use cut::{BadCut, By};
+pub use cut::{BadCut, SplitUnit};
 
 /// What a request may say in place of the options of the same names.
 const PARAMETERS: [&str; 3] = ["by", "max_words", "overlap"];
@@ -34,7 +34,7 @@ pub struct Segmenter {
 #[serde(deny_unknown_fields, default)]
 pub struct With {
     /// What chunks are made of; sentences if not given.
-    pub by: By,
+    pub by: SplitUnit,
     /// Most words of a chunk. With sentences, as many as fit become one chunk; not given: one sentence a
     /// chunk, or 128 words.
     pub max_words: Option<usize>,
@@ -50,7 +50,7 @@ pub struct With {
 impl Default for With {
     fn default() -> Self {
         Self {
-            by: By::default(),
+            by: SplitUnit::default(),
             max_words: None,
             overlap: 0,
             access_paths: AccessPaths::default(),

@@ -1,4 +1,4 @@
-//! What is measured of each call of the model.
+//! Metrics of each call of the model.
 
 use flow_executor::{BadMetricName, Count, Durations, Monitor, Sizes, add_past_spans};
 use flow_models::{CacheCounts, EncodeWork};

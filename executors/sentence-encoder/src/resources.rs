@@ -48,7 +48,7 @@ pub fn estimate_resources(
     }
 }
 
-/// Bytes of memory of a process whose model has so many parameters.
+/// Bytes of memory of a process whose model has this many parameters.
 fn memory(parameters: u64, with: &SentenceEncoderConfig) -> u64 {
     let threads = with
         .threads

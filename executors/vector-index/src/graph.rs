@@ -1,7 +1,7 @@
 //! A graph that finds near vectors without looking at all of them (HNSW).
 //!
 //! The graph is `hnsw_rs`'s. It only grows: what was deleted stays in it and is passed over, until the index
-//! is built anew.
+//! is rebuilt.
 
 use flow_index::dot;
 use hnsw_rs::prelude::{Distance, Hnsw};
@@ -31,19 +31,19 @@ impl Distance<f32> for Cosine {
 }
 
 /// The vectors that have been put in, by their places.
-pub(crate) struct Graph {
+pub(crate) struct NeighborGraph {
     inner: Hnsw<'static, f32, Cosine>,
 }
 
-impl std::fmt::Debug for Graph {
+impl std::fmt::Debug for NeighborGraph {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let points = self.inner.get_nb_point();
         f.debug_struct("Graph").field("points", &points).finish()
     }
 }
 
-impl Graph {
-    /// An empty graph that expects so many vectors.
+impl NeighborGraph {
+    /// An empty graph that expects this many vectors.
     pub(crate) fn new(expected: usize) -> Self {
         Self {
             inner: Hnsw::new(NEIGHBOURS, expected, LAYERS, CANDIDATES, Cosine),

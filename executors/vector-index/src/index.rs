@@ -9,16 +9,16 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use bytes::Bytes;
 use flow_core::DocArrayVersion;
-use flow_index::{Entry, dot, normalised};
+use flow_index::{IndexEntry, dot, normalised};
 
-use crate::graph::Graph;
-use crate::record::Change;
-use crate::top::{Hit, Top};
+use crate::graph::NeighborGraph;
+use crate::record::IndexChange;
+use crate::top::{Hit, TopMatches};
 
 /// Vectors that an indexing call puts into the graph: its own, as many of those before, and these.
 const CATCH_UP: usize = 256;
 
-/// Fewest entries that are gone before the index is built anew.
+/// Fewest entries that are gone before the index is rebuilt.
 const GONE_MIN: usize = 1024;
 
 /// Entries and how they are found.
@@ -27,20 +27,20 @@ pub(crate) struct Index {
     exact_below: usize,
     dimensions: usize,
     /// By place; none where an entry is gone.
-    entries: Vec<Option<Kept>>,
+    entries: Vec<Option<StoredEntry>>,
     /// By place, one after another, each of length 1.
     vectors: Vec<f32>,
     by_id: HashMap<String, usize>,
     /// Ordered, because the parts of a document are removed one by one.
     by_parent: HashMap<String, BTreeSet<usize>>,
-    graph: Option<Graph>,
+    graph: Option<NeighborGraph>,
     /// Places below this are in the graph.
     in_graph: usize,
 }
 
 /// An entry without its vector.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredEntry {
     id: String,
     parent: String,
     pub(crate) version: DocArrayVersion,
@@ -85,28 +85,29 @@ impl Index {
     }
 
     /// What has to change for these entries to be all that there is of their documents.
-    pub(crate) fn changes(&self, entries: Vec<Entry>) -> Vec<Change> {
-        let documents: HashSet<&str> = entries.iter().map(Entry::document_id).collect();
+    pub(crate) fn changes(&self, entries: Vec<IndexEntry>) -> Vec<IndexChange> {
+        let documents: HashSet<&str> = entries.iter().map(IndexEntry::document_id).collect();
         let stay: HashSet<&str> = entries.iter().map(|entry| entry.id.as_str()).collect();
         let old = documents.into_iter().flat_map(|id| self.of_document(id));
         let gone = old.filter(|id| !stay.contains(id));
         let mut gone: Vec<String> = gone.map(str::to_owned).collect();
         gone.sort_unstable();
-        let gone = gone.into_iter().map(Change::Delete);
-        gone.chain(entries.into_iter().map(Change::Put)).collect()
+        let gone = gone.into_iter().map(IndexChange::Delete);
+        gone.chain(entries.into_iter().map(IndexChange::Put))
+            .collect()
     }
 
-    pub(crate) fn apply(&mut self, change: Change) {
+    pub(crate) fn apply(&mut self, change: IndexChange) {
         match change {
-            Change::Delete(id) => self.remove(&id),
-            Change::Put(entry) => {
+            IndexChange::Delete(id) => self.remove(&id),
+            IndexChange::Put(entry) => {
                 self.remove(&entry.id);
                 self.put(entry);
             }
         }
     }
 
-    fn put(&mut self, entry: Entry) {
+    fn put(&mut self, entry: IndexEntry) {
         let place = self.entries.len();
         self.dimensions = entry.vector.len();
         self.vectors.extend(normalised(entry.vector));
@@ -115,7 +116,7 @@ impl Index {
             let parts = self.by_parent.entry(entry.parent.clone()).or_default();
             parts.insert(place);
         }
-        self.entries.push(Some(Kept {
+        self.entries.push(Some(StoredEntry {
             id: entry.id,
             parent: entry.parent,
             version: entry.version,
@@ -160,7 +161,7 @@ impl Index {
         let mut graph = self
             .graph
             .take()
-            .unwrap_or_else(|| Graph::new(self.entries.len()));
+            .unwrap_or_else(|| NeighborGraph::new(self.entries.len()));
         let live = (from..to).filter(|&place| self.entries[place].is_some());
         graph.insert(live.map(|place| (place, self.vector(place))));
         self.graph = Some(graph);
@@ -168,11 +169,11 @@ impl Index {
     }
 
     /// The nearest entries, the nearest first. `vector` has the index's dimensions.
-    pub(crate) fn search(&self, vector: Vec<f32>, limit: usize) -> Vec<(Hit, &Kept)> {
+    pub(crate) fn search(&self, vector: Vec<f32>, limit: usize) -> Vec<(Hit, &StoredEntry)> {
         let vector = normalised(vector);
         // The graph's search makes room for as many as it is asked for.
         let limit = limit.min(self.len());
-        let mut top = Top::new(limit);
+        let mut top = TopMatches::new(limit);
         if let Some(graph) = &self.graph {
             let is_there = |place| self.kept(place).is_some();
             let hits = graph.search(&vector, limit, is_there);
@@ -195,7 +196,7 @@ impl Index {
         gone >= GONE_MIN && gone > self.len()
     }
 
-    /// The index without what is gone. Its graph is built anew.
+    /// The index without deleted entries. Its graph is rebuilt.
     pub(crate) fn compacted(&self) -> Self {
         let mut fresh = Self::new(self.exact_below);
         self.puts().for_each(|change| fresh.apply(change));
@@ -204,10 +205,10 @@ impl Index {
     }
 
     /// What it takes to make this index from an empty one.
-    pub(crate) fn puts(&self) -> impl Iterator<Item = Change> {
+    pub(crate) fn puts(&self) -> impl Iterator<Item = IndexChange> {
         self.entries.iter().enumerate().filter_map(|(place, kept)| {
             let kept = kept.as_ref()?;
-            Some(Change::Put(Entry {
+            Some(IndexChange::Put(IndexEntry {
                 id: kept.id.clone(),
                 parent: kept.parent.clone(),
                 vector: self.vector(place).to_vec(),
@@ -217,7 +218,7 @@ impl Index {
         })
     }
 
-    fn kept(&self, place: usize) -> Option<&Kept> {
+    fn kept(&self, place: usize) -> Option<&StoredEntry> {
         self.entries.get(place)?.as_ref()
     }
 

@@ -20,9 +20,9 @@ use flow_index::{FoundEntry, IDS, LIMIT, Search, documents_to_remove, entries, l
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use index::{Index, Kept};
-use log::Log;
-use record::Change;
+use index::{Index, StoredEntry};
+use log::IndexLog;
+use record::IndexChange;
 use top::Hit;
 
 /// What the score of a match is called.
@@ -32,7 +32,7 @@ const SCORE: &str = "cosine";
 #[derive(Debug)]
 pub struct VectorIndex {
     index: Index,
-    log: Option<Log>,
+    log: Option<IndexLog>,
     with: With,
 }
 
@@ -73,14 +73,16 @@ impl Executor for VectorIndex {
     fn load(with: With, context: &LoadContext) -> Result<Self, LoadError> {
         let mut index = Index::new(with.exact_below);
         let log = match folder(context) {
-            Some(folder) => Some(Log::open(&folder, with.sync, |change| index.apply(change))?),
+            Some(folder) => Some(IndexLog::open(&folder, with.sync, |change| {
+                index.apply(change)
+            })?),
             None => {
                 tracing::warn!("there is no `workspace`: the index ends with this process");
                 None
             }
         };
         index.feed_graph_fully();
-        let is_old = log.as_ref().is_some_and(Log::is_old);
+        let is_old = log.as_ref().is_some_and(IndexLog::is_old);
         let mut it = Self { index, log, with };
         match is_old {
             true => it.renew()?,
@@ -151,7 +153,9 @@ impl VectorIndex {
         let gone = ids.iter().flat_map(|id| self.index.of_document(id));
         let gone: BTreeSet<&str> = gone.collect();
         let changes = gone.into_iter();
-        let changes = changes.map(|id| Change::Delete(id.to_owned())).collect();
+        let changes = changes
+            .map(|id| IndexChange::Delete(id.to_owned()))
+            .collect();
         self.change(changes)?;
         Ok(self.renew_if_worn()?)
     }
@@ -166,14 +170,14 @@ impl VectorIndex {
             ("count", json!(self.index.len())),
             ("dimensions", json!(self.index.dimensions())),
             ("in_graph", json!(self.index.in_graph())),
-            ("log_bytes", json!(self.log.as_ref().map(Log::len))),
+            ("log_bytes", json!(self.log.as_ref().map(IndexLog::len))),
         ];
         let status = status.map(|(name, value)| (name.to_owned(), value));
         Ok(status.into_iter().collect())
     }
 
     /// Writes down what changes, then does it.
-    fn change(&mut self, changes: Vec<Change>) -> Result<(), CallError> {
+    fn change(&mut self, changes: Vec<IndexChange>) -> Result<(), CallError> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -210,7 +214,7 @@ impl VectorIndex {
     }
 }
 
-fn found_of(hit: Hit, kept: &Kept) -> FoundEntry {
+fn found_of(hit: Hit, kept: &StoredEntry) -> FoundEntry {
     FoundEntry {
         score: hit.score,
         version: kept.version,

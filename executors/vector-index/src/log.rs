@@ -2,7 +2,7 @@
 //!
 //! A request is acknowledged after its record is with the operating system, and on the disk unless `sync`
 //! is off. What a crash leaves half written is cut off at the next start. A record is never changed; when
-//! most of a log says what is no longer so, the index is written anew beside it and takes its place.
+//! most records of a log are outdated, a new log with the current entries is written beside it and replaces it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use crate::record::{self, Change, Format, Read};
+use crate::record::{self, IndexChange, Read, RecordFormat};
 
 /// What the file begins with: whose it is, and in which form.
 const MAGIC: &[u8; 8] = b"FLOWVEC2";
@@ -20,17 +20,17 @@ const LOG: &str = "index.log";
 const NEW_LOG: &str = "index.log.new";
 const LOCK: &str = "index.lock";
 
-/// Changes in one record of a log that is written anew: some megabytes.
+/// Changes in one record of a compacted log: some megabytes.
 const RECORD_CHANGES_MAX: usize = 1024;
 
 /// A log that is open for more.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct IndexLog {
     folder: PathBuf,
     file: File,
     /// Up to here everything is whole.
     len: u64,
-    format: Format,
+    format: RecordFormat,
     sync: bool,
     /// The file may end in half a record that could not be cut off.
     broken: bool,
@@ -63,12 +63,12 @@ pub(crate) enum LogError {
     Broken(PathBuf),
 }
 
-impl Log {
+impl IndexLog {
     /// Opens the log of a folder, or begins one. `apply` gets every change in it, in order.
     pub(crate) fn open(
         folder: &Path,
         sync: bool,
-        mut apply: impl FnMut(Change),
+        mut apply: impl FnMut(IndexChange),
     ) -> Result<Self, LogError> {
         let wrong = |source| LogError::Folder {
             folder: folder.to_owned(),
@@ -97,13 +97,13 @@ impl Log {
         Ok(log)
     }
 
-    /// Whether it was written by an earlier version: then it has to be written anew before anything is added.
+    /// Whether it was written by an earlier version: then it has to be rewritten before anything is added.
     pub(crate) fn is_old(&self) -> bool {
-        self.format != Format::V2
+        self.format != RecordFormat::V2
     }
 
     /// Writes a request down. When this returns, a crash does not lose it.
-    pub(crate) fn append(&mut self, changes: &[Change]) -> Result<(), LogError> {
+    pub(crate) fn append(&mut self, changes: &[IndexChange]) -> Result<(), LogError> {
         if self.broken {
             return Err(LogError::Broken(self.path()));
         }
@@ -127,7 +127,7 @@ impl Log {
     /// Puts a log that says only this in the place of the old one.
     pub(crate) fn rewrite(
         &mut self,
-        changes: impl Iterator<Item = Change>,
+        changes: impl Iterator<Item = IndexChange>,
     ) -> Result<(), LogError> {
         let path = self.folder.join(NEW_LOG);
         let wrong = |source| LogError::Write {
@@ -138,7 +138,7 @@ impl Log {
         fs::rename(&path, self.path()).map_err(wrong)?;
         // From here on the old file has no name: what were written to it would be lost.
         (self.file, self.len) = (file, len);
-        (self.format, self.broken) = (Format::V2, false);
+        (self.format, self.broken) = (RecordFormat::V2, false);
         // The name is on the disk only when its folder is.
         File::open(&self.folder)
             .and_then(|folder| folder.sync_all())
@@ -204,13 +204,13 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 fn replay(
     path: &Path,
     content: &Bytes,
-    apply: &mut dyn FnMut(Change),
-) -> Result<(Format, u64), LogError> {
+    apply: &mut dyn FnMut(IndexChange),
+) -> Result<(RecordFormat, u64), LogError> {
     let format = match content.get(..MAGIC.len()) {
-        Some(magic) if magic == MAGIC => Format::V2,
-        Some(magic) if magic == MAGIC_V1 => Format::V1,
+        Some(magic) if magic == MAGIC => RecordFormat::V2,
+        Some(magic) if magic == MAGIC_V1 => RecordFormat::V1,
         // A crash may have torn the first bytes of all.
-        None if MAGIC.starts_with(content) => return Ok((Format::V2, 0)),
+        None if MAGIC.starts_with(content) => return Ok((RecordFormat::V2, 0)),
         _ => return Err(LogError::Foreign(path.to_owned())),
     };
     let mut at = MAGIC.len();
@@ -231,14 +231,14 @@ fn replay(
     }
 }
 
-fn write_new(path: &Path, changes: impl Iterator<Item = Change>) -> io::Result<(File, u64)> {
+fn write_new(path: &Path, changes: impl Iterator<Item = IndexChange>) -> io::Result<(File, u64)> {
     remove_if_there(path)?;
     let mut file = open(path)?;
     file.write_all(MAGIC)?;
     let mut len = MAGIC.len() as u64;
     let mut changes = changes.peekable();
     while changes.peek().is_some() {
-        let some: Vec<Change> = changes.by_ref().take(RECORD_CHANGES_MAX).collect();
+        let some: Vec<IndexChange> = changes.by_ref().take(RECORD_CHANGES_MAX).collect();
         let record = record::encode(&some);
         file.write_all(&record)?;
         len += record.len() as u64;
@@ -255,20 +255,20 @@ fn sync_if(sync: bool, file: &File) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn delete(id: &str) -> Change {
-        Change::Delete(id.to_owned())
+    fn delete(id: &str) -> IndexChange {
+        IndexChange::Delete(id.to_owned())
     }
 
-    fn reopened(folder: &Path) -> Result<Vec<Change>, LogError> {
+    fn reopened(folder: &Path) -> Result<Vec<IndexChange>, LogError> {
         let mut changes = Vec::new();
-        Log::open(folder, true, |change| changes.push(change)).map(|_| changes)
+        IndexLog::open(folder, true, |change| changes.push(change)).map(|_| changes)
     }
 
     #[test]
     fn complete_records_survive_a_torn_end_and_the_log_continues() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(LOG);
-        let mut log = Log::open(folder.path(), true, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), true, |_| {}).unwrap();
         log.append(&[delete("a")]).unwrap();
         log.append(&[delete("b"), delete("c")]).unwrap();
         let (one, all) = (log.len, fs::read(&path).unwrap());
@@ -280,7 +280,7 @@ mod tests {
             assert_eq!(fs::metadata(&path).unwrap().len(), first as u64);
         }
         fs::write(&path, &all[..all.len() - 1]).unwrap();
-        let mut log = Log::open(folder.path(), true, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), true, |_| {}).unwrap();
         log.append(&[delete("d")]).unwrap();
         assert!(log.len < one);
         drop(log);
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn damage_before_the_end_is_an_error_and_nothing_is_truncated() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(folder.path(), false, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), false, |_| {}).unwrap();
         log.append(&[delete("a")]).unwrap();
         log.append(&[delete("b")]).unwrap();
         drop(log);
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_changed_length_truncates_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(folder.path(), false, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), false, |_| {}).unwrap();
         for id in 0..100 {
             log.append(&[delete(&id.to_string())]).unwrap();
         }
@@ -336,7 +336,7 @@ mod tests {
         }
         fs::write(folder.path().join(LOG), old).unwrap();
         let mut changes = Vec::new();
-        let mut log = Log::open(folder.path(), true, |change| changes.push(change)).unwrap();
+        let mut log = IndexLog::open(folder.path(), true, |change| changes.push(change)).unwrap();
         assert!(log.is_old());
         log.rewrite(changes.into_iter()).unwrap();
         assert!(!log.is_old());
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn a_compacted_log_replaces_the_old_one() {
         let folder = tempfile::tempdir().unwrap();
-        let mut log = Log::open(folder.path(), true, |_| {}).unwrap();
+        let mut log = IndexLog::open(folder.path(), true, |_| {}).unwrap();
         log.append(&[delete("a")]).unwrap();
         // Of a crash in the middle of an earlier attempt.
         fs::write(folder.path().join(NEW_LOG), "half").unwrap();
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn two_processes_do_not_share_a_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let _log = Log::open(folder.path(), true, |_| {}).unwrap();
+        let _log = IndexLog::open(folder.path(), true, |_| {}).unwrap();
         assert!(matches!(reopened(folder.path()), Err(LogError::InUse(_))));
     }
 

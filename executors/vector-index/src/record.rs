@@ -1,4 +1,4 @@
-//! What is written down of a request, as bytes. Pure: files are `log.rs`'s.
+//! The records of the log, as bytes. Pure: `log.rs` writes them to files.
 //!
 //! A record is one request, whole or not at all: a header and the changes one after another. The header has the length of
 //! the changes, their checksum, and a checksum of its own. This distinguishes damage from a record that a crash cut short:
@@ -8,7 +8,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use flow_core::DocArrayVersion;
-use flow_index::Entry;
+use flow_index::IndexEntry;
 
 /// Length, checksum and the header's own checksum before each record, in bytes.
 pub(crate) const HEADER_LEN: usize = 12;
@@ -18,7 +18,7 @@ const HEADER_V1_LEN: usize = 8;
 
 /// How the records of a log are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
+pub(crate) enum RecordFormat {
     V1,
     V2,
 }
@@ -28,9 +28,9 @@ const DELETE: u8 = 2;
 
 /// One step from an index to the next.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Change {
+pub(crate) enum IndexChange {
     /// Takes the place of an entry with the same id.
-    Put(Entry),
+    Put(IndexEntry),
     /// Nothing, if there is no entry with this id.
     Delete(String),
 }
@@ -39,7 +39,7 @@ pub(crate) enum Change {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Read {
     /// A record, and its length with its header.
-    Record(Vec<Change>, usize),
+    Record(Vec<IndexChange>, usize),
     /// The log ends here, as it should.
     End,
     /// The last record was not written to its end.
@@ -49,7 +49,7 @@ pub(crate) enum Read {
 }
 
 /// A record of these changes.
-pub(crate) fn encode(changes: &[Change]) -> Bytes {
+pub(crate) fn encode(changes: &[IndexChange]) -> Bytes {
     let mut out = BytesMut::new();
     out.put_bytes(0, HEADER_LEN);
     changes
@@ -67,18 +67,18 @@ pub(crate) fn encode(changes: &[Change]) -> Bytes {
 }
 
 /// What a log goes on with.
-pub(crate) fn read(format: Format, rest: &Bytes) -> Read {
+pub(crate) fn read(format: RecordFormat, rest: &Bytes) -> Read {
     if rest.is_empty() {
         return Read::End;
     }
     let header_len = match format {
-        Format::V1 => HEADER_V1_LEN,
-        Format::V2 => HEADER_LEN,
+        RecordFormat::V1 => HEADER_V1_LEN,
+        RecordFormat::V2 => HEADER_LEN,
     };
     let Some((header, body)) = rest.split_at_checked(header_len) else {
         return Read::Torn;
     };
-    if format == Format::V2 && !is_header(header) {
+    if format == RecordFormat::V2 && !is_header(header) {
         return match has_header(&rest[1..]) {
             true => Read::Damaged,
             false => Read::Torn,
@@ -111,9 +111,9 @@ fn has_header(bytes: &[u8]) -> bool {
     bytes.windows(HEADER_LEN).any(is_header)
 }
 
-fn put_change(out: &mut BytesMut, change: &Change) {
+fn put_change(out: &mut BytesMut, change: &IndexChange) {
     match change {
-        Change::Put(entry) => {
+        IndexChange::Put(entry) => {
             out.put_u8(PUT);
             out.put_u8(match entry.version {
                 DocArrayVersion::V1 => 1,
@@ -125,7 +125,7 @@ fn put_change(out: &mut BytesMut, change: &Change) {
             entry.vector.iter().for_each(|&value| out.put_f32_le(value));
             put_bytes(out, &entry.document);
         }
-        Change::Delete(id) => {
+        IndexChange::Delete(id) => {
             out.put_u8(DELETE);
             put_bytes(out, id.as_bytes());
         }
@@ -141,7 +141,7 @@ fn put_len(out: &mut BytesMut, len: usize) {
     out.put_u32_le(u32::try_from(len).expect("a part of a request is smaller than 4 GiB"));
 }
 
-fn changes(mut record: Bytes) -> Option<Vec<Change>> {
+fn changes(mut record: Bytes) -> Option<Vec<IndexChange>> {
     let mut changes = Vec::new();
     while record.has_remaining() {
         changes.push(change(&mut record)?);
@@ -149,7 +149,7 @@ fn changes(mut record: Bytes) -> Option<Vec<Change>> {
     Some(changes)
 }
 
-fn change(record: &mut Bytes) -> Option<Change> {
+fn change(record: &mut Bytes) -> Option<IndexChange> {
     match record.try_get_u8().ok()? {
         PUT => {
             let version = match record.try_get_u8().ok()? {
@@ -157,7 +157,7 @@ fn change(record: &mut Bytes) -> Option<Change> {
                 2 => DocArrayVersion::V2,
                 _ => return None,
             };
-            Some(Change::Put(Entry {
+            Some(IndexChange::Put(IndexEntry {
                 version,
                 id: text(record)?,
                 parent: text(record)?,
@@ -165,7 +165,7 @@ fn change(record: &mut Bytes) -> Option<Change> {
                 document: bytes(record)?,
             }))
         }
-        DELETE => text(record).map(Change::Delete),
+        DELETE => text(record).map(IndexChange::Delete),
         _ => None,
     }
 }
@@ -193,19 +193,22 @@ fn vector(record: &mut Bytes) -> Option<Vec<f32>> {
 mod tests {
     use super::*;
 
-    fn record() -> Vec<Change> {
-        let entry = Entry {
+    fn record() -> Vec<IndexChange> {
+        let entry = IndexEntry {
             id: "a-0".to_owned(),
             parent: "a".to_owned(),
             vector: vec![0.5, -1.0],
             version: DocArrayVersion::V2,
             document: Bytes::from_static(b"doc"),
         };
-        vec![Change::Delete("old".to_owned()), Change::Put(entry)]
+        vec![
+            IndexChange::Delete("old".to_owned()),
+            IndexChange::Put(entry),
+        ]
     }
 
     fn read(rest: &Bytes) -> Read {
-        super::read(Format::V2, rest)
+        super::read(RecordFormat::V2, rest)
     }
 
     #[test]
@@ -216,7 +219,7 @@ mod tests {
         let mut first_version = bytes.to_vec();
         first_version.drain(HEADER_V1_LEN..HEADER_LEN);
         let len = first_version.len();
-        let found = super::read(Format::V1, &first_version.into());
+        let found = super::read(RecordFormat::V1, &first_version.into());
         assert_eq!(found, Read::Record(record(), len));
     }
 

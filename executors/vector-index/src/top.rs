@@ -1,4 +1,4 @@
-//! The nearest of many, at most so many. Pure.
+//! Keeps the nearest entries, up to a limit. Pure.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -26,14 +26,14 @@ impl PartialOrd for Hit {
     }
 }
 
-/// The nearest so far, at most so many.
+/// The nearest so far, up to a limit.
 #[derive(Debug)]
-pub(crate) struct Top {
+pub(crate) struct TopMatches {
     limit: usize,
     hits: BinaryHeap<Hit>,
 }
 
-impl Top {
+impl TopMatches {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -62,13 +62,13 @@ mod tests {
 
     #[test]
     fn the_nearest_come_first_and_the_older_wins_a_tie() {
-        let mut top = Top::new(3);
+        let mut top = TopMatches::new(3);
         for (place, score) in [0.1, 0.9, 0.5, 0.9, -1.0].into_iter().enumerate() {
             top.offer(Hit { place, score });
         }
         let places: Vec<usize> = top.into_hits().iter().map(|hit| hit.place).collect();
         assert_eq!(places, [1, 3, 2]);
-        let mut none = Top::new(0);
+        let mut none = TopMatches::new(0);
         none.offer(Hit {
             place: 0,
             score: 1.0,

@@ -1,4 +1,4 @@
-//! kill -9 in the middle of the work, again and again: what was acknowledged is there.
+//! kill -9 in the middle of the work, repeatedly: acknowledged documents are still there.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Whatever a connection sends, nothing in the gateway panics, and another client is answered.
+//! No input of a connection makes the gateway panic or stops it from answering another client.
 //!
 //! The first byte of an input says how the rest is sent: as it is, after the beginning of HTTP/2, as frames of HTTP/2
 //! whose lengths are right, or after the beginning of a WebSocket.

@@ -1,4 +1,4 @@
-//! Whatever documents are made of: unread they come back byte by byte, and reading, changing and merging end.
+//! Documents with any content keep their bytes if they are not read, and reading, changing and merging them terminates.
 #![no_main]
 
 use bytes::Bytes;

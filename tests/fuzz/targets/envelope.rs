@@ -1,4 +1,4 @@
-//! Whatever arrives as a request, reading it ends, and what was read is written as it was read.
+//! Reading any bytes as a request terminates, and what was read is written as it was read.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Whatever a `when` says, it is a query or an error, and a query answers for any document.
+//! Any `when` is a query or an error, and a query has a result for any document.
 #![no_main]
 
 use flow_core::query::Query;

@@ -1,4 +1,4 @@
-//! Whatever a flow file holds, the answer is a flow or an error; a flow becomes a plan that survives JSON.
+//! Any flow file is a flow or an error, and the plan of a flow survives a round trip through JSON.
 #![no_main]
 
 use flow_spec::{ExecutorConfig, Plan, TextFile, Variables, load};

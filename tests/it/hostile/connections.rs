@@ -1,4 +1,4 @@
-//! Connections that say nothing, streams that read nothing, calls that are given up.
+//! Silent connections, streams whose replies are not read, and abandoned calls.
 
 use flow_core::Deadline;
 use flow_net::PostOptions;

@@ -40,7 +40,7 @@ fn with_data(endpoint: &str, data: Bytes) -> Envelope {
     }
 }
 
-/// What the reply says of the failure.
+/// The failure in the reply.
 async fn refused(target: &Target, port: u16, request: &Envelope) -> String {
     let connection = Connection::open(port).await;
     let request = encoded(request);

@@ -1,4 +1,4 @@
-//! What attacks cost, for `cargo xtask attacks`, which makes a table of it.
+//! Records the cost of attacks, of which `cargo xtask attacks` makes a table.
 
 use std::fs::OpenOptions;
 use std::io::Write;

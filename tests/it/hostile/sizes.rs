@@ -5,7 +5,7 @@ use flow_core::Deadline;
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
 use flow_tests::raw::{CALL, Connection, SINGLE, encoded, gzipped};
-use flow_tests::{Said, client, post, said, texts};
+use flow_tests::{PlainReply, client, post, said, texts};
 use prost::Message;
 
 use super::Target;
@@ -16,7 +16,7 @@ fn target() -> Target {
     Target::up(ECHO, &["gateway", "echo"])
 }
 
-fn failure(said: &Said) -> &str {
+fn failure(said: &PlainReply) -> &str {
     said.failure.as_deref().expect("it is refused")
 }
 

@@ -1,6 +1,6 @@
 //! The OpenAPI document of a flow: `openapi-spec-validator` accepts it, and `schemathesis` makes requests of it.
 //!
-//! `FLOW_GOLDEN=write` writes the recorded list of operations anew.
+//! `FLOW_GOLDEN=write` rewrites the recorded list of operations.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ async fn the_openapi_document_lists_the_routes_of_all_apis_as_recorded() {
         return;
     }
     let recorded = fs::read_to_string(golden()).unwrap();
-    assert_eq!(text, recorded, "`FLOW_GOLDEN=write` writes it anew");
+    assert_eq!(text, recorded, "`FLOW_GOLDEN=write` rewrites it");
     let needed = json!([{"bearer": []}, {"key": []}]);
     assert_eq!(document["security"], needed);
 }

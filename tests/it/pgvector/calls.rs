@@ -4,7 +4,7 @@ use flow_core::{Document, DocumentArray, RequestId, Tensor};
 use flow_net::PostOptions;
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
-use flow_tests::{Said, TestFlow, client, post, said};
+use flow_tests::{PlainReply, TestFlow, client, post, said};
 use futures_util::{StreamExt, stream};
 use serde_json::{Map, Value};
 
@@ -59,7 +59,7 @@ pub(super) async fn call(
     endpoint: &str,
     docs: &[Document],
     parameters: &Value,
-) -> Said {
+) -> PlainReply {
     let request = request((None, endpoint), docs, parameters);
     post(flow, vec![request]).await.remove(0)
 }
@@ -69,7 +69,7 @@ pub(super) async fn post_all(
     flow: &TestFlow,
     endpoint: &str,
     requests: &[Vec<Document>],
-) -> Vec<Said> {
+) -> Vec<PlainReply> {
     let requests = requests.iter();
     let requests = requests.map(|docs| request((None, endpoint), docs, &Value::Null));
     post(flow, requests.collect()).await

@@ -1,4 +1,4 @@
-//! An executor that leaves its mark: what `peers/marker.py` is in Python, for the test of topologies.
+//! An executor that marks documents, as `peers/marker.py` does in Python, for the test of topologies.
 
 use std::process::ExitCode;
 use std::thread;

@@ -1,4 +1,4 @@
-//! An executor that misbehaves when it is asked to: what the tests of bad luck run.
+//! An executor that fails in the way that a request asks for, for the tests in `bad_luck.rs`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -24,7 +24,7 @@ const HOG_MEBIBYTES: usize = 256;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Does what its endpoints are called.
-struct Moody {
+struct FaultyExecutor {
     with: With,
     calls: u32,
     /// What `/mark` takes for each text.
@@ -42,7 +42,7 @@ struct With {
     mark: String,
 }
 
-impl Executor for Moody {
+impl Executor for FaultyExecutor {
     type With = With;
 
     fn load(with: With, context: &LoadContext) -> Result<Self, LoadError> {
@@ -76,7 +76,7 @@ impl Executor for Moody {
     }
 }
 
-impl Moody {
+impl FaultyExecutor {
     fn panic(&mut self, _: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
         panic!("this is too much")
     }
@@ -152,7 +152,7 @@ impl Moody {
         Ok(())
     }
 
-    /// Sets a field to what it is, so that the document is written anew.
+    /// Sets a field to what it is, so that the document is encoded again.
     fn touch(&mut self, docs: &mut DocumentArray, _: &Parameters) -> Result<(), CallError> {
         for doc in docs.iter_mut().filter(|doc| doc.has_text()) {
             doc.set_text(doc.text());
@@ -200,5 +200,5 @@ impl Moody {
 }
 
 fn main() -> ExitCode {
-    flow_executor::run::<Moody>()
+    flow_executor::run::<FaultyExecutor>()
 }

@@ -1,4 +1,4 @@
-//! An executor that writes down each request it runs: what shows whether one ran twice.
+//! An executor that records each request that it runs, to detect those that ran twice.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

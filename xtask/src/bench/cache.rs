@@ -1,4 +1,4 @@
-//! What the encoder's cache is worth for queries that repeat.
+//! Benchmark: the gain of the encoder's cache for repeated queries.
 //!
 //! The queries follow Zipf's law: the query of rank *n* is asked in proportion to 1/*n*. They come one in a request, over
 //! HTTP, to two flows that are up at the same time: one with the cache and one without. Each round has queries of its own,

@@ -1,4 +1,4 @@
-//! How long requests take while processes are killed, replaced, made more and made fewer.
+//! Benchmark: latency while processes are killed, replaced and scaled.
 //!
 //! The load and the chaos are those of `tests/it/chaos.rs`, which fails if a request is lost, fails, or is
 //! answered twice; here it runs longer, and its times are looked at.

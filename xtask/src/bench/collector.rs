@@ -1,4 +1,4 @@
-//! What watching a flow costs, and what a collector of OpenTelemetry that is gone costs: unary calls through a gateway to an
+//! Benchmark: the cost of observing a flow, and of an unavailable collector of OpenTelemetry: unary calls through a gateway to an
 //! executor that does nothing.
 //!
 //! All configurations run at once and are loaded in turn, each round in another order, so a machine that slows down is slow

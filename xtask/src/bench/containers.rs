@@ -1,4 +1,4 @@
-//! What a container costs: the tutorial's 10,000 documents through an executor that does nothing, as a
+//! Benchmark: the cost of a container: the tutorial's 10,000 documents through an executor that does nothing, as a
 //! process, in a container whose port is published, and in one with the machine's own network.
 
 use std::fs;

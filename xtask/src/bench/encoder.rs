@@ -1,4 +1,4 @@
-//! The encoder compared with those that users have today: sentence-transformers, ONNX Runtime and OpenVINO, on the
+//! Benchmark: the encoder compared with others: sentence-transformers, ONNX Runtime and OpenVINO, on the
 //! same texts in the same run.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What the gateway itself costs: unary calls through it to an executor that does nothing.
+//! Benchmark: the cost of the gateway itself: unary calls through it to an executor that does nothing.
 //!
 //! Beside us runs the least that any gateway costs: bare tonic that forwards bytes to an echo. The
 //! bar is the ratio of the two, in the same round.

@@ -1,4 +1,4 @@
-//! What HTTP with JSON costs compared with gRPC: the same documents, through the same port, to the same executors.
+//! Benchmark: the cost of HTTP with JSON compared with gRPC: the same documents, through the same port, to the same executors.
 //!
 //! Both protocols run over HTTP/2 without TLS, from the same load generator. The rows with vectors go through OpenAI's route.
 

@@ -1,4 +1,4 @@
-//! What the gateway costs over HTTP/1.1, and what TLS costs.
+//! Benchmark: the cost of the gateway over HTTP/1.1, and of TLS.
 //!
 //! Beside us run the least that any gateway costs, bare axum that forwards bodies to an echo, and stock Jina's HTTP gateway.
 //! The rows with TLS send the same requests over HTTP/2 through two ports of flow, one of them with a certificate.

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: us and our peers, measured in one run on one machine.
+//! `cargo xtask bench`: flow and comparable systems, measured in one run on one machine.
 //!
 //! One file holds one subject; each fills a [`report::Report`], which keeps raw numbers with the
 //! summary and the description of the machine. What is measured, and why, is described in

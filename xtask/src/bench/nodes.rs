@@ -1,4 +1,4 @@
-//! What each further executor of a flow costs: lines of several, and branches that are joined.
+//! Benchmark: the cost of each further executor of a flow: lines of several, and branches that are joined.
 //!
 //! Executors do nothing, so all that is measured is the way: gateway, sockets, executor runtime. Everything
 //! runs on the same cores, so the time of a request is what all of them together spend on it.

@@ -1,4 +1,4 @@
-//! What an executor in Python costs: unary calls through a gateway to one that does nothing.
+//! Benchmark: the cost of an executor in Python: unary calls through a gateway to one that does nothing.
 //!
 //! The same file runs on our runtime behind our gateway, and in Jina's own flow.
 

@@ -1,4 +1,4 @@
-//! What serving costs an executor in Python that really computes: the tutorial with sentence-transformers.
+//! Benchmark: the cost of serving an executor in Python that really computes: the tutorial with sentence-transformers.
 //!
 //! The same script, with the same executor, runs on our runtime (`flow python`) and on stock Jina. Beside them the model
 //! encodes the same sentences without a flow.

@@ -1,4 +1,4 @@
-//! Where results go: raw numbers, a summary, and the machine they are from.
+//! Writes the results: raw numbers, a summary, and a description of the machine.
 //!
 //! `tests/load/runs/<date>-<machine>/` holds `machine.txt`, one `<subject>.csv` of raw numbers a
 //! subject, and `summary.md` with one section each. A subject measured again replaces its own.

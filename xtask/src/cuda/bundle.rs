@@ -1,4 +1,4 @@
-//! `cargo xtask gpu-bundle`: all that a machine with a GPU needs to check and to measure us, in one folder.
+//! `cargo xtask gpu-bundle`: everything that a machine with a GPU needs for tests and benchmarks, in one folder.
 //!
 //! What is packed: the program with its kernels, the model with its weights in half precision, the texts, stored
 //! vectors of sentence-transformers, the tests that run on every device, and `tests/load/gpu/run.py`, which does

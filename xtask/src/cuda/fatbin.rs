@@ -1,4 +1,4 @@
-//! Reads what the compiler made: which images a fatbin holds, and which kernels an image.
+//! Reads the output of the compiler: the images of a fatbin, and the kernels of an image.
 //!
 //! NVIDIA documents neither the fatbin nor the flag that marks a kernel. This is what nvcc 13.0 writes; a
 //! file of another make is refused, not guessed at.
@@ -70,7 +70,7 @@ pub(super) fn kernels(cubin: &[u8]) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// A number of so many bytes, the lowest first.
+/// A number of this many bytes, the lowest first.
 fn number(bytes: &[u8], at: usize, size: usize) -> anyhow::Result<u64> {
     let bytes = bytes.get(at..).and_then(|rest| rest.get(..size));
     let bytes =

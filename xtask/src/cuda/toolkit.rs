@@ -68,7 +68,7 @@ impl Toolkit {
     }
 }
 
-/// What is to be there, word for word: a change of it makes the folder anew.
+/// The exact requirements; if they change, the folder is created again.
 pub(super) fn requirements() -> anyhow::Result<String> {
     Ok(fs::read_to_string(
         crate::repository::root().join(REQUIREMENTS),

@@ -1,4 +1,4 @@
-//! What a release consists of, before it is packed.
+//! The files of a release, before they are packed.
 
 use std::fs;
 use std::path::Path;

@@ -101,7 +101,7 @@ const FOR_TESTS: &[Group] = &[
 
 /// A folder that could not be set up, and why.
 #[derive(Debug)]
-pub(crate) struct Missing {
+pub(crate) struct SetupFailure {
     pub(crate) name: &'static str,
     pub(crate) why: anyhow::Error,
 }
@@ -117,12 +117,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let made = |name: &str| missing.iter().all(|it| it.name != name);
     if groups.contains(&Group::Python) && made(package::FOLDER) {
         let built = package::build_and_install(&folder);
-        missing.extend(built.err().map(|why| Missing {
+        missing.extend(built.err().map(|why| SetupFailure {
             name: package::FOLDER,
             why,
         }));
     }
-    for Missing { name, why } in &missing {
+    for SetupFailure { name, why } in &missing {
         eprintln!("{name}: {why:#}");
     }
     if !missing.is_empty() {
@@ -137,14 +137,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Sets up what the tests need; says what they will have to do without.
-pub(crate) fn for_tests() -> anyhow::Result<Vec<Missing>> {
+pub(crate) fn for_tests() -> anyhow::Result<Vec<SetupFailure>> {
     prepare(&folder(), FOR_TESTS)
 }
 
 /// The program that makes wheels, set up if it is not there.
 pub(crate) fn maturin() -> anyhow::Result<PathBuf> {
     match prepare(&folder(), &[Group::Maturin])?.pop() {
-        Some(Missing { why, .. }) => Err(why),
+        Some(SetupFailure { why, .. }) => Err(why),
         None => Ok(folder().join(venv::MATURIN.folder).join("bin/maturin")),
     }
 }
@@ -157,7 +157,7 @@ pub(crate) fn install_package() -> anyhow::Result<()> {
 /// Builds the package `flow_serve` for release, installs it, and returns the interpreter that has it.
 pub(crate) fn install_release_package() -> anyhow::Result<PathBuf> {
     let folder = folder();
-    if let Some(Missing { why, .. }) = prepare(&folder, &[Group::Python])?.pop() {
+    if let Some(SetupFailure { why, .. }) = prepare(&folder, &[Group::Python])?.pop() {
         return Err(why);
     }
     package::build_and_install_release(&folder)?;
@@ -167,7 +167,7 @@ pub(crate) fn install_release_package() -> anyhow::Result<PathBuf> {
 /// The model's folder, set up if it is not there.
 pub(crate) fn model() -> anyhow::Result<PathBuf> {
     match prepare(&folder(), &[Group::Model])?.pop() {
-        Some(Missing { why, .. }) => Err(why),
+        Some(SetupFailure { why, .. }) => Err(why),
         None => Ok(folder().join(model::FOLDER)),
     }
 }
@@ -193,7 +193,7 @@ pub(crate) fn site_packages(python: &Path) -> anyhow::Result<PathBuf> {
     Ok(output.trim().into())
 }
 
-fn prepare(folder: &Path, groups: &[Group]) -> anyhow::Result<Vec<Missing>> {
+fn prepare(folder: &Path, groups: &[Group]) -> anyhow::Result<Vec<SetupFailure>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     // Two set-ups at once would empty each other's half-made folders.
     let lock = File::create(folder.join(".lock"))?;
@@ -255,7 +255,7 @@ impl Step {
         }
     }
 
-    fn run(&self, folder: &Path, python: &Lazy) -> Result<(), Missing> {
+    fn run(&self, folder: &Path, python: &Lazy) -> Result<(), SetupFailure> {
         let made = match self {
             Self::Model if model::is_ready(folder) => Ok(()),
             Self::Debian(package) if package.is_ready(folder) => Ok(()),
@@ -264,7 +264,7 @@ impl Step {
             Self::Model => usable(python).and_then(|python| model::make(folder, python)),
             Self::Venv(venv) => usable(python).and_then(|python| venv.make(folder, python)),
         };
-        made.map_err(|why| Missing {
+        made.map_err(|why| SetupFailure {
             name: self.name(),
             why,
         })

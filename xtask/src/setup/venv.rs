@@ -1,7 +1,7 @@
 //! Virtual environments of pinned versions.
 //!
 //! They cannot be moved once made, so a marker written last says that one is whole. It holds what
-//! was asked for: change the pins, and the folder is made anew.
+//! was asked for: if the pins change, the folder is created again.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a run must reach: pure, so that each bar can be tested at its edge.
+//! The limits that a run must meet. Pure, so that each limit can be tested at its edge.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! How log messages and errors are worded: they begin small and end without a full stop.
+//! The form of log messages and errors: they begin in lower case and end without a full stop.
 //!
 //! A name in capitals, such as SIGTERM, may come first.
 
@@ -21,7 +21,7 @@ fn check_file(file: &File) -> Vec<Finding> {
         .collect()
 }
 
-/// The tokens after `warn!(` and its like, or after `#[error(`, if the row begins so.
+/// The tokens after `warn!(` or a similar macro, or after `#[error(`, if the tokens begin with one.
 fn arguments(row: &[Token]) -> Option<&[Token]> {
     let texts: Vec<&str> = row
         .iter()

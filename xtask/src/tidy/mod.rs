@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the rules of the house that a compiler does not check.
+//! `cargo xtask tidy`: the project's rules that a compiler does not check.
 //!
 //! Most of ARCHITECTURE.md's promises are absences, and an absence is easily lost. Each file in here
 //! holds the rules of one subject; a rule takes the tree and gives back what breaks it. All findings

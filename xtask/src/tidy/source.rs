@@ -1,4 +1,4 @@
-//! Rust as a flat row of tokens: no comments, and what belongs to tests set apart.
+//! Rust as a flat list of tokens: without comments, and with tests marked.
 //!
 //! Tokens and not lines, because a rule about `println!` must find it in a macro's body and must not
 //! find it in a comment or in a string.
@@ -126,7 +126,7 @@ impl Source {
     }
 }
 
-/// Lines on which a row of tokens, written with spaces between them, begins.
+/// Lines on which a sequence of tokens begins, which is written with spaces between them.
 pub(super) fn lines_with(code: &[Token], row: &str) -> Vec<usize> {
     let row: Vec<&str> = row.split(' ').collect();
     let windows = code.windows(row.len());

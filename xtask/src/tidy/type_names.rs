@@ -1,4 +1,4 @@
-//! Names of public types: one name has one meaning in the whole workspace.
+//! Names of types that are visible in their whole crate or beyond: one name has one meaning in the workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,9 @@ const REGISTRIES: &str = "the field's word for images and for metrics";
 const ERRORS: &str = "an executor or a file that cannot be loaded; programs see one of them";
 const EXECUTORS: &str = "each executor names its options so";
 const FACTS: &str = "what a process sends when it is ready, and what the launcher reads";
+const SERVICES: &str = "each server implements Jina's gRPC services";
 
-/// Names that several crates may use for public types, each with its reason.
+/// Names that several crates may use for such types, each with its reason.
 const ALLOWED: &[(&str, &str)] = &[
     ("Activation", CUDA),
     ("ApiKeys", OPTIONS),
@@ -30,6 +31,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("Flow", FLOWS),
     ("Gateway", OPTIONS),
     ("GatewayLimits", OPTIONS),
+    ("JinaService", SERVICES),
     ("LoadError", ERRORS),
     ("Monitoring", OPTIONS),
     ("PoolingMode", CUDA),
@@ -39,15 +41,27 @@ const ALLOWED: &[(&str, &str)] = &[
     ("With", EXECUTORS),
 ];
 
+/// Folders whose types have the names of other things, each with its reason.
+const NAMED_AFTER_OTHERS: &[(&str, &str)] = &[
+    (
+        "crates/flow-cli/src/cmd/",
+        "the options of a command have its name",
+    ),
+    (
+        "crates/flow-py/src/",
+        "classes of Python have the names of the Rust types that they wrap",
+    ),
+];
+
 /// Words that define a type.
 const DEFINITIONS: &[&str] = &["struct", "enum", "trait", "type"];
 
-/// A public type: the file and the line of its definition.
+/// A type that its whole crate can see: the file and the line of its definition.
 type Definition<'t> = (&'t File, usize);
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (name, definitions) in public_types(tree) {
+    for (name, definitions) in visible_types(tree) {
         let crates: BTreeSet<&str> = definitions
             .iter()
             .map(|(file, _)| file.crate_folder())
@@ -56,7 +70,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             continue;
         }
         let what = format!(
-            "`{name}` is a public type of {} crates: rename it, or give a reason in xtask/src/tidy/type_names.rs",
+            "`{name}` is a type of {} crates: rename it, or give a reason in xtask/src/tidy/type_names.rs",
             crates.len()
         );
         findings.extend(
@@ -68,14 +82,17 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Public types of crates and executors, by name. Generated code has the names of protocols.
-fn public_types(tree: &Tree) -> BTreeMap<&str, Vec<Definition<'_>>> {
+/// Types of crates and executors that their whole crate can see, by name. Generated code has the names of protocols.
+fn visible_types(tree: &Tree) -> BTreeMap<&str, Vec<Definition<'_>>> {
     let mut types: BTreeMap<&str, Vec<Definition<'_>>> = BTreeMap::new();
     let is_own = |file: &&File| {
         let in_folder = |folder| file.path.starts_with(folder);
         (in_folder("crates/") || in_folder("executors/"))
             && !file.is_test()
             && !file.path.contains("/generated/")
+            && !NAMED_AFTER_OTHERS
+                .iter()
+                .any(|(folder, _)| in_folder(folder))
     };
     for file in tree.sources().filter(is_own) {
         for (name, line) in defined(file.code()) {
@@ -85,12 +102,28 @@ fn public_types(tree: &Tree) -> BTreeMap<&str, Vec<Definition<'_>>> {
     types
 }
 
-/// The public types that code defines, each with its line. `pub(crate)` is not public.
+/// The types that code defines as `pub` or `pub(crate)`, each with its line.
 fn defined(code: &[Token]) -> impl Iterator<Item = (&str, usize)> {
-    let definitions = code
-        .windows(3)
-        .filter(|words| words[0].text == "pub" && DEFINITIONS.contains(&words[1].text.as_str()));
-    definitions.map(|words| (words[2].text.as_str(), words[2].line))
+    (0..code.len()).filter_map(|at| {
+        let after = after_visibility(&code[at..])?;
+        let [keyword, name, ..] = after else {
+            return None;
+        };
+        let is_type = DEFINITIONS.contains(&keyword.text.as_str());
+        is_type.then_some((name.text.as_str(), name.line))
+    })
+}
+
+/// What follows `pub` or `pub(crate)` at the start of `code`.
+fn after_visibility(code: &[Token]) -> Option<&[Token]> {
+    let text = |at: usize| code.get(at).map(|token| token.text.as_str());
+    if text(0) != Some("pub") {
+        return None;
+    }
+    match [text(1), text(2), text(3)] {
+        [Some("("), Some("crate"), Some(")")] => Some(&code[4..]),
+        _ => Some(&code[1..]),
+    }
 }
 
 #[cfg(test)]
@@ -108,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_public_type_has_a_name_of_its_own() {
+    fn a_type_that_its_crate_can_see_has_a_name_of_its_own() {
         expect(
             &[
                 ("crates/a/src/lib.rs", "pub struct Entry;"),
@@ -116,10 +149,17 @@ mod tests {
             ],
             &["crates/a/src/lib.rs:1", "crates/b/src/lib.rs:2"],
         );
+        expect(
+            &[
+                ("crates/a/src/lib.rs", "pub(crate) struct Entry;"),
+                ("crates/b/src/lib.rs", "pub(crate) type Entry = u8;"),
+            ],
+            &["crates/a/src/lib.rs:1", "crates/b/src/lib.rs:1"],
+        );
     }
 
     #[test]
-    fn private_types_may_share_a_name_and_so_may_those_of_one_crate() {
+    fn local_types_may_share_a_name_and_so_may_those_of_one_crate() {
         expect(
             &[
                 (
@@ -129,7 +169,7 @@ mod tests {
                 ("crates/a/src/b.rs", "pub struct Entry;"),
                 (
                     "crates/b/src/lib.rs",
-                    "struct Entry; pub(crate) struct State;",
+                    "struct Entry; pub(super) struct State;",
                 ),
                 ("crates/c/src/generated/c.rs", "pub struct Entry;"),
             ],
@@ -138,9 +178,23 @@ mod tests {
     }
 
     #[test]
+    fn the_options_of_a_command_have_its_name() {
+        expect(
+            &[
+                (
+                    "crates/flow-cli/src/cmd/gateway.rs",
+                    "pub(crate) struct Entry;",
+                ),
+                ("crates/a/src/lib.rs", "pub struct Entry;"),
+            ],
+            &[],
+        );
+    }
+
+    #[test]
     fn an_allowed_name_needs_to_be_used_twice() {
         let tree = Tree::read(crate::repository::root()).expect("the tree is there");
-        let types = public_types(&tree);
+        let types = visible_types(&tree);
         for (name, _) in ALLOWED {
             let crates = types
                 .get(name)

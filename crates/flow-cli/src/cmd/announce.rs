@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use flow_core::Deadline;
 use flow_net::Client;
-use flow_process::{LogFormat, Ready};
+use flow_process::{LogFormat, ReadyEvent};
 use rustix::process::{Pid, test_kill_process};
 
 use crate::exit::Exit;
@@ -61,7 +61,7 @@ pub(crate) async fn run(announce: Announce) -> anyhow::Result<Exit> {
 }
 
 fn report(announce: &Announce) -> anyhow::Result<()> {
-    let ready = Ready {
+    let ready = ReadyEvent {
         process: announce.name.clone(),
         pid: announce.of.unsigned_abs(),
         address: announce.address.into(),

@@ -1,4 +1,4 @@
-//! `flow completions`: scripts that teach shells what can be typed.
+//! `flow completions`: scripts that complete commands in shells.
 
 use clap::Args;
 use clap_complete::{Shell, generate};

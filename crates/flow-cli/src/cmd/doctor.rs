@@ -1,4 +1,4 @@
-//! `flow doctor`: examines this machine, and a flow, and says what to do about what it finds.
+//! `flow doctor`: examines this machine, and optionally a flow, and suggests a remedy for each finding.
 //!
 //! ```text
 //! finding.rs      what was found, and the report       pure

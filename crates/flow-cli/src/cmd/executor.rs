@@ -18,7 +18,7 @@ use crate::builtin;
 use crate::exit::BadUsage;
 use crate::folder::python::PythonRuntime;
 use crate::folder::python::jina::exec_jina;
-use crate::folder::{self, Found, package};
+use crate::folder::{self, ExecutorFolder, package};
 use crate::shell::Shell;
 
 const EXAMPLES: &str = "\
@@ -61,16 +61,16 @@ pub(crate) fn run(executor: Executor, shell: &Shell) -> anyhow::Result<ExitCode>
         bail!(BadUsage(message + &remedy.unwrap_or_default()));
     }
     match folder::look(uses, &[Path::new("")], shell, &|_| {}).with_context(wrong)? {
-        Found::Named(config) => named(config, executor.args, shell),
-        Found::Program(path) => {
+        ExecutorFolder::Named(config) => named(config, executor.args, shell),
+        ExecutorFolder::Program(path) => {
             let config = ExecutorConfig::default();
             never(exec_program(&path, &config, &executor.args, shell))
         }
-        Found::Package { manifest, config } => {
+        ExecutorFolder::Package { manifest, config } => {
             let path = package::build(&manifest, &folder::name(&config), shell)?;
             never(exec_program(&path, &config, &executor.args, shell))
         }
-        Found::Python(config) => {
+        ExecutorFolder::Python(config) => {
             let runtime = PythonRuntime::find(&config, |name| shell.variable(name))?;
             match runtime {
                 PythonRuntime::Flow(python) => never(exec_flow_serve(&python, &config, shell)),

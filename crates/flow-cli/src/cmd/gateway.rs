@@ -20,7 +20,7 @@ use flow_gateway::{ACCESS_LOG, Config, GatewayLimits, RUNTIME, TrafficReader};
 use flow_net::{ConnectionLimits, Drain, Stopped};
 use flow_otlp::{Collector, ExportSettings, Requested};
 use flow_process::{
-    FILTER_FILE_VARIABLE, LogFormat, Ready, STATUS_SOCKET_VARIABLE, end_with_parent,
+    FILTER_FILE_VARIABLE, LogFormat, ReadyEvent, STATUS_SOCKET_VARIABLE, end_with_parent,
     follow_filter_file, on_termination, serve_status,
 };
 use flow_spec::{Address, NodeAddresses, Placement, Plan, Run, ServiceAddress, TcpAddress};
@@ -30,7 +30,7 @@ use crate::exit::{BadUsage, Exit};
 use crate::flow_file::{self, ReadOptions};
 use crate::resolve::resolve_folders;
 use crate::shell::Shell;
-use placements::Source;
+use placements::PlacementSource;
 
 /// Name of the gateway in its ready line.
 const NAME: &str = "gateway";
@@ -90,7 +90,7 @@ pub(crate) struct Gateway {
     /// Port of the collector of metrics instead of that of the file
     #[arg(long, value_name = "PORT", help_heading = OPENTELEMETRY)]
     metrics_exporter_port: Option<u16>,
-    /// Log requests that take as long, such as 500ms or 2s, with where their time went
+    /// Log requests that take at least this long, such as 500ms or 2s, with a breakdown of their time
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, help_heading = LOGGING)]
     slow_request: Option<Duration>,
     /// Log every request
@@ -99,7 +99,7 @@ pub(crate) struct Gateway {
     /// Number of threads that serve requests [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
-    /// Time that requests in progress get to finish when the gateway stops, such as 10s or 1m
+    /// Time for requests in progress to finish when the gateway stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
     /// Process of the launcher: end with it, and report readiness to it in JSON
@@ -133,7 +133,7 @@ pub(crate) async fn run(gateway: Gateway, shell: &Shell) -> anyhow::Result<Exit>
 
 async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Result<Exit> {
     let draining = drain.watch();
-    let mut more = Source::of(gateway.placement.as_deref());
+    let mut more = PlacementSource::of(gateway.placement.as_deref());
     let placement = tokio::select! {
         placement = placement(gateway, &mut more, shell) => placement?,
         () = draining.begun() => return Ok(Exit::Fine),
@@ -149,10 +149,10 @@ async fn serve(gateway: &Gateway, drain: &Drain, shell: &Shell) -> anyhow::Resul
         say_status(Path::new(&socket), serving.traffic());
     }
     serving.ask_executors().await;
-    let ready = Ready {
+    let ready = ReadyEvent {
         more_addresses: serving.more_addrs(),
         metrics: serving.metrics_addr(),
-        ..Ready::new(NAME, serving.local_addr())
+        ..ReadyEvent::new(NAME, serving.local_addr())
     };
     let format = match gateway.parent_pid {
         Some(_) => LogFormat::Json,
@@ -323,7 +323,7 @@ fn log_limits(limits: &GatewayLimits, has_launcher: bool) {
 
 async fn placement(
     gateway: &Gateway,
-    source: &mut Source,
+    source: &mut PlacementSource,
     shell: &Shell,
 ) -> anyhow::Result<Placement> {
     match &gateway.file {

@@ -68,7 +68,7 @@ pub(crate) struct File {
 /// Options of `flow key new`.
 #[derive(Debug, Args)]
 pub(crate) struct New {
-    /// Name of the key: whose it is, or what it is for
+    /// Name of the key, such as its owner or its purpose
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -76,13 +76,13 @@ pub(crate) struct New {
     /// Allow only this endpoint, or with a `*` at the end all that begin so; can be given several times
     #[arg(long = "endpoint", value_name = "/ENDPOINT")]
     endpoints: Vec<String>,
-    /// Allow so many requests in a second [default: any number]
+    /// Maximum number of requests per second [default: no limit]
     #[arg(long, value_name = "N")]
     requests_per_second: Option<f64>,
-    /// Allow so many documents from midnight to midnight UTC [default: any number]
+    /// Maximum number of documents from midnight to midnight UTC [default: no limit]
     #[arg(long, value_name = "N")]
     documents_per_day: Option<u64>,
-    /// Allow models to read so many tokens from midnight to midnight UTC [default: any number]
+    /// Maximum number of tokens that models read from midnight to midnight UTC [default: no limit]
     #[arg(long, value_name = "N")]
     tokens_per_day: Option<u64>,
     /// Let the key expire after this time, such as 12h or 30d [default: never]

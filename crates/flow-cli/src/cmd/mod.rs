@@ -87,7 +87,7 @@ pub(crate) enum Command {
     Completions(completions::Completions),
     /// Write the manual pages of all commands
     Man(man::Man),
-    /// Run a Python script of Jina's on flow
+    /// Run a Python script written for Jina on flow
     Python(python::Python),
     /// List what changes if a project that uses Jina moves to flow
     Migrate(python::Migrate),

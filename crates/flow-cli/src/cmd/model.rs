@@ -41,18 +41,18 @@ EXAMPLES:
 pub(crate) enum Model {
     /// Download a model, unless it is on this machine, and print its folder
     #[command(after_help = PULL_EXAMPLES)]
-    Pull(Name),
+    Pull(ModelArgs),
     /// List the models on this machine
     #[command(after_help = LIST_EXAMPLES)]
     List,
     /// Print the folder of a model on this machine
     #[command(after_help = PATH_EXAMPLES)]
-    Path(Name),
+    Path(ModelArgs),
 }
 
 /// Options that name a model.
 #[derive(Debug, Args)]
-pub(crate) struct Name {
+pub(crate) struct ModelArgs {
     /// Name of a model on the Hugging Face hub, or path of a folder
     #[arg(value_name = "MODEL", default_value = DEFAULT_MODEL)]
     model: String,
@@ -66,13 +66,13 @@ pub(crate) fn run(model: Model, shell: &Shell) -> anyhow::Result<Exit> {
     let environment = SourceEnvironment::from_variables(|name| shell.variable(name));
     let folder = match model {
         Model::List => return list(&environment),
-        Model::Pull(Name { model, revision }) => source::pull(
+        Model::Pull(ModelArgs { model, revision }) => source::pull(
             &model,
             revision.as_deref(),
             &environment,
             &mut Download::default(),
         )?,
-        Model::Path(Name { model, revision }) => {
+        Model::Path(ModelArgs { model, revision }) => {
             source::find(&model, revision.as_deref(), &environment)
                 .context("download it with `flow model pull`")?
         }

@@ -13,7 +13,7 @@ use flow_net::Client;
 use flow_proto::jina::StatusProto;
 use flow_proto::jina::status_proto::StatusCode;
 
-use crate::connect::Connection;
+use crate::connect::ConnectionArgs;
 use crate::exit::{BadUsage, Exit};
 use crate::output;
 use crate::shell::Shell;
@@ -44,14 +44,14 @@ pub(crate) struct Ping {
     /// Number of attempts, one second apart, before giving up
     #[arg(long, value_name = "N", default_value = "1")]
     attempts: NonZeroU32,
-    /// What has to be well
+    /// What to check
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     check: Check,
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionArgs,
 }
 
-/// What has to be well.
+/// What is checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Check {
     /// A flow with all of its executors, or an executor

@@ -33,7 +33,7 @@ use flow_net::Drain;
 use futures_util::stream;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-pub(crate) use self::entries::Source;
+pub(crate) use self::entries::InputSource;
 pub(crate) use self::hints::with_hint;
 #[cfg(feature = "launch")]
 pub(crate) use self::new_file::NewFile;

@@ -27,8 +27,8 @@ use clap::Args;
 use flow_models::source::DEFAULT_MODEL;
 
 use self::candidate::Candidate;
-use self::choice::{Bars, Measured, choose};
-use self::report::Tried;
+use self::choice::{Bars, Measurement, choose};
+use self::report::TuneRun;
 use self::trial::Load;
 use super::bench::Corpus;
 use super::post::NewFile;
@@ -76,7 +76,7 @@ pub(crate) struct Tune {
     /// Seconds of load on each candidate, after a warm-up
     #[arg(long, value_name = "N", value_parser = count::<NonZeroU64>, default_value = "5", help_heading = LOAD)]
     seconds: NonZeroU64,
-    /// Longest time that 99 of 100 requests may take, such as 50ms [default: any]
+    /// Maximum 99th percentile of the time of requests, such as 50ms [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, help_heading = AIMS)]
     p99: Option<Duration>,
     /// Lowest cosine that a vector may have with that of f32
@@ -179,7 +179,7 @@ struct Trials {
     cores: NonZeroUsize,
     /// Vectors of some texts in f32.
     exact: Vec<Vec<f32>>,
-    measured: Vec<(Candidate, Measured)>,
+    measured: Vec<(Candidate, Measurement)>,
 }
 
 impl Trials {
@@ -202,8 +202,8 @@ impl Trials {
         Ok(())
     }
 
-    fn tried(&self) -> Tried<'_> {
-        Tried {
+    fn tried(&self) -> TuneRun<'_> {
+        TuneRun {
             model: &self.model,
             cores: self.cores,
             load: &self.load,

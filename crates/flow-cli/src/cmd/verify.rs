@@ -48,7 +48,7 @@ Exit codes: 0 every vector is close enough, 1 some vector is not or is missing, 
 pub(crate) struct Verify {
     #[command(flatten)]
     request: RequestOptions,
-    /// Where the right vectors come from: a file of JSON lines, or the URL of another flow
+    /// Source of the reference vectors: a file of JSON lines, or the URL of another flow
     #[arg(long, value_name = "FILE|URL")]
     reference: Reference,
     /// Lowest cosine that a vector may have with its reference

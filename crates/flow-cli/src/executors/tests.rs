@@ -44,9 +44,9 @@ impl Machine {
             false => Uses::Named(uses.to_owned()),
         };
         let text = match self.known(&beside).find(&uses, &Env::new()) {
-            Ok(Found::BuiltIn(name)) => format!("built in: {name}"),
-            Ok(Found::Program) => "a program".to_owned(),
-            Ok(Found::Config {
+            Ok(FoundExecutor::BuiltIn(name)) => format!("built in: {name}"),
+            Ok(FoundExecutor::Program) => "a program".to_owned(),
+            Ok(FoundExecutor::Config {
                 path, is_package, ..
             }) => format!("{path}{}", if is_package { " of a package" } else { "" }),
             Err(NotFound { message, remedy }) => {
@@ -130,7 +130,7 @@ fn a_node_can_set_its_own_path() {
     let uses = Uses::Named("tool".to_owned());
     assert!(known.find(&uses, &Env::new()).is_err());
     let env: Env = [("PATH".to_owned(), bin)].into_iter().collect();
-    assert_eq!(known.find(&uses, &env), Ok(Found::Program));
+    assert_eq!(known.find(&uses, &env), Ok(FoundExecutor::Program));
 }
 
 #[test]
@@ -141,12 +141,12 @@ fn an_executor_that_may_be_elsewhere_need_not_exist() {
         ..machine.known(machine.root.path())
     };
     for uses in [Uses::Named("mine".to_owned()), Uses::Path("./mine".into())] {
-        assert_eq!(known.find(&uses, &Env::new()), Ok(Found::Program));
+        assert_eq!(known.find(&uses, &Env::new()), Ok(FoundExecutor::Program));
     }
     // So it is not taken for a program that hides a folder of the same name.
     assert!(known.find_named("mine", &Env::new()).is_err());
     let echo = known.find(&Uses::Named("echo".to_owned()), &Env::new());
-    assert_eq!(echo, Ok(Found::BuiltIn("echo".to_owned())));
+    assert_eq!(echo, Ok(FoundExecutor::BuiltIn("echo".to_owned())));
 }
 
 #[test]

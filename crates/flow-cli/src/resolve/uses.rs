@@ -14,7 +14,7 @@ use crate::exit::BadUsage;
 use crate::flow_file::beside;
 use crate::folder::builder::Builder;
 use crate::folder::python::{self, PythonRuntime};
-use crate::folder::{self, Found};
+use crate::folder::{self, ExecutorFolder};
 use crate::shell::Shell;
 
 /// What a start does besides resolving.
@@ -102,7 +102,7 @@ fn install(run: &mut LocalRun, lookup: &Lookup<'_>) -> anyhow::Result<()> {
     let Some(builder) = lookup.builder.filter(|_| wanted) else {
         return Ok(());
     };
-    if let Some((_, Found::Python(path))) = find(&run.uses, &run.env, lookup)? {
+    if let Some((_, ExecutorFolder::Python(path))) = find(&run.uses, &run.env, lookup)? {
         let variable = variables(&run.env, lookup.shell);
         run.env
             .extend(python::install(&path, variable, builder, lookup.shell)?);
@@ -140,17 +140,17 @@ fn resolve(
         return Ok(None);
     };
     Ok(Some(match (found, lookup.builder) {
-        (Found::Program(path), _) => (Uses::Path(path), ExecutorConfig::default()),
-        (Found::Named(config), _) => (config.uses(), config),
-        (Found::Package { config, .. }, None) => (Uses::Path(path), config),
-        (Found::Python(_), None) => (Uses::Path(path), ExecutorConfig::default()),
-        (Found::Package { manifest, config }, Some(builder)) => {
+        (ExecutorFolder::Program(path), _) => (Uses::Path(path), ExecutorConfig::default()),
+        (ExecutorFolder::Named(config), _) => (config.uses(), config),
+        (ExecutorFolder::Package { config, .. }, None) => (Uses::Path(path), config),
+        (ExecutorFolder::Python(_), None) => (Uses::Path(path), ExecutorConfig::default()),
+        (ExecutorFolder::Package { manifest, config }, Some(builder)) => {
             let name = folder::name(&config);
             let program = builder.build(&manifest, &name, shell)?;
             (Uses::Path(program), config)
         }
         // Python reads the config itself: the launcher starts `flow executor --uses CONFIG`.
-        (Found::Python(path), Some(_)) => {
+        (ExecutorFolder::Python(path), Some(_)) => {
             PythonRuntime::find(&path, variables(env, shell))?;
             (Uses::Path(path), ExecutorConfig::default())
         }
@@ -158,7 +158,11 @@ fn resolve(
 }
 
 /// The path behind `uses`, and what is there. `None` if `uses` is neither a path nor a folder beside the flow file.
-fn find(uses: &Uses, env: &Env, lookup: &Lookup<'_>) -> anyhow::Result<Option<(PathBuf, Found)>> {
+fn find(
+    uses: &Uses,
+    env: &Env,
+    lookup: &Lookup<'_>,
+) -> anyhow::Result<Option<(PathBuf, ExecutorFolder)>> {
     let shell = lookup.shell;
     let record = |path: &Path| lookup.files_read.record(path);
     let here = Path::new("");

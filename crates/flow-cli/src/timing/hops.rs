@@ -30,14 +30,14 @@ pub(crate) struct Sent {
 pub(crate) struct Hop {
     pub(crate) name: String,
     /// When, in the order of time. Several if something else came between.
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<TimeSpan>,
     pub(crate) note: Option<String>,
     pub(crate) children: Vec<Hop>,
 }
 
 /// A time, counted from when the client sent the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub(crate) struct TimeSpan {
     pub(crate) start: Duration,
     pub(crate) took: Duration,
 }
@@ -53,21 +53,21 @@ struct Route {
 
 /// A place in the tree, and the clock there at its start.
 #[derive(Debug, Clone, Copy)]
-struct Within {
-    span: Span,
+struct TreePosition {
+    span: TimeSpan,
     clock: SystemTime,
 }
 
 /// The hops of a request whose reply has these routes.
 pub(crate) fn hops(sent: Sent, routes: &[RouteProto]) -> Hop {
-    let whole = Span {
+    let whole = TimeSpan {
         start: Duration::ZERO,
         took: sent.took,
     };
     let routes = routes.iter().filter_map(Route::read);
     let (stages, nodes): (Vec<Route>, Vec<Route>) =
         routes.partition(|it| it.name.contains(SEPARATOR));
-    let client = Within {
+    let client = TreePosition {
         span: whole,
         clock: sent.at,
     };
@@ -86,7 +86,7 @@ pub(crate) fn hops(sent: Sent, routes: &[RouteProto]) -> Hop {
 }
 
 /// The gateway with its nodes.
-fn gateway(client: Within, route: &Route, (nodes, stages): (&[Route], &[Route])) -> Hop {
+fn gateway(client: TreePosition, route: &Route, (nodes, stages): (&[Route], &[Route])) -> Hop {
     let waited = stages.iter().find(|it| it.name == ADMISSION);
     let waited = waited.map_or(Duration::ZERO, |it| it.took);
     let whole = Route {
@@ -96,7 +96,7 @@ fn gateway(client: Within, route: &Route, (nodes, stages): (&[Route], &[Route]))
     };
     let place = client.inside(&whole);
     let (waited, run) = place.span.split(waited);
-    let run = Within {
+    let run = TreePosition {
         span: run,
         clock: route.start,
     };
@@ -112,7 +112,7 @@ fn gateway(client: Within, route: &Route, (nodes, stages): (&[Route], &[Route]))
 }
 
 /// A node with the stages of its processes.
-fn node(gateway: Within, route: &Route, stages: &[Route]) -> Hop {
+fn node(gateway: TreePosition, route: &Route, stages: &[Route]) -> Hop {
     let place = gateway.inside(route);
     let of_node = below(stages, &route.name);
     let is_process = |it: &&Route| !it.name.contains(SEPARATOR);
@@ -154,7 +154,7 @@ fn node(gateway: Within, route: &Route, stages: &[Route]) -> Hop {
 }
 
 /// The stages inside a process, or the parts of a stage, whose times are of one clock.
-fn stages_of(whole: Within, stages: &[Route]) -> Vec<Hop> {
+fn stages_of(whole: TreePosition, stages: &[Route]) -> Vec<Hop> {
     let hop = |stage: &Route| {
         let inside = whole.inside(stage);
         let hop = Hop {
@@ -209,7 +209,7 @@ impl Route {
     }
 }
 
-impl Within {
+impl TreePosition {
     /// The place of a route that is inside this one.
     fn inside(self, route: &Route) -> Self {
         let took = route.took.min(self.span.took);
@@ -217,7 +217,7 @@ impl Within {
         let offset = route.start.duration_since(self.clock).ok();
         let offset = offset.filter(|it| *it <= room).unwrap_or(room / 2);
         Self {
-            span: Span {
+            span: TimeSpan {
                 start: self.span.start + offset,
                 took,
             },
@@ -226,7 +226,7 @@ impl Within {
     }
 }
 
-impl Span {
+impl TimeSpan {
     fn end(self) -> Duration {
         self.start + self.took
     }
@@ -271,7 +271,7 @@ impl Span {
 }
 
 impl Hop {
-    fn of(name: &str, span: Span) -> Self {
+    fn of(name: &str, span: TimeSpan) -> Self {
         Self {
             name: name.to_owned(),
             spans: vec![span],
@@ -286,7 +286,7 @@ impl Hop {
 
     /// The hop with its parts, and before them the time that none of them covers.
     fn with_rest(self, rest: &str, parts: Vec<Self>) -> Self {
-        let covered: Vec<Span> = parts.iter().flat_map(|it| it.spans.clone()).collect();
+        let covered: Vec<TimeSpan> = parts.iter().flat_map(|it| it.spans.clone()).collect();
         let spans = self.spans.iter().flat_map(|it| it.without(&covered));
         let rest = Self {
             name: rest.to_owned(),

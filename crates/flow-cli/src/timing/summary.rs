@@ -11,7 +11,7 @@ const HOPS_MAX: usize = 1000;
 
 /// The hops of many requests.
 #[derive(Debug, Default)]
-pub(crate) struct Summary {
+pub(crate) struct HopSummary {
     /// In the order of the tree.
     root: Option<Node>,
     len: usize,
@@ -25,7 +25,7 @@ struct Node {
     children: Vec<Node>,
 }
 
-impl Summary {
+impl HopSummary {
     /// Adds the hops of a request.
     pub(crate) fn add(&mut self, hop: &Hop) {
         self.root.get_or_insert_default().add(hop, &mut self.len);
@@ -101,7 +101,7 @@ mod tests {
             end_time: Some((start + Duration::from_millis(to)).into()),
             status: None,
         };
-        let mut summary = Summary::default();
+        let mut summary = HopSummary::default();
         assert_eq!(summary.text(Painter::off(), None), "");
         for _ in 0..3 {
             let sent = Sent {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::hops::{Hop, Span};
+use super::hops::{Hop, TimeSpan};
 use crate::escape::escape;
 use crate::layout::{shorten, width};
 use crate::output::{Colour, Painter};
@@ -70,7 +70,7 @@ pub(super) fn time(time: Duration) -> String {
 }
 
 /// A bar of this many columns, filled where the spans are. Each span has a column at least.
-fn bar(spans: &[Span], whole: Duration, columns: usize) -> String {
+fn bar(spans: &[TimeSpan], whole: Duration, columns: usize) -> String {
     let mut cells = vec![' '; columns];
     let nanos = whole.as_nanos().max(1);
     // The quotient is a column, which fits.
@@ -88,14 +88,14 @@ fn bar(spans: &[Span], whole: Duration, columns: usize) -> String {
 mod tests {
     use super::*;
 
-    fn span(start: u64, took: u64) -> Span {
-        Span {
+    fn span(start: u64, took: u64) -> TimeSpan {
+        TimeSpan {
             start: Duration::from_millis(start),
             took: Duration::from_millis(took),
         }
     }
 
-    fn hop(name: &str, spans: &[Span], children: Vec<Hop>) -> Hop {
+    fn hop(name: &str, spans: &[TimeSpan], children: Vec<Hop>) -> Hop {
         Hop {
             name: name.to_owned(),
             spans: spans.to_vec(),

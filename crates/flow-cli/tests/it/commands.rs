@@ -1,4 +1,4 @@
-//! The small commands as a user meets them: the real program, its exit codes and what it says.
+//! The small commands as a user runs them: the real program, its exit codes and its output.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,4 +1,4 @@
-//! `flow gateway` as a launcher meets it: placements on its standard input, lines on its standard output.
+//! `flow gateway` as a launcher runs it: placements on its standard input, lines on its standard output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

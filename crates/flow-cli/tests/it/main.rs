@@ -1,4 +1,4 @@
-//! The program `flow` as its users meet it: real processes, exit codes, and what they print.
+//! The program `flow` as its users run it: real processes, exit codes and output.
 //!
 //! One program for all files, so that it is linked once and their tests run side by side.
 #![expect(

@@ -1,4 +1,4 @@
-//! The commands for running flows, as a user meets them: the real program, real processes.
+//! The commands for running flows, as a user runs them: the real program, real processes.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! `flow up` as a user meets it: the real program, real processes.
+//! `flow up` as a user runs it: the real program, real processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -1,4 +1,4 @@
-//! Exchanges with another side that follows a script.
+//! Exchanges with a peer that follows a script.
 
 use std::sync::{Arc, Mutex};
 

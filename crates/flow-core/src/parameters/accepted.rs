@@ -275,7 +275,7 @@ mod tests {
         names.iter().copied().collect()
     }
 
-    /// What is said of parameters in a flow of an encoder, an index, and an executor that is not called.
+    /// The error about parameters in a flow of an encoder, an index, and an executor that is not called.
     #[track_caller]
     fn check(sent: &Value, expected: Option<&str>) {
         let (encoder, index) = (accepted(&["batch_size"]), accepted(&["top_k", "filter"]));

@@ -8,18 +8,18 @@ use super::condition::{Compare, Operand, Order, Path, Test};
 use crate::{DocArrayVersion, Document};
 
 /// The fields of a document that the query uses.
-struct Seen<'d> {
+struct UsedFields<'d> {
     document: &'d Document,
     fields: Map<String, Value>,
 }
 
 pub(super) fn matches(test: &Test, fields: &[String], document: &Document) -> bool {
     let fields = document.fields(fields);
-    let seen = Seen { document, fields };
+    let seen = UsedFields { document, fields };
     seen.fulfils(test)
 }
 
-impl Seen<'_> {
+impl UsedFields<'_> {
     fn fulfils(&self, test: &Test) -> bool {
         match test {
             Test::All(tests) => tests.iter().all(|test| self.fulfils(test)),

@@ -1,4 +1,4 @@
-//! Options are read as serde reads them, and everything that is wrong is found in one go.
+//! Options are read as serde reads them, and all problems are found at once.
 
 use std::num::NonZeroUsize;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flow_core::{Code, Document, Failure};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::admitted::Admitted;
+use super::admitted::AdmittedRequest;
 use super::batcher::PriorityClass;
 use super::call::{Call, CallRequest};
 use super::call_queue::{CallQueue, CallersGuard};
@@ -26,7 +26,7 @@ const STREAM_DOCUMENTS_MAX: usize = 16;
 const BYTES_UNIT: usize = 1 << 10;
 
 /// The documents of a stream, while the executor makes them.
-pub(crate) type Documents = mpsc::Receiver<Result<Document, Failure>>;
+pub(crate) type StreamedDocuments = mpsc::Receiver<Result<Document, Failure>>;
 
 /// Admits requests. Clones share the bounds.
 #[derive(Debug, Clone)]
@@ -72,7 +72,7 @@ impl Admission {
         &self,
         class: PriorityClass,
         bytes: usize,
-    ) -> Result<Admitted, Failure> {
+    ) -> Result<AdmittedRequest, Failure> {
         let bounds = match class {
             PriorityClass::Interactive => &self.interactive,
             PriorityClass::Bulk => &self.bulk,
@@ -82,7 +82,7 @@ impl Admission {
         // Bytes come first: a request that waits for them does not take a place from smaller ones.
         let bytes = bounds.bytes.clone().acquire_many_owned(units).await;
         let request = bounds.requests.clone().acquire_owned().await;
-        Ok(Admitted {
+        Ok(AdmittedRequest {
             class,
             permit: request.map_err(|_closed| workers_ended())?,
             bytes: Arc::new(bytes.map_err(|_closed| workers_ended())?),
@@ -92,7 +92,7 @@ impl Admission {
     /// Waits for the output of a call. Dropping the future abandons the call.
     pub(crate) async fn call(
         &self,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         request: CallRequest,
     ) -> Result<CallOutput, Failure> {
         let (reply, output) = oneshot::channel();
@@ -103,9 +103,9 @@ impl Admission {
     /// Returns the documents of a call as the executor makes them.
     pub(crate) fn stream(
         &self,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         request: CallRequest,
-    ) -> Result<Documents, Failure> {
+    ) -> Result<StreamedDocuments, Failure> {
         let (reply, documents) = mpsc::channel(STREAM_DOCUMENTS_MAX);
         self.enqueue(admitted, request, ReplySender::Stream(reply))?;
         Ok(documents)
@@ -113,7 +113,7 @@ impl Admission {
 
     fn enqueue(
         &self,
-        admitted: Admitted,
+        admitted: AdmittedRequest,
         request: CallRequest,
         reply: ReplySender,
     ) -> Result<(), Failure> {

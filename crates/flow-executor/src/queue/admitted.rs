@@ -8,7 +8,7 @@ use super::batcher::PriorityClass;
 
 /// A request that is admitted.
 #[derive(Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedRequest {
     pub(crate) class: PriorityClass,
     /// The right to wait in the queue.
     pub(crate) permit: OwnedSemaphorePermit,
@@ -16,7 +16,7 @@ pub(crate) struct Admitted {
     pub(crate) bytes: Arc<OwnedSemaphorePermit>,
 }
 
-impl Admitted {
+impl AdmittedRequest {
     /// Keeps the memory of the request admitted for as long as the returned value lives.
     pub(crate) fn hold_bytes(&self) -> Arc<OwnedSemaphorePermit> {
         self.bytes.clone()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use flow_core::{DocArrayVersion, Document};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::admitted::Admitted;
+use super::admitted::AdmittedRequest;
 use super::batcher::{PriorityClass, QueuedRequest};
 use super::call_trace::CallTrace;
 use super::fingerprint::Fingerprint;
@@ -63,8 +63,8 @@ pub(crate) struct BatchKey {
 }
 
 impl Call {
-    pub(crate) fn new(admitted: Admitted, request: CallRequest, reply: ReplySender) -> Self {
-        let Admitted {
+    pub(crate) fn new(admitted: AdmittedRequest, request: CallRequest, reply: ReplySender) -> Self {
+        let AdmittedRequest {
             class,
             permit,
             bytes,

@@ -6,7 +6,7 @@ use flow_core::{Failure, TraceContext};
 use flow_trace::{Span, SpanKind, Tracer};
 
 use super::timing::{Stage, Timing};
-use crate::sdk::{Entered, SpanParent, StageCollector};
+use crate::sdk::{EnteredSpan, SpanParent, StageCollector};
 
 /// The span of the time that a request waits for a worker.
 const QUEUE: &str = "queue";
@@ -55,7 +55,7 @@ pub(crate) struct CallSpans {
     /// Collects the stages of the call for them.
     collector: Option<StageCollector>,
     /// The author's spans are within that of the call.
-    entered: Option<Entered>,
+    entered: Option<EnteredSpan>,
 }
 
 impl CallSpans {
@@ -93,7 +93,7 @@ impl CallSpans {
             innermost.get_or_insert(of_call);
             spans.parts.push(own);
         }
-        spans.entered = innermost.map(Entered::enter);
+        spans.entered = innermost.map(EnteredSpan::enter);
         spans
     }
 

@@ -93,10 +93,10 @@ pub struct ExecutorArgs {
     /// Memory for requests that wait or run, in MiB [default: a quarter of what the process may use]
     #[arg(long, value_name = "MIB")]
     pub request_memory: Option<NonZeroUsize>,
-    /// Most documents of a request, nested ones included
+    /// Maximum number of documents in a request, nested ones included
     #[arg(long, value_name = "N", default_value_t = DocumentLimits::default().documents_max)]
     pub documents_max: usize,
-    /// Most levels of nested documents
+    /// Maximum number of levels of nested documents
     #[arg(long, value_name = "N", default_value_t = DocumentLimits::default().depth_max)]
     pub nesting_max: usize,
     /// Format of log lines: text or json

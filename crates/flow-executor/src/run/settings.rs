@@ -1,4 +1,4 @@
-//! From arguments and environment variables to the settings of an executor and of its log.
+//! Turns arguments and environment variables into the settings of an executor and of its log.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::args::ExecutorArgs;
 use super::exit_error::ExitError;
 use crate::sdk::LoadContext;
-use crate::server::Settings;
+use crate::server::ServerSettings;
 
 /// The variable with options of the executor, in the form of `--uses-with`. Its `config.yml` and `--uses-with` override
 /// it. An image that contains a model names it here.
@@ -35,7 +35,7 @@ type Environment = BTreeMap<String, String>;
 pub(crate) fn settings(
     mut args: ExecutorArgs,
     environment: Environment,
-) -> Result<Settings, ExitError> {
+) -> Result<ServerSettings, ExitError> {
     args.read_uses_with()
         .map_err(|error| ExitError::usage(format!("`--uses-with`: {error}")))?;
     let map = |flag: &str, values: &[String]| {
@@ -56,7 +56,7 @@ pub(crate) fn settings(
         let path = environment.get(name).map(PathBuf::from);
         path.filter(|_| args.has_launcher())
     };
-    Ok(Settings {
+    Ok(ServerSettings {
         socket: of_launcher(LISTEN_SOCKET_VARIABLE),
         status_socket: of_launcher(STATUS_SOCKET_VARIABLE),
         export: export(&args, &environment)?,

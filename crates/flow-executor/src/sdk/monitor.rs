@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flow_metrics::{
     BadMetricName, Counter, Description, DurationHistogram, DurationSummary, Labels, Registry,
-    Shared, SizeHistogram, Stopwatch,
+    SharedMetric, SizeHistogram, Stopwatch,
 };
 
 /// Registers metrics of an executor's own, like Jina's `@monitor` and `self.monitor`.
@@ -128,7 +128,7 @@ impl Monitor {
     /// # Errors
     ///
     /// If the name is not valid in Prometheus, or another metric has it.
-    pub fn labelled<M: Shared>(
+    pub fn labelled<M: SharedMetric>(
         &self,
         (name, help): (&str, &str),
         own: Labels<'_>,
@@ -144,7 +144,7 @@ impl Monitor {
         registration.metrics.shared(title, &labels).map(Some)
     }
 
-    fn shared<M: Shared>(&self, name: &str, help: &str) -> Result<Option<M>, BadMetricName> {
+    fn shared<M: SharedMetric>(&self, name: &str, help: &str) -> Result<Option<M>, BadMetricName> {
         self.labelled((name, help), &[])
     }
 }

@@ -127,7 +127,7 @@ pub(crate) fn root_span(tracer: &Tracer, name: &'static str) -> Span {
 /// A span of what a thread does. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Span {
-    entered: Option<(RecordedSpan, Entered)>,
+    entered: Option<(RecordedSpan, EnteredSpan)>,
     /// Not `Send`: each thread has an innermost span of its own.
     of_this_thread: PhantomData<*const ()>,
 }
@@ -135,7 +135,7 @@ pub struct Span {
 impl Span {
     fn enter(span: Option<(RecordedSpan, SpanParent)>) -> Self {
         Self {
-            entered: span.map(|(span, within)| (span, Entered::enter(within))),
+            entered: span.map(|(span, within)| (span, EnteredSpan::enter(within))),
             of_this_thread: PhantomData,
         }
     }
@@ -203,11 +203,11 @@ impl SpanParent {
 
 /// Makes a span the innermost of this thread, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Entered {
+pub(crate) struct EnteredSpan {
     outer: Option<SpanParent>,
 }
 
-impl Entered {
+impl EnteredSpan {
     pub(crate) fn enter(span: SpanParent) -> Self {
         note_ids(&span);
         let outer = CURRENT.replace(Some(span));
@@ -215,7 +215,7 @@ impl Entered {
     }
 }
 
-impl Drop for Entered {
+impl Drop for EnteredSpan {
     fn drop(&mut self) {
         let outer = self.outer.take();
         if let Some(outer) = &outer {

@@ -1,4 +1,4 @@
-//! Why an executor does not serve.
+//! Errors of an executor that cannot serve.
 
 use std::path::PathBuf;
 

@@ -73,7 +73,7 @@ struct Answer {
 
 /// What became of a request that was worked on.
 #[derive(Debug, Clone, Copy, Default)]
-struct Worked {
+struct ProcessedRequest {
     /// The number of documents that the executor got.
     documents: usize,
     usage: Option<Usage>,
@@ -201,11 +201,16 @@ impl JinaService {
         &self,
         request: &mut Envelope,
         others: &[Envelope],
-        (bound, incoming, trace, timing): (Option<BoundMethod>, Incoming, Within<'_>, &Timing),
-    ) -> Result<Worked, Failure> {
+        (bound, incoming, trace, timing): (
+            Option<BoundMethod>,
+            Incoming,
+            RequestTracing<'_>,
+            &Timing,
+        ),
+    ) -> Result<ProcessedRequest, Failure> {
         let documents = self.check(request, others)?;
         if bound.is_none() && others.is_empty() {
-            return Ok(Worked::default());
+            return Ok(ProcessedRequest::default());
         }
         let memory = payload_of_all(request, others) + documents * DOCUMENT_MEMORY;
         let admission = &self.0.parts.admission;
@@ -216,7 +221,7 @@ impl JinaService {
         let (documents, parts) = decode_parts(request, others, apart)?;
         let Some(bound) = bound else {
             request.data = Some(documents.into_iter().collect::<DocumentArray>().encode());
-            return Ok(Worked::default());
+            return Ok(ProcessedRequest::default());
         };
         let documents_got = documents.len();
         let call = CallRequest {
@@ -233,7 +238,7 @@ impl JinaService {
         let usage = output.usage;
         let _span = child(trace, SERIALIZE);
         self.write(request, output)?;
-        Ok(Worked {
+        Ok(ProcessedRequest {
             documents: documents_got,
             usage,
         })
@@ -346,15 +351,15 @@ impl JinaService {
 }
 
 /// The tracer of the process, and the span of the request, if spans are exported.
-type Within<'t> = (Option<&'t Tracer>, Option<&'t Arc<TraceContext>>);
+type RequestTracing<'t> = (Option<&'t Tracer>, Option<&'t Arc<TraceContext>>);
 
 /// A span of a request's work, if it is recorded.
-fn child((tracer, request): Within<'_>, name: &'static str) -> Option<Span> {
+fn child((tracer, request): RequestTracing<'_>, name: &'static str) -> Option<Span> {
     tracer?.child(name, SpanKind::Internal, request?)
 }
 
 /// The spans of a call, if they are recorded.
-fn call_trace(within: Within<'_>) -> Option<CallTrace> {
+fn call_trace(within: RequestTracing<'_>) -> Option<CallTrace> {
     CallTrace::begin(within.0?, within.1?)
 }
 

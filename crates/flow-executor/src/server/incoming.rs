@@ -1,4 +1,4 @@
-//! What the metadata of a call says: which requests it overtakes, and which trace it belongs to.
+//! Reads the metadata of a call: its priority, and the trace that it belongs to.
 
 use std::sync::Arc;
 use std::time::SystemTime;

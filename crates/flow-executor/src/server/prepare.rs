@@ -7,7 +7,7 @@ use flow_process::on_behalf_of;
 use flow_trace::Tracer;
 
 use super::error::ServeError;
-use super::settings::Settings;
+use super::settings::ServerSettings;
 use crate::definition::Definition;
 use crate::endpoint_table::{BatchingOverride, EndpointOverrides, EndpointTable};
 use crate::metrics::ExecutorMetrics;
@@ -37,12 +37,13 @@ type Start = dyn FnOnce(
 ) -> std::io::Result<StartedWorkers>;
 
 /// [`prepare`] for one executor.
-pub(crate) type Prepare = Box<dyn FnOnce(&mut Settings, &Drain) -> Result<Prepared, ServeError>>;
+pub(crate) type Prepare =
+    Box<dyn FnOnce(&mut ServerSettings, &Drain) -> Result<Prepared, ServeError>>;
 
 /// Checks the settings of an executor. Takes `with` out of them.
 pub(crate) fn prepare<E: 'static>(
     definition: Definition<E>,
-    settings: &mut Settings,
+    settings: &mut ServerSettings,
     drain: &Drain,
 ) -> Result<Prepared, ServeError> {
     let (endpoints, exit) = check(settings, &definition, drain)?;
@@ -82,7 +83,7 @@ pub(crate) fn prepare<E: 'static>(
 }
 
 fn check<E>(
-    settings: &Settings,
+    settings: &ServerSettings,
     definition: &Definition<E>,
     drain: &Drain,
 ) -> Result<(EndpointTable, ExitPolicy), ServeError> {

@@ -14,7 +14,7 @@ use crate::sdk::LoadContext;
 
 /// How an executor is served.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct ServerSettings {
     /// The address to listen on.
     pub host: String,
     /// The port to listen on; 0 takes any free port.
@@ -56,7 +56,7 @@ pub struct Monitoring {
     pub runtime_name: String,
 }
 
-impl Settings {
+impl ServerSettings {
     /// The value of the label `runtime_name` of metrics; `None` if nothing is measured.
     pub(crate) fn measured_name(&self) -> Option<&str> {
         let served = self.monitoring.as_ref().map(|it| it.runtime_name.as_str());

@@ -1,4 +1,4 @@
-//! What a gateway accepts as a proof of who sends a request: API keys, and tokens of an identity provider.
+//! The credentials that a gateway accepts: API keys, and tokens of an identity provider.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -15,18 +15,18 @@ use super::key_ring::{Key, KeyRing};
 use super::refusal::Refusal;
 use super::refusal_log::RefusalLog;
 use crate::config::GatewayBindError;
-use crate::metrics::{GatewayMetrics, Refused};
+use crate::metrics::{GatewayMetrics, RefusalReason};
 
 /// The keys and the tokens that a gateway accepts: one kind, or both.
 #[derive(Debug)]
-pub(crate) struct Credentials {
+pub(crate) struct AcceptedCredentials {
     keys: Option<KeyRing>,
     tokens: Option<Tokens>,
     metrics: Option<GatewayMetrics>,
     pub(super) log: RefusalLog,
 }
 
-impl Credentials {
+impl AcceptedCredentials {
     /// Reads the files. What is sent with keys and tokens is counted, if the gateway is monitored.
     pub(crate) fn load(
         keys: Option<&ApiKeys>,
@@ -63,7 +63,7 @@ impl Credentials {
     }
 
     /// Counts a request that was refused because of its key or its token.
-    pub(super) fn count_refusal(&self, reason: Refused) {
+    pub(super) fn count_refusal(&self, reason: RefusalReason) {
         self.metrics.iter().for_each(|it| it.refuse(reason));
     }
 

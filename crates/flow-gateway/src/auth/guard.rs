@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, Request, Response};
 use hyper::body::Incoming;
 use tokio::task::futures::TaskLocalFuture;
 
-use super::credentials::Credentials;
+use super::credentials::AcceptedCredentials;
 use super::identity::{CURRENT, Identity};
 use super::key_ring::Key;
 use super::refusal::{Api, Body, Refusal};
@@ -66,7 +66,7 @@ type Outcome = Result<Response<Body>, Infallible>;
 pub(crate) struct Guarded {
     service: GrpcService,
     /// `None` if every client may send everything.
-    credentials: Option<Arc<Credentials>>,
+    credentials: Option<Arc<AcceptedCredentials>>,
     open: Open,
 }
 
@@ -101,7 +101,7 @@ impl KeysFor {
 impl Guarded {
     pub(crate) fn new(
         service: GrpcService,
-        credentials: Option<Arc<Credentials>>,
+        credentials: Option<Arc<AcceptedCredentials>>,
         open: Open,
     ) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Whose request it is, and what its key allows.
+//! The identity behind a request, and what its key allows.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use flow_core::{Code, DocumentLimits, Failure};
 use flow_proto::Envelope;
 
 use super::key_ring::Key;
-use crate::metrics::Refused;
+use crate::metrics::RefusalReason;
 
 tokio::task_local! {
     /// Whose request this task answers. Set by `guard.rs` alone, around everything that answers a request.
@@ -71,7 +71,7 @@ impl Identity {
         if self.is_path_allowed || self.key.entry.allows(endpoint) {
             return Ok(());
         }
-        self.key.count_refusal(Refused::Forbidden);
+        self.key.count_refusal(RefusalReason::Forbidden);
         let title = self.key.title();
         let message = format!("{title} does not allow the endpoint `{endpoint}`");
         Err(Failure::new(Code::Forbidden, message))
@@ -84,7 +84,7 @@ impl Identity {
 
     /// Counts a request that was refused because the key does not allow it.
     pub(crate) fn count_forbidden(&self) {
-        self.key.count_refusal(Refused::Forbidden);
+        self.key.count_refusal(RefusalReason::Forbidden);
     }
 
     /// Counts documents.
@@ -94,7 +94,7 @@ impl Identity {
     /// If no more are allowed today.
     pub(crate) fn count(&self, documents: usize) -> Result<(), Failure> {
         self.key.add_documents(documents).map_err(|after| {
-            self.key.count_refusal(Refused::DocumentsPerDay);
+            self.key.count_refusal(RefusalReason::DocumentsPerDay);
             let max = self.key.entry.documents_per_day.unwrap_or_default();
             let name = self.name();
             let message = format!("the API key `{name}` allows {max} documents a day");
@@ -110,7 +110,7 @@ impl Identity {
     /// If no more are allowed today.
     pub(crate) fn check_tokens(&self) -> Result<(), Failure> {
         self.key.check_tokens().map_err(|after| {
-            self.key.count_refusal(Refused::TokensPerDay);
+            self.key.count_refusal(RefusalReason::TokensPerDay);
             let max = self.key.entry.tokens_per_day.unwrap_or_default();
             let name = self.name();
             let message = format!("the API key `{name}` allows {max} tokens a day");
@@ -133,7 +133,7 @@ impl Identity {
             tokio::time::sleep(after.max(Duration::from_millis(1))).await;
         }
         if self.key.is_expired(SystemTime::now()) {
-            self.key.count_refusal(Refused::ExpiredKey);
+            self.key.count_refusal(RefusalReason::ExpiredKey);
             let message = format!("{} has expired", self.key.title());
             return Err(Failure::new(Code::Unauthenticated, message));
         }

@@ -12,7 +12,7 @@ use flow_net::FileWatch;
 
 use super::key_file::{BadKeyFile, KeyEntry, KeyFile, KeyHash};
 use super::limits::{DayCount, RequestRate};
-use crate::metrics::{GatewayMetrics, RUNTIME, Refused};
+use crate::metrics::{GatewayMetrics, RUNTIME, RefusalReason};
 
 /// The keys of a gateway.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ impl Key {
     }
 
     /// Counts a request with this key that was refused after its path was allowed.
-    pub(super) fn count_refusal(&self, reason: Refused) {
+    pub(super) fn count_refusal(&self, reason: RefusalReason) {
         self.counters.refused.add(1);
         self.metrics.iter().for_each(|it| it.refuse(reason));
     }

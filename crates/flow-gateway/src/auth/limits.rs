@@ -10,7 +10,7 @@ const BURST_SECONDS: f64 = 1.0;
 /// How many requests may begin: a bucket that fills with time.
 #[derive(Debug, Default)]
 pub(super) struct RequestRate {
-    /// Requests that may begin, and when there were so many; `None` before the first.
+    /// Requests that may begin, and the time of that count; `None` before the first.
     left: Option<(f64, Instant)>,
 }
 

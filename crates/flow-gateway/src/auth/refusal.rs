@@ -1,4 +1,4 @@
-//! Responses to refused requests, in the shape of the API that the client calls.
+//! Responses to refused requests, in the format of the API that the client calls.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use http::{HeaderValue, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::bad_token::{BadToken, RETRY_EVERY};
-use crate::metrics::Refused;
+use crate::metrics::RefusalReason;
 
 /// The body of every response.
 pub(super) type Body = <GrpcService as HttpService>::Body;
@@ -73,15 +73,15 @@ impl Refusal {
     }
 
     /// The reason, as it is counted.
-    pub(super) fn reason(&self) -> Refused {
+    pub(super) fn reason(&self) -> RefusalReason {
         match self {
-            Self::NoKey => Refused::NoKey,
-            Self::UnknownKey => Refused::UnknownKey,
-            Self::Expired { .. } => Refused::ExpiredKey,
-            Self::Forbidden { .. } => Refused::Forbidden,
-            Self::TooMany { .. } => Refused::RequestsPerSecond,
-            Self::BadToken(_) => Refused::InvalidToken,
-            Self::NoProviderKeys => Refused::IdentityProvider,
+            Self::NoKey => RefusalReason::NoKey,
+            Self::UnknownKey => RefusalReason::UnknownKey,
+            Self::Expired { .. } => RefusalReason::ExpiredKey,
+            Self::Forbidden { .. } => RefusalReason::Forbidden,
+            Self::TooMany { .. } => RefusalReason::RequestsPerSecond,
+            Self::BadToken(_) => RefusalReason::InvalidToken,
+            Self::NoProviderKeys => RefusalReason::IdentityProvider,
         }
     }
 

@@ -14,7 +14,7 @@ pub(crate) use super::series::Recent;
 /// Nodes with a series of their own. A flow may have more; the later ones have none.
 const NODES_MAX: usize = 32;
 
-/// Failures and slow requests that are kept, each. In a flood of failures, so many of each slot are looked at, and the
+/// Failures and slow requests that are kept, each. In a flood of failures, this many of each slot are considered, and the
 /// others are only counted.
 const KEPT_MAX: usize = 50;
 

@@ -9,7 +9,9 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
-use crate::supervisor::{Action, FlowProcess, LogExcerpt, LogQuery, NotDone, SupervisorClient};
+use crate::supervisor::{
+    Action, FlowProcess, LogExcerpt, LogQuery, SupervisorClient, SupervisorError,
+};
 
 /// Changes at a time. The supervisor does one after another, and people wait for them.
 const CHANGES_MAX: usize = 4;
@@ -59,22 +61,28 @@ impl Operations {
     }
 
     /// Lists the processes of the flow.
-    pub(crate) async fn processes(&self) -> Result<Vec<FlowProcess>, NotDone> {
-        let _permit = self.lists.try_acquire().map_err(|_| NotDone::Busy)?;
+    pub(crate) async fn processes(&self) -> Result<Vec<FlowProcess>, SupervisorError> {
+        let _permit = self
+            .lists
+            .try_acquire()
+            .map_err(|_| SupervisorError::Busy)?;
         self.supervisor()?.processes().await
     }
 
     /// Searches the logs.
-    pub(crate) async fn search_logs(&self, query: LogQuery) -> Result<LogExcerpt, NotDone> {
-        let _permit = self.searches.try_acquire().map_err(|_| NotDone::Busy)?;
+    pub(crate) async fn search_logs(&self, query: LogQuery) -> Result<LogExcerpt, SupervisorError> {
+        let _permit = self
+            .searches
+            .try_acquire()
+            .map_err(|_| SupervisorError::Busy)?;
         self.supervisor()?.search_logs(query).await
     }
 
     /// Changes the flow. The change counts as one of those that are allowed until it has ended, even if this future is
     /// dropped before.
-    pub(crate) async fn change(&self, action: Action) -> Result<Vec<String>, NotDone> {
+    pub(crate) async fn change(&self, action: Action) -> Result<Vec<String>, SupervisorError> {
         let permit = self.changes.clone().try_acquire_owned();
-        let permit = permit.map_err(|_| NotDone::Busy)?;
+        let permit = permit.map_err(|_| SupervisorError::Busy)?;
         let supervisor = self.supervisor()?;
         let change = self.changing.spawn(async move {
             let _permit = permit;
@@ -87,12 +95,12 @@ impl Operations {
             }
             outcome
         });
-        let stopped = |_| NotDone::Unreachable("the gateway stops".to_owned());
+        let stopped = |_| SupervisorError::Unreachable("the gateway stops".to_owned());
         change.await.map_err(stopped)?
     }
 
-    fn supervisor(&self) -> Result<Arc<dyn SupervisorClient>, NotDone> {
-        let none = || NotDone::Unreachable("this gateway has no supervisor".to_owned());
+    fn supervisor(&self) -> Result<Arc<dyn SupervisorClient>, SupervisorError> {
+        let none = || SupervisorError::Unreachable("this gateway has no supervisor".to_owned());
         self.supervisor.clone().ok_or_else(none)
     }
 }

@@ -1,4 +1,4 @@
-//! Which requests are for the console's page. Pure.
+//! Recognises requests for the console's page. Pure.
 //!
 //! The page says nothing of the flow, so it needs no API key: it asks for one. What it shows comes from the routes below
 //! [`DATA`], which need a key like all others.

@@ -112,7 +112,7 @@ impl Series {
         .collect()
     }
 
-    /// The last half minute, of which the series has existed for so many seconds at most.
+    /// The last half minute, of which the series may have existed for only some seconds.
     pub(super) fn recent(&self, now_s: f64, exists_s: f64) -> Recent {
         let now = slot_of(now_s);
         let first = now.saturating_sub(RECENT);

@@ -6,7 +6,7 @@ use flow_proto::jina::EndpointsProto;
 use serde_json::json;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::request;
 use crate::snapshot_store::SnapshotStore;
 use crate::tests::in_memory::{
@@ -238,7 +238,7 @@ async fn all_shards_are_called_and_their_replies_joined() {
     let (first, second) = (InMemory::tag("first"), InMemory::tag("second"));
     let plan = plan(&["a, shards: 2, polling: ALL"]);
     let shards = vec![in_memory(&first), in_memory(&second)];
-    let flow = flow_of(plan, vec![Node::new(shards, None, None)]);
+    let flow = flow_of(plan, vec![GatewayNode::new(shards, None, None)]);
     let finished = run(&flow, request("/x", &["1"])).await;
     let tags = documents(&finished.reply)[0].tags();
     // `tags` is one field, and the first shard wins.
@@ -252,7 +252,7 @@ async fn all_shards_are_called_and_their_replies_joined() {
 async fn one_shard_in_turn_is_called_by_default() {
     let (first, second) = (InMemory::echo(), InMemory::echo());
     let shards = vec![in_memory(&first), in_memory(&second)];
-    let nodes = vec![Node::new(shards, None, None)];
+    let nodes = vec![GatewayNode::new(shards, None, None)];
     let flow = flow_of(plan(&["a, shards: 2"]), nodes);
     for _ in 0..4 {
         run(&flow, request("/x", &["1"])).await;
@@ -263,7 +263,7 @@ async fn one_shard_in_turn_is_called_by_default() {
 #[tokio::test]
 async fn uses_before_and_uses_after_surround_the_shards() {
     let [before, shard, after] = ["before", "shard", "after"].map(InMemory::tag);
-    let node = Node::new(
+    let node = GatewayNode::new(
         vec![in_memory(&shard), in_memory(&shard)],
         Some(in_memory(&before)),
         Some(in_memory(&after)),

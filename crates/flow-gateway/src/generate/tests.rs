@@ -7,7 +7,7 @@ use flow_spec::Plan;
 use serde_json::json;
 
 use super::*;
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::tests::in_memory::{InMemory, flow, flow_of, in_memory, limited, plan};
 
 fn document(text: &str) -> SingleDocumentRequestProto {
@@ -47,7 +47,7 @@ fn counting() -> InMemory {
 
 async fn run(plan: Plan, node: &InMemory, request: SingleDocumentRequestProto) -> Vec<Item> {
     let snapshots = flow(plan, &[node]);
-    let admitted = Admitted::now(snapshots.newest()).unwrap();
+    let admitted = RequestPermit::now(snapshots.newest()).unwrap();
     let documents = documents(admitted, request, options()).await;
     documents.unwrap().collect().await
 }
@@ -130,18 +130,18 @@ async fn a_failure_names_the_executor_and_a_reported_one_is_in_the_routes() {
 async fn a_stream_holds_its_permit_to_its_end() {
     let node = counting();
     let snapshots = flow(limited(plan(&["a"]), 1), &[&node]);
-    let admitted = Admitted::now(snapshots.newest()).unwrap();
+    let admitted = RequestPermit::now(snapshots.newest()).unwrap();
     let documents = documents(admitted, request("go"), options()).await;
-    assert!(Admitted::now(snapshots.newest()).is_err());
+    assert!(RequestPermit::now(snapshots.newest()).is_err());
     drop(documents);
-    assert!(Admitted::now(snapshots.newest()).is_ok());
+    assert!(RequestPermit::now(snapshots.newest()).is_ok());
 }
 
 #[tokio::test]
 async fn only_a_single_node_without_shards_can_stream() {
     let node = counting();
     let failure = async |snapshots: std::sync::Arc<crate::snapshot_store::SnapshotStore>| {
-        let admitted = Admitted::now(snapshots.newest()).unwrap();
+        let admitted = RequestPermit::now(snapshots.newest()).unwrap();
         let documents = documents(admitted, request("go"), options()).await;
         documents.err().unwrap()
     };
@@ -149,7 +149,10 @@ async fn only_a_single_node_without_shards_can_stream() {
     assert_eq!(two.code(), Code::Unimplemented);
     assert!(two.message().contains("exactly one executor"), "{two}");
     let shards = vec![in_memory(&node), in_memory(&node)];
-    let sharded = flow_of(plan(&["a, shards: 2"]), vec![Node::new(shards, None, None)]);
+    let sharded = flow_of(
+        plan(&["a, shards: 2"]),
+        vec![GatewayNode::new(shards, None, None)],
+    );
     let sharded = failure(sharded).await;
     assert!(sharded.message().contains("without shards"), "{sharded}");
 }

@@ -1,4 +1,4 @@
-//! What every gRPC call says of itself: its options, and the memory that its connection may hold.
+//! Reads the options of a gRPC call, and the memory budget of its connection.
 
 use std::sync::Arc;
 

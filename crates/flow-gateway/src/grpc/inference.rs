@@ -27,7 +27,7 @@ use crate::http::api_error::{ApiError, ErrorKind};
 use crate::http::embeddings::{EmbedRequest, embed};
 use crate::http::models::ServedModels;
 use crate::http::open_inference::{INPUT, OUTPUT, VERSION, check_version};
-use crate::service::Service;
+use crate::service::GatewayService;
 
 /// The methods, as they are named in logs and traces.
 const INFER: &str = "/inference.GRPCInferenceService/ModelInfer";
@@ -35,7 +35,7 @@ const STREAM: &str = "/inference.GRPCInferenceService/ModelStreamInfer";
 
 /// The protocol's service, answered by a gateway.
 #[derive(Debug, Clone)]
-pub(crate) struct InferenceService(pub(crate) Service);
+pub(crate) struct InferenceService(pub(crate) GatewayService);
 
 impl InferenceService {
     /// Encodes the texts of a request.

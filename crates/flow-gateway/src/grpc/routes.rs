@@ -32,9 +32,9 @@ pub(crate) const SERVICES: &[&str] = &[
     "inference.GRPCInferenceService",
 ];
 
-/// How the requests arrive that routes are for.
+/// How requests to the routes arrive.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Requests {
+pub(crate) enum RequestKind {
     AsTheyAre,
     Compressed,
 }
@@ -43,7 +43,7 @@ pub(crate) enum Requests {
 pub(crate) fn routes<J, I>(
     (jina, inference): (&J, &I),
     limits: Limits,
-    requests: Requests,
+    requests: RequestKind,
 ) -> Routes
 where
     J: JinaRpc
@@ -56,8 +56,8 @@ where
     I: GrpcInferenceService + Clone,
 {
     let read_max = match requests {
-        Requests::AsTheyAre => limits.message_len_max,
-        Requests::Compressed => limits.decompressed_len_max,
+        RequestKind::AsTheyAre => limits.message_len_max,
+        RequestKind::Compressed => limits.decompressed_len_max,
     };
     macro_rules! configured {
         ($server:ident, $service:ident) => {

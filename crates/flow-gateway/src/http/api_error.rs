@@ -1,4 +1,4 @@
-//! What can be wrong with a request of an API for models. Each API writes it in its own shape.
+//! Errors of requests of the APIs for models. Each API writes them in its own format.
 
 use std::time::Duration;
 

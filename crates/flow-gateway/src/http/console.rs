@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use self::endpoints::Known;
 use self::flow::FlowReport;
 use self::overview::Overview;
-use self::rights::Right;
+use self::rights::Permission;
 use super::state::HttpState;
 use super::status::detail;
 use crate::auth;
@@ -111,8 +111,8 @@ pub(super) fn routes() -> Router<HttpState> {
         .route("/_console/api/flow", get(flow))
         .route("/_console/api/rights", get(supervision::rights))
         .route("/_console/api/processes", get(supervision::processes))
-        .route(Right::Logs.path(), get(supervision::logs))
-        .route(Right::Actions.path(), post(supervision::act))
+        .route(Permission::Logs.path(), get(supervision::logs))
+        .route(Permission::Actions.path(), post(supervision::act))
         .route_layer(from_fn(for_page_only));
     let files = Router::new().route("/_console/{file}", get(file));
     data.merge(files)
@@ -219,14 +219,14 @@ async fn history(State(state): State<HttpState>, Query(query): Query<HistoryQuer
 #[derive(Debug, Serialize)]
 struct RequestsReport {
     /// The newest first.
-    failures: Vec<Kept>,
+    failures: Vec<KeptRequestJson>,
     /// Those of the last hour, the slowest first.
-    slow: Vec<Kept>,
+    slow: Vec<KeptRequestJson>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Kept(#[serde(serialize_with = "serialize_kept")] Arc<KeptRequest>);
+struct KeptRequestJson(#[serde(serialize_with = "serialize_kept")] Arc<KeptRequest>);
 
 fn serialize_kept<S: serde::Serializer>(
     kept: &Arc<KeptRequest>,
@@ -239,8 +239,8 @@ async fn requests(State(state): State<HttpState>) -> Response {
     answer(&state, |history, _, now| {
         let (failures, slow) = history.kept(now);
         RequestsReport {
-            failures: failures.into_iter().map(Kept).collect(),
-            slow: slow.into_iter().map(Kept).collect(),
+            failures: failures.into_iter().map(KeptRequestJson).collect(),
+            slow: slow.into_iter().map(KeptRequestJson).collect(),
         }
     })
 }

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
-use crate::service::{Service, UnaryReply};
+use crate::service::{GatewayService, UnaryReply};
 use crate::stages::StageTimes;
 
 /// Texts of one piece: as many as the batches of an encoder on the CPU have.
@@ -114,7 +114,7 @@ pub(crate) struct DocumentsReply {
 
 /// Encodes texts with a model.
 pub(crate) async fn embed(
-    service: &Service,
+    service: &GatewayService,
     models: &ServedModels,
     model: &ServedModel,
     mut request: EmbedRequest,
@@ -187,7 +187,7 @@ fn pieces(texts: Vec<String>) -> Vec<Vec<String>> {
 }
 
 /// Checks the number of texts, and that each has something to encode.
-fn check_texts(service: &Service, request: &EmbedRequest) -> Result<(), ApiError> {
+fn check_texts(service: &GatewayService, request: &EmbedRequest) -> Result<(), ApiError> {
     let (count, max) = (request.texts.len(), inputs_max(service));
     if count == 0 {
         let message = format!("`{}` is empty", request.field);
@@ -210,7 +210,7 @@ fn check_texts(service: &Service, request: &EmbedRequest) -> Result<(), ApiError
 }
 
 /// The texts that one call may have.
-pub(crate) fn inputs_max(service: &Service) -> usize {
+pub(crate) fn inputs_max(service: &GatewayService) -> usize {
     service.snapshot().shared.requests.documents.documents_max
 }
 
@@ -279,7 +279,7 @@ impl DocumentsCall<'_> {
     /// gateway is busy.
     pub(crate) async fn send(
         &self,
-        service: &Service,
+        service: &GatewayService,
         documents: DocumentArray,
         may_wait: bool,
     ) -> Result<DocumentsReply, Failure> {

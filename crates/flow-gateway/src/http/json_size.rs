@@ -1,4 +1,4 @@
-//! Bounds what a JSON body takes when it is parsed. `[{},{},…` has two bytes for a value that takes eighty.
+//! Bounds the memory of a parsed JSON body. `[{},{},…` has two bytes for a value that takes eighty.
 
 use flow_core::{Code, Failure};
 

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 
 use super::api_error::{ApiError, ErrorKind};
 use crate::discovery::{node_endpoints, soon};
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::snapshot::Snapshot;
 
 /// The endpoint of an executor that does not say which one computes its model.
@@ -21,7 +21,7 @@ pub(crate) struct ServedModel {
     /// The name of its executor.
     pub(crate) executor: String,
     pub(crate) endpoint: String,
-    /// What the executor says of it; `None` if it says nothing.
+    /// What the executor reports about it; `None` if it reports nothing.
     pub(crate) info: Option<ModelInfo>,
     /// The format of documents that the executor reads.
     pub(crate) version: DocArrayVersion,
@@ -168,7 +168,7 @@ impl ServedModel {
 }
 
 /// Asks an executor for its models. They stay unknown if it does not answer.
-async fn ask(plan: &NodePlan, node: &Node) {
+async fn ask(plan: &NodePlan, node: &GatewayNode) {
     let generation = node.generation();
     match node_endpoints(plan, node, soon()).await {
         Ok(offered) => node.endpoints.set(&offered, generation),

@@ -1,4 +1,4 @@
-//! What every route of the gateway has, and the options that every request may set by headers.
+//! The state that all routes share, and the options that every request may set by headers.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::auth::KeysFor;
 use crate::console::Operations;
 use crate::gateway_limits::GatewayLimits;
 use crate::origin::origin;
-use crate::service::Service;
+use crate::service::GatewayService;
 
 /// What every route has.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpState {
-    pub(crate) service: Service,
+    pub(crate) service: GatewayService,
     pub(crate) limits: GatewayLimits,
     /// The options of the flow file.
     pub(crate) options: Arc<HttpOptions>,
-    pub(crate) serves: Serves,
+    pub(crate) serves: PortProtocols,
     /// Which requests need an API key.
     pub(crate) keys: KeysFor,
     /// What the console asks the supervisor.
@@ -38,13 +38,13 @@ impl HttpState {
 
 /// The protocols that a port serves besides gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Serves {
+pub(crate) struct PortProtocols {
     pub(crate) grpc: bool,
     pub(crate) http: bool,
     pub(crate) websocket: bool,
 }
 
-impl Serves {
+impl PortProtocols {
     pub(crate) const ALL: Self = Self {
         grpc: true,
         http: true,

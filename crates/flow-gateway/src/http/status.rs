@@ -1,4 +1,4 @@
-//! The status codes of failures, and errors in the shape of Jina's gateway.
+//! The status codes of failures, and errors in the format of Jina's gateway.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ pub(crate) struct TextInput {
 }
 
 /// One entry of a list.
-enum Entry {
+enum TextEntry {
     Text(String),
     /// A token, or the tokens of a text.
     Tokens,
@@ -69,15 +69,15 @@ impl<'de> Visitor<'de> for InputVisitor {
         };
         while let Some(entry) = list.next_element()? {
             match entry {
-                Entry::Text(text) => input.texts.push(text),
-                Entry::Tokens => input.has_tokens = true,
+                TextEntry::Text(text) => input.texts.push(text),
+                TextEntry::Tokens => input.has_tokens = true,
             }
         }
         Ok(input)
     }
 }
 
-impl<'de> Deserialize<'de> for Entry {
+impl<'de> Deserialize<'de> for TextEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(EntryVisitor)
     }
@@ -86,30 +86,30 @@ impl<'de> Deserialize<'de> for Entry {
 struct EntryVisitor;
 
 impl<'de> Visitor<'de> for EntryVisitor {
-    type Value = Entry;
+    type Value = TextEntry;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a text, or `{\"text\": …}`")
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Entry, E> {
-        Ok(Entry::Text(text.to_owned()))
+    fn visit_str<E: Error>(self, text: &str) -> Result<TextEntry, E> {
+        Ok(TextEntry::Text(text.to_owned()))
     }
 
-    fn visit_string<E: Error>(self, text: String) -> Result<Entry, E> {
-        Ok(Entry::Text(text))
+    fn visit_string<E: Error>(self, text: String) -> Result<TextEntry, E> {
+        Ok(TextEntry::Text(text))
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Entry, E> {
-        Ok(Entry::Tokens)
+    fn visit_u64<E: Error>(self, _: u64) -> Result<TextEntry, E> {
+        Ok(TextEntry::Tokens)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut tokens: A) -> Result<Entry, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut tokens: A) -> Result<TextEntry, A::Error> {
         while tokens.next_element::<u64>()?.is_some() {}
-        Ok(Entry::Tokens)
+        Ok(TextEntry::Tokens)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TextEntry, A::Error> {
         let mut text = None;
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
@@ -122,7 +122,7 @@ impl<'de> Visitor<'de> for EntryVisitor {
                 }
             }
         }
-        text.map(Entry::Text)
+        text.map(TextEntry::Text)
             .ok_or_else(|| Error::missing_field("text"))
     }
 }

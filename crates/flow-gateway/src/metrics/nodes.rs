@@ -1,4 +1,4 @@
-//! What is counted of each node.
+//! Metrics of each node.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

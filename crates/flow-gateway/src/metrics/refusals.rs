@@ -7,7 +7,7 @@ use super::runtime::RUNTIME;
 
 /// Why a request was refused. Where a key of a file sets the limit, the reason has its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum RefusalReason {
     /// As many requests are in progress as the gateway may have.
     InFlightMax,
     /// The deadline of a request passed while it waited to be admitted.
@@ -34,9 +34,9 @@ pub(crate) enum Refused {
 
 /// How many requests were refused, by reason.
 #[derive(Debug, Default)]
-pub(super) struct Refusals([Counter; Refused::ALL.len()]);
+pub(super) struct Refusals([Counter; RefusalReason::ALL.len()]);
 
-impl Refused {
+impl RefusalReason {
     const ALL: [Self; 11] = [
         Self::InFlightMax,
         Self::Deadline,
@@ -87,7 +87,7 @@ impl Refused {
 impl Refusals {
     pub(super) fn new(registry: &Registry) -> Self {
         let refusals = Self::default();
-        for (reason, counter) in Refused::ALL.into_iter().zip(&refusals.0) {
+        for (reason, counter) in RefusalReason::ALL.into_iter().zip(&refusals.0) {
             let description = Description {
                 name: "flow_requests_refused_total",
                 help: "Requests that the gateway refused before any executor saw them, by reason.",
@@ -98,7 +98,7 @@ impl Refusals {
         refusals
     }
 
-    pub(super) fn count(&self, reason: Refused) {
+    pub(super) fn count(&self, reason: RefusalReason) {
         self.0[reason as usize].add(1);
     }
 }
@@ -111,11 +111,11 @@ mod tests {
     fn each_reason_is_counted_by_itself() {
         let registry = Registry::new();
         let refusals = Refusals::new(&registry);
-        for (times, reason) in Refused::ALL.into_iter().enumerate() {
+        for (times, reason) in RefusalReason::ALL.into_iter().enumerate() {
             (0..times).for_each(|_| refusals.count(reason));
         }
         let text = registry.text();
-        for (times, reason) in Refused::ALL.into_iter().enumerate() {
+        for (times, reason) in RefusalReason::ALL.into_iter().enumerate() {
             let reason = reason.as_str();
             let line = format!(
                 "flow_requests_refused_total{{reason=\"{reason}\",runtime_name=\"{RUNTIME}\"}} {times}\n"

@@ -6,12 +6,12 @@ use tokio::sync::Semaphore;
 use super::*;
 use crate::tests::in_memory::{InMemory, error, flow, limited, plan, request};
 
-fn service(snapshots: Arc<SnapshotStore>) -> Service {
-    Service::new(snapshots, Drain::new(Duration::ZERO).watch())
+fn service(snapshots: Arc<SnapshotStore>) -> GatewayService {
+    GatewayService::new(snapshots, Drain::new(Duration::ZERO).watch())
 }
 
 /// A service with one permit, and what frees it.
-fn busy() -> (Service, Arc<Semaphore>) {
+fn busy() -> (GatewayService, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
     let node = InMemory::gated(gate.clone());
     (service(flow(limited(plan(&["a"]), 1), &[&node])), gate)

@@ -1,4 +1,4 @@
-//! What is looked for in the logs, and what is found.
+//! Queries of the logs, and their results.
 
 use std::fmt::{self, Debug};
 

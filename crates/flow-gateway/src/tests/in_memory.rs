@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::Backend;
 use crate::heavy::HeavyWork;
-use crate::node::Node;
-use crate::pools::Shared;
+use crate::node::GatewayNode;
+use crate::pools::PlacementIndependent;
 use crate::snapshot::Snapshot;
 use crate::snapshot_store::SnapshotStore;
 
@@ -170,12 +170,12 @@ pub(crate) fn limited(mut plan: Plan, max: usize) -> Plan {
 
 /// A flow whose nodes are these.
 pub(crate) fn flow(plan: Plan, nodes: &[&InMemory]) -> Arc<SnapshotStore> {
-    let node = |node: &&InMemory| Node::new(vec![in_memory(node)], None, None);
+    let node = |node: &&InMemory| GatewayNode::new(vec![in_memory(node)], None, None);
     flow_of(plan, nodes.iter().map(node).collect())
 }
 
-pub(crate) fn flow_of(plan: Plan, nodes: Vec<Node>) -> Arc<SnapshotStore> {
-    let shared = Shared {
+pub(crate) fn flow_of(plan: Plan, nodes: Vec<GatewayNode>) -> Arc<SnapshotStore> {
+    let shared = PlacementIndependent {
         limits: Limits::default(),
         metrics: None,
         log: Arc::default(),

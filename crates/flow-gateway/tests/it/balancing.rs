@@ -68,7 +68,7 @@ async fn replicas_of_the_same_pace_share_equally() {
     assert!(one.abs_diff(other) <= 6, "{one} and {other}");
 }
 
-/// An executor that takes 100 ms for so many calls, and then answers at once, except for these calls, counted from 0: it never
+/// An executor that takes 100 ms for a number of calls, and then answers at once, except for these calls, counted from 0: it never
 /// answers them, and notes when one is cancelled.
 async fn stalling(
     slow: usize,

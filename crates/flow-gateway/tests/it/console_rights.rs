@@ -7,7 +7,7 @@ use std::time::Duration;
 use flow_gateway::Config;
 use flow_gateway::auth::{ApiKeys, KeyEntry, KeyFile};
 use flow_gateway::supervisor::{
-    Action, FlowProcess, LogEntry, LogExcerpt, LogQuery, NotDone, SupervisorClient,
+    Action, FlowProcess, LogEntry, LogExcerpt, LogQuery, SupervisorClient, SupervisorError,
 };
 use flow_spec::{Console, Cors, Plan};
 use futures_util::FutureExt;
@@ -69,32 +69,32 @@ impl Recorder {
         self.asked.lock().unwrap().clone()
     }
 
-    async fn do_change(&self, action: Action) -> Result<Vec<String>, NotDone> {
+    async fn do_change(&self, action: Action) -> Result<Vec<String>, SupervisorError> {
         self.asked.lock().unwrap().push(action.to_string());
         self.begun.add_permits(1);
         self.may_end.acquire().await.unwrap().forget();
         match action {
-            Action::Restart { name } if name == "nobody" => {
-                Err(NotDone::Refused("the flow has no `nobody`".to_owned()))
-            }
-            Action::Restart { name } if name == "gone" => {
-                Err(NotDone::Unreachable("the flow has ended".to_owned()))
-            }
+            Action::Restart { name } if name == "nobody" => Err(SupervisorError::Refused(
+                "the flow has no `nobody`".to_owned(),
+            )),
+            Action::Restart { name } if name == "gone" => Err(SupervisorError::Unreachable(
+                "the flow has ended".to_owned(),
+            )),
             action => Ok(vec![format!("{action} is done")]),
         }
     }
 }
 
 impl SupervisorClient for Recorder {
-    fn processes(&self) -> BoxFuture<'_, Result<Vec<FlowProcess>, NotDone>> {
+    fn processes(&self) -> BoxFuture<'_, Result<Vec<FlowProcess>, SupervisorError>> {
         std::future::ready(Ok(Vec::new())).boxed()
     }
 
-    fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, NotDone>> {
+    fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, SupervisorError>> {
         self.do_change(action).boxed()
     }
 
-    fn search_logs(&self, query: LogQuery) -> BoxFuture<'_, Result<LogExcerpt, NotDone>> {
+    fn search_logs(&self, query: LogQuery) -> BoxFuture<'_, Result<LogExcerpt, SupervisorError>> {
         let text = format!("{} {}", query.text, "x".repeat(self.log_len));
         let entries = vec![LogEntry::new(1, "node", false, &text); 30];
         let found = LogExcerpt {

@@ -44,7 +44,7 @@ pub(crate) struct FakeExecutor {
 #[derive(Clone)]
 struct Service {
     behaviour: Behaviour,
-    /// What it says of itself.
+    /// What it reports about itself.
     offered: EndpointsProto,
     calls: Arc<Mutex<Vec<Call>>>,
     count: watch::Sender<usize>,

@@ -28,12 +28,12 @@ pub(crate) struct Zone {
     pub(crate) hosts: BTreeMap<String, Vec<IpAddr>>,
     /// How long its answers are valid, in seconds.
     pub(crate) ttl: u32,
-    pub(crate) mood: Mood,
+    pub(crate) mood: AnswerMode,
 }
 
 /// How a name server answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum AnswerMode {
     Answers,
     /// SERVFAIL.
     Fails,
@@ -67,7 +67,7 @@ impl Zone {
             services: records.iter().map(service).collect(),
             hosts: BTreeMap::from([(host.to_owned(), vec![Ipv4Addr::LOCALHOST.into()])]),
             ttl: 1,
-            mood: Mood::Answers,
+            mood: AnswerMode::Answers,
         }
     }
 
@@ -182,9 +182,9 @@ impl Answering {
         }
         message.metadata.message_type = MessageType::Response;
         match zone.mood {
-            Mood::Silent => return None,
-            Mood::Fails => message.metadata.response_code = ResponseCode::ServFail,
-            Mood::Answers => message.insert_answers(zone.records(&query)),
+            AnswerMode::Silent => return None,
+            AnswerMode::Fails => message.metadata.response_code = ResponseCode::ServFail,
+            AnswerMode::Answers => message.insert_answers(zone.records(&query)),
         }
         let answer = message.to_vec().unwrap();
         if answer.len() <= len_max {

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::fake_executor::{FakeExecutor, ids};
 use crate::monitoring::scrape;
-use crate::name_server::{Mood, NameServer, Zone};
+use crate::name_server::{AnswerMode, NameServer, Zone};
 use crate::test_gateway::{TestGateway, error, placement_at, plan, request};
 
 /// How long answers of the test's name server are valid, and time for the lookup and the connection.
@@ -168,12 +168,12 @@ async fn check_keeps(change: impl FnOnce(&mut Zone)) {
 
 #[tokio::test]
 async fn a_name_server_that_fails_changes_nothing() {
-    check_keeps(|zone| zone.mood = Mood::Fails).await;
+    check_keeps(|zone| zone.mood = AnswerMode::Fails).await;
 }
 
 #[tokio::test]
 async fn a_name_server_that_does_not_answer_changes_nothing() {
-    check_keeps(|zone| zone.mood = Mood::Silent).await;
+    check_keeps(|zone| zone.mood = AnswerMode::Silent).await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flow_core::query::Query;
 use flow_proto::Envelope;
-use flow_spec::Source;
+use flow_spec::DocumentSource;
 use serde_json::{Value, json};
 use tonic::Response;
 
@@ -138,7 +138,10 @@ async fn several_exits_are_merged_in_their_order() {
         .await,
     );
     let mut plan = plan(&["a, needs: gateway", "b, needs: gateway"]);
-    let exit: Vec<Source> = plan.nodes().map(|(at, _)| Source::Node(at)).collect();
+    let exit: Vec<DocumentSource> = plan
+        .nodes()
+        .map(|(at, _)| DocumentSource::Node(at))
+        .collect();
     plan.exit = exit;
     plan.nodes.iter_mut().for_each(|node| node.awaited = true);
     let gateway = TestGateway::start(placement(plan, &[&a, &b])).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use flow_process::KeepsState;
 
-use super::{Change, ChangeError};
+use super::{ChangeError, FlowChange};
 use crate::spec::ports::{ListenAt, Ports};
 use crate::spec::process_spec::ProcessSpec;
 use crate::supervisor::handle::ProcessHandle;
@@ -25,7 +25,7 @@ pub(super) struct Predecessor {
     conflict: Conflict,
 }
 
-impl Change<'_> {
+impl FlowChange<'_> {
     /// The process that has to end before one with this spec starts.
     pub(super) fn predecessor(&self, spec: &ProcessSpec) -> Option<Predecessor> {
         let executors = self.supervisor.executors().into_iter();

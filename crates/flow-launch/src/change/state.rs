@@ -1,14 +1,14 @@
-//! Refuses changes that would part an executor from what it keeps.
+//! Refuses changes that would separate an executor from its stored state.
 
 use std::num::NonZeroU16;
 
 use flow_process::KeepsState;
 use flow_spec::{LocalRun, Plan, Run};
 
-use super::{Change, ChangeError};
+use super::{ChangeError, FlowChange};
 use crate::spec::role::Role;
 
-impl Change<'_> {
+impl FlowChange<'_> {
     /// Fails if a plan changes the number of processes of an executor with state. Each process has its own part of it.
     pub(super) fn check_state(&self, plan: &Plan) -> Result<(), ChangeError> {
         let present = self.supervisor.plan();

@@ -46,8 +46,8 @@ impl Flow {
         }
     }
 
-    async fn change(&self) -> Change<'_> {
-        Change::begin(&self.supervisor, "a change", ChangeProgress::to_log()).await
+    async fn change(&self) -> FlowChange<'_> {
+        FlowChange::begin(&self.supervisor, "a change", ChangeProgress::to_log()).await
     }
 
     async fn scale(&self, name: &str, replicas: u16) -> Result<(), ChangeError> {
@@ -149,7 +149,7 @@ async fn a_shutdown_ends_a_change_whose_new_process_is_never_ready() {
     flow.backend.set("b", [silent]);
     let supervisor = flow.supervisor.clone();
     flow.tasks.spawn(async move {
-        let change = Change::begin(&supervisor, "a change", ChangeProgress::to_log()).await;
+        let change = FlowChange::begin(&supervisor, "a change", ChangeProgress::to_log()).await;
         let error = change.reload(plan(TWO)).await.unwrap_err();
         assert!(matches!(error, ChangeError::Ending), "{error}");
     });
@@ -273,7 +273,7 @@ async fn the_number_of_processes_of_an_executor_with_state_does_not_change() {
 async fn a_restart_that_loses_what_is_in_memory_says_so() {
     let flow = Flow::with(ONE, &[("a", keeps(Some(KeepsState::InMemory)))]).await;
     let (progress, mut said) = ChangeProgress::channel();
-    let change = Change::begin(&flow.supervisor, "a change", progress).await;
+    let change = FlowChange::begin(&flow.supervisor, "a change", progress).await;
     change.restart("a").await.unwrap();
     let said = said.recv().await.unwrap();
     assert_eq!(
@@ -288,13 +288,13 @@ async fn a_change_that_waits_for_another_one_says_for_which() {
     flow.backend.set("b", [ready_after(30)]);
     let reload = async {
         let progress = ChangeProgress::to_log();
-        let change = Change::begin(&flow.supervisor, "`flow reload`", progress).await;
+        let change = FlowChange::begin(&flow.supervisor, "`flow reload`", progress).await;
         change.reload(plan(TWO)).await.unwrap();
     };
     let scale = async {
         tokio::time::sleep(secs(1)).await;
         let (progress, mut said) = ChangeProgress::channel();
-        let change = Change::begin(&flow.supervisor, "`flow scale a=2`", progress).await;
+        let change = FlowChange::begin(&flow.supervisor, "`flow scale a=2`", progress).await;
         change.scale("a", NonZeroU16::MIN).await.unwrap();
         said.recv().await.unwrap()
     };

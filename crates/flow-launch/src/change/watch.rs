@@ -10,7 +10,7 @@ use std::time::Duration;
 use flow_spec::Plan;
 
 use crate::change::source::PlanSource;
-use crate::change::{Change, ChangeProgress};
+use crate::change::{ChangeProgress, FlowChange};
 use crate::supervisor::Supervisor;
 
 /// Wait between two looks at the files.
@@ -49,7 +49,7 @@ async fn wait_for_change(source: &PlanSource) {
 async fn reload(plan: Plan, supervisor: &Supervisor) {
     tracing::info!("the flow file has changed");
     let progress = ChangeProgress::to_log();
-    let change = Change::begin(supervisor, "a reload of the changed file", progress).await;
+    let change = FlowChange::begin(supervisor, "a reload of the changed file", progress).await;
     if let Err(error) = change.reload(plan).await {
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         tracing::error!(%error, cause, "the flow is unchanged");

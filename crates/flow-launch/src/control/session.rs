@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::change::source::PlanSource;
-use crate::change::{Change, ChangeError, ChangeProgress};
+use crate::change::{ChangeError, ChangeProgress, FlowChange};
 use crate::control::log_level::{self, LogLevelError};
 use crate::control::protocol::{
     ControlCommand, ControlRequest, ControlResponse, ControlResult, FlowStatus, ProcessInfo,
@@ -99,12 +99,12 @@ impl ControlSession {
             ControlCommand::Ps => return Ok(ControlResult::Listing(flow_status(supervisor))),
             ControlCommand::Restart { name } => {
                 let title = format!("`flow restart {name}`");
-                let change = Change::begin(supervisor, &title, progress).await;
+                let change = FlowChange::begin(supervisor, &title, progress).await;
                 change.restart(&name).await?;
             }
             ControlCommand::Scale { name, replicas } => {
                 let title = format!("`flow scale {name}={replicas}`");
-                let change = Change::begin(supervisor, &title, progress).await;
+                let change = FlowChange::begin(supervisor, &title, progress).await;
                 change.scale(&name, replicas).await?;
             }
             ControlCommand::LogLevel { name, filter } => {
@@ -117,7 +117,7 @@ impl ControlSession {
                 let _lock = source.lock(waits).await;
                 // Other changes go on while the files are read, which may build executors.
                 let plan = source.read().await.map_err(CommandError::BadFile)?;
-                let change = Change::begin(supervisor, "`flow reload`", progress).await;
+                let change = FlowChange::begin(supervisor, "`flow reload`", progress).await;
                 change.reload(plan).await?;
             }
             ControlCommand::Down => {

@@ -19,7 +19,7 @@ use crate::process::backend::{ChildControl, StartRequest, StartedChild};
 use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::{ChildOutput, ReadySender};
-use crate::process::ready::Ready;
+use crate::process::ready::ReadyReport;
 use crate::spec::container::{ContainerInvocation, ImageKind, StartArguments};
 use crate::spec::ports::Ports;
 
@@ -212,7 +212,7 @@ impl ChildControl for RunningContainer {
         self.pid
     }
 
-    fn published(&self, mut ready: Ready) -> Ready {
+    fn published(&self, mut ready: ReadyReport) -> ReadyReport {
         ready.address = self.address.map_or(ready.address, Into::into);
         ready.metrics = self.metrics.or(ready.metrics);
         ready
@@ -250,7 +250,7 @@ fn spawn_check(
             wait_until_serving(&executor).await;
             let facts = Facts::from_iter([("language".to_owned(), "Python".to_owned())]);
             // Without a receiver, the child was stopped in the meantime.
-            drop(ready_sender.send(Ok(Ready {
+            drop(ready_sender.send(Ok(ReadyReport {
                 address: address.into(),
                 more_addresses: Vec::new(),
                 metrics: None,

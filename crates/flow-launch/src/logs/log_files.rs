@@ -33,12 +33,12 @@ const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 /// A line and the process whose log file it belongs to.
 #[derive(Debug)]
-struct Entry {
+struct LoggedLine {
     name: Arc<str>,
     line: LogLine,
 }
 
-impl From<DroppedLines> for Entry {
+impl From<DroppedLines> for LoggedLine {
     fn from(dropped: DroppedLines) -> Self {
         Self {
             line: LogLine::now(LogSource::Flow, dropped.to_string().into()),
@@ -50,7 +50,7 @@ impl From<DroppedLines> for Entry {
 /// Sends lines to the thread that writes them; never waits.
 #[derive(Debug, Clone)]
 pub(crate) struct LogFiles {
-    entries: LossySender<Entry>,
+    entries: LossySender<LoggedLine>,
 }
 
 /// The thread that writes log files.
@@ -80,7 +80,7 @@ impl LogFiles {
 
     /// Appends a line to the log file of a process.
     pub(crate) fn write(&self, name: &Arc<str>, line: LogLine) {
-        let entry = Entry {
+        let entry = LoggedLine {
             name: name.clone(),
             line,
         };
@@ -140,7 +140,7 @@ impl OpenFiles {
     }
 
     /// Appends lines; those of one process that follow each other in one go.
-    fn append(&mut self, entries: &[Entry]) {
+    fn append(&mut self, entries: &[LoggedLine]) {
         for of_process in entries.chunk_by(|one, next| one.name == next.name) {
             let mut lines = String::new();
             for entry in of_process {
@@ -263,7 +263,7 @@ mod tests {
         let file = folder.path().join("not-a-folder");
         fs::write(&file, "").unwrap();
         let mut files = OpenFiles::new(file, 100);
-        files.append(&[Entry {
+        files.append(&[LoggedLine {
             name: "a".into(),
             line: LogLine::now(LogSource::Stdout, "x".into()),
         }]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::AsyncRead;
 
-use crate::event::{Event, EventSender};
+use crate::event::{EventSender, FlowEvent};
 use crate::logs::line_reader::LineReader;
 use crate::logs::log_files::LogFiles;
 use crate::logs::log_line::{LogLine, LogSource};
@@ -31,7 +31,7 @@ impl LogSinks {
     }
 
     /// Sends an event that is not a line.
-    pub(crate) fn send(&self, event: Event) {
+    pub(crate) fn send(&self, event: FlowEvent) {
         if let Some(events) = &self.events {
             events.send(event);
         }
@@ -65,7 +65,7 @@ impl OutputRelay {
         }
         if let Some(events) = &self.sinks.events {
             let name = name.clone();
-            events.send_line(&self.name, Event::Line { name, line });
+            events.send_line(&self.name, FlowEvent::Line { name, line });
         }
     }
 

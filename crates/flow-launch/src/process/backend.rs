@@ -15,7 +15,7 @@ use crate::logs::relay::OutputRelay;
 use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ExitCause;
 use crate::process::output::ChildOutput;
-use crate::process::ready::Ready;
+use crate::process::ready::ReadyReport;
 use crate::spec::invocation::Invocation;
 use crate::spec::ports::Ports;
 
@@ -81,7 +81,7 @@ pub(crate) trait ChildControl: Send + Sync {
     fn pid(&self) -> u32;
 
     /// Corrects the addresses of its ready line, which a container cannot know.
-    fn published(&self, ready: Ready) -> Ready {
+    fn published(&self, ready: ReadyReport) -> ReadyReport {
         ready
     }
 

@@ -12,7 +12,7 @@ use crate::process::backend::{ChildControl, ChildStdin, ProcessBackend, StartReq
 use crate::process::error::ProcessStartError;
 use crate::process::exit_status::{ExitCause, ProcessExit};
 use crate::process::output::{ChildOutput, ChildReports};
-use crate::process::ready::Ready;
+use crate::process::ready::ReadyReport;
 
 /// Time that a child's output is read after its exit: processes that it started may keep its pipes open.
 const LAST_LINES_WITHIN: Duration = Duration::from_millis(500);
@@ -73,7 +73,7 @@ impl Child {
     pub(crate) async fn ready(
         &mut self,
         limit: Option<Duration>,
-    ) -> Result<Ready, ProcessStartError> {
+    ) -> Result<ReadyReport, ProcessStartError> {
         let limit = limit.unwrap_or(Duration::MAX);
         match timeout(limit, self.ready_or_exited()).await {
             Ok(outcome) => outcome.map(|ready| self.control.published(ready)),
@@ -85,7 +85,7 @@ impl Child {
         }
     }
 
-    async fn ready_or_exited(&mut self) -> Result<Ready, ProcessStartError> {
+    async fn ready_or_exited(&mut self) -> Result<ReadyReport, ProcessStartError> {
         let outcome = tokio::select! {
             Ok(outcome) = &mut self.reports.ready => outcome,
             cause = self.control.exited() => return self.ready_before_exit(cause).await,
@@ -101,7 +101,10 @@ impl Child {
     }
 
     /// A child that was ready for a moment may have exited before its ready line was read.
-    async fn ready_before_exit(&mut self, cause: ExitCause) -> Result<Ready, ProcessStartError> {
+    async fn ready_before_exit(
+        &mut self,
+        cause: ExitCause,
+    ) -> Result<ReadyReport, ProcessStartError> {
         let exit = self.after_exit(cause).await;
         match self.reports.ready.try_recv() {
             Ok(Ok(ready)) => Ok(ready),

@@ -1,4 +1,4 @@
-//! Why a child never became ready.
+//! Errors of a child that never became ready.
 
 use std::fmt;
 use std::io;

@@ -7,10 +7,10 @@ use tokio::task::JoinSet;
 use crate::logs::line_reader::LineReader;
 use crate::logs::log_line::LogSource;
 use crate::logs::relay::OutputRelay;
-use crate::process::ready::{self, BadReady, Ready};
+use crate::process::ready::{self, BadReady, ReadyReport};
 
 /// Sends the outcome of a child's start.
-pub(crate) type ReadySender = oneshot::Sender<Result<Ready, BadReady>>;
+pub(crate) type ReadySender = oneshot::Sender<Result<ReadyReport, BadReady>>;
 
 /// Reads the output of one child.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct ChildOutput {
 /// What the supervisor learns from a child's output.
 #[derive(Debug)]
 pub(crate) struct ChildReports {
-    pub(crate) ready: oneshot::Receiver<Result<Ready, BadReady>>,
+    pub(crate) ready: oneshot::Receiver<Result<ReadyReport, BadReady>>,
     /// The number of the newest placement that all requests of a gateway follow; 0 for none yet.
     pub(crate) placed: watch::Receiver<u64>,
 }

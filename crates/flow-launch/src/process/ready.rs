@@ -10,7 +10,7 @@ pub(crate) use flow_process::BadProcessEvent as BadReady;
 
 /// What a ready child reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ready {
+pub(crate) struct ReadyReport {
     /// Where it accepts requests.
     pub(crate) address: ListenAddress,
     /// Where else it accepts requests.
@@ -24,9 +24,9 @@ pub(crate) struct Ready {
 }
 
 /// The ready event in a line; `None` if the line is something else.
-pub(crate) fn parse(line: &str) -> Option<Result<Ready, BadReady>> {
+pub(crate) fn parse(line: &str) -> Option<Result<ReadyReport, BadReady>> {
     match ProcessEvent::parse(line)? {
-        Ok(ProcessEvent::Ready(ready)) => Some(Ok(Ready {
+        Ok(ProcessEvent::Ready(ready)) => Some(Ok(ReadyReport {
             address: ready.address,
             more_addresses: ready.more_addresses,
             metrics: ready.metrics,

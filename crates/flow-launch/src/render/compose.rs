@@ -18,7 +18,7 @@ use crate::render::export::{
 };
 use crate::render::gateway_files;
 use crate::render::gateway_health::GatewayHealth;
-use crate::render::parts::{CACHE, Unit, Units, WORKSPACE};
+use crate::render::parts::{CACHE, Units, WORKSPACE, Workload};
 use crate::render::placement::{self, placement};
 use crate::render::yaml;
 
@@ -204,7 +204,7 @@ fn header(target: &ExportOptions) -> String {
 }
 
 /// The host names of a unit's replicas.
-fn hosts(unit: &Unit) -> Vec<String> {
+fn hosts(unit: &Workload) -> Vec<String> {
     match unit.replicas {
         1 => vec![unit.name.clone()],
         many => (0..many)
@@ -213,7 +213,7 @@ fn hosts(unit: &Unit) -> Vec<String> {
     }
 }
 
-fn gateway(plan: &Plan, unit: &Unit, placement: &str) -> Service {
+fn gateway(plan: &Plan, unit: &Workload, placement: &str) -> Service {
     let mut service = service(unit, 0);
     service
         .command
@@ -234,7 +234,7 @@ fn gateway(plan: &Plan, unit: &Unit, placement: &str) -> Service {
 }
 
 fn executor(
-    unit: &Unit,
+    unit: &Workload,
     (replica, host): (u16, &str),
     target: &ExportOptions,
 ) -> Result<Service, ExportError> {
@@ -257,7 +257,7 @@ fn executor(
     Ok(service)
 }
 
-fn service(unit: &Unit, replica: u16) -> Service {
+fn service(unit: &Workload, replica: u16) -> Service {
     let env = unit.env.iter();
     Service {
         image: unit.image.clone(),
@@ -293,13 +293,13 @@ fn service(unit: &Unit, replica: u16) -> Service {
 }
 
 /// Other images may lack `flow`; their own health check counts.
-fn healthcheck(unit: &Unit) -> Healthcheck {
+fn healthcheck(unit: &Workload) -> Healthcheck {
     let url = format!("grpc://127.0.0.1:{}", unit.port);
     Healthcheck::ping(unit, &[&url])
 }
 
 /// Where `flow ping` would need TLS or a key, it only connects.
-fn gateway_healthcheck(plan: &Plan, unit: &Unit) -> Healthcheck {
+fn gateway_healthcheck(plan: &Plan, unit: &Workload) -> Healthcheck {
     let url = format!("grpc://127.0.0.1:{}", unit.port);
     match GatewayHealth::of(&plan.gateway) {
         GatewayHealth::Grpc => healthcheck(unit),

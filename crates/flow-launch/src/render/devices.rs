@@ -1,4 +1,4 @@
-//! The CUDA devices of containers, from what the flow file says to processes. Pure.
+//! The CUDA devices of containers, as the flow file assigns them to processes. Pure.
 
 use flow_spec::{Env, Gpus};
 
@@ -6,7 +6,7 @@ use crate::spec::round_robin;
 
 /// The devices that a kind of container gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Devices {
+pub(crate) enum AssignedDevices {
     /// None.
     None,
     /// Replicas take them in turn, by this selection of [`round_robin`].
@@ -43,7 +43,7 @@ pub enum BadDevices {
     Choice(#[from] round_robin::DevicesError),
 }
 
-impl Devices {
+impl AssignedDevices {
     /// The devices that `CUDA_VISIBLE_DEVICES` names, and the other variables. A container numbers its devices from 0,
     /// so it must not get the variable, except where that hides all devices.
     pub(crate) fn taken_from(mut env: Env) -> (Self, Env) {
@@ -112,33 +112,37 @@ impl Devices {
 mod tests {
     use super::*;
 
-    fn check(value: &str, expected: Devices, stays: bool) {
+    fn check(value: &str, expected: AssignedDevices, stays: bool) {
         let env = Env::from_iter([(round_robin::VARIABLE.to_owned(), value.to_owned())]);
-        let (devices, rest) = Devices::taken_from(env);
+        let (devices, rest) = AssignedDevices::taken_from(env);
         assert_eq!((devices, rest.is_empty()), (expected, !stays), "{value}");
     }
 
     #[test]
     fn the_variable_becomes_devices_and_does_not_reach_the_container() {
-        let names =
-            |names: &[&str]| Devices::Named(names.iter().map(|it| (*it).to_owned()).collect());
-        check("RR", Devices::InTurn("RR".to_owned()), false);
-        check("RR0:2", Devices::InTurn("RR0:2".to_owned()), false);
+        let names = |names: &[&str]| {
+            AssignedDevices::Named(names.iter().map(|it| (*it).to_owned()).collect())
+        };
+        check("RR", AssignedDevices::InTurn("RR".to_owned()), false);
+        check("RR0:2", AssignedDevices::InTurn("RR0:2".to_owned()), false);
         check("0", names(&["0"]), false);
         check("0, GPU-7", names(&["0", "GPU-7"]), false);
     }
 
     #[test]
     fn a_value_that_hides_all_devices_stays() {
-        check("-1", Devices::None, true);
-        check("", Devices::None, true);
-        check("NoDevFiles", Devices::None, true);
-        assert_eq!(Devices::taken_from(Env::new()).0, Devices::None);
+        check("-1", AssignedDevices::None, true);
+        check("", AssignedDevices::None, true);
+        check("NoDevFiles", AssignedDevices::None, true);
+        assert_eq!(
+            AssignedDevices::taken_from(Env::new()).0,
+            AssignedDevices::None
+        );
     }
 
     #[test]
     fn replicas_take_devices_in_turn_and_start_over() {
-        let devices = Devices::InTurn("RR1:".to_owned());
+        let devices = AssignedDevices::InTurn("RR1:".to_owned());
         let of = |replica| devices.of_replica(replica, Some(3)).unwrap();
         let one = |name: &str| Share::Named(vec![name.to_owned()]);
         assert_eq!([of(0), of(1), of(2)], [one("1"), one("2"), one("1")]);
@@ -148,35 +152,39 @@ mod tests {
     #[test]
     fn an_unknown_number_of_devices_is_an_error() {
         let check = |value: &str, count, part: &str| {
-            let devices = Devices::InTurn(value.to_owned());
+            let devices = AssignedDevices::InTurn(value.to_owned());
             let error = devices.of_replica(0, count).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         };
         check("RR", None, "say how many it has with `--devices N`");
         check("RR4", Some(4), "names device 4, but there are 4");
-        let known = Devices::InTurn("RRGPU-1,GPU-2".to_owned());
+        let known = AssignedDevices::InTurn("RRGPU-1,GPU-2".to_owned());
         let second = Share::Named(vec!["GPU-2".to_owned()]);
         assert_eq!(known.of_replica(3, None).unwrap(), second);
     }
 
     #[test]
     fn gpus_are_named_counted_or_all_of_them() {
-        let check = |count: Option<i64>, names: &[&str], expected: Option<Devices>| {
+        let check = |count: Option<i64>, names: &[&str], expected: Option<AssignedDevices>| {
             let devices = names.iter().map(|it| (*it).to_owned()).collect();
             let gpus = Gpus {
                 count,
                 devices,
                 ..Gpus::default()
             };
-            assert_eq!(Devices::asked_for(&gpus), expected, "{gpus:?}");
+            assert_eq!(AssignedDevices::asked_for(&gpus), expected, "{gpus:?}");
         };
         check(None, &[], None);
-        check(None, &["7"], Some(Devices::Named(vec!["7".to_owned()])));
-        check(Some(2), &[], Some(Devices::Counted(2)));
-        check(Some(-1), &[], Some(Devices::All));
-        assert_eq!(Devices::All.count(), None);
+        check(
+            None,
+            &["7"],
+            Some(AssignedDevices::Named(vec!["7".to_owned()])),
+        );
+        check(Some(2), &[], Some(AssignedDevices::Counted(2)));
+        check(Some(-1), &[], Some(AssignedDevices::All));
+        assert_eq!(AssignedDevices::All.count(), None);
         assert_eq!(
-            Devices::Counted(2).of_replica(5, None),
+            AssignedDevices::Counted(2).of_replica(5, None),
             Ok(Share::Counted(2))
         );
     }

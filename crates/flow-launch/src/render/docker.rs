@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::render::parts::{PROGRAM, Unit};
+use crate::render::parts::{PROGRAM, Workload};
 
 /// Time that Docker waits beyond a program's own grace period before it kills the program.
 const GRACE_BEYOND: Duration = Duration::from_secs(5);
 /// In place of no limit, which Docker does not have.
 const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How Docker finds out whether a container is well.
+/// Docker's health check of a container.
 #[derive(Debug, Serialize)]
 pub(super) struct Healthcheck {
     test: Vec<String>,
@@ -24,7 +24,7 @@ pub(super) struct Healthcheck {
 
 impl Healthcheck {
     /// A check with `flow ping` and these arguments, for a container that has the program.
-    pub(super) fn ping(unit: &Unit, arguments: &[&str]) -> Self {
+    pub(super) fn ping(unit: &Workload, arguments: &[&str]) -> Self {
         let words = ["CMD", PROGRAM, "ping"].iter().chain(arguments);
         Self {
             test: words.map(|it| (*it).to_owned()).collect(),
@@ -37,7 +37,7 @@ impl Healthcheck {
 }
 
 /// The entry point of a unit's containers; `None` for the image's own.
-pub(super) fn entrypoint(unit: &Unit) -> Option<Vec<String>> {
+pub(super) fn entrypoint(unit: &Workload) -> Option<Vec<String>> {
     match unit.is_flow {
         true => Some(vec![PROGRAM.to_owned()]),
         false => unit.entrypoint.as_ref().map(|words| escaped(words)),
@@ -50,12 +50,12 @@ pub(super) fn secret_path(name: &str) -> PathBuf {
 }
 
 /// How long Docker waits for the end of a container.
-pub(super) fn stop_grace_period(unit: &Unit) -> String {
+pub(super) fn stop_grace_period(unit: &Workload) -> String {
     seconds(unit.grace + GRACE_BEYOND)
 }
 
 /// Warns that an exported file has the value of a variable that looks like a secret.
-pub(super) fn secret_remark(unit: &Unit, variable: &str, remedy: &str) -> String {
+pub(super) fn secret_remark(unit: &Workload, variable: &str, remedy: &str) -> String {
     let name = &unit.name;
     format!("the file contains the value of `{variable}` of `{name}`: {remedy}")
 }

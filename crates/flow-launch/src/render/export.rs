@@ -22,7 +22,7 @@ pub struct ExportOptions {
     pub built_in: Vec<String>,
     /// The needs of built-in executors, by the names of `--image`.
     pub needs: IndexMap<String, Needs>,
-    /// Time that requests in progress get to finish when a container stops.
+    /// Time for requests in progress to finish when a container stops.
     pub grace: Duration,
     /// CUDA devices of the machine, where the flow file leaves their number open.
     pub devices: Option<u16>,

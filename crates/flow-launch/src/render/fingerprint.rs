@@ -1,4 +1,4 @@
-//! A fingerprint of configuration: what has changed gets another one. Pure.
+//! A fingerprint of configuration, which changes with it. Pure.
 
 /// A hash of texts. FNV-1a: the same in every build. It needs no protection against attacks.
 pub(super) fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {

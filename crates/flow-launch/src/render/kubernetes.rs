@@ -30,21 +30,21 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::docker_options::PodOptions;
-use self::manifest::{Exported, Manifest};
+use self::manifest::{Manifest, ManifestSet};
 use self::namespace::NAMESPACE_FILE;
 use self::network::{H2C, HTTP};
 use self::objects::{EXECUTOR, Flow, GATEWAY, NAME, PART_OF, key, role};
 use self::route_ports::RoutePorts;
 use self::secret::GatewaySecrets;
-use crate::render::devices::Devices;
+use crate::render::devices::AssignedDevices;
 use crate::render::export::{ExportError, ExportOptions, Rendered};
 use crate::render::gateway_health::GatewayHealth;
-use crate::render::parts::{NodeUnits, Unit, Units, check_names, host_name};
+use crate::render::parts::{NodeUnits, Units, Workload, check_names, host_name};
 use crate::render::placement::{self, placement};
 use crate::render::yaml;
 
 pub use self::objects::{Autoscale, Cache, Kubernetes, Resources, ScaleTarget, SecretVariable};
-pub use self::route_ports::Route;
+pub use self::route_ports::HostRoute;
 pub use self::secret::SecretEntry;
 
 /// The flow as files for `kubectl apply -R -f`.
@@ -88,7 +88,7 @@ fn export(
     plan: &Plan,
     target: &ExportOptions,
     wanted: &Kubernetes,
-) -> Result<Exported, ExportError> {
+) -> Result<ManifestSet, ExportError> {
     check_gpus(plan)?;
     let mut units = Units::of(plan, target)?;
     check(wanted, &units)?;
@@ -113,7 +113,7 @@ fn export(
         app_protocol: app_protocol(&plan.gateway),
         route_ports: route_ports.transpose()?,
     };
-    Ok(Exported {
+    Ok(ManifestSet {
         manifests: flow.manifests(&units, &placement),
         remarks: flow.remarks(plan, &units),
         label: flow.label,
@@ -136,7 +136,11 @@ fn check_gpus(plan: &Plan) -> Result<(), ExportError> {
         let Run::Local(run) = &node.run else {
             return false;
         };
-        let gpus = run.container.gpus.as_ref().and_then(Devices::asked_for);
+        let gpus = run
+            .container
+            .gpus
+            .as_ref()
+            .and_then(AssignedDevices::asked_for);
         gpus.is_some_and(|gpus| gpus.count().is_none())
     };
     match plan.nodes.iter().find(has_all) {
@@ -210,9 +214,12 @@ fn label(text: &str) -> String {
     }
 }
 
-fn devices_remark(unit: &Unit) -> Option<String> {
+fn devices_remark(unit: &Workload) -> Option<String> {
     // Only their number matters.
-    if !matches!(unit.devices, Devices::InTurn(_) | Devices::Named(_)) {
+    if !matches!(
+        unit.devices,
+        AssignedDevices::InTurn(_) | AssignedDevices::Named(_)
+    ) {
         return None;
     }
     let count = unit.devices.count()?;
@@ -277,7 +284,7 @@ impl Flow<'_> {
     }
 
     /// Remarks that a pod without a memory request may be scheduled on a node with too little.
-    fn memory_remark(&self, unit: &Unit) -> Option<String> {
+    fn memory_remark(&self, unit: &Workload) -> Option<String> {
         let key = key(unit);
         let asked = self.wanted.resources.get(&key);
         let is_asked = asked.is_some_and(|it| it.memory.is_some());
@@ -289,7 +296,7 @@ impl Flow<'_> {
         })
     }
 
-    fn gateway(&self, unit: &Unit, placement: &impl Serialize) -> Manifest {
+    fn gateway(&self, unit: &Workload, placement: &impl Serialize) -> Manifest {
         let placement =
             serde_json::to_string_pretty(placement).expect("a placement is always JSON");
         let placement = placement + "\n";
@@ -303,7 +310,7 @@ impl Flow<'_> {
         let folder = folder
             .map(|name| host_name(name.as_str()))
             .unwrap_or_default();
-        let file = |unit: &Unit| {
+        let file = |unit: &Workload| {
             let path = Path::new(&folder).join(format!("{}.yml", unit.name));
             Manifest::new(path, self.unit(unit, ""))
         };
@@ -311,7 +318,7 @@ impl Flow<'_> {
     }
 
     /// All objects of a unit. `config` is what its pods read at their start besides the environment.
-    fn unit(&self, unit: &Unit, config: &str) -> Vec<Value> {
+    fn unit(&self, unit: &Workload, config: &str) -> Vec<Value> {
         let mut objects = Vec::new();
         objects.extend(self.env(unit).map(|it| yaml::value(&it)));
         objects.push(yaml::value(&self.service(unit)));

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use flow_core::NodeName;
 use flow_spec::{
-    DockerOptions, Env, LocalRun, Log, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume,
+    DockerOptions, Env, LocalRun, LogStyle, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume,
 };
 
-use crate::render::devices::Devices;
+use crate::render::devices::AssignedDevices;
 use crate::render::export::{ExportError, ExportOptions, Needs};
 use crate::render::gateway_files::check_files;
 use crate::spec::invocation::{BuiltIn, Invocation, Programs, SharedOptions};
@@ -31,7 +31,7 @@ const NAME_LEN_MAX: usize = 63;
 
 /// A kind of container: a number of replicas with the same image and arguments.
 #[derive(Debug, Clone)]
-pub(crate) struct Unit {
+pub(crate) struct Workload {
     /// Its host name: a DNS label.
     pub(crate) name: String,
     /// Its node; `None` for the gateway.
@@ -52,7 +52,7 @@ pub(crate) struct Unit {
     /// Prefix of the names of its replicas: `enc`, or `enc/shard-0`.
     runtime: String,
     pub(crate) env: Env,
-    pub(crate) devices: Devices,
+    pub(crate) devices: AssignedDevices,
     /// Folders of the machine that it mounts.
     pub(crate) folders: Vec<Volume>,
     /// Its `docker_kwargs`.
@@ -77,7 +77,7 @@ pub(crate) struct Metrics {
     pub(crate) port: u16,
 }
 
-impl Unit {
+impl Workload {
     /// The names of variables that look like secrets.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
         let is_secret = |name: &&String| {
@@ -117,17 +117,17 @@ impl Unit {
 /// The containers of a node that the flow starts.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeUnits {
-    pub(crate) shards: Vec<Unit>,
-    pub(crate) before: Option<Unit>,
-    pub(crate) after: Option<Unit>,
+    pub(crate) shards: Vec<Workload>,
+    pub(crate) before: Option<Workload>,
+    pub(crate) after: Option<Workload>,
 }
 
 impl NodeUnits {
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Unit> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Workload> {
         self.shards.iter().chain(&self.before).chain(&self.after)
     }
 
-    fn all_mut(&mut self) -> impl Iterator<Item = &mut Unit> {
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Workload> {
         let around = self.before.iter_mut().chain(&mut self.after);
         self.shards.iter_mut().chain(around)
     }
@@ -137,7 +137,7 @@ impl NodeUnits {
 #[derive(Debug, Clone)]
 pub(crate) struct Units {
     /// Its arguments lack the placement, which each target passes in its own way.
-    pub(crate) gateway: Unit,
+    pub(crate) gateway: Workload,
     /// In the order of the plan; `None` for external nodes.
     pub(crate) nodes: Vec<Option<NodeUnits>>,
 }
@@ -167,11 +167,11 @@ impl Units {
         Ok(units)
     }
 
-    pub(crate) fn executors(&self) -> impl Iterator<Item = &Unit> {
+    pub(crate) fn executors(&self) -> impl Iterator<Item = &Workload> {
         self.nodes.iter().flatten().flat_map(NodeUnits::all)
     }
 
-    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Unit> {
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Workload> {
         let nodes = self.nodes.iter_mut().flatten();
         nodes
             .flat_map(NodeUnits::all_mut)
@@ -211,7 +211,7 @@ pub(crate) fn check_names<'n>(
 }
 
 /// The name of a container in `--image`: that of its node, with a suffix for `uses_before` and `uses_after`.
-fn image_key(unit: &Unit) -> String {
+fn image_key(unit: &Workload) -> String {
     let node = unit.node.as_ref().map_or("", NodeName::as_str);
     match AROUND.iter().find(|around| unit.name.ends_with(*around)) {
         Some(around) => format!("{node}{around}"),
@@ -239,7 +239,7 @@ fn shared(target: &ExportOptions) -> SharedOptions {
             built_in: target.built_in.iter().map(|it| built_in(it)).collect(),
         },
         grace: target.grace,
-        log: Log::Text,
+        log: LogStyle::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
         state_directory: None,
@@ -254,11 +254,11 @@ fn built_in(name: &str) -> BuiltIn {
     }
 }
 
-fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &ExportOptions) -> Unit {
+fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &ExportOptions) -> Workload {
     let port = plan.gateway.port.filter(|port| *port > 0).unwrap_or(PORT);
     let log = match plan.gateway.log {
-        Some(Log::Json) => "json",
-        Some(Log::Text | Log::Off) | None => "text",
+        Some(LogStyle::Json) => "json",
+        Some(LogStyle::Text | LogStyle::Off) | None => "text",
     };
     let grace = format!("{}ms", target.grace.as_millis());
     let port_text = port.to_string();
@@ -269,7 +269,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &ExportOptions) -> 
     let waits_for = nodes.iter().flatten().flat_map(NodeUnits::all);
     let limits = waits_for.map(|unit| unit.timeout_ready);
     let limits = limits.chain([plan.gateway.timeout_ready]);
-    Unit {
+    Workload {
         name: "gateway".to_owned(),
         node: None,
         image: target.image.clone(),
@@ -286,7 +286,7 @@ fn gateway(plan: &Plan, nodes: &[Option<NodeUnits>], target: &ExportOptions) -> 
         telemetry: plan.gateway.telemetry.clone(),
         runtime: "gateway".to_owned(),
         env: plan.gateway.env.clone(),
-        devices: Devices::None,
+        devices: AssignedDevices::None,
         folders: Vec::new(),
         options: DockerOptions::default(),
         keeps_files: false,
@@ -360,7 +360,7 @@ impl<'p> NodeContainers<'p> {
         })
     }
 
-    fn shard(&self, shard: u16, suffix: &str) -> Result<Unit, ExportError> {
+    fn shard(&self, shard: u16, suffix: &str) -> Result<Workload, ExportError> {
         let invocation = Invocation::exported_executor(self.shared, &self.run);
         let image = self.image(&self.run.uses, self.node.name.as_str())?;
         let mut unit = self.unit(invocation, suffix, image);
@@ -373,26 +373,31 @@ impl<'p> NodeContainers<'p> {
     }
 
     /// The container of `uses_before` or `uses_after`, without the devices of the shards.
-    fn around(&self, uses: &Uses, suffix: &str) -> Result<Unit, ExportError> {
+    fn around(&self, uses: &Uses, suffix: &str) -> Result<Workload, ExportError> {
         let invocation = Invocation::around_shards(self.shared, &self.run, uses);
         let key = format!("{}{suffix}", self.node.name);
         let image = self.image(uses, &key)?;
         let mut unit = self.unit(invocation, suffix, image);
-        unit.devices = Devices::None;
+        unit.devices = AssignedDevices::None;
         unit.needs = self.needs(&key);
         unit.runtime = format!("{}/{}", self.node.name, suffix.trim_start_matches('-'));
         Ok(unit)
     }
 
-    fn unit(&self, invocation: Invocation, suffix: &str, (image, is_flow): (String, bool)) -> Unit {
+    fn unit(
+        &self,
+        invocation: Invocation,
+        suffix: &str,
+        (image, is_flow): (String, bool),
+    ) -> Workload {
         let name = &self.node.name;
-        let (shared_out, env) = Devices::taken_from(invocation.env);
+        let (shared_out, env) = AssignedDevices::taken_from(invocation.env);
         let container = &self.run.container;
-        let asked_for = container.gpus.as_ref().and_then(Devices::asked_for);
+        let asked_for = container.gpus.as_ref().and_then(AssignedDevices::asked_for);
         let mut arguments = invocation.arguments;
         let last = ["--port", &PORT.to_string(), "--name", name.as_str()];
         arguments.extend(last.map(str::to_owned));
-        Unit {
+        Workload {
             name: format!("{}{suffix}", host_name(name.as_str())),
             node: Some(name.clone()),
             image,

@@ -3,7 +3,7 @@
 use flow_spec::{Address, Container, NodeAddresses, NodePlan, Placement, Plan, Run, Uses};
 
 use crate::render::export::GatewayFiles;
-use crate::render::parts::{NodeUnits, Unit, Units};
+use crate::render::parts::{NodeUnits, Units, Workload};
 
 /// The plan with every node external, at the addresses of its containers. The gateway does not need to know what runs
 /// there, so its configuration holds no option or variable of an executor.
@@ -11,7 +11,7 @@ pub(crate) fn placement(
     plan: &Plan,
     units: &Units,
     files: &GatewayFiles,
-    addresses: impl Fn(&Unit) -> Vec<Address>,
+    addresses: impl Fn(&Workload) -> Vec<Address>,
 ) -> Placement {
     let mut plan = plan.clone();
     plan.gateway.env.clear();
@@ -35,9 +35,9 @@ pub(crate) fn placement(
 fn places(
     node: &mut NodePlan,
     units: Option<&NodeUnits>,
-    addresses: impl Fn(&Unit) -> Vec<Address>,
+    addresses: impl Fn(&Workload) -> Vec<Address>,
 ) -> NodeAddresses {
-    let one = |unit: &Unit| addresses(unit).into_iter().next();
+    let one = |unit: &Workload| addresses(unit).into_iter().next();
     let places = match (units, &node.run) {
         (Some(units), _) => NodeAddresses {
             shards: units.shards.iter().map(&addresses).collect(),

@@ -13,13 +13,13 @@ use indexmap::IndexMap;
 
 use self::service::Services;
 use self::stack::{Config, Secret, Stack, VolumeName};
-use crate::render::devices::Devices;
+use crate::render::devices::AssignedDevices;
 use crate::render::docker::{self, secret_remark};
 use crate::render::export::{
     ExportError, ExportOptions, GatewayFiles, Rendered, RenderedFile, build_commands,
 };
 use crate::render::gateway_files::check_secrets;
-use crate::render::parts::{Unit, Units, check_names, host_name};
+use crate::render::parts::{Units, Workload, check_names, host_name};
 use crate::render::placement::{self, placement};
 use crate::render::{fingerprint, yaml};
 
@@ -124,7 +124,7 @@ fn check_plan(plan: &Plan) -> Result<(), ExportError> {
 
 fn unsupported(run: &LocalRun) -> Option<(&'static str, &'static str)> {
     let container = &run.container;
-    let gpus = container.gpus.as_ref().and_then(Devices::asked_for);
+    let gpus = container.gpus.as_ref().and_then(AssignedDevices::asked_for);
     let has_all = gpus.is_some_and(|gpus| gpus.count().is_none());
     let all = [
         (
@@ -148,7 +148,7 @@ fn unsupported(run: &LocalRun) -> Option<(&'static str, &'static str)> {
 }
 
 fn check_options(wanted: &Swarm, units: &Units) -> Result<(), ExportError> {
-    let mut known: Vec<String> = units.executors().map(Unit::option_name).collect();
+    let mut known: Vec<String> = units.executors().map(Workload::option_name).collect();
     known.push(units.gateway.option_name());
     let placed = wanted.constraints.iter().map(|(name, _)| name);
     check_names(placed, "--place", &known)?;
@@ -159,9 +159,9 @@ fn check_options(wanted: &Swarm, units: &Units) -> Result<(), ExportError> {
 
 /// Refuses folders of this machine for tasks that may run on any node.
 fn check_folders(wanted: &Swarm, units: &Units) -> Result<(), ExportError> {
-    let is_placed = |unit: &Unit| wanted.constraints_of(&unit.option_name()).next().is_some();
+    let is_placed = |unit: &Workload| wanted.constraints_of(&unit.option_name()).next().is_some();
     let mut units = units.executors();
-    let has_folder = |unit: &Unit| unit.folders.iter().any(service::is_folder);
+    let has_folder = |unit: &Workload| unit.folders.iter().any(service::is_folder);
     let found = units.find(|unit| has_folder(unit) && !is_placed(unit));
     found.map_or(Ok(()), |unit| {
         Err(ExportError::Unsupported {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use flow_core::Secret;
-use flow_spec::{Env, Gateway, LocalRun, Log, PythonSource, Telemetry, Uses};
+use flow_spec::{Env, Gateway, LocalRun, LogStyle, PythonSource, Telemetry, Uses};
 
 use crate::spec::container::ContainerInvocation;
 use crate::spec::environment::Inherited;
@@ -42,7 +42,7 @@ pub struct BuiltIn {
 pub(crate) struct SharedOptions {
     pub(crate) programs: Programs,
     pub(crate) grace: Duration,
-    pub(crate) log: Log,
+    pub(crate) log: LogStyle,
     pub(crate) restart_policy: RestartPolicy,
     /// The flow's name.
     pub(crate) flow: Option<String>,
@@ -211,7 +211,7 @@ impl Invocation {
         }
     }
 
-    fn add_shared(&mut self, shared: &SharedOptions, log: Option<Log>) {
+    fn add_shared(&mut self, shared: &SharedOptions, log: Option<LogStyle>) {
         self.argument("--grace", format!("{}ms", shared.grace.as_millis()));
         self.argument("--log", log_format(log.unwrap_or(shared.log)));
     }
@@ -266,10 +266,10 @@ fn is_config(path: &Path) -> bool {
 }
 
 /// A quiet process writes text too: its last lines are quoted when it exits.
-fn log_format(log: Log) -> &'static str {
+fn log_format(log: LogStyle) -> &'static str {
     match log {
-        Log::Text | Log::Off => "text",
-        Log::Json => "json",
+        LogStyle::Text | LogStyle::Off => "text",
+        LogStyle::Json => "json",
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
                 ],
             },
             grace: Duration::from_secs(10),
-            log: Log::Text,
+            log: LogStyle::Text,
             restart_policy: RestartPolicy::default(),
             flow: None,
             state_directory: None,
@@ -365,7 +365,7 @@ mod tests {
             requests: [("/a".to_owned(), "b".to_owned())].into_iter().collect(),
             workspace: Some("/tmp/w".into()),
             host: Some("0.0.0.0".to_owned()),
-            log: Some(Log::Json),
+            log: Some(LogStyle::Json),
             workers: flow_spec::Workers::Number(NonZeroU16::new(3).unwrap()),
             batching: serde_json::from_str(r#"{"/a":{"preferred_batch_size":4,"timeout":9}}"#)
                 .unwrap(),

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow_core::NodeName;
-use flow_spec::{LocalRun, Log, NodePlan, Plan, Run, Uses};
+use flow_spec::{LocalRun, LogStyle, NodePlan, Plan, Run, Uses};
 
 use crate::spec::invocation::{Invocation, SharedOptions};
 use crate::spec::ports::Ports;
-use crate::spec::role::{Part, Role};
+use crate::spec::role::{NodePart, Role};
 use crate::spec::round_robin::{self, DevicesError};
 use crate::supervisor::backoff::RestartPolicy;
 
@@ -129,11 +129,14 @@ impl NodeProcesses<'_> {
         let numbers = 0..self.run.replicas.get();
         let replicas = (0..shards).flat_map(|shard| {
             let numbers = numbers.clone();
-            numbers.map(move |number| Part::Replica { shard, number })
+            numbers.map(move |number| NodePart::Replica { shard, number })
         });
         let around = [
-            self.run.before.as_ref().map(|uses| (Part::Before, uses)),
-            self.run.after.as_ref().map(|uses| (Part::After, uses)),
+            self.run
+                .before
+                .as_ref()
+                .map(|uses| (NodePart::Before, uses)),
+            self.run.after.as_ref().map(|uses| (NodePart::After, uses)),
         ];
         let replicas = replicas.map(|part| self.replica(part, devices));
         let around = around.into_iter().flatten();
@@ -142,14 +145,14 @@ impl NodeProcesses<'_> {
             .collect()
     }
 
-    fn replica(&self, part: Part, devices: &[String]) -> ProcessSpec {
+    fn replica(&self, part: NodePart, devices: &[String]) -> ProcessSpec {
         let mut invocation = Invocation::executor(self.shared, self.run);
-        if let (Part::Replica { shard, .. }, 2..) = (part, self.run.shards.get()) {
+        if let (NodePart::Replica { shard, .. }, 2..) = (part, self.run.shards.get()) {
             invocation.shard(shard);
         }
         let mut spec = self.spec(part, invocation);
         spec.ports.serving = self.run.ports.get(self.index(part)).copied().unwrap_or(0);
-        if let (Part::Replica { number, .. }, false) = (part, devices.is_empty()) {
+        if let (NodePart::Replica { number, .. }, false) = (part, devices.is_empty()) {
             // The same for every shard, as in Jina.
             let device = &devices[usize::from(number) % devices.len()];
             let env = &mut spec.invocation.env;
@@ -158,21 +161,21 @@ impl NodeProcesses<'_> {
         spec
     }
 
-    fn around(&self, part: Part, uses: &Uses) -> ProcessSpec {
+    fn around(&self, part: NodePart, uses: &Uses) -> ProcessSpec {
         self.spec(part, Invocation::around_shards(self.shared, self.run, uses))
     }
 
     /// The number of a replica among all replicas of the node.
-    fn index(&self, part: Part) -> usize {
+    fn index(&self, part: NodePart) -> usize {
         match part {
-            Part::Replica { shard, number } => {
+            NodePart::Replica { shard, number } => {
                 usize::from(shard) * usize::from(self.run.replicas.get()) + usize::from(number)
             }
-            Part::Before | Part::After => usize::MAX,
+            NodePart::Before | NodePart::After => usize::MAX,
         }
     }
 
-    fn spec(&self, part: Part, mut invocation: Invocation) -> ProcessSpec {
+    fn spec(&self, part: NodePart, mut invocation: Invocation) -> ProcessSpec {
         let monitoring = self.run.monitoring.as_ref();
         let telemetry = &self.run.telemetry;
         // What runs in a container does not see the sockets of this machine.
@@ -193,7 +196,7 @@ impl NodeProcesses<'_> {
             timeout_ready: self.run.timeout_ready,
             grace: self.shared.grace,
             restart_policy: self.shared.restart_policy,
-            quiet: self.run.log == Some(Log::Off),
+            quiet: self.run.log == Some(LogStyle::Off),
         }
     }
 
@@ -203,23 +206,25 @@ impl NodeProcesses<'_> {
     }
 
     /// Jina's name for the process, which its metrics have.
-    fn runtime_name(&self, part: Part) -> String {
+    fn runtime_name(&self, part: NodePart) -> String {
         let node = &self.node.name;
         match (part, self.run.shards.get()) {
-            (Part::Before, _) => format!("{node}/uses-before/rep-0"),
-            (Part::After, _) => format!("{node}/uses-after/rep-0"),
-            (Part::Replica { number, .. }, 1) => format!("{node}/rep-{number}"),
-            (Part::Replica { shard, number }, _) => format!("{node}/shard-{shard}/rep-{number}"),
+            (NodePart::Before, _) => format!("{node}/uses-before/rep-0"),
+            (NodePart::After, _) => format!("{node}/uses-after/rep-0"),
+            (NodePart::Replica { number, .. }, 1) => format!("{node}/rep-{number}"),
+            (NodePart::Replica { shard, number }, _) => {
+                format!("{node}/shard-{shard}/rep-{number}")
+            }
         }
     }
 
-    fn name(&self, part: Part) -> String {
+    fn name(&self, part: NodePart) -> String {
         let node = &self.node.name;
         let (shards, replicas) = (self.run.shards.get(), self.run.replicas.get());
         match part {
-            Part::Before => format!("{node}/uses-before"),
-            Part::After => format!("{node}/uses-after"),
-            Part::Replica { shard, number } => match (shards, replicas) {
+            NodePart::Before => format!("{node}/uses-before"),
+            NodePart::After => format!("{node}/uses-after"),
+            NodePart::Replica { shard, number } => match (shards, replicas) {
                 (1, 1) => node.to_string(),
                 (1, _) => format!("{node}/rep-{number}"),
                 (_, 1) => format!("{node}/shard-{shard}"),
@@ -244,7 +249,7 @@ pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) 
         timeout_ready: gateway.timeout_ready,
         grace: shared.grace,
         restart_policy: shared.restart_policy,
-        quiet: gateway.log == Some(Log::Off),
+        quiet: gateway.log == Some(LogStyle::Off),
     }
 }
 

@@ -10,7 +10,7 @@ pub enum Role {
         /// The node.
         node: NodeName,
         /// The part.
-        part: Part,
+        part: NodePart,
     },
     /// Clients connect to it.
     Gateway,
@@ -18,7 +18,7 @@ pub enum Role {
 
 /// What a process does for its node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Part {
+pub enum NodePart {
     /// It shares the work of a shard.
     Replica {
         /// The shard's number in its node, from 0.

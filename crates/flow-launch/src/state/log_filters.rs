@@ -1,4 +1,4 @@
-//! The files in which the processes of a flow find their log filters. A process looks at its file all the time.
+//! The files in which the processes of a flow find their log filters. A process watches its file.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The sockets at which the processes of a flow say how they do (`flow_process::serve_status`).
+//! The sockets at which the processes of a flow report their status (`flow_process::serve_status`).
 
 use std::fs;
 use std::io::{self, ErrorKind};

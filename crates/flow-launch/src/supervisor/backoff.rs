@@ -30,12 +30,12 @@ impl Default for RestartPolicy {
 
 /// The restarts of one process so far.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub(crate) struct RestartBackoff {
     policy: RestartPolicy,
     in_a_row: u32,
 }
 
-impl Backoff {
+impl RestartBackoff {
     pub(crate) fn new(policy: RestartPolicy) -> Self {
         Self {
             policy,
@@ -76,7 +76,7 @@ mod tests {
 
     /// How long the process was ready each time → the wait before each restart.
     fn check(served_ms: &[u64], waits_ms: &[u64]) {
-        let mut backoff = Backoff::new(POLICY);
+        let mut backoff = RestartBackoff::new(POLICY);
         let served = served_ms.iter().map(|&served| ms(served));
         let waits: Vec<Duration> = served.map(|served| backoff.on_exit(served)).collect();
         let expected: Vec<Duration> = waits_ms.iter().map(|&wait| ms(wait)).collect();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn no_number_of_restarts_overflows() {
-        let mut backoff = Backoff::new(POLICY);
+        let mut backoff = RestartBackoff::new(POLICY);
         for in_a_row in [4_000, u32::MAX] {
             backoff.in_a_row = in_a_row;
             assert_eq!(backoff.on_exit(Duration::ZERO), POLICY.wait_max);

@@ -1,4 +1,4 @@
-//! Why a flow does not run.
+//! Errors of a flow that does not run.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use flow_process::{KeepsState, ListenAddress, ProcessEvent, Ready};
-use flow_spec::{Log, Plan, TextFile, Variables};
+use flow_process::{KeepsState, ListenAddress, ProcessEvent, ReadyEvent};
+use flow_spec::{LogStyle, Plan, TextFile, Variables};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex};
 use tokio::sync::watch;
@@ -272,9 +272,9 @@ impl FakeChild {
         }
         wait(self.behavior.ready_after).await;
         let address = SocketAddr::from(([127, 0, 0, 1], self.port));
-        let ready = event(&ProcessEvent::Ready(Ready {
+        let ready = event(&ProcessEvent::Ready(ReadyEvent {
             keeps_state: self.behavior.keeps_state,
-            ..Ready::new("fake", address)
+            ..ReadyEvent::new("fake", address)
         }));
         drop(self.stdout.write_all(ready.as_bytes()).await);
         let mut number = 1;
@@ -354,7 +354,7 @@ pub(crate) fn shared() -> SharedOptions {
             }],
         },
         grace: GRACE,
-        log: Log::Text,
+        log: LogStyle::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
         state_directory: None,

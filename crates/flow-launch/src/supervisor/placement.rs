@@ -4,7 +4,7 @@ use flow_core::NodeName;
 use flow_process::ListenAddress;
 use flow_spec::{Address, NodeAddresses};
 
-use crate::spec::role::{Part, Role};
+use crate::spec::role::{NodePart, Role};
 
 /// The addresses of the processes of a node. An absent process is left out where its shard has others.
 pub(crate) fn addresses(
@@ -22,9 +22,9 @@ pub(crate) fn addresses(
     let mut left_out = Vec::new();
     for (part, address, is_absent) in parts {
         match part {
-            Part::Before => addresses.before = Some(address),
-            Part::After => addresses.after = Some(address),
-            Part::Replica { shard, .. } => {
+            NodePart::Before => addresses.before = Some(address),
+            NodePart::After => addresses.after = Some(address),
+            NodePart::Replica { shard, .. } => {
                 let shard = usize::from(shard);
                 let len = addresses.shards.len().max(shard + 1);
                 addresses.shards.resize_with(len, Vec::new);
@@ -60,10 +60,10 @@ mod tests {
     use super::*;
 
     fn replica(shard: u16, number: u16, port: u16) -> (Role, ListenAddress) {
-        process(Part::Replica { shard, number }, port)
+        process(NodePart::Replica { shard, number }, port)
     }
 
-    fn process(part: Part, port: u16) -> (Role, ListenAddress) {
+    fn process(part: NodePart, port: u16) -> (Role, ListenAddress) {
         let node = "a".parse().unwrap();
         let role = Role::Executor { node, part };
         (role, SocketAddr::from(([127, 0, 0, 1], port)).into())
@@ -100,8 +100,8 @@ mod tests {
     fn uses_before_and_uses_after_have_their_own_addresses() {
         let processes = [
             replica(0, 0, 1),
-            process(Part::Before, 8),
-            process(Part::After, 9),
+            process(NodePart::Before, 8),
+            process(NodePart::After, 9),
         ];
         let found = addresses(&processes, &"a".parse().unwrap(), None);
         assert_eq!(port(&found.before.unwrap()), 8);

@@ -1,4 +1,4 @@
-//! What comes before the start of a flow's processes, such as building its executors.
+//! The steps before the start of a flow's processes, such as building its executors.
 //!
 //! Meanwhile the flow is visible (`flow ps`) and can be stopped.
 

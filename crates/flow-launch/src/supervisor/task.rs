@@ -22,17 +22,17 @@ use flow_core::Chain;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::event::{Event, ReadyProcess};
+use crate::event::{FlowEvent, ReadyProcess};
 use crate::logs::relay::{LogSinks, OutputRelay};
 use crate::process::backend::{ProcessBackend, StartRequest};
 use crate::process::child::Child;
 use crate::process::error::ProcessStartError;
 use crate::process::exit_status::ProcessExit;
-use crate::process::ready::Ready;
+use crate::process::ready::ReadyReport;
 use crate::spec::ports::Ports;
 use crate::spec::process_spec::ProcessSpec;
 use crate::state::listen_sockets::ListenSocket;
-use crate::supervisor::backoff::Backoff;
+use crate::supervisor::backoff::RestartBackoff;
 use crate::supervisor::liveness::{self, LivenessProbe};
 use crate::supervisor::placement_feed::PlacementFeed;
 use crate::supervisor::shutdown::{Shutdown, ShutdownSignals};
@@ -86,7 +86,7 @@ enum RunEnd {
 impl ProcessTask {
     /// Starts the process, and restarts it whenever it exits, until its shutdown.
     pub(crate) async fn run(mut self) {
-        let mut backoff = Backoff::new(self.spec.restart_policy);
+        let mut backoff = RestartBackoff::new(self.spec.restart_policy);
         let mut was_ready = false;
         loop {
             let end = self.run_once(&mut was_ready).await;
@@ -163,7 +163,7 @@ impl ProcessTask {
     async fn wait_until_ready(
         &mut self,
         child: &mut Child,
-    ) -> Option<Result<Ready, ProcessStartError>> {
+    ) -> Option<Result<ReadyReport, ProcessStartError>> {
         let limit = self.spec.timeout_ready;
         let feed = &mut self.feed;
         let ready = async {
@@ -181,7 +181,7 @@ impl ProcessTask {
         }
     }
 
-    fn publish_ready(&mut self, child: &Child, ready: Ready, took: Duration) -> ReadyProcess {
+    fn publish_ready(&mut self, child: &Child, ready: ReadyReport, took: Duration) -> ReadyProcess {
         // The next run gets the same ports, and the same socket anyway.
         self.ports = Ports {
             serving: ready.address.port().unwrap_or(0),
@@ -203,7 +203,7 @@ impl ProcessTask {
         }
         self.note(process.to_string());
         // The event comes before everything that follows from the status.
-        self.sinks.send(Event::Ready(process.clone()));
+        self.sinks.send(FlowEvent::Ready(process.clone()));
         self.status.send_modify(|status| {
             status.state = ProcessState::Ready;
             status.ready_since = Some(Instant::now());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use flow_launch::protocol::{ControlCommand, ControlRequest, ControlResponse};
 use flow_launch::{
-    BuiltIn, Event, EventReceiver, Launch, LaunchError, Programs, ReadyProcess, RestartPolicy,
+    BuiltIn, EventReceiver, FlowEvent, Launch, LaunchError, Programs, ReadyProcess, RestartPolicy,
     RunningFlow, StartedFlow, event_channel,
 };
 use flow_spec::{Plan, TextFile, Variables};
@@ -88,7 +88,7 @@ impl Flow {
                 return self.lines.remove(at).1[start.len()..].to_owned();
             }
             match within(self.events.recv()).await {
-                Some(Event::Line { name, line }) => {
+                Some(FlowEvent::Line { name, line }) => {
                     self.lines.push((name.to_string(), line.to_string()))
                 }
                 Some(_) => {}
@@ -104,7 +104,7 @@ impl Flow {
     pub(crate) async fn ready(&mut self, of: &str) -> ReadyProcess {
         loop {
             match within(self.events.recv()).await {
-                Some(Event::Ready(member)) if &*member.name == of => return member,
+                Some(FlowEvent::Ready(member)) if &*member.name == of => return member,
                 Some(_) => {}
                 None => panic!("`{of}` was never ready"),
             }
@@ -115,7 +115,7 @@ impl Flow {
     pub(crate) async fn rest(mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some(event) = within(self.events.recv()).await {
-            if let Event::Line { name, line } = event {
+            if let FlowEvent::Line { name, line } = event {
                 lines.push(format!("{name}: {line}"));
             }
         }

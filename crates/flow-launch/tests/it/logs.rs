@@ -1,6 +1,6 @@
 //! Lines of processes never make them wait.
 
-use flow_launch::Event;
+use flow_launch::FlowEvent;
 
 use crate::harness::{Flow, gone, within};
 
@@ -19,7 +19,7 @@ async fn a_process_goes_on_when_its_lines_are_never_read() {
 
     let mut dropped = 0;
     while dropped == 0 {
-        if let Event::Dropped(lines) = within(flow.events.recv()).await.unwrap() {
+        if let FlowEvent::Dropped(lines) = within(flow.events.recv()).await.unwrap() {
             assert_eq!(&*lines.name, "a");
             dropped = lines.count;
         }

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use flow_launch::{Event, ReadyProcess};
+use flow_launch::{FlowEvent, ReadyProcess};
 use flow_spec::Placement;
 
 use crate::harness::{Flow, gone, launch, plan, within};
@@ -161,7 +161,7 @@ async fn an_event_reports_each_process_that_is_ready() {
     let (mut flow, _) = Flow::serving(&["name: a"]).await;
     let mut ready = Vec::new();
     while ready.len() < 2 {
-        if let Some(Event::Ready(member)) = within(flow.events.recv()).await {
+        if let Some(FlowEvent::Ready(member)) = within(flow.events.recv()).await {
             ready.push(member.name.to_string());
         }
     }

@@ -22,7 +22,7 @@ pub struct Exemplar {
 pub(crate) struct Exemplars(Mutex<Vec<Option<Exemplar>>>);
 
 impl Exemplars {
-    /// Notes an example of one of so many buckets. Does nothing while another thread does the same: any example will do, and
+    /// Records an example for one of the buckets. Does nothing while another thread does the same: any example will do, and
     /// no request waits for it.
     pub(crate) fn note(&self, (bucket, buckets): (usize, usize), value: u64, trace: TraceId) {
         let mut all = match self.0.try_lock() {

@@ -32,8 +32,8 @@ const NUMBERS: &[f64] = &[
 
 /// Nanoseconds, shown as seconds. Native buckets reach from a microsecond, which is little more than it takes to read the
 /// clock, to more than an hour, which is longer than a request may take.
-pub(crate) static DURATIONS: LazyLock<Layout> = LazyLock::new(|| {
-    Layout::new(Range {
+pub(crate) static DURATIONS: LazyLock<CellLayout> = LazyLock::new(|| {
+    CellLayout::new(Range {
         per_unit: 1e9,
         native: (ZERO_BUCKET + 1, 12 * PER_OCTAVE),
         zero_threshold: 2f64.powi(-20),
@@ -42,8 +42,8 @@ pub(crate) static DURATIONS: LazyLock<Layout> = LazyLock::new(|| {
 });
 
 /// Numbers of things. Native buckets reach from 1 to four billion, and 0 is a bucket of its own.
-pub(crate) static COUNTS: LazyLock<Layout> = LazyLock::new(|| {
-    Layout::new(Range {
+pub(crate) static COUNTS: LazyLock<CellLayout> = LazyLock::new(|| {
+    CellLayout::new(Range {
         per_unit: 1.0,
         native: (0, 32 * PER_OCTAVE),
         // Prometheus' own, far below every number that is not zero.
@@ -53,8 +53,8 @@ pub(crate) static COUNTS: LazyLock<Layout> = LazyLock::new(|| {
 });
 
 /// Numbers of any unit, in millionths. Native buckets reach from a millionth to four billion.
-pub(crate) static VALUES: LazyLock<Layout> = LazyLock::new(|| {
-    Layout::new(Range {
+pub(crate) static VALUES: LazyLock<CellLayout> = LazyLock::new(|| {
+    CellLayout::new(Range {
         per_unit: 1e6,
         native: (ZERO_BUCKET + 1, 32 * PER_OCTAVE),
         zero_threshold: 2f64.powi(-20),
@@ -76,10 +76,10 @@ struct Range {
 
 /// The cells of a histogram, in ascending order. The first one is the native bucket of zero.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct CellLayout {
     /// The largest value of each cell.
     bounds: Vec<u64>,
-    /// The first cell that a value of so many significant bits can be in. Behind the last one is the last cell.
+    /// The first cell that a value of this many significant bits can be in. Behind the last one is the last cell.
     first: [usize; u64::BITS as usize + 2],
     /// The native bucket of each cell but the first.
     native: Vec<i32>,
@@ -89,7 +89,7 @@ pub(crate) struct Layout {
     pub(crate) zero_threshold: f64,
 }
 
-impl Layout {
+impl CellLayout {
     fn new(range: Range) -> Self {
         let mut native = native_bounds(range);
         // One that is larger than all is in the last bucket.
@@ -213,13 +213,13 @@ mod tests {
     use super::*;
 
     /// The native bucket of a value as Prometheus defines it: the first whose bound is not below the value.
-    fn expected(layout: &Layout, value: u64) -> i32 {
+    fn expected(layout: &CellLayout, value: u64) -> i32 {
         let value = value as f64 / layout.per_unit;
         let exact = (value.log2() * f64::from(PER_OCTAVE)).ceil();
         exact as i32
     }
 
-    fn native_of(layout: &Layout, value: u64) -> i32 {
+    fn native_of(layout: &CellLayout, value: u64) -> i32 {
         layout.native[layout.cell(value)]
     }
 

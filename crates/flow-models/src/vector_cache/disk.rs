@@ -123,7 +123,7 @@ impl Disk {
         Ok(writer)
     }
 
-    /// Removes the oldest segments until there is room for so many bytes.
+    /// Removes the oldest segments until there is room for this many bytes.
     fn remove_oldest(&mut self, room: u64) -> io::Result<()> {
         let mut segments = Vec::new();
         for folder in subfolders(&self.root)? {

@@ -1,4 +1,4 @@
-//! What a vector is found by.
+//! The key of a cached vector.
 
 use sha2::{Digest, Sha256};
 

@@ -13,11 +13,11 @@ const FIRST_ENTRIES: u64 = 1_024;
 /// Vectors that were used lately or often (the policy S3-FIFO): texts that come once do not replace those that come again.
 #[derive(Debug)]
 pub(super) struct Memory {
-    entries: Cache<VectorKey, Entry>,
+    entries: Cache<VectorKey, CachedVector>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct CachedVector {
     tokens: usize,
     values: Box<[f32]>,
 }
@@ -47,7 +47,7 @@ impl Memory {
 
     pub(super) fn insert(&mut self, key: VectorKey, tokens: usize, row: &[f32]) {
         let values = row.into();
-        self.entries.insert(key, Entry { tokens, values });
+        self.entries.insert(key, CachedVector { tokens, values });
     }
 }
 

@@ -40,7 +40,7 @@ struct Counted {
 enum Content {
     /// A sequence of gRPC messages.
     Messages(Message),
-    /// Anything else, of which so many bytes were read.
+    /// Anything else, of which this many bytes were read.
     Whole(usize),
 }
 

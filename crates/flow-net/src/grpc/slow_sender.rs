@@ -48,7 +48,7 @@ impl SlowSender {
     }
 }
 
-/// Time in which so many bytes have to arrive.
+/// Time in which this many bytes have to arrive.
 fn allowed(read: usize) -> Duration {
     WAIT_MAX + Duration::from_secs((read / BYTES_A_SECOND) as u64)
 }

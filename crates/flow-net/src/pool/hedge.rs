@@ -24,7 +24,7 @@ const NEEDED: usize = 20;
 pub enum HedgeAfter {
     /// This time.
     Time(Duration),
-    /// The time in which so many of a hundred calls are answered.
+    /// The time in which this percentage of calls is answered.
     Percentile(NonZeroU8),
 }
 

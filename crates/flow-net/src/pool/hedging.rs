@@ -12,10 +12,10 @@ use super::attempt::{TracedTry, UNARY};
 use super::hedge::Hedges;
 use super::{Lease, Pool, Tries, balance};
 use crate::replica::{Replica, Reply};
-use crate::status::CallError;
+use crate::status::AttemptError;
 
 /// A try that ended.
-pub(super) type Tried = (Lease, Result<Reply, CallError>);
+pub(super) type FinishedAttempt = (Lease, Result<Reply, AttemptError>);
 
 impl Pool {
     /// Calls the leased replica. If it does not answer for some time, another one is called too, and the first answer counts:
@@ -26,7 +26,7 @@ impl Pool {
         parts: &[Envelope],
         options: &CallOptions,
         tries: &mut Tries,
-    ) -> Tried {
+    ) -> FinishedAttempt {
         let number = tries.all + 1;
         let began = Instant::now();
         let than = lease.replica.clone();
@@ -55,10 +55,10 @@ impl Pool {
     /// The outcome of the try that is answered first. If one of them cannot be answered, that of the other.
     async fn first_answer(
         &self,
-        first: impl Future<Output = Tried> + Unpin,
-        hedge: impl Future<Output = Tried> + Unpin,
+        first: impl Future<Output = FinishedAttempt> + Unpin,
+        hedge: impl Future<Output = FinishedAttempt> + Unpin,
         tries: &mut Tries,
-    ) -> Tried {
+    ) -> FinishedAttempt {
         let (tried, other, is_hedge) = match select(first, hedge).await {
             Either::Left((tried, hedge)) => (tried, Either::Right(hedge), false),
             Either::Right((tried, first)) => (tried, Either::Left(first), true),
@@ -87,7 +87,7 @@ impl Pool {
         parts: &[Envelope],
         options: &CallOptions,
         (number, is_hedge): (u32, bool),
-    ) -> Tried {
+    ) -> FinishedAttempt {
         let timer = self.metrics.as_ref().map(|it| it.begin(parts));
         let of = (UNARY, lease.replica.uri(), number);
         let mut attempt = TracedTry::begin(self.tracer.as_ref(), options, of);
@@ -146,7 +146,7 @@ impl Pool {
 }
 
 /// Whether the other try may still be answered, and should be.
-fn is_no_answer(error: &CallError) -> bool {
+fn is_no_answer(error: &AttemptError) -> bool {
     matches!(
         error.failure.code(),
         Code::Unavailable | Code::Lost | Code::Overloaded

@@ -10,7 +10,7 @@ use super::service_name::ServiceName;
 
 /// A name that leads to replicas.
 #[derive(Debug)]
-pub enum Name {
+pub enum ReplicaName {
     /// A host. The system looks up its addresses.
     Host(HostName),
     /// A service. Its instances are in SRV records of the DNS.
@@ -32,7 +32,7 @@ pub enum NameState {
 /// A name that is looked up repeatedly, and the state of its lookups.
 #[derive(Debug)]
 pub(super) struct FollowedName {
-    pub(super) name: Name,
+    pub(super) name: ReplicaName,
     lookups: Mutex<Lookups>,
     /// Set when the first lookup has ended. If it succeeded, its replicas are in the pool.
     was_looked_up: SetOnce<()>,
@@ -48,7 +48,7 @@ struct Lookups {
     due: Option<Instant>,
 }
 
-impl Name {
+impl ReplicaName {
     /// Returns the name as a URI: `http://host:port` or `srv://service`.
     #[must_use]
     pub fn uri(&self) -> &str {
@@ -60,7 +60,7 @@ impl Name {
 }
 
 impl FollowedName {
-    pub(super) fn new(name: Name) -> Self {
+    pub(super) fn new(name: ReplicaName) -> Self {
         Self {
             name,
             lookups: Mutex::default(),

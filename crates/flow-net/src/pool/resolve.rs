@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 
 use super::Pool;
 use super::host_name::{HostName, RESOLVE_EVERY};
-use super::names::{FollowedName, Name, NameState};
+use super::names::{FollowedName, NameState, ReplicaName};
 use super::service_name::ServiceName;
 use crate::replica::Replica;
 
@@ -50,8 +50,8 @@ impl Pool {
 
     async fn resolve(&self, name: &FollowedName) {
         match &name.name {
-            Name::Host(host) => self.resolve_host(name, host).await,
-            Name::Service(service) => self.resolve_service(name, service).await,
+            ReplicaName::Host(host) => self.resolve_host(name, host).await,
+            ReplicaName::Service(service) => self.resolve_service(name, service).await,
         }
         name.was_looked_up();
     }
@@ -136,8 +136,8 @@ mod tests {
 
     fn host(pool: &Pool) -> &HostName {
         match &pool.names[0].name {
-            Name::Host(host) => host,
-            Name::Service(_) => panic!("it is a host"),
+            ReplicaName::Host(host) => host,
+            ReplicaName::Service(_) => panic!("it is a host"),
         }
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let name = HostName::new("workers", 5, limits).unwrap();
         let replicas = vec![name.unresolved().clone()];
         let pool = Pool::new(replicas, Policy::default(), Metadata::new());
-        let pool = pool.with_names(vec![Name::Host(name)]);
+        let pool = pool.with_names(vec![ReplicaName::Host(name)]);
         let update = |texts| pool.update_host(host(&pool), addresses(texts).into_iter());
 
         update(&["10.0.0.1:5", "10.0.0.2:5"]);
@@ -184,7 +184,7 @@ mod tests {
         let limits = Limits::default();
         let name = HostName::new("localhost", port, limits).unwrap();
         let pool = Pool::new(Vec::new(), Policy::default(), Metadata::new());
-        let pool = pool.with_names(vec![Name::Host(name)]);
+        let pool = pool.with_names(vec![ReplicaName::Host(name)]);
         pool.update_host(host(&pool), addresses.into_iter());
         assert_eq!(pool.replicas().len(), 2);
         for replica in pool.replicas() {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::Limits;
-use crate::dns::{Answer, DnsFailure, Instance, Service};
+use crate::dns::{DnsAnswer, DnsFailure, DnsService, Instance};
 use crate::replica::Replica;
 use crate::tls::ClientTls;
 
@@ -12,7 +12,7 @@ use crate::tls::ClientTls;
 #[derive(Debug)]
 pub struct ServiceName {
     uri: String,
-    service: Service,
+    service: DnsService,
     tls: Option<ClientTls>,
     limits: Limits,
 }
@@ -28,7 +28,7 @@ impl ServiceName {
     ) -> Self {
         Self {
             uri,
-            service: Service::new(service, name_server),
+            service: DnsService::new(service, name_server),
             tls,
             limits,
         }
@@ -44,7 +44,7 @@ impl ServiceName {
         replica.host_name() == Some(&self.uri)
     }
 
-    pub(super) async fn look_up(&self) -> Result<Answer, DnsFailure> {
+    pub(super) async fn look_up(&self) -> Result<DnsAnswer, DnsFailure> {
         self.service.look_up().await
     }
 

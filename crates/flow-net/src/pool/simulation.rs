@@ -14,7 +14,7 @@ use super::balance::count;
 use super::{Lease, Pool};
 use crate::replica::{Reached, Replica};
 use crate::retry::Policy;
-use crate::status::CallError;
+use crate::status::AttemptError;
 use crate::{Limits, Metadata};
 
 /// Documents that share one call of an executor.
@@ -44,7 +44,7 @@ struct Scenario {
 /// Who calls.
 #[derive(Debug, Clone, Copy)]
 enum Calls {
-    /// Requests arrive at random, so many in a second.
+    /// Requests arrive at random, at this rate per second.
     PerSecond(f64),
     /// So many callers, each of which sends the next request after the reply.
     Callers(usize),
@@ -235,7 +235,7 @@ impl Simulation {
     }
 
     fn end_batch(&mut self, at: usize, now: Instant) {
-        let error = self.fails(at, now).then(|| CallError {
+        let error = self.fails(at, now).then(|| AttemptError {
             failure: Failure::new(Code::ExecutorFailed, "broken"),
             answered: true,
             pushback: None,

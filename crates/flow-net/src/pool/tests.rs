@@ -60,7 +60,7 @@ async fn a_replica_that_came_back_gets_its_share_gradually() {
     let replicas = pool.replicas();
     replicas[0].record(Reached::No, now);
     replicas[0].record(Reached::Yes, now);
-    // Of 1000 requests, one after the other, how many it gets so many seconds later.
+    // How many of 1000 requests, sent one after the other, it gets after a number of seconds.
     let requests = |seconds| {
         let at = now + Duration::from_secs(seconds);
         let leases = (0..1000).map(|_| pool.lease(at).unwrap());

@@ -17,7 +17,7 @@ use crate::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcCli
 use crate::grpc::jina_single_data_request_rpc_client::JinaSingleDataRequestRpcClient;
 use crate::grpc::jina_single_document_request_rpc_client::JinaSingleDocumentRequestRpcClient;
 use crate::grpc::metadata::write_options;
-use crate::status::{CallError, too_late};
+use crate::status::{AttemptError, too_late};
 
 /// By this, stock heads choose how shards are polled.
 const ENDPOINT: &str = "endpoint";
@@ -83,7 +83,7 @@ impl Replica {
         parts: &[Envelope],
         metadata: &Metadata,
         options: &CallOptions,
-    ) -> Result<Reply, CallError> {
+    ) -> Result<Reply, AttemptError> {
         let response = match parts {
             [only] => self.single(only, metadata, options).await?,
             parts => self.list(parts, metadata, options).await?,
@@ -96,7 +96,7 @@ impl Replica {
         request: &Envelope,
         metadata: &Metadata,
         options: &CallOptions,
-    ) -> Result<Response<Envelope>, CallError> {
+    ) -> Result<Response<Envelope>, AttemptError> {
         let mut client = JinaSingleDataRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
@@ -112,7 +112,7 @@ impl Replica {
         parts: &[Envelope],
         metadata: &Metadata,
         options: &CallOptions,
-    ) -> Result<Response<Envelope>, CallError> {
+    ) -> Result<Response<Envelope>, AttemptError> {
         let mut client = JinaDataRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
@@ -136,7 +136,7 @@ impl Replica {
         request: &SingleDocumentRequestProto,
         metadata: &Metadata,
         options: &CallOptions,
-    ) -> Result<OpenedStream, CallError> {
+    ) -> Result<OpenedStream, AttemptError> {
         let mut client = JinaSingleDocumentRequestRpcClient::new(self.channel.clone())
             .max_decoding_message_size(self.limits.message_len_max)
             .max_encoding_message_size(self.limits.message_len_max);
@@ -183,7 +183,9 @@ impl Replica {
 
 impl OpenedStream {
     /// The next document; `None` at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<SingleDocumentRequestProto>, CallError> {
+    pub(crate) async fn next(
+        &mut self,
+    ) -> Result<Option<SingleDocumentRequestProto>, AttemptError> {
         match self.first.take() {
             Some(first) => Ok(Some(first)),
             None => within(self.deadline, self.rest.message()).await,
@@ -274,15 +276,15 @@ fn add_call_metadata(metadata: &mut MetadataMap, request: &Envelope, options: &C
 pub(crate) async fn within<T>(
     deadline: Deadline,
     call: impl Future<Output = Result<T, tonic::Status>>,
-) -> Result<T, CallError> {
+) -> Result<T, AttemptError> {
     let outcome = match deadline.instant() {
         None => call.await,
         Some(end) => match tokio::time::timeout_at(end.into(), call).await {
             Ok(outcome) => outcome,
-            Err(_elapsed) => return Err(CallError::unanswered(too_late())),
+            Err(_elapsed) => return Err(AttemptError::unanswered(too_late())),
         },
     };
-    outcome.map_err(|status| CallError::from(&status))
+    outcome.map_err(|status| AttemptError::from(&status))
 }
 
 #[cfg(test)]

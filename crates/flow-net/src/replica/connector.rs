@@ -118,9 +118,9 @@ impl Connector {
 }
 
 impl Service<Uri> for Connector {
-    type Response = Connection;
+    type Response = ReplicaConnection;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Connection, Self::Error>>;
+    type Future = BoxFuture<'static, Result<ReplicaConnection, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.tcp.poll_ready(cx).map_err(BoxError::from)
@@ -136,7 +136,7 @@ impl Service<Uri> for Connector {
                 let stream = TokioIo::new(stream);
                 peer_spoke.set(false);
                 let stream = ClientStream::Local { stream };
-                Ok(Connection { stream, peer_spoke })
+                Ok(ReplicaConnection { stream, peer_spoke })
             });
         }
         let host = uri.host().unwrap_or_default().to_owned();
@@ -156,7 +156,7 @@ impl Service<Uri> for Connector {
                     ClientStream::Encrypted { stream }
                 }
             };
-            Ok(Connection { stream, peer_spoke })
+            Ok(ReplicaConnection { stream, peer_spoke })
         };
         Box::pin(async move {
             match tokio::time::timeout(limit, connecting).await {
@@ -203,7 +203,7 @@ async fn connect_to(path: &Path) -> io::Result<UnixStream> {
 
 /// A connection that notes when bytes arrive.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ReplicaConnection {
     stream: ClientStream,
     peer_spoke: PeerSpoke,
 }
@@ -242,7 +242,7 @@ macro_rules! on_stream {
     };
 }
 
-impl Read for Connection {
+impl Read for ReplicaConnection {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -265,7 +265,7 @@ impl Read for Connection {
     }
 }
 
-impl Write for Connection {
+impl Write for ReplicaConnection {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -314,7 +314,7 @@ mod tests {
     use crate::replica::{endpoint, within};
     use crate::tls::TlsOptions;
 
-    async fn read(connection: &mut Connection, buffer: &mut [u8]) -> usize {
+    async fn read(connection: &mut ReplicaConnection, buffer: &mut [u8]) -> usize {
         let mut buffer = hyper::rt::ReadBuf::new(buffer);
         poll_fn(|cx| Pin::new(&mut *connection).poll_read(cx, buffer.unfilled()))
             .await

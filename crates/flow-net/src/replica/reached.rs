@@ -1,8 +1,8 @@
-//! What the outcome of a call says of the replica, whatever it says of the request.
+//! Decides what the outcome of a call shows about the replica.
 
 use flow_core::Code;
 
-use crate::status::CallError;
+use crate::status::AttemptError;
 
 /// Whether a call reached its replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) enum Reached {
 }
 
 impl Reached {
-    pub(crate) fn of(error: &CallError) -> Self {
+    pub(crate) fn of(error: &AttemptError) -> Self {
         match error.failure.code() {
             Code::Unavailable | Code::Lost => Self::No,
             Code::DeadlineExceeded if !error.answered => Self::Unknown,
@@ -33,7 +33,7 @@ mod tests {
 
     #[track_caller]
     fn check(code: Code, answered: bool, expected: Reached) {
-        let error = CallError {
+        let error = AttemptError {
             failure: Failure::new(code, "why"),
             answered,
             pushback: None,
@@ -55,6 +55,6 @@ mod tests {
     #[test]
     fn a_deadline_that_tonic_noticed_here_is_no_answer() {
         let status = tonic::Status::cancelled(tonic::TimeoutExpired(()).to_string());
-        assert_eq!(Reached::of(&CallError::from(&status)), Reached::Unknown);
+        assert_eq!(Reached::of(&AttemptError::from(&status)), Reached::Unknown);
     }
 }

@@ -1,4 +1,4 @@
-//! What is usual for the response times of a replica. Pure: durations are arguments.
+//! The usual response times of a replica. Pure: durations are arguments.
 //!
 //! The median of the last few calls. One large request among small ones, or one pause, does not change it, and a replica
 //! that became slow or recovered is known after a few calls.

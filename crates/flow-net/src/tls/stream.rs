@@ -39,7 +39,7 @@ enum Encrypted {
     New(TcpStream, TlsAcceptor),
     Handshake(Accept<TcpStream>),
     Open(TlsStream<TcpStream>),
-    /// The client does not speak TLS and gets a refusal, of which so many bytes were sent.
+    /// The client does not speak TLS and gets a refusal, of which this many bytes were sent.
     Refused(TcpStream, usize),
     /// Taken while it changes, and after an error.
     Ended,

@@ -9,7 +9,7 @@
 
 use std::time::SystemTime;
 
-use flow_metrics::{Exemplar, Kind, Observed, OwnedLabels, SCHEMA, Value, Values};
+use flow_metrics::{Exemplar, MetricKind, Observed, OwnedLabels, SCHEMA, Value, Values};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::metrics::v1::exponential_histogram_data_point::Buckets;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
@@ -44,8 +44,8 @@ impl Times {
 /// All metrics of one name.
 pub(super) fn metric(values: &Values, times: Times, histograms: Histograms) -> Metric {
     let name = match values.kind {
-        Kind::Counter => values.name.strip_suffix("_total"),
-        Kind::Gauge | Kind::Summary | Kind::Histogram => None,
+        MetricKind::Counter => values.name.strip_suffix("_total"),
+        MetricKind::Gauge | MetricKind::Summary | MetricKind::Histogram => None,
     };
     let name = name.unwrap_or(&values.name);
     Metric {
@@ -73,15 +73,15 @@ fn data(values: &Values, times: Times, histograms: Histograms) -> Data {
         Value::Summary { .. } | Value::Histogram(_) => None,
     });
     match (values.kind, histograms) {
-        (Kind::Counter, _) => Data::Sum(Sum {
+        (MetricKind::Counter, _) => Data::Sum(Sum {
             data_points: numbers.collect(),
             aggregation_temporality: CUMULATIVE,
             is_monotonic: true,
         }),
-        (Kind::Gauge, _) => Data::Gauge(Gauge {
+        (MetricKind::Gauge, _) => Data::Gauge(Gauge {
             data_points: numbers.collect(),
         }),
-        (Kind::Histogram, Histograms::Exponential) => {
+        (MetricKind::Histogram, Histograms::Exponential) => {
             Data::ExponentialHistogram(ExponentialHistogram {
                 data_points: samples
                     .filter_map(|(labels, value)| match value {
@@ -92,7 +92,7 @@ fn data(values: &Values, times: Times, histograms: Histograms) -> Data {
                 aggregation_temporality: CUMULATIVE,
             })
         }
-        (Kind::Summary, _) | (Kind::Histogram, Histograms::Explicit) => {
+        (MetricKind::Summary, _) | (MetricKind::Histogram, Histograms::Explicit) => {
             Data::Histogram(Histogram {
                 data_points: samples
                     .filter_map(|(labels, value)| explicit(labels, value, times))

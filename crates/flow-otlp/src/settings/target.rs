@@ -1,4 +1,4 @@
-//! Where one signal is exported to, and how the collector is spoken to.
+//! The collector of one signal, and the protocol for it.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub struct Collector {
 
 /// A collector of one signal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Target {
+pub struct ExportTarget {
     /// The collector's URL.
     pub endpoint: String,
     /// How the collector is spoken to.
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Headers {
     }
 }
 
-impl Target {
+impl ExportTarget {
     /// Where a signal is exported to. What the flow file says wins over the variables.
     pub(super) fn new(
         signal: Signal,

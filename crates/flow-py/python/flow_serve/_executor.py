@@ -242,7 +242,7 @@ def bindings(cls: type, overrides: dict[str, str] | None = None) -> list[Binding
             raise AttributeError(
                 f"`requests` binds `{endpoint}` to `{name}`, but `{cls.__name__}` has no such method"
             )
-        # A method that is bound anew loses the first of its own endpoints, as with Jina.
+        # A method that is bound again loses the first of its own endpoints, as with Jina.
         own = next((known for known, method in found.items() if method == name), None)
         if own is not None:
             del found[own]

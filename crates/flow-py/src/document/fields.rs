@@ -46,7 +46,7 @@ pub(super) enum Scores {
 
 /// What documents of an array are of another document. It is written into those that are added.
 #[derive(Debug, Clone, Default)]
-pub(super) enum NestedIn {
+pub(super) enum Relation {
     #[default]
     Nothing,
     ChunksOf {

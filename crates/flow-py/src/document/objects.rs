@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList};
 use serde_json::{Map, Value};
 
 use super::errors::{bad_document, not_a_document, out_of_range};
-use super::fields::{ArrayField, FIELDS, Nested, NestedIn, Scores};
+use super::fields::{ArrayField, FIELDS, Nested, Relation, Scores};
 use super::numpy;
 use super::scores;
 use super::values::{Numbers, map_from_python, map_to_python};
@@ -21,12 +21,12 @@ use super::values::{Numbers, map_from_python, map_to_python};
 pub(crate) struct PyDocument {
     /// Everything but what `held` replaces.
     pub(super) inner: Document,
-    pub(super) held: Held,
+    pub(super) held: PythonParts,
 }
 
 /// The parts that Python has, and may change without telling.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct PythonParts {
     pub(super) tags: Option<Py<PyDict>>,
     scores: Option<Py<PyDict>>,
     evaluations: Option<Py<PyDict>>,
@@ -47,7 +47,7 @@ impl PyDocument {
     pub(crate) fn from_rust(inner: Document) -> Self {
         Self {
             inner,
-            held: Held::default(),
+            held: PythonParts::default(),
         }
     }
 
@@ -229,20 +229,20 @@ impl PyDocument {
         Ok(())
     }
 
-    fn nested_in(&self, which: Nested) -> NestedIn {
+    fn nested_in(&self, which: Nested) -> Relation {
         match which {
-            Nested::Chunks => NestedIn::ChunksOf {
+            Nested::Chunks => Relation::ChunksOf {
                 id: self.inner.id(),
                 granularity: self.inner.granularity(),
             },
-            Nested::Matches => NestedIn::MatchesOf {
+            Nested::Matches => Relation::MatchesOf {
                 adjacency: self.inner.adjacency(),
             },
         }
     }
 }
 
-impl Held {
+impl PythonParts {
     fn array(&self, field: ArrayField) -> Option<&Array> {
         match field {
             ArrayField::Embedding => self.embedding.as_ref(),
@@ -345,7 +345,7 @@ fn write_scores(
 #[derive(Debug, Default)]
 pub(crate) struct PyDocumentArray {
     pub(super) slots: Vec<Slot>,
-    nested_in: NestedIn,
+    nested_in: Relation,
 }
 
 /// A document that Python has seen, or has not.
@@ -357,12 +357,12 @@ pub(super) enum Slot {
 
 impl PyDocumentArray {
     pub(crate) fn from_rust(documents: impl IntoIterator<Item = Document>) -> Self {
-        Self::nested(documents, NestedIn::Nothing)
+        Self::nested(documents, Relation::Nothing)
     }
 
     pub(super) fn nested(
         documents: impl IntoIterator<Item = Document>,
-        nested_in: NestedIn,
+        nested_in: Relation,
     ) -> Self {
         Self {
             slots: documents.into_iter().map(Slot::Unseen).collect(),
@@ -510,13 +510,13 @@ impl PyDocumentArray {
     ) -> PyResult<()> {
         let nested_in = slf.borrow().nested_in.clone();
         match nested_in {
-            NestedIn::Nothing => {}
-            NestedIn::ChunksOf { id, granularity } => {
+            Relation::Nothing => {}
+            Relation::ChunksOf { id, granularity } => {
                 let mut document = document.borrow_mut();
                 document.set_parent_id(Some(&id))?;
                 document.set_granularity(Some(granularity + 1));
             }
-            NestedIn::MatchesOf { adjacency } => {
+            Relation::MatchesOf { adjacency } => {
                 document.borrow_mut().set_adjacency(Some(adjacency + 1));
             }
         }
@@ -527,7 +527,7 @@ impl PyDocumentArray {
     }
 }
 
-/// Most levels of nested documents. More than any gateway accepts.
+/// Maximum number of levels of nested documents. More than any gateway accepts.
 const DEPTH_MAX: usize = 64;
 
 /// The document with everything that Python changed.

@@ -106,7 +106,7 @@ impl Function {
     /// The exception as the caller sees it, with its traceback for the executor's log.
     fn failure(&self, py: Python<'_>, error: &PyErr) -> CallError {
         let described = self.describe.bind(py).call1((error.value(py),));
-        let described = described.and_then(|it| it.extract::<Described>());
+        let described = described.and_then(|it| it.extract::<MethodDescription>());
         let Ok((message, name, args, stacks)) = described else {
             return CallError::new(error.to_string());
         };
@@ -118,7 +118,7 @@ impl Function {
     }
 }
 
-type Described = (String, String, Vec<String>, Vec<String>);
+type MethodDescription = (String, String, Vec<String>, Vec<String>);
 
 fn parameters_to_python<'py>(
     py: Python<'py>,

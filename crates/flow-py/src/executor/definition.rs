@@ -1,4 +1,4 @@
-//! What the Python side says of an executor, as the definition that the runtime serves.
+//! Turns the Python description of an executor into the definition that the runtime serves.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

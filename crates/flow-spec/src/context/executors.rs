@@ -14,22 +14,22 @@ pub trait Executors {
     ///
     /// # Errors
     /// If there is no such executor.
-    fn find(&self, uses: &Uses, env: &Env) -> Result<Found, NotFound>;
+    fn find(&self, uses: &Uses, env: &Env) -> Result<FoundExecutor, NotFound>;
 
     /// Finds an executor by the name that its own `config.yml` gives, which is never that of a folder.
     ///
     /// # Errors
     /// If there is no such executor.
-    fn find_named(&self, name: &str, env: &Env) -> Result<Found, NotFound>;
+    fn find_named(&self, name: &str, env: &Env) -> Result<FoundExecutor, NotFound>;
 
     /// A folder that holds an executor of the same name as one that was found elsewhere, as `uses` would name
     /// the folder.
     fn namesake(&self, name: &str) -> Option<String>;
 
-    /// Finds what is wrong with the options of a [built-in](Found::BuiltIn) executor.
+    /// Finds what is wrong with the options of a [built-in](FoundExecutor::BuiltIn) executor.
     fn check_options(&self, name: &str, options: &Map<String, Value>) -> Vec<BadOption>;
 
-    /// Describes a [built-in](Found::BuiltIn) executor; `None` if nothing more is known of it.
+    /// Describes a [built-in](FoundExecutor::BuiltIn) executor; `None` if nothing more is known of it.
     fn describe(&self, name: &str) -> Option<ExecutorDescription>;
 }
 
@@ -44,7 +44,7 @@ pub struct ExecutorDescription {
 
 /// An executor that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundExecutor {
     /// It is built in, under this name, and its options can be checked.
     BuiltIn(String),
     /// It is a program, a package or an image; nothing more is known of it.
@@ -74,12 +74,12 @@ pub struct NotFound {
 pub struct AnyExecutor;
 
 impl Executors for AnyExecutor {
-    fn find(&self, _uses: &Uses, _env: &Env) -> Result<Found, NotFound> {
-        Ok(Found::Program)
+    fn find(&self, _uses: &Uses, _env: &Env) -> Result<FoundExecutor, NotFound> {
+        Ok(FoundExecutor::Program)
     }
 
-    fn find_named(&self, _name: &str, _env: &Env) -> Result<Found, NotFound> {
-        Ok(Found::Program)
+    fn find_named(&self, _name: &str, _env: &Env) -> Result<FoundExecutor, NotFound> {
+        Ok(FoundExecutor::Program)
     }
 
     fn namesake(&self, _name: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! Warnings of what is valid and probably not meant, for the whole flow.
+//! Warnings about valid settings that are probably mistakes, for the whole flow.
 
 use std::collections::HashMap;
 
@@ -6,12 +6,17 @@ use serde_json::{Map, Value};
 
 use super::container;
 use super::graph::{Graph, Parent};
-use super::node::{Node, Run};
+use super::node::{FlowNode, Run};
 use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::spec::{ExecutorSpec, FlowSpec};
 use crate::values::{Polling, Uses};
 
-pub(super) fn give(spec: &FlowSpec, nodes: &[Node], graph: &Graph, diagnostics: &mut Diagnostics) {
+pub(super) fn give(
+    spec: &FlowSpec,
+    nodes: &[FlowNode],
+    graph: &Graph,
+    diagnostics: &mut Diagnostics,
+) {
     for (at, (entry, node)) in spec.executors.iter().zip(nodes).enumerate() {
         let inputs = graph.parents[at].len();
         warn_of_idle_options(entry, node, inputs, diagnostics);
@@ -30,7 +35,7 @@ pub(super) fn give(spec: &FlowSpec, nodes: &[Node], graph: &Graph, diagnostics: 
 /// Options that mean something only where there are several shards or inputs.
 fn warn_of_idle_options(
     entry: &ExecutorSpec,
-    node: &Node,
+    node: &FlowNode,
     inputs: usize,
     diagnostics: &mut Diagnostics,
 ) {
@@ -50,7 +55,7 @@ fn warn_of_idle_options(
     }
 }
 
-fn warn_of_impossible(entry: &ExecutorSpec, node: &Node, diagnostics: &mut Diagnostics) {
+fn warn_of_impossible(entry: &ExecutorSpec, node: &FlowNode, diagnostics: &mut Diagnostics) {
     let (Some(written), Some(when)) = (&entry.inherited.options.when, &node.calls.when) else {
         return;
     };
@@ -108,7 +113,7 @@ fn array(value: &Value) -> impl Iterator<Item = &Value> {
 fn warn_of_two_writers(
     join: usize,
     spec: &FlowSpec,
-    nodes: &[Node],
+    nodes: &[FlowNode],
     graph: &Graph,
     diagnostics: &mut Diagnostics,
 ) {
@@ -164,7 +169,7 @@ fn branches(join: usize, graph: &Graph) -> Vec<Option<usize>> {
 /// What a node writes, as far as two nodes of the same kind write the same.
 type Work<'n> = (&'n Uses, Option<String>);
 
-fn work(node: &Node) -> Option<Work<'_>> {
+fn work(node: &FlowNode) -> Option<Work<'_>> {
     let Run::Local(run) = &node.run else {
         return None;
     };

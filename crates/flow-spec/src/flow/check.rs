@@ -7,7 +7,7 @@ use super::advice;
 use super::connect;
 use super::entry::EntryChecker;
 use super::gateway::Gateway;
-use super::node::Node;
+use super::node::FlowNode;
 use super::options::{is_set, value};
 use super::{Flow, ports};
 use crate::context::{AnyExecutor, Context, NoFiles};
@@ -84,7 +84,7 @@ fn check(spec: &FlowSpec, context: &Context<'_>, diagnostics: &mut Diagnostics) 
     ports::check(spec, &entries, diagnostics);
     let nodes = names.into_iter().zip(&entries);
     let nodes: Vec<_> = nodes
-        .map(|(name, entry)| Node::check(name, entry, diagnostics))
+        .map(|(name, entry)| FlowNode::check(name, entry, diagnostics))
         .collect();
     advice::give(spec, &nodes, &graph, diagnostics);
     Flow {

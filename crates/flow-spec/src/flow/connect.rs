@@ -10,7 +10,7 @@ use super::graph::{Graph, Parent};
 use super::options::{is_set, or_default};
 use crate::diagnostics::{Diagnostics, Position, Problem, SourceSpan, Spanned};
 use crate::spec::{ExecutorSpec, FlowSpec};
-use crate::values::{Inspect, Method};
+use crate::values::{ConnectMethod, Inspect};
 
 /// The name of the client's documents in `needs`.
 const GATEWAY: &str = "gateway";
@@ -68,16 +68,16 @@ fn own_name(
 
 /// A name after the method, or `executor` with the entry's number or the next free one, as in Jina.
 fn default_name(
-    method: Method,
+    method: ConnectMethod,
     number: usize,
     taken: &mut HashMap<String, SourceSpan>,
     numbered: &mut impl Iterator<Item = String>,
 ) -> NodeName {
     let by_method = match method {
-        Method::Add => None,
-        Method::NeedsAll => Some("joiner".to_owned()),
-        Method::Inspect => Some("inspect".to_owned()),
-        Method::GatherInspect => Some("gather_inspect".to_owned()),
+        ConnectMethod::Add => None,
+        ConnectMethod::NeedsAll => Some("joiner".to_owned()),
+        ConnectMethod::Inspect => Some("inspect".to_owned()),
+        ConnectMethod::GatherInspect => Some("gather_inspect".to_owned()),
     };
     let preferred = std::iter::once(format!("executor{number}"));
     let name = by_method
@@ -85,7 +85,7 @@ fn default_name(
         .chain(preferred)
         .chain(numbered)
         .find(|name| !taken.contains_key(name));
-    let name = name.expect("only so many names are taken");
+    let name = name.expect("there are more names than executors");
     let nowhere = SourceSpan::new(Position::START, "");
     taken.insert(name.clone(), nowhere);
     name.parse().expect("a word and a number is a name")
@@ -138,10 +138,10 @@ pub(super) fn graph(
     graph
 }
 
-fn finds_by_itself(method: Method, needs: &SourceSpan) -> Problem {
+fn finds_by_itself(method: ConnectMethod, needs: &SourceSpan) -> Problem {
     let method = match method {
-        Method::GatherInspect => "gather_inspect",
-        Method::Add | Method::NeedsAll | Method::Inspect => "needs_all",
+        ConnectMethod::GatherInspect => "gather_inspect",
+        ConnectMethod::Add | ConnectMethod::NeedsAll | ConnectMethod::Inspect => "needs_all",
     };
     let message = format!("`method: {method}` finds by itself what it needs");
     Problem::new(needs, message).remedy("leave one out")
@@ -167,16 +167,18 @@ impl Connector<'_> {
                 .as_ref()
                 .filter(|needs| !needs.value.is_empty());
             let method = entry.method();
-            if let (Method::NeedsAll | Method::GatherInspect, Some(needs)) = (method, needs) {
+            if let (ConnectMethod::NeedsAll | ConnectMethod::GatherInspect, Some(needs)) =
+                (method, needs)
+            {
                 diagnostics.problem(finds_by_itself(method, &needs.span));
             }
             parents.push(match (method, needs) {
-                (Method::Add | Method::Inspect, Some(needs)) => {
+                (ConnectMethod::Add | ConnectMethod::Inspect, Some(needs)) => {
                     self.parents(number, &needs.value, diagnostics)
                 }
-                (Method::Add | Method::Inspect, None) => vec![last],
-                (Method::NeedsAll, _) => self.unneeded(&parents, last),
-                (Method::GatherInspect, _) => {
+                (ConnectMethod::Add | ConnectMethod::Inspect, None) => vec![last],
+                (ConnectMethod::NeedsAll, _) => self.unneeded(&parents, last),
+                (ConnectMethod::GatherInspect, _) => {
                     if inspected.is_empty() {
                         let message = "there is no `method: inspect` before it to gather";
                         diagnostics.warn(Problem::new(&entry.span, message));
@@ -186,7 +188,7 @@ impl Connector<'_> {
             });
             match method {
                 _ if self.floats(number) => {}
-                Method::Inspect => inspected.push(Parent::Node(number)),
+                ConnectMethod::Inspect => inspected.push(Parent::Node(number)),
                 _ => last = Parent::Node(number),
             }
         }
@@ -244,7 +246,7 @@ impl Connector<'_> {
 
     /// Nodes so far that do not float and that no such node reads from.
     fn unneeded(&self, parents: &[Vec<Parent>], last: Parent) -> Vec<Parent> {
-        let inspects = |node: usize| self.spec.executors[node].method() == Method::Inspect;
+        let inspects = |node: usize| self.spec.executors[node].method() == ConnectMethod::Inspect;
         let staying = |node: &usize| !self.floats(*node) && !inspects(*node);
         let needed: HashSet<usize> = (0..parents.len())
             .filter(staying)
@@ -297,7 +299,7 @@ impl Connector<'_> {
 
     fn warn_of_hanging(&self, graph: &Graph, diagnostics: &mut Diagnostics) {
         for (node, awaited) in graph.awaited().into_iter().enumerate() {
-            let inspects = self.spec.executors[node].method() == Method::Inspect;
+            let inspects = self.spec.executors[node].method() == ConnectMethod::Inspect;
             if !awaited && !self.floats(node) && !inspects {
                 let message = format!(
                     "no node needs `{}`: it runs, and its result is dropped",

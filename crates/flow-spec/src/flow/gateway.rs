@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::jwt::{self, Jwt};
 use super::local_run::TIMEOUT_READY;
 use super::monitoring::{self, Monitoring};
-use super::node::Node;
+use super::node::FlowNode;
 use super::options::{env, is_set, log, or_default, value, values};
 use super::telemetry::{self, Telemetry};
 use super::tls::{self, GatewayTls};
@@ -20,7 +20,7 @@ use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::keys::GatewayOptions;
 use crate::spec::FlowSpec;
 use crate::values::{
-    Console, Cors, Env, ExposedEndpoint, GatewayKind, Log, ModelNames, PREFETCH, Protocol,
+    Console, Cors, Env, ExposedEndpoint, GatewayKind, LogStyle, ModelNames, PREFETCH, Protocol,
 };
 
 /// The default address of a gateway: only programs on this machine can connect.
@@ -59,7 +59,7 @@ pub struct Gateway {
     /// Environment variables of its process.
     pub env: Env,
     /// The format of its log; `None` means that of `flow up`.
-    pub log: Option<Log>,
+    pub log: Option<LogStyle>,
     /// Maximum time until it serves; `None` sets no limit.
     pub timeout_ready: Option<Duration>,
     /// How it serves its metrics; `None` disables them.
@@ -178,7 +178,11 @@ impl Gateway {
         self.host.as_deref().unwrap_or(LOOPBACK)
     }
 
-    pub(super) fn check(spec: &FlowSpec, nodes: &[Node], diagnostics: &mut Diagnostics) -> Self {
+    pub(super) fn check(
+        spec: &FlowSpec,
+        nodes: &[FlowNode],
+        diagnostics: &mut Diagnostics,
+    ) -> Self {
         let effective = spec.gateway.or(&spec.gateway_with);
         let options = &effective.options;
         let host = only(&options.host, "hosts", diagnostics);
@@ -278,7 +282,7 @@ fn ports(options: &GatewayOptions, diagnostics: &mut Diagnostics) -> Vec<Gateway
 /// The names of models, each with an executor of the flow.
 fn models(
     written: Option<&Spanned<ModelNames>>,
-    nodes: &[Node],
+    nodes: &[FlowNode],
     diagnostics: &mut Diagnostics,
 ) -> BTreeMap<String, NodeName> {
     let mut models = BTreeMap::new();

@@ -13,7 +13,7 @@ use crate::keys::{GatewayOptions, Options as _};
 pub struct Jwt {
     /// Where the public keys of the identity provider are.
     pub keys: JwtKeys,
-    /// Who must have issued a token; `None` for anybody with one of the keys.
+    /// The required issuer of a token; `None` accepts any issuer whose key is known.
     pub issuer: Option<String>,
     /// For whom a token must be; `None` for anybody.
     pub audience: Option<String>,

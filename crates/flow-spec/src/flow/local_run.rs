@@ -19,7 +19,9 @@ use crate::forms::Host;
 use crate::keys::{INHERITED, Key};
 use crate::spec::hub::{HUB_VARIABLE, Hub, HubName};
 use crate::spec::program::{ExecutorConfig, Program};
-use crate::values::{BatchingRule, Env, InheritEnv, Log, Method, PythonSource, Uses, Workers};
+use crate::values::{
+    BatchingRule, ConnectMethod, Env, InheritEnv, LogStyle, PythonSource, Uses, Workers,
+};
 
 /// How long a process may take to be ready if the file does not say, as in Jina: a model may have to be
 /// downloaded first.
@@ -67,7 +69,7 @@ pub struct LocalRun {
     /// The port of the first replica, the second, …; replicas beyond the list take any free port.
     pub ports: Vec<u16>,
     /// The format of its log; `None` means that of `flow up`.
-    pub log: Option<Log>,
+    pub log: Option<LogStyle>,
     /// Its containers, if `uses` is an image.
     #[serde(default)]
     pub container: Container,
@@ -214,7 +216,7 @@ impl EntryChecker<'_> {
             }
             Some(Program::Config(written)) => written.config.clone().overlay(run),
             // Other methods are mostly written for joins that do nothing else.
-            None if self.entry.method() == Method::Add => {
+            None if self.entry.method() == ConnectMethod::Add => {
                 let message = "there is no `uses`, so documents pass unchanged";
                 diagnostics.warn(Problem::new(&self.entry.span, message));
             }

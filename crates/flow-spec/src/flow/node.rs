@@ -12,7 +12,7 @@ use crate::plan::Address;
 
 /// An executor in a flow: its name, how it is called, and what it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct FlowNode {
     pub(crate) name: NodeName,
     pub(crate) floating: bool,
     pub(crate) calls: Calls,
@@ -32,7 +32,7 @@ pub enum Run {
     },
 }
 
-impl Node {
+impl FlowNode {
     pub(super) fn check(
         name: NodeName,
         checker: &EntryChecker<'_>,

@@ -1,8 +1,8 @@
-//! Values of options that may not be written.
+//! Default values of options.
 
 use crate::diagnostics::Spanned;
 use crate::keys::LogOptions;
-use crate::values::{Env, Log};
+use crate::values::{Env, LogStyle};
 
 /// The value of an option, if it is written.
 pub(super) fn value<T: Clone>(written: &Option<Spanned<T>>) -> Option<T> {
@@ -32,9 +32,9 @@ pub(super) fn env<const N: usize>(parts: [&Option<Spanned<Env>>; N]) -> Env {
 }
 
 /// The format of a log; `None` is the format in which `flow up` logs.
-pub(super) fn log(options: &LogOptions) -> Option<Log> {
+pub(super) fn log(options: &LogOptions) -> Option<LogStyle> {
     if is_set(&options.quiet) {
-        return Some(Log::Off);
+        return Some(LogStyle::Off);
     }
     value(&options.log_config).flatten()
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::entry::EntryChecker;
 use super::local_run::LocalRun;
 use super::methods::KnownExecutor;
-use crate::context::{Found, NotFound};
+use crate::context::{FoundExecutor, NotFound};
 use crate::diagnostics::{Diagnostics, Problem, SourceSpan, Spanned};
 use crate::spec::program::{ConfigSpec, Program};
 use crate::values::{ArgumentSpans, Env, Uses};
@@ -68,9 +68,9 @@ impl EntryChecker<'_> {
         let executors = self.context.executors;
         let found = executors.find_named(name, &Env::new());
         let what = match found {
-            Ok(Found::BuiltIn(_)) => "the executor that is built into flow",
-            Ok(Found::Program) => "a program on PATH",
-            Ok(Found::Config { .. }) | Err(_) => return,
+            Ok(FoundExecutor::BuiltIn(_)) => "the executor that is built into flow",
+            Ok(FoundExecutor::Program) => "a program on PATH",
+            Ok(FoundExecutor::Config { .. }) | Err(_) => return,
         };
         if let Some(folder) = executors.namesake(name) {
             let message = format!("`{name}` is {what}, and not the folder beside the flow file");
@@ -96,18 +96,18 @@ impl EntryChecker<'_> {
 
     fn check_found(
         &self,
-        found: Result<Found, NotFound>,
+        found: Result<FoundExecutor, NotFound>,
         named: &Named<'_>,
         diagnostics: &mut Diagnostics,
     ) -> Option<KnownExecutor> {
         match found {
-            Ok(Found::Program) => None,
-            Ok(Found::BuiltIn(name)) => {
+            Ok(FoundExecutor::Program) => None,
+            Ok(FoundExecutor::BuiltIn(name)) => {
                 self.check_options(&name, &named.options, diagnostics);
                 let requests = IndexMap::new();
                 Some(KnownExecutor { name, requests })
             }
-            Ok(Found::Config {
+            Ok(FoundExecutor::Config {
                 path,
                 text,
                 is_package,
@@ -145,7 +145,7 @@ impl EntryChecker<'_> {
         }
         let found = self.context.executors.find_named(&name, named.env);
         // A package makes the program that its config names.
-        if is_package && !matches!(found, Ok(Found::BuiltIn(_))) {
+        if is_package && !matches!(found, Ok(FoundExecutor::BuiltIn(_))) {
             return None;
         }
         let mut named = named.clone();

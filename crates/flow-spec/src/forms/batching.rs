@@ -4,29 +4,32 @@ use std::num::NonZeroUsize;
 
 use indexmap::IndexMap;
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{entries, integer, mapping, reject, word};
 use super::time;
 use crate::diagnostics::{Diagnostics, Problem};
 use crate::keys::{BATCHING_MAPPING, BatchingOptions, Options as _, Section};
 use crate::values::{BatchMetric, BatchingRule};
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
-pub(crate) const BATCHING: Form<IndexMap<String, BatchingRule>> =
-    Form::new(Shape::Batching, batching);
-pub(crate) const BATCH_SIZE: Form<NonZeroUsize> = Form::new(Shape::Count, size);
-pub(crate) const BATCH_TIMEOUT: Form<u64> = Form::new(Shape::Time, timeout);
-pub(crate) const BATCH_METRIC: Form<BatchMetric> =
-    Form::new(Shape::Word(&["documents", "bytes", "custom"]), metric);
+pub(crate) const BATCHING: ValueForm<IndexMap<String, BatchingRule>> =
+    ValueForm::new(Shape::Batching, batching);
+pub(crate) const BATCH_SIZE: ValueForm<NonZeroUsize> = ValueForm::new(Shape::Count, size);
+pub(crate) const BATCH_TIMEOUT: ValueForm<u64> = ValueForm::new(Shape::Time, timeout);
+pub(crate) const BATCH_METRIC: ValueForm<BatchMetric> =
+    ValueForm::new(Shape::Word(&["documents", "bytes", "custom"]), metric);
 
-fn batching(node: &Node, diagnostics: &mut Diagnostics) -> Option<IndexMap<String, BatchingRule>> {
+fn batching(
+    node: &YamlNode,
+    diagnostics: &mut Diagnostics,
+) -> Option<IndexMap<String, BatchingRule>> {
     let node = mapping(node, diagnostics)?;
     let rules = entries(&node, diagnostics)?.iter();
     let rules = rules.map(|entry| (entry.key.clone(), rule(&entry.value, diagnostics)));
     Some(rules.collect())
 }
 
-fn rule(node: &Node, diagnostics: &mut Diagnostics) -> BatchingRule {
+fn rule(node: &YamlNode, diagnostics: &mut Diagnostics) -> BatchingRule {
     let section = Section::read(Some(node), &BATCHING_MAPPING, diagnostics);
     let written = BatchingOptions::read(&section, diagnostics);
     let custom_span = written.use_custom_metric.as_ref().map(|it| it.span.clone());
@@ -45,7 +48,7 @@ fn rule(node: &Node, diagnostics: &mut Diagnostics) -> BatchingRule {
     rule
 }
 
-fn metric(node: &Node, diagnostics: &mut Diagnostics) -> Option<BatchMetric> {
+fn metric(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<BatchMetric> {
     let words = [
         ("documents", BatchMetric::Documents),
         ("bytes", BatchMetric::Bytes),
@@ -54,21 +57,21 @@ fn metric(node: &Node, diagnostics: &mut Diagnostics) -> Option<BatchMetric> {
     word(node, &words, diagnostics)
 }
 
-fn size(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
+fn size(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
     let number = integer(node).and_then(|number| usize::try_from(number).ok());
     let size = number.and_then(NonZeroUsize::new);
     size.or_else(|| reject(node, "a whole number, at least 1", diagnostics))
 }
 
 /// In milliseconds.
-fn timeout(node: &Node, diagnostics: &mut Diagnostics) -> Option<u64> {
+fn timeout(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<u64> {
     match time::time(node, diagnostics)? {
         Some(time) => u64::try_from(time.as_millis()).ok(),
         None => {
             let message = "must end at some time, is `-1`";
             let problem = Problem::new(&node.span, message);
             diagnostics.problem(
-                problem.remedy("documents of a batch that never fills would wait for ever"),
+                problem.remedy("documents of a batch that never fills would wait forever"),
             );
             None
         }

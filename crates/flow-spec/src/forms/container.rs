@@ -3,19 +3,19 @@
 use flow_core::closest;
 use indexmap::IndexMap;
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{flag, list, reject, scalar, text, word};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::values::{Gpus, NetworkMode, Volume};
-use crate::yaml::{Content, Entry, Node};
+use crate::yaml::{YamlContent, YamlEntry, YamlNode};
 
-pub(crate) const ENTRYPOINT: Form<Vec<String>> = Form::new(Shape::Texts, entrypoint);
-pub(crate) const GPUS: Form<Gpus> = Form::new(Shape::Gpus, gpus);
-pub(crate) const NETWORK_MODE: Form<NetworkMode> = Form::new(
+pub(crate) const ENTRYPOINT: ValueForm<Vec<String>> = ValueForm::new(Shape::Texts, entrypoint);
+pub(crate) const GPUS: ValueForm<Gpus> = ValueForm::new(Shape::Gpus, gpus);
+pub(crate) const NETWORK_MODE: ValueForm<NetworkMode> = ValueForm::new(
     Shape::Word(&["AUTO", "HOST", "BRIDGE", "NONE"]),
     network_mode,
 );
-pub(crate) const VOLUMES: Form<Vec<Spanned<Volume>>> = Form::new(Shape::Volumes, volumes);
+pub(crate) const VOLUMES: ValueForm<Vec<Spanned<Volume>>> = ValueForm::new(Shape::Volumes, volumes);
 
 /// Every GPU, in the words of an engine's API.
 const ALL: i64 = -1;
@@ -23,7 +23,7 @@ const ALL: i64 = -1;
 const GPUS_WANTED: &str = "GPUs: `all`, a number, or `device=0,1` or `device=GPU-…`";
 
 /// What `gpus` says.
-fn gpus(node: &Node, diagnostics: &mut Diagnostics) -> Option<Gpus> {
+fn gpus(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Gpus> {
     let written = match scalar(node) {
         Some(scalar) if scalar.text.trim().is_empty() => return None,
         Some(scalar) => scalar.text.clone(),
@@ -57,7 +57,7 @@ fn gpus(node: &Node, diagnostics: &mut Diagnostics) -> Option<Gpus> {
 }
 
 /// What was not said: one GPU, as Docker has it.
-fn complete(mut gpus: Gpus, node: &Node, diagnostics: &mut Diagnostics) -> Option<Gpus> {
+fn complete(mut gpus: Gpus, node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Gpus> {
     match (gpus.count, gpus.devices.is_empty()) {
         (Some(_), false) => {
             let message = "gives both a number of GPUs and a list of them";
@@ -136,22 +136,22 @@ fn set(gpus: &mut Gpus, key: &str, value: &str) -> Result<(), String> {
 const NAMED_VOLUME: &str = "{type: volume, source: NAME, target: /folder/in/the/container}";
 
 /// `host[:container][:ro]`, or a mapping as in Compose.
-fn volumes(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<Volume>>> {
+fn volumes(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<Volume>>> {
     Some(list(node, diagnostics, volume))
 }
 
-fn volume(node: &Node, diagnostics: &mut Diagnostics) -> Option<Volume> {
+fn volume(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Volume> {
     match &node.content {
-        Content::Mapping(entries) => mount(node, entries, diagnostics),
-        Content::Scalar(_) | Content::List(_) => folder(node, diagnostics),
+        YamlContent::Mapping(entries) => mount(node, entries, diagnostics),
+        YamlContent::Scalar(_) | YamlContent::List(_) => folder(node, diagnostics),
     }
 }
 
 /// `{type: volume, source: NAME, target: /inside}`, or the same of a folder with `type: bind`.
-fn mount(node: &Node, entries: &[Entry], diagnostics: &mut Diagnostics) -> Option<Volume> {
+fn mount(node: &YamlNode, entries: &[YamlEntry], diagnostics: &mut Diagnostics) -> Option<Volume> {
     const KEYS: [&str; 4] = ["type", "source", "target", "read_only"];
     let (mut is_named, mut host, mut inside, mut read_only) = (None, None, None, false);
-    for Entry { key, span, value } in entries {
+    for YamlEntry { key, span, value } in entries {
         match key.as_str() {
             "type" => is_named = word(value, &[("volume", true), ("bind", false)], diagnostics),
             "source" => host = text(value, diagnostics),
@@ -193,7 +193,7 @@ fn is_volume_name(text: &str) -> bool {
 }
 
 /// `host[:container][:ro]`; without a span in the container it is at its root, under its own name.
-fn folder(node: &Node, diagnostics: &mut Diagnostics) -> Option<Volume> {
+fn folder(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Volume> {
     let written = text(node, diagnostics)?;
     let mut parts: Vec<&str> = written.split(':').collect();
     let read_only = match parts.last() {
@@ -230,8 +230,8 @@ fn last_part(path: &str) -> &str {
 }
 
 /// A list of words, or a text that is cut as a shell would.
-fn entrypoint(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<String>> {
-    if let Content::List(items) = &node.content {
+fn entrypoint(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<String>> {
+    if let YamlContent::List(items) = &node.content {
         return items.iter().map(|item| text(item, diagnostics)).collect();
     }
     let written = text(node, diagnostics)?;
@@ -263,7 +263,7 @@ fn words(line: &str) -> Option<Vec<String>> {
 }
 
 /// Jina's words, all but one of which mean a published port.
-fn network_mode(node: &Node, diagnostics: &mut Diagnostics) -> Option<NetworkMode> {
+fn network_mode(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<NetworkMode> {
     let words = [
         ("AUTO", NetworkMode::Published),
         ("HOST", NetworkMode::Host),
@@ -281,7 +281,7 @@ mod tests {
     /// What was read as JSON, or the problem.
     fn read<T: serde::Serialize>(
         text: &str,
-        read: impl Fn(&Node, &mut Diagnostics) -> Option<T>,
+        read: impl Fn(&YamlNode, &mut Diagnostics) -> Option<T>,
     ) -> String {
         let node = yaml::parse(text).unwrap();
         let mut diagnostics = Diagnostics::default();

@@ -1,18 +1,21 @@
 //! The form of a value: how it is read from the file, and what editors and the reference page say about it.
 
 use crate::diagnostics::Diagnostics;
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
 /// How the value of a key is written, and how it becomes a `T`.
 #[derive(Debug)]
-pub(crate) struct Form<T> {
+pub(crate) struct ValueForm<T> {
     pub(crate) shape: Shape,
     /// Reads a value that is not `null`; `None` if it was reported or asks for nothing.
-    pub(crate) read: fn(&Node, &mut Diagnostics) -> Option<T>,
+    pub(crate) read: fn(&YamlNode, &mut Diagnostics) -> Option<T>,
 }
 
-impl<T> Form<T> {
-    pub(crate) const fn new(shape: Shape, read: fn(&Node, &mut Diagnostics) -> Option<T>) -> Self {
+impl<T> ValueForm<T> {
+    pub(crate) const fn new(
+        shape: Shape,
+        read: fn(&YamlNode, &mut Diagnostics) -> Option<T>,
+    ) -> Self {
         Self { shape, read }
     }
 }

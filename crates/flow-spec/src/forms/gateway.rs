@@ -5,14 +5,14 @@ use std::str::FromStr;
 use flow_core::{Endpoint, closest};
 use indexmap::IndexMap;
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{entries, flag, list, mapping, reject, text};
 use crate::diagnostics::{Diagnostics, Problem};
 use crate::values::{Console, Cors, ExposedEndpoint, GatewayKind};
-use crate::yaml::{Content, Entry, Node, Resolved};
+use crate::yaml::{Resolved, YamlContent, YamlEntry, YamlNode};
 
-pub(crate) const GATEWAY_USES: Form<GatewayKind> = Form::new(Shape::Text, uses);
-pub(crate) const JTYPE_GATEWAY: Form<GatewayKind> = Form::new(
+pub(crate) const GATEWAY_USES: ValueForm<GatewayKind> = ValueForm::new(Shape::Text, uses);
+pub(crate) const JTYPE_GATEWAY: ValueForm<GatewayKind> = ValueForm::new(
     Shape::Word(&[
         GRPC_GATEWAY,
         "HTTPGateway",
@@ -21,10 +21,10 @@ pub(crate) const JTYPE_GATEWAY: Form<GatewayKind> = Form::new(
     ]),
     uses,
 );
-pub(crate) const CORS: Form<Cors> = Form::new(Shape::Origins, cors);
-pub(crate) const CONSOLE: Form<Console> = Form::new(Shape::FlagOr(READ_ONLY), console);
-pub(crate) const EXPOSED: Form<IndexMap<String, ExposedEndpoint>> =
-    Form::new(Shape::Mapping, exposed);
+pub(crate) const CORS: ValueForm<Cors> = ValueForm::new(Shape::Origins, cors);
+pub(crate) const CONSOLE: ValueForm<Console> = ValueForm::new(Shape::FlagOr(READ_ONLY), console);
+pub(crate) const EXPOSED: ValueForm<IndexMap<String, ExposedEndpoint>> =
+    ValueForm::new(Shape::Mapping, exposed);
 
 const GRPC_GATEWAY: &str = "GRPCGateway";
 
@@ -35,7 +35,7 @@ const READ_ONLY: &str = "read-only";
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "PATCH"];
 
 /// Checks which gateway is named. A path was replaced with the content of its file before.
-fn uses(node: &Node, diagnostics: &mut Diagnostics) -> Option<GatewayKind> {
+fn uses(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<GatewayKind> {
     let text = text(node, diagnostics)?;
     let known = GatewayKind::NAMES.iter().find(|(name, _)| *name == text);
     if let Some((_, kind)) = known {
@@ -58,12 +58,12 @@ fn uses(node: &Node, diagnostics: &mut Diagnostics) -> Option<GatewayKind> {
 }
 
 /// `true`, `false`, or the origins that may call.
-fn cors(node: &Node, diagnostics: &mut Diagnostics) -> Option<Cors> {
+fn cors(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Cors> {
     let is_origin = match &node.content {
-        Content::Scalar(scalar) => {
+        YamlContent::Scalar(scalar) => {
             matches!(scalar.resolve(), Resolved::Text(text) if text.contains("://"))
         }
-        Content::List(_) | Content::Mapping(_) => true,
+        YamlContent::List(_) | YamlContent::Mapping(_) => true,
     };
     if !is_origin {
         let is_on = flag(node, diagnostics)?;
@@ -80,10 +80,10 @@ fn cors(node: &Node, diagnostics: &mut Diagnostics) -> Option<Cors> {
 }
 
 /// `true`, `false`, or `read-only`.
-fn console(node: &Node, diagnostics: &mut Diagnostics) -> Option<Console> {
+fn console(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Console> {
     let resolved = match &node.content {
-        Content::Scalar(scalar) => Some(scalar.resolve()),
-        Content::List(_) | Content::Mapping(_) => None,
+        YamlContent::Scalar(scalar) => Some(scalar.resolve()),
+        YamlContent::List(_) | YamlContent::Mapping(_) => None,
     };
     let text = match resolved {
         Some(Resolved::Bool(true)) => return Some(Console::On),
@@ -99,7 +99,7 @@ fn console(node: &Node, diagnostics: &mut Diagnostics) -> Option<Console> {
     }
 }
 
-fn origin(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+fn origin(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<String> {
     let text = text(node, diagnostics)?;
     let rest = text.split_once("://").map(|(_, rest)| rest);
     match rest {
@@ -111,7 +111,7 @@ fn origin(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
 
 /// Endpoint → the route that calls it.
 fn exposed(
-    node: &Node,
+    node: &YamlNode,
     diagnostics: &mut Diagnostics,
 ) -> Option<IndexMap<String, ExposedEndpoint>> {
     let node = mapping(node, diagnostics)?;
@@ -120,7 +120,7 @@ fn exposed(
     Some(exposed.filter_map(|it| endpoint(it, diagnostics)).collect())
 }
 
-fn endpoint(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, ExposedEndpoint)> {
+fn endpoint(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> Option<(String, ExposedEndpoint)> {
     if let Err(error) = Endpoint::from_str(&entry.key) {
         let problem = Problem::new(&entry.span, error.to_string());
         diagnostics.problem(problem.suggest(Some(&format!("/{}", entry.key))));
@@ -153,7 +153,7 @@ fn endpoint(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, Exp
     Some((entry.key.clone(), exposed))
 }
 
-fn path(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+fn path(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<String> {
     let text = text(node, diagnostics)?;
     let is_plain = text.starts_with('/') && !text.contains(['{', '}', '*', '?', '#']);
     match is_plain {
@@ -162,7 +162,7 @@ fn path(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
     }
 }
 
-fn method(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+fn method(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<String> {
     let text = text(node, diagnostics)?.to_ascii_uppercase();
     match METHODS.contains(&text.as_str()) {
         true => Some(text),

@@ -2,18 +2,18 @@
 
 use std::num::NonZeroU8;
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{reject, scalar};
 use super::time::time;
 use crate::diagnostics::Diagnostics;
 use crate::values::Hedge;
-use crate::yaml::{Node, Scalar};
+use crate::yaml::{Scalar, YamlNode};
 
-pub(crate) const HEDGE: Form<Hedge> = Form::new(Shape::Hedge, hedge);
+pub(crate) const HEDGE: ValueForm<Hedge> = ValueForm::new(Shape::Hedge, hedge);
 
 const WANTED: &str = "a time (`50ms`), or a percentage of calls from `50%` to `99%`";
 
-fn hedge(node: &Node, diagnostics: &mut Diagnostics) -> Option<Hedge> {
+fn hedge(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Hedge> {
     let written = scalar(node).and_then(|it: &Scalar| it.text.trim().strip_suffix('%'));
     if let Some(percent) = written {
         let percent = percent.trim().parse().ok();

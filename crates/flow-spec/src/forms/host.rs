@@ -1,20 +1,21 @@
 //! Hosts: a name or address, perhaps with scheme and port, or a service in the DNS; several separated by commas.
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{list, reject, text};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::service_address::ServiceAddress;
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
 /// One host or a list of them; each text may hold several, separated by commas.
-pub(crate) const HOSTS: Form<Vec<Spanned<Vec<Host>>>> = Form::new(Shape::Texts, hosts);
-pub(crate) const LISTEN_HOSTS: Form<Vec<Spanned<String>>> = Form::new(Shape::Texts, listen_hosts);
+pub(crate) const HOSTS: ValueForm<Vec<Spanned<Vec<Host>>>> = ValueForm::new(Shape::Texts, hosts);
+pub(crate) const LISTEN_HOSTS: ValueForm<Vec<Spanned<String>>> =
+    ValueForm::new(Shape::Texts, listen_hosts);
 
-fn hosts(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<Vec<Host>>>> {
+fn hosts(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<Vec<Host>>>> {
     Some(list(node, diagnostics, parts))
 }
 
-fn listen_hosts(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<String>>> {
+fn listen_hosts(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<String>>> {
     Some(list(node, diagnostics, listen_host))
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Host {
 }
 
 /// Reads the hosts of one text: `a:1234,b:1234`.
-fn parts(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Host>> {
+fn parts(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Host>> {
     let text = text(node, diagnostics)?;
     let mut hosts = Vec::new();
     for part in text.split(',') {
@@ -45,7 +46,7 @@ fn parts(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Host>> {
 }
 
 /// A host to listen at, which has neither scheme nor port.
-fn listen_host(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+fn listen_host(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<String> {
     match <[Host; 1]>::try_from(parts(node, diagnostics)?) {
         Ok(
             [

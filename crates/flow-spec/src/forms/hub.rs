@@ -1,14 +1,14 @@
 //! The registry in which executors are looked up by name.
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::text;
 use crate::diagnostics::{Diagnostics, Problem};
 use crate::spec::hub::Hub;
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
-pub(crate) const HUB: Form<Hub> = Form::new(Shape::Text, hub);
+pub(crate) const HUB: ValueForm<Hub> = ValueForm::new(Shape::Text, hub);
 
-fn hub(node: &Node, diagnostics: &mut Diagnostics) -> Option<Hub> {
+fn hub(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Hub> {
     let text = text(node, diagnostics)?;
     match Hub::parse(&text) {
         Ok(hub) => Some(hub),

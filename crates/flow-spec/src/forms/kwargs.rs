@@ -6,17 +6,17 @@
 use flow_core::closest;
 use indexmap::IndexMap;
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{entries, flag, integer, loose_text, mapping, reject, scalar, text};
 use crate::diagnostics::{Diagnostics, Problem};
 use crate::values::{ContainerDevice, DockerOption, DockerOptions, LogDriver, Ulimit};
-use crate::yaml::{Content, Entry, Node, Resolved, Scalar};
+use crate::yaml::{Resolved, Scalar, YamlContent, YamlEntry, YamlNode};
 
-pub(crate) const DOCKER_KWARGS: Form<DockerOptions> = Form::new(Shape::Docker, kwargs);
+pub(crate) const DOCKER_KWARGS: ValueForm<DockerOptions> = ValueForm::new(Shape::Docker, kwargs);
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum KwargKind {
     Text,
     Texts,
     Number,
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Kwarg {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: KwargKind,
     /// The engine's own name for it.
     engine_name: &'static str,
 }
@@ -51,7 +51,7 @@ impl Kwarg {
     }
 }
 
-const fn kwarg(name: &'static str, kind: Kind, engine_name: &'static str) -> Kwarg {
+const fn kwarg(name: &'static str, kind: KwargKind, engine_name: &'static str) -> Kwarg {
     Kwarg {
         name,
         kind,
@@ -67,57 +67,57 @@ pub fn engine_name(option: &str) -> Option<&'static str> {
 }
 
 pub(crate) const KWARGS: &[Kwarg] = &[
-    kwarg("blkio_weight", Kind::Number, "BlkioWeight"),
-    kwarg("cap_add", Kind::Texts, "CapAdd"),
-    kwarg("cap_drop", Kind::Texts, "CapDrop"),
-    kwarg("cgroup_parent", Kind::Text, "CgroupParent"),
-    kwarg("cgroupns", Kind::Text, "CgroupnsMode"),
-    kwarg("cpu_period", Kind::Number, "CpuPeriod"),
-    kwarg("cpu_quota", Kind::Number, "CpuQuota"),
-    kwarg("cpu_rt_period", Kind::Number, "CpuRealtimePeriod"),
-    kwarg("cpu_rt_runtime", Kind::Number, "CpuRealtimeRuntime"),
-    kwarg("cpu_shares", Kind::Number, "CpuShares"),
-    kwarg("cpuset_cpus", Kind::Text, "CpusetCpus"),
-    kwarg("cpuset_mems", Kind::Text, "CpusetMems"),
-    kwarg("device_cgroup_rules", Kind::Texts, "DeviceCgroupRules"),
-    kwarg("devices", Kind::Devices, "Devices"),
-    kwarg("dns", Kind::Texts, "Dns"),
-    kwarg("dns_opt", Kind::Texts, "DnsOptions"),
-    kwarg("dns_search", Kind::Texts, "DnsSearch"),
-    kwarg("domainname", Kind::Text, "Domainname"),
-    kwarg("extra_hosts", Kind::Hosts, "ExtraHosts"),
-    kwarg("group_add", Kind::Texts, "GroupAdd"),
-    kwarg("hostname", Kind::Text, "Hostname"),
-    kwarg("init", Kind::Flag, "Init"),
-    kwarg("ipc_mode", Kind::Text, "IpcMode"),
-    kwarg("labels", Kind::Pairs, "Labels"),
-    kwarg("log_config", Kind::LogConfig, "LogConfig"),
-    kwarg("mem_limit", Kind::Bytes, "Memory"),
-    kwarg("mem_reservation", Kind::Bytes, "MemoryReservation"),
-    kwarg("mem_swappiness", Kind::Number, "MemorySwappiness"),
-    kwarg("memswap_limit", Kind::Bytes, "MemorySwap"),
-    kwarg("nano_cpus", Kind::Number, "NanoCpus"),
-    kwarg(NETWORK, Kind::Text, "NetworkMode"),
-    kwarg("network_mode", Kind::Text, "NetworkMode"),
-    kwarg("oom_kill_disable", Kind::Flag, "OomKillDisable"),
-    kwarg("oom_score_adj", Kind::Number, "OomScoreAdj"),
-    kwarg("pid_mode", Kind::Text, "PidMode"),
-    kwarg("pids_limit", Kind::Number, "PidsLimit"),
-    kwarg(PLATFORM, Kind::Text, "Platform"),
-    kwarg("privileged", Kind::Flag, "Privileged"),
-    kwarg("read_only", Kind::Flag, "ReadonlyRootfs"),
-    kwarg("runtime", Kind::Text, "Runtime"),
-    kwarg("security_opt", Kind::Texts, "SecurityOpt"),
-    kwarg("shm_size", Kind::Bytes, "ShmSize"),
-    kwarg("stop_signal", Kind::Text, "StopSignal"),
-    kwarg("storage_opt", Kind::Pairs, "StorageOpt"),
-    kwarg("sysctls", Kind::Pairs, "Sysctls"),
-    kwarg("tmpfs", Kind::Pairs, "Tmpfs"),
-    kwarg("ulimits", Kind::Ulimits, "Ulimits"),
-    kwarg("user", Kind::Text, "User"),
-    kwarg("userns_mode", Kind::Text, "UsernsMode"),
-    kwarg("uts_mode", Kind::Text, "UTSMode"),
-    kwarg("working_dir", Kind::Text, "WorkingDir"),
+    kwarg("blkio_weight", KwargKind::Number, "BlkioWeight"),
+    kwarg("cap_add", KwargKind::Texts, "CapAdd"),
+    kwarg("cap_drop", KwargKind::Texts, "CapDrop"),
+    kwarg("cgroup_parent", KwargKind::Text, "CgroupParent"),
+    kwarg("cgroupns", KwargKind::Text, "CgroupnsMode"),
+    kwarg("cpu_period", KwargKind::Number, "CpuPeriod"),
+    kwarg("cpu_quota", KwargKind::Number, "CpuQuota"),
+    kwarg("cpu_rt_period", KwargKind::Number, "CpuRealtimePeriod"),
+    kwarg("cpu_rt_runtime", KwargKind::Number, "CpuRealtimeRuntime"),
+    kwarg("cpu_shares", KwargKind::Number, "CpuShares"),
+    kwarg("cpuset_cpus", KwargKind::Text, "CpusetCpus"),
+    kwarg("cpuset_mems", KwargKind::Text, "CpusetMems"),
+    kwarg("device_cgroup_rules", KwargKind::Texts, "DeviceCgroupRules"),
+    kwarg("devices", KwargKind::Devices, "Devices"),
+    kwarg("dns", KwargKind::Texts, "Dns"),
+    kwarg("dns_opt", KwargKind::Texts, "DnsOptions"),
+    kwarg("dns_search", KwargKind::Texts, "DnsSearch"),
+    kwarg("domainname", KwargKind::Text, "Domainname"),
+    kwarg("extra_hosts", KwargKind::Hosts, "ExtraHosts"),
+    kwarg("group_add", KwargKind::Texts, "GroupAdd"),
+    kwarg("hostname", KwargKind::Text, "Hostname"),
+    kwarg("init", KwargKind::Flag, "Init"),
+    kwarg("ipc_mode", KwargKind::Text, "IpcMode"),
+    kwarg("labels", KwargKind::Pairs, "Labels"),
+    kwarg("log_config", KwargKind::LogConfig, "LogConfig"),
+    kwarg("mem_limit", KwargKind::Bytes, "Memory"),
+    kwarg("mem_reservation", KwargKind::Bytes, "MemoryReservation"),
+    kwarg("mem_swappiness", KwargKind::Number, "MemorySwappiness"),
+    kwarg("memswap_limit", KwargKind::Bytes, "MemorySwap"),
+    kwarg("nano_cpus", KwargKind::Number, "NanoCpus"),
+    kwarg(NETWORK, KwargKind::Text, "NetworkMode"),
+    kwarg("network_mode", KwargKind::Text, "NetworkMode"),
+    kwarg("oom_kill_disable", KwargKind::Flag, "OomKillDisable"),
+    kwarg("oom_score_adj", KwargKind::Number, "OomScoreAdj"),
+    kwarg("pid_mode", KwargKind::Text, "PidMode"),
+    kwarg("pids_limit", KwargKind::Number, "PidsLimit"),
+    kwarg(PLATFORM, KwargKind::Text, "Platform"),
+    kwarg("privileged", KwargKind::Flag, "Privileged"),
+    kwarg("read_only", KwargKind::Flag, "ReadonlyRootfs"),
+    kwarg("runtime", KwargKind::Text, "Runtime"),
+    kwarg("security_opt", KwargKind::Texts, "SecurityOpt"),
+    kwarg("shm_size", KwargKind::Bytes, "ShmSize"),
+    kwarg("stop_signal", KwargKind::Text, "StopSignal"),
+    kwarg("storage_opt", KwargKind::Pairs, "StorageOpt"),
+    kwarg("sysctls", KwargKind::Pairs, "Sysctls"),
+    kwarg("tmpfs", KwargKind::Pairs, "Tmpfs"),
+    kwarg("ulimits", KwargKind::Ulimits, "Ulimits"),
+    kwarg("user", KwargKind::Text, "User"),
+    kwarg("userns_mode", KwargKind::Text, "UsernsMode"),
+    kwarg("uts_mode", KwargKind::Text, "UTSMode"),
+    kwarg("working_dir", KwargKind::Text, "WorkingDir"),
 ];
 
 /// The platform of the image, which is no option of the container itself.
@@ -169,7 +169,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// Reads all of them; what is left out here was reported.
-fn kwargs(node: &Node, diagnostics: &mut Diagnostics) -> Option<DockerOptions> {
+fn kwargs(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<DockerOptions> {
     if scalar(node).is_some_and(|it| it.text.trim().is_empty()) {
         return None;
     }
@@ -198,7 +198,7 @@ fn main_name(kwarg: &Kwarg) -> &'static str {
     same.next().map_or(kwarg.name, |it| it.name)
 }
 
-fn find(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<&'static Kwarg> {
+fn find(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> Option<&'static Kwarg> {
     let key = entry.key.as_str();
     let found = KWARGS.iter().find(|it| it.is_called(key));
     if found.is_some() || entry.value.is_null() {
@@ -220,35 +220,37 @@ fn find(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<&'static Kwarg> 
     None
 }
 
-fn value(node: &Node, kwarg: &Kwarg, diagnostics: &mut Diagnostics) -> Option<DockerOption> {
+fn value(node: &YamlNode, kwarg: &Kwarg, diagnostics: &mut Diagnostics) -> Option<DockerOption> {
     use DockerOption as Value;
     match kwarg.kind {
-        Kind::Text if main_name(kwarg) == NETWORK => network(node, diagnostics).map(Value::Text),
-        Kind::Text => loose_text(node, diagnostics).map(Value::Text),
-        Kind::Texts => Some(Value::Texts(texts(node, diagnostics))),
-        Kind::Number => match integer(node) {
+        KwargKind::Text if main_name(kwarg) == NETWORK => {
+            network(node, diagnostics).map(Value::Text)
+        }
+        KwargKind::Text => loose_text(node, diagnostics).map(Value::Text),
+        KwargKind::Texts => Some(Value::Texts(texts(node, diagnostics))),
+        KwargKind::Number => match integer(node) {
             Some(number) => Some(Value::Number(number)),
             None => reject(node, "a whole number", diagnostics),
         },
-        Kind::Bytes => bytes(node, diagnostics).map(Value::Number),
-        Kind::Flag => flag(node, diagnostics).map(Value::Flag),
-        Kind::Pairs => Some(Value::Pairs(pairs(node, '=', diagnostics))),
-        Kind::Hosts => Some(Value::Hosts(pairs(node, ':', diagnostics))),
-        Kind::Devices => {
+        KwargKind::Bytes => bytes(node, diagnostics).map(Value::Number),
+        KwargKind::Flag => flag(node, diagnostics).map(Value::Flag),
+        KwargKind::Pairs => Some(Value::Pairs(pairs(node, '=', diagnostics))),
+        KwargKind::Hosts => Some(Value::Hosts(pairs(node, ':', diagnostics))),
+        KwargKind::Devices => {
             let texts = texts(node, diagnostics);
             Some(Value::Devices(texts.iter().map(|it| device(it)).collect()))
         }
-        Kind::Ulimits => {
-            let read = |item: &Node| ulimit(item, diagnostics);
+        KwargKind::Ulimits => {
+            let read = |item: &YamlNode| ulimit(item, diagnostics);
             let limits: Option<Vec<Ulimit>> = items(node).iter().map(read).collect();
             limits.map(Value::Ulimits)
         }
-        Kind::LogConfig => log_config(node, diagnostics).map(Value::Logging),
+        KwargKind::LogConfig => log_config(node, diagnostics).map(Value::Logging),
     }
 }
 
 /// A network in which the executor can be reached.
-fn network(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+fn network(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<String> {
     let name = text(node, diagnostics)?;
     if name != "none" && !name.starts_with("container:") {
         return Some(name);
@@ -260,20 +262,20 @@ fn network(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
 }
 
 /// The items of a list; one value is a list of one.
-fn items(node: &Node) -> &[Node] {
+fn items(node: &YamlNode) -> &[YamlNode] {
     match &node.content {
-        Content::List(items) => items,
-        Content::Scalar(_) | Content::Mapping(_) => std::slice::from_ref(node),
+        YamlContent::List(items) => items,
+        YamlContent::Scalar(_) | YamlContent::Mapping(_) => std::slice::from_ref(node),
     }
 }
 
-fn texts(node: &Node, diagnostics: &mut Diagnostics) -> Vec<String> {
-    let read = |item: &Node| loose_text(item, diagnostics);
+fn texts(node: &YamlNode, diagnostics: &mut Diagnostics) -> Vec<String> {
+    let read = |item: &YamlNode| loose_text(item, diagnostics);
     items(node).iter().filter_map(read).collect()
 }
 
 /// `512m`: bytes, with Docker's units. -1 is what it means there: no limit.
-fn bytes(node: &Node, diagnostics: &mut Diagnostics) -> Option<i64> {
+fn bytes(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<i64> {
     const WANTED: &str = "bytes, as a number or with a unit (`512m`, `2g`)";
     if let Some(number) = integer(node).filter(|it| *it >= -1) {
         return Some(number);
@@ -300,10 +302,10 @@ fn bytes(node: &Node, diagnostics: &mut Diagnostics) -> Option<i64> {
 }
 
 /// A mapping, or a list of texts that are cut at `sign`.
-fn pairs(node: &Node, sign: char, diagnostics: &mut Diagnostics) -> IndexMap<String, String> {
-    if let Content::Mapping(entries) = &node.content {
+fn pairs(node: &YamlNode, sign: char, diagnostics: &mut Diagnostics) -> IndexMap<String, String> {
+    if let YamlContent::Mapping(entries) = &node.content {
         let read =
-            |entry: &Entry| Some((entry.key.clone(), loose_text(&entry.value, diagnostics)?));
+            |entry: &YamlEntry| Some((entry.key.clone(), loose_text(&entry.value, diagnostics)?));
         return entries.iter().filter_map(read).collect();
     }
     let texts = texts(node, diagnostics);
@@ -325,11 +327,11 @@ fn device(written: &str) -> ContainerDevice {
     }
 }
 
-fn ulimit(node: &Node, diagnostics: &mut Diagnostics) -> Option<Ulimit> {
+fn ulimit(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Ulimit> {
     let find = |name: &str| {
         let mut entries = match &node.content {
-            Content::Mapping(entries) => entries.iter(),
-            Content::List(_) | Content::Scalar(_) => [].iter(),
+            YamlContent::Mapping(entries) => entries.iter(),
+            YamlContent::List(_) | YamlContent::Scalar(_) => [].iter(),
         };
         entries.find(|entry| entry.key.eq_ignore_ascii_case(name))
     };
@@ -349,7 +351,7 @@ fn ulimit(node: &Node, diagnostics: &mut Diagnostics) -> Option<Ulimit> {
     })
 }
 
-fn log_config(node: &Node, diagnostics: &mut Diagnostics) -> Option<LogDriver> {
+fn log_config(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<LogDriver> {
     let Some(driver) = node.get("type").or_else(|| node.get("Type")) else {
         return reject(
             node,

@@ -2,15 +2,15 @@
 
 use flow_core::query::{BadQuery, Query};
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{entries, mapping};
 use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
-use crate::yaml::{Content, Node, entries_to_json};
+use crate::yaml::{YamlContent, YamlNode, entries_to_json};
 
-pub(crate) const WHEN: Form<Option<Query>> = Form::new(Shape::Query, when);
+pub(crate) const WHEN: ValueForm<Option<Query>> = ValueForm::new(Shape::Query, when);
 
 /// `Some(None)`: the condition asks nothing, so every document fulfils it.
-fn when(node: &Node, diagnostics: &mut Diagnostics) -> Option<Option<Query>> {
+fn when(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Option<Query>> {
     let node = mapping(node, diagnostics)?;
     let entries = entries(&node, diagnostics)?;
     if entries.is_empty() {
@@ -33,12 +33,12 @@ fn when(node: &Node, diagnostics: &mut Diagnostics) -> Option<Option<Query>> {
 }
 
 /// A problem at the part of the query that is wrong.
-fn problem(node: &Node, bad: &BadQuery) -> Problem {
+fn problem(node: &YamlNode, bad: &BadQuery) -> Problem {
     let span = span_of(node, &bad.path);
     Problem::new(&span, &*bad.message).suggest(bad.suggestion.as_deref())
 }
 
-fn span_of(node: &Node, path: &str) -> SourceSpan {
+fn span_of(node: &YamlNode, path: &str) -> SourceSpan {
     let mut span = node.span.clone();
     let mut at = Some(node);
     for step in path
@@ -57,9 +57,9 @@ fn span_of(node: &Node, path: &str) -> SourceSpan {
     span
 }
 
-fn child<'n>(node: &'n Node, step: &str) -> Option<&'n Node> {
+fn child<'n>(node: &'n YamlNode, step: &str) -> Option<&'n YamlNode> {
     match &node.content {
-        Content::List(items) => items.get(step.parse::<usize>().ok()?),
-        Content::Scalar(_) | Content::Mapping(_) => node.get(step),
+        YamlContent::List(items) => items.get(step.parse::<usize>().ok()?),
+        YamlContent::Scalar(_) | YamlContent::Mapping(_) => node.get(step),
     }
 }

@@ -8,78 +8,83 @@ use flow_core::{Endpoint, NodeName, closest};
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::values::{
-    ArgumentSpan, ArgumentSpans, Arguments, ClientCertificates, Inspect, Log, Method,
+    ArgumentSpan, ArgumentSpans, Arguments, ClientCertificates, ConnectMethod, Inspect, LogStyle,
     PREFETCH as PREFETCH_DEFAULT, Protocol, Retries,
 };
-use crate::yaml::{Content, Entry, Node, Resolved, Scalar, embedded, entries_to_json};
+use crate::yaml::{Resolved, Scalar, YamlContent, YamlEntry, YamlNode, embedded, entries_to_json};
 
 /// Reports "must be …, is …".
-pub(crate) fn reject<T>(node: &Node, wanted: &str, diagnostics: &mut Diagnostics) -> Option<T> {
+pub(crate) fn reject<T>(node: &YamlNode, wanted: &str, diagnostics: &mut Diagnostics) -> Option<T> {
     let message = format!("must be {wanted}, is {}", node.described());
     diagnostics.problem(Problem::new(&node.span, message));
     None
 }
 
-pub(crate) const TEXT: Form<String> = Form::new(Shape::Text, text);
-pub(crate) const TEXTS: Form<Vec<Spanned<String>>> = Form::new(Shape::Texts, texts);
-pub(crate) const NAME: Form<NodeName> = Form::new(Shape::Name, name);
-pub(crate) const FLAG: Form<bool> = Form::new(Shape::Flag, flag);
-pub(crate) const COUNT: Form<NonZeroU16> = Form::new(Shape::Count, count);
-pub(crate) const PREFETCH: Form<NonZeroUsize> = Form::new(Shape::Window, prefetch);
-pub(crate) const IN_FLIGHT_MAX: Form<NonZeroUsize> = Form::new(Shape::Count, in_flight_max);
-pub(crate) const SIZE: Form<NonZeroUsize> = Form::new(Shape::Count, size);
-pub(crate) const NESTING_MAX: Form<NonZeroUsize> = Form::new(Shape::Count, nesting_max);
-pub(crate) const RETRIES: Form<Retries> = Form::new(Shape::Retries, retries);
-pub(crate) const PORT: Form<u16> = Form::new(Shape::Count, port);
-pub(crate) const PORTS: Form<Vec<Spanned<u16>>> = Form::new(Shape::Ports, ports);
-pub(crate) const PORTS_OR_ANY: Form<Vec<Spanned<u16>>> = Form::new(Shape::Ports, ports_or_any);
-pub(crate) const PROTOCOLS: Form<Vec<Spanned<Protocol>>> =
-    Form::new(Shape::Words(&["grpc", "http", "websocket"]), protocols);
-pub(crate) const EXECUTOR_PROTOCOLS: Form<Vec<Spanned<Protocol>>> =
-    Form::new(Shape::Words(&["grpc"]), executor_protocols);
-pub(crate) const LOG_CONFIG: Form<Option<Log>> = Form::new(
+pub(crate) const TEXT: ValueForm<String> = ValueForm::new(Shape::Text, text);
+pub(crate) const TEXTS: ValueForm<Vec<Spanned<String>>> = ValueForm::new(Shape::Texts, texts);
+pub(crate) const NAME: ValueForm<NodeName> = ValueForm::new(Shape::Name, name);
+pub(crate) const FLAG: ValueForm<bool> = ValueForm::new(Shape::Flag, flag);
+pub(crate) const COUNT: ValueForm<NonZeroU16> = ValueForm::new(Shape::Count, count);
+pub(crate) const PREFETCH: ValueForm<NonZeroUsize> = ValueForm::new(Shape::Window, prefetch);
+pub(crate) const IN_FLIGHT_MAX: ValueForm<NonZeroUsize> =
+    ValueForm::new(Shape::Count, in_flight_max);
+pub(crate) const SIZE: ValueForm<NonZeroUsize> = ValueForm::new(Shape::Count, size);
+pub(crate) const NESTING_MAX: ValueForm<NonZeroUsize> = ValueForm::new(Shape::Count, nesting_max);
+pub(crate) const RETRIES: ValueForm<Retries> = ValueForm::new(Shape::Retries, retries);
+pub(crate) const PORT: ValueForm<u16> = ValueForm::new(Shape::Count, port);
+pub(crate) const PORTS: ValueForm<Vec<Spanned<u16>>> = ValueForm::new(Shape::Ports, ports);
+pub(crate) const PORTS_OR_ANY: ValueForm<Vec<Spanned<u16>>> =
+    ValueForm::new(Shape::Ports, ports_or_any);
+pub(crate) const PROTOCOLS: ValueForm<Vec<Spanned<Protocol>>> =
+    ValueForm::new(Shape::Words(&["grpc", "http", "websocket"]), protocols);
+pub(crate) const EXECUTOR_PROTOCOLS: ValueForm<Vec<Spanned<Protocol>>> =
+    ValueForm::new(Shape::Words(&["grpc"]), executor_protocols);
+pub(crate) const LOG_CONFIG: ValueForm<Option<LogStyle>> = ValueForm::new(
     Shape::Word(&["default", "plain", "docker", "json", "quiet"]),
     log_config,
 );
-pub(crate) const INSPECT: Form<Inspect> =
-    Form::new(Shape::Word(&["COLLECT", "HANG", "REMOVE"]), inspect);
-pub(crate) const CLIENT_CERTIFICATES: Form<ClientCertificates> =
-    Form::new(Shape::Word(&["required", "optional"]), client_certificates);
-pub(crate) const METHOD: Form<Method> = Form::new(
+pub(crate) const INSPECT: ValueForm<Inspect> =
+    ValueForm::new(Shape::Word(&["COLLECT", "HANG", "REMOVE"]), inspect);
+pub(crate) const CLIENT_CERTIFICATES: ValueForm<ClientCertificates> =
+    ValueForm::new(Shape::Word(&["required", "optional"]), client_certificates);
+pub(crate) const METHOD: ValueForm<ConnectMethod> = ValueForm::new(
     Shape::Word(&["add", "needs", "needs_all", "inspect", "gather_inspect"]),
     method,
 );
-pub(crate) const VERSION: Form<()> = Form::new(Shape::Version, version);
-pub(crate) const JTYPE_FLOW: Form<String> = Form::new(Shape::Word(&["Flow"]), text);
-pub(crate) const JTYPE_DEPLOYMENT: Form<String> = Form::new(Shape::Word(&["Deployment"]), text);
-pub(crate) const OBJECT: Form<Map<String, Value>> = Form::new(Shape::Mapping, object);
-pub(crate) const ARGUMENTS: Form<Arguments> = Form::new(Shape::Mapping, arguments);
-pub(crate) const REQUESTS: Form<IndexMap<String, String>> = Form::new(Shape::Requests, requests);
-pub(crate) const WITH: Form<Node> = Form::new(Shape::With, node);
-pub(crate) const GATEWAY: Form<Node> = Form::new(Shape::Gateway, node);
-pub(crate) const EXECUTORS: Form<Node> = Form::new(Shape::Executors, node);
-pub(crate) const DEPLOYMENT_OPTIONS: Form<Node> = Form::new(Shape::DeploymentOptions, node);
+pub(crate) const VERSION: ValueForm<()> = ValueForm::new(Shape::Version, version);
+pub(crate) const JTYPE_FLOW: ValueForm<String> = ValueForm::new(Shape::Word(&["Flow"]), text);
+pub(crate) const JTYPE_DEPLOYMENT: ValueForm<String> =
+    ValueForm::new(Shape::Word(&["Deployment"]), text);
+pub(crate) const OBJECT: ValueForm<Map<String, Value>> = ValueForm::new(Shape::Mapping, object);
+pub(crate) const ARGUMENTS: ValueForm<Arguments> = ValueForm::new(Shape::Mapping, arguments);
+pub(crate) const REQUESTS: ValueForm<IndexMap<String, String>> =
+    ValueForm::new(Shape::Requests, requests);
+pub(crate) const WITH: ValueForm<YamlNode> = ValueForm::new(Shape::With, node);
+pub(crate) const GATEWAY: ValueForm<YamlNode> = ValueForm::new(Shape::Gateway, node);
+pub(crate) const EXECUTORS: ValueForm<YamlNode> = ValueForm::new(Shape::Executors, node);
+pub(crate) const DEPLOYMENT_OPTIONS: ValueForm<YamlNode> =
+    ValueForm::new(Shape::DeploymentOptions, node);
 
 /// A mapping or a list that is taken apart elsewhere.
 #[expect(clippy::unnecessary_wraps, reason = "readers of other forms may fail")]
-fn node(node: &Node, _: &mut Diagnostics) -> Option<Node> {
+fn node(node: &YamlNode, _: &mut Diagnostics) -> Option<YamlNode> {
     Some(node.clone())
 }
 
 /// One value or a list of them. Values that are not valid are left out and reported.
 pub(super) fn list<T>(
-    node: &Node,
+    node: &YamlNode,
     diagnostics: &mut Diagnostics,
-    read: impl Fn(&Node, &mut Diagnostics) -> Option<T>,
+    read: impl Fn(&YamlNode, &mut Diagnostics) -> Option<T>,
 ) -> Vec<Spanned<T>> {
     let items = match &node.content {
-        Content::List(items) => items.as_slice(),
-        Content::Scalar(_) | Content::Mapping(_) => std::slice::from_ref(node),
+        YamlContent::List(items) => items.as_slice(),
+        YamlContent::Scalar(_) | YamlContent::Mapping(_) => std::slice::from_ref(node),
     };
-    let read = |item: &Node| {
+    let read = |item: &YamlNode| {
         read(item, diagnostics).map(|value| Spanned {
             value,
             span: item.span.clone(),
@@ -88,30 +93,30 @@ pub(super) fn list<T>(
     items.iter().filter_map(read).collect()
 }
 
-fn texts(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<String>>> {
+fn texts(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<String>>> {
     Some(list(node, diagnostics, text))
 }
 
-fn ports(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<u16>>> {
+fn ports(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<u16>>> {
     Some(list(node, diagnostics, port))
 }
 
-fn ports_or_any(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<u16>>> {
+fn ports_or_any(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<u16>>> {
     Some(list(node, diagnostics, port_or_any))
 }
 
-fn protocols(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<Protocol>>> {
+fn protocols(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<Protocol>>> {
     Some(list(node, diagnostics, protocol))
 }
 
 fn executor_protocols(
-    node: &Node,
+    node: &YamlNode,
     diagnostics: &mut Diagnostics,
 ) -> Option<Vec<Spanned<Protocol>>> {
     Some(list(node, diagnostics, executor_protocol))
 }
 
-fn inspect(node: &Node, diagnostics: &mut Diagnostics) -> Option<Inspect> {
+fn inspect(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Inspect> {
     let words = [
         ("COLLECT", Inspect::Collect),
         ("HANG", Inspect::Hang),
@@ -120,7 +125,10 @@ fn inspect(node: &Node, diagnostics: &mut Diagnostics) -> Option<Inspect> {
     word(node, &words, diagnostics)
 }
 
-fn client_certificates(node: &Node, diagnostics: &mut Diagnostics) -> Option<ClientCertificates> {
+fn client_certificates(
+    node: &YamlNode,
+    diagnostics: &mut Diagnostics,
+) -> Option<ClientCertificates> {
     let words = [
         ("required", ClientCertificates::Required),
         ("optional", ClientCertificates::Optional),
@@ -128,18 +136,18 @@ fn client_certificates(node: &Node, diagnostics: &mut Diagnostics) -> Option<Cli
     word(node, &words, diagnostics)
 }
 
-fn method(node: &Node, diagnostics: &mut Diagnostics) -> Option<Method> {
+fn method(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<ConnectMethod> {
     let words = [
-        ("add", Method::Add),
-        ("needs", Method::Add),
-        ("needs_all", Method::NeedsAll),
-        ("inspect", Method::Inspect),
-        ("gather_inspect", Method::GatherInspect),
+        ("add", ConnectMethod::Add),
+        ("needs", ConnectMethod::Add),
+        ("needs_all", ConnectMethod::NeedsAll),
+        ("inspect", ConnectMethod::Inspect),
+        ("gather_inspect", ConnectMethod::GatherInspect),
     ];
     word(node, &words, diagnostics)
 }
 
-pub(crate) fn text(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+pub(crate) fn text(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<String> {
     match scalar(node).map(Scalar::resolve) {
         Some(Resolved::Text(text)) if !text.is_empty() => Some(text.to_owned()),
         _ => reject(node, "a text", diagnostics),
@@ -147,7 +155,7 @@ pub(crate) fn text(node: &Node, diagnostics: &mut Diagnostics) -> Option<String>
 }
 
 /// A text, where a number or a truth value is one too.
-pub(super) fn loose_text(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+pub(super) fn loose_text(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<String> {
     match scalar(node) {
         Some(scalar) if scalar.resolve() == Resolved::Null => Some(String::new()),
         Some(scalar) => Some(scalar.text.clone()),
@@ -156,7 +164,7 @@ pub(super) fn loose_text(node: &Node, diagnostics: &mut Diagnostics) -> Option<S
 }
 
 /// `true` or `false`, also as a text, as in Jina.
-pub(super) fn flag(node: &Node, diagnostics: &mut Diagnostics) -> Option<bool> {
+pub(super) fn flag(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<bool> {
     let text = match scalar(node).map(Scalar::resolve) {
         Some(Resolved::Bool(value)) => return Some(value),
         Some(Resolved::Text(text)) => text.trim().to_ascii_lowercase(),
@@ -175,7 +183,7 @@ pub(super) fn flag(node: &Node, diagnostics: &mut Diagnostics) -> Option<bool> {
 }
 
 /// A whole number, also as a text, as in Jina.
-pub(super) fn integer(node: &Node) -> Option<i64> {
+pub(super) fn integer(node: &YamlNode) -> Option<i64> {
     match scalar(node)?.resolve() {
         Resolved::Integer(value) => Some(value),
         Resolved::Text(text) => text.trim().parse().ok(),
@@ -183,7 +191,7 @@ pub(super) fn integer(node: &Node) -> Option<i64> {
     }
 }
 
-fn name(node: &Node, diagnostics: &mut Diagnostics) -> Option<NodeName> {
+fn name(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<NodeName> {
     let text = text(node, diagnostics)?;
     match NodeName::from_str(&text) {
         Ok(name) => Some(name),
@@ -195,7 +203,7 @@ fn name(node: &Node, diagnostics: &mut Diagnostics) -> Option<NodeName> {
 }
 
 /// A number of processes or threads, from 1.
-pub(super) fn count(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroU16> {
+pub(super) fn count(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<NonZeroU16> {
     let number = integer(node).map(u16::try_from);
     match (number, integer(node)) {
         (Some(Ok(number)), _) if number > 0 => NonZeroU16::new(number),
@@ -209,7 +217,7 @@ pub(super) fn count(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZer
 }
 
 /// 0 is any that is free.
-fn port_or_any(node: &Node, diagnostics: &mut Diagnostics) -> Option<u16> {
+fn port_or_any(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<u16> {
     match integer(node).map(u16::try_from) {
         Some(Ok(port)) => Some(port),
         _ => reject(
@@ -220,14 +228,14 @@ fn port_or_any(node: &Node, diagnostics: &mut Diagnostics) -> Option<u16> {
     }
 }
 
-fn port(node: &Node, diagnostics: &mut Diagnostics) -> Option<u16> {
+fn port(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<u16> {
     match integer(node).map(u16::try_from) {
         Some(Ok(port)) if port > 0 => Some(port),
         _ => reject(node, "a port from 1 to 65535", diagnostics),
     }
 }
 
-fn prefetch(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
+fn prefetch(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
     match integer(node) {
         Some(0) => {
             let message = format!("0 means no limit in Jina; flow uses {PREFETCH_DEFAULT} instead");
@@ -242,24 +250,24 @@ fn prefetch(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> 
 
 const REQUESTS_WANTED: &str = "a whole number of requests, at least 1";
 
-fn in_flight_max(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
+fn in_flight_max(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
     let number = integer(node).and_then(|number| usize::try_from(number).ok());
     number
         .and_then(NonZeroUsize::new)
         .or_else(|| reject(node, REQUESTS_WANTED, diagnostics))
 }
 
-fn size(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
+fn size(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
     let number = integer(node).and_then(|number| usize::try_from(number).ok());
     number
         .and_then(NonZeroUsize::new)
         .or_else(|| reject(node, "a whole number, at least 1", diagnostics))
 }
 
-/// Most levels of nested documents that executors decode.
+/// Maximum number of levels of nested documents that executors decode.
 const LEVELS_MAX: usize = 128;
 
-fn nesting_max(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
+fn nesting_max(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<NonZeroUsize> {
     let number = integer(node).and_then(|number| usize::try_from(number).ok());
     number
         .filter(|number| *number <= LEVELS_MAX)
@@ -269,7 +277,7 @@ fn nesting_max(node: &Node, diagnostics: &mut Diagnostics) -> Option<NonZeroUsiz
 
 /// One of these words, in capitals or not.
 pub(super) fn word<T: Copy>(
-    node: &Node,
+    node: &YamlNode,
     words: &[(&str, T)],
     diagnostics: &mut Diagnostics,
 ) -> Option<T> {
@@ -298,7 +306,10 @@ fn either(words: &[&str]) -> String {
 }
 
 /// A mapping, or a text that holds one as JSON.
-pub(super) fn mapping<'n>(node: &'n Node, diagnostics: &mut Diagnostics) -> Option<Cow<'n, Node>> {
+pub(super) fn mapping<'n>(
+    node: &'n YamlNode,
+    diagnostics: &mut Diagnostics,
+) -> Option<Cow<'n, YamlNode>> {
     let Some(Resolved::Text(text)) = scalar(node).map(Scalar::resolve) else {
         return Some(Cow::Borrowed(node));
     };
@@ -315,7 +326,7 @@ pub(super) fn mapping<'n>(node: &'n Node, diagnostics: &mut Diagnostics) -> Opti
     }
 }
 
-fn retries(node: &Node, diagnostics: &mut Diagnostics) -> Option<Retries> {
+fn retries(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Retries> {
     match integer(node) {
         Some(-1) => Some(Retries::Default),
         Some(number) if let Ok(number) = u32::try_from(number) => Some(Retries::Times(number)),
@@ -327,7 +338,7 @@ fn retries(node: &Node, diagnostics: &mut Diagnostics) -> Option<Retries> {
     }
 }
 
-fn protocol(node: &Node, diagnostics: &mut Diagnostics) -> Option<Protocol> {
+fn protocol(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Protocol> {
     let words = [
         ("grpc", Protocol::Grpc),
         ("http", Protocol::Http),
@@ -337,7 +348,7 @@ fn protocol(node: &Node, diagnostics: &mut Diagnostics) -> Option<Protocol> {
 }
 
 /// Executors speak gRPC only.
-fn executor_protocol(node: &Node, diagnostics: &mut Diagnostics) -> Option<Protocol> {
+fn executor_protocol(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Protocol> {
     let text = text(node, diagnostics)?;
     match text.to_ascii_lowercase().as_str() {
         "grpc" => return Some(Protocol::Grpc),
@@ -356,7 +367,7 @@ fn executor_protocol(node: &Node, diagnostics: &mut Diagnostics) -> Option<Proto
 }
 
 /// There is one version of the format.
-fn version(node: &Node, diagnostics: &mut Diagnostics) -> Option<()> {
+fn version(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<()> {
     match scalar(node) {
         Some(it) if matches!(it.text.as_str(), "1" | "1.0") => Some(()),
         _ => reject(node, "`1`", diagnostics),
@@ -364,12 +375,12 @@ fn version(node: &Node, diagnostics: &mut Diagnostics) -> Option<()> {
 }
 
 /// `Some(None)`: the format in which `flow up` logs.
-fn log_config(node: &Node, diagnostics: &mut Diagnostics) -> Option<Option<Log>> {
+fn log_config(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Option<LogStyle>> {
     match text(node, diagnostics)?.to_ascii_lowercase().as_str() {
         "default" => Some(None),
-        "plain" | "docker" => Some(Some(Log::Text)),
-        "json" => Some(Some(Log::Json)),
-        "quiet" => Some(Some(Log::Off)),
+        "plain" | "docker" => Some(Some(LogStyle::Text)),
+        "json" => Some(Some(LogStyle::Json)),
+        "quiet" => Some(Some(LogStyle::Off)),
         _ => {
             let message = format!(
                 "must be `default`, `plain`, `json` or `quiet`, is {}",
@@ -383,7 +394,7 @@ fn log_config(node: &Node, diagnostics: &mut Diagnostics) -> Option<Option<Log>>
 }
 
 /// Any mapping, for the executor to understand.
-pub(crate) fn object(node: &Node, diagnostics: &mut Diagnostics) -> Option<Map<String, Value>> {
+pub(crate) fn object(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Map<String, Value>> {
     let node = mapping(node, diagnostics)?;
     match entries(&node, diagnostics).map(entries_to_json)? {
         Ok(object) => Some(object),
@@ -395,23 +406,23 @@ pub(crate) fn object(node: &Node, diagnostics: &mut Diagnostics) -> Option<Map<S
 }
 
 /// Any mapping, and where each of its keys is written.
-fn arguments(node: &Node, diagnostics: &mut Diagnostics) -> Option<Arguments> {
+fn arguments(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Arguments> {
     let values = object(node, diagnostics)?;
     let node = mapping(node, diagnostics)?;
     let spans = match &node.content {
-        Content::Mapping(entries) => entries.iter().map(argument_span).collect(),
-        Content::Scalar(_) | Content::List(_) => ArgumentSpans::new(),
+        YamlContent::Mapping(entries) => entries.iter().map(argument_span).collect(),
+        YamlContent::Scalar(_) | YamlContent::List(_) => ArgumentSpans::new(),
     };
     Some(Arguments { values, spans })
 }
 
-fn argument_span(entry: &Entry) -> (String, ArgumentSpan) {
+fn argument_span(entry: &YamlEntry) -> (String, ArgumentSpan) {
     let (key, value) = (entry.span.clone(), entry.value.span.clone());
     (entry.key.clone(), ArgumentSpan { key, value })
 }
 
 /// Endpoint → name of a method.
-fn requests(node: &Node, diagnostics: &mut Diagnostics) -> Option<IndexMap<String, String>> {
+fn requests(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<IndexMap<String, String>> {
     let entries = entries(node, diagnostics)?;
     Some(
         entries
@@ -421,7 +432,7 @@ fn requests(node: &Node, diagnostics: &mut Diagnostics) -> Option<IndexMap<Strin
     )
 }
 
-fn request(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {
+fn request(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {
     if let Err(error) = Endpoint::from_str(&entry.key) {
         let problem = Problem::new(&entry.span, error.to_string());
         diagnostics.problem(problem.suggest(Some(&format!("/{}", entry.key))));
@@ -430,16 +441,19 @@ fn request(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, Stri
     Some((entry.key.clone(), text(&entry.value, diagnostics)?))
 }
 
-pub(super) fn entries<'n>(node: &'n Node, diagnostics: &mut Diagnostics) -> Option<&'n [Entry]> {
+pub(super) fn entries<'n>(
+    node: &'n YamlNode,
+    diagnostics: &mut Diagnostics,
+) -> Option<&'n [YamlEntry]> {
     match &node.content {
-        Content::Mapping(entries) => Some(entries),
+        YamlContent::Mapping(entries) => Some(entries),
         _ => reject(node, "a mapping", diagnostics),
     }
 }
 
-pub(super) fn scalar(node: &Node) -> Option<&Scalar> {
+pub(super) fn scalar(node: &YamlNode) -> Option<&Scalar> {
     match &node.content {
-        Content::Scalar(scalar) => Some(scalar),
-        Content::List(_) | Content::Mapping(_) => None,
+        YamlContent::Scalar(scalar) => Some(scalar),
+        YamlContent::List(_) | YamlContent::Mapping(_) => None,
     }
 }

@@ -1,25 +1,25 @@
-//! Who gets a request: shards by `polling`, threads by `workers`.
+//! The keys `polling` and `workers`, which distribute requests to shards and threads.
 
 use std::str::FromStr;
 
 use flow_core::Endpoint;
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{count, entries, mapping, scalar, word};
 use crate::diagnostics::{Diagnostics, Problem};
 use crate::values::{Poll, Polling, Workers};
-use crate::yaml::{Content, Entry, Node};
+use crate::yaml::{YamlContent, YamlEntry, YamlNode};
 
-pub(crate) const POLLING: Form<Polling> = Form::new(Shape::Polling, polling);
-pub(crate) const WORKERS: Form<Workers> = Form::new(Shape::Workers, workers);
+pub(crate) const POLLING: ValueForm<Polling> = ValueForm::new(Shape::Polling, polling);
+pub(crate) const WORKERS: ValueForm<Workers> = ValueForm::new(Shape::Workers, workers);
 
 /// All endpoints that are not named.
 const OTHERS: &str = "*";
 
 /// `ANY`, `ALL`, or endpoint → one of them, as a mapping or as JSON.
-fn polling(node: &Node, diagnostics: &mut Diagnostics) -> Option<Polling> {
+fn polling(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Polling> {
     let node = mapping(node, diagnostics)?;
-    if !matches!(node.content, Content::Mapping(_)) {
+    if !matches!(node.content, YamlContent::Mapping(_)) {
         return poll(&node, diagnostics).map(|default| Polling {
             default,
             ..Polling::default()
@@ -39,11 +39,11 @@ fn polling(node: &Node, diagnostics: &mut Diagnostics) -> Option<Polling> {
     Some(polling)
 }
 
-fn poll(node: &Node, diagnostics: &mut Diagnostics) -> Option<Poll> {
+fn poll(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Poll> {
     word(node, &[("ANY", Poll::Any), ("ALL", Poll::All)], diagnostics)
 }
 
-fn is_endpoint(entry: &Entry, diagnostics: &mut Diagnostics) -> bool {
+fn is_endpoint(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> bool {
     let Err(error) = Endpoint::from_str(&entry.key) else {
         return true;
     };
@@ -53,7 +53,7 @@ fn is_endpoint(entry: &Entry, diagnostics: &mut Diagnostics) -> bool {
 }
 
 /// A number of threads, or `auto`.
-fn workers(node: &Node, diagnostics: &mut Diagnostics) -> Option<Workers> {
+fn workers(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Workers> {
     if scalar(node).is_some_and(|it| it.text.eq_ignore_ascii_case("auto")) {
         return Some(Workers::Auto);
     }

@@ -2,24 +2,26 @@
 
 use std::path::Path;
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{reject, text};
 use crate::diagnostics::{Diagnostics, Problem};
 use crate::spec::hub::{BadHubName, HubName};
 use crate::spec::program::{ConfigSpec, Program};
 use crate::values::{PythonSource, Uses};
-use crate::yaml::{Content, Node, embedded};
+use crate::yaml::{YamlContent, YamlNode, embedded};
 
-pub(crate) const USES: Form<Program> = Form::new(Shape::Uses, uses);
+pub(crate) const USES: ValueForm<Program> = ValueForm::new(Shape::Uses, uses);
 
 /// The prefix of an image.
 const IMAGE: &str = "docker://";
 
-fn uses(node: &Node, diagnostics: &mut Diagnostics) -> Option<Program> {
+fn uses(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Program> {
     match &node.content {
-        Content::Mapping(_) => return config(node, diagnostics),
-        Content::List(_) => return reject(node, "a program, a folder or a config", diagnostics),
-        Content::Scalar(_) => {}
+        YamlContent::Mapping(_) => return config(node, diagnostics),
+        YamlContent::List(_) => {
+            return reject(node, "a program, a folder or a config", diagnostics);
+        }
+        YamlContent::Scalar(_) => {}
     }
     let text = text(node, diagnostics)?;
     if is_config(&text) {
@@ -46,7 +48,7 @@ fn uses(node: &Node, diagnostics: &mut Diagnostics) -> Option<Program> {
 }
 
 /// An image, as an engine would take its name.
-fn image(node: &Node, image: &str, diagnostics: &mut Diagnostics) -> Option<Program> {
+fn image(node: &YamlNode, image: &str, diagnostics: &mut Diagnostics) -> Option<Program> {
     let is_upper = |part: &str| part.contains(char::is_uppercase);
     let (name, _) = image.split_once('@').unwrap_or((image, ""));
     let repository = match name.rsplit_once(':') {
@@ -72,7 +74,7 @@ fn image(node: &Node, image: &str, diagnostics: &mut Diagnostics) -> Option<Prog
 
 /// An executor by name. Which image that is, the whole file says.
 fn hub(
-    node: &Node,
+    node: &YamlNode,
     name: Result<HubName, BadHubName>,
     diagnostics: &mut Diagnostics,
 ) -> Option<Program> {
@@ -85,7 +87,7 @@ fn hub(
     }
 }
 
-fn config(node: &Node, diagnostics: &mut Diagnostics) -> Option<Program> {
+fn config(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Program> {
     let config = ConfigSpec::read(node, diagnostics);
     Some(Program::Config(Box::new(config)))
 }
@@ -97,7 +99,7 @@ fn is_config(text: &str) -> bool {
 }
 
 /// A config as a text of YAML or JSON. `!Encoder | {a: 1}` is short for its `with`, as in Jina.
-fn config_text(node: &Node, text: &str, diagnostics: &mut Diagnostics) -> Option<Program> {
+fn config_text(node: &YamlNode, text: &str, diagnostics: &mut Diagnostics) -> Option<Program> {
     let text = match text.split_once('|') {
         Some((jtype, with)) if !text.contains('\n') => format!("{jtype}\nwith: {with}"),
         _ => text.to_owned(),

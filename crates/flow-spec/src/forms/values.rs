@@ -1,17 +1,18 @@
 //! Mappings of single values: environments and gRPC metadata.
 
-use super::form::{Form, Shape};
+use super::form::{Shape, ValueForm};
 use super::scalar::{entries, flag, list, loose_text, reject, text};
 use crate::diagnostics::{Diagnostics, Problem, Spanned};
 use crate::values::{Env, InheritEnv, ModelNames};
-use crate::yaml::{Content, Entry, Node, Resolved};
+use crate::yaml::{Resolved, YamlContent, YamlEntry, YamlNode};
 
-pub(crate) const ENV: Form<Env> = Form::new(Shape::Values, env);
-pub(crate) const INHERIT_ENV: Form<InheritEnv> = Form::new(Shape::Variables, inherit_env);
-pub(crate) const MODELS: Form<ModelNames> = Form::new(Shape::Values, models);
-pub(crate) const METADATA: Form<Vec<(String, String)>> = Form::new(Shape::Values, metadata);
+pub(crate) const ENV: ValueForm<Env> = ValueForm::new(Shape::Values, env);
+pub(crate) const INHERIT_ENV: ValueForm<InheritEnv> = ValueForm::new(Shape::Variables, inherit_env);
+pub(crate) const MODELS: ValueForm<ModelNames> = ValueForm::new(Shape::Values, models);
+pub(crate) const METADATA: ValueForm<Vec<(String, String)>> =
+    ValueForm::new(Shape::Values, metadata);
 
-fn env(node: &Node, diagnostics: &mut Diagnostics) -> Option<Env> {
+fn env(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Env> {
     let entries = entries(node, diagnostics)?;
     Some(
         entries
@@ -21,7 +22,7 @@ fn env(node: &Node, diagnostics: &mut Diagnostics) -> Option<Env> {
     )
 }
 
-fn variable(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {
+fn variable(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {
     if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
         let message = format!(
             "`{}` cannot be the name of an environment variable",
@@ -35,14 +36,14 @@ fn variable(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, Str
 }
 
 /// `true`, `false`, or names of variables.
-fn inherit_env(node: &Node, diagnostics: &mut Diagnostics) -> Option<InheritEnv> {
+fn inherit_env(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<InheritEnv> {
     let is_flag = match &node.content {
-        Content::Scalar(scalar) => match scalar.resolve() {
+        YamlContent::Scalar(scalar) => match scalar.resolve() {
             Resolved::Bool(_) => true,
             Resolved::Text(text) => matches!(&*text.to_ascii_lowercase(), "true" | "false"),
             _ => false,
         },
-        Content::List(_) | Content::Mapping(_) => false,
+        YamlContent::List(_) | YamlContent::Mapping(_) => false,
     };
     if is_flag {
         return Some(match flag(node, diagnostics)? {
@@ -57,7 +58,7 @@ fn inherit_env(node: &Node, diagnostics: &mut Diagnostics) -> Option<InheritEnv>
 }
 
 /// The name of a variable, or the beginning of names and a `*`.
-fn inherited_name(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> {
+fn inherited_name(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<String> {
     let name = text(node, diagnostics)?;
     let start = name.strip_suffix('*').unwrap_or(&name);
     let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
@@ -69,7 +70,7 @@ fn inherited_name(node: &Node, diagnostics: &mut Diagnostics) -> Option<String> 
 }
 
 /// Names of models, each with the executor that runs the model.
-fn models(node: &Node, diagnostics: &mut Diagnostics) -> Option<ModelNames> {
+fn models(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<ModelNames> {
     let entries = entries(node, diagnostics)?;
     Some(
         entries
@@ -79,7 +80,7 @@ fn models(node: &Node, diagnostics: &mut Diagnostics) -> Option<ModelNames> {
     )
 }
 
-fn model(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, Spanned<String>)> {
+fn model(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> Option<(String, Spanned<String>)> {
     if entry.key.is_empty() {
         diagnostics.problem(Problem::new(&entry.span, "a model's name is empty"));
         return None;
@@ -90,7 +91,7 @@ fn model(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, Spanne
 }
 
 /// gRPC metadata: lower-case names and printable ASCII, or a call would fail with it.
-fn metadata(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<(String, String)>> {
+fn metadata(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<(String, String)>> {
     let entries = entries(node, diagnostics)?;
     Some(
         entries
@@ -100,7 +101,7 @@ fn metadata(node: &Node, diagnostics: &mut Diagnostics) -> Option<Vec<(String, S
     )
 }
 
-fn metadata_entry(entry: &Entry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {
+fn metadata_entry(entry: &YamlEntry, diagnostics: &mut Diagnostics) -> Option<(String, String)> {
     let is_name = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.".contains(&b);
     let reserved = entry.key.starts_with("grpc-") || entry.key.ends_with("-bin");
     if entry.key.is_empty() || !entry.key.bytes().all(is_name) || reserved {

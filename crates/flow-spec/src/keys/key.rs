@@ -1,6 +1,6 @@
 //! One key of the flow file: its name, the form of its value, and what flow does with it.
 
-use crate::forms::{Form, Shape};
+use crate::forms::{Shape, ValueForm};
 
 /// What is known of one key.
 #[derive(Debug, Clone, Copy)]
@@ -10,7 +10,7 @@ pub(crate) struct Key {
     pub(crate) aliases: &'static [&'static str],
     /// Names that a supported key had in Jina 2. They are accepted with a warning.
     pub(crate) old_names: &'static [&'static str],
-    pub(crate) state: State,
+    pub(crate) state: KeySupport,
     /// Values of an unsupported key that ask for what flow does anyway. They are accepted.
     pub(crate) harmless: &'static [&'static str],
     /// The value of a supported key that is not written, in Markdown.
@@ -25,7 +25,7 @@ pub(crate) struct Key {
 
 /// What flow does with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum KeySupport {
     /// Read, with the shape of its value and what it is for.
     Supported(Shape, &'static str),
     /// Known, and to come.
@@ -37,7 +37,7 @@ pub(crate) enum State {
 }
 
 impl Key {
-    const fn new(name: &'static str, state: State, harmless: &'static [&'static str]) -> Self {
+    const fn new(name: &'static str, state: KeySupport, harmless: &'static [&'static str]) -> Self {
         Self {
             name,
             aliases: &[],
@@ -52,7 +52,7 @@ impl Key {
     }
 
     pub(crate) fn is_supported(&self) -> bool {
-        matches!(self.state, State::Supported(..))
+        matches!(self.state, KeySupport::Supported(..))
     }
 
     /// Whether a file may call the key by this name.
@@ -68,7 +68,7 @@ impl Key {
 }
 
 pub(crate) const fn not_yet(name: &'static str, harmless: &'static [&'static str]) -> Key {
-    Key::new(name, State::NotYet, harmless)
+    Key::new(name, KeySupport::NotYet, harmless)
 }
 
 pub(crate) const fn refused(
@@ -76,7 +76,7 @@ pub(crate) const fn refused(
     harmless: &'static [&'static str],
     why: &'static str,
 ) -> Key {
-    Key::new(name, State::Refused(why), harmless)
+    Key::new(name, KeySupport::Refused(why), harmless)
 }
 
 pub(crate) const fn without_effect(name: &'static str, why: &'static str) -> Key {
@@ -89,23 +89,23 @@ pub(crate) const fn ignored(
     harmless: &'static [&'static str],
     why: &'static str,
 ) -> Key {
-    Key::new(name, State::WithoutEffect(why), harmless)
+    Key::new(name, KeySupport::WithoutEffect(why), harmless)
 }
 
 /// A supported key with the type of its value.
 #[derive(Debug)]
-pub(crate) struct Row<T: 'static> {
+pub(crate) struct TypedKey<T: 'static> {
     pub(crate) key: Key,
-    pub(crate) form: Form<T>,
+    pub(crate) form: ValueForm<T>,
 }
 
 /// Begins the row of a supported key; [`options!`](super::options) adds its name.
-pub(crate) const fn row<T>(form: Form<T>, about: &'static str) -> Row<T> {
-    let key = Key::new("", State::Supported(form.shape, about), &[]);
-    Row { key, form }
+pub(crate) const fn row<T>(form: ValueForm<T>, about: &'static str) -> TypedKey<T> {
+    let key = Key::new("", KeySupport::Supported(form.shape, about), &[]);
+    TypedKey { key, form }
 }
 
-impl<T> Row<T> {
+impl<T> TypedKey<T> {
     pub(crate) const fn name(&self) -> &'static str {
         self.key.name
     }

@@ -44,7 +44,7 @@ macro_rules! options {
         #[doc = concat!("The rows of [`", stringify!($Options), "`].")]
         #[derive(Debug)]
         pub(crate) struct $Table {
-            $(pub(crate) $name: $crate::keys::Row<$Type>,)*
+            $(pub(crate) $name: $crate::keys::TypedKey<$Type>,)*
         }
 
         pub(crate) static $TABLE: $Table = $Table {

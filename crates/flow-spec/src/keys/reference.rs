@@ -2,7 +2,7 @@
 //!
 //! The page is `docs/src/flow-file-reference.md`; a test compares it with what this module returns.
 
-use super::key::{Key, State};
+use super::key::{Key, KeySupport};
 use super::mappings::{PARTS, Part};
 use crate::forms::{KWARGS, Shape};
 
@@ -39,7 +39,7 @@ pub fn key_reference() -> String {
 
 fn supported(part: &Part) -> String {
     let entry = |key: &Key| match key.state {
-        State::Supported(shape, about) => Some(describe(part, key, shape, about)),
+        KeySupport::Supported(shape, about) => Some(describe(part, key, shape, about)),
         _ => None,
     };
     part.keys().filter_map(entry).collect()
@@ -78,7 +78,7 @@ fn others(part: &Part) -> String {
 
 fn other_rows(key: &Key) -> String {
     let what = match key.state {
-        State::Supported(..) => {
+        KeySupport::Supported(..) => {
             let row = |name: &str| {
                 let whose = if key.old_names.contains(&name) {
                     "Jina 2's"
@@ -89,12 +89,12 @@ fn other_rows(key: &Key) -> String {
             };
             return key.names().skip(1).map(row).collect();
         }
-        State::NotYet => "not supported yet".to_owned(),
-        State::Refused(why) => format!("not supported: {why}"),
-        State::WithoutEffect(why) => format!("accepted without effect: {why}"),
+        KeySupport::NotYet => "not supported yet".to_owned(),
+        KeySupport::Refused(why) => format!("not supported: {why}"),
+        KeySupport::WithoutEffect(why) => format!("accepted without effect: {why}"),
     };
     let unless = match key.state {
-        State::WithoutEffect(_) => String::new(),
+        KeySupport::WithoutEffect(_) => String::new(),
         _ => unless(key),
     };
     format!("| `{}` | {what}{unless} |\n", key.name)

@@ -4,11 +4,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::key::{Key, State};
+use super::key::{Key, KeySupport};
 use super::mappings::MAPPINGS;
 use super::section::Mapping;
 use super::tables::top::TOP;
-use crate::forms::{KWARGS, Kind, Shape};
+use crate::forms::{KWARGS, KwargKind, Shape};
 use crate::values::GatewayKind;
 
 /// Comparisons of `when`, each with what it is compared with.
@@ -85,12 +85,12 @@ fn mapping(keys: &Mapping) -> Value {
 
 fn property(key: &Key) -> Value {
     match key.state {
-        State::Supported(shape, about) => {
+        KeySupport::Supported(shape, about) => {
             json!({"description": about, "anyOf": [form(shape), {"type": "null"}]})
         }
-        State::NotYet => harmless_only(key, "Of Jina's; flow does not support it yet."),
-        State::Refused(why) => harmless_only(key, &format!("Not supported: {why}.")),
-        State::WithoutEffect(why) => {
+        KeySupport::NotYet => harmless_only(key, "Of Jina's; flow does not support it yet."),
+        KeySupport::Refused(why) => harmless_only(key, &format!("Not supported: {why}.")),
+        KeySupport::WithoutEffect(why) => {
             json!({"description": format!("Has no effect: {why}."), "deprecated": true})
         }
     }
@@ -223,14 +223,16 @@ fn integer(min: i64) -> Value {
 fn docker() -> Value {
     let properties = KWARGS.iter().map(|kwarg| {
         let form = match kwarg.kind {
-            Kind::Text => json!({"type": ["string", "number", "null"]}),
-            Kind::Number => json!({"type": ["integer", "null"]}),
-            Kind::Bytes => json!({"type": ["integer", "string", "null"]}),
-            Kind::Flag => json!({"type": ["boolean", "null"]}),
-            Kind::Texts | Kind::Devices => json!({"type": ["array", "string", "null"]}),
-            Kind::Pairs | Kind::Hosts => json!({"type": ["object", "array", "string", "null"]}),
-            Kind::Ulimits => json!({"type": ["array", "object", "null"]}),
-            Kind::LogConfig => json!({"type": ["object", "null"]}),
+            KwargKind::Text => json!({"type": ["string", "number", "null"]}),
+            KwargKind::Number => json!({"type": ["integer", "null"]}),
+            KwargKind::Bytes => json!({"type": ["integer", "string", "null"]}),
+            KwargKind::Flag => json!({"type": ["boolean", "null"]}),
+            KwargKind::Texts | KwargKind::Devices => json!({"type": ["array", "string", "null"]}),
+            KwargKind::Pairs | KwargKind::Hosts => {
+                json!({"type": ["object", "array", "string", "null"]})
+            }
+            KwargKind::Ulimits => json!({"type": ["array", "object", "null"]}),
+            KwargKind::LogConfig => json!({"type": ["object", "null"]}),
         };
         (kwarg.name.to_owned(), or_reference(form))
     });

@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
-use super::key::{Key, Row, State};
+use super::key::{Key, KeySupport, TypedKey};
 use crate::diagnostics::{Diagnostics, Problem, Spanned, UnknownKey};
-use crate::yaml::{Content, Entry, Node, Resolved};
+use crate::yaml::{Resolved, YamlContent, YamlEntry, YamlNode};
 use flow_core::closest;
 
 /// The keys that one mapping of the file may have. The first table that knows a key decides.
@@ -32,7 +32,7 @@ impl Mapping {
     fn suggestions(&self) -> impl Iterator<Item = &'static str> {
         let keys = self
             .keys()
-            .filter(|key| !matches!(key.state, State::Refused(_)));
+            .filter(|key| !matches!(key.state, KeySupport::Refused(_)));
         keys.flat_map(Key::names)
     }
 }
@@ -40,20 +40,20 @@ impl Mapping {
 /// The supported keys of one mapping, with their values.
 #[derive(Debug, Default)]
 pub(crate) struct Section<'n> {
-    entries: Vec<(&'static str, &'n Node)>,
+    entries: Vec<(&'static str, &'n YamlNode)>,
 }
 
 impl<'n> Section<'n> {
     /// Sorts the keys of a mapping and reports those that cannot be read. `None` is an empty mapping.
     pub(crate) fn read(
-        node: Option<&'n Node>,
+        node: Option<&'n YamlNode>,
         mapping: &Mapping,
         diagnostics: &mut Diagnostics,
     ) -> Self {
         let Some(node) = node.filter(|node| !node.is_null()) else {
             return Self::default();
         };
-        let Content::Mapping(entries) = &node.content else {
+        let YamlContent::Mapping(entries) = &node.content else {
             let message = format!("must be a mapping, is {}", node.described());
             diagnostics.problem(Problem::new(&node.span, message));
             return Self::default();
@@ -72,7 +72,7 @@ impl<'n> Section<'n> {
     /// The value of a key, if it is written, is not `null` and can be read.
     pub(crate) fn value<T>(
         &self,
-        row: &Row<T>,
+        row: &TypedKey<T>,
         diagnostics: &mut Diagnostics,
     ) -> Option<Spanned<T>> {
         let mut entries = self.entries.iter();
@@ -83,7 +83,7 @@ impl<'n> Section<'n> {
         })
     }
 
-    fn sort(&mut self, entry: &'n Entry, mapping: &Mapping, diagnostics: &mut Diagnostics) {
+    fn sort(&mut self, entry: &'n YamlEntry, mapping: &Mapping, diagnostics: &mut Diagnostics) {
         let Some(key) = mapping.find(&entry.key) else {
             diagnostics.unknown_keys.push(UnknownKey {
                 span: entry.span.clone(),
@@ -102,20 +102,20 @@ impl<'n> Section<'n> {
             diagnostics.warn(warning.remedy(format!("write `{}`", key.name)));
         }
         match key.state {
-            State::Supported(..) => self.add(key.name, entry, diagnostics),
-            State::NotYet => diagnostics.problem(not_yet(entry, key)),
-            State::Refused(why) => {
+            KeySupport::Supported(..) => self.add(key.name, entry, diagnostics),
+            KeySupport::NotYet => diagnostics.problem(not_yet(entry, key)),
+            KeySupport::Refused(why) => {
                 let message = format!("`{}` is not supported: {why}", key.name);
                 diagnostics.problem(Problem::new(&entry.span, message));
             }
-            State::WithoutEffect(why) => {
+            KeySupport::WithoutEffect(why) => {
                 let message = format!("`{}` has no effect: {why}", key.name);
                 diagnostics.warn(Problem::new(&entry.span, message));
             }
         }
     }
 
-    fn add(&mut self, name: &'static str, entry: &'n Entry, diagnostics: &mut Diagnostics) {
+    fn add(&mut self, name: &'static str, entry: &'n YamlEntry, diagnostics: &mut Diagnostics) {
         if self.entries.iter().any(|(other, _)| *other == name) {
             let message = format!("`{}` means `{name}`, which is given here too", entry.key);
             diagnostics.problem(Problem::new(&entry.span, message).remedy("keep one of them"));
@@ -125,7 +125,7 @@ impl<'n> Section<'n> {
     }
 }
 
-fn not_yet(entry: &Entry, key: &Key) -> Problem {
+fn not_yet(entry: &YamlEntry, key: &Key) -> Problem {
     let message = format!(
         "`{}` is a key of Jina's that flow does not support yet",
         key.name
@@ -138,12 +138,12 @@ fn not_yet(entry: &Entry, key: &Key) -> Problem {
 }
 
 /// Whether an unsupported key has a value that asks for nothing beyond what flow does anyway.
-fn is_harmless(key: &Key, value: &Node) -> bool {
+fn is_harmless(key: &Key, value: &YamlNode) -> bool {
     match &value.content {
         _ if key.is_supported() => false,
-        Content::List(items) => items.is_empty(),
-        Content::Mapping(entries) => entries.is_empty(),
-        Content::Scalar(scalar) => {
+        YamlContent::List(items) => items.is_empty(),
+        YamlContent::Mapping(entries) => entries.is_empty(),
+        YamlContent::Scalar(scalar) => {
             let empty = scalar.resolve() == Resolved::Text("");
             let mut harmless = key.harmless.iter();
             empty || harmless.any(|it| it.eq_ignore_ascii_case(&scalar.text))

@@ -1,4 +1,4 @@
-//! A condition as people say it: `tags.lang = de or text ~ ^q:`.
+//! A condition in plain words: `tags.lang = de or text ~ ^q:`.
 
 use serde_json::Value;
 

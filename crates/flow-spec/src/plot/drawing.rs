@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::frames::{ARROW, Frames, LETTERS_MAX, Room};
-use super::picture::{Card, Kind, Picture};
+use super::picture::{Card, CardKind, Picture};
 use super::words::cut;
 use crate::plan::Plan;
 
@@ -105,10 +105,10 @@ impl DrawnCard {
         let lines = [&card.program].into_iter().chain(&card.details);
         Self {
             kind: match card.kind {
-                Kind::Start => "start",
-                Kind::End => "end",
-                Kind::Local => "local",
-                Kind::External => "external",
+                CardKind::Start => "start",
+                CardKind::End => "end",
+                CardKind::Local => "local",
+                CardKind::External => "external",
             },
             title: cut(&card.title, LETTERS_MAX),
             lines: lines.map(|line| cut(line, LETTERS_MAX)).collect(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::layers::{self, Layout, Size};
-use super::picture::{Card, Kind, Link, Picture};
+use super::picture::{Card, CardKind, Link, Picture};
 use super::words::{cut, width};
 
 pub(super) const PADDING: f64 = 16.0;
@@ -88,7 +88,7 @@ impl Frames {
 }
 
 pub(super) fn is_door(card: &Card) -> bool {
-    matches!(card.kind, Kind::Start | Kind::End)
+    matches!(card.kind, CardKind::Start | CardKind::End)
 }
 
 fn size(card: &Card, room: Room) -> Size {

@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::picture::{Card, Kind, Picture};
+use super::picture::{Card, CardKind, Picture};
 
 pub(super) fn write(picture: &Picture) -> String {
     let mut text = "flowchart LR\n".to_owned();
     for (at, card) in picture.cards.iter().enumerate() {
         let label = label(card);
         let shape = match card.kind {
-            Kind::Start | Kind::End => format!("([\"{label}\"])"),
+            CardKind::Start | CardKind::End => format!("([\"{label}\"])"),
             _ if card.is_stack => format!("[[\"{label}\"]]"),
-            Kind::Local | Kind::External => format!("[\"{label}\"]"),
+            CardKind::Local | CardKind::External => format!("[\"{label}\"]"),
         };
         writeln!(text, "  n{at}{shape}{}", class(card)).expect("writing to a String cannot fail");
     }
@@ -30,10 +30,10 @@ pub(super) fn write(picture: &Picture) -> String {
 
 fn class(card: &Card) -> &'static str {
     match card.kind {
-        Kind::Start | Kind::End => "",
+        CardKind::Start | CardKind::End => "",
         _ if card.is_aside => ":::aside",
-        Kind::External => ":::external",
-        Kind::Local => "",
+        CardKind::External => ":::external",
+        CardKind::Local => "",
     }
 }
 

@@ -1,7 +1,7 @@
-//! What there is to draw of a plan: cards, and the links between them.
+//! The elements of a picture: cards, and the links between them.
 
 use crate::flow::{LocalRun, Run};
-use crate::plan::{NodePlan, Plan, Source};
+use crate::plan::{DocumentSource, NodePlan, Plan};
 use crate::values::{Poll, Polling, Uses, Workers};
 
 use super::condition;
@@ -17,7 +17,7 @@ pub(super) struct Picture {
 /// One box of the picture.
 #[derive(Debug)]
 pub(super) struct Card {
-    pub(super) kind: Kind,
+    pub(super) kind: CardKind,
     pub(super) title: String,
     /// What runs there.
     pub(super) program: String,
@@ -32,7 +32,7 @@ pub(super) struct Card {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CardKind {
     Start,
     End,
     Local,
@@ -49,12 +49,12 @@ pub(super) struct Link {
 
 impl Picture {
     pub(super) fn of(plan: &Plan) -> Self {
-        let card_of = |source: &Source| match source {
-            Source::Gateway => 0,
-            Source::Node(at) => at.index() + 1,
+        let card_of = |source: &DocumentSource| match source {
+            DocumentSource::Gateway => 0,
+            DocumentSource::Node(at) => at.index() + 1,
         };
         let end = plan.nodes.len() + 1;
-        let mut cards = vec![door(Kind::Start, "requests")];
+        let mut cards = vec![door(CardKind::Start, "requests")];
         let mut links = Vec::new();
         for (at, node) in plan.nodes() {
             cards.push(Card::of(node));
@@ -64,7 +64,7 @@ impl Picture {
                 is_aside: !node.awaited,
             }));
         }
-        cards.push(door(Kind::End, "replies"));
+        cards.push(door(CardKind::End, "replies"));
         links.extend(plan.exit.iter().map(|source| Link {
             from: card_of(source),
             to: end,
@@ -74,7 +74,7 @@ impl Picture {
     }
 }
 
-fn door(kind: Kind, passes: &str) -> Card {
+fn door(kind: CardKind, passes: &str) -> Card {
     Card {
         kind,
         title: "gateway".to_owned(),
@@ -89,7 +89,7 @@ fn door(kind: Kind, passes: &str) -> Card {
 impl Card {
     fn of(node: &NodePlan) -> Self {
         let mut card = Self {
-            kind: Kind::Local,
+            kind: CardKind::Local,
             title: node.name.to_string(),
             program: String::new(),
             details: Vec::new(),
@@ -100,7 +100,7 @@ impl Card {
         match &node.run {
             Run::Local(run) => card.add_local(run, node),
             Run::External { addresses } => {
-                card.kind = Kind::External;
+                card.kind = CardKind::External;
                 card.is_stack = addresses.len() > 1;
                 let first = addresses.first().map(ToString::to_string);
                 let first = first.unwrap_or_default();

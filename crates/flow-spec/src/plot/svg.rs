@@ -6,7 +6,7 @@ use super::frames::{
     ARROW, CHIP, Frame, Frames, LETTERS_MAX, LINE, LinkLine, PADDING, Room, SMALL, STACK, TITLE,
     is_door,
 };
-use super::picture::{Card, Kind, Link, Picture};
+use super::picture::{Card, CardKind, Link, Picture};
 use super::words::{cut, escape, width};
 
 const MARGIN: f64 = 32.0;
@@ -128,7 +128,7 @@ impl Svg {
                 self.rect("behind", &frame, 10.0);
             }
         }
-        let dashed = card.is_aside || card.kind == Kind::External;
+        let dashed = card.is_aside || card.kind == CardKind::External;
         self.rect(if dashed { "card aside" } else { "card" }, frame, 10.0);
         let bar = Frame {
             left: frame.left + 8.0,
@@ -204,7 +204,7 @@ impl Svg {
 fn bar_class(card: &Card) -> &'static str {
     match card.kind {
         _ if card.is_aside => "bar-aside",
-        Kind::External => "bar-external",
-        Kind::Start | Kind::End | Kind::Local => "bar",
+        CardKind::External => "bar-external",
+        CardKind::Start | CardKind::End | CardKind::Local => "bar",
     }
 }

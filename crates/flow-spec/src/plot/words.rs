@@ -19,7 +19,7 @@ pub(super) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(letter).sum::<f64>() * size
 }
 
-/// At most so many letters, the last of which says that there was more.
+/// At most this many letters, of which the last shows that the text was cut.
 pub(super) fn cut(text: &str, letters_max: usize) -> String {
     if text.chars().count() <= letters_max {
         return text.to_owned();

@@ -9,7 +9,7 @@ use crate::diagnostics::{Diagnostics, Position, SourceSpan};
 use crate::forms::Shape;
 use crate::keys::{
     ContainerOptions, EntryOptions, ExecutorOptions, FlowOptions, GatewayOptions, InheritedOptions,
-    Key, LogOptions, MonitoringOptions, Options as _, State,
+    Key, KeySupport, LogOptions, MonitoringOptions, Options as _,
 };
 use crate::spec::FlowSpec;
 use crate::yaml::Variables;
@@ -40,7 +40,7 @@ fn check(text: &str) {
 
 /// An option of a key, in one of the ways in which it can be written.
 fn value(key: &'static Key) -> BoxedStrategy<Value> {
-    let State::Supported(shape, _) = key.state else {
+    let KeySupport::Supported(shape, _) = key.state else {
         panic!("{} is not supported", key.name)
     };
     match key.name {

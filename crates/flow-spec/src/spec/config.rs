@@ -9,7 +9,7 @@ use crate::error::{LoadError, SyntaxError};
 use crate::forms::{OBJECT, TEXT};
 use crate::keys::{CONFIG, report_unknown};
 use crate::values::ArgumentSpans;
-use crate::yaml::{self, Node, Variables, substitute};
+use crate::yaml::{self, Variables, YamlNode, substitute};
 
 /// The Python modules of an executor. Older versions of Jina take the key below `metas`.
 const PY_MODULES: &str = "py_modules";
@@ -79,7 +79,7 @@ fn parse(
 }
 
 /// The type and the `metas` of a Python executor. Jina reads its config, and reports what is wrong with it.
-fn python(root: &Node) -> ExecutorConfig {
+fn python(root: &YamlNode) -> ExecutorConfig {
     let ignored = &mut Diagnostics::default();
     let jtype = root.get(CONFIG.jtype.name());
     let jtype = jtype.and_then(|it| (TEXT.read)(it, ignored));
@@ -93,8 +93,8 @@ fn python(root: &Node) -> ExecutorConfig {
     }
 }
 
-fn names_python(root: &Node) -> bool {
-    let names = |node: &Node| node.get(PY_MODULES).is_some();
+fn names_python(root: &YamlNode) -> bool {
+    let names = |node: &YamlNode| node.get(PY_MODULES).is_some();
     names(root) || root.get(CONFIG.metas.name()).is_some_and(names)
 }
 

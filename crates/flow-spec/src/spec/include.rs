@@ -14,7 +14,9 @@ use crate::keys::{
     GATEWAY_CONFIG, GATEWAY_CONFIG_MAPPING, GatewayConfigOptions, INHERITED, MONITORING,
     Options as _, Section, TELEMETRY, TOP, is_for_gateways_only,
 };
-use crate::yaml::{self, Content, Entry, Node, Resolved, Scalar, Variables, substitute};
+use crate::yaml::{
+    self, Resolved, Scalar, Variables, YamlContent, YamlEntry, YamlNode, substitute,
+};
 
 /// Reads the files that a flow file names.
 pub(super) struct Includer<'a> {
@@ -24,21 +26,25 @@ pub(super) struct Includer<'a> {
 
 impl Includer<'_> {
     /// The options of an entry of `executors`, whichever form it has.
-    pub(super) fn options(&self, entry: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
+    pub(super) fn options(
+        &self,
+        entry: &YamlNode,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<YamlNode> {
         match &entry.content {
-            Content::Mapping(_) if is_deployment(entry) => {
+            YamlContent::Mapping(_) if is_deployment(entry) => {
                 Some(deployment_options(entry, &entry.span, diagnostics))
             }
-            Content::Mapping(_) => plain_options(entry, diagnostics),
-            Content::Scalar(_) if !entry.is_null() => self.deployment_file(entry, diagnostics),
-            Content::Scalar(_) | Content::List(_) => {
+            YamlContent::Mapping(_) => plain_options(entry, diagnostics),
+            YamlContent::Scalar(_) if !entry.is_null() => self.deployment_file(entry, diagnostics),
+            YamlContent::Scalar(_) | YamlContent::List(_) => {
                 let wanted = "an executor's options, or the path of a Deployment";
                 forms::reject(entry, wanted, diagnostics)
             }
         }
     }
 
-    fn deployment_file(&self, entry: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
+    fn deployment_file(&self, entry: &YamlNode, diagnostics: &mut Diagnostics) -> Option<YamlNode> {
         let root = self.file(entry, diagnostics)?;
         if is_deployment(&root) {
             return Some(deployment_options(&root, &entry.span, diagnostics));
@@ -50,14 +56,18 @@ impl Includer<'_> {
     }
 
     /// The gateway's options, and those of the config that its `uses` names where it has none of its own.
-    pub(super) fn with_config(&self, gateway: &Node, diagnostics: &mut Diagnostics) -> Node {
+    pub(super) fn with_config(
+        &self,
+        gateway: &YamlNode,
+        diagnostics: &mut Diagnostics,
+    ) -> YamlNode {
         let uses = GATEWAY.uses.name();
         let path = gateway.get(uses).filter(|uses| is_config_path(uses));
         let Some(path) = path else {
             return gateway.clone();
         };
         let mut whole = gateway.clone();
-        if let Content::Mapping(entries) = &mut whole.content {
+        if let YamlContent::Mapping(entries) = &mut whole.content {
             entries.retain(|entry| entry.key != uses);
         }
         let Some(root) = self.file(path, diagnostics) else {
@@ -66,13 +76,13 @@ impl Includer<'_> {
         let section = Section::read(Some(&root), &GATEWAY_CONFIG_MAPPING, diagnostics);
         let config = GatewayConfigOptions::read(&section, diagnostics);
         let jtype = root.get(GATEWAY_CONFIG.jtype.name());
-        if jtype.is_none_or(Node::is_null) {
+        if jtype.is_none_or(YamlNode::is_null) {
             let message = "the config does not say which gateway it is for";
             let problem = Problem::new(&root.span, message);
             diagnostics.problem(problem.remedy("write `jtype: GRPCGateway` at its top"));
         }
         add_missing(&mut whole, config.with.as_ref().map(|with| &with.value));
-        if let (Content::Mapping(entries), Some(_), Some(jtype)) =
+        if let (YamlContent::Mapping(entries), Some(_), Some(jtype)) =
             (&mut whole.content, &config.jtype, jtype)
         {
             // Which gateway it is, the file says.
@@ -82,7 +92,7 @@ impl Includer<'_> {
     }
 
     /// A file that a value names, with its variables replaced.
-    fn file(&self, name: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
+    fn file(&self, name: &YamlNode, diagnostics: &mut Diagnostics) -> Option<YamlNode> {
         let path = forms::text(name, diagnostics)?;
         let parsed = self.files.read(&path).map(|text| yaml::parse(&text));
         let root = match parsed {
@@ -110,8 +120,8 @@ impl Includer<'_> {
     }
 }
 
-fn is_config_path(uses: &Node) -> bool {
-    let Content::Scalar(scalar) = &uses.content else {
+fn is_config_path(uses: &YamlNode) -> bool {
+    let YamlContent::Scalar(scalar) = &uses.content else {
         return false;
     };
     [".yml", ".yaml"]
@@ -119,25 +129,25 @@ fn is_config_path(uses: &Node) -> bool {
         .any(|end| scalar.text.ends_with(end))
 }
 
-fn is_deployment(node: &Node) -> bool {
+fn is_deployment(node: &YamlNode) -> bool {
     let jtype = node
         .get(DEPLOYMENT.jtype.name())
         .map(|jtype| &jtype.content);
-    let says_so = matches!(jtype, Some(Content::Scalar(it)) if it.text == JTYPE);
+    let says_so = matches!(jtype, Some(YamlContent::Scalar(it)) if it.text == JTYPE);
     says_so || node.tag.as_deref() == Some(JTYPE)
 }
 
 const JTYPE: &str = "Deployment";
 
 /// An entry that consists of options. With another `jtype` it is no executor.
-fn plain_options(entry: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
+fn plain_options(entry: &YamlNode, diagnostics: &mut Diagnostics) -> Option<YamlNode> {
     let Some(jtype) = entry.get(DEPLOYMENT.jtype.name()) else {
         return Some(entry.clone());
     };
     let message = format!("must be `{JTYPE}`, is {}", jtype.described());
     let meant = match &jtype.content {
-        Content::Scalar(scalar) => closest(&scalar.text, [JTYPE]),
-        Content::List(_) | Content::Mapping(_) => None,
+        YamlContent::Scalar(scalar) => closest(&scalar.text, [JTYPE]),
+        YamlContent::List(_) | YamlContent::Mapping(_) => None,
     };
     let problem = Problem::new(&jtype.span, message);
     diagnostics.problem(match meant {
@@ -148,7 +158,7 @@ fn plain_options(entry: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
 }
 
 /// A Deployment file as an entry of a flow: the options under its `with`, and the entry's own keys beside `with`.
-fn deployment_options(root: &Node, at: &SourceSpan, diagnostics: &mut Diagnostics) -> Node {
+fn deployment_options(root: &YamlNode, at: &SourceSpan, diagnostics: &mut Diagnostics) -> YamlNode {
     let with = read_deployment(root, diagnostics);
     let own = EntryOptions::KEYS.iter().filter_map(|key| {
         let value = root.get(key.name).filter(|value| !value.is_null())?;
@@ -160,22 +170,22 @@ fn deployment_options(root: &Node, at: &SourceSpan, diagnostics: &mut Diagnostic
 }
 
 /// A flow of one executor: a Deployment that is a file by itself has a gateway.
-pub(super) fn flow_of_deployment(root: &Node, diagnostics: &mut Diagnostics) -> Node {
+pub(super) fn flow_of_deployment(root: &YamlNode, diagnostics: &mut Diagnostics) -> YamlNode {
     let with = read_deployment(root, diagnostics);
     let with = with.unwrap_or_else(|| mapping(&root.span, Vec::new()));
     // Reports unknown keys here, where the keys of the gateway and of the executor are known together.
     Section::read(Some(&with), &DEPLOYMENT_OPTIONS, diagnostics);
     let entries = match with.content {
-        Content::Mapping(entries) => entries,
-        Content::Scalar(_) | Content::List(_) => Vec::new(),
+        YamlContent::Mapping(entries) => entries,
+        YamlContent::Scalar(_) | YamlContent::List(_) => Vec::new(),
     };
     let known = entries.into_iter();
     let known = known.filter(|it| DEPLOYMENT_OPTIONS.find(&it.key).is_some());
     let (gateway, executor) = split(known.collect());
-    let jtype = Content::Scalar(Scalar::plain("Flow"));
-    let jtype = Node::new(root.span.position, None, jtype);
-    let executors = Content::List(vec![mapping(&with.span, executor)]);
-    let executors = Node::new(with.span.position, None, executors);
+    let jtype = YamlContent::Scalar(Scalar::plain("Flow"));
+    let jtype = YamlNode::new(root.span.position, None, jtype);
+    let executors = YamlContent::List(vec![mapping(&with.span, executor)]);
+    let executors = YamlNode::new(with.span.position, None, executors);
     let flow = vec![
         entry(TOP.jtype.name(), jtype),
         entry(TOP.gateway.name(), mapping(&with.span, gateway)),
@@ -185,7 +195,7 @@ pub(super) fn flow_of_deployment(root: &Node, diagnostics: &mut Diagnostics) -> 
 }
 
 /// The options of the gateway, and those of the executor.
-fn split(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
+fn split(entries: Vec<YamlEntry>) -> (Vec<YamlEntry>, Vec<YamlEntry>) {
     // The address of an external executor is not that of the gateway.
     let external = INHERITED.external.name();
     let is_external = entries
@@ -196,7 +206,7 @@ fn split(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
         &EXECUTOR.port.key,
         &EXECUTOR.protocol.key,
     ];
-    let is_gateway_s = |it: &Entry| match address.iter().any(|key| key.is_called(&it.key)) {
+    let is_gateway_s = |it: &YamlEntry| match address.iter().any(|key| key.is_called(&it.key)) {
         true => !is_external,
         false => is_for_gateways_only(&it.key),
     };
@@ -211,18 +221,18 @@ fn split(entries: Vec<Entry>) -> (Vec<Entry>, Vec<Entry>) {
         &TELEMETRY.metrics_exporter_port.key,
     ];
     let both = both.filter(|it| shared.iter().any(|key| key.is_called(&it.key)));
-    let both: Vec<Entry> = both.cloned().collect();
+    let both: Vec<YamlEntry> = both.cloned().collect();
     let (mut gateway, executor): (Vec<_>, Vec<_>) = entries.into_iter().partition(is_gateway_s);
     gateway.extend(both);
     (gateway, executor)
 }
 
-fn says_true(node: &Node) -> bool {
-    matches!(&node.content, Content::Scalar(it) if it.resolve() == Resolved::Bool(true))
+fn says_true(node: &YamlNode) -> bool {
+    matches!(&node.content, YamlContent::Scalar(it) if it.resolve() == Resolved::Bool(true))
 }
 
 /// Reports what is wrong with a Deployment, and returns its options.
-fn read_deployment(root: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
+fn read_deployment(root: &YamlNode, diagnostics: &mut Diagnostics) -> Option<YamlNode> {
     let section = Section::read(Some(root), &DEPLOYMENT_MAPPING, diagnostics);
     section.value(&DEPLOYMENT.version, diagnostics);
     section
@@ -230,14 +240,14 @@ fn read_deployment(root: &Node, diagnostics: &mut Diagnostics) -> Option<Node> {
         .map(|with| with.value)
 }
 
-fn mapping(at: &SourceSpan, entries: Vec<Entry>) -> Node {
-    let mut node = Node::new(at.position, None, Content::Mapping(entries));
+fn mapping(at: &SourceSpan, entries: Vec<YamlEntry>) -> YamlNode {
+    let mut node = YamlNode::new(at.position, None, YamlContent::Mapping(entries));
     node.span.clone_from(at);
     node
 }
 
-fn entry(key: &str, value: Node) -> Entry {
-    Entry {
+fn entry(key: &str, value: YamlNode) -> YamlEntry {
+    YamlEntry {
         key: key.to_owned(),
         span: value.span.clone(),
         value,
@@ -245,11 +255,11 @@ fn entry(key: &str, value: Node) -> Entry {
 }
 
 /// Adds the keys of `more` that `to` does not have.
-fn add_missing(to: &mut Node, more: Option<&Node>) {
-    let Some(Content::Mapping(more)) = more.map(|it| &it.content) else {
+fn add_missing(to: &mut YamlNode, more: Option<&YamlNode>) {
+    let Some(YamlContent::Mapping(more)) = more.map(|it| &it.content) else {
         return;
     };
-    let Content::Mapping(entries) = &mut to.content else {
+    let YamlContent::Mapping(entries) = &mut to.content else {
         return;
     };
     for entry in more {

@@ -15,7 +15,7 @@ use crate::keys::{
     ENTRY_MAPPING, EXECUTOR, EntryOptions, ExecutorOptions, FlowOptions, GATEWAY_MAPPING,
     INHERITED, Options as _, Section, TOP, TOP_MAPPING, TopOptions, WITH_MAPPING,
 };
-use crate::yaml::{self, Content, Node, Variables, substitute};
+use crate::yaml::{self, Variables, YamlContent, YamlNode, substitute};
 
 impl FlowSpec {
     /// Reads a flow file's text that names no other files.
@@ -41,12 +41,12 @@ impl FlowSpec {
         root.report_duplicates(&mut diagnostics);
         let includer = Includer { variables, files };
         let mut spec = match kind(&root, &mut diagnostics) {
-            Some(Kind::Flow) => flow(&root, &includer, &mut diagnostics),
-            Some(Kind::Deployment) => {
+            Some(FileKind::Flow) => flow(&root, &includer, &mut diagnostics),
+            Some(FileKind::Deployment) => {
                 let root = include::flow_of_deployment(&root, &mut diagnostics);
                 flow(&root, &includer, &mut diagnostics)
             }
-            None => flow(&Node::empty(), &includer, &mut Diagnostics::default()),
+            None => flow(&YamlNode::empty(), &includer, &mut Diagnostics::default()),
         };
         spec.diagnostics = diagnostics;
         Ok(spec)
@@ -54,14 +54,14 @@ impl FlowSpec {
 }
 
 /// What a file is.
-enum Kind {
+enum FileKind {
     Flow,
     /// One executor, which is a flow by itself.
     Deployment,
 }
 
 /// What to read the file as. A file that does not say what it is is read as a flow.
-fn kind(root: &Node, diagnostics: &mut Diagnostics) -> Option<Kind> {
+fn kind(root: &YamlNode, diagnostics: &mut Diagnostics) -> Option<FileKind> {
     if root.is_null() {
         diagnostics.problem(Problem::new(&root.span, "the file is empty").remedy(SAY_SO));
         return None;
@@ -72,12 +72,12 @@ fn kind(root: &Node, diagnostics: &mut Diagnostics) -> Option<Kind> {
         (None, None) => {
             let problem = Problem::new(&root.span, "the file does not say that it is a flow");
             diagnostics.problem(problem.remedy(SAY_SO));
-            return Some(Kind::Flow);
+            return Some(FileKind::Flow);
         }
     };
     match jtype.as_str() {
-        "Flow" => Some(Kind::Flow),
-        "Deployment" => Some(Kind::Deployment),
+        "Flow" => Some(FileKind::Flow),
+        "Deployment" => Some(FileKind::Deployment),
         other => {
             diagnostics.problem(not_a_flow(other, span));
             None
@@ -92,7 +92,7 @@ fn not_a_flow(jtype: &str, span: &SourceSpan) -> Problem {
     Problem::new(span, message).suggest(closest(jtype, ["Flow", "Deployment"]))
 }
 
-fn flow(root: &Node, includer: &Includer<'_>, diagnostics: &mut Diagnostics) -> FlowSpec {
+fn flow(root: &YamlNode, includer: &Includer<'_>, diagnostics: &mut Diagnostics) -> FlowSpec {
     report_tags(root, diagnostics);
     let top = Section::read(Some(root), &TOP_MAPPING, diagnostics);
     let top = TopOptions::read(&top, diagnostics);
@@ -115,13 +115,13 @@ fn flow(root: &Node, includer: &Includer<'_>, diagnostics: &mut Diagnostics) -> 
 }
 
 fn executors(
-    list: Option<&Node>,
+    list: Option<&YamlNode>,
     includer: &Includer<'_>,
     diagnostics: &mut Diagnostics,
 ) -> Vec<ExecutorSpec> {
     match list.map(|list| (list, &list.content)) {
         None => Vec::new(),
-        Some((_, Content::List(items))) => items
+        Some((_, YamlContent::List(items))) => items
             .iter()
             .filter_map(|item| {
                 let options = includer.options(item, diagnostics)?;
@@ -134,7 +134,7 @@ fn executors(
     }
 }
 
-fn executor(node: &Node, diagnostics: &mut Diagnostics) -> ExecutorSpec {
+fn executor(node: &YamlNode, diagnostics: &mut Diagnostics) -> ExecutorSpec {
     let section = Section::read(Some(node), &ENTRY_MAPPING, diagnostics);
     ExecutorSpec {
         span: node.span.clone(),
@@ -145,7 +145,7 @@ fn executor(node: &Node, diagnostics: &mut Diagnostics) -> ExecutorSpec {
 }
 
 /// Reports tags in places where they have no effect. A tag of a config or a Deployment is its type.
-fn report_tags(root: &Node, diagnostics: &mut Diagnostics) {
+fn report_tags(root: &YamlNode, diagnostics: &mut Diagnostics) {
     let configs = [
         EXECUTOR.uses.name(),
         INHERITED.uses_before.name(),
@@ -153,7 +153,7 @@ fn report_tags(root: &Node, diagnostics: &mut Diagnostics) {
     ];
     root.for_each_below(&mut |node| {
         let Some(tag) = &node.tag else { return };
-        let is_mapping = matches!(node.content, Content::Mapping(_));
+        let is_mapping = matches!(node.content, YamlContent::Mapping(_));
         let key = node.span.path.rsplit('.').next().unwrap_or_default();
         let is_config = is_mapping && configs.contains(&key);
         let is_deployment = is_mapping && tag == "Deployment";

@@ -9,7 +9,7 @@ use super::hub::HubName;
 use crate::diagnostics::{Diagnostics, Problem, SourceSpan};
 use crate::keys::{CONFIG, CONFIG_MAPPING, ConfigOptions, Options as _, Section};
 use crate::values::{ArgumentSpans, BatchingRule, Uses};
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
 /// What `uses` says.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,10 +77,10 @@ impl ExecutorConfig {
 
 impl ConfigSpec {
     /// Reads a config from the root of its file, or from its mapping in a flow file.
-    pub(crate) fn read(root: &Node, diagnostics: &mut Diagnostics) -> Self {
+    pub(crate) fn read(root: &YamlNode, diagnostics: &mut Diagnostics) -> Self {
         let section = Section::read(Some(root), &CONFIG_MAPPING, diagnostics);
         let written = ConfigOptions::read(&section, diagnostics);
-        if root.get(CONFIG.jtype.name()).is_none_or(Node::is_null) && root.tag.is_none() {
+        if root.get(CONFIG.jtype.name()).is_none_or(YamlNode::is_null) && root.tag.is_none() {
             let message = "the config does not say which executor it is for";
             let problem = Problem::new(&root.span, message);
             diagnostics.problem(problem.remedy("write `jtype:` and its name at the top"));

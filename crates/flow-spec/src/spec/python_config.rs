@@ -10,9 +10,9 @@ use crate::diagnostics::Diagnostics;
 use crate::error::LoadError;
 use crate::forms::{OBJECT, TEXT, TEXTS};
 use crate::keys::CONFIG;
-use crate::yaml::{self, Node, Variables, substitute};
+use crate::yaml::{self, Variables, YamlNode, substitute};
 
-/// What a `config.yml` says of an executor in Python.
+/// What the `config.yml` of an executor in Python contains.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PythonConfig {
     /// The name of its class.
@@ -46,7 +46,7 @@ impl PythonConfig {
         Ok(Self::read(&root))
     }
 
-    fn read(root: &Node) -> Self {
+    fn read(root: &YamlNode) -> Self {
         let ignored = &mut Diagnostics::default();
         let mut text = |name: &str| root.get(name).and_then(|it| (TEXT.read)(it, ignored));
         let jtype = text(CONFIG.jtype.name());
@@ -70,8 +70,8 @@ impl PythonConfig {
 }
 
 /// One name or a list of them, at the top or below `metas`.
-fn py_modules(root: &Node) -> Vec<String> {
-    let of = |node: &Node| node.get("py_modules").cloned();
+fn py_modules(root: &YamlNode) -> Vec<String> {
+    let of = |node: &YamlNode| node.get("py_modules").cloned();
     let below = || root.get(CONFIG.metas.name()).and_then(of);
     let Some(node) = of(root).or_else(below) else {
         return Vec::new();

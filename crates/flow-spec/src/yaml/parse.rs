@@ -1,4 +1,4 @@
-//! Events of the YAML parser → [`Node`]s.
+//! Events of the YAML parser → [`YamlNode`]s.
 //!
 //! Aliases and merge keys (`<<`) are resolved here. The size of a tree is bounded, because eight lines of aliases
 //! can ask for more memory than there is.
@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 use super::scalar::Scalar;
-use super::tree::{Content, Entry, Node};
+use super::tree::{YamlContent, YamlEntry, YamlNode};
 use crate::diagnostics::{Position, SourceSpan};
 use crate::error::SyntaxError;
 
@@ -19,12 +19,12 @@ const NODES_MAX: usize = 50_000;
 const DEPTH_MAX: usize = 64;
 
 /// Reads one YAML document.
-pub(crate) fn parse(text: &str) -> Result<Node, SyntaxError> {
+pub(crate) fn parse(text: &str) -> Result<YamlNode, SyntaxError> {
     let mut builder = Builder::new(text);
     builder.skip_while(|event| matches!(event, Event::StreamStart | Event::DocumentStart(_)))?;
     let (event, at) = builder.next()?;
     let mut root = match event {
-        Event::StreamEnd => Node::empty(),
+        Event::StreamEnd => YamlNode::empty(),
         event => builder.node(event, at)?,
     };
     builder.skip_while(|event| matches!(event, Event::DocumentEnd))?;
@@ -52,7 +52,7 @@ pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, SyntaxError> {
 }
 
 /// Reads a text in a value of the document as YAML of its own. All of it has the span of the value.
-pub(crate) fn embedded(text: &str, at: &SourceSpan) -> Result<Node, SyntaxError> {
+pub(crate) fn embedded(text: &str, at: &SourceSpan) -> Result<YamlNode, SyntaxError> {
     let mut node = parse(text)?;
     node.locate(&at.path);
     node.for_each_span(&mut |span| {
@@ -64,7 +64,7 @@ pub(crate) fn embedded(text: &str, at: &SourceSpan) -> Result<Node, SyntaxError>
 
 struct Builder<'t> {
     events: Parser<'t, saphyr_parser::StrInput<'t>>,
-    anchors: HashMap<usize, Node>,
+    anchors: HashMap<usize, YamlNode>,
     depth: usize,
     nodes: usize,
 }
@@ -97,20 +97,23 @@ impl<'t> Builder<'t> {
         Ok(())
     }
 
-    fn node(&mut self, event: Event<'t>, at: Position) -> Result<Node, SyntaxError> {
+    fn node(&mut self, event: Event<'t>, at: Position) -> Result<YamlNode, SyntaxError> {
         self.take_room(1, at)?;
         let (anchor, node) = match event {
             Event::Alias(anchor) => return self.alias(anchor, at),
             Event::Scalar(text, style, anchor, tag) => (anchor, scalar(text, style, tag, at)?),
             Event::SequenceStart(anchor, tag) => {
                 let items = self.nested(at, Self::items)?;
-                (anchor, Node::new(at, own_tag(tag), Content::List(items)))
+                (
+                    anchor,
+                    YamlNode::new(at, own_tag(tag), YamlContent::List(items)),
+                )
             }
             Event::MappingStart(anchor, tag) => {
                 let entries = self.nested(at, Self::entries)?;
                 (
                     anchor,
-                    Node::new(at, own_tag(tag), Content::Mapping(entries)),
+                    YamlNode::new(at, own_tag(tag), YamlContent::Mapping(entries)),
                 )
             }
             _ => return Err(error(at, "a value was expected here")),
@@ -122,7 +125,7 @@ impl<'t> Builder<'t> {
         Ok(node)
     }
 
-    fn alias(&mut self, anchor: usize, at: Position) -> Result<Node, SyntaxError> {
+    fn alias(&mut self, anchor: usize, at: Position) -> Result<YamlNode, SyntaxError> {
         let Some(node) = self.anchors.get(&anchor).cloned() else {
             return Err(error(at, "an alias is inside the value that it names"));
         };
@@ -147,7 +150,7 @@ impl<'t> Builder<'t> {
         Ok(value)
     }
 
-    fn items(&mut self) -> Result<Vec<Node>, SyntaxError> {
+    fn items(&mut self) -> Result<Vec<YamlNode>, SyntaxError> {
         let mut items = Vec::new();
         loop {
             match self.next()? {
@@ -157,7 +160,7 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn entries(&mut self) -> Result<Vec<Entry>, SyntaxError> {
+    fn entries(&mut self) -> Result<Vec<YamlEntry>, SyntaxError> {
         let mut entries = Vec::new();
         let mut merged = Vec::new();
         loop {
@@ -169,10 +172,10 @@ impl<'t> Builder<'t> {
             let (event, value_at) = self.next()?;
             let value = self.node(event, value_at)?;
             match key.content {
-                Content::Scalar(key) if key.plain && key.text == "<<" => {
+                YamlContent::Scalar(key) if key.plain && key.text == "<<" => {
                     merged.extend(merge_sources(value)?);
                 }
-                Content::Scalar(Scalar { text, .. }) => entries.push(entry(text, at, value)),
+                YamlContent::Scalar(Scalar { text, .. }) => entries.push(entry(text, at, value)),
                 _ => return Err(error(at, "a key must be a text")),
             }
         }
@@ -192,29 +195,29 @@ impl<'t> Builder<'t> {
     }
 }
 
-fn entry(key: String, at: Position, mut value: Node) -> Entry {
+fn entry(key: String, at: Position, mut value: YamlNode) -> YamlEntry {
     // The parser places an absent value wherever the next token is; its key is where to look.
-    if value.content == Content::Scalar(Scalar::plain("")) {
+    if value.content == YamlContent::Scalar(Scalar::plain("")) {
         value.span.position = at;
     }
     let span = SourceSpan::new(at, "");
-    Entry { key, span, value }
+    YamlEntry { key, span, value }
 }
 
 /// `<<: *base` or `<<: [*a, *b]`.
-fn merge_sources(value: Node) -> Result<Vec<Entry>, SyntaxError> {
+fn merge_sources(value: YamlNode) -> Result<Vec<YamlEntry>, SyntaxError> {
     match value.content {
-        Content::Mapping(entries) => Ok(entries),
-        Content::List(items) => {
+        YamlContent::Mapping(entries) => Ok(entries),
+        YamlContent::List(items) => {
             let merged: Result<Vec<_>, _> = items.into_iter().map(merge_sources).collect();
             Ok(merged?.into_iter().flatten().collect())
         }
-        Content::Scalar(_) => Err(error(value.span.position, "`<<` must name a mapping")),
+        YamlContent::Scalar(_) => Err(error(value.span.position, "`<<` must name a mapping")),
     }
 }
 
 /// A mapping's own keys win, then those of the first mapping that is merged into it.
-fn add_missing(entries: &mut Vec<Entry>, merged: Vec<Entry>) {
+fn add_missing(entries: &mut Vec<YamlEntry>, merged: Vec<YamlEntry>) {
     let mut known: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
     entries.extend(
         merged
@@ -228,7 +231,7 @@ fn scalar(
     style: ScalarStyle,
     tag: Option<Cow<'_, Tag>>,
     at: Position,
-) -> Result<Node, SyntaxError> {
+) -> Result<YamlNode, SyntaxError> {
     let mut plain = style == ScalarStyle::Plain;
     let core = tag.as_ref().filter(|tag| tag.is_yaml_core_schema());
     match core.map(|tag| tag.suffix.as_str()) {
@@ -241,7 +244,7 @@ fn scalar(
         text: text.into_owned(),
         plain,
     };
-    Ok(Node::new(at, own_tag(tag), Content::Scalar(scalar)))
+    Ok(YamlNode::new(at, own_tag(tag), YamlContent::Scalar(scalar)))
 }
 
 fn own_tag(tag: Option<Cow<'_, Tag>>) -> Option<String> {
@@ -249,11 +252,11 @@ fn own_tag(tag: Option<Cow<'_, Tag>>) -> Option<String> {
         .map(|tag| tag.suffix.clone())
 }
 
-fn count(node: &Node) -> usize {
+fn count(node: &YamlNode) -> usize {
     1 + node.children().map(count).sum::<usize>()
 }
 
-fn depth(node: &Node) -> usize {
+fn depth(node: &YamlNode) -> usize {
     node.children()
         .map(|child| 1 + depth(child))
         .max()

@@ -12,7 +12,7 @@ use flow_core::closest;
 use serde_json::{Map, Value};
 
 use super::scalar::{Resolved, Scalar};
-use super::tree::{Content, Entry, Node};
+use super::tree::{YamlContent, YamlEntry, YamlNode};
 use crate::diagnostics::{Diagnostics, Position, Problem, SourceSpan};
 use crate::keys::INHERITED;
 use reference::{Piece, Reference, pieces};
@@ -32,10 +32,10 @@ pub struct Variables {
 }
 
 pub(crate) fn substitute(
-    mut root: Node,
+    mut root: YamlNode,
     variables: &Variables,
     diagnostics: &mut Diagnostics,
-) -> Node {
+) -> YamlNode {
     for _ in 0..PASSES {
         let scope = Scope {
             root: &root,
@@ -56,41 +56,41 @@ pub(crate) fn substitute(
 
 #[derive(Clone, Copy)]
 struct Scope<'a> {
-    root: &'a Node,
+    root: &'a YamlNode,
     /// The mapping around the value: what `this` means.
-    this: Option<&'a Node>,
+    this: Option<&'a YamlNode>,
     variables: &'a Variables,
 }
 
 impl<'a> Scope<'a> {
-    fn expand(self, node: &'a Node) -> Node {
+    fn expand(self, node: &'a YamlNode) -> YamlNode {
         let content = match &node.content {
-            Content::Scalar(scalar) => self.expand_scalar(scalar, node.span.position),
-            Content::List(items) => {
-                Content::List(items.iter().map(|item| self.expand(item)).collect())
+            YamlContent::Scalar(scalar) => self.expand_scalar(scalar, node.span.position),
+            YamlContent::List(items) => {
+                YamlContent::List(items.iter().map(|item| self.expand(item)).collect())
             }
-            Content::Mapping(entries) => {
+            YamlContent::Mapping(entries) => {
                 let scope = Self {
                     this: Some(node),
                     ..self
                 };
-                let expand = |it: &'a Entry| Entry {
+                let expand = |it: &'a YamlEntry| YamlEntry {
                     value: scope.expand(&it.value),
                     ..it.clone()
                 };
-                Content::Mapping(entries.iter().map(expand).collect())
+                YamlContent::Mapping(entries.iter().map(expand).collect())
             }
         };
-        Node {
+        YamlNode {
             content,
             ..node.clone()
         }
     }
 
-    fn expand_scalar(self, scalar: &Scalar, at: Position) -> Content {
+    fn expand_scalar(self, scalar: &Scalar, at: Position) -> YamlContent {
         match self.expand_text(&scalar.text) {
             Some(text) => cast(&text, at),
-            None => Content::Scalar(scalar.clone()),
+            None => YamlContent::Scalar(scalar.clone()),
         }
     }
 
@@ -116,50 +116,52 @@ impl<'a> Scope<'a> {
         replaced.then_some(expanded)
     }
 
-    fn look_up(self, reference: Reference<'_>) -> Result<String, Missing<'a>> {
+    fn look_up(self, reference: Reference<'_>) -> Result<String, MissingValue<'a>> {
         match reference {
             Reference::Env(name) | Reference::OldEnv(name) => self.look_up_env(name),
             Reference::Context(name) => self.look_up_context(name),
             Reference::Root(path) => value_at(self.root, path),
             Reference::This(path) => match self.this {
                 Some(this) => value_at(this, path),
-                None => Err(Missing::new("there is no mapping around it")),
+                None => Err(MissingValue::new("there is no mapping around it")),
             },
-            Reference::Unreadable => Err(Missing::new("it is not a reference")),
+            Reference::Unreadable => Err(MissingValue::new("it is not a reference")),
         }
     }
 
-    fn look_up_env(self, name: &str) -> Result<String, Missing<'a>> {
+    fn look_up_env(self, name: &str) -> Result<String, MissingValue<'a>> {
         self.variables
             .env
             .get(name)
             .cloned()
-            .ok_or_else(|| Missing {
+            .ok_or_else(|| MissingValue {
                 message: format!("environment variable `{name}` is not set"),
                 suggestion: closest(name, self.variables.env.keys().map(String::as_str)),
             })
     }
 
-    fn look_up_context(self, name: &str) -> Result<String, Missing<'a>> {
+    fn look_up_context(self, name: &str) -> Result<String, MissingValue<'a>> {
         match self.variables.context.get(name) {
             Some(Value::String(text)) => Ok(text.clone()),
             Some(value) => Ok(value.to_string()),
-            None => Err(Missing {
+            None => Err(MissingValue {
                 message: format!("no variable `{name}` is given with the file"),
                 suggestion: closest(name, self.variables.context.keys().map(String::as_str)),
             }),
         }
     }
 
-    fn report_leftovers(self, node: &'a Node, diagnostics: &mut Diagnostics) {
+    fn report_leftovers(self, node: &'a YamlNode, diagnostics: &mut Diagnostics) {
         match &node.content {
-            Content::Scalar(scalar) => self.report_scalar(&node.span, &scalar.text, diagnostics),
-            Content::List(items) => {
+            YamlContent::Scalar(scalar) => {
+                self.report_scalar(&node.span, &scalar.text, diagnostics)
+            }
+            YamlContent::List(items) => {
                 items
                     .iter()
                     .for_each(|item| self.report_leftovers(item, diagnostics));
             }
-            Content::Mapping(entries) => {
+            YamlContent::Mapping(entries) => {
                 let scope = Self {
                     this: Some(node),
                     ..self
@@ -177,7 +179,7 @@ impl<'a> Scope<'a> {
                 continue;
             };
             let missing = self.look_up(reference).err();
-            let missing = missing.unwrap_or_else(|| Missing::new("it refers to itself"));
+            let missing = missing.unwrap_or_else(|| MissingValue::new("it refers to itself"));
             let message = format!("`{written}` cannot be replaced: {}", missing.message);
             let problem = Problem::new(span, message).suggest(missing.suggestion);
             match reference {
@@ -197,12 +199,12 @@ fn is_condition(span: &SourceSpan) -> bool {
 }
 
 /// Why a reference has no value.
-struct Missing<'a> {
+struct MissingValue<'a> {
     message: String,
     suggestion: Option<&'a str>,
 }
 
-impl Missing<'_> {
+impl MissingValue<'_> {
     fn new(message: &str) -> Self {
         Self {
             message: message.to_owned(),
@@ -212,22 +214,22 @@ impl Missing<'_> {
 }
 
 /// The value at a path such as `with.port` or `executors[0].name`.
-fn value_at(from: &Node, path: &str) -> Result<String, Missing<'static>> {
+fn value_at(from: &YamlNode, path: &str) -> Result<String, MissingValue<'static>> {
     let mut node = from;
     for step in steps(path) {
         let next = match (step, &node.content) {
             (Step::Key(key), _) => node.get(key),
-            (Step::Item(number), Content::List(items)) => items.get(number),
+            (Step::Item(number), YamlContent::List(items)) => items.get(number),
             (Step::Item(_) | Step::Unreadable, _) => None,
         };
-        node = next.ok_or_else(|| Missing::new(&format!("there is nothing at `{path}`")))?;
+        node = next.ok_or_else(|| MissingValue::new(&format!("there is nothing at `{path}`")))?;
     }
     match &node.content {
-        Content::Scalar(scalar) if scalar.resolve() == Resolved::Null => Ok(String::new()),
-        Content::Scalar(scalar) => Ok(scalar.text.clone()),
-        Content::List(_) | Content::Mapping(_) => {
+        YamlContent::Scalar(scalar) if scalar.resolve() == Resolved::Null => Ok(String::new()),
+        YamlContent::Scalar(scalar) => Ok(scalar.text.clone()),
+        YamlContent::List(_) | YamlContent::Mapping(_) => {
             let message = format!("`{path}` is {}, not a single value", node.described());
-            Err(Missing {
+            Err(MissingValue {
                 message,
                 suggestion: None,
             })
@@ -257,16 +259,16 @@ fn item(brackets: &str) -> Step<'_> {
 }
 
 /// What a text is once its references are replaced: a number, a list, nothing, or a text.
-fn cast(text: &str, at: Position) -> Content {
+fn cast(text: &str, at: Position) -> YamlContent {
     let trimmed = text.trim();
     if let Some(items) = trimmed
         .strip_prefix('[')
         .and_then(|it| it.strip_suffix(']'))
     {
-        let item = |item| Node::new(at, None, Content::Scalar(cast_scalar(item)));
-        return Content::List(items.split_terminator(',').map(item).collect());
+        let item = |item| YamlNode::new(at, None, YamlContent::Scalar(cast_scalar(item)));
+        return YamlContent::List(items.split_terminator(',').map(item).collect());
     }
-    Content::Scalar(cast_scalar(text))
+    YamlContent::Scalar(cast_scalar(text))
 }
 
 fn cast_scalar(text: &str) -> Scalar {

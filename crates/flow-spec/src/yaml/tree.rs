@@ -13,30 +13,30 @@ use crate::diagnostics::{Diagnostics, Position, Problem, SourceSpan};
 
 /// A value of the document.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct YamlNode {
     pub(crate) span: SourceSpan,
     /// A tag that is not one of YAML's own, such as `Flow` for `!Flow`.
     pub(crate) tag: Option<String>,
-    pub(crate) content: Content,
+    pub(crate) content: YamlContent,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Content {
+pub(crate) enum YamlContent {
     Scalar(Scalar),
-    List(Vec<Node>),
-    Mapping(Vec<Entry>),
+    List(Vec<YamlNode>),
+    Mapping(Vec<YamlEntry>),
 }
 
 /// A key and its value. The key's span has the same path as the value's.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct YamlEntry {
     pub(crate) key: String,
     pub(crate) span: SourceSpan,
-    pub(crate) value: Node,
+    pub(crate) value: YamlNode,
 }
 
-impl Node {
-    pub(crate) fn new(position: Position, tag: Option<String>, content: Content) -> Self {
+impl YamlNode {
+    pub(crate) fn new(position: Position, tag: Option<String>, content: YamlContent) -> Self {
         Self {
             span: SourceSpan::new(position, ""),
             tag,
@@ -46,16 +46,20 @@ impl Node {
 
     /// The root of an empty document.
     pub(crate) fn empty() -> Self {
-        Self::new(Position::START, None, Content::Scalar(Scalar::plain("")))
+        Self::new(
+            Position::START,
+            None,
+            YamlContent::Scalar(Scalar::plain("")),
+        )
     }
 
     /// Changes the span of this node and of everything below it.
     pub(crate) fn for_each_span(&mut self, change: &mut impl FnMut(&mut SourceSpan)) {
         change(&mut self.span);
         match &mut self.content {
-            Content::Scalar(_) => {}
-            Content::List(items) => items.iter_mut().for_each(|it| it.for_each_span(change)),
-            Content::Mapping(entries) => {
+            YamlContent::Scalar(_) => {}
+            YamlContent::List(items) => items.iter_mut().for_each(|it| it.for_each_span(change)),
+            YamlContent::Mapping(entries) => {
                 for entry in entries {
                     change(&mut entry.span);
                     entry.value.for_each_span(change);
@@ -65,7 +69,7 @@ impl Node {
     }
 
     /// Visits every node below this one.
-    pub(crate) fn for_each_below(&self, visit: &mut impl FnMut(&Node)) {
+    pub(crate) fn for_each_below(&self, visit: &mut impl FnMut(&YamlNode)) {
         for child in self.children() {
             visit(child);
             child.for_each_below(visit);
@@ -73,18 +77,18 @@ impl Node {
     }
 
     /// The values directly below this one.
-    pub(crate) fn children(&self) -> impl Iterator<Item = &Node> {
+    pub(crate) fn children(&self) -> impl Iterator<Item = &YamlNode> {
         let (items, entries) = match &self.content {
-            Content::Scalar(_) => (&[][..], &[][..]),
-            Content::List(items) => (items.as_slice(), &[][..]),
-            Content::Mapping(entries) => (&[][..], entries.as_slice()),
+            YamlContent::Scalar(_) => (&[][..], &[][..]),
+            YamlContent::List(items) => (items.as_slice(), &[][..]),
+            YamlContent::Mapping(entries) => (&[][..], entries.as_slice()),
         };
         items.iter().chain(entries.iter().map(|entry| &entry.value))
     }
 
     /// The value of a key; of a repeated key, the first one.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
-        let Content::Mapping(entries) = &self.content else {
+    pub(crate) fn get(&self, key: &str) -> Option<&YamlNode> {
+        let YamlContent::Mapping(entries) = &self.content else {
             return None;
         };
         entries
@@ -94,15 +98,15 @@ impl Node {
     }
 
     pub(crate) fn is_null(&self) -> bool {
-        matches!(&self.content, Content::Scalar(scalar) if scalar.resolve() == Resolved::Null)
+        matches!(&self.content, YamlContent::Scalar(scalar) if scalar.resolve() == Resolved::Null)
     }
 
     /// The value as an error message describes it: a text with its content, a list without.
     pub(crate) fn described(&self) -> String {
         match &self.content {
-            Content::Scalar(scalar) => scalar.described(),
-            Content::List(_) => "a list".to_owned(),
-            Content::Mapping(_) => "a mapping".to_owned(),
+            YamlContent::Scalar(scalar) => scalar.described(),
+            YamlContent::List(_) => "a list".to_owned(),
+            YamlContent::Mapping(_) => "a mapping".to_owned(),
         }
     }
 
@@ -112,14 +116,14 @@ impl Node {
     pub(crate) fn locate(&mut self, path: &str) {
         path.clone_into(&mut self.span.path);
         match &mut self.content {
-            Content::Scalar(_) => {}
-            Content::List(items) => {
+            YamlContent::Scalar(_) => {}
+            YamlContent::List(items) => {
                 for (number, item) in items.iter_mut().enumerate() {
                     let path = item_path(path, number, item);
                     item.locate(&path);
                 }
             }
-            Content::Mapping(entries) => {
+            YamlContent::Mapping(entries) => {
                 for entry in entries {
                     let path = join(path, &entry.key);
                     entry.value.locate(&path);
@@ -132,11 +136,11 @@ impl Node {
     /// Reports repeated keys of this mapping and of those below it.
     pub(crate) fn report_duplicates(&self, diagnostics: &mut Diagnostics) {
         match &self.content {
-            Content::Scalar(_) => {}
-            Content::List(items) => items
+            YamlContent::Scalar(_) => {}
+            YamlContent::List(items) => items
                 .iter()
                 .for_each(|it| it.report_duplicates(diagnostics)),
-            Content::Mapping(entries) => {
+            YamlContent::Mapping(entries) => {
                 let mut seen: HashMap<&str, Position> = HashMap::new();
                 for entry in entries {
                     let first = *seen.entry(&entry.key).or_insert(entry.span.position);
@@ -152,28 +156,28 @@ impl Node {
     /// The value as JSON. The error names the first value that JSON cannot represent.
     pub(crate) fn to_json(&self) -> Result<Value, Problem> {
         match &self.content {
-            Content::Scalar(scalar) => scalar.to_json().ok_or_else(|| {
+            YamlContent::Scalar(scalar) => scalar.to_json().ok_or_else(|| {
                 let message = format!("must be a finite number, is {}", scalar.described());
                 Problem::new(&self.span, message)
             }),
-            Content::List(items) => items
+            YamlContent::List(items) => items
                 .iter()
                 .map(Self::to_json)
                 .collect::<Result<_, _>>()
                 .map(Value::Array),
-            Content::Mapping(entries) => entries_to_json(entries).map(Value::Object),
+            YamlContent::Mapping(entries) => entries_to_json(entries).map(Value::Object),
         }
     }
 }
 
-pub(crate) fn entries_to_json(entries: &[Entry]) -> Result<Map<String, Value>, Problem> {
+pub(crate) fn entries_to_json(entries: &[YamlEntry]) -> Result<Map<String, Value>, Problem> {
     entries
         .iter()
         .map(|entry| Ok((entry.key.clone(), entry.value.to_json()?)))
         .collect()
 }
 
-fn stands_twice(entry: &Entry, first: Position) -> Problem {
+fn stands_twice(entry: &YamlEntry, first: Position) -> Problem {
     let message = format!(
         "`{}` is given twice; the first is at line {}",
         entry.key, first.line
@@ -189,9 +193,9 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-fn item_path(list: &str, number: usize, item: &Node) -> String {
+fn item_path(list: &str, number: usize, item: &YamlNode) -> String {
     match item.get(NAME).map(|name| &name.content) {
-        Some(Content::Scalar(name)) if name.text.parse::<NodeName>().is_ok() => {
+        Some(YamlContent::Scalar(name)) if name.text.parse::<NodeName>().is_ok() => {
             format!("{list}.{}", name.text)
         }
         _ => format!("{list}[{number}]"),

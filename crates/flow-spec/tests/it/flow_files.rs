@@ -113,8 +113,8 @@ fn children_mirror_parents() {
             .map(|at| plan.node(*at).name.as_str())
             .collect()
     };
-    let node = |name| flow_spec::Source::Node(plan.find(name).unwrap());
-    assert_eq!(named(flow_spec::Source::Gateway), ["left", "right"]);
+    let node = |name| flow_spec::DocumentSource::Node(plan.find(name).unwrap());
+    assert_eq!(named(flow_spec::DocumentSource::Gateway), ["left", "right"]);
     assert_eq!(named(node("left")), ["joined"]);
     assert_eq!(named(node("joined")), [""; 0]);
     assert_eq!(plan.exit, [node("joined")]);

@@ -1,6 +1,6 @@
 //! The book's reference of flow files is made from the tables of keys.
 //!
-//! `FLOW_GOLDEN=write cargo test --package flow-spec --test it reference` writes the page anew.
+//! `FLOW_GOLDEN=write cargo test --package flow-spec --test it reference` rewrites the page.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 use super::*;
 
-fn entry(bytes: usize) -> Entry {
-    Entry {
+fn entry(bytes: usize) -> IndexEntry {
+    IndexEntry {
         id: "id".to_owned(),
         parent: String::new(),
         vector: Vec::new(),
@@ -12,8 +12,9 @@ fn entry(bytes: usize) -> Entry {
 
 #[test]
 fn a_statement_writes_so_many_entries_and_bytes() {
-    let sizes =
-        |entries: &[Entry]| -> Vec<usize> { portions(entries).map(<[Entry]>::len).collect() };
+    let sizes = |entries: &[IndexEntry]| -> Vec<usize> {
+        portions(entries).map(<[IndexEntry]>::len).collect()
+    };
     assert!(sizes(&[]).is_empty());
     assert_eq!(
         sizes(&vec![entry(1); 2 * ROWS_MAX + 1]),
@@ -31,7 +32,7 @@ fn a_statement_writes_so_many_entries_and_bytes() {
 fn a_score_is_a_number_that_json_can_show() {
     let score = |metric: &str, distance: f64| {
         let with: With = serde_json::from_value(serde_json::json!({ "metric": metric })).unwrap();
-        Table::new(TableName::of_executor("x"), with).score(distance)
+        IndexTable::new(TableName::of_executor("x"), with).score(distance)
     };
     let check = |found: f32, expected: f32| assert!((found - expected).abs() < 1e-6, "{found}");
     check(score("cosine", -0.5), 0.5);

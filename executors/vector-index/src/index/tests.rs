@@ -1,7 +1,7 @@
 use super::*;
 
-fn entry(id: &str, parent: &str, vector: &[f32]) -> Entry {
-    Entry {
+fn entry(id: &str, parent: &str, vector: &[f32]) -> IndexEntry {
+    IndexEntry {
         id: id.to_owned(),
         parent: parent.to_owned(),
         vector: vector.to_vec(),
@@ -10,13 +10,13 @@ fn entry(id: &str, parent: &str, vector: &[f32]) -> Entry {
     }
 }
 
-fn index(exact_below: usize, entries: Vec<Entry>) -> Index {
+fn index(exact_below: usize, entries: Vec<IndexEntry>) -> Index {
     let mut index = Index::new(exact_below);
     add(&mut index, entries);
     index
 }
 
-fn add(index: &mut Index, entries: Vec<Entry>) {
+fn add(index: &mut Index, entries: Vec<IndexEntry>) {
     let new = entries.len();
     for change in index.changes(entries) {
         index.apply(change);
@@ -78,7 +78,7 @@ fn a_document_that_is_indexed_again_leaves_nothing_of_what_it_was() {
 fn an_empty_index_takes_vectors_of_any_length() {
     let mut index = index(100, vec![entry("a", "", &[1.0, 0.0])]);
     assert_eq!(index.dimensions(), Some(2));
-    index.apply(Change::Delete("a".to_owned()));
+    index.apply(IndexChange::Delete("a".to_owned()));
     assert_eq!((index.len(), index.dimensions()), (0, None));
     assert!(found(&index, &[1.0], 5).is_empty());
     add(&mut index, vec![entry("b", "", &[1.0, 0.0, 0.0])]);
@@ -88,7 +88,7 @@ fn an_empty_index_takes_vectors_of_any_length() {
 #[test]
 fn the_graph_finds_what_an_exhaustive_search_finds() {
     let vectors = vectors(3000);
-    let entries = |range: std::ops::Range<usize>| -> Vec<Entry> {
+    let entries = |range: std::ops::Range<usize>| -> Vec<IndexEntry> {
         range
             .map(|it| entry(&it.to_string(), "", &vectors[it]))
             .collect()
@@ -119,7 +119,7 @@ fn deleted_vectors_are_not_found_and_are_gone_when_the_graph_is_rebuilt() {
     index.feed_graph_fully();
     assert!(!index.is_worn());
     for it in 0..2000 {
-        index.apply(Change::Delete(it.to_string()));
+        index.apply(IndexChange::Delete(it.to_string()));
     }
     let check = |index: &Index| {
         assert_eq!(index.len(), 500);

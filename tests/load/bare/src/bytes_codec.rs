@@ -1,4 +1,4 @@
-//! A codec that hands a message's bytes out untouched.
+//! A codec that passes on the bytes of a message unchanged.
 
 use bytes::{Buf, BufMut, Bytes};
 use tonic::Status;

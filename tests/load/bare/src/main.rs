@@ -1,4 +1,4 @@
-//! What the gateway is measured against: tonic with nothing around it.
+//! The baseline for the gateway: a bare tonic server.
 //!
 //! `bare-tonic echo` answers each call with the bytes that came; `bare-tonic proxy URL` forwards
 //! them to one upstream over one channel. Neither looks into a message, so the proxy in front of

@@ -1,4 +1,4 @@
-//! What one core can do at all: fused products and sums on registers, as many side by side as hide their
+//! The maximum of one core: fused products and sums on registers, as many side by side as hide their
 //! latency.
 
 use std::time::Duration;

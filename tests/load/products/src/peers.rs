@@ -1,4 +1,4 @@
-//! The libraries that one would use instead.
+//! The libraries that flow's products are compared with.
 
 use anyhow::Context;
 use faer::linalg::matmul::matmul;

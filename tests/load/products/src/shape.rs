@@ -1,8 +1,8 @@
-//! Which products are measured, and on what values.
+//! The shapes and values of the measured products.
 
 use std::fmt;
 
-/// `rows` states of `inputs` values each, times weights for so many `outputs`.
+/// `rows` states of `inputs` values each, times weights for a number of `outputs`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) rows: usize,

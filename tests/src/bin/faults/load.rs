@@ -1,4 +1,4 @@
-//! Requests on a timetable: each leaves when it is due, whatever became of those before it.
+//! Requests on a timetable: each leaves when it is due, whatever happened to those before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

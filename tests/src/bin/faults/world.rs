@@ -1,4 +1,4 @@
-//! The flow on its machines, and what is done to it.
+//! The flow on its machines, and the faults that are injected.
 
 use std::fs;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What became of each request: answered once, failed with a known cause, or lost.
+//! The outcome of each request: answered once, failed with a known cause, or lost.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Makes the faults of the schedule happen, one after another.
+//! Injects the faults of the schedule, one after another.
 
 use std::sync::Arc;
 use std::thread;

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::log_pipe::{LogPipe, Loud};
+use crate::log_pipe::{ErrorLines, LogPipe};
 use crate::proxy::Proxy;
 
 /// A flow that is up, and its external executor.
@@ -75,7 +75,7 @@ impl Flow {
         &self.log
     }
 
-    pub(crate) fn loud(&self) -> Loud {
+    pub(crate) fn loud(&self) -> ErrorLines {
         self.log.loud()
     }
 

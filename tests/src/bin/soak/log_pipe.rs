@@ -1,4 +1,4 @@
-//! The pipe of a flow's log: read all the time, except when it is to be full.
+//! The pipe of a flow's log: read continuously, except while it has to fill up.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex};
@@ -18,12 +18,12 @@ pub(crate) struct LogPipe(Arc<Shared>);
 struct Shared {
     is_paused: Mutex<bool>,
     changed: Condvar,
-    loud: Mutex<Loud>,
+    loud: Mutex<ErrorLines>,
 }
 
 /// Lines of errors.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Loud {
+pub(crate) struct ErrorLines {
     pub(crate) count: usize,
     pub(crate) first: Vec<String>,
 }
@@ -46,7 +46,7 @@ impl LogPipe {
         self.0.changed.notify_all();
     }
 
-    pub(crate) fn loud(&self) -> Loud {
+    pub(crate) fn loud(&self) -> ErrorLines {
         self.0.loud.lock().unwrap().clone()
     }
 }

@@ -1,4 +1,4 @@
-//! What a run leaves: `faults.csv`, `timeline.csv`, `samples.csv`, `failures.csv` and `outcome.json`.
+//! The results of a run: `faults.csv`, `timeline.csv`, `samples.csv`, `failures.csv` and `outcome.json`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::account::{Account, Answered, Class, Runs};
 use crate::faults::Done;
-use crate::log_pipe::Loud;
+use crate::log_pipe::ErrorLines;
 use crate::run::Run;
 use crate::samples::{self, Sample};
 use crate::schedule::{Fault, Node};
@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
     pub(crate) samples: Vec<Sample>,
     /// What the executor `book` wrote down.
     pub(crate) recorded: String,
-    pub(crate) loud: Loud,
+    pub(crate) loud: ErrorLines,
 }
 
 impl Outcome {
@@ -199,7 +199,7 @@ fn sorted(times: impl Iterator<Item = Duration>) -> Vec<f64> {
     times
 }
 
-/// The time within which so many of a hundred were answered.
+/// The time within which a percentage was answered.
 fn quantile(sorted: &[f64], of_hundred: usize) -> Option<f64> {
     let rank = (sorted.len() * of_hundred).div_ceil(100);
     sorted
@@ -262,7 +262,7 @@ mod tests {
             faults: vec![done],
             samples: Vec::new(),
             recorded: String::new(),
-            loud: Loud::default(),
+            loud: ErrorLines::default(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What lies between the gateway and the external executor: it forwards bytes, and closes all connections when asked.
+//! The proxy between the gateway and the external executor, which forwards bytes and closes all connections on request.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What all parts of a run share: its clock, its phases, and the account of requests.
+//! The shared state of a run: its clock, its phases, and the account of requests.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};

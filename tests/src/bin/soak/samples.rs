@@ -1,4 +1,4 @@
-//! What each process of the flow holds: memory, file descriptors, threads and sockets.
+//! The resources of each process of the flow: memory, file descriptors, threads and sockets.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Which faults happen when: a pure function of a seed and a length.
+//! The schedule of the faults: a pure function of a seed and a length.
 
 use std::fmt;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Node {
 pub(crate) enum Fault {
     /// SIGKILL to one replica.
     Kill(Node, u64),
-    /// SIGSTOP to one replica, and SIGCONT after so many milliseconds.
+    /// SIGSTOP to one replica, and SIGCONT after this many milliseconds.
     Freeze(Node, u64, u64),
     /// `flow restart`.
     Restart(Node),
@@ -59,9 +59,9 @@ pub(crate) enum Fault {
     HangUps(u64),
     /// So many clients that cancel a call.
     Cancels(u64),
-    /// So many clients that do not read large replies for so many milliseconds.
+    /// This many clients, which do not read large replies for this many milliseconds.
     SlowReaders(u64, u64),
-    /// The log of `flow up` is not read for so many milliseconds.
+    /// The log of `flow up` is not read for this many milliseconds.
     FullLogPipe(u64),
     /// The external executor closes all of its connections.
     CloseConnections,
@@ -97,7 +97,7 @@ pub(crate) struct Planned {
 
 /// The faults between two times. Each kind comes once before any comes again, in an order that differs each time.
 pub(crate) fn schedule(seed: u64, from: Duration, to: Duration) -> Vec<Planned> {
-    let mut draws = Draws(seed);
+    let mut draws = SplitMix64(seed);
     let mut plan = Vec::new();
     let mut at = from;
     loop {
@@ -111,7 +111,7 @@ pub(crate) fn schedule(seed: u64, from: Duration, to: Duration) -> Vec<Planned> 
     }
 }
 
-fn shuffled_faults(draws: &mut Draws) -> Vec<Fault> {
+fn shuffled_faults(draws: &mut SplitMix64) -> Vec<Fault> {
     let mut faults = Vec::new();
     for node in [Node::Work, Node::Book] {
         faults.push(Fault::Kill(node, draws.between(PICKS)));
@@ -139,9 +139,9 @@ fn shuffled_faults(draws: &mut Draws) -> Vec<Fault> {
 }
 
 /// SplitMix64: the same numbers for the same seed, on every machine and in every version.
-struct Draws(u64);
+struct SplitMix64(u64);
 
-impl Draws {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 /// A set of texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Corpus {
-    /// 10,000 times the same sentence of 14 tokens.
+    /// The same sentence of 14 tokens, 10,000 times.
     Tutorial,
     /// 4,096 texts as in search traffic: 28 words in the median, 200 at most.
     Mixed,

@@ -1,4 +1,4 @@
-//! What was found, and how it is reported.
+//! Findings, and how they are reported.
 
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What flow uses of others: the Docker engine, interpreters of Python, and the hub of models.
+//! External services that flow uses: the Docker engine, interpreters of Python, and the hub of models.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;

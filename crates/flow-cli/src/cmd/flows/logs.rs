@@ -15,8 +15,8 @@ use flow_launch::StateDirectory;
 
 pub(super) use self::feed::LogFeed;
 pub(crate) use self::feed::names as log_names;
-pub(super) use self::interleave::Entry;
-use self::shown::Look;
+pub(super) use self::interleave::LogLineEntry;
+use self::shown::LineFormat;
 use crate::cmd::flows::running;
 use crate::exit::Exit;
 use crate::flow_file::{self, ReadOptions};
@@ -61,7 +61,7 @@ pub(crate) struct Logs {
 
 pub(crate) fn run(logs: &Logs, shell: &Shell) -> anyhow::Result<Exit> {
     let folder = StateDirectory::logs(&folder(logs.flow.as_deref(), shell)?);
-    let look = Look {
+    let look = LineFormat {
         format: shell.log.format,
         painter: Painter::stdout(shell),
         timestamps: logs.timestamps,
@@ -79,7 +79,7 @@ pub(crate) fn run(logs: &Logs, shell: &Shell) -> anyhow::Result<Exit> {
 /// The logs that are shown.
 struct Shown {
     feed: LogFeed,
-    look: Look,
+    look: LineFormat,
 }
 
 impl Shown {
@@ -92,7 +92,7 @@ impl Shown {
         }
     }
 
-    fn show(&self, entries: Vec<Entry>) -> anyhow::Result<()> {
+    fn show(&self, entries: Vec<LogLineEntry>) -> anyhow::Result<()> {
         let lines = self.look.lines(entries, &self.feed.names());
         let shown: io::Result<()> = lines.iter().try_for_each(|line| output::line(line));
         Ok(shown?)

@@ -75,7 +75,7 @@ pub(crate) struct Top {
     /// Show only this running flow: its name, the name of its file, or the file
     #[arg(value_name = "FLOW")]
     flow: Option<String>,
-    /// Time between two looks at the flows, such as 500ms or 5s
+    /// Time between two updates, such as 500ms or 5s
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Print one table as text and end

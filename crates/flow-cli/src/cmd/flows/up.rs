@@ -20,7 +20,7 @@ use flow_launch::{
     RunningFlow, StartedFlow, StateDirectory,
 };
 use flow_net::{Drain, Draining};
-use flow_process::{LogFormat, Ready, on_termination};
+use flow_process::{LogFormat, ReadyEvent, on_termination};
 use flow_spec::{Plan, Protocol, Run};
 
 use self::banner::{Banner, Row};
@@ -62,16 +62,16 @@ pub(crate) struct Up {
     /// environments are in ~/.cache/flow/python
     #[arg(long)]
     install: bool,
-    /// Log requests that take as long, such as 500ms or 2s, with where their time went
+    /// Log requests that take at least this long, such as 500ms or 2s, with a breakdown of their time
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     slow_request: Option<Duration>,
     /// Log every request
     #[arg(long)]
     access_log: bool,
-    /// Time that requests in progress get to finish when the flow stops, such as 10s or 1m
+    /// Time for requests in progress to finish when the flow stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     grace: Duration,
-    /// Format in which standard output says that the flow is ready: text, or json for one line with the
+    /// Format of the ready message on standard output: text, or json for one line with the
     /// address [default: that of --log]
     #[arg(long, value_name = "FORMAT", value_parser = log_formats(), hide_possible_values = true)]
     ready_format: Option<LogFormat>,
@@ -186,8 +186,8 @@ fn launch(up: &Up, builder: Builder, shell: &Shell) -> anyhow::Result<Launch> {
     Ok(Launch {
         grace: up.grace,
         log: match shell.log.format {
-            LogFormat::Text => flow_spec::Log::Text,
-            LogFormat::Json => flow_spec::Log::Json,
+            LogFormat::Text => flow_spec::LogStyle::Text,
+            LogFormat::Json => flow_spec::LogStyle::Json,
         },
         state_directory: state_directory(up, &draft, shell),
         source: Some(source),
@@ -322,14 +322,14 @@ fn unprepared(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error 
 }
 
 /// The flow as a process of which clients see the gateway.
-fn ready(started: &StartedFlow) -> Ready {
-    Ready {
+fn ready(started: &StartedFlow) -> ReadyEvent {
+    ReadyEvent {
         more_addresses: {
             let addresses = started.gateway.more_addresses.iter();
             addresses.map(|it| addresses::local(*it)).collect()
         },
         metrics: started.gateway.metrics,
-        ..Ready::new("flow", started.gateway.reachable())
+        ..ReadyEvent::new("flow", started.gateway.reachable())
     }
 }
 

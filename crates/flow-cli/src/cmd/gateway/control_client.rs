@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flow_core::Chain;
 use flow_gateway::supervisor::{
-    Action, FlowProcess, LogExcerpt, LogQuery, NotDone, SupervisorClient,
+    Action, FlowProcess, LogExcerpt, LogQuery, SupervisorClient, SupervisorError,
 };
 use flow_launch::StateDirectory;
 use flow_launch::protocol::{
@@ -52,10 +52,15 @@ impl ControlClient {
     }
 
     /// Sends a command, and returns its result with the sentences before it.
-    async fn ask(&self, command: ControlCommand) -> Result<(ControlResult, Vec<String>), NotDone> {
+    async fn ask(
+        &self,
+        command: ControlCommand,
+    ) -> Result<(ControlResult, Vec<String>), SupervisorError> {
         let unreachable = |error: io::Error| {
             let error = Chain(&error);
-            NotDone::Unreachable(format!("cannot reach the supervisor of this flow: {error}"))
+            SupervisorError::Unreachable(format!(
+                "cannot reach the supervisor of this flow: {error}"
+            ))
         };
         let mut socket = self.connect().await.map_err(unreachable)?;
         let mut line = serde_json::to_vec(&ControlRequest::new(command))
@@ -72,10 +77,12 @@ impl ControlClient {
                 }
                 ControlResponse::Progress(_) => {}
                 ControlResponse::Done(result) => return Ok((result, said)),
-                ControlResponse::Refused(why) => return Err(NotDone::Refused(why)),
+                ControlResponse::Refused(why) => return Err(SupervisorError::Refused(why)),
             }
         }
-        Err(NotDone::Unreachable("the flow has ended".to_owned()))
+        Err(SupervisorError::Unreachable(
+            "the flow has ended".to_owned(),
+        ))
     }
 
     /// Connecting waits if too many others do, so another thread does it.
@@ -88,9 +95,10 @@ impl ControlClient {
         UnixStream::from_std(socket)
     }
 
-    async fn list(&self) -> Result<Vec<FlowProcess>, NotDone> {
-        let late =
-            |_| NotDone::Unreachable("the supervisor of this flow does not answer".to_owned());
+    async fn list(&self) -> Result<Vec<FlowProcess>, SupervisorError> {
+        let late = |_| {
+            SupervisorError::Unreachable("the supervisor of this flow does not answer".to_owned())
+        };
         let listed = timeout(LIST_WITHIN, self.ask(ControlCommand::Ps)).await;
         match listed.map_err(late)?? {
             (ControlResult::Listing(status), _) => {
@@ -100,9 +108,9 @@ impl ControlClient {
         }
     }
 
-    async fn search(&self, query: LogQuery) -> Result<LogExcerpt, NotDone> {
+    async fn search(&self, query: LogQuery) -> Result<LogExcerpt, SupervisorError> {
         let failed = |error: &dyn std::error::Error| {
-            NotDone::Unreachable(format!("cannot read the logs: {error}"))
+            SupervisorError::Unreachable(format!("cannot read the logs: {error}"))
         };
         let permit = self.searches.clone().acquire_owned().await;
         let permit = permit.map_err(|error| failed(&error))?;
@@ -118,11 +126,11 @@ impl ControlClient {
 }
 
 impl SupervisorClient for ControlClient {
-    fn processes(&self) -> BoxFuture<'_, Result<Vec<FlowProcess>, NotDone>> {
+    fn processes(&self) -> BoxFuture<'_, Result<Vec<FlowProcess>, SupervisorError>> {
         self.list().boxed()
     }
 
-    fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, NotDone>> {
+    fn change(&self, action: Action) -> BoxFuture<'_, Result<Vec<String>, SupervisorError>> {
         let command = match action {
             Action::Restart { name } => ControlCommand::Restart { name },
             Action::Scale { name, replicas } => ControlCommand::Scale { name, replicas },
@@ -132,7 +140,7 @@ impl SupervisorClient for ControlClient {
         asked.map(|it| it.map(|(_, said)| said)).boxed()
     }
 
-    fn search_logs(&self, query: LogQuery) -> BoxFuture<'_, Result<LogExcerpt, NotDone>> {
+    fn search_logs(&self, query: LogQuery) -> BoxFuture<'_, Result<LogExcerpt, SupervisorError>> {
         self.search(query).boxed()
     }
 }

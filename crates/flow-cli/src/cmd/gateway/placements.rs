@@ -21,7 +21,7 @@ use crate::exit::BadUsage;
 const LINES_MAX: usize = 4;
 
 /// The source of placements.
-pub(super) enum Source {
+pub(super) enum PlacementSource {
     /// A file with one placement.
     File(PathBuf),
     /// A placement on the command line.
@@ -30,7 +30,7 @@ pub(super) enum Source {
     Lines(mpsc::Receiver<std::io::Result<String>>),
 }
 
-impl Source {
+impl PlacementSource {
     /// The source of an argument: `-` is standard input, and a text that begins with `{` is the placement itself.
     pub(super) fn of(path: Option<&Path>) -> Self {
         match path {

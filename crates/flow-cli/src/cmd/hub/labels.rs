@@ -1,4 +1,4 @@
-//! The labels of an executor's image, by which hubs are searched and flows know what they start.
+//! The labels of an executor's image, which hubs search, and from which flows know what they start.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use super::progress::{Layers, Printed};
 use super::python;
 use crate::docker_config;
 use crate::exit::{BadUsage, Exit};
-use crate::folder::{self, Found, package};
+use crate::folder::{self, ExecutorFolder, package};
 use crate::output;
 use crate::shell::Shell;
 
@@ -96,7 +96,7 @@ fn of_folder(path: &Path, push: &Push, shell: &Shell) -> anyhow::Result<Draft> {
     let shown = path.display();
     let has_dockerfile = path.join(DOCKERFILE).is_file();
     let found = folder::look(path, &[Path::new("")], shell, &|_| {});
-    if !has_dockerfile && !matches!(found, Ok(Found::Python(_))) {
+    if !has_dockerfile && !matches!(found, Ok(ExecutorFolder::Python(_))) {
         return Err(BadUsage(format!(
             "`{shown}` has no `{DOCKERFILE}`: `flow new executor --dockerfile cpu` writes one"
         ))
@@ -106,18 +106,20 @@ fn of_folder(path: &Path, push: &Push, shell: &Shell) -> anyhow::Result<Draft> {
     let found =
         found.with_context(|| BadUsage(format!("`{shown}` is not the folder of an executor")))?;
     let (config, extra) = match found {
-        Found::Package { manifest, config } => {
+        ExecutorFolder::Package { manifest, config } => {
             let extra = program(&manifest, &folder::name(&config), shell)?;
             (config, vec![extra])
         }
-        Found::Named(config) => (config, Vec::new()),
-        Found::Python(file) if has_dockerfile => (folder::load(&file, shell)?, Vec::new()),
-        Found::Python(file) => {
+        ExecutorFolder::Named(config) => (config, Vec::new()),
+        ExecutorFolder::Python(file) if has_dockerfile => (folder::load(&file, shell)?, Vec::new()),
+        ExecutorFolder::Python(file) => {
             let (config, package) = (folder::load(&file, shell)?, python::package(&file, shell)?);
             speaks_our_wire = package.is_some();
             (config, python::files(&file, package.as_deref())?)
         }
-        Found::Program(_) => return Err(BadUsage(format!("`{shown}` is not a folder")).into()),
+        ExecutorFolder::Program(_) => {
+            return Err(BadUsage(format!("`{shown}` is not a folder")).into());
+        }
     };
     let mut labels = Labels::of_metas(&config.metas);
     if !config.is_python || speaks_our_wire {

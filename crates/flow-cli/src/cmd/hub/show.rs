@@ -59,7 +59,7 @@ pub(crate) struct Info {
 }
 
 /// An executor of a hub.
-struct Entry {
+struct HubExecutor {
     /// Its path below the hub.
     name: String,
     tags: Vec<String>,
@@ -72,7 +72,7 @@ pub(super) fn list(list: &List, shell: &Shell) -> anyhow::Result<Exit> {
     let mut entries = entries(&registry, &location)?;
     entries.retain(|entry| (list.all || entry.is_executor()) && entry.has(list.word.as_deref()));
     if list.json {
-        let all: Vec<Value> = entries.iter().map(Entry::json).collect();
+        let all: Vec<Value> = entries.iter().map(HubExecutor::json).collect();
         output::line(&escape_json(&json!(all).to_string()))?;
         return Ok(Exit::Fine);
     }
@@ -82,14 +82,14 @@ pub(super) fn list(list: &List, shell: &Shell) -> anyhow::Result<Exit> {
     let head = ["NAME", "TAGS", "VERSION", "DEVICES", "DESCRIPTION"];
     let table = Table {
         head: Some(head.map(str::to_owned).into()),
-        rows: entries.iter().map(Entry::row).collect(),
+        rows: entries.iter().map(HubExecutor::row).collect(),
     };
     let columns = output::columns(std::io::stdout());
     output::bytes(table.text(Painter::stdout(shell), columns).as_bytes())?;
     Ok(Exit::Fine)
 }
 
-fn entries(registry: &Registry, location: &HubLocation) -> anyhow::Result<Vec<Entry>> {
+fn entries(registry: &Registry, location: &HubLocation) -> anyhow::Result<Vec<HubExecutor>> {
     let mut entries = Vec::new();
     for repository in registry.repositories()? {
         let Some(name) = repository.strip_prefix(&location.folder) else {
@@ -101,7 +101,7 @@ fn entries(registry: &Registry, location: &HubLocation) -> anyhow::Result<Vec<En
             continue;
         };
         let config = registry.image(&repository, tag)?.config;
-        entries.push(Entry {
+        entries.push(HubExecutor {
             name: name.to_owned(),
             labels: Labels(config.labels),
             tags,
@@ -115,7 +115,7 @@ fn representative(tags: &[String]) -> Option<&str> {
     latest.or(tags.last()).map(String::as_str)
 }
 
-impl Entry {
+impl HubExecutor {
     fn is_executor(&self) -> bool {
         let is_said = |label| !self.labels.get(label).is_empty();
         is_said(IMAGE_EXECUTOR) || is_said(IMAGE_WIRE)
@@ -225,7 +225,7 @@ mod tests {
         let mut labels = Labels::default();
         labels.put(DESCRIPTION, Some("Upper-cases every text."));
         labels.put(IMAGE_KEYWORDS, Some("loud,text"));
-        let entry = Entry {
+        let entry = HubExecutor {
             name: "shout".to_owned(),
             tags: Vec::new(),
             labels,

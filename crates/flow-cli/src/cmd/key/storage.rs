@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::exit::BadUsage;
 
-/// The beginning of the file. `flow key` writes it anew, so comments of users would be lost.
+/// The beginning of the file. `flow key` rewrites the file, so comments of users would be lost.
 const HEADER: &str = "# API keys. `flow key` writes this file; comments are not kept.\n";
 
 /// Waits until no other `flow key` changes the file. The lock ends when this is dropped.

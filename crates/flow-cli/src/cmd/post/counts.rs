@@ -6,7 +6,7 @@ use super::requests::RequestInfo;
 
 /// The unit of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum InputUnit {
     Line,
     Text,
 }
@@ -29,7 +29,7 @@ pub(super) struct Counts {
     pub(super) is_input_broken: bool,
 }
 
-impl Unit {
+impl InputUnit {
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Line => "line",
@@ -55,7 +55,7 @@ impl Counts {
     }
 
     /// The summary at the end.
-    pub(super) fn summary(&self, took: Duration, unit: Unit) -> String {
+    pub(super) fn summary(&self, took: Duration, unit: InputUnit) -> String {
         let documents = counted(self.documents, "document");
         let rate = grouped(rate(self.documents, took));
         let requests = counted(self.requests, "request");
@@ -115,7 +115,7 @@ mod tests {
 
     fn check(counts: &Counts, took_ms: u64, wanted: &str) {
         assert_eq!(
-            counts.summary(Duration::from_millis(took_ms), Unit::Line),
+            counts.summary(Duration::from_millis(took_ms), InputUnit::Line),
             wanted
         );
     }
@@ -170,7 +170,7 @@ mod tests {
                 documents: 0,
                 end: 0,
             };
-            assert_eq!(Unit::Line.describe(&request), wanted);
+            assert_eq!(InputUnit::Line.describe(&request), wanted);
         };
         check(None, "3");
         check(Some((5, 5)), "3 (line 5)");

@@ -9,7 +9,7 @@ use super::lines::{BadLine, Line, Lines};
 
 /// How lines represent documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum InputFormat {
     /// A JSON object is a document, a JSON string is a text. Blank lines are skipped, and so are the results of executors in
     /// the output of another run.
     Json,
@@ -18,7 +18,7 @@ pub(super) enum Form {
 }
 
 /// An input.
-pub(crate) struct Source {
+pub(crate) struct InputSource {
     input: Input,
     version: DocArrayVersion,
     len: Option<u64>,
@@ -28,13 +28,13 @@ enum Input {
     Texts(std::iter::Enumerate<std::vec::IntoIter<String>>),
     Lines {
         lines: Lines<Box<dyn BufRead + Send>>,
-        form: Form,
+        form: InputFormat,
     },
 }
 
 /// An entry of the input: a line or a text.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct InputEntry {
     /// Its number; the first is 1.
     pub(crate) number: u64,
     /// Bytes of the input up to its end.
@@ -55,7 +55,7 @@ pub(crate) enum BadEntry {
     Document(BadDocument),
 }
 
-impl Source {
+impl InputSource {
     pub(super) fn texts(texts: Vec<String>, version: DocArrayVersion) -> Self {
         Self {
             input: Input::Texts(texts.into_iter().enumerate()),
@@ -66,12 +66,12 @@ impl Source {
 
     /// Documents, one on each line, as JSON.
     pub(crate) fn json_lines(input: Box<dyn BufRead + Send>, version: DocArrayVersion) -> Self {
-        Self::lines(input, Form::Json, version)
+        Self::lines(input, InputFormat::Json, version)
     }
 
     pub(super) fn lines(
         input: Box<dyn BufRead + Send>,
-        form: Form,
+        form: InputFormat,
         version: DocArrayVersion,
     ) -> Self {
         Self {
@@ -105,16 +105,16 @@ impl Source {
     }
 
     /// The next entry. `None` at the end of the input.
-    pub(crate) fn next(&mut self) -> io::Result<Option<Entry>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<InputEntry>> {
         match &mut self.input {
-            Input::Texts(texts) => Ok(texts.next().map(|(at, text)| Entry {
+            Input::Texts(texts) => Ok(texts.next().map(|(at, text)| InputEntry {
                 number: at as u64 + 1,
                 end: 0,
                 document: Ok(from_text(&text, self.version)),
             })),
             Input::Lines { lines, form } => {
                 while let Some(line) = lines.next()? {
-                    if *form == Form::Plain || !(is_blank(&line) || is_results(&line)) {
+                    if *form == InputFormat::Plain || !(is_blank(&line) || is_results(&line)) {
                         return Ok(Some(from_line(line, *form, self.version)));
                     }
                 }
@@ -134,15 +134,15 @@ fn is_results(line: &Line) -> bool {
     line.text.as_ref().is_ok_and(begins)
 }
 
-fn from_line(line: Line, form: Form, version: DocArrayVersion) -> Entry {
+fn from_line(line: Line, form: InputFormat, version: DocArrayVersion) -> InputEntry {
     let document = line
         .text
         .map_err(BadEntry::Line)
         .and_then(|text| match form {
-            Form::Plain => Ok(from_text(&text, version)),
-            Form::Json => from_json(&text, version),
+            InputFormat::Plain => Ok(from_text(&text, version)),
+            InputFormat::Json => from_json(&text, version),
         });
-    Entry {
+    InputEntry {
         number: line.number,
         end: line.end,
         document,
@@ -176,12 +176,12 @@ fn from_text(text: &str, version: DocArrayVersion) -> Document {
 mod tests {
     use super::*;
 
-    fn entries(input: &'static str, form: Form) -> Vec<Entry> {
-        let mut source = Source::lines(Box::new(input.as_bytes()), form, DocArrayVersion::V1);
+    fn entries(input: &'static str, form: InputFormat) -> Vec<InputEntry> {
+        let mut source = InputSource::lines(Box::new(input.as_bytes()), form, DocArrayVersion::V1);
         std::iter::from_fn(|| source.next().unwrap()).collect()
     }
 
-    fn check(input: &'static str, form: Form, wanted: &[(u64, &str)]) {
+    fn check(input: &'static str, form: InputFormat, wanted: &[(u64, &str)]) {
         let found: Vec<(u64, String)> = entries(input, form)
             .into_iter()
             .map(|entry| (entry.number, entry.document.unwrap().text()))
@@ -194,7 +194,10 @@ mod tests {
     }
 
     fn check_bad(input: &'static str, wanted: &str) {
-        let error = entries(input, Form::Json).remove(0).document.unwrap_err();
+        let error = entries(input, InputFormat::Json)
+            .remove(0)
+            .document
+            .unwrap_err();
         assert_eq!(error.to_string(), wanted);
     }
 
@@ -202,25 +205,33 @@ mod tests {
     fn objects_are_documents_and_strings_are_texts() {
         check(
             "{\"text\": \"a\"}\n\"b\"\n",
-            Form::Json,
+            InputFormat::Json,
             &[(1, "a"), (2, "b")],
         );
     }
 
     #[test]
     fn blank_lines_are_skipped_in_json_and_counted() {
-        check("\"a\"\n\n  \n\"b\"", Form::Json, &[(1, "a"), (4, "b")]);
+        check(
+            "\"a\"\n\n  \n\"b\"",
+            InputFormat::Json,
+            &[(1, "a"), (4, "b")],
+        );
     }
 
     #[test]
     fn results_in_the_output_of_another_run_are_skipped() {
         let input = "\"a\"\n{\"__results__\":{\"index\":{\"count\":3}}}\n\"b\"";
-        check(input, Form::Json, &[(1, "a"), (3, "b")]);
+        check(input, InputFormat::Json, &[(1, "a"), (3, "b")]);
     }
 
     #[test]
     fn every_plain_line_is_a_text() {
-        check("a\n\n{}\n", Form::Plain, &[(1, "a"), (2, ""), (3, "{}")]);
+        check(
+            "a\n\n{}\n",
+            InputFormat::Plain,
+            &[(1, "a"), (2, ""), (3, "{}")],
+        );
     }
 
     #[test]
@@ -241,13 +252,14 @@ mod tests {
 
     #[test]
     fn texts_are_numbered_from_one() {
-        let mut source = Source::texts(vec!["a".to_owned(), "b".to_owned()], DocArrayVersion::V2);
+        let mut source =
+            InputSource::texts(vec!["a".to_owned(), "b".to_owned()], DocArrayVersion::V2);
         assert!(!source.is_without_documents());
         let first = source.next().unwrap().unwrap();
         assert_eq!(
             (first.number, first.document.unwrap().version()),
             (1, DocArrayVersion::V2)
         );
-        assert!(Source::texts(Vec::new(), DocArrayVersion::V1).is_without_documents());
+        assert!(InputSource::texts(Vec::new(), DocArrayVersion::V1).is_without_documents());
     }
 }

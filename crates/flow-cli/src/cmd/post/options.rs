@@ -53,7 +53,7 @@ pub(crate) struct Post {
     /// Do not show a progress bar
     #[arg(long, help_heading = SENDING)]
     pub(crate) no_progress: bool,
-    /// At the end, say where the time of the requests went: each hop's median, 99th percentile and share
+    /// Summarize at the end where the time of the requests went: each hop's median, 99th percentile and share
     #[arg(long, help_heading = SENDING)]
     pub(super) timing: bool,
 }

@@ -7,7 +7,7 @@ use flow_client::Outcome;
 use flow_core::{DocArrayVersion, Failure};
 use flow_net::status::grpc_code_name;
 
-use super::counts::{Counts, Unit, counted};
+use super::counts::{Counts, InputUnit, counted};
 use super::hints::with_hint;
 use super::progress::Progress;
 use super::reply_writer::{Answer, ReplyWriter};
@@ -15,7 +15,7 @@ use super::requests::{ReadItem, RequestInfo};
 use crate::escape::escape_lines;
 use crate::exit::Exit;
 use crate::output::{self, Painter};
-use crate::timing::{Sent, Summary, hops};
+use crate::timing::{HopSummary, Sent, hops};
 
 /// Maximum number of problems of a kind that are reported one by one. The others are counted.
 const REPORTED_MAX: u64 = 10;
@@ -37,20 +37,20 @@ pub(super) enum End {
 pub(super) struct Report {
     writer: ReplyWriter,
     progress: Progress,
-    unit: Unit,
+    unit: InputUnit,
     /// The version of the documents that are sent.
     version: DocArrayVersion,
     begun: Instant,
     counts: Counts,
     /// Where the time of the requests went, if that is asked for.
-    timing: Option<(Summary, Painter)>,
+    timing: Option<(HopSummary, Painter)>,
 }
 
 impl Report {
     pub(super) fn new(
         writer: ReplyWriter,
         progress: Progress,
-        (unit, version): (Unit, DocArrayVersion),
+        (unit, version): (InputUnit, DocArrayVersion),
     ) -> Self {
         Self {
             writer,
@@ -66,7 +66,7 @@ impl Report {
     /// The same report, which also says where the time went.
     pub(super) fn with_timing(self, painter: Painter) -> Self {
         Self {
-            timing: Some((Summary::default(), painter)),
+            timing: Some((HopSummary::default(), painter)),
             ..self
         }
     }

@@ -13,11 +13,11 @@ use flow_core::parameters::from_options;
 use flow_core::{Chain, DocArrayVersion, Endpoint};
 use flow_net::Compression;
 
-use super::counts::Unit;
-use super::entries::{Form, Source};
+use super::counts::InputUnit;
+use super::entries::{InputFormat, InputSource};
 use super::requests::Template;
 use super::{hints, version};
-use crate::connect::Connection;
+use crate::connect::ConnectionArgs;
 use crate::count::count;
 use crate::exit::BadUsage;
 
@@ -69,7 +69,7 @@ pub(crate) struct RequestOptions {
     #[arg(long, value_enum, value_name = "ALGORITHM", help_heading = SENDING, hide_possible_values = true)]
     compression: Option<CompressionName>,
     #[command(flatten)]
-    pub(crate) connection: Connection,
+    pub(crate) connection: ConnectionArgs,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -99,12 +99,16 @@ impl RequestOptions {
     }
 
     /// The input.
-    pub(crate) fn source(&self) -> anyhow::Result<Source> {
+    pub(crate) fn source(&self) -> anyhow::Result<InputSource> {
         let version = DocArrayVersion::default();
-        let form = if self.lines { Form::Plain } else { Form::Json };
+        let form = if self.lines {
+            InputFormat::Plain
+        } else {
+            InputFormat::Json
+        };
         match self.input.as_deref() {
-            None => Ok(Source::texts(self.text.clone(), version)),
-            Some(path) if is_standard(path) => Ok(Source::lines(
+            None => Ok(InputSource::texts(self.text.clone(), version)),
+            Some(path) if is_standard(path) => Ok(InputSource::lines(
                 Box::new(BufReader::new(io::stdin())),
                 form,
                 version,
@@ -112,7 +116,7 @@ impl RequestOptions {
             Some(path) => {
                 let (file, len) = open(path)
                     .with_context(|| BadUsage(format!("cannot read `{}`", path.display())))?;
-                let source = Source::lines(Box::new(BufReader::new(file)), form, version);
+                let source = InputSource::lines(Box::new(BufReader::new(file)), form, version);
                 Ok(source.with_len(len))
             }
         }
@@ -164,11 +168,11 @@ impl RequestOptions {
     }
 
     /// The unit of the input.
-    pub(crate) fn unit(&self) -> Unit {
+    pub(crate) fn unit(&self) -> InputUnit {
         if self.has_input() {
-            Unit::Line
+            InputUnit::Line
         } else {
-            Unit::Text
+            InputUnit::Text
         }
     }
 }

@@ -8,7 +8,7 @@ use flow_client::{Request, RequestTemplate};
 use flow_core::Document;
 use tokio::sync::mpsc::Sender;
 
-use super::entries::{BadEntry, Source};
+use super::entries::{BadEntry, InputSource};
 
 /// The endpoint and parameters of all requests, and the number of documents in each.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub(crate) enum ReadItem {
 }
 
 /// Reads the whole source, and waits while `out` is full. Ends early if the receiver is gone.
-pub(crate) fn read(mut source: Source, template: &Template, out: &Sender<ReadItem>) {
+pub(crate) fn read(mut source: InputSource, template: &Template, out: &Sender<ReadItem>) {
     let mut requests = Requests::new(template);
     let send = |item| out.blocking_send(item).is_ok();
     if source.is_without_documents() {
@@ -123,7 +123,7 @@ mod tests {
     use flow_core::DocArrayVersion;
     use tokio::sync::mpsc;
 
-    use super::super::entries::Form;
+    use super::super::entries::InputFormat;
     use super::*;
 
     fn template(request_size: usize) -> Template {
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    fn all(source: Source, request_size: usize) -> Vec<ReadItem> {
+    fn all(source: InputSource, request_size: usize) -> Vec<ReadItem> {
         let (out, mut items) = mpsc::channel(100);
         read(source, &template(request_size), &out);
         std::iter::from_fn(|| items.try_recv().ok()).collect()
@@ -144,7 +144,11 @@ mod tests {
 
     /// Of each request: its lines and how many documents.
     fn check(input: &'static str, request_size: usize, wanted: &[((u64, u64), usize)]) {
-        let source = Source::lines(Box::new(input.as_bytes()), Form::Json, DocArrayVersion::V1);
+        let source = InputSource::lines(
+            Box::new(input.as_bytes()),
+            InputFormat::Json,
+            DocArrayVersion::V1,
+        );
         let found: Vec<_> = all(source, request_size)
             .into_iter()
             .filter_map(|item| match item {
@@ -170,7 +174,7 @@ mod tests {
 
     #[test]
     fn without_texts_there_is_one_request_without_documents() {
-        let reads = all(Source::texts(Vec::new(), DocArrayVersion::V1), 2);
+        let reads = all(InputSource::texts(Vec::new(), DocArrayVersion::V1), 2);
         let [ReadItem::Request(request, info)] = &reads[..] else {
             panic!("{reads:?}")
         };
@@ -182,7 +186,7 @@ mod tests {
         let (out, items) = mpsc::channel(1);
         drop(items);
         let endless = io::BufReader::new(io::repeat(b'\n'));
-        let source = Source::lines(Box::new(endless), Form::Plain, DocArrayVersion::V1);
+        let source = InputSource::lines(Box::new(endless), InputFormat::Plain, DocArrayVersion::V1);
         read(source, &template(1), &out);
     }
 }

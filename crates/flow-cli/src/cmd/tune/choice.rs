@@ -19,7 +19,7 @@ pub(super) struct Bars {
 
 /// How a candidate did.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     /// Texts per second.
     pub(super) rate: f64,
     pub(super) p50: Duration,
@@ -28,13 +28,13 @@ pub(super) struct Measured {
     pub(super) cosine: f64,
 }
 
-impl Measured {
+impl Measurement {
     fn reaches(&self, bars: Bars) -> bool {
         bars.cosine <= self.cosine && bars.p99.is_none_or(|bar| self.p99 <= bar)
     }
 }
 
-impl fmt::Display for Measured {
+impl fmt::Display for Measurement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         write!(
@@ -50,7 +50,7 @@ impl fmt::Display for Measured {
 
 /// The candidate with the highest rate of those that reach the bars, or the first one that is about as fast. `None` if none
 /// reaches them.
-pub(super) fn choose(measured: &[(Candidate, Measured)], bars: Bars) -> Option<Candidate> {
+pub(super) fn choose(measured: &[(Candidate, Measurement)], bars: Bars) -> Option<Candidate> {
     let good = || measured.iter().filter(|(_, it)| it.reaches(bars));
     let best = good().map(|(_, it)| it.rate).reduce(f64::max)?;
     let mut close = good().filter(|(_, it)| best * CLOSE <= it.rate);
@@ -77,7 +77,7 @@ mod tests {
                 batch_tokens: 1,
             };
             let p99 = Duration::from_millis(*ms);
-            let measured = Measured {
+            let measured = Measurement {
                 rate: *rate,
                 p50: p99,
                 p99,

@@ -6,13 +6,13 @@ use std::num::NonZeroUsize;
 use serde_json::Value;
 
 use super::candidate::Candidate;
-use super::choice::{Bars, Measured};
+use super::choice::{Bars, Measurement};
 use super::trial::Load;
 use crate::output::Painter;
 use crate::table::Table;
 
 /// A row for each candidate.
-pub(super) fn table(measured: &[(Candidate, Measured)], painter: Painter) -> String {
+pub(super) fn table(measured: &[(Candidate, Measurement)], painter: Painter) -> String {
     let head = [
         "precision",
         "replicas × threads",
@@ -29,7 +29,7 @@ pub(super) fn table(measured: &[(Candidate, Measured)], painter: Painter) -> Str
     table.text(painter, None)
 }
 
-fn row((candidate, measured): &(Candidate, Measured)) -> Vec<String> {
+fn row((candidate, measured): &(Candidate, Measurement)) -> Vec<String> {
     vec![
         candidate.precision.to_owned(),
         format!("{} × {}", candidate.replicas, candidate.threads),
@@ -43,25 +43,25 @@ fn row((candidate, measured): &(Candidate, Measured)) -> Vec<String> {
 
 /// What `flow tune` tried, and on what.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tried<'a> {
+pub(super) struct TuneRun<'a> {
     pub(super) model: &'a str,
     /// Of this machine.
     pub(super) cores: NonZeroUsize,
     pub(super) load: &'a Load,
     pub(super) bars: Bars,
-    pub(super) measured: &'a [(Candidate, Measured)],
+    pub(super) measured: &'a [(Candidate, Measurement)],
 }
 
 /// A flow file with the best candidate, and with the figures that decided as comments.
 pub(super) fn flow_file(
     best: Candidate,
-    Tried {
+    TuneRun {
         model,
         cores,
         load,
         bars,
         measured,
-    }: Tried<'_>,
+    }: TuneRun<'_>,
 ) -> String {
     let each = match load.request_size.get() {
         1 => "1 text".to_owned(),

@@ -11,7 +11,7 @@ use flow_core::cosine;
 use futures_util::{StreamExt, stream};
 
 use super::candidate::Candidate;
-use super::choice::Measured;
+use super::choice::Measurement;
 
 /// Texts whose vectors are compared.
 const COMPARED: usize = 64;
@@ -52,7 +52,7 @@ pub(super) async fn run(
     cores: NonZeroUsize,
     load: &Arc<Load>,
     exact: &[Vec<f32>],
-) -> anyhow::Result<(Measured, Vec<Vec<f32>>)> {
+) -> anyhow::Result<(Measurement, Vec<Vec<f32>>)> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let replicas = u16::try_from(candidate.replicas).unwrap_or(u16::MAX);
     let encoder = Node::new("encoder")
@@ -70,12 +70,12 @@ async fn measure(
     client: &Client,
     load: &Arc<Load>,
     exact: &[Vec<f32>],
-) -> anyhow::Result<(Measured, Vec<Vec<f32>>)> {
+) -> anyhow::Result<(Measurement, Vec<Vec<f32>>)> {
     let vectors = vectors(client, load).await?;
     let cosine = lowest_cosine(&vectors, exact)?;
     let (took, texts) = times(client, load).await?;
     let percentile = |percent: usize| took[(took.len() * percent / 100).min(took.len() - 1)];
-    let measured = Measured {
+    let measured = Measurement {
         rate: texts as f64 / load.time.as_secs_f64(),
         p50: percentile(50),
         p99: percentile(99),

@@ -1,4 +1,4 @@
-//! Which document of a reply answers which document of its request.
+//! Matches the documents of a reply to those of its request.
 
 use std::collections::HashMap;
 

@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    /// What is said of the only text.
+    /// The reason that is reported for the only text.
     #[track_caller]
     fn check_missing(wanted: &[f32], found: &[(u64, &[f32])], reason: &str) {
         let mut comparison = Comparison::new(WORST);

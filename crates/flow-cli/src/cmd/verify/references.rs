@@ -13,7 +13,7 @@ use tokio::sync::mpsc::Receiver;
 
 use super::answers::Answers;
 use super::texts::Text;
-use crate::cmd::post::{RequestOptions, Source, Template};
+use crate::cmd::post::{InputSource, RequestOptions, Template};
 use crate::exit::BadUsage;
 
 /// Where the right vectors come from.
@@ -37,7 +37,7 @@ impl FromStr for Reference {
 
 impl Reference {
     /// The documents to send: those of the file, or else those that the options name.
-    pub(super) fn source(&self, options: &RequestOptions) -> anyhow::Result<Source> {
+    pub(super) fn source(&self, options: &RequestOptions) -> anyhow::Result<InputSource> {
         match self {
             Self::Flow(_) if options.has_documents() => options.source(),
             Self::Flow(_) => Err(BadUsage(
@@ -53,7 +53,7 @@ impl Reference {
                 let file = std::fs::File::open(path)
                     .with_context(|| BadUsage(format!("cannot read `{}`", path.display())))?;
                 let lines = Box::new(BufReader::new(file));
-                Ok(Source::json_lines(lines, DocArrayVersion::default()))
+                Ok(InputSource::json_lines(lines, DocArrayVersion::default()))
             }
         }
     }

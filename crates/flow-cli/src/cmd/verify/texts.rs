@@ -6,7 +6,7 @@ use flow_core::{Document, Tensor};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 
-use crate::cmd::post::Source;
+use crate::cmd::post::InputSource;
 use crate::exit::BadUsage;
 
 /// Requests that are read ahead.
@@ -25,7 +25,7 @@ pub(super) struct Text {
 
 /// Reads the documents of a request at a time. The thread's error is the first line that is not a document.
 pub(super) fn read(
-    source: Source,
+    source: InputSource,
     request_size: NonZeroUsize,
 ) -> (Receiver<Vec<Text>>, JoinHandle<anyhow::Result<()>>) {
     let (out, texts) = mpsc::channel(READ_AHEAD);
@@ -35,7 +35,7 @@ pub(super) fn read(
 
 /// Ends early if the receiver is gone.
 fn read_all(
-    mut source: Source,
+    mut source: InputSource,
     request_size: NonZeroUsize,
     out: &Sender<Vec<Text>>,
 ) -> anyhow::Result<()> {

@@ -91,7 +91,7 @@ impl Gateway {
     }
 }
 
-/// What it says of its endpoints.
+/// The endpoints that it reports.
 struct Discovery(Option<EndpointsProto>);
 
 #[tonic::async_trait]

@@ -127,7 +127,7 @@ fn half_float(value: f32) -> Value {
     Number::from_f64(decimal).map_or(Value::Null, Value::Number)
 }
 
-/// The value rounded to so many significant digits. Both numbers of the division are whole, so the result is the float nearest to
+/// The value rounded to this many significant digits. Both numbers of the division are whole, so the result is the float nearest to
 /// the decimal, which is written with these digits.
 fn with_digits(value: f32, digits: i32) -> f64 {
     let value = f64::from(value);

@@ -106,7 +106,7 @@ fn calls(batcher: &mut Batcher<Fake>, now: Instant) -> Vec<Vec<(usize, usize)>> 
     calls
 }
 
-/// Requests with so many documents each; batches with so many documents each, when all are waiting.
+/// The numbers of documents of the requests, and those of the batches when all requests are waiting.
 #[track_caller]
 fn check(size: usize, requests: &[usize], batches: &[usize]) {
     let now = Instant::now();
@@ -392,7 +392,7 @@ fn a_bulk_request_runs_although_interactive_ones_never_end() {
     assert_eq!(order, one_turn.repeat(2));
 }
 
-/// Requests with so many documents each, and why the batches leave that a free worker takes after `waited`.
+/// The numbers of documents of the requests, and why the batches leave that a free worker takes after `waited`.
 #[track_caller]
 fn check_reasons(rule: BatchRule, requests: &[usize], waited: Duration, reasons: &[LeaveReason]) {
     let t0 = Instant::now();

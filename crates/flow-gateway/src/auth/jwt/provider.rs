@@ -1,4 +1,4 @@
-//! Where the keys of an identity provider come from. They stay until there are newer ones that can be used.
+//! Loads the keys of an identity provider. They are used until newer valid ones are loaded.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use super::key_set::KeySet;
 /// How often the keys at an address are read again without a cause: a key that the provider has withdrawn is refused as soon.
 const REFRESH_EVERY: Duration = Duration::from_secs(5 * 60);
 
-/// How long the provider is left alone after it was asked, whatever tokens clients send.
+/// Minimum time between two requests to the provider, whatever tokens clients send.
 const REST: Duration = Duration::from_secs(5);
 
 /// How long the provider may take to answer.
@@ -75,11 +75,11 @@ enum FetchError {
 pub(super) struct Provider {
     /// `None` until they are read for the first time.
     keys: RwLock<Option<Arc<KeySet>>>,
-    source: Source,
+    source: KeySource,
 }
 
 #[derive(Debug)]
-enum Source {
+enum KeySource {
     File { path: PathBuf, watch: FileWatch },
     Address(Box<Address>),
 }
@@ -110,7 +110,7 @@ impl Provider {
                 let watch = FileWatch::new(vec![path.clone()]);
                 Ok(Self {
                     keys: RwLock::new(Some(Arc::new(read(path)?))),
-                    source: Source::File {
+                    source: KeySource::File {
                         path: path.clone(),
                         watch,
                     },
@@ -130,7 +130,7 @@ impl Provider {
                 };
                 Ok(Self {
                     keys: RwLock::default(),
-                    source: Source::Address(Box::new(address)),
+                    source: KeySource::Address(Box::new(address)),
                 })
             }
         }
@@ -147,7 +147,7 @@ impl Provider {
 
     /// Asks for newer keys, and waits for them for some time; `None` if that would be too soon.
     pub(super) fn ask(&self) -> Option<BoxFuture<'static, ()>> {
-        let Source::Address(address) = &self.source else {
+        let KeySource::Address(address) = &self.source else {
             return None;
         };
         if *address.state.borrow() == State::Resting {
@@ -165,14 +165,14 @@ impl Provider {
     /// Keeps the keys up to date, until the future is dropped. What cannot be used is logged, and changes nothing.
     pub(super) async fn follow(&self, look_every: Duration) -> Infallible {
         match &self.source {
-            Source::File { path, watch } => {
+            KeySource::File { path, watch } => {
                 let mut watch = watch.clone();
                 loop {
                     watch.changed(look_every).await;
                     self.read_again(path).await;
                 }
             }
-            Source::Address(address) => loop {
+            KeySource::Address(address) => loop {
                 address.state.send_replace(State::Fetching);
                 let fetched = self.fetch(address).await;
                 address.state.send_replace(State::Resting);

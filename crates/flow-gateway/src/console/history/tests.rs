@@ -4,7 +4,7 @@ use flow_core::{Code, Failure};
 use flow_proto::jina::{HeaderProto, RouteProto};
 
 use super::*;
-use crate::request_record::Failed;
+use crate::request_record::RequestFailure;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -47,7 +47,7 @@ fn fail(history: &History, id: &str, from: SystemTime) {
     let end = RequestEnd {
         header: &header(id),
         routes: &[route("gateway", from, Duration::ZERO)],
-        failed: Some(Failed::of_failure(&failure)),
+        failed: Some(RequestFailure::of_failure(&failure)),
     };
     history.record(&RequestRecord::default(), &end);
 }

@@ -1,4 +1,4 @@
-//! What the flow offers: its endpoints with the executors that work on them, and its models.
+//! The endpoints of the flow with the executors that work on them, and its models.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +21,11 @@ pub(super) struct Known {
 struct EndpointReport {
     name: String,
     #[serde(flatten)]
-    offer: Offer,
+    offer: EndpointOffer,
 }
 
 #[derive(Debug, Default, Serialize)]
-struct Offer {
+struct EndpointOffer {
     /// The executors that have the endpoint.
     executors: Vec<String>,
     /// The parameters that they accept; `None` if one of them accepts any.
@@ -49,7 +49,7 @@ impl Known {
     /// Executors that have not said yet what they offer are asked.
     pub(super) async fn ask(snapshot: &Snapshot) -> Self {
         let models = ServedModels::of(snapshot).await;
-        let mut offers: BTreeMap<String, Offer> = BTreeMap::new();
+        let mut offers: BTreeMap<String, EndpointOffer> = BTreeMap::new();
         let mut silent = Vec::new();
         for (plan, node) in snapshot.nodes() {
             let name = plan.name.as_str();
@@ -78,7 +78,7 @@ impl Known {
     }
 }
 
-impl Offer {
+impl EndpointOffer {
     /// Adds an executor with the parameters that it accepts; `None` for any.
     fn add(&mut self, executor: &str, accepted: Option<BTreeSet<String>>) {
         let is_first = self.executors.is_empty();
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn an_endpoint_accepts_what_all_its_executors_together_accept() {
         let names = |of: &[&str]| Some(of.iter().map(|&it| it.to_owned()).collect());
-        let mut offer = Offer::default();
+        let mut offer = EndpointOffer::default();
         offer.add("a", names(&["x"]));
         offer.add("b", names(&["y"]));
         assert_eq!(offer.parameters, names(&["x", "y"]));

@@ -1,11 +1,11 @@
-//! What the flow is: its graph with the position of everything in it, and its options.
+//! The graph of the flow with the positions of its parts, and its options.
 //!
 //! Environment variables, metadata and values of `uses_with` are left out: they may be secret.
 
 use std::time::{Duration, SystemTime};
 
 use flow_spec::plot::{Drawing, Room};
-use flow_spec::{Gateway, LocalRun, NodePlan, Plan, Protocol, Run, Source, Uses};
+use flow_spec::{DocumentSource, Gateway, LocalRun, NodePlan, Plan, Protocol, Run, Uses};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -57,9 +57,9 @@ impl FlowReport {
 
 impl NodeOptions {
     fn of(node: &NodePlan, plan: &Plan) -> Self {
-        let name = |source: &Source| match source {
-            Source::Gateway => "gateway".to_owned(),
-            Source::Node(at) => plan.node(*at).name.to_string(),
+        let name = |source: &DocumentSource| match source {
+            DocumentSource::Gateway => "gateway".to_owned(),
+            DocumentSource::Node(at) => plan.node(*at).name.to_string(),
         };
         Self {
             name: node.name.to_string(),

@@ -1,4 +1,4 @@
-//! How the flow does now: rates, latencies, errors, and the state of each replica.
+//! The current state of the flow: rates, latencies, errors, and the state of each replica.
 
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::backend::Backend;
 use crate::console::{History, Recent, seconds};
-use crate::node::Node;
+use crate::node::GatewayNode;
 use crate::snapshot::Snapshot;
 
 /// How the flow does now.
@@ -74,7 +74,7 @@ impl Overview {
 }
 
 impl NodeReport {
-    fn of(plan: &NodePlan, node: &Node, history: &History, now: SystemTime) -> Self {
+    fn of(plan: &NodePlan, node: &GatewayNode, history: &History, now: SystemTime) -> Self {
         let name = plan.name.as_str();
         Self {
             name: name.to_owned(),

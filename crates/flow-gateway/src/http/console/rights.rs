@@ -34,14 +34,14 @@ const OF_PROXIES: [&str; 5] = [
 
 /// What needs a right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Right {
+pub(super) enum Permission {
     /// To restart, scale and reload, and to see the processes.
     Actions,
     /// To read the logs.
     Logs,
 }
 
-impl Right {
+impl Permission {
     /// The route, which an API key has to name.
     pub(super) const fn path(self) -> &'static str {
         match self {
@@ -53,9 +53,9 @@ impl Right {
 
 /// Why a request does not have a right.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoRight {
+pub(super) enum PermissionDenied {
     /// The gateway does not belong to a supervisor.
-    NoSupervisor(Right),
+    NoSupervisor(Permission),
     /// The flow file turns actions off.
     ReadOnly,
     /// The API key does not name the route.
@@ -64,13 +64,13 @@ pub(super) enum NoRight {
     Elsewhere,
 }
 
-impl fmt::Display for NoRight {
+impl fmt::Display for PermissionDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoSupervisor(Right::Actions) => f.write_str(
+            Self::NoSupervisor(Permission::Actions) => f.write_str(
                 "This gateway was not started by `flow up`. Restart and scale its processes with the tool that started them, such as Docker Compose or Kubernetes.",
             ),
-            Self::NoSupervisor(Right::Logs) => f.write_str(
+            Self::NoSupervisor(Permission::Logs) => f.write_str(
                 "This gateway was not started by `flow up`. The logs are where the processes of the flow write them: \
                  `docker compose logs` and `kubectl logs` show them.",
             ),
@@ -90,13 +90,13 @@ impl fmt::Display for NoRight {
 
 /// Who sent the request, as far as that is known.
 #[derive(Debug)]
-pub(super) struct Asker {
+pub(super) struct Requester {
     key: Option<Identity>,
     /// Whether it surely is the user of the gateway, on this machine.
     is_user: bool,
 }
 
-impl Asker {
+impl Requester {
     /// Finds out who sent a request. The future does not hold the request, whose body no other thread may look at.
     pub(super) fn of(state: &HttpState, request: &Request) -> impl Future<Output = Self> + use<> {
         let operations = &state.operations;
@@ -122,27 +122,35 @@ impl Asker {
     /// # Errors
     ///
     /// If it has not, with the reason.
-    pub(super) fn check(&self, right: Right, state: &HttpState) -> Result<(), NoRight> {
+    pub(super) fn check(
+        &self,
+        right: Permission,
+        state: &HttpState,
+    ) -> Result<(), PermissionDenied> {
         let operations = &state.operations;
         if !operations.has_supervisor() {
-            return Err(NoRight::NoSupervisor(right));
+            return Err(PermissionDenied::NoSupervisor(right));
         }
-        if right == Right::Actions && state.options.console != Console::On {
-            return Err(NoRight::ReadOnly);
+        if right == Permission::Actions && state.options.console != Console::On {
+            return Err(PermissionDenied::ReadOnly);
         }
         match (operations.has_keys, &self.key) {
             (true, Some(key)) if key.names(right.path()) => Ok(()),
-            (true, key) => Err(NoRight::Key {
+            (true, key) => Err(PermissionDenied::Key {
                 name: key.as_ref().map_or("", Identity::name).to_owned(),
                 path: right.path(),
             }),
             (false, _) if self.is_user => Ok(()),
-            (false, _) => Err(NoRight::Elsewhere),
+            (false, _) => Err(PermissionDenied::Elsewhere),
         }
     }
 
     /// The same for a request that is refused if it has not.
-    pub(super) fn demand(&self, right: Right, state: &HttpState) -> Result<(), NoRight> {
+    pub(super) fn demand(
+        &self,
+        right: Permission,
+        state: &HttpState,
+    ) -> Result<(), PermissionDenied> {
         self.check(right, state).inspect_err(|_| {
             self.key.iter().for_each(Identity::count_forbidden);
         })
@@ -164,7 +172,7 @@ fn is_of_this_machine(client: Option<IpAddr>, headers: &HeaderMap, uri: &Uri) ->
 
 /// What the client may do, for the page.
 #[derive(Debug, Serialize)]
-pub(super) struct Rights {
+pub(super) struct Permissions {
     actions: Allowed,
     logs: Allowed,
 }
@@ -176,8 +184,8 @@ struct Allowed {
     why: Option<String>,
 }
 
-impl Rights {
-    pub(super) fn of(state: &HttpState, asker: &Asker) -> Self {
+impl Permissions {
+    pub(super) fn of(state: &HttpState, asker: &Requester) -> Self {
         let allowed = |right| {
             let outcome = asker.check(right, state);
             Allowed {
@@ -186,8 +194,8 @@ impl Rights {
             }
         };
         Self {
-            actions: allowed(Right::Actions),
-            logs: allowed(Right::Logs),
+            actions: allowed(Permission::Actions),
+            logs: allowed(Permission::Logs),
         }
     }
 }

@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::rights::{Asker, NoRight, Right, Rights};
+use super::rights::{Permission, PermissionDenied, Permissions, Requester};
 use crate::http::state::HttpState;
 use crate::http::status::detail;
 use crate::origin::origin;
-use crate::supervisor::{Action, LogQuery, NotDone};
+use crate::supervisor::{Action, LogQuery, SupervisorError};
 
 /// Longest description of an action: names have at most some hundred bytes.
 const ACTION_LEN_MAX: usize = 4 << 10;
@@ -29,14 +29,14 @@ const REPLICAS_MAX: u16 = 64;
 
 /// What the client may do.
 pub(super) async fn rights(State(state): State<HttpState>, request: Request) -> Response {
-    let asker = Asker::of(&state, &request).await;
-    Json(Rights::of(&state, &asker)).into_response()
+    let asker = Requester::of(&state, &request).await;
+    Json(Permissions::of(&state, &asker)).into_response()
 }
 
 /// The processes of the flow.
 pub(super) async fn processes(State(state): State<HttpState>, request: Request) -> Response {
-    let asker = Asker::of(&state, &request).await;
-    match asker.demand(Right::Actions, &state) {
+    let asker = Requester::of(&state, &request).await;
+    match asker.demand(Permission::Actions, &state) {
         Ok(()) => answer(state.operations.processes().await),
         Err(why) => forbidden(&why),
     }
@@ -44,8 +44,8 @@ pub(super) async fn processes(State(state): State<HttpState>, request: Request) 
 
 /// Entries of the logs.
 pub(super) async fn logs(State(state): State<HttpState>, request: Request) -> Response {
-    let asker = Asker::of(&state, &request).await;
-    if let Err(why) = asker.demand(Right::Logs, &state) {
+    let asker = Requester::of(&state, &request).await;
+    if let Err(why) = asker.demand(Permission::Logs, &state) {
         return forbidden(&why);
     }
     let query = match Query::<LogQuery>::try_from_uri(request.uri()) {
@@ -60,8 +60,8 @@ pub(super) async fn logs(State(state): State<HttpState>, request: Request) -> Re
 ///
 /// No snapshot may be held here: a change ends when no request uses the placement before it.
 pub(super) async fn act(State(state): State<HttpState>, request: Request) -> Response {
-    let asker = Asker::of(&state, &request).await;
-    if let Err(why) = asker.demand(Right::Actions, &state) {
+    let asker = Requester::of(&state, &request).await;
+    if let Err(why) = asker.demand(Permission::Actions, &state) {
         return forbidden(&why);
     }
     let origin = origin(request.extensions(), "http", "POST /_console/api/actions");
@@ -101,18 +101,18 @@ async fn read_action(request: Request) -> Result<Action, (StatusCode, String)> {
     }
 }
 
-fn forbidden(why: &NoRight) -> Response {
+fn forbidden(why: &PermissionDenied) -> Response {
     detail(StatusCode::FORBIDDEN, &why.to_string())
 }
 
-fn answer<T: Serialize>(outcome: Result<T, NotDone>) -> Response {
+fn answer<T: Serialize>(outcome: Result<T, SupervisorError>) -> Response {
     match outcome {
         Ok(found) => Json(found).into_response(),
         Err(why) => {
             let status = match why {
-                NotDone::Refused(_) => StatusCode::CONFLICT,
-                NotDone::Busy => StatusCode::TOO_MANY_REQUESTS,
-                NotDone::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
+                SupervisorError::Refused(_) => StatusCode::CONFLICT,
+                SupervisorError::Busy => StatusCode::TOO_MANY_REQUESTS,
+                SupervisorError::Unreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
             };
             detail(status, &why.to_string())
         }

@@ -3,7 +3,7 @@
 use flow_spec::HttpOptions;
 use http::{Method, StatusCode};
 
-use crate::discovery::Offered;
+use crate::discovery::OfferedEndpoints;
 
 /// Jina's routes for endpoints with fixed names, with their methods.
 pub(crate) const CRUD: [(Method, &str); 4] = [
@@ -46,7 +46,7 @@ pub(super) fn route(
     method: &Method,
     path: &str,
     options: &HttpOptions,
-    offered: &Offered,
+    offered: &OfferedEndpoints,
 ) -> Result<Route, Refusal> {
     let call = |endpoint: Option<&str>, is_v1| {
         let endpoint = endpoint.map(str::to_owned);
@@ -72,7 +72,12 @@ pub(super) fn route(
     }
 }
 
-fn refusal(method: &Method, path: &str, options: &HttpOptions, offered: &Offered) -> Refusal {
+fn refusal(
+    method: &Method,
+    path: &str,
+    options: &HttpOptions,
+    offered: &OfferedEndpoints,
+) -> Refusal {
     let is_crud = !options.no_crud_endpoints && CRUD.iter().any(|(_, it)| *it == path);
     let is_post = path == POST && !options.no_debug_endpoints;
     if is_crud || is_post || offered.names().contains(path) {
@@ -99,8 +104,8 @@ mod tests {
 
     use super::*;
 
-    fn offered(names: &[&str]) -> Offered {
-        Offered::answered(vec![EndpointsProto {
+    fn offered(names: &[&str]) -> OfferedEndpoints {
+        OfferedEndpoints::answered(vec![EndpointsProto {
             endpoints: names.iter().map(|&it| it.to_owned()).collect(),
             ..EndpointsProto::default()
         }])

@@ -42,7 +42,7 @@ fn collect(data: Value, levels: usize, texts: &mut Vec<String>) -> Result<(), Ap
     }
 }
 
-/// Checks that a tensor of this shape has so many elements.
+/// Checks that a tensor of this shape has this number of elements.
 pub(crate) fn check_shape(shape: &[usize], count: usize) -> Result<(), ApiError> {
     if shape.len() > LEVELS_MAX {
         let dimensions = shape.len();

@@ -1,4 +1,4 @@
-//! Errors in OpenAI's shape.
+//! Errors in OpenAI's format.
 
 use axum::Json;
 use axum::http::{Method, StatusCode, Uri};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, Operation};
 use super::served::Served;
-use crate::discovery::Offered;
+use crate::discovery::OfferedEndpoints;
 use crate::http::jina::{CRUD, POST};
 
 const API: &str = "Jina";
@@ -54,7 +54,7 @@ fn fixed(document: &mut Document, options: &HttpOptions) {
 }
 
 /// A route for each endpoint of the executors.
-fn endpoints(document: &mut Document, offered: &Offered) {
+fn endpoints(document: &mut Document, offered: &OfferedEndpoints) {
     let combined = offered.combined();
     let schemas = combined.schemas.map(flow_core::from_struct);
     let schemas = schemas.unwrap_or_default();

@@ -3,14 +3,14 @@
 use flow_spec::HttpOptions;
 
 use crate::auth::KeysFor;
-use crate::discovery::Offered;
+use crate::discovery::OfferedEndpoints;
 use crate::http::tei::tokens::{DECODE, TOKENIZE};
 
 /// What a flow serves.
 #[derive(Debug)]
 pub(super) struct Served<'s> {
     pub(super) options: &'s HttpOptions,
-    pub(super) offered: &'s Offered,
+    pub(super) offered: &'s OfferedEndpoints,
     /// The names of its models.
     pub(super) models: Vec<String>,
     /// Whether an executor makes tokens of texts, and texts of tokens.
@@ -23,7 +23,7 @@ pub(super) struct Served<'s> {
 impl<'s> Served<'s> {
     pub(super) fn new(
         options: &'s HttpOptions,
-        offered: &'s Offered,
+        offered: &'s OfferedEndpoints,
         models: Vec<String>,
         keys: KeysFor,
     ) -> Self {

@@ -3,11 +3,11 @@ use flow_proto::jina::EndpointsProto;
 use flow_spec::HttpOptions;
 
 use super::*;
-use crate::discovery::Offered;
+use crate::discovery::OfferedEndpoints;
 
-fn offered(schemas: &Value) -> Offered {
+fn offered(schemas: &Value) -> OfferedEndpoints {
     let schemas = schemas.as_object().unwrap();
-    Offered::answered(vec![EndpointsProto {
+    OfferedEndpoints::answered(vec![EndpointsProto {
         endpoints: schemas.keys().cloned().collect(),
         schemas: Some(to_struct(schemas)),
         ..EndpointsProto::default()

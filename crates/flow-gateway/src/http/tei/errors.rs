@@ -1,4 +1,4 @@
-//! Errors in the shape of text-embeddings-inference.
+//! Errors in the format of text-embeddings-inference.
 
 use axum::Json;
 use axum::http::StatusCode;

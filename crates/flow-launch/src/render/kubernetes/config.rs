@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 
 use super::{Flow, key};
 use crate::render::fingerprint;
-use crate::render::parts::Unit;
+use crate::render::parts::Workload;
 
 /// The placement's file in its ConfigMap.
 pub(super) const PLACEMENT: &str = "placement.json";
 
 impl Flow<'_> {
-    pub(super) fn placement(&self, gateway: &Unit, placement: &str) -> ConfigMap {
+    pub(super) fn placement(&self, gateway: &Workload, placement: &str) -> ConfigMap {
         ConfigMap {
             metadata: self.meta(gateway, &placement_name(gateway)),
             data: Some(BTreeMap::from([(
@@ -24,7 +24,7 @@ impl Flow<'_> {
     }
 
     /// The variables of a unit, if it has any.
-    pub(super) fn env(&self, unit: &Unit) -> Option<ConfigMap> {
+    pub(super) fn env(&self, unit: &Workload) -> Option<ConfigMap> {
         let env = unit
             .env
             .iter()
@@ -37,16 +37,16 @@ impl Flow<'_> {
     }
 }
 
-pub(super) fn placement_name(gateway: &Unit) -> String {
+pub(super) fn placement_name(gateway: &Workload) -> String {
     format!("{}-placement", gateway.name)
 }
 
-pub(super) fn env_name(unit: &Unit) -> String {
+pub(super) fn env_name(unit: &Workload) -> String {
     format!("{}-env", unit.name)
 }
 
 /// A hash of the configuration, so that a change of it alone replaces the pods.
-pub(super) fn fingerprint(unit: &Unit, config: &str) -> String {
+pub(super) fn fingerprint(unit: &Workload, config: &str) -> String {
     let env = unit
         .env
         .iter()
@@ -55,7 +55,7 @@ pub(super) fn fingerprint(unit: &Unit, config: &str) -> String {
 }
 
 /// Variables that look like secrets.
-pub(super) fn remarks(unit: &Unit) -> impl Iterator<Item = String> {
+pub(super) fn remarks(unit: &Workload) -> impl Iterator<Item = String> {
     unit.secrets().map(|name| {
         format!(
             "`{name}` of `{}` is in a ConfigMap, where many can read it: keep it in a Secret, and name it with `--env-from-secret {}={name}:SECRET:KEY`",

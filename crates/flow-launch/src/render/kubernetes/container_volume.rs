@@ -6,14 +6,14 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::docker_options::PodOptions;
 use super::{Flow, key};
-use crate::render::parts::Unit;
+use crate::render::parts::Workload;
 
 /// Where programs look for shared memory.
 const SHARED_MEMORY: &str = "/dev/shm";
 
 impl Flow<'_> {
     /// Each volume, and where the container sees it.
-    pub(super) fn container_volumes(&self, unit: &Unit) -> Vec<(Volume, VolumeMount)> {
+    pub(super) fn container_volumes(&self, unit: &Workload) -> Vec<(Volume, VolumeMount)> {
         let size = PodOptions::of(&unit.options).shared_memory;
         let memory = size.map(shared_memory);
         let has_folders = self.wanted.host_folders.contains(&key(unit));

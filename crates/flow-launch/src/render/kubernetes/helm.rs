@@ -1,11 +1,11 @@
-//! A chart for Helm: the objects of the Kubernetes export as templates, with values for what people change.
+//! A chart for Helm: the objects of the Kubernetes export as templates, with values for what users change.
 //!
 //! [`Values::lift`] moves a part of an object into the values, and leaves an expression in its place. With the values as
 //! they are written, the chart is what the Kubernetes export writes.
 
 use serde_json::{Map, Value, json};
 
-use super::manifest::Exported;
+use super::manifest::ManifestSet;
 use crate::render::export::{ExportOptions, Rendered, RenderedFile};
 use crate::render::yaml;
 
@@ -18,8 +18,8 @@ const BEGIN: &str = "flow-begin-of-an-expression-7c1d0b5e-";
 const END: &str = "-7c1d0b5e-flow-end-of-an-expression";
 
 /// The chart of an export whose namespace is [`NAMESPACE`].
-pub(super) fn chart(exported: Exported, target: &ExportOptions) -> Rendered {
-    let Exported {
+pub(super) fn chart(exported: ManifestSet, target: &ExportOptions) -> Rendered {
+    let ManifestSet {
         label,
         mut manifests,
         remarks,

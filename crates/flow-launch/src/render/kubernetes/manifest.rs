@@ -9,7 +9,7 @@ use crate::render::yaml;
 
 /// An export before its objects are text.
 #[derive(Debug)]
-pub(super) struct Exported {
+pub(super) struct ManifestSet {
     /// The flow's name, as a label.
     pub(super) label: String,
     pub(super) manifests: Vec<Manifest>,

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::monitor::METRICS;
 use super::{EXECUTOR, Flow, GATEWAY, PART_OF, role};
-use crate::render::parts::{METRICS_PORT, PORT, Unit, Units};
+use crate::render::parts::{METRICS_PORT, PORT, Units, Workload};
 
 /// HTTP/2 without TLS, as gRPC needs it.
 pub(super) const H2C: &str = "kubernetes.io/h2c";
@@ -19,7 +19,7 @@ pub(super) const HTTP: &str = "http";
 
 impl Flow<'_> {
     /// A headless Service for executors, which are found pod by pod; one with an address for the gateway.
-    pub(super) fn service(&self, unit: &Unit) -> Service {
+    pub(super) fn service(&self, unit: &Workload) -> Service {
         let is_headless = role(unit) == EXECUTOR;
         let port = ServicePort {
             name: Some("grpc".to_owned()),
@@ -64,7 +64,7 @@ impl Flow<'_> {
     }
 
     /// The protocol of the first port.
-    fn app_protocol(&self, unit: &Unit) -> &'static str {
+    fn app_protocol(&self, unit: &Workload) -> &'static str {
         match role(unit) {
             GATEWAY => self.app_protocol,
             _ => H2C,

@@ -6,10 +6,10 @@ use std::num::NonZeroU16;
 use indexmap::{IndexMap, IndexSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
-use super::route_ports::{Route, RoutePorts};
+use super::route_ports::{HostRoute, RoutePorts};
 use super::secret::{GatewaySecrets, SecretEntry};
 use crate::render::gateway_health::GatewayHealth;
-use crate::render::parts::Unit;
+use crate::render::parts::Workload;
 
 /// Options of the export. Names are those of nodes, or `gateway`.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ pub struct Kubernetes {
     /// `api_keys`.
     pub gateway_secrets: IndexMap<String, SecretEntry>,
     /// Host names that lead to the gateways.
-    pub routes: Vec<Route>,
+    pub routes: Vec<HostRoute>,
     /// Nodes that see folders of the machines where their pods run.
     pub host_folders: IndexSet<String>,
     /// Nodes whose images need root and a writable file system.
@@ -113,7 +113,7 @@ impl Kubernetes {
 }
 
 /// The name of a unit in options.
-pub(super) fn key(unit: &Unit) -> String {
+pub(super) fn key(unit: &Workload) -> String {
     unit.option_name()
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Flow<'f> {
 }
 
 impl Flow<'_> {
-    pub(super) fn meta(&self, unit: &Unit, name: &str) -> ObjectMeta {
+    pub(super) fn meta(&self, unit: &Workload, name: &str) -> ObjectMeta {
         ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(self.wanted.namespace.clone()),
@@ -139,7 +139,7 @@ impl Flow<'_> {
         }
     }
 
-    pub(super) fn labels(&self, unit: &Unit) -> BTreeMap<String, String> {
+    pub(super) fn labels(&self, unit: &Workload) -> BTreeMap<String, String> {
         let mut labels = self.selected(role(unit));
         labels.insert(NAME.to_owned(), unit.name.clone());
         labels.insert("app.kubernetes.io/managed-by".to_owned(), "flow".to_owned());
@@ -155,7 +155,7 @@ impl Flow<'_> {
     }
 
     /// The unit's own pods.
-    pub(super) fn selector(&self, unit: &Unit) -> LabelSelector {
+    pub(super) fn selector(&self, unit: &Workload) -> LabelSelector {
         let mut labels = self.selected(role(unit));
         labels.insert(NAME.to_owned(), unit.name.clone());
         LabelSelector {
@@ -164,7 +164,7 @@ impl Flow<'_> {
         }
     }
 
-    pub(super) fn autoscale(&self, unit: &Unit) -> Option<Autoscale> {
+    pub(super) fn autoscale(&self, unit: &Workload) -> Option<Autoscale> {
         self.wanted.autoscale.get(&key(unit)).copied()
     }
 }
@@ -175,7 +175,7 @@ pub(super) const COMPONENT: &str = "app.kubernetes.io/component";
 pub(super) const GATEWAY: &str = "gateway";
 pub(super) const EXECUTOR: &str = "executor";
 
-pub(super) fn role(unit: &Unit) -> &'static str {
+pub(super) fn role(unit: &Workload) -> &'static str {
     if unit.node.is_some() {
         EXECUTOR
     } else {

@@ -16,7 +16,7 @@ use super::docker_options::PodOptions;
 use super::monitor::METRICS;
 use super::volume::PLACEMENT_FILE;
 use super::{EXECUTOR, Flow, GATEWAY, SecretVariable, key, role};
-use crate::render::parts::{PROGRAM, Unit};
+use crate::render::parts::{PROGRAM, Workload};
 
 /// User and group of flow's own image.
 const USER: i64 = 65532;
@@ -33,7 +33,7 @@ const SPREAD: [&str; 2] = ["kubernetes.io/hostname", "topology.kubernetes.io/zon
 const MEMORY_STEP: u64 = 32 << 20;
 
 impl Flow<'_> {
-    pub(super) fn pod(&self, unit: &Unit, config: &str) -> PodTemplateSpec {
+    pub(super) fn pod(&self, unit: &Workload, config: &str) -> PodTemplateSpec {
         let fingerprint = fingerprint(unit, config);
         let options = PodOptions::of(&unit.options);
         PodTemplateSpec {
@@ -62,7 +62,7 @@ impl Flow<'_> {
         }
     }
 
-    fn container(&self, unit: &Unit, options: &PodOptions) -> Container {
+    fn container(&self, unit: &Workload, options: &PodOptions) -> Container {
         // Metrics distinguish pods by their names.
         let mut arguments = unit.arguments_of(0);
         if role(unit) == GATEWAY {
@@ -91,7 +91,7 @@ impl Flow<'_> {
     }
 
     /// The variables that are in no ConfigMap.
-    fn env_of_secrets(&self, unit: &Unit) -> Option<Vec<EnvVar>> {
+    fn env_of_secrets(&self, unit: &Workload) -> Option<Vec<EnvVar>> {
         let variable = |it: &SecretVariable| EnvVar {
             name: it.variable.clone(),
             value_from: Some(EnvVarSource {
@@ -118,7 +118,7 @@ impl Flow<'_> {
 
     /// Spreads the pods of a unit, if possible. Those of the version before do not count, so that a rolling change does
     /// not end with all new pods in one place.
-    fn spread(&self, unit: &Unit, over: &str) -> TopologySpreadConstraint {
+    fn spread(&self, unit: &Workload, over: &str) -> TopologySpreadConstraint {
         let version = match self.is_stateful(unit) {
             true => "controller-revision-hash",
             false => "pod-template-hash",
@@ -133,7 +133,7 @@ impl Flow<'_> {
         }
     }
 
-    fn resources(&self, unit: &Unit, options: &PodOptions) -> ResourceRequirements {
+    fn resources(&self, unit: &Workload, options: &PodOptions) -> ResourceRequirements {
         let asked = self.wanted.resources.get(&key(unit));
         let asked_cpu = asked.and_then(|it| it.cpu.clone());
         let cpu_limit = options.cpu_limit.clone().filter(|_| asked_cpu.is_none());
@@ -162,11 +162,11 @@ impl Flow<'_> {
         }
     }
 
-    fn needs_root(&self, unit: &Unit) -> bool {
+    fn needs_root(&self, unit: &Workload) -> bool {
         self.wanted.as_root.contains(&key(unit))
     }
 
-    fn pod_security(&self, unit: &Unit, options: &PodOptions) -> PodSecurityContext {
+    fn pod_security(&self, unit: &Workload, options: &PodOptions) -> PodSecurityContext {
         // Other images have their own user.
         let user = unit.is_flow.then_some(USER);
         PodSecurityContext {
@@ -184,7 +184,7 @@ impl Flow<'_> {
         }
     }
 
-    fn security(&self, unit: &Unit, options: &PodOptions) -> SecurityContext {
+    fn security(&self, unit: &Workload, options: &PodOptions) -> SecurityContext {
         SecurityContext {
             allow_privilege_escalation: Some(false),
             read_only_root_filesystem: Some(options.read_only.unwrap_or(!self.needs_root(unit))),
@@ -203,7 +203,7 @@ fn mebibytes(bytes: u64) -> String {
     format!("{}Mi", rounded >> 20)
 }
 
-fn ports(unit: &Unit) -> Vec<ContainerPort> {
+fn ports(unit: &Workload) -> Vec<ContainerPort> {
     let serving = ("grpc", unit.port);
     let metrics = unit.metrics.as_ref().map(|it| (METRICS, it.port));
     let more = unit.more_ports.iter();
@@ -218,7 +218,7 @@ fn ports(unit: &Unit) -> Vec<ContainerPort> {
 }
 
 /// `None` for the image's own command.
-fn command(unit: &Unit) -> Option<Vec<String>> {
+fn command(unit: &Workload) -> Option<Vec<String>> {
     if unit.is_flow {
         return Some(vec![PROGRAM.to_owned()]);
     }
@@ -226,7 +226,7 @@ fn command(unit: &Unit) -> Option<Vec<String>> {
     Some(words.map(|it| it.replace('$', "$$")).collect())
 }
 
-fn env_from(unit: &Unit) -> Option<Vec<EnvFromSource>> {
+fn env_from(unit: &Workload) -> Option<Vec<EnvFromSource>> {
     (!unit.env.is_empty()).then(|| {
         vec![EnvFromSource {
             config_map_ref: Some(ConfigMapEnvSource {
@@ -238,7 +238,7 @@ fn env_from(unit: &Unit) -> Option<Vec<EnvFromSource>> {
     })
 }
 
-fn leaves(unit: &Unit) -> Duration {
+fn leaves(unit: &Workload) -> Duration {
     if role(unit) == EXECUTOR {
         // The gateway detects failures itself, and uses another pod.
         Duration::ZERO
@@ -247,7 +247,7 @@ fn leaves(unit: &Unit) -> Duration {
     }
 }
 
-fn lifecycle(unit: &Unit) -> Option<Lifecycle> {
+fn lifecycle(unit: &Workload) -> Option<Lifecycle> {
     let leaves = leaves(unit);
     let sleep = SleepAction {
         seconds: seconds(leaves),

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{EXECUTOR, Flow, role};
 use crate::render::gateway_health::GatewayHealth;
-use crate::render::parts::Unit;
+use crate::render::parts::Workload;
 
 /// Stands for no limit, which a probe does not have.
 const FOR_EVER: Duration = Duration::from_secs(24 * 60 * 60);
@@ -23,7 +23,7 @@ const LIVE: &str = "/v2/health/live";
 
 impl Flow<'_> {
     /// The startup probe. The other probes wait until it succeeds for the first time.
-    pub(super) fn startup(&self, unit: &Unit) -> Probe {
+    pub(super) fn startup(&self, unit: &Workload) -> Probe {
         let limit = unit.timeout_ready.unwrap_or(FOR_EVER).as_secs();
         let times = limit.div_ceil(STARTUP_PERIOD.into()).max(1);
         Probe {
@@ -33,7 +33,7 @@ impl Flow<'_> {
         }
     }
 
-    pub(super) fn readiness(&self, unit: &Unit) -> Probe {
+    pub(super) fn readiness(&self, unit: &Workload) -> Probe {
         Probe {
             period_seconds: Some(5),
             failure_threshold: Some(2),
@@ -41,7 +41,7 @@ impl Flow<'_> {
         }
     }
 
-    pub(super) fn liveness(&self, unit: &Unit) -> Probe {
+    pub(super) fn liveness(&self, unit: &Workload) -> Probe {
         Probe {
             period_seconds: Some(10),
             failure_threshold: Some(3),
@@ -50,7 +50,7 @@ impl Flow<'_> {
     }
 
     /// A probe of the health service, which flow's and Jina's servers have; over HTTP, of this path.
-    fn probe(&self, unit: &Unit, path: &str) -> Probe {
+    fn probe(&self, unit: &Workload, path: &str) -> Probe {
         let health = match role(unit) {
             EXECUTOR => GatewayHealth::Grpc,
             _ => self.health,

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::Flow;
 use super::custom_resource::CustomResource;
-use super::route_ports::Route;
-use crate::render::parts::Unit;
+use super::route_ports::HostRoute;
+use crate::render::parts::Workload;
 
 /// The content types of gRPC calls that clients send.
 const GRPC_TYPES: [&str; 2] = ["application/grpc", "application/grpc+proto"];
@@ -67,12 +67,12 @@ struct Backend {
 
 impl Flow<'_> {
     /// `None` if no option names a host.
-    pub(super) fn route(&self, gateway: &Unit) -> Option<CustomResource<HttpRoute>> {
+    pub(super) fn route(&self, gateway: &Workload) -> Option<CustomResource<HttpRoute>> {
         let routes = &self.wanted.routes;
         let ports = self.route_ports?;
         let mut parents = Vec::new();
         let mut hostnames = Vec::new();
-        for Route { host, .. } in routes {
+        for HostRoute { host, .. } in routes {
             if !hostnames.contains(host) {
                 hostnames.push(host.clone());
             }
@@ -111,8 +111,8 @@ impl Flow<'_> {
     }
 }
 
-impl From<&Route> for Parent {
-    fn from(route: &Route) -> Self {
+impl From<&HostRoute> for Parent {
+    fn from(route: &HostRoute) -> Self {
         Self {
             name: route.gateway.clone(),
             namespace: route.namespace.clone(),

@@ -3,14 +3,14 @@
 use flow_spec::{Gateway, Protocol};
 
 use crate::render::export::ExportError;
-use crate::render::parts::Unit;
+use crate::render::parts::Workload;
 
 /// The first port that is tried for plain HTTP.
 const HTTP_PORT: u16 = 80;
 
 /// A host name that leads to the flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
+pub struct HostRoute {
     /// The host name; may begin with `*.`.
     pub host: String,
     /// The Gateway of the cluster that has a listener for the host.
@@ -35,7 +35,7 @@ impl RoutePorts {
     ///
     /// # Errors
     /// If the gateway has a certificate: the cluster's Gateway ends TLS, and connects without.
-    pub(super) fn of(gateway: &Gateway, unit: &Unit) -> Result<Self, ExportError> {
+    pub(super) fn of(gateway: &Gateway, unit: &Workload) -> Result<Self, ExportError> {
         if gateway.tls.is_some() {
             return Err(ExportError::RouteWithTls);
         }
@@ -60,7 +60,7 @@ impl RoutePorts {
     }
 }
 
-fn ports(unit: &Unit) -> impl Iterator<Item = u16> {
+fn ports(unit: &Workload) -> impl Iterator<Item = u16> {
     let more = unit.more_ports.iter().map(|(_, port)| *port);
     let metrics = unit.metrics.iter().map(|it| it.port);
     std::iter::once(unit.port).chain(more).chain(metrics)

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::custom_resource::CustomResource;
 use super::objects::ScaleTarget;
 use super::{Autoscale, Flow};
-use crate::render::parts::Unit;
+use crate::render::parts::Workload;
 
 /// Seconds between two looks at the metric.
 const LOOK_EVERY: u16 = 15;
@@ -54,7 +54,7 @@ struct Query {
 
 impl Flow<'_> {
     /// `None` for a unit that is not scaled by its requests.
-    pub(super) fn scaled_object(&self, unit: &Unit) -> Option<CustomResource<ScaledObject>> {
+    pub(super) fn scaled_object(&self, unit: &Workload) -> Option<CustomResource<ScaledObject>> {
         let Autoscale { min, max, target } = self.autoscale(unit)?;
         let ScaleTarget::Requests(per_pod) = target else {
             return None;
@@ -77,7 +77,7 @@ impl Flow<'_> {
         })
     }
 
-    fn trigger(&self, unit: &Unit, per_pod: NonZeroU16) -> Trigger {
+    fn trigger(&self, unit: &Workload, per_pod: NonZeroU16) -> Trigger {
         Trigger {
             kind: "prometheus",
             metadata: Query {

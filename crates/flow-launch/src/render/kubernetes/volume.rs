@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::config::placement_name;
 use super::secret::GatewaySecrets;
 use super::{Cache, Flow, GATEWAY, PART_OF, key, role};
-use crate::render::parts::{CACHE, Unit, Units, WORKSPACE};
+use crate::render::parts::{CACHE, Units, WORKSPACE, Workload};
 
 /// The volume of a workspace, in the claims and in the pod.
 const WORKSPACE_VOLUME: &str = "workspace";
@@ -35,13 +35,13 @@ enum Folder {
 
 impl Flow<'_> {
     /// Whether its pods have their own volumes, which outlive them.
-    pub(super) fn is_stateful(&self, unit: &Unit) -> bool {
+    pub(super) fn is_stateful(&self, unit: &Workload) -> bool {
         let folders = self.folders(unit);
         folders.iter().any(|(_, _, it)| *it == Folder::Claimed)
     }
 
     /// The volumes that each pod of a StatefulSet owns.
-    pub(super) fn claims(&self, unit: &Unit) -> Vec<PersistentVolumeClaim> {
+    pub(super) fn claims(&self, unit: &Workload) -> Vec<PersistentVolumeClaim> {
         let folders = self.folders(unit).into_iter();
         let claimed = folders.filter(|(_, _, folder)| *folder == Folder::Claimed);
         let claim = |(name, _, _): (&str, _, _)| {
@@ -74,7 +74,7 @@ impl Flow<'_> {
     }
 
     /// With its own volume, a pod starts only after its predecessor has released the volume.
-    pub(super) fn cache_remark(&self, unit: &Unit) -> Option<String> {
+    pub(super) fn cache_remark(&self, unit: &Workload) -> Option<String> {
         let is_own = unit.needs.downloads_models && self.wanted.cache == Cache::PerPod;
         let fewest = self.autoscale(unit).map_or(unit.replicas, |it| it.min);
         (is_own && fewest == 1).then(|| {
@@ -86,7 +86,7 @@ impl Flow<'_> {
     }
 
     /// Without a volume, only an image with the model saves the download. Flow's own image, `own`, has none.
-    pub(super) fn download_remark(&self, unit: &Unit, own: &str) -> Option<String> {
+    pub(super) fn download_remark(&self, unit: &Workload, own: &str) -> Option<String> {
         let downloads = unit.needs.downloads_models && self.wanted.cache == Cache::None;
         (downloads && unit.image == own).then(|| {
             let name = &unit.name;
@@ -97,7 +97,7 @@ impl Flow<'_> {
         })
     }
 
-    pub(super) fn mounts(&self, unit: &Unit) -> Vec<VolumeMount> {
+    pub(super) fn mounts(&self, unit: &Workload) -> Vec<VolumeMount> {
         let mount = |(name, path, folder): (&str, &str, Folder)| VolumeMount {
             name: name.to_owned(),
             mount_path: path.to_owned(),
@@ -112,7 +112,7 @@ impl Flow<'_> {
         folders.chain(secrets).chain(own).collect()
     }
 
-    pub(super) fn volumes(&self, unit: &Unit) -> Vec<Volume> {
+    pub(super) fn volumes(&self, unit: &Workload) -> Vec<Volume> {
         let folders = self.folders(unit).into_iter();
         let volume = |(name, _, folder): (&str, _, Folder)| {
             let own = Volume {
@@ -149,7 +149,7 @@ impl Flow<'_> {
         volumes.chain(secrets).chain(own).collect()
     }
 
-    fn folders(&self, unit: &Unit) -> Vec<(&'static str, &'static str, Folder)> {
+    fn folders(&self, unit: &Workload) -> Vec<(&'static str, &'static str, Folder)> {
         let mut all = vec![("tmp", "/tmp", Folder::Empty)];
         if role(unit) == GATEWAY {
             all.push(("placement", PLACEMENT_FOLDER, Folder::Placement));
@@ -169,7 +169,7 @@ impl Flow<'_> {
     }
 
     /// The Secrets that a unit mounts; `None` for executors.
-    fn secrets_of(&self, unit: &Unit) -> Option<&GatewaySecrets> {
+    fn secrets_of(&self, unit: &Workload) -> Option<&GatewaySecrets> {
         (role(unit) == GATEWAY).then_some(&self.secrets)
     }
 

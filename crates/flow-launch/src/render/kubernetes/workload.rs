@@ -13,15 +13,18 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{Flow, ScaleTarget};
-use crate::render::devices::Devices;
-use crate::render::parts::Unit;
+use crate::render::devices::AssignedDevices;
+use crate::render::parts::Workload;
 
 impl Flow<'_> {
-    pub(super) fn deployment(&self, unit: &Unit, template: PodTemplateSpec) -> Deployment {
+    pub(super) fn deployment(&self, unit: &Workload, template: PodTemplateSpec) -> Deployment {
         // An additional pod may find no free GPU, and would wait forever.
         let (surge, unavailable) = match unit.devices {
-            Devices::None => (1, 0),
-            Devices::InTurn(_) | Devices::Named(_) | Devices::Counted(_) | Devices::All => (0, 1),
+            AssignedDevices::None => (1, 0),
+            AssignedDevices::InTurn(_)
+            | AssignedDevices::Named(_)
+            | AssignedDevices::Counted(_)
+            | AssignedDevices::All => (0, 1),
         };
         Deployment {
             metadata: self.meta(unit, &unit.name),
@@ -43,7 +46,7 @@ impl Flow<'_> {
     }
 
     /// A StatefulSet, whose pods keep their volumes when they are replaced.
-    pub(super) fn stateful_set(&self, unit: &Unit, template: PodTemplateSpec) -> StatefulSet {
+    pub(super) fn stateful_set(&self, unit: &Workload, template: PodTemplateSpec) -> StatefulSet {
         StatefulSet {
             metadata: self.meta(unit, &unit.name),
             spec: Some(StatefulSetSpec {
@@ -61,12 +64,12 @@ impl Flow<'_> {
     }
 
     /// `None` with an autoscaler: each `kubectl apply` would override its decision.
-    fn replicas(&self, unit: &Unit) -> Option<i32> {
+    fn replicas(&self, unit: &Workload) -> Option<i32> {
         let is_scaled = self.autoscale(unit).is_some();
         (!is_scaled).then(|| unit.replicas.into())
     }
 
-    pub(super) fn autoscaler(&self, unit: &Unit) -> Option<HorizontalPodAutoscaler> {
+    pub(super) fn autoscaler(&self, unit: &Workload) -> Option<HorizontalPodAutoscaler> {
         let bounds = self.autoscale(unit)?;
         let ScaleTarget::CpuPercent(percent) = bounds.target else {
             return None;
@@ -100,7 +103,7 @@ impl Flow<'_> {
         })
     }
 
-    pub(super) fn workload_kind(&self, unit: &Unit) -> &'static str {
+    pub(super) fn workload_kind(&self, unit: &Workload) -> &'static str {
         match self.is_stateful(unit) {
             true => "StatefulSet",
             false => "Deployment",
@@ -108,7 +111,7 @@ impl Flow<'_> {
     }
 
     /// With several pods, keeps all but one while nodes are drained.
-    pub(super) fn disruption_budget(&self, unit: &Unit) -> Option<PodDisruptionBudget> {
+    pub(super) fn disruption_budget(&self, unit: &Workload) -> Option<PodDisruptionBudget> {
         let most = self.autoscale(unit).map_or(unit.replicas, |it| it.max);
         (most > 1).then(|| PodDisruptionBudget {
             metadata: self.meta(unit, &unit.name),
@@ -123,7 +126,7 @@ impl Flow<'_> {
 }
 
 /// A volume with downloads only is deleted with its StatefulSet. Others stay until they are deleted by hand.
-fn retention(unit: &Unit) -> Option<StatefulSetPersistentVolumeClaimRetentionPolicy> {
+fn retention(unit: &Workload) -> Option<StatefulSetPersistentVolumeClaimRetentionPolicy> {
     (!unit.keeps_files).then(|| StatefulSetPersistentVolumeClaimRetentionPolicy {
         when_deleted: Some("Delete".to_owned()),
         when_scaled: Some("Retain".to_owned()),

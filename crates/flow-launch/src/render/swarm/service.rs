@@ -4,15 +4,15 @@ use flow_spec::{Plan, Volume};
 
 use super::options::{Publish, Swarm, TaskResources};
 use super::stack::{
-    Change, Deploy, Discrete, GenericResource, Limits, Mount, Mounted, Placed, Port, Reservations,
-    Resources, RestartPolicy, Service,
+    Change, Deploy, Discrete, GenericResource, Limits, Mount, Mounted, PlacementConstraints, Port,
+    Reservations, Resources, RestartPolicy, Service,
 };
-use crate::render::devices::Devices;
+use crate::render::devices::AssignedDevices;
 use crate::render::docker::{
     Healthcheck, as_it_is, entrypoint, escaped, secret_path, stop_grace_period,
 };
 use crate::render::gateway_health::GatewayHealth;
-use crate::render::parts::{CACHE, Unit, WORKSPACE};
+use crate::render::parts::{CACHE, WORKSPACE, Workload};
 
 /// Where the gateway finds its placement.
 const PLACEMENT: &str = "/placement.json";
@@ -29,7 +29,7 @@ const START_FIRST: &str = "start-first";
 const STOP_FIRST: &str = "stop-first";
 
 /// The volumes of a unit, each with its name on a node.
-pub(super) fn volumes(unit: &Unit) -> Vec<(String, String)> {
+pub(super) fn volumes(unit: &Workload) -> Vec<(String, String)> {
     let mut volumes = Vec::new();
     if unit.needs.downloads_models {
         volumes.push((CACHE_VOLUME.to_owned(), "flow-cache".to_owned()));
@@ -43,7 +43,7 @@ pub(super) fn volumes(unit: &Unit) -> Vec<(String, String)> {
 }
 
 /// The key of the volume for the files of a unit.
-fn workspace(unit: &Unit) -> String {
+fn workspace(unit: &Workload) -> String {
     format!("{}-workspace", unit.name)
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Services<'s> {
 
 impl Services<'_> {
     /// The service of the gateways, whose placement is in this config.
-    pub(super) fn gateway(&self, unit: &Unit, config: &str) -> Service {
+    pub(super) fn gateway(&self, unit: &Workload, config: &str) -> Service {
         let mut service = self.service(unit);
         let placement = ["--placement", PLACEMENT].map(str::to_owned);
         service.command.extend(placement);
@@ -78,7 +78,7 @@ impl Services<'_> {
     }
 
     /// The gateway's own health: that an executor cannot be reached is no reason to replace the gateway.
-    fn health_of_gateway(&self, unit: &Unit) -> Healthcheck {
+    fn health_of_gateway(&self, unit: &Workload) -> Healthcheck {
         let health = match GatewayHealth::of(&self.plan.gateway) {
             GatewayHealth::Grpc => "health",
             GatewayHealth::Http { .. } | GatewayHealth::Listening => "listening",
@@ -99,7 +99,7 @@ impl Services<'_> {
         }
     }
 
-    pub(super) fn executor(&self, unit: &Unit) -> Service {
+    pub(super) fn executor(&self, unit: &Workload) -> Service {
         let mut service = self.service(unit);
         let targets = [
             (unit.needs.downloads_models, CACHE_VOLUME.to_owned(), CACHE),
@@ -121,7 +121,7 @@ impl Services<'_> {
         service
     }
 
-    fn service(&self, unit: &Unit) -> Service {
+    fn service(&self, unit: &Workload) -> Service {
         let key = unit.option_name();
         let env = unit.env.iter();
         let env = env.map(|(name, value)| (name.clone(), literal(value)));
@@ -161,7 +161,7 @@ impl Services<'_> {
         }
     }
 
-    fn deploy(&self, unit: &Unit, key: &str) -> Deploy {
+    fn deploy(&self, unit: &Workload, key: &str) -> Deploy {
         let constraints: Vec<String> = self.wanted.constraints_of(key).cloned().collect();
         Deploy {
             replicas: unit.replicas,
@@ -172,12 +172,12 @@ impl Services<'_> {
                 condition: "any",
                 delay: "2s",
             },
-            placement: (!constraints.is_empty()).then_some(Placed { constraints }),
+            placement: (!constraints.is_empty()).then_some(PlacementConstraints { constraints }),
             resources: self.resources(unit, key),
         }
     }
 
-    fn change(&self, unit: &Unit, failure_action: &'static str) -> Change {
+    fn change(&self, unit: &Workload, failure_action: &'static str) -> Change {
         Change {
             parallelism: 1,
             order: self.order(unit),
@@ -187,16 +187,16 @@ impl Services<'_> {
     }
 
     /// A second task would share the files, find no free GPU, or find the port of its node taken.
-    fn order(&self, unit: &Unit) -> &'static str {
+    fn order(&self, unit: &Workload) -> &'static str {
         let has_port = unit.node.is_none() && self.wanted.publish == Publish::Host;
-        if unit.keeps_files || has_port || unit.devices != Devices::None {
+        if unit.keeps_files || has_port || unit.devices != AssignedDevices::None {
             STOP_FIRST
         } else {
             START_FIRST
         }
     }
 
-    fn resources(&self, unit: &Unit, key: &str) -> Option<Resources> {
+    fn resources(&self, unit: &Workload, key: &str) -> Option<Resources> {
         let given = self.wanted.resources.get(key).cloned();
         let TaskResources {
             cpu,
@@ -221,7 +221,7 @@ impl Services<'_> {
         (!is_empty).then_some(resources)
     }
 
-    fn gpus(&self, unit: &Unit) -> Option<GenericResource> {
+    fn gpus(&self, unit: &Workload) -> Option<GenericResource> {
         let value = unit.devices.count().filter(|count| *count > 0)?;
         Some(GenericResource {
             discrete_resource_spec: Discrete {

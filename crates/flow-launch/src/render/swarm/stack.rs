@@ -155,7 +155,7 @@ pub(super) struct Deploy {
     pub(super) rollback_config: Change,
     pub(super) restart_policy: RestartPolicy,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) placement: Option<Placed>,
+    pub(super) placement: Option<PlacementConstraints>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resources: Option<Resources>,
 }
@@ -176,7 +176,7 @@ pub(super) struct RestartPolicy {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Placed {
+pub(super) struct PlacementConstraints {
     pub(super) constraints: Vec<String>,
 }
 

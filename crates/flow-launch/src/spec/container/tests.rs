@@ -21,7 +21,7 @@ fn invocation(options: &str) -> Invocation {
             built_in: Vec::new(),
         },
         grace: std::time::Duration::from_secs(10),
-        log: flow_spec::Log::Text,
+        log: flow_spec::LogStyle::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
         state_directory: None,

@@ -15,7 +15,7 @@ fn shared() -> SharedOptions {
             }],
         },
         grace: Duration::from_secs(10),
-        log: Log::Text,
+        log: LogStyle::Text,
         restart_policy: RestartPolicy::default(),
         flow: None,
         state_directory: None,

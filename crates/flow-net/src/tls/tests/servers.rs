@@ -1,4 +1,4 @@
-//! What a server does with connections and files that are not as they should be.
+//! Invalid connections and files at a server with TLS.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Warnings about whole flows, and inspections.
 
 use crate::diagnostics::Problems;
-use crate::{Checked, Flow, FlowSpec, Plan, Source, Variables};
+use crate::{Checked, DocumentSource, Flow, FlowSpec, Plan, Variables};
 
 fn flow(with: &str, entries: &[&str]) -> Result<Checked, Problems> {
     let entries: Vec<_> = entries.iter().map(|it| format!("- {{{it}}}\n")).collect();
@@ -27,11 +27,11 @@ fn drawn(with: &str, entries: &[&str]) -> String {
     let checked = flow(with, entries).unwrap_or_else(|problems| panic!("{problems}"));
     assert!(checked.warnings.is_empty(), "{}", checked.warnings);
     let plan = Plan::from(checked.flow);
-    let name = |source: &Source| match source {
-        Source::Gateway => "gateway",
-        Source::Node(at) => plan.node(*at).name.as_str(),
+    let name = |source: &DocumentSource| match source {
+        DocumentSource::Gateway => "gateway",
+        DocumentSource::Node(at) => plan.node(*at).name.as_str(),
     };
-    let list = |sources: &[Source]| sources.iter().map(name).collect::<Vec<_>>().join(", ");
+    let list = |sources: &[DocumentSource]| sources.iter().map(name).collect::<Vec<_>>().join(", ");
     let node = |node: &crate::NodePlan| {
         let mark = if node.awaited { "" } else { "?" };
         format!("{}{mark}({}) ", node.name, list(&node.parents))

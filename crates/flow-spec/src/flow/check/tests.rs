@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::diagnostics::Problems;
-use crate::{Checked, Flow, FlowSpec, Plan, Run, Source, Variables};
+use crate::{Checked, DocumentSource, Flow, FlowSpec, Plan, Run, Variables};
 
 fn load(text: &str) -> Result<Checked, Problems> {
     Flow::check(FlowSpec::parse(text, &Variables::default()).unwrap())
@@ -35,9 +35,9 @@ fn plan(checked: Result<Checked, Problems>) -> Plan {
 
 /// A plan in one line: `a(gateway) b~(a) → b`. `~` floats, `?` is not waited for though it does not float.
 fn drawn(plan: &Plan) -> String {
-    let name = |source: &Source| match source {
-        Source::Gateway => "gateway",
-        Source::Node(at) => plan.node(*at).name.as_str(),
+    let name = |source: &DocumentSource| match source {
+        DocumentSource::Gateway => "gateway",
+        DocumentSource::Node(at) => plan.node(*at).name.as_str(),
     };
     let mut drawn = String::new();
     for (_, node) in plan.nodes() {
@@ -243,7 +243,7 @@ fn a_repeated_name_gets_the_number_of_executors_before_it() {
     let names: Vec<&str> = plan.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["a", "a2", "a3", "a4"]);
     // The name itself is still that of the first one.
-    let first = Source::Node(plan.find("a").unwrap());
+    let first = DocumentSource::Node(plan.find("a").unwrap());
     assert_eq!(plan.node(plan.find("a4").unwrap()).parents, [first]);
 }
 

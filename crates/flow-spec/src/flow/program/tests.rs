@@ -10,9 +10,9 @@ const CONFIG: &str = "jtype: Echo\nwith:\n  times: 2\n  no: 1\n";
 const INDEX: &str = "jtype: Index\nrequests: {/find: serach}\n";
 
 impl Executors for Made {
-    fn find(&self, uses: &Uses, env: &Env) -> Result<Found, NotFound> {
+    fn find(&self, uses: &Uses, env: &Env) -> Result<FoundExecutor, NotFound> {
         let config = |text: &str, is_package| {
-            Ok(Found::Config {
+            Ok(FoundExecutor::Config {
                 path: "folder/config.yml".to_owned(),
                 text: text.to_owned(),
                 is_package,
@@ -20,7 +20,7 @@ impl Executors for Made {
         };
         match uses {
             Uses::Named(name) => self.find_named(name, env),
-            Uses::Image(_) => Ok(Found::Program),
+            Uses::Image(_) => Ok(FoundExecutor::Program),
             Uses::Path(path) => match path.to_str().unwrap() {
                 "./config" => config(CONFIG, false),
                 "./index-config" => config(INDEX, false),
@@ -29,17 +29,17 @@ impl Executors for Made {
                 "./python" => config("jtype: Nobody\npy_modules: a.py", false),
                 "./broken" => config("jtype: [", false),
                 "./wrong" => config("jtype: Echo\nwiht: {}", false),
-                "./program" => Ok(Found::Program),
+                "./program" => Ok(FoundExecutor::Program),
                 other => Err(not_found(other)),
             },
         }
     }
 
-    fn find_named(&self, name: &str, env: &Env) -> Result<Found, NotFound> {
+    fn find_named(&self, name: &str, env: &Env) -> Result<FoundExecutor, NotFound> {
         match name {
-            "echo" | "index" => Ok(Found::BuiltIn(name.to_owned())),
-            "tool" => Ok(Found::Program),
-            "own" if env.contains_key("PATH") => Ok(Found::Program),
+            "echo" | "index" => Ok(FoundExecutor::BuiltIn(name.to_owned())),
+            "tool" => Ok(FoundExecutor::Program),
+            "own" if env.contains_key("PATH") => Ok(FoundExecutor::Program),
             other => Err(not_found(other)),
         }
     }

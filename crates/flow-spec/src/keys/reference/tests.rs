@@ -11,7 +11,7 @@ fn every_key_of_every_mapping_is_on_the_page() {
         let heading = [format!(".{}`\n", key.name), format!("### `{}`\n", key.name)];
         let row = |name: &str| page.contains(&format!("\n| `{name}` | "));
         let is_there = match key.state {
-            State::Supported(..) => heading.iter().any(|it| page.contains(it.as_str())),
+            KeySupport::Supported(..) => heading.iter().any(|it| page.contains(it.as_str())),
             _ => row(key.name),
         };
         assert!(is_there, "{}", key.name);

@@ -4,7 +4,7 @@ use super::unsupported::{IN_A_FILE, JCLOUD, NO_PYTHON};
 use crate::forms;
 use crate::keys::{Key, options, refused, row, without_effect};
 use crate::values::GatewayKind;
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
 options! {
     /// A Deployment.
@@ -14,7 +14,7 @@ options! {
         version: () = row(forms::VERSION, "Version of the format.")
             .default("`1`")
             .example("'1'");
-        with: Node = row(forms::DEPLOYMENT_OPTIONS, "Options of the executor.")
+        with: YamlNode = row(forms::DEPLOYMENT_OPTIONS, "Options of the executor.")
             .default("empty")
             .example("{uses: sentence-encoder, replicas: 2}");
     }
@@ -34,7 +34,7 @@ options! {
         version: () = row(forms::VERSION, "Version of the format.")
             .default("`1`")
             .example("'1'");
-        with: Node = row(forms::GATEWAY, "Options of the gateway.")
+        with: YamlNode = row(forms::GATEWAY, "Options of the gateway.")
             .default("empty")
             .example("{port: 54321}");
     }

@@ -5,7 +5,7 @@ use flow_core::NodeName;
 use crate::diagnostics::Spanned;
 use crate::forms;
 use crate::keys::{options, row};
-use crate::values::Method;
+use crate::values::ConnectMethod;
 
 options! {
     /// A node's name and its inputs.
@@ -24,7 +24,7 @@ options! {
             .default("the node before it that is not floating")
             .example("[encoder, gateway]")
             .jina("parts are joined in order of arrival");
-        method: Method = row(
+        method: ConnectMethod = row(
             forms::METHOD,
             "How the node is connected: by `needs` (`add`, `needs`); to every node that nothing \
              needs yet (`needs_all`); beside the flow (`inspect`); or to all inspections \

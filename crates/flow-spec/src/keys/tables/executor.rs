@@ -243,7 +243,7 @@ options! {
         hedge: Hedge = row(
             forms::HEDGE,
             "After what time without an answer a request is also sent to another replica; the first answer counts, and the \
-             other call is cancelled. A percentage is the time in which so many of the node's calls are answered. At \
+             other call is cancelled. A percentage stands for the time in which that share of the node's calls is answered. At \
              most one request in twenty is sent twice. Only for executors that are `idempotent`.",
         )
             .default("never")

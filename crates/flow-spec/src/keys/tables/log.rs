@@ -2,12 +2,12 @@
 
 use crate::forms;
 use crate::keys::{options, row};
-use crate::values::Log;
+use crate::values::LogStyle;
 
 options! {
     /// How a process logs.
     struct LogOptions, LogTable LOG {
-        log_config: Option<Log> = row(
+        log_config: Option<LogStyle> = row(
             forms::LOG_CONFIG,
             "Format of the log: text (`default`, `plain`, `docker`), JSON objects (`json`), or no log (`quiet`).",
         )

@@ -3,7 +3,7 @@
 use super::unsupported::{IN_A_FILE, JCLOUD};
 use crate::forms;
 use crate::keys::{Key, options, refused, row, without_effect};
-use crate::yaml::Node;
+use crate::yaml::YamlNode;
 
 options! {
     /// The top of a flow file.
@@ -14,19 +14,19 @@ options! {
         version: () = row(forms::VERSION, "Version of the format.")
             .default("`1`")
             .example("'1'");
-        with: Node = row(
+        with: YamlNode = row(
             forms::WITH,
             "Options of the flow, and options that the gateway and all executors inherit.",
         )
             .default("empty")
             .example("{port: 54321}");
-        gateway: Node = row(
+        gateway: YamlNode = row(
             forms::GATEWAY,
             "Options of the gateway, the process that clients connect to.",
         )
             .default("empty")
             .example("{host: 127.0.0.1}");
-        executors: Node = row(forms::EXECUTORS, "The nodes of the flow, in order.")
+        executors: YamlNode = row(forms::EXECUTORS, "The nodes of the flow, in order.")
             .aliases(&["deployments"])
             .old_names(&["pods"])
             .default("none; replies equal requests")

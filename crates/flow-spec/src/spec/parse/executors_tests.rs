@@ -266,7 +266,7 @@ fn batching_has_rules_by_endpoint_or_method() {
     );
     problem(
         "timeout: -1",
-        ".timeout must end at some time, is `-1`; documents of a batch that never fills would wait for ever",
+        ".timeout must end at some time, is `-1`; documents of a batch that never fills would wait forever",
     );
     problem(
         "prefered_batch_size: 1",

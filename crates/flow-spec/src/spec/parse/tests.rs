@@ -526,7 +526,7 @@ fn times_are_milliseconds_or_have_a_unit() {
     check_entry("timeout_ready: 2min", "timeout_ready", millis(120_000));
     check_entry("timeout_ready: -1", "timeout_ready", json!(null));
     check_entry("floating: false", "timeout_ready", millis(600_000));
-    check_entry_problem("timeout_ready: 0", "must be more than 0; -1 waits for ever");
+    check_entry_problem("timeout_ready: 0", "must be more than 0; -1 waits forever");
     let must =
         "must be a time, as milliseconds or with a unit (`5s`, `2min`), or -1 for no limit, is";
     check_entry_problem("timeout_ready: -2", &format!("{must} `-2`"));

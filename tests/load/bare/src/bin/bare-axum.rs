@@ -1,4 +1,4 @@
-//! What the gateway's HTTP is measured against: axum with nothing around it.
+//! The baseline for the gateway's HTTP: a bare axum server.
 //!
 //! `bare-axum echo` answers each request with the body that came; `bare-axum proxy URL` forwards the body to one upstream
 //! and the answer back, over connections that stay open. `bare-axum collector` takes whatever is sent to it, as a collector of

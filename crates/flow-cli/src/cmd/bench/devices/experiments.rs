@@ -1,4 +1,4 @@
-//! The experiments: how much work each is, and how long a machine takes.
+//! The experiments: the amount of work of each, and the time that a machine takes for it.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::machine::{Failed, Machine, Multiply, Work};
 /// Rows and columns of the small matrices.
 pub(super) const SMALL_SIDE: usize = 100;
 
-/// A model of the experiments is a chain of products: so many texts' states through so many layers.
+/// A model of the experiments is a chain of products: the states of a number of texts, taken through a number of layers.
 const MODEL_ROWS: usize = 256;
 const MODEL_WIDTH: usize = 1024;
 const MODEL_LAYERS: usize = 16;
@@ -232,7 +232,7 @@ impl Experiments {
         })
     }
 
-    /// The median of so many rounds' seconds, after one that does not count.
+    /// The median of the seconds of several rounds, after one that does not count.
     fn median(&self, mut work: impl FnMut() -> Result<(), Failed>) -> Result<f64, Failed> {
         work()?;
         let mut seconds = Vec::new();

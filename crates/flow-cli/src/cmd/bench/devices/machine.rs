@@ -1,4 +1,4 @@
-//! What the experiments ask of a machine, and the two kinds that there are.
+//! The operations that experiments run on a machine, for processors and for GPUs.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What the figures mean, in a sentence each.
+//! Explains the results of the experiments, in one sentence each.
 
 use super::experiments::{Experiments, Figures, Pair};
 

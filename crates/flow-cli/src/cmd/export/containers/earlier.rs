@@ -1,4 +1,4 @@
-//! What an earlier export left in a folder and the present one does not write.
+//! Files of an earlier export that the current one does not write.
 //!
 //! `kubectl apply -R` takes all files of the folder, so a file of an executor that the flow no longer has would start it
 //! again. The first line of each file says which flow file it was made from. Files of the same flow file are removed, and

@@ -33,7 +33,7 @@ pub(super) struct Images {
     /// Image of an executor, whose entrypoint takes the options of `flow executor`; can be given several times
     #[arg(long, value_name = "NODE=IMAGE", value_parser = node_value::<String>, help_heading = "Images")]
     image: Vec<(String, String)>,
-    /// Time that requests in progress get to finish when a container stops, such as 10s or 1m
+    /// Time for requests in progress to finish when a container stops, such as 10s or 1m
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "10s")]
     grace: Duration,
 }

@@ -5,7 +5,7 @@ mod options;
 use std::num::NonZeroU16;
 
 use clap::Args;
-use flow_launch::render::{self, ExportOptions, Route, SecretEntry};
+use flow_launch::render::{self, ExportOptions, HostRoute, SecretEntry};
 use flow_spec::Plan;
 
 use self::options::{CacheKind, FromSecret, Scaled, Sized, label, route, secret_entry};
@@ -29,7 +29,7 @@ const SECURITY: &str = "Security";
 pub(super) struct Objects {
     /// Route a host name to the gateways: writes an HTTPRoute for gRPC and HTTP at a Gateway of the cluster (Gateway API)
     #[arg(long, value_name = "HOST=[NAMESPACE/]GATEWAY", value_parser = route, help_heading = CLUSTER)]
-    route: Vec<Route>,
+    route: Vec<HostRoute>,
     /// Number of gateways
     #[arg(long, value_name = "N", value_parser = count::<NonZeroU16>, default_value = "1", help_heading = SCALING)]
     gateways: NonZeroU16,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use flow_launch::log_file;
 
-use super::interleave::{Entry, last, merged};
+use super::interleave::{LogLineEntry, last, merged};
 use super::tail::Tail;
 use crate::exit::BadUsage;
 
@@ -24,7 +24,7 @@ impl LogFeed {
         folder: PathBuf,
         wanted: Option<String>,
         lines: usize,
-    ) -> anyhow::Result<(Self, Vec<Entry>)> {
+    ) -> anyhow::Result<(Self, Vec<LogLineEntry>)> {
         let names = named(&folder, wanted.as_deref())?;
         let mut feed = Self {
             folder,
@@ -39,12 +39,12 @@ impl LogFeed {
     }
 
     /// The lines that were written since.
-    pub(crate) fn more(&mut self) -> anyhow::Result<Vec<Entry>> {
+    pub(crate) fn more(&mut self) -> anyhow::Result<Vec<LogLineEntry>> {
         let mut entries = Vec::new();
         for (name, tail) in &mut self.tails {
             let more = tail.more();
             let more = more.with_context(|| format!("cannot read the log of `{name}`"))?;
-            entries.push(Entry::all(name, more));
+            entries.push(LogLineEntry::all(name, more));
         }
         // A change of the flow may have added processes.
         for name in self.added() {
@@ -59,10 +59,10 @@ impl LogFeed {
     }
 
     /// Opens the log of a process, and returns its last lines.
-    fn open_log(&mut self, name: &str, lines: usize) -> anyhow::Result<Vec<Entry>> {
+    fn open_log(&mut self, name: &str, lines: usize) -> anyhow::Result<Vec<LogLineEntry>> {
         let (tail, lines) = Tail::open(log_file(&self.folder, name), lines)
             .with_context(|| format!("cannot read the log of `{name}`"))?;
-        let entries = Entry::all(name, lines);
+        let entries = LogLineEntry::all(name, lines);
         self.tails.push((name.to_owned(), tail));
         Ok(entries)
     }

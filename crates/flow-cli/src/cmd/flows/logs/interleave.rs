@@ -6,7 +6,7 @@ use flow_launch::{LogLine, LogSource};
 
 /// A line of the log of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct LogLineEntry {
     /// The process.
     pub(crate) name: String,
     /// Its time, but never before that of the line above it, even if the clock was set back.
@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     pub(crate) origin: Option<(SystemTime, LogSource)>,
 }
 
-impl Entry {
+impl LogLineEntry {
     /// The lines of one log, oldest first.
     pub(crate) fn all(name: &str, lines: Vec<String>) -> Vec<Self> {
         let mut order = SystemTime::UNIX_EPOCH;
@@ -39,14 +39,14 @@ impl Entry {
 }
 
 /// All lines by time. Lines of the same time keep their order.
-pub(super) fn merged(logs: Vec<Vec<Entry>>) -> Vec<Entry> {
-    let mut all: Vec<Entry> = logs.into_iter().flatten().collect();
+pub(super) fn merged(logs: Vec<Vec<LogLineEntry>>) -> Vec<LogLineEntry> {
+    let mut all: Vec<LogLineEntry> = logs.into_iter().flatten().collect();
     all.sort_by_key(|entry| entry.order);
     all
 }
 
 /// The last `count` entries.
-pub(super) fn last(mut entries: Vec<Entry>, count: usize) -> Vec<Entry> {
+pub(super) fn last(mut entries: Vec<LogLineEntry>, count: usize) -> Vec<LogLineEntry> {
     let skipped = entries.len().saturating_sub(count);
     entries.split_off(skipped)
 }
@@ -55,15 +55,15 @@ pub(super) fn last(mut entries: Vec<Entry>, count: usize) -> Vec<Entry> {
 mod tests {
     use super::*;
 
-    fn log(name: &str, lines: &[(u32, &str)]) -> Vec<Entry> {
+    fn log(name: &str, lines: &[(u32, &str)]) -> Vec<LogLineEntry> {
         let line = |(second, text): &(u32, &str)| match second {
             0 => (*text).to_owned(),
             second => format!("2026-11-22T03:16:{second:02}.000000Z stderr {text}"),
         };
-        Entry::all(name, lines.iter().map(line).collect())
+        LogLineEntry::all(name, lines.iter().map(line).collect())
     }
 
-    fn texts(entries: &[Entry]) -> Vec<&str> {
+    fn texts(entries: &[LogLineEntry]) -> Vec<&str> {
         entries.iter().map(|entry| entry.text.as_str()).collect()
     }
 

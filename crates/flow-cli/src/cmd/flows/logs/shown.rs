@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use flow_launch::LogSource;
 use flow_process::LogFormat as Format;
 
-use super::interleave::Entry;
+use super::interleave::LogLineEntry;
 use crate::cmd::flows::json_line::json_line;
 use crate::escape::{escape_except_colors, escape_json};
 use crate::layout::{width, wrap_after};
@@ -16,7 +16,7 @@ const MARK: &str = " │ ";
 
 /// The format of lines.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct LineFormat {
     pub(super) format: Format,
     pub(super) painter: Painter,
     /// Whether lines begin with their time.
@@ -25,22 +25,22 @@ pub(super) struct Look {
     pub(super) columns: Option<usize>,
 }
 
-impl Look {
+impl LineFormat {
     /// The lines of entries. If there are several processes, a line begins with the name of its process.
-    pub(super) fn lines(&self, entries: Vec<Entry>, names: &[&str]) -> Vec<String> {
+    pub(super) fn lines(&self, entries: Vec<LogLineEntry>, names: &[&str]) -> Vec<String> {
         let column = match names {
             [] | [_] => None,
             names => names.iter().map(|name| width(name)).max(),
         };
-        let line = |entry: Entry| match self.format {
+        let line = |entry: LogLineEntry| match self.format {
             Format::Text => self.line(&entry, column),
             Format::Json => json(&entry),
         };
         entries.into_iter().map(line).collect()
     }
 
-    fn line(&self, entry: &Entry, column: Option<usize>) -> String {
-        let Entry { name, text, .. } = entry;
+    fn line(&self, entry: &LogLineEntry, column: Option<usize>) -> String {
+        let LogLineEntry { name, text, .. } = entry;
         let painter = self.painter;
         let time = entry.origin.filter(|_| self.timestamps);
         let time = time.map(|(time, _)| timestamp(time));
@@ -76,7 +76,7 @@ impl Look {
 }
 
 /// A line as a JSON object. A line that is a JSON object keeps its fields.
-fn json(entry: &Entry) -> String {
+fn json(entry: &LogLineEntry) -> String {
     let mut fields = json_line(&entry.name, &entry.text);
     if let Some((time, source)) = entry.origin {
         fields.insert("time".to_owned(), timestamp(time).into());
@@ -100,13 +100,13 @@ mod tests {
     ];
 
     fn check(format: Format, timestamps: bool, names: &[&str], expected: [&str; 3]) {
-        let look = Look {
+        let look = LineFormat {
             format,
             painter: Painter::off(),
             timestamps,
             columns: None,
         };
-        let entries = Entry::all("a", LINES.map(str::to_owned).to_vec());
+        let entries = LogLineEntry::all("a", LINES.map(str::to_owned).to_vec());
         assert_eq!(look.lines(entries, names), expected);
     }
 
@@ -143,7 +143,7 @@ mod tests {
         let note =
             "2026-11-22T03:16:05.000001Z flow a/rep-0@7 ready and listening on 127.0.0.1:41233";
         for (columns, timestamps) in [(40, false), (80, true)] {
-            let look = |columns| Look {
+            let look = |columns| LineFormat {
                 format: Format::Text,
                 painter: Painter::off(),
                 timestamps,
@@ -151,7 +151,7 @@ mod tests {
             };
             for line in [text, note] {
                 let shown = |columns| {
-                    let entries = Entry::all("a", vec![line.to_owned()]);
+                    let entries = LogLineEntry::all("a", vec![line.to_owned()]);
                     look(columns).lines(entries, &["a", "gateway"]).remove(0)
                 };
                 let wrapped = shown(Some(columns));
@@ -168,13 +168,13 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped() {
-        let look = |format| Look {
+        let look = |format| LineFormat {
             format,
             painter: Painter::off(),
             timestamps: false,
             columns: None,
         };
-        let entries = || Entry::all("a", vec!["\u{1b}[2J\u{9b}A x".to_owned()]);
+        let entries = || LogLineEntry::all("a", vec!["\u{1b}[2J\u{9b}A x".to_owned()]);
         let text = look(Format::Text).lines(entries(), &["a"]);
         assert_eq!(text, ["\\x1b[2J\\x9bA x"]);
         let json = look(Format::Json).lines(entries(), &["a"]);

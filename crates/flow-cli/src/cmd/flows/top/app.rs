@@ -10,7 +10,7 @@ use super::columns::{self, Column, Sort};
 use super::input::Action;
 use super::model::{FlowModel, Row};
 use super::sample::FlowSample;
-use crate::cmd::flows::logs::Entry;
+use crate::cmd::flows::logs::LogLineEntry;
 use crate::escape::{escape, escape_without_colors};
 use crate::layout::width;
 
@@ -144,7 +144,7 @@ impl App {
         true
     }
 
-    /// Fits the table to the terminal: so many columns, and so many rows that are not taken by anything else.
+    /// Fits the table to the terminal: to its columns, and to the rows that nothing else takes.
     pub(super) fn fit(&mut self, columns: usize, page: usize) {
         let rows = self.all_rows();
         let names = rows.iter().map(|row| width(&escape(&row.name)));
@@ -153,7 +153,7 @@ impl App {
     }
 
     /// Adds lines of the log that is shown.
-    pub(super) fn add_log(&mut self, entries: Vec<Entry>) {
+    pub(super) fn add_log(&mut self, entries: Vec<LogLineEntry>) {
         let followed = self.log.below == 0;
         for entry in entries {
             self.log.lines.push_back(LogLine::of(&entry));
@@ -288,7 +288,7 @@ impl App {
 }
 
 impl LogLine {
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &LogLineEntry) -> Self {
         let text = escape_without_colors(&entry.text).replace('\t', "    ");
         let text = match entry.origin {
             Some((_, LogSource::Flow)) => format!("── {text} ──"),

@@ -110,7 +110,7 @@ impl Column {
         }
     }
 
-    /// What the help says of it; `None` if its title says enough.
+    /// Its description in the help; `None` if the title is enough.
     pub(super) fn meaning(self) -> Option<&'static str> {
         Some(match self {
             Self::Process => "NODE@ADDRESS is an executor that runs elsewhere",
@@ -220,7 +220,7 @@ impl Sort {
         });
     }
 
-    /// Sorts by the column that is so many further on among those that are shown; before the first and behind the last is the order of
+    /// Sorts by the column that is this many positions further on among those that are shown; before the first and behind the last is the order of
     /// the flow.
     pub(super) fn step(self, shown: &[Column], steps: isize) -> Self {
         let here = self

@@ -13,7 +13,7 @@ use super::sample::{FlowSample, ProcessSample, Sample};
 /// Where the executor that runs elsewhere listens.
 pub(super) const ELSEWHERE: &str = "10.0.0.7:54400";
 
-/// So many requests that took so many milliseconds, and how many failed.
+/// Counts of a number of requests, of which each took the given milliseconds, and of the failures among them.
 pub(super) fn counts(failed: u64, requests: &[(f64, u64)]) -> Counts {
     #[allow(
         clippy::cast_possible_truncation,

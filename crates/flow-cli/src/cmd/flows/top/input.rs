@@ -1,4 +1,4 @@
-//! From keys to what they do. Pure.
+//! Maps keys to actions. Pure.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -8,13 +8,13 @@ pub(super) enum Action {
     Quit,
     /// To what was shown before; from the processes, out of the program.
     Back,
-    /// Moves the selection, or scrolls a log, by so many lines; negative is up.
+    /// Moves the selection, or scrolls a log, by this many lines; negative is up.
     Move(isize),
-    /// The same by so many screens.
+    /// The same by this many screens.
     Page(isize),
     First,
     Last,
-    /// Sorts by the column that is so many further on.
+    /// Sorts by the column that is this many positions further on.
     SortBy(isize),
     Reverse,
     FollowNode,

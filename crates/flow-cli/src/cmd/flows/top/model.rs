@@ -1,4 +1,4 @@
-//! From samples of a flow to the rows of its processes, and to the charts of its nodes. Pure.
+//! Turns samples of a flow into rows of processes and charts of nodes. Pure.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};

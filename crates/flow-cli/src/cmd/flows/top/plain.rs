@@ -1,4 +1,4 @@
-//! The processes as a table of text, for scripts and for outputs that are no terminals.
+//! The processes as a table of text, for scripts and for outputs that are not terminals.
 
 use super::columns::ALL;
 use super::model::Row;

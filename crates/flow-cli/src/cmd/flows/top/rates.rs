@@ -1,4 +1,4 @@
-//! What was counted between two moments: how many requests a second, and how long they took. Pure.
+//! Rates and latencies between two samples. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct Rates {
     pub(super) p99: Option<Duration>,
 }
 
-/// What was counted in between; `None` if the counts began anew.
+/// The difference of the counts; `None` if they were reset.
 pub(super) fn growth(before: &Counts, now: &Counts) -> Option<Counts> {
     let mut durations = now.durations.clone();
     for (bucket, count) in &before.durations {
@@ -40,7 +40,7 @@ pub(super) fn add(sum: &mut Counts, counts: &Counts) {
 
 #[allow(
     clippy::cast_precision_loss,
-    reason = "a flow needs centuries for so many requests"
+    reason = "a flow needs centuries for that many requests"
 )]
 impl Rates {
     pub(super) fn of(counts: &Counts, seconds: f64) -> Self {
@@ -59,7 +59,7 @@ impl Rates {
 /// The time within which this part of the requests was done; `None` without requests.
 #[allow(
     clippy::cast_precision_loss,
-    reason = "a flow needs centuries for so many requests"
+    reason = "a flow needs centuries for that many requests"
 )]
 fn quantile(durations: &BTreeMap<i32, u64>, part: f64) -> Option<Duration> {
     let all: u64 = durations.values().sum();

@@ -101,7 +101,7 @@ impl ProcessSample {
     }
 }
 
-/// What a process says of itself. Those that have exited and programs of others say nothing.
+/// What a process reports about itself. Processes that have exited, and other programs, report nothing.
 fn status_of<T: DeserializeOwned>(entry: &RegistryEntry, process: &ProcessInfo) -> Option<T> {
     process.pid?;
     let socket = status_socket(&entry.state_directory, &process.name);

@@ -1,4 +1,4 @@
-//! The terminal as the screen of a program: entered once, and left whatever ends the program.
+//! The terminal as the screen of a program: entered once, and restored however the program ends.
 
 use std::io::{self, IsTerminal, Stdout};
 use std::panic;

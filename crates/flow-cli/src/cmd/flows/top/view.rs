@@ -1,4 +1,4 @@
-//! From what is known to what is on the screen. Pure: it draws into a buffer.
+//! Draws the state of the program on the screen. Pure: it draws into a buffer.
 
 mod charts;
 mod help;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use flow_launch::{Event, EventSender, ReadyProcess, event_channel};
+use flow_launch::{EventSender, FlowEvent, ReadyProcess, event_channel};
 use flow_process::LogFormat as Format;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -75,7 +75,7 @@ impl Recent {
 
 /// Starts the thread.
 pub(super) fn start(shell: &Shell) -> io::Result<(Printer, EventSender)> {
-    let look = Look {
+    let look = LineFormat {
         format: shell.log.format,
         painter: Painter::stderr(shell),
         columns: output::columns(io::stderr()),
@@ -98,7 +98,7 @@ pub(super) fn start(shell: &Shell) -> io::Result<(Printer, EventSender)> {
         while let Some(events) = events.blocking_recv_some() {
             let mut lines = String::new();
             for event in events {
-                if let Event::Line { name, line } = &event {
+                if let FlowEvent::Line { name, line } = &event {
                     let mut recent = printed.lock().unwrap_or_else(PoisonError::into_inner);
                     recent.push(name.clone(), line.clone());
                 }
@@ -192,35 +192,35 @@ impl Write for OwnLog {
 
 /// The format of lines.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct LineFormat {
     format: Format,
     painter: Painter,
     /// Width of the terminal, if there is one.
     columns: Option<usize>,
 }
 
-impl Look {
+impl LineFormat {
     /// The text of an event. `None` if it is not printed.
-    fn text(&self, event: Event) -> Option<String> {
+    fn text(&self, event: FlowEvent) -> Option<String> {
         Some(match (event, self.format) {
-            (Event::Line { name, line }, Format::Text) => self.line(&name, &line),
-            (Event::Line { name, line }, Format::Json) => {
+            (FlowEvent::Line { name, line }, Format::Text) => self.line(&name, &line),
+            (FlowEvent::Line { name, line }, Format::Json) => {
                 escape_json(&Value::Object(json_line(&name, &line)).to_string()).into_owned()
             }
-            (Event::Log(line), _) => line,
-            (Event::Dropped(dropped), Format::Text) => {
+            (FlowEvent::Log(line), _) => line,
+            (FlowEvent::Dropped(dropped), Format::Text) => {
                 self.line(&dropped.name, &dropped.to_string())
             }
-            (Event::Dropped(dropped), Format::Json) => {
+            (FlowEvent::Dropped(dropped), Format::Json) => {
                 Value::Object(json_line(&dropped.name, &dropped.to_string())).to_string()
             }
-            (Event::Ready(member), Format::Text) => {
+            (FlowEvent::Ready(member), Format::Text) => {
                 let columns = self.columns.unwrap_or(usize::MAX);
                 let text = wrap_indented(&escape(&member.to_string()), columns, INDENT);
                 self.painter.paint(Colour::Green, &text)
             }
-            (Event::Ready(member), Format::Json) => ready(&member).to_string(),
-            (Event::Serving, _) => return None,
+            (FlowEvent::Ready(member), Format::Json) => ready(&member).to_string(),
+            (FlowEvent::Serving, _) => return None,
         })
     }
 
@@ -273,8 +273,8 @@ mod tests {
 
     use super::*;
 
-    fn look(format: Format, columns: Option<usize>) -> Look {
-        Look {
+    fn look(format: Format, columns: Option<usize>) -> LineFormat {
+        LineFormat {
             format,
             painter: Painter::off(),
             columns,
@@ -282,7 +282,7 @@ mod tests {
     }
 
     fn check(line: &str, format: Format, expected: &str) {
-        let event = Event::Line {
+        let event = FlowEvent::Line {
             name: "encoder".into(),
             line: line.into(),
         };
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn a_line_that_is_wider_than_the_terminal_is_wrapped() {
         let shown = |line: &str, columns| {
-            let event = Event::Line {
+            let event = FlowEvent::Line {
                 name: "encoder".into(),
                 line: line.into(),
             };
@@ -371,7 +371,7 @@ mod tests {
             keeps_state: None,
             took: std::time::Duration::ZERO,
         };
-        let shown = |columns| look(Format::Text, columns).text(Event::Ready(member.clone()));
+        let shown = |columns| look(Format::Text, columns).text(FlowEvent::Ready(member.clone()));
         let whole = shown(None).unwrap();
         assert_eq!(whole, member.to_string());
         for columns in 30..150 {

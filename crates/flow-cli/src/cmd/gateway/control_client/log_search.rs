@@ -34,7 +34,7 @@ const SAME_ENTRY_WITHIN: Duration = Duration::from_millis(50);
 pub(super) fn search(folder: &Path, query: &LogQuery) -> LogExcerpt {
     let searched_us = micros(SystemTime::now());
     let processes = log_names(folder);
-    let mut found = Found::default();
+    let mut found = NewestEntries::default();
     let mut is_cut = false;
     let wanted: Vec<&String> = processes
         .iter()
@@ -62,7 +62,7 @@ pub(super) fn search(folder: &Path, query: &LogQuery) -> LogExcerpt {
 
 /// The newest entries that were found.
 #[derive(Debug, Default)]
-struct Found {
+struct NewestEntries {
     /// By time, process, and order within the process.
     entries: BTreeMap<(u64, String, usize), LogEntry>,
     texts_len: usize,
@@ -72,7 +72,7 @@ struct Found {
     read: u64,
 }
 
-impl Found {
+impl NewestEntries {
     fn add(&mut self, entry: LogEntry, order: usize) {
         self.texts_len += entry.text.len();
         let key = (entry.at_us, entry.process.clone(), order);
@@ -118,7 +118,7 @@ impl<'p> EntriesOf<'p> {
         }
     }
 
-    fn collect(&mut self, query: &LogQuery, found: &mut Found) {
+    fn collect(&mut self, query: &LogQuery, found: &mut NewestEntries) {
         // A log that cannot be read any further ends here.
         while let Ok(Some(line)) = self.lines.next() {
             if self.lines.bytes > self.read_max {
@@ -145,7 +145,7 @@ impl<'p> EntriesOf<'p> {
         }
     }
 
-    fn add(&mut self, line: LogLine, query: &LogQuery, found: &mut Found) {
+    fn add(&mut self, line: LogLine, query: &LogQuery, found: &mut NewestEntries) {
         if !self.rest.last().is_none_or(|newer| continues(newer, &line)) || self.is_full() {
             self.flush(query, found);
         }
@@ -178,14 +178,14 @@ impl<'p> EntriesOf<'p> {
     }
 
     /// Lines that belong to no line above them are entries of their own.
-    fn flush(&mut self, query: &LogQuery, found: &mut Found) {
+    fn flush(&mut self, query: &LogQuery, found: &mut NewestEntries) {
         for line in std::mem::take(&mut self.rest) {
             let entry = self.entry(&line);
             self.keep(entry, query, found);
         }
     }
 
-    fn keep(&mut self, entry: LogEntry, query: &LogQuery, found: &mut Found) {
+    fn keep(&mut self, entry: LogEntry, query: &LogQuery, found: &mut NewestEntries) {
         self.order -= 1;
         if query.wants(&entry) {
             found.add(entry, self.order);

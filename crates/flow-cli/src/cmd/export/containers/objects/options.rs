@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::ValueEnum;
 use flow_launch::render::{
-    Autoscale, Cache, Resources, Route, ScaleTarget, SecretEntry, SecretVariable,
+    Autoscale, Cache, HostRoute, Resources, ScaleTarget, SecretEntry, SecretVariable,
 };
 
 use super::super::value::secret;
@@ -64,7 +64,7 @@ pub(super) fn secret_entry(text: &str) -> Result<(String, SecretEntry), String> 
 }
 
 /// A host name, and the Gateway that has a listener for it.
-pub(super) fn route(text: &str) -> Result<Route, String> {
+pub(super) fn route(text: &str) -> Result<HostRoute, String> {
     let form = || format!("`{text}` is not of the form `HOST=GATEWAY` or `HOST=NAMESPACE/GATEWAY`");
     let (host, parent) = text.split_once('=').ok_or_else(form)?;
     let (namespace, gateway) = match parent.split_once('/') {
@@ -79,7 +79,7 @@ pub(super) fn route(text: &str) -> Result<Route, String> {
             "`{host}` is not a host name in lower-case letters, such as `search.example.com`"
         ));
     }
-    Ok(Route {
+    Ok(HostRoute {
         host: host.to_owned(),
         gateway: gateway.to_owned(),
         namespace: namespace.map(str::to_owned),

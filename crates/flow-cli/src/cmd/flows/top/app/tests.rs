@@ -22,9 +22,9 @@ fn selected(app: &App) -> String {
     rows[app.selected(&rows)].name.clone()
 }
 
-fn log(name: &str, lines: &[&str]) -> Vec<Entry> {
+fn log(name: &str, lines: &[&str]) -> Vec<LogLineEntry> {
     let line = |text: &&str| format!("2026-11-22T03:16:05.000001Z {text}");
-    Entry::all(name, lines.iter().map(line).collect())
+    LogLineEntry::all(name, lines.iter().map(line).collect())
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
 
 use super::*;
-use crate::cmd::flows::logs::Entry;
+use crate::cmd::flows::logs::LogLineEntry;
 use crate::cmd::flows::top::fixture::{flow, sample};
 use crate::cmd::flows::top::input::Action;
 
@@ -47,7 +47,7 @@ fn text(buffer: &Buffer) -> String {
     lines.collect()
 }
 
-/// The screen after these actions is the one in the file. `FLOW_GOLDEN=write` writes it anew.
+/// The screen after these actions is the one in the file. `FLOW_GOLDEN=write` rewrites it.
 #[track_caller]
 fn check(name: &str, size: (u16, u16), actions: &[Action]) -> String {
     let mut app = app();
@@ -58,7 +58,7 @@ fn check(name: &str, size: (u16, u16), actions: &[Action]) -> String {
     if app.wanted_log().is_some() {
         let line = |text: &&str| format!("2026-11-22T03:16:05.000001Z {text}");
         let lines = LOG.iter().map(line).collect();
-        app.add_log(Entry::all("encoder/rep-0", lines));
+        app.add_log(LogLineEntry::all("encoder/rep-0", lines));
     }
     let found = text(&drawn(&mut app, size, COLORS));
     let path = format!("tests/golden/top/{name}.txt");
