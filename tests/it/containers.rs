@@ -601,7 +601,7 @@ fn an_image_of_another_protocol_or_without_a_program_is_refused() {
     };
     let said = of(&empty(&docker, "other-wire", &["LABEL dev.flow.wire=9"]));
     assert!(
-        said.contains("uses version `9` of the protocol, and this flow speaks `1`"),
+        said.contains("uses version `9` of the protocol, and this flow uses `1`"),
         "{said}"
     );
     let said = of(&empty(&docker, "nothing", &["ENV A=b"]));

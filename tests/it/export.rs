@@ -486,8 +486,8 @@ fn a_flow_that_cannot_be_exported_is_refused_with_the_remedy() {
     check(
         "{name: a, uses: echo, env: {CUDA_VISIBLE_DEVICES: RR}}",
         &[],
-        "the replicas of `a` cannot be given devices: `CUDA_VISIBLE_DEVICES: RR` shares out the machine's \
-         devices: say how many it has with `--devices N`",
+        "the replicas of `a` cannot be given devices: `CUDA_VISIBLE_DEVICES: RR` distributes the machine's \
+         devices: set their number with `--devices N`",
     );
 }
 
@@ -685,7 +685,7 @@ fn a_pod_finds_the_model_of_the_pod_that_it_replaces() {
         fs::read_to_string(path).unwrap()
     };
     let said = flow.must(&[]);
-    let output = "`encoder` keeps its model in a volume that one pod at a time can have";
+    let output = "`encoder` keeps its model in a volume that only one pod at a time can use";
     assert!(said.stderr().contains(output), "{}", said.said());
     assert!(text("encoder").contains("kind: StatefulSet"));
     assert!(text("encoder").contains("volumeClaimTemplates"));

@@ -228,7 +228,7 @@ async fn a_refused_change_leaves_everything_as_it_was() {
     assert_eq!(why, "the flow has no `b`; it has `a`");
     let why = served.refused(restart("gateway")).await;
     assert!(
-        why.starts_with("the gateway holds the clients' streams"),
+        why.starts_with("the gateway holds the streams of clients"),
         "{why}"
     );
     *served.next.lock().unwrap() = Err("it is wrong".to_owned());
