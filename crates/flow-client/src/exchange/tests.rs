@@ -6,11 +6,11 @@ use flow_core::Document;
 use flow_net::Replies;
 
 use super::*;
-use crate::connection::Requests;
+use crate::connection::RequestStream;
 use crate::request::RequestTemplate;
 
 /// What the other side does with a stream of requests.
-type Script = fn(Requests) -> Result<Replies, Failure>;
+type Script = fn(RequestStream) -> Result<Replies, Failure>;
 
 /// Opens streams one after another: each follows the next script, and those after the last script follow that one.
 fn scripted(scripts: &[Script]) -> (OpenStream, Arc<Mutex<usize>>) {
@@ -26,23 +26,23 @@ fn scripted(scripts: &[Script]) -> (OpenStream, Arc<Mutex<usize>>) {
     (open, opened)
 }
 
-fn echo(requests: Requests) -> Result<Replies, Failure> {
+fn echo(requests: RequestStream) -> Result<Replies, Failure> {
     Ok(Box::pin(requests.map(Ok)))
 }
 
 /// Answers pairs of requests in reverse.
-fn reversed(requests: Requests) -> Result<Replies, Failure> {
+fn reversed(requests: RequestStream) -> Result<Replies, Failure> {
     let pairs = requests.chunks(2);
     let reversed = pairs.flat_map(|pair| stream::iter(pair.into_iter().rev()));
     Ok(Box::pin(reversed.map(Ok)))
 }
 
-fn refuse(_: Requests) -> Result<Replies, Failure> {
+fn refuse(_: RequestStream) -> Result<Replies, Failure> {
     Err(Failure::new(Code::Unavailable, "refused"))
 }
 
 /// Answers one request, and breaks at the second.
-fn break_at_second(requests: Requests) -> Result<Replies, Failure> {
+fn break_at_second(requests: RequestStream) -> Result<Replies, Failure> {
     let replies = requests.enumerate().map(|(number, request)| match number {
         0 => Ok(request),
         _ => Err(Failure::new(Code::Unavailable, "on fire")),
@@ -51,7 +51,7 @@ fn break_at_second(requests: Requests) -> Result<Replies, Failure> {
 }
 
 /// Fails every request.
-fn fail(requests: Requests) -> Result<Replies, Failure> {
+fn fail(requests: RequestStream) -> Result<Replies, Failure> {
     let replies = requests.map(|mut request| {
         let failure = Failure::new(Code::BadRequest, "no such model").at("encoder");
         let header = request.header.as_mut().unwrap();
@@ -61,7 +61,7 @@ fn fail(requests: Requests) -> Result<Replies, Failure> {
     Ok(Box::pin(replies))
 }
 
-fn ends_early(requests: Requests) -> Result<Replies, Failure> {
+fn ends_early(requests: RequestStream) -> Result<Replies, Failure> {
     Ok(Box::pin(requests.take(1).map(Ok)))
 }
 
