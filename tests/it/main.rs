@@ -42,6 +42,7 @@ mod python_flow;
 mod python_install;
 mod python_telemetry;
 mod python_types;
+mod python_versions;
 mod registry;
 mod release;
 mod request_logs;

@@ -144,4 +144,4 @@ class Own(Document):
 
 
 assert Own(text="a").shout == "A"
-print("documents: all as promised")
+print('"fine"')

@@ -7,6 +7,15 @@ from jina import Client, Document, DocumentArray, Executor, Flow, requests
 from jina.excepts import BadClientInput, BadServer, BadServerFlow, RuntimeFailToStart
 
 
+class Settings:
+    """Looks like a class of pydantic, which is not installed here."""
+
+    model_fields = {"mark": None}
+
+    def __init__(self, mark):
+        self.mark = mark
+
+
 class Upper(Executor):
     def __init__(self, mark="", **kwargs):
         super().__init__(**kwargs)
@@ -24,6 +33,11 @@ class Upper(Executor):
             yield Document(text=f"{doc.text} {number}")
         if doc.text == "broken":
             raise ValueError("no more")
+
+    @requests(on="/settings")
+    def settings(self, docs: DocumentArray, parameters: "Settings", **kwargs):
+        for doc in docs:
+            doc.text = f"{type(parameters).__name__} {parameters.mark}"
 
     @requests(on="/fail")
     def fail(self, **kwargs):
@@ -51,6 +65,14 @@ if __name__ == "__main__":
         docs = flow.post("/upper", [Document(text="a"), Document(text="b")], parameters={"more": "?"})
         assert sorted(docs.texts) == ["A!?", "B!?"], docs.texts
         assert docs[0].tags["process"] != os.getpid()
+        # A class for the parameters gets them, and fails the request if they do not fit it.
+        assert flow.post("/settings", Document(), parameters={"mark": "!"}).texts == ["Settings !"]
+        try:
+            flow.post("/settings", Document(), parameters={"other": "!"})
+        except BadServer as error:
+            assert error.header.status.exception.name == "TypeError", error
+        else:
+            raise AssertionError("the parameters were taken")
         streamed = flow.stream_doc("/count", Document(text="a"), parameters={"to": 3})
         assert [doc.text for doc in streamed] == ["a 0", "a 1", "a 2"]
         got = []

@@ -89,6 +89,13 @@ pub fn flow_serve() -> Option<PathBuf> {
     python_of("python")
 }
 
+/// The virtual environments of the oldest Python that the package `flow_serve` supports and of the newest one that is tested,
+/// without the package. One that is not set up is left out, and says so.
+pub fn other_pythons() -> Vec<PathBuf> {
+    let folders = ["python-oldest", "python-newest"];
+    folders.into_iter().filter_map(python_of).collect()
+}
+
 /// The Python that has PyTorch and sentence-transformers, which `cargo xtask setup --only torch` installs. Without it the test is
 /// left out, and says so.
 pub fn sentence_transformers() -> Option<PathBuf> {

@@ -6,6 +6,7 @@
 //! | `.peers/jina-v1` | Jina 3.27 with DocArray 0.21: documents of DocArray v1; Hypothesis | tests |
 //! | `.peers/jina-v2` | Jina 3.34 with DocArray 0.40: documents of DocArray v2 | tests |
 //! | `.peers/python` | NumPy, and the package `flow_serve` of this tree | tests |
+//! | `.peers/python-oldest`, `.peers/python-newest` | NumPy for Python 3.9 and 3.13, the oldest and the newest that are tested | tests |
 //! | `.peers/types` | mypy, and pyright with Node.js | tests |
 //! | `.peers/maturin` | maturin, which makes wheels | `cargo xtask wheel` |
 //! | `.peers/http-clients` | `openai`, `langchain-openai`, `llama-index`, `cohere`, `huggingface_hub` and `tritonclient` | tests |
@@ -58,7 +59,7 @@ pub(crate) enum Group {
     Model,
     /// Stock Jina of both versions of DocArray, 500 MB.
     Clients,
-    /// The package `flow_serve` of this tree, built with cargo, and NumPy, 60 MB.
+    /// The package `flow_serve` of this tree, built with cargo, and NumPy, for three versions of Python, 180 MB.
     Python,
     /// The type checkers mypy and pyright, 380 MB.
     Types,
@@ -213,6 +214,8 @@ enum Step {
     Model,
     Debian(&'static debian::Package),
     Venv(&'static venv::Venv),
+    /// A virtual environment of this version of Python.
+    VenvOf(&'static venv::Venv, &'static str),
 }
 
 fn steps(group: Group) -> Vec<Step> {
@@ -223,7 +226,11 @@ fn steps(group: Group) -> Vec<Step> {
             Step::Venv(&venv::HYPOTHESIS_IN_JINA_V1),
             Step::Venv(&venv::JINA_V2),
         ],
-        Group::Python => vec![Step::Venv(&venv::PYTHON)],
+        Group::Python => vec![
+            Step::Venv(&venv::PYTHON),
+            Step::VenvOf(&venv::PYTHON_OLDEST, "3.9"),
+            Step::VenvOf(&venv::PYTHON_NEWEST, "3.13"),
+        ],
         Group::Types => vec![Step::Venv(&venv::TYPES)],
         Group::Maturin => vec![Step::Venv(&venv::MATURIN)],
         Group::HttpClients => vec![Step::Venv(&venv::HTTP_CLIENTS)],
@@ -251,7 +258,7 @@ impl Step {
         match self {
             Self::Model => "model",
             Self::Debian(package) => package.folder,
-            Self::Venv(venv) => venv.folder,
+            Self::Venv(venv) | Self::VenvOf(venv, _) => venv.folder,
         }
     }
 
@@ -259,10 +266,13 @@ impl Step {
         let made = match self {
             Self::Model if model::is_ready(folder) => Ok(()),
             Self::Debian(package) if package.is_ready(folder) => Ok(()),
-            Self::Venv(venv) if venv.is_ready(folder) => Ok(()),
+            Self::Venv(venv) | Self::VenvOf(venv, _) if venv.is_ready(folder) => Ok(()),
             Self::Debian(package) => package.make(folder),
             Self::Model => usable(python).and_then(|python| model::make(folder, python)),
             Self::Venv(venv) => usable(python).and_then(|python| venv.make(folder, python)),
+            Self::VenvOf(venv, version) => {
+                Python::of_version(version).and_then(|python| venv.make(folder, &python))
+            }
         };
         made.map_err(|why| SetupFailure {
             name: self.name(),

@@ -13,7 +13,9 @@ const PROGRAMS: &[&str] = &["python3.11", "python3"];
 /// A Python that has `venv` and `pip`.
 #[derive(Debug)]
 pub(crate) struct Python {
-    program: &'static str,
+    program: String,
+    /// For pyenv, whose programs ask which version they are to start.
+    version: Option<&'static str>,
 }
 
 impl Python {
@@ -25,16 +27,31 @@ impl Python {
         let program = found.context(
             "there is no `python3` on PATH; install Python 3.11 (Debian: apt-get install python3)",
         )?;
-        let python = Self { program };
+        let python = Self {
+            program: (*program).to_owned(),
+            version: None,
+        };
         python.needs("pip", "python3-pip")?;
         python.needs("venv", "python3-venv")?;
+        Ok(python)
+    }
+
+    /// The Python of this version, such as `3.9`, by its name on `PATH`.
+    pub(crate) fn of_version(version: &'static str) -> anyhow::Result<Self> {
+        let python = Self {
+            program: format!("python{version}"),
+            version: Some(version),
+        };
+        shell::output(python.command().arg("--version")).with_context(|| {
+            format!("there is no `python{version}` on PATH; install it, for example with `pyenv install {version}`")
+        })?;
         Ok(python)
     }
 
     fn needs(&self, module: &str, package: &str) -> anyhow::Result<()> {
         let asked = shell::output(self.module(module).arg("--help"));
         asked.map(drop).with_context(|| {
-            let program = self.program;
+            let program = &self.program;
             format!("`{program}` has no `{module}` (Debian: apt-get install {package})")
         })
     }
@@ -85,8 +102,14 @@ impl Python {
     }
 
     fn module(&self, name: &str) -> Command {
-        let mut command = Command::new(self.program);
+        let mut command = self.command();
         command.args(["-m", name]);
+        command
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.envs(self.version.map(|version| ("PYENV_VERSION", version)));
         command
     }
 }

@@ -53,6 +53,19 @@ pub(crate) const PYTHON: Venv = Venv {
     proof: "import numpy",
 };
 
+/// The same for the oldest version of Python that the package supports, to which the package is added by `PYTHONPATH`.
+pub(crate) const PYTHON_OLDEST: Venv = Venv {
+    folder: "python-oldest",
+    pins: "constraints-python-oldest.txt",
+    ..PYTHON
+};
+
+/// The same for the newest one that is tested.
+pub(crate) const PYTHON_NEWEST: Venv = Venv {
+    folder: "python-newest",
+    ..PYTHON
+};
+
 /// What checks the types of the package `flow_serve`. Node.js is in it, so that pyright needs nothing of the machine.
 pub(crate) const TYPES: Venv = Venv {
     folder: "types",
@@ -262,6 +275,7 @@ mod tests {
             &JINA_V1,
             &JINA_V2,
             &PYTHON,
+            &PYTHON_OLDEST,
             &TYPES,
             &HYPOTHESIS_IN_JINA_V1,
             &MATURIN,

@@ -20,6 +20,7 @@ from ._executor import DEFAULT, Binding, Executor, bindings
 from ._executor_docarray import Generation
 from ._logger import REQUESTS
 from ._native import Document, DocumentArray, ExecutorArguments, ExecutorMonitor, current_requests, tracing_context
+from ._parameters import model_of
 from ._tracing import INNERMOST
 
 Keywords = dict[str, Any]
@@ -188,9 +189,10 @@ class Definition:
         wanted = _wanted(function)
         one_by_one = "doc" in inspect.signature(function).parameters
         checked = _checked
+        model = model_of(function)
         if one_by_one:
             run = _one_by_one(run, wanted)
-        if adapter is None and not one_by_one and wanted is None:
+        if adapter is None and not one_by_one and wanted is None and model is None:
             # The common case: a method with `**kwargs`.
             def call(docs: DocumentArray, parameters: Any, docs_matrix: Any = None, docs_map: Any = None) -> Any:
                 return checked(
@@ -214,7 +216,7 @@ class Definition:
                 docs = adapter.array(docs)
             kwargs = {
                 "docs": docs,
-                "parameters": adapter.parameters(parameters) if adapter is not None else parameters,
+                "parameters": parameters if model is None else model(**parameters),
                 "docs_matrix": [docs] if docs_matrix is None else docs_matrix,
                 "docs_map": {} if docs_map is None else docs_map,
                 "tracing_context": tracing_context(),
@@ -233,12 +235,18 @@ class Definition:
     def _streaming(self, function: Callable[..., Any], adapter: Generation | None) -> Callable[..., Iterator[Document]]:
         wanted = _wanted(function)
         names = inspect.signature(function).parameters
+        model = model_of(function)
 
         def call(doc: Any, parameters: Any) -> Iterator[Document]:
             if adapter is not None:
                 doc = adapter.document(doc)
-                parameters = adapter.parameters(parameters)
-            kwargs: Keywords = {"doc": doc, "parameters": parameters, "docs_matrix": None, "docs_map": None, "tracing_context": tracing_context()}
+            kwargs: Keywords = {
+                "doc": doc,
+                "parameters": parameters if model is None else model(**parameters),
+                "docs_matrix": None,
+                "docs_map": None,
+                "tracing_context": tracing_context(),
+            }
             if "docs" in names and "doc" not in names:
                 kwargs["docs"] = DocumentArray([doc]) if adapter is None else [doc]
                 kwargs.pop("doc")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._native import Document, DocumentArray
+from ._parameters import model_of
 
 
 def adapter(docarray: Any, function: Callable[..., Any]) -> Generation | None:
@@ -21,17 +22,14 @@ def adapter(docarray: Any, function: Callable[..., Any]) -> Generation | None:
 def _second_generation(docarray: Any, function: Callable[..., Any]) -> Generation | None:
     annotations = getattr(function, "__annotations__", {})
     of_array, of_document = annotations.get("docs"), annotations.get("doc")
-    parameters = annotations.get("parameters")
-    if not (isinstance(parameters, type) and hasattr(parameters, "model_fields" if hasattr(parameters, "model_fields") else "__fields__")):
-        parameters = None
     if _is_class(of_document, docarray.BaseDoc):
-        return SecondGeneration(docarray, docarray.DocList[of_document], parameters)
+        return SecondGeneration(docarray, docarray.DocList[of_document])
     if _is_class(of_array, (docarray.DocList, docarray.DocVec)) and getattr(of_array, "doc_type", None):
-        return SecondGeneration(docarray, of_array, parameters)
-    if of_array is None and of_document is None and parameters is None:
+        return SecondGeneration(docarray, of_array)
+    if of_array is None and of_document is None and model_of(function) is None:
         # The method knows no class of documents: ours has every field.
         return None
-    return SecondGeneration(docarray, docarray.DocList[docarray.BaseDoc], parameters)
+    return SecondGeneration(docarray, docarray.DocList[docarray.BaseDoc])
 
 
 def _is_class(annotation: Any, base: Any) -> bool:
@@ -47,10 +45,6 @@ class Generation:
 
     def document(self, doc: Document) -> Any:
         """A document of ours as one of docarray."""
-        raise NotImplementedError
-
-    def parameters(self, parameters: Any) -> Any:
-        """The parameters as the method wants them."""
         raise NotImplementedError
 
     def returned(self, returned: Any, docs: Any) -> Any:
@@ -84,9 +78,6 @@ class FirstGeneration(Generation):
     def document(self, doc: Document) -> Any:
         return self.Document.from_protobuf(self.Proto.FromString(DocumentArray([doc]).to_version(1)[0].to_bytes()))
 
-    def parameters(self, parameters: Any) -> Any:
-        return parameters
-
     def returned(self, returned: Any, docs: Any) -> Any:
         if isinstance(returned, dict):
             # The documents may have been changed in place; results and documents both go back.
@@ -108,10 +99,10 @@ class FirstGeneration(Generation):
 class SecondGeneration(Generation):
     """DocArray from 0.30, whose documents have classes."""
 
-    def __init__(self, docarray: Any, array: Any, parameters: Any) -> None:
+    def __init__(self, docarray: Any, array: Any) -> None:
         from docarray.proto import DocListProto, DocProto
 
-        self.docarray, self.Array, self.Parameters = docarray, array, parameters
+        self.docarray, self.Array = docarray, array
         self.ArrayProto, self.Proto = DocListProto, DocProto
 
     def array(self, docs: DocumentArray) -> Any:
@@ -120,9 +111,6 @@ class SecondGeneration(Generation):
 
     def document(self, doc: Document) -> Any:
         return self.Array.doc_type.from_protobuf(self.Proto.FromString(DocumentArray([doc]).to_version(2)[0].to_bytes()))
-
-    def parameters(self, parameters: Any) -> Any:
-        return parameters if self.Parameters is None else self.Parameters(**parameters)
 
     def returned(self, returned: Any, docs: Any) -> Any:
         if isinstance(returned, dict):
