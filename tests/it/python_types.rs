@@ -5,7 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flow_tests::{Program, flow_serve_alone, python_script, type_checkers};
+use flow_tests::{
+    Program, flow_command, flow_serve, flow_serve_alone, python_script, type_checkers,
+};
 use serde_json::json;
 
 use crate::documents::blocks;
@@ -66,9 +68,9 @@ fn mypy_and_pyright_find_no_mistake_in_the_package() {
     finds_nothing(pyright(folder.path(), &project()).unwrap());
 }
 
-/// Writes the programs of the book's page on Python to a folder, and returns their paths.
-fn examples(folder: &Path) -> Vec<PathBuf> {
-    let page = fs::read_to_string(python_script("../../docs/src/python.md")).unwrap();
+/// Writes the programs of a page of the book to a folder, and returns their paths.
+fn examples(page: &str, folder: &Path) -> Vec<PathBuf> {
+    let page = fs::read_to_string(python_script("../../docs/src").join(page)).unwrap();
     let blocks = blocks(&page);
     let programs = blocks.iter().filter(|block| block.language == "python");
     let write = |block: &crate::documents::Block| {
@@ -82,14 +84,24 @@ fn examples(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn mypy_and_pyright_find_no_mistake_in_the_examples_of_the_book() {
     let folder = tempfile::tempdir().unwrap();
-    let examples = examples(folder.path());
-    assert!(examples.len() >= 5, "{examples:?}");
-    let Some(mut mypy) = mypy(folder.path()) else {
-        return;
-    };
+    let scripts = examples("python.md", folder.path());
+    assert!(scripts.len() >= 5, "{scripts:?}");
+    let executors = examples("executors-python.md", folder.path());
+    assert!(executors.len() >= 2, "{executors:?}");
     let path = std::env::join_paths(search_path()).unwrap();
-    mypy.env("MYPYPATH", path).args(examples);
-    finds_nothing(mypy);
+    // The methods of the executors have no annotations, as most executors have none.
+    let untyped = [
+        "--allow-untyped-defs",
+        "--allow-incomplete-defs",
+        "--allow-untyped-calls",
+    ];
+    for (programs, options) in [(scripts, &[][..]), (executors, &untyped)] {
+        let Some(mut mypy) = mypy(folder.path()) else {
+            return;
+        };
+        mypy.env("MYPYPATH", &path).args(options).args(programs);
+        finds_nothing(mypy);
+    }
 
     let settings = json!({"extraPaths": search_path(), "reportMissingModuleSource": false});
     fs::write(
@@ -98,6 +110,21 @@ fn mypy_and_pyright_find_no_mistake_in_the_examples_of_the_book() {
     )
     .unwrap();
     finds_nothing(pyright(folder.path(), folder.path()).unwrap());
+}
+
+#[test]
+fn the_types_of_options_are_those_of_the_schema_of_flow_files() {
+    let Some(python) = flow_serve() else { return };
+    let mut export = flow_command();
+    export.args(["export", "schema"]);
+    let (_, schema) = Program::run(export);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("schema.json");
+    fs::write(&file, schema.stdout()).unwrap();
+    let mut generator = Command::new(python);
+    generator.arg(project().join("typed_options.py"));
+    generator.arg(file).arg("--check");
+    finds_nothing(generator);
 }
 
 #[test]

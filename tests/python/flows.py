@@ -1,5 +1,6 @@
 """Proves what flows do in Python. Its argument is an empty folder."""
 import asyncio
+import inspect
 import json
 import os
 import signal
@@ -78,6 +79,11 @@ raises(RuntimeFailToStart, wrong.start, "did you mean `port`?")
 raises(NotSupportedError, lambda: Flow().add(uses="echo", uses_with={"a": object()}), "another process")
 raises(NotSupportedError, lambda: Client(port=1, protocol="http"), "gRPC")
 raises(TypeError, lambda: Client(prot=1), "did you mean `port`?")
+
+# Signatures name the options, as completion shows them.
+for method, names in ((Flow, "port replicas asyncio"), (Flow.add, "uses replicas needs"), (Deployment, "uses port"), (Flow.post, "on_done")):
+    assert set(names.split()) <= set(inspect.signature(method).parameters), method
+assert list(inspect.signature(Flow().post).parameters) == list(inspect.signature(Client(port=1).post).parameters)
 
 # A deployment is one executor.
 with Deployment(name="alone", uses="echo", replicas=2) as deployment:

@@ -125,7 +125,8 @@ class BaseClient(Endpoints):
         try:
             failure: str | None = self._connected().dry_run(timeout)
         except (ConnectionError, _call_error()) as error:
-            logger.error("the flow at %s is not ready: %s", self._url, error)
+            # The failure of a call is its code and its cause.
+            logger.error("the flow at %s is not ready: %s", self._url, error.args[-1] if error.args else error)
             return False
         if failure is not None:
             logger.error("the flow at %s is not ready: %s", self._url, failure)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from flow_serve import _uses
 from flow_serve._file_values import given, plain, read_config
 from flow_serve._runnable import Runnable
+from flow_serve._signatures import shows_options
+from flow_serve._typed_options import DeploymentOptions
 from flow_serve.exceptions import BadConfigSource
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
 #: Options that are the gateway's if an executor is deployed alone.
 OF_GATEWAY = (
@@ -37,7 +39,9 @@ OF_GATEWAY = (
 class Deployment(Runnable):
     """An executor that is deployed alone, or is to be added to a flow."""
 
-    def __init__(self, *, uses: Any = None, asyncio: bool = False, include_gateway: bool = True, **options: Any) -> None:
+    def __init__(
+        self, *, uses: Any = None, asyncio: bool = False, include_gateway: bool = True, **options: Unpack[DeploymentOptions]
+    ) -> None:
         super().__init__(asyncio, Path.cwd())
         del include_gateway
         self._options = given(options)
@@ -104,3 +108,6 @@ class Deployment(Runnable):
 
     def _set_gateway_option(self, name: str, value: Any) -> None:
         self._options[name] = plain(value)
+
+
+shows_options(Deployment.__init__, DeploymentOptions)

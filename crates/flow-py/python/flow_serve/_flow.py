@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from flow_serve import _uses
 from flow_serve._file_values import given, listed, names_of, plain, read_config
 from flow_serve._runnable import Runnable
+from flow_serve._signatures import shows_options
+from flow_serve._typed_options import ExecutorOptions, FlowOptions, GatewayOptions
 from flow_serve.exceptions import (
     BadConfigSource,
     FlowBuildLevelError,
@@ -18,7 +20,7 @@ from flow_serve.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from flow_serve._deployment import Deployment
 
@@ -30,7 +32,7 @@ class Flow(Runnable):
     named by ``uses``: a class of Python, a built-in executor, a path, or an image.
     """
 
-    def __init__(self, *, asyncio: bool = False, **options: Any) -> None:
+    def __init__(self, *, asyncio: bool = False, **options: Unpack[FlowOptions]) -> None:
         super().__init__(asyncio, Path.cwd())
         self._with = given(options)
         self._gateway: dict[str, Any] = {}
@@ -38,7 +40,7 @@ class Flow(Runnable):
         self._rest: dict[str, Any] = {}
         self._source: Path | None = None
 
-    def add(self, deployment: Any = None, *, uses: Any = None, **options: Any) -> Self:
+    def add(self, deployment: Any = None, *, uses: Any = None, **options: Unpack[ExecutorOptions]) -> Self:
         """Adds an executor. It follows the one before it, unless it has ``needs``."""
         from flow_serve._deployment import Deployment
 
@@ -75,12 +77,10 @@ class Flow(Runnable):
             raise NotSupportedError("`include_last_deployment=False` is not supported: the join follows the last executor")
         return self._append({"method": "gather_inspect", "name": name, **given(options)})
 
-    def config_gateway(self, *args: Any, **options: Any) -> Self:
+    def config_gateway(self, **options: Unpack[GatewayOptions]) -> Self:
         """Sets options of the gateway."""
-        if args:
-            raise TypeError("`config_gateway` takes options by name, such as `port=54321`")
         self._modified()
-        self._gateway.update(self._described(options))
+        self._gateway.update(self._described(dict(options)))
         return self
 
     def build(self, copy_flow: bool = False, **_ignored: Any) -> Self:
@@ -145,7 +145,8 @@ class Flow(Runnable):
         file, path = read_config(source, options)
         if file.get("jtype", "Flow") not in ("Flow", "AsyncFlow"):
             raise BadConfigSource(f"`{source}` is no flow, but `jtype: {file['jtype']}`")
-        flow = cls(**(file.get("with") or {}))
+        of_flow: dict[str, Any] = file.get("with") or {}
+        flow = cls(**of_flow)
         executors = [key for key in ("executors", "deployments", "pods") if key in file]
         flow._executors = [dict(entry) if isinstance(entry, dict) else entry for key in executors for entry in file[key] or []]
         flow._gateway = dict(file.get("gateway") or {})
@@ -205,6 +206,12 @@ class Flow(Runnable):
 class AsyncFlow(Flow):
     """A flow whose ``post`` is an asynchronous iterator."""
 
-    def __init__(self, **options: Any) -> None:
-        options.pop("asyncio", None)
+    def __init__(self, *, asyncio: bool = True, **options: Unpack[FlowOptions]) -> None:
+        del asyncio
         super().__init__(asyncio=True, **options)
+
+
+shows_options(Flow.__init__, FlowOptions)
+shows_options(AsyncFlow.__init__, FlowOptions)
+shows_options(Flow.add, ExecutorOptions)
+shows_options(Flow.config_gateway, GatewayOptions)

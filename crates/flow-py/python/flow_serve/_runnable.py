@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from flow_serve._client import AsyncClient, Client
+    from flow_serve._plan import Callback
 
 #: Seconds between two looks at a flow that `block` waits for.
 LOOK_SECONDS = 0.2
@@ -174,9 +175,52 @@ class Runnable(Endpoints):
 
     # Requests
 
-    def post(self, on: str, inputs: Any = None, *callbacks: Any, **options: Any) -> Any:
+    def post(
+        self,
+        on: str,
+        inputs: Any = None,
+        on_done: Callback = None,
+        on_error: Callback = None,
+        on_always: Callback = None,
+        parameters: Any = None,
+        target_executor: str | None = None,
+        request_size: int = 100,
+        show_progress: bool = False,
+        continue_on_error: bool = False,
+        return_responses: bool = False,
+        max_attempts: int = 1,
+        initial_backoff: float = 0.5,
+        max_backoff: float = 2,
+        backoff_multiplier: float = 1.5,
+        results_in_order: bool = False,
+        stream: bool = True,
+        prefetch: int | None = None,
+        return_type: Any = None,
+        **options: Any,
+    ) -> Any:
         """Sends documents to an endpoint, as :meth:`flow_serve.Client.post` does."""
-        return self.client.post(on, inputs, *callbacks, **options)
+        return self.client.post(
+            on,
+            inputs,
+            on_done,
+            on_error,
+            on_always,
+            parameters,
+            target_executor,
+            request_size,
+            show_progress,
+            continue_on_error,
+            return_responses,
+            max_attempts,
+            initial_backoff,
+            max_backoff,
+            backoff_multiplier,
+            results_in_order,
+            stream,
+            prefetch,
+            return_type,
+            **options,
+        )
 
     def is_flow_ready(self, **options: Any) -> Any:
         """Whether a request gets through the whole flow."""
