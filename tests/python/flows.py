@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from jina import AsyncFlow, Client, Deployment, Document, DocumentArray, Flow
+from jina import AsyncFlow, Client, Deployment, Document, DocumentArray, Executor, Flow
 from jina.excepts import PortAlreadyUsed, RuntimeFailToStart
 from flow_serve.exceptions import FlowBuildLevelError, FlowTopologyError, NotSupportedError
 
@@ -84,6 +84,44 @@ raises(TypeError, lambda: Client(prot=1), "did you mean `port`?")
 for method, names in ((Flow, "port replicas asyncio"), (Flow.add, "uses replicas needs"), (Deployment, "uses port"), (Flow.post, "on_done")):
     assert set(names.split()) <= set(inspect.signature(method).parameters), method
 assert list(inspect.signature(Flow().post).parameters) == list(inspect.signature(Client(port=1).post).parameters)
+
+# What is not supported says so, and what to do instead.
+raises(NotSupportedError, lambda: Flow().scale("a", 2), "`flow scale`")
+raises(NotSupportedError, lambda: Flow().rolling_update("a"), "`flow reload`")
+raises(NotSupportedError, lambda: Flow().mutate("{}"), "GraphQL")
+raises(NotSupportedError, lambda: Executor.from_hub("jinahub://Any"), "`flow hub`")
+exposed = Flow(port=1).add(uses="echo").expose_endpoint("/a", methods=["POST"]).expose_endpoint("/b")
+assert exposed._file()["with"]["expose_endpoints"] == {"/a": {"methods": ["POST"]}, "/b": {}}
+exposed.check()
+
+# An executor can be made as an object, from its files.
+(FOLDER / "marker.py").write_text(
+    """from jina import Executor, requests
+
+
+class Marker(Executor):
+    def __init__(self, mark="", **kwargs):
+        super().__init__(**kwargs)
+        self.mark = mark
+
+    @requests(on="/mark")
+    def add_mark(self, docs, **kwargs):
+        for doc in docs:
+            doc.text += self.mark
+"""
+)
+(FOLDER / "marker.yml").write_text("jtype: Marker\npy_modules: [marker.py]\nwith: {mark: '!'}\nmetas: {name: own}\n")
+for source, options, mark in [("marker.yml", {}, "!"), ("marker.yml", {"uses_with": {"mark": "?"}}, "?"), ("marker.py", {}, "")]:
+    marker, docs = Executor.load_config(source, **options), texts(1)
+    marker.add_mark(docs=docs)
+    assert docs[0].text == "0" + mark and marker.metas.name == ("own" if source == "marker.yml" else "Marker"), (source, docs[0].text)
+raises(FileNotFoundError, lambda: Executor.load_config("nosuch.yml"), "nosuch.yml")
+raises(NotSupportedError, lambda: Executor.load_config("jtype: Marker\n"), "the path of a `config.yml`")
+
+# A class serves itself.
+served, ended = type(marker), threading.Event()
+threading.Timer(0.1, ended.set).start()
+served.serve(stop_event=ended, uses_with={"mark": "!"})
 
 # A deployment is one executor.
 with Deployment(name="alone", uses="echo", replicas=2) as deployment:

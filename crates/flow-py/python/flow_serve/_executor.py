@@ -9,9 +9,9 @@ import contextlib
 import functools
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 from ._logger import Logger
 from ._metering import Meter
@@ -194,6 +194,52 @@ class Executor:
         if timers is None:
             return contextlib.nullcontext()
         return _Measured(timers.start(name, documentation or f"Time spent in {name}"))
+
+    @classmethod
+    def load_config(
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        uses_with: Mapping[str, Any] | None = None,
+        uses_metas: Mapping[str, Any] | None = None,
+        uses_requests: Mapping[str, str] | None = None,
+        uses_dynamic_batching: Mapping[str, Any] | None = None,
+        runtime_args: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        """An executor as an object in this process: of a `config.yml`, or of a Python file with one class."""
+        from ._load import load
+
+        return load(cls, source, uses_with, uses_metas, uses_requests, uses_dynamic_batching, runtime_args, options)
+
+    @classmethod
+    def serve(
+        cls,
+        uses_with: Mapping[str, Any] | None = None,
+        uses_metas: Mapping[str, Any] | None = None,
+        uses_requests: Mapping[str, str] | None = None,
+        stop_event: Any = None,
+        uses_dynamic_batching: Mapping[str, Any] | None = None,
+        reload: bool = False,
+        **options: Any,
+    ) -> None:
+        """Serves the class as a :class:`Deployment`, until Ctrl-C or until `stop_event` is set."""
+        from ._deployment import Deployment
+        from .exceptions import NotSupportedError
+
+        if reload:
+            raise NotSupportedError("`reload` of `serve` is not supported; write a flow file with `reload: true`")
+        options.update(uses_with=uses_with, uses_metas=uses_metas, uses_requests=uses_requests)
+        options.update(uses_dynamic_batching=uses_dynamic_batching)
+        with Deployment(uses=cls, **options) as deployment:
+            deployment.block(stop_event)
+
+    @classmethod
+    def from_hub(cls, uri: str, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Is not supported."""
+        from .exceptions import NotSupportedError
+
+        raise NotSupportedError(f"`{uri}` cannot be loaded: Jina's hub is no more; `flow hub` shares executors in a registry of your own")
 
     def close(self) -> Any:
         """Called when the executor ends. Write what must be saved. It may be `async`."""

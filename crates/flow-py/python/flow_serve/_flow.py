@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flow_serve import _uses
 from flow_serve._file_values import given, listed, names_of, plain, read_config
@@ -82,6 +82,27 @@ class Flow(Runnable):
         self._modified()
         self._gateway.update(self._described(dict(options)))
         return self
+
+    def expose_endpoint(self, exec_endpoint: str, **options: Any) -> Self:
+        """Gives an endpoint a route of its own over HTTP, as the option `expose_endpoints` does."""
+        self._modified()
+        exposed = self._gateway_option("expose_endpoints") or {}
+        self._set_gateway_option("expose_endpoints", {**exposed, exec_endpoint: options})
+        return self
+
+    def scale(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Is not supported."""
+        raise NotSupportedError("`scale` is not supported: run `flow scale`, or set `replicas` before the flow starts")
+
+    def rolling_update(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Is not supported."""
+        raise NotSupportedError(
+            "`rolling_update` is not supported: run `flow restart` to replace processes, or `flow reload` after a change of the flow file"
+        )
+
+    def mutate(self, *_arguments: Any, **_options: Any) -> NoReturn:
+        """Is not supported."""
+        raise NotSupportedError("there is no GraphQL; use `post`, or the gateway's HTTP routes")
 
     def build(self, copy_flow: bool = False, **_ignored: Any) -> Self:
         """Checks the flow, as :meth:`check` does."""

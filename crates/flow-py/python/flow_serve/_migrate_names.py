@@ -75,9 +75,9 @@ ATTRIBUTES: Verdicts = {
 #: Methods of flows and clients that are not there or do something else.
 METHODS: Verdicts = {
     "mutate": (REFUSED, "there is no GraphQL; use `post`, or the gateway's HTTP routes"),
-    "expose_endpoint": (CHANGES, "write `expose_endpoints` among the options of the flow"),
     "rolling_update": (CHANGES, "use `flow reload`, which changes a flow without losing a request"),
     "scale": (CHANGES, "use `flow scale`"),
+    "from_hub": (REFUSED, "Jina's hub is no more; `flow hub` shares executors in a registry of your own"),
 }
 
 #: Methods of DocArray 0.21's arrays beyond those that there are, and what to do instead.
