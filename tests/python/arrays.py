@@ -51,6 +51,21 @@ assert queries[0].matches[0].adjacency == 1
 docs.match(docs, limit=2)
 assert docs[7].matches[0].id == docs[7].id and not docs[7].matches[0].matches
 
+# Large arrays are searched in blocks, whose distances are few enough for memory, with the results of a single search.
+many, wide = vectors(700, 4), vectors(9000, 4)
+at_most = []
+
+
+def watched(left, right):
+    at_most.append(len(left) * len(right))
+    return ((left[:, None] - right[None]) ** 2).sum(axis=2)
+
+
+blocks = wide.find(many, metric=watched, metric_name="d", limit=3)
+assert len(at_most) == 2 and max(at_most) <= 4 * 1024 * 1024, at_most
+single = [wide.find(each, metric=watched, metric_name="d", limit=3) for each in many.embeddings[460:470]]
+assert [docs[:, "id"] for docs in blocks[460:470]] == [docs[:, "id"] for docs in single]
+
 # Filters are those of `when` in a flow file.
 assert len(docs.find({"tags__number": {"$lt": 10}})) == 10
 assert docs.find({"text": {"$eq": "7"}})[0] is docs[7]

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 
 from flow_serve import LangChainEmbeddings, SentenceEncoder
+from flow_serve.exceptions import NotSupportedError
 
 with open(sys.argv[1], encoding="utf-8") as lines:
     texts = [json.loads(line) for line in lines]
@@ -32,12 +33,49 @@ threads = [threading.Thread(target=lambda: results.append(encoder.encode(texts[:
 [thread.start() for thread in threads], [thread.join() for thread in threads]
 assert len(results) == 4 and all(np.allclose(each, vectors[:8], atol=1e-6) for each in results)
 
+# The arguments of sentence-transformers, by position and by name.
+assert np.allclose(encoder.encode(texts[:3], None, None, 2, False, "sentence_embedding", "float32", True, False), vectors[:3], atol=1e-6)
+for options, part in [
+    ({"output_value": "token_embeddings"}, "not of tokens"),
+    ({"precision": "int8"}, "`float32`"),
+    ({"device": "cuda"}, "make another one"),
+    ({"pool": {"a": 1}}, "threads can share an encoder"),
+]:
+    try:
+        encoder.encode("a", **options)
+    except NotSupportedError as error:
+        assert part in str(error), error
+    else:
+        raise AssertionError(options)
+try:
+    encoder.encode("a", batchsize=3)
+except TypeError as error:
+    assert "`batchsize`" in str(error), error
+else:
+    raise AssertionError("an unknown option was taken")
+
+# Similarity.
+few = vectors[:5]
+for name, expected_matrix in {
+    "cosine": few @ few.T / np.outer(np.linalg.norm(few, axis=1), np.linalg.norm(few, axis=1)),
+    "dot": few @ few.T,
+    "euclidean": -np.sqrt(((few[:, None] - few[None]) ** 2).sum(axis=2)),
+    "manhattan": -np.abs(few[:, None] - few[None]).sum(axis=2),
+}.items():
+    encoder.similarity_fn_name = name
+    assert np.allclose(encoder.similarity(few, few), expected_matrix, atol=2e-3), name
+assert encoder.similarity(few[0], few).shape == (1, 5)
+
 # Options.
 short = SentenceEncoder(device="cpu", truncate_dim=64, prompts={"query": "query: "}, threads=1)
 assert short.encode("a").shape == (64,)
 prompted = short.encode("a", prompt_name="query")
 assert np.allclose(prompted, short.encode("query: a"), atol=1e-6)
 assert np.allclose(prompted, short.encode("a", prompt="query: "), atol=1e-6)
+asked = SentenceEncoder(device="cpu", prompts={"query": "query: ", "passage": "passage: "}, threads=1)
+assert np.allclose(asked.encode_query("a"), asked.encode("query: a"), atol=1e-6)
+assert np.allclose(asked.encode_document("a"), asked.encode("passage: a"), atol=1e-6)
+assert np.allclose(encoder.encode_query(texts[0]), vectors[0], atol=1e-6)
 for wrong, part in [({"device": "tpu"}, "`tpu`"), ({"precision": "f8"}, "`f8`"), ({"model_name_or_path": "/no/such"}, "/no/such")]:
     try:
         SentenceEncoder(**wrong)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Keeps a distance finite where a vector is zero.
 EPSILON = 1e-7
 
+#: Distances that are computed at a time, 16 MB as `float32`. All of two large arrays would not fit into memory.
+BLOCK_DISTANCES = 4 * 1024 * 1024
+
 #: Fields that `reduce` does not copy: they say where a document is, or are arrays of their own.
 NOT_REDUCED = ("matches", "chunks", "id", "parent_id")
 
@@ -224,6 +227,20 @@ def _filtered(docs: DocumentArray, query: Any, limit: int | None, both: bool) ->
 
 
 def _nearest(
+    queries: Matrix, candidates: Matrix, metric: Any, most: int, normalization: tuple[float, float] | None
+) -> tuple[Matrix, Any]:
+    """The distances and the places of the nearest candidates of each query."""
+    import numpy as np
+
+    rows = max(1, BLOCK_DISTANCES // max(1, len(candidates)))
+    if len(queries) <= rows:
+        return _nearest_of_block(queries, candidates, metric, most, normalization)
+    starts = range(0, len(queries), rows)
+    blocks = [_nearest_of_block(queries[at : at + rows], candidates, metric, most, normalization) for at in starts]
+    return np.concatenate([distances for distances, _ in blocks]), np.concatenate([places for _, places in blocks])
+
+
+def _nearest_of_block(
     queries: Matrix, candidates: Matrix, metric: Any, most: int, normalization: tuple[float, float] | None
 ) -> tuple[Matrix, Any]:
     import numpy as np

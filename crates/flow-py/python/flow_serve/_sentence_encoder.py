@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flow_serve._progress import ProgressBar
+from flow_serve.exceptions import NotSupportedError
 
 if TYPE_CHECKING:
     import os
@@ -19,16 +20,35 @@ STEP_TEXTS = 1024
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
+#: Options of sentence-transformers that are refused if they are set, with the reason.
+OF_SENTENCE_TRANSFORMERS = {
+    "modules": "a model is loaded from its files",
+    "cache_folder": "models are in the cache of Hugging Face; set `HF_HOME`",
+    "trust_remote_code": "the code of models is never run",
+    "local_files_only": "set `HF_HUB_OFFLINE=1`",
+    "token": "set `HF_TOKEN`",
+    "use_auth_token": "set `HF_TOKEN`",
+    "model_kwargs": "they are options of PyTorch",
+    "tokenizer_kwargs": "they are options of transformers",
+    "config_kwargs": "they are options of transformers",
+    "model_card_data": "models are not trained here",
+    "backend": "models run on flow's own kernels",
+    "truncate_dim": "set it when the encoder is made",
+    "chunk_size": "there are no pools of processes",
+    "pool": "there are no pools of processes; threads can share an encoder",
+}
+
 
 class SentenceEncoder:
     """Turns texts into vectors on flow's own kernels. Threads can share an encoder.
 
     :param model_name_or_path: a name on the Hugging Face hub, or a folder
-    :param device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``
+    :param device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``; without it, a GPU if there is one
     :param prompts: texts that can be put before others, by name
     :param default_prompt_name: the prompt that is put before all texts
     :param revision: branch, tag or commit of the model
     :param truncate_dim: number of leading values of each vector that are kept
+    :param similarity_fn_name: what :meth:`similarity` computes: ``cosine``, ``dot``, ``euclidean`` or ``manhattan``
     :param precision: ``f32``, ``bf16``, ``auto``, ``fast``, on the CPU ``int8`` or, on GPUs, ``f16``
     :param threads: number of threads; without it, one for each core
     """
@@ -36,19 +56,25 @@ class SentenceEncoder:
     def __init__(
         self,
         model_name_or_path: str | os.PathLike[str] = DEFAULT_MODEL,
-        device: str = "auto",
-        *,
+        device: str | None = None,
         prompts: dict[str, str] | None = None,
         default_prompt_name: str | None = None,
+        *,
         revision: str | None = None,
         truncate_dim: int | None = None,
+        similarity_fn_name: str | None = None,
         precision: str | None = None,
         max_seq_length: int | None = None,
         pooling: str | None = None,
         threads: int | None = None,
+        **options_of_torch: Any,
     ) -> None:
         from flow_serve import _native
 
+        _refuse(options_of_torch)
+        if similarity_fn_name not in (None, *SIMILARITIES):
+            raise ValueError(f"there is no similarity `{similarity_fn_name}`; there are {', '.join(f'`{it}`' for it in SIMILARITIES)}")
+        self.similarity_fn_name = similarity_fn_name or "cosine"
         options = {
             "max_length": max_seq_length,
             "dimensions": truncate_dim,
@@ -57,7 +83,7 @@ class SentenceEncoder:
             "threads": threads,
         }
         given = {key: value for key, value in options.items() if value is not None}
-        self._encoder = _native.TextEncoder(str(model_name_or_path), revision, device, given)
+        self._encoder = _native.TextEncoder(str(model_name_or_path), revision, device or "auto", given)
         self._prompts = dict(prompts or {})
         self._default_prompt = self._prompt(default_prompt_name)
 
@@ -78,14 +104,17 @@ class SentenceEncoder:
     def encode(
         self,
         sentences: str | Sequence[str],
-        *,
         prompt_name: str | None = None,
         prompt: str | None = None,
         batch_size: int = 32,
-        show_progress_bar: bool = False,
+        show_progress_bar: bool | None = None,
+        output_value: str | None = "sentence_embedding",
+        precision: str = "float32",
         convert_to_numpy: bool = True,
         convert_to_tensor: bool = False,
+        device: str | None = None,
         normalize_embeddings: bool | None = None,
+        **options: Any,
     ) -> Any:
         """Encodes a text, or several texts.
 
@@ -95,15 +124,43 @@ class SentenceEncoder:
         :return: an array of one dimension for a text, and of two for several texts; with ``convert_to_tensor`` a tensor
             of PyTorch, and without ``convert_to_numpy`` a list of arrays
         """
+        if output_value != "sentence_embedding":
+            raise NotSupportedError(f"`output_value={output_value!r}` is not supported: there are vectors of texts only, not of tokens")
+        if precision != "float32":
+            raise NotSupportedError(f"`precision={precision!r}` is not supported: vectors are `float32`; round them with NumPy")
+        if device not in (None, self.device):
+            raise NotSupportedError(f"`device={device!r}` of `encode` is not supported: the encoder is on `{self.device}`; make another one")
+        _refuse(options)
         is_one = isinstance(sentences, str)
         texts = self._with_prompt([sentences] if isinstance(sentences, str) else list(sentences), prompt_name, prompt)
-        vectors = self._vectors(texts, batch_size, normalize_embeddings, show_progress_bar)
+        vectors = self._vectors(texts, batch_size, normalize_embeddings, bool(show_progress_bar))
         result: Any = vectors[0] if is_one else vectors
         if convert_to_tensor:
             import torch
 
             return torch.from_numpy(result)
         return result if convert_to_numpy or is_one else list(result)
+
+    def encode_query(self, sentences: str | Sequence[str], *arguments: Any, **options: Any) -> Any:
+        """Encodes questions: like :meth:`encode`, with the prompt ``query`` if there is one."""
+        return self._encode_with(("query",), sentences, arguments, options)
+
+    def encode_document(self, sentences: str | Sequence[str], *arguments: Any, **options: Any) -> Any:
+        """Encodes texts to be found: like :meth:`encode`, with the prompt ``document``, ``passage`` or ``corpus`` if there is one."""
+        return self._encode_with(("document", "passage", "corpus"), sentences, arguments, options)
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.floating[Any]]:
+        """How similar each vector of the first array is to each one of the second: a matrix. Distances are negative."""
+        import numpy as np
+
+        first, second = (np.atleast_2d(np.asarray(each, dtype=np.float32)) for each in (embeddings1, embeddings2))
+        matrix: NDArray[np.floating[Any]] = SIMILARITIES[self.similarity_fn_name](first, second)
+        return matrix
+
+    def _encode_with(self, prompts: tuple[str, ...], sentences: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if not arguments and options.get("prompt") is None and options.get("prompt_name") is None:
+            options["prompt_name"] = next((name for name in prompts if name in self._prompts), None)
+        return self.encode(sentences, *arguments, **options)
 
     def _vectors(
         self, texts: list[str], batch_size: int, normalize: bool | None, show: bool
@@ -131,6 +188,49 @@ class SentenceEncoder:
             known = ", ".join(f"`{each}`" for each in self._prompts) or "none"
             raise ValueError(f"there is no prompt `{name}`; the prompts are {known}")
         return self._prompts[name]
+
+
+def _refuse(options: dict[str, Any]) -> None:
+    """Refuses options of sentence-transformers that would have an effect there, and options that do not exist."""
+    for name, value in options.items():
+        if name not in OF_SENTENCE_TRANSFORMERS:
+            raise TypeError(f"`SentenceEncoder` has no option `{name}`")
+        if value:
+            raise NotSupportedError(f"`{name}` is not supported: {OF_SENTENCE_TRANSFORMERS[name]}")
+
+
+def _cosine(first: Any, second: Any) -> Any:
+    import numpy as np
+
+    lengths = np.linalg.norm(first, axis=1)[:, None] * np.linalg.norm(second, axis=1)
+    return first @ second.T / np.maximum(lengths, 1e-12)
+
+
+def _dot(first: Any, second: Any) -> Any:
+    return first @ second.T
+
+
+def _euclidean(first: Any, second: Any) -> Any:
+    import numpy as np
+
+    squares = (first**2).sum(axis=1)[:, None] + (second**2).sum(axis=1) - 2 * first @ second.T
+    return -np.sqrt(np.maximum(squares, 0))
+
+
+def _manhattan(first: Any, second: Any) -> Any:
+    import numpy as np
+
+    # Row by row, because all differences at once would take the size of a vector times as much memory.
+    return -np.stack([np.abs(second - row).sum(axis=1) for row in first])
+
+
+#: What `similarity` can compute, by the names of sentence-transformers.
+SIMILARITIES: dict[str, Callable[[Any, Any], Any]] = {
+    "cosine": _cosine,
+    "dot": _dot,
+    "euclidean": _euclidean,
+    "manhattan": _manhattan,
+}
 
 
 class LangChainEmbeddings:
