@@ -1,6 +1,8 @@
 """Proves what arrays of documents do in Python: search, groups, merging."""
 import json
+import os
 import sys
+import tempfile
 
 import numpy as np
 from docarray import Document, DocumentArray
@@ -96,6 +98,54 @@ assert (first[0].text, first[0].weight, first[0].chunks[0].id) == ("one", 2.0, "
 
 assert DocumentArray.from_list(docs.to_list())[:, "text"] == docs.texts
 assert len(DocumentArray.from_bytes(docs.to_protobuf())) == 50
+
+# Files, which DocArray reads and writes as well.
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "docs")
+    for compress in (None, "gzip", "bz2", "lzma"):
+        docs.save_binary(path, compress=compress)
+        assert DocumentArray.load_binary(path, compress=compress).to_bytes() == docs.to_bytes(), compress
+    raises(ValueError, lambda: docs.save_binary(path, protocol="pickle-array"), "`protobuf-array`")
+    raises(ValueError, lambda: docs.save_binary(path, compress="lz4"), "`gzip`, `bz2`, `lzma`")
+    docs.save_json(path)
+    assert DocumentArray.load_json(path)[:, "text"] == docs.texts
+    table = DocumentArray([Document(id="a", text="one, two", tags={"x": "1"}), Document(id="b", tags={"y": "2"})])
+    table.save_csv(path)
+    read = DocumentArray.from_csv(path)
+    assert [(each.id, each.text, each.tags) for each in read] == [("a", "one, two", {"x": "1"}), ("b", "", {"y": "2"})]
+    Document(blob=b"bytes").save_blob_to_file(path)
+    assert Document(uri=path).load_uri_to_blob().blob == b"bytes" and Document(uri=path).load_uri_to_text().text == "bytes"
+assert Document(uri="data:,hello%20there").load_uri_to_text().text == "hello there"
+raises(FileNotFoundError, lambda: Document(uri="/no/such").load_uri_to_text(), "`/no/such` is no file")
+assert Document(tensor=np.arange(3.0)).convert_tensor_to_blob().blob == np.arange(3.0).tobytes()
+assert Document(blob=np.arange(3.0).tobytes()).convert_blob_to_tensor().tensor.tolist() == [0, 1, 2]
+
+# Functions over documents, on threads.
+assert list(docs.map(lambda doc: doc.text, num_worker=2)) == docs.texts
+assert [len(each) for each in docs.map_batch(lambda batch: batch, 20)] == [20, 20, 10]
+
+
+def upper(doc):
+    doc.modality = "upper"
+    return doc
+
+
+def marked(batch):
+    for doc in batch:
+        doc.modality += "!"
+    return batch
+
+
+assert docs.apply(upper) is docs and docs.apply_batch(marked, 20) is docs
+assert set(docs[:, "modality"]) == {"upper!"}
+raises(ValueError, lambda: list(docs.map(upper, backend="gpu")), "`thread` and `process`")
+
+# Messages, and a single document.
+assert DocumentArray.from_protobuf(docs.to_protobuf())[:, "id"] == docs[:, "id"]
+assert Document.from_protobuf(docs[0].to_protobuf()).text == docs[0].text
+asking = Document(embedding=docs[3].embedding)
+assert asking.match(docs, limit=2) is asking and asking.matches[0].id == docs[3].id
+asking.summary()
 docs.summary()
 assert "embedding" in docs._repr_html_()
 print(json.dumps("fine"))

@@ -26,6 +26,8 @@ docs[0].buffer
 Client(protocol='http', port=1)
 Client(protocol='grpc', port=1)
 f.add(uses='docker://a', quiet_error=True)
+docs[0].load_uri_to_image_tensor()
+docs.save_binary('docs.bin')
 raise SystemExit('it must not run')
 """
 )
@@ -65,10 +67,11 @@ says("main.py", 7, "refused", "`storage` of a `DocumentArray`")
 says("main.py", 8, "refused", "`DocumentArray.plot_embeddings()`")
 says("main.py", 10, "changes", "write `blob`")
 says("main.py", 11, "changes", "the client speaks gRPC")
+says("main.py", 14, "refused", "`Document.load_uri_to_image_tensor()`: read the file with Pillow")
 says("flow.yml", 4, "refused", "did you mean `replicas`?")
 says("good.yml", 1, "works", "the flow file")
 says("broken.py", 1, "refused", "not valid Python")
-assert not any(each.startswith(("plain.py", "other.yml", ".venv", "main.py:9:", "main.py:12:")) for each in lines), text
+assert not any(each.startswith(("plain.py", "other.yml", ".venv", "main.py:9:", "main.py:12:", "main.py:15:")) for each in lines), text
 assert lines[-1].endswith("refused"), text
 
 code, lines = said(FOLDER / "good.yml")

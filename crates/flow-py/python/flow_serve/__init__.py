@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import _array
+from . import _array, _array_files
 from ._native import Document, DocumentArray, NamedScore
 
 _array.attach()
+_array_files.attach()
 
 if TYPE_CHECKING:
     from ._client import AsyncClient as AsyncClient

@@ -22,6 +22,7 @@ from flow_serve._migrate_names import (
     CLIENT_OPTIONS,
     DOCARRAY_NAMES,
     DOCUMENT_ARRAY_METHODS,
+    DOCUMENT_METHODS,
     JINA_NAMES,
     METHODS,
     MODULES,
@@ -198,6 +199,8 @@ class _Module(ast.NodeVisitor):
             self.say(node, verdict, f"`.{name}()`: {text}")
         elif name in DOCUMENT_ARRAY_METHODS and not hasattr(DocumentArray, name):
             self.say(node, REFUSED, f"`DocumentArray.{name}()`: {DOCUMENT_ARRAY_METHODS[name]}")
+        elif name in DOCUMENT_METHODS:
+            self.say(node, REFUSED, f"`Document.{name}()`: {DOCUMENT_METHODS[name]}")
 
     def _client(self, options: dict[str, ast.expr]) -> None:
         for name, value in options.items():
