@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use flow_tests::{flow_command, flow_serve_alone, last_json, measured, other_pythons, python_script};
+use flow_tests::{
+    flow_command, flow_serve_alone, last_json, measured, other_pythons, python_script,
+};
 use serde_json::json;
 
 /// The scripts of `python/` that need only the package and NumPy.

@@ -8,6 +8,7 @@ the cases.
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -230,6 +231,7 @@ def failures(flow):
 
 
 def graph():
+    # Stock Jina does not answer a request whose `target_executor` skips an executor of this graph.
     flow = Flow().add(uses=Worker, name="first", uses_with={"mark": "A"})
     flow = flow.add(uses=Worker, name="left", needs="first", uses_with={"mark": "L"})
     flow = flow.add(uses=Worker, name="right", needs="first", uses_with={"mark": "R"})
@@ -241,7 +243,6 @@ def graph():
             # Both branches changed the same attribute; which one wins is not said.
             "joined": texts_of(response.docs)[0] in ("aALZ", "aARZ"),
             "documents": len(response.docs),
-            "target": [post(flow, "/mark", "a", target_executor=name) for name in ("first", "l", "nothing")],
             "failure": caught(lambda: post(flow, "/fail", "bad")),
             "others": sorted(post(flow, "/others", "a")),
         }
@@ -350,5 +351,14 @@ def result_of(case):
         return {"raised": type(error).__name__, "text": str(error)[:400]}
 
 
+def in_process(name):
+    """The result of a case in a process of its own: stock Jina forks, and hangs if its client was used before."""
+    done = subprocess.run([sys.executable, __file__, FOLDER, name], stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 if __name__ == "__main__":
-    print(json.dumps({case.__name__: result_of(case) for case in CASES}))
+    if len(sys.argv) > 2:
+        print(json.dumps(result_of({case.__name__: case for case in CASES}[sys.argv[2]])))
+    else:
+        print(json.dumps({case.__name__: in_process(case.__name__) for case in CASES}))

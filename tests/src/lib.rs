@@ -24,9 +24,8 @@ pub use metrics::{Numbers, scrape};
 pub use peers::{
     DocArrayVersion, cyclonedx, flow_serve, flow_serve_alone, helm_chart, http_clients,
     http_clients_python, interpreter, kubectl, kubernetes, last_json, measured, openapi_python,
-    other_pythons,
-    prometheus, python, python_script, registry, run_python, script, sentence_transformers,
-    skipped, type_checkers,
+    other_pythons, prometheus, python, python_script, registry, run_python, script,
+    sentence_transformers, skipped, type_checkers,
 };
 pub use postgres::Postgres;
 pub use program::{Program, eventually, is_alive, send};
