@@ -73,9 +73,9 @@ pub mod testing;
 mod worker;
 
 pub use flow_core::{
-    AccessPaths, BadAccessPath, BadOption, BadWorkers, Chain, DataType, DocArrayVersion, Document,
-    DocumentArray, Endpoint, Exception, Failure, ModelInfo, ModelKind, Models, NodeName,
-    ShorterVectors, Tensor, Usage, Workers,
+    AccessPaths, BadAccessPath, BadDocument, BadOption, BadWorkers, Chain, DataType,
+    DocArrayVersion, Document, DocumentArray, Endpoint, Exception, Failure, ModelInfo, ModelKind,
+    Models, NodeName, ShorterVectors, Tensor, Usage, Workers,
 };
 pub use flow_metrics::{
     BadMetricName, FloatCounter, FloatGauge, Labels, SharedMetric, Stopwatch, ValueHistogram,
@@ -89,9 +89,9 @@ pub use run::{
     ExecutorArgs, LOG_TO_VARIABLE, PORT_VARIABLE, run, run_definition, run_with, start_log,
 };
 pub use sdk::{
-    BadParameter, BatchMetric, Batching, CallError, Count, DocsMatrix, Durations, Emit, Endpoints,
-    Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor, Parameters,
-    Sizes, Span, SpanParent, Timer, Tokens, add_past_spans, span,
+    BadParameter, BatchMetric, Batching, CallError, Cancellation, Count, DocsMatrix, Durations,
+    Emit, Endpoints, Executor, Fit, Fork, IntoResults, IntoTokens, LoadContext, LoadError, Monitor,
+    Parameters, Sizes, Span, SpanParent, Timer, Tokens, add_past_spans, span,
 };
 pub use server::{Addresses, ExecutorStatus, Monitoring, ServeError, ServerSettings, serve};
 

@@ -15,5 +15,5 @@ pub(crate) use batcher::{LeaveReason, PriorityClass};
 pub(crate) use call::{Call, CallRequest};
 pub(crate) use call_queue::{CallQueue, Work, WorkerGuard};
 pub(crate) use call_trace::{CallSpans, CallTrace};
-pub(crate) use reply::{CallOutput, ReplySender};
+pub(crate) use reply::{CallOutput, ReplySender, ReplyWatch};
 pub(crate) use timing::{Stage, Timing};

@@ -1,6 +1,7 @@
 //! The interface for authors of executors.
 
 mod batching;
+mod cancellation;
 mod docs_matrix;
 mod endpoints;
 mod error;
@@ -13,6 +14,7 @@ mod tokens;
 
 pub(crate) use batching::BatchRule;
 pub use batching::{Batching, Fit};
+pub use cancellation::Cancellation;
 pub use docs_matrix::DocsMatrix;
 pub(crate) use endpoints::{Binding, Method, WholeMethod};
 pub use endpoints::{Emit, Endpoints, IntoResults};

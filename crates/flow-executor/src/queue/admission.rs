@@ -96,7 +96,7 @@ impl Admission {
         request: CallRequest,
     ) -> Result<CallOutput, Failure> {
         let (reply, output) = oneshot::channel();
-        self.enqueue(admitted, request, ReplySender::Once(reply))?;
+        self.enqueue(admitted, request, ReplySender::once(reply))?;
         output.await.unwrap_or_else(|_| Err(workers_ended()))
     }
 

@@ -1,7 +1,7 @@
 //! Where the output of a request is sent, and how the output of a request that was split over several calls is put
 //! together.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use flow_core::{Document, DocumentArray, Failure, Usage};
 use serde_json::{Map, Value};
@@ -20,11 +20,23 @@ pub(crate) struct CallOutput {
 #[derive(Debug)]
 pub(crate) enum ReplySender {
     /// All documents at once.
-    Once(oneshot::Sender<Result<CallOutput, Failure>>),
+    Once(Arc<WholeReply>),
     /// One document after another.
     Stream(mpsc::Sender<Result<Document, Failure>>),
     /// To the request that this is a part of.
     Part(SplitPart),
+}
+
+/// Sends all documents at once; `None` once they are sent.
+#[derive(Debug)]
+pub(crate) struct WholeReply(Mutex<Option<oneshot::Sender<Result<CallOutput, Failure>>>>);
+
+/// Says whether the caller of a call has gone, while a worker has the [`ReplySender`]. It does not keep the caller waiting.
+#[derive(Debug)]
+pub(crate) enum ReplyWatch {
+    Once(Weak<WholeReply>),
+    Stream(mpsc::WeakSender<Result<Document, Failure>>),
+    Part(Weak<Mutex<SplitRequest>>),
 }
 
 /// A part of a request that was split.
@@ -37,7 +49,7 @@ pub(crate) struct SplitPart {
 
 /// A request that was split, with the documents that are finished.
 #[derive(Debug)]
-struct SplitRequest {
+pub(crate) struct SplitRequest {
     documents: Vec<Document>,
     missing: usize,
     /// That of the parts that are finished.
@@ -46,17 +58,56 @@ struct SplitRequest {
     reply: Option<oneshot::Sender<Result<CallOutput, Failure>>>,
 }
 
+impl WholeReply {
+    fn is_abandoned(&self) -> bool {
+        let reply = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reply.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+
+    fn take(&self) -> Option<oneshot::Sender<Result<CallOutput, Failure>>> {
+        let mut reply = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reply.take()
+    }
+}
+
+impl ReplyWatch {
+    /// Whether the caller has gone, or has its reply.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Once(reply) => reply.upgrade().is_none_or(|it| it.is_abandoned()),
+            Self::Stream(reply) => reply.upgrade().is_none_or(|it| it.is_closed()),
+            Self::Part(request) => request.upgrade().is_none_or(|it| is_abandoned(&it)),
+        }
+    }
+}
+
+fn is_abandoned(request: &Mutex<SplitRequest>) -> bool {
+    let request = request.lock().unwrap_or_else(PoisonError::into_inner);
+    let reply = request.reply.as_ref();
+    reply.is_none_or(oneshot::Sender::is_closed)
+}
+
 impl ReplySender {
+    /// Sends all documents at once.
+    pub(crate) fn once(reply: oneshot::Sender<Result<CallOutput, Failure>>) -> Self {
+        Self::Once(Arc::new(WholeReply(Mutex::new(Some(reply)))))
+    }
+
     /// Whether the caller has gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
-            Self::Once(reply) => reply.is_closed(),
+            Self::Once(reply) => reply.is_abandoned(),
             Self::Stream(reply) => reply.is_closed(),
-            Self::Part(part) => {
-                let request = part.request.lock().unwrap_or_else(PoisonError::into_inner);
-                let reply = request.reply.as_ref();
-                reply.is_none_or(oneshot::Sender::is_closed)
-            }
+            Self::Part(part) => is_abandoned(&part.request),
+        }
+    }
+
+    /// Says whether the caller has gone, while this is elsewhere.
+    pub(crate) fn watch(&self) -> ReplyWatch {
+        match self {
+            Self::Once(reply) => ReplyWatch::Once(Arc::downgrade(reply)),
+            Self::Stream(reply) => ReplyWatch::Stream(reply.downgrade()),
+            Self::Part(part) => ReplyWatch::Part(Arc::downgrade(&part.request)),
         }
     }
 
@@ -69,7 +120,7 @@ impl ReplySender {
                     documents: vec![Document::default(); total],
                     missing: total,
                     usage: None,
-                    reply: Some(reply),
+                    reply: reply.take(),
                 })),
                 first: 0,
             },
@@ -85,13 +136,17 @@ impl ReplySender {
 
     /// A sender without a receiver.
     pub(crate) fn disconnected() -> Self {
-        Self::Once(oneshot::channel().0)
+        Self::once(oneshot::channel().0)
     }
 
     /// Sends the output; it is lost if the caller has gone.
     pub(crate) fn send(self, output: Result<CallOutput, Failure>) {
         match self {
-            Self::Once(reply) => drop(reply.send(output)),
+            Self::Once(reply) => {
+                if let Some(reply) = reply.take() {
+                    drop(reply.send(output));
+                }
+            }
             Self::Part(part) => part.send(output),
             Self::Stream(reply) => match output {
                 Ok(output) => output.documents.into_iter().for_each(|document| {
@@ -164,7 +219,7 @@ mod tests {
     /// A request of four documents, split into one, two and one.
     fn split() -> ([ReplySender; 3], Receiver) {
         let (reply, receiver) = oneshot::channel();
-        let (first, rest) = ReplySender::Once(reply).split(1, 4);
+        let (first, rest) = ReplySender::once(reply).split(1, 4);
         let (second, third) = rest.split(2, 3);
         ([first, second, third], receiver)
     }
@@ -200,7 +255,35 @@ mod tests {
     #[test]
     fn a_caller_that_has_gone_abandons_every_part() {
         let ([first, _, third], receiver) = split();
+        let watch = third.watch();
+        assert!(!watch.is_abandoned());
         drop(receiver);
-        assert!(first.is_abandoned() && third.is_abandoned());
+        assert!(first.is_abandoned() && third.is_abandoned() && watch.is_abandoned());
+    }
+
+    #[test]
+    fn a_watch_sees_that_a_caller_has_gone_and_keeps_no_caller_waiting() {
+        let (reply, receiver) = oneshot::channel();
+        let sender = ReplySender::once(reply);
+        let watch = sender.watch();
+        assert!(!watch.is_abandoned());
+        drop(receiver);
+        assert!(watch.is_abandoned() && sender.is_abandoned());
+
+        let (reply, mut receiver) = oneshot::channel();
+        let sender = ReplySender::once(reply);
+        let watch = sender.watch();
+        drop(sender);
+        let closed = oneshot::error::TryRecvError::Closed;
+        assert_eq!(receiver.try_recv().err(), Some(closed));
+        assert!(watch.is_abandoned());
+
+        let (reply, mut receiver) = mpsc::channel(1);
+        let sender = ReplySender::Stream(reply);
+        let watch = sender.watch();
+        assert!(!watch.is_abandoned());
+        drop(sender);
+        let closed = mpsc::error::TryRecvError::Disconnected;
+        assert_eq!(receiver.try_recv().err(), Some(closed));
     }
 }

@@ -56,6 +56,15 @@ impl CallError {
         }
     }
 
+    /// All callers of the call have gone, so that it was ended early. See [`Cancellation`](crate::Cancellation).
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self {
+            code: Code::Cancelled,
+            ..Self::new("the callers have gone")
+        }
+    }
+
     /// The executor cannot continue with any request, for example because a device is lost. After the reply the process
     /// reports that it does not serve, and ends with an error. A launcher starts it again.
     #[must_use]
@@ -64,6 +73,10 @@ impl CallError {
             is_final: true,
             ..self
         }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.code == Code::Cancelled
     }
 
     pub(crate) fn is_final(&self) -> bool {

@@ -25,6 +25,8 @@ pub(crate) enum FailureKind {
     Error,
     /// It returned an error that says that the executor cannot continue.
     Final,
+    /// It ended because its callers have gone.
+    Cancelled,
     /// It panicked.
     Panic,
 }
@@ -82,8 +84,11 @@ impl ExitPolicy {
     }
 
     fn exit_reason(&self, failure: &Failure, kind: FailureKind) -> Option<ExitReason> {
-        if kind == FailureKind::Final {
-            return Some(ExitReason::Final(failure.message().to_owned()));
+        match kind {
+            FailureKind::Final => return Some(ExitReason::Final(failure.message().to_owned())),
+            // Nothing is wrong with the executor.
+            FailureKind::Cancelled => return None,
+            FailureKind::Error | FailureKind::Panic => {}
         }
         let (raised, code) = (failure.exception_name(), failure.code().exception());
         let panicked = kind == FailureKind::Panic;
@@ -119,13 +124,15 @@ mod tests {
             assert_eq!(drain.watch().has_begun(), ends);
             assert_eq!(policy.reason().is_some(), ends);
         };
-        use FailureKind::{Error, Panic};
+        use FailureKind::{Cancelled, Error, Panic};
         check(&[], Code::ExecutorFailed, Panic, false);
         check(&["panic"], Code::ExecutorFailed, Panic, true);
         check(&["panic"], Code::ExecutorFailed, Error, false);
         check(&["ExecutorError"], Code::ExecutorFailed, Error, true);
         check(&["ExecutorError"], Code::ExecutorFailed, Panic, true);
         check(&["ExecutorError"], Code::BadRequest, Error, false);
+        let cancelled = Code::Cancelled.exception();
+        check(&[cancelled], Code::Cancelled, Cancelled, false);
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub(crate) struct FailureLog(LineBudget);
 impl FailureLog {
     /// Logs a call that failed; the line names its requests.
     pub(crate) fn call(&mut self, failure: &Failure, kind: FailureKind) {
+        if kind == FailureKind::Cancelled {
+            return tracing::debug!("call ended early because its callers have gone");
+        }
         if !self.0.take(Instant::now()) {
             return;
         }

@@ -2,7 +2,7 @@
 //!
 //! A method that panics fails the call and not the process. When a call with several requests fails, each of them is
 //! tried alone, so that only the bad one fails. This is done for methods bound with `on_batch` only: others may have
-//! had effects already.
+//! had effects already. While a method runs, [`Cancellation`] tells it when all callers have gone.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,10 +18,10 @@ use super::exit_policy::{ExitPolicy, FailureKind};
 use super::failure_log::FailureLog;
 use crate::endpoint_table::EndpointIdx;
 use crate::metrics::ExecutorMetrics;
-use crate::queue::{Call, CallOutput, CallSpans, LeaveReason, ReplySender, Timing};
+use crate::queue::{Call, CallOutput, CallSpans, LeaveReason, ReplySender, ReplyWatch, Timing};
 use crate::sdk::{
-    BatchRule, Binding, CallError, DocsMatrix, Emit, Endpoints, Method, Parameters, Tokens,
-    WholeMethod,
+    BatchRule, Binding, CallError, Cancellation, DocsMatrix, Emit, Endpoints, Method, Parameters,
+    Tokens, WholeMethod,
 };
 
 /// One executor and what its calls need.
@@ -155,6 +155,7 @@ impl<E> CallRunner<E> {
             reply,
             ..
         } = call;
+        let entered = cancellation([reply.watch()]).enter();
         let failed = match reply {
             ReplySender::Stream(reply) => {
                 let outcome = self.run_stream(method, (&parameters, documents), &reply);
@@ -177,6 +178,7 @@ impl<E> CallRunner<E> {
                 }
             }
         };
+        drop(entered);
         if let Some((reply, failed)) = failed {
             self.failures.call(&failed.failure, failed.kind);
             reply.send(Err(failed.failure.clone()));
@@ -339,16 +341,24 @@ fn run_method<T>(
     method: impl FnOnce() -> Result<T, CallError>,
 ) -> Result<T, CallFailure> {
     let ids = batch.iter().map(|call| Arc::clone(&call.id));
+    let _entered = cancellation(batch.iter().map(|call| call.reply.watch())).enter();
     on_behalf_of(ids, || catch_panic(method))
+}
+
+/// The cancellation of a call for these callers.
+fn cancellation(callers: impl IntoIterator<Item = ReplyWatch>) -> Cancellation {
+    let callers: Vec<ReplyWatch> = callers.into_iter().collect();
+    Cancellation::when(move || callers.iter().all(ReplyWatch::is_abandoned))
 }
 
 /// Runs the author's code. A panic becomes a failure with its message.
 fn catch_panic<T>(method: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallFailure> {
     match catch_unwind(AssertUnwindSafe(method)) {
         Ok(outcome) => outcome.map_err(|error| CallFailure {
-            kind: match error.is_final() {
-                true => FailureKind::Final,
-                false => FailureKind::Error,
+            kind: match &error {
+                error if error.is_final() => FailureKind::Final,
+                error if error.is_cancelled() => FailureKind::Cancelled,
+                _ => FailureKind::Error,
             },
             failure: error.into_failure(),
         }),

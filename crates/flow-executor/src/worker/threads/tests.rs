@@ -1,5 +1,7 @@
 //! Requests that share calls, on real threads.
 
+mod cancellation;
+
 use std::sync::{Barrier, Mutex};
 
 use flow_core::{Code, Document, Failure};
