@@ -17,6 +17,10 @@ const REPEATED_MAX: usize = 16;
 /// Shorter texts may be repeated as often as the options say, in bytes.
 const SHORT_TEXT: usize = 4 << 10;
 
+/// Most words, or sentences, of a text. Each takes some bytes of memory while the text is cut: these are a few hundred
+/// megabytes. English text of this length has about 50 MB.
+const UNITS_MAX: usize = 8 << 20;
+
 /// What chunks are made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -49,6 +53,12 @@ pub enum BadCut {
         "`overlap` repeats the text of a document more than {REPEATED_MAX} times; make it smaller, or `max_words` larger"
     )]
     Repeated,
+    /// The text is too long.
+    #[error("a text has more than {UNITS_MAX} sentences or words; send it as several documents")]
+    TooLong,
+    /// The text makes too many chunks.
+    #[error("a text makes more than {0} chunks")]
+    TooManyChunks(usize),
     /// One sentence a chunk leaves nothing to repeat.
     #[error("`overlap` of sentences needs `max_words`: without it, each chunk is one sentence")]
     LoneSentences,
@@ -70,8 +80,8 @@ pub(crate) struct Piece {
     pub(crate) chars: Range<usize>,
 }
 
-/// What is never cut: a sentence or a word, with what follows it.
-struct Unit {
+/// A sentence, with what follows it.
+struct Sentence {
     bytes: Range<usize>,
     words: usize,
 }
@@ -111,96 +121,128 @@ impl Cut {
         )
     }
 
-    /// The pieces of a text, in order, none of them empty.
+    /// The pieces of a text, in order, none of them empty, and at most `max`.
     ///
     /// # Errors
     ///
-    /// If they repeat the text too often.
-    pub(crate) fn pieces(&self, text: &str) -> Result<Vec<Piece>, BadCut> {
-        let ranges = match (self.by, self.max_words) {
+    /// If the text is too long, or its pieces are too many or repeat it too often.
+    pub(crate) fn pieces(&self, text: &str, max: usize) -> Result<Vec<Piece>, BadCut> {
+        let mut ranges = Ranges::new(text, max);
+        match (self.by, self.max_words) {
             (SplitUnit::Words, max_words) => {
-                windows(&words(text, 0..text.len()), max_words, self.overlap)
+                windows(&word_bounds(text, 0..text.len())?, max_words, self.overlap)
+                    .try_for_each(|range| ranges.push(range))?;
             }
             (SplitUnit::Sentences, None) => {
-                sentences(text).into_iter().map(|it| it.bytes).collect()
+                sentences(text).try_for_each(|range| ranges.push(range))?;
             }
-            (SplitUnit::Sentences, Some(max_words)) => self.gathered(text, max_words),
-        };
-        let bytes: usize = ranges.iter().map(Range::len).sum();
-        match bytes <= text.len().max(SHORT_TEXT).saturating_mul(REPEATED_MAX) {
-            true => Ok(located(text, ranges)),
-            false => Err(BadCut::Repeated),
+            (SplitUnit::Sentences, Some(max_words)) => self.gather(text, max_words, &mut ranges)?,
         }
+        Ok(located(text, ranges.all))
     }
 
     /// As many whole sentences as fit; one that is too long by itself is cut into windows.
-    fn gathered(&self, text: &str, max_words: usize) -> Vec<Range<usize>> {
-        let sentences = sentences(text);
-        let mut ranges = Vec::new();
+    fn gather(&self, text: &str, max_words: usize, ranges: &mut Ranges) -> Result<(), BadCut> {
+        let sentences = counted_sentences(text)?;
         let mut first = 0;
         while let Some(sentence) = sentences.get(first) {
             if sentence.words > max_words {
-                let words = words(text, sentence.bytes.clone());
-                ranges.extend(windows(&words, Some(max_words), 0));
+                let bounds = word_bounds(text, sentence.bytes.clone())?;
+                windows(&bounds, Some(max_words), 0).try_for_each(|it| ranges.push(it))?;
                 first += 1;
                 continue;
             }
             let end = first + count_that_fit(&sentences[first..], max_words);
-            ranges.push(sentence.bytes.start..sentences[end - 1].bytes.end);
+            ranges.push(sentence.bytes.start..sentences[end - 1].bytes.end)?;
             if end == sentences.len() {
                 break;
             }
             // At least one sentence is new, whatever the overlap.
             first = end.saturating_sub(self.overlap).max(first + 1);
         }
-        ranges
+        Ok(())
     }
 }
 
-fn sentences(text: &str) -> Vec<Unit> {
+/// The ranges of a text that become chunks. Their number and their bytes have a limit.
+struct Ranges {
+    all: Vec<Range<usize>>,
+    max: usize,
+    bytes_left: usize,
+}
+
+impl Ranges {
+    fn new(text: &str, max: usize) -> Self {
+        Self {
+            all: Vec::new(),
+            max,
+            bytes_left: text.len().max(SHORT_TEXT).saturating_mul(REPEATED_MAX),
+        }
+    }
+
+    fn push(&mut self, range: Range<usize>) -> Result<(), BadCut> {
+        let left = self.bytes_left.checked_sub(range.len());
+        self.bytes_left = left.ok_or(BadCut::Repeated)?;
+        if self.all.len() == self.max {
+            return Err(BadCut::TooManyChunks(self.max));
+        }
+        self.all.push(range);
+        Ok(())
+    }
+}
+
+/// The sentences of a text that are not white space.
+fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bounds = text.split_sentence_bound_indices();
     let filled = bounds.filter(|(_, sentence)| !sentence.trim().is_empty());
-    filled
-        .map(|(start, sentence)| Unit {
-            bytes: start..start + sentence.len(),
-            words: sentence.unicode_words().count(),
-        })
-        .collect()
+    filled.map(|(start, sentence)| start..start + sentence.len())
 }
 
-/// The words of part of a text. A part without any is one.
-fn words(text: &str, part: Range<usize>) -> Vec<Unit> {
-    let inside = &text[part.clone()];
-    let starts = inside.unicode_word_indices().map(|(start, _)| start);
+fn counted_sentences(text: &str) -> Result<Vec<Sentence>, BadCut> {
+    let counted = sentences(text).map(|bytes| Sentence {
+        words: text[bytes.clone()].unicode_words().count(),
+        bytes,
+    });
+    at_most_units(counted)
+}
+
+/// Where the words of part of a text begin, and where the last one ends. A part without any is one word.
+fn word_bounds(text: &str, part: Range<usize>) -> Result<Vec<usize>, BadCut> {
+    let starts = text[part.clone()].unicode_word_indices();
+    let starts = starts.map(|(start, _)| part.start + start);
     // Text before the first word belongs to the first piece.
-    let mut starts: Vec<usize> = std::iter::once(0).chain(starts.skip(1)).collect();
-    starts.push(inside.len());
-    starts
-        .windows(2)
-        .map(|bounds| Unit {
-            bytes: part.start + bounds[0]..part.start + bounds[1],
-            words: 1,
-        })
-        .collect()
+    let starts = std::iter::once(part.start).chain(starts.skip(1));
+    let mut bounds = at_most_units(starts)?;
+    bounds.push(part.end);
+    Ok(bounds)
 }
 
-fn windows(words: &[Unit], max_words: Option<usize>, overlap: usize) -> Vec<Range<usize>> {
-    let length = max_words.unwrap_or(WINDOW_WORDS);
-    let mut ranges = Vec::new();
-    let mut first = 0;
-    while first < words.len() {
-        let end = (first + length).min(words.len());
-        ranges.push(words[first].bytes.start..words[end - 1].bytes.end);
-        if end == words.len() {
-            break;
-        }
-        first = end - overlap;
+fn at_most_units<T>(units: impl Iterator<Item = T>) -> Result<Vec<T>, BadCut> {
+    let units: Vec<T> = units.take(UNITS_MAX + 1).collect();
+    match units.len() <= UNITS_MAX {
+        true => Ok(units),
+        false => Err(BadCut::TooLong),
     }
-    ranges
+}
+
+/// Windows of so many words, from the bounds of the words.
+fn windows(
+    bounds: &[usize],
+    max_words: Option<usize>,
+    overlap: usize,
+) -> impl Iterator<Item = Range<usize>> {
+    let (words, length) = (bounds.len() - 1, max_words.unwrap_or(WINDOW_WORDS));
+    let mut next = Some(0_usize);
+    std::iter::from_fn(move || {
+        let first = next?;
+        let end = words.min(first.saturating_add(length));
+        next = (end < words).then(|| end - overlap);
+        Some(bounds[first]..bounds[end])
+    })
 }
 
 /// How many sentences from the first on are one chunk; at least one.
-fn count_that_fit(sentences: &[Unit], max_words: usize) -> usize {
+fn count_that_fit(sentences: &[Sentence], max_words: usize) -> usize {
     let mut words = 0;
     let fit = sentences.iter().take_while(|sentence| {
         words += sentence.words;
@@ -255,7 +297,7 @@ mod tests {
     fn check(cut: (SplitUnit, Option<usize>, usize), text: &str, expected: &[&str]) {
         let (by, max_words, overlap) = cut;
         let cut = Cut::new(by, max_words, overlap).unwrap();
-        let pieces = cut.pieces(text).unwrap();
+        let pieces = cut.pieces(text, usize::MAX).unwrap();
         let found: Vec<&str> = pieces.iter().map(|it| &text[it.bytes.clone()]).collect();
         assert_eq!(found, expected);
         let chars: Vec<char> = text.chars().collect();
@@ -337,11 +379,26 @@ mod tests {
     fn overlap_that_multiplies_a_long_text_is_refused() {
         let text = "word ".repeat(100_000);
         let cut = |overlap| Cut::new(SplitUnit::Words, Some(1000), overlap).unwrap();
-        assert_eq!(cut(999).pieces(&text), Err(BadCut::Repeated));
-        assert!(cut(900).pieces(&text).is_ok());
+        let pieces = |overlap| cut(overlap).pieces(&text, usize::MAX);
+        assert_eq!(pieces(999), Err(BadCut::Repeated));
+        assert!(pieces(900).is_ok());
         let sentences = "Some words. ".repeat(50_000);
         let cut = Cut::new(SplitUnit::Sentences, Some(1000), 499).unwrap();
-        assert_eq!(cut.pieces(&sentences), Err(BadCut::Repeated));
+        assert_eq!(cut.pieces(&sentences, usize::MAX), Err(BadCut::Repeated));
+    }
+
+    #[test]
+    fn a_text_makes_only_so_many_chunks() {
+        for (by, max_words) in [
+            (SplitUnit::Words, Some(1)),
+            (SplitUnit::Sentences, None),
+            (SplitUnit::Sentences, Some(1)),
+        ] {
+            let cut = Cut::new(by, max_words, 0).unwrap();
+            assert_eq!(cut.pieces("A. B. C.", 3).unwrap().len(), 3, "{cut:?}");
+            let refused = cut.pieces("A. B. C.", 2);
+            assert_eq!(refused, Err(BadCut::TooManyChunks(2)), "{cut:?}");
+        }
     }
 
     #[test]

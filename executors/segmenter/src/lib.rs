@@ -1,25 +1,24 @@
 //! Cuts the texts of documents into chunks: sentences, or windows of words.
 //!
 //! `cut.rs` decides where to cut; this file writes what was cut as chunks of the documents, in either
-//! version.
+//! version. `output_budget.rs` limits the bytes of what one call makes.
 
 mod cut;
+mod output_budget;
 
 use flow_executor::{
-    AccessPaths, CallError, Chain, DocArrayVersion, Document, Endpoints, Executor, LoadContext,
-    LoadError, Parameters,
+    AccessPaths, BadDocument, CallError, Chain, DocArrayVersion, Document, Endpoints, Executor,
+    LoadContext, LoadError, Parameters,
 };
 use serde::Deserialize;
 
 use cut::{Cut, Piece};
+use output_budget::OutputBudget;
 
 pub use cut::{BadCut, SplitUnit};
 
 /// What a request may say in place of the options of the same names.
 const PARAMETERS: [&str; 3] = ["by", "max_words", "overlap"];
-
-/// Bytes of tags that the chunks of one call get from their documents.
-const COPIED_TAGS_MAX: usize = 64 << 20;
 
 /// Gives each document with a text its parts as chunks; see its `README.md`.
 #[derive(Debug, Clone)]
@@ -93,10 +92,11 @@ impl Executor for Segmenter {
 impl Segmenter {
     fn segment(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
         let cut = self.cut_for(parameters)?;
-        let (mut outcome, mut tags_left) = (Ok(()), COPIED_TAGS_MAX);
+        let mut budget = OutputBudget::for_input(docs);
+        let mut outcome = Ok(());
         self.access_paths.visit(docs, &mut |doc| {
             if doc.has_text() && outcome.is_ok() {
-                outcome = self.cut_up(doc, &cut, &mut tags_left);
+                outcome = self.cut_up(doc, &cut, &mut budget);
             }
         })?;
         outcome
@@ -115,35 +115,39 @@ impl Segmenter {
             .map_err(|error| bad(&error))
     }
 
-    /// A document that is cut again loses its chunks to the new ones. `tags_left` is the length of the tags that this call
-    /// may still copy.
+    /// A document that is cut again loses its chunks to the new ones.
     fn cut_up(
         &self,
         doc: &mut Document,
         cut: &Cut,
-        tags_left: &mut usize,
+        budget: &mut OutputBudget,
     ) -> Result<(), CallError> {
-        let text = doc.text();
-        let pieces = cut
-            .pieces(&text)
-            .map_err(|error| CallError::bad_request(Chain(&error).to_string()))?;
-        if self.copy_tags {
-            let copied = doc.tags_len().saturating_mul(pieces.len());
-            *tags_left = tags_left.checked_sub(copied).ok_or_else(|| {
-                CallError::bad_request(format!(
-                    "the chunks of one call would repeat more than {COPIED_TAGS_MAX} bytes of tags; send fewer documents, \
-                     or set `copy_tags` to false"
-                ))
-            })?;
-        }
+        let (text, copied) = (doc.text(), self.copied_len(doc));
+        let pieces = match cut.pieces(&text, budget.chunks_max(copied)) {
+            Err(BadCut::TooManyChunks(_)) => return Err(budget.exceeded()),
+            pieces => pieces.map_err(|error| CallError::bad_request(Chain(&error).to_string()))?,
+        };
+        let bytes = pieces.iter().map(|piece| piece.bytes.len()).sum();
+        budget.take(pieces.len(), copied, bytes)?;
         let pieces = pieces.iter().enumerate();
         let chunks = pieces.map(|(place, piece)| self.chunk(doc, &text, (place, piece)));
-        let chunks: Vec<Document> = chunks.collect();
-        *doc.chunks_mut()? = chunks;
+        let chunks: Result<Vec<Document>, _> = chunks.collect();
+        doc.set_chunks(chunks?);
         Ok(())
     }
 
-    fn chunk(&self, doc: &Document, text: &str, (place, piece): (usize, &Piece)) -> Document {
+    /// Bytes that each chunk copies from its document: its id twice, as the parent's and in its own, and its tags.
+    fn copied_len(&self, doc: &Document) -> usize {
+        let tags = if self.copy_tags { doc.tags_len() } else { 0 };
+        tags.saturating_add(2 * doc.id().len())
+    }
+
+    fn chunk(
+        &self,
+        doc: &Document,
+        text: &str,
+        (place, piece): (usize, &Piece),
+    ) -> Result<Document, BadDocument> {
         let mut chunk = Document::of_version(doc.version());
         let parent = doc.id();
         if !parent.is_empty() {
@@ -164,7 +168,8 @@ impl Segmenter {
                 chunk.set_tags(&tags);
             }
         }
-        chunk
+        // A document takes much less memory once it is encoded than as a list of changes.
+        Document::decode(chunk.version(), chunk.encode())
     }
 }
 

@@ -100,3 +100,69 @@ fn options_that_contradict_each_other_are_found_without_loading_it() {
     let said: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(said, ["`overlap` (4) must be less than `max_words` (4)"]);
 }
+
+/// What a request to cut a document is refused with.
+fn refusal(with: &Value, doc: Document) -> String {
+    let segmenter = testing::load::<Segmenter>(with).unwrap();
+    let refused = segmenter.call("/segment", [doc].into_iter().collect());
+    let error = refused.unwrap_err();
+    assert_eq!(error.code(), flow_core::Code::BadRequest);
+    error.message().to_owned()
+}
+
+#[test]
+fn ids_and_tags_that_chunks_would_copy_too_often_are_refused() {
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        // 25,000 chunks with 200 KB each are 5 GB of tags, or 10 GB of ids.
+        let text = "A. ".repeat(25_000);
+        let mut long_id = Document::of_version(version);
+        long_id.set_id(&"i".repeat(200_000));
+        long_id.set_text(&text);
+        let mut long_tags = doc(version);
+        long_tags.set_text(&text);
+        let tags = json!({"title": "t".repeat(200_000)});
+        long_tags.set_tags(tags.as_object().unwrap());
+        for doc in [long_id, long_tags] {
+            let message = refusal(&json!({}), doc);
+            assert!(
+                message.starts_with("the chunks of this call would have more than 7"),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_documents_of_a_call_have_one_limit_together() {
+    let mut tagged = doc(DocArrayVersion::V1);
+    tagged.set_text("A. ".repeat(1000));
+    tagged.set_tags(json!({"title": "t".repeat(40_000)}).as_object().unwrap());
+    let segmenter = testing::load::<Segmenter>(&json!({})).unwrap();
+    let call = |docs: usize| {
+        let docs = vec![tagged.clone(); docs];
+        segmenter.call("/segment", docs.into_iter().collect())
+    };
+    assert!(call(1).is_ok());
+    assert!(call(2).is_err());
+}
+
+#[test]
+fn a_text_that_is_repeated_too_often_is_refused() {
+    let mut long = doc(DocArrayVersion::V1);
+    long.set_text("word ".repeat(400_000));
+    let message = refusal(
+        &json!({"by": "words", "max_words": 1000, "overlap": 999}),
+        long,
+    );
+    assert!(message.contains("more than 16 times"), "{message}");
+}
+
+#[test]
+fn ordinary_texts_are_cut_however_long_they_are() {
+    // Two megabytes of short sentences, with an id and tags as usual.
+    let mut long = doc(DocArrayVersion::V1);
+    long.set_id("0123456789abcdef0123456789abcdef");
+    long.set_text("Well, who was it then? ".repeat(90_000));
+    long.set_tags(json!({"title": "A dialogue"}).as_object().unwrap());
+    assert_eq!(chunks(&json!({}), long).len(), 90_000);
+}
