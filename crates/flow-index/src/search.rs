@@ -1,10 +1,11 @@
 //! Reads the queries of a request, and gives them their matches.
 
-use bytes::Bytes;
 use flow_executor::{
     AccessPaths, BadParameter, CallError, Chain, DocArrayVersion, Document, Parameters,
 };
 
+use crate::found_entry::FoundEntry;
+use crate::match_budget::MatchBudget;
 use crate::vector::values;
 use crate::visit;
 
@@ -36,17 +37,6 @@ pub fn limit(parameters: &Parameters, default: usize) -> Result<usize, CallError
     Ok(default)
 }
 
-/// An entry that a search found.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FoundEntry {
-    /// The score of the entry for the query.
-    pub score: f32,
-    /// The version of DocArray in which [`document`](Self::document) is encoded.
-    pub version: DocArrayVersion,
-    /// The encoded document, as it is stored.
-    pub document: Bytes,
-}
-
 /// The settings that all queries of a call share.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
@@ -62,17 +52,18 @@ pub struct Search<'a> {
 
 impl Search<'_> {
     /// Gives each query its matches. `find` takes the vectors of all queries, and returns the entries found for each query, nearest
-    /// first.
+    /// first. It counts them in the [`MatchBudget`] as it finds them, so that it never holds more.
     ///
     /// # Errors
     ///
-    /// Returns an error if a query has no vector, if its vector does not fit, if there could be too many matches, or if `find` fails.
+    /// Returns an error if a query has no vector, if its vector does not fit, if there are too many matches or bytes of them, or if
+    /// `find` fails.
     pub fn run(
         self,
         docs: &mut [Document],
-        find: impl FnOnce(Vec<Vec<f32>>) -> Result<Vec<Vec<FoundEntry>>, CallError>,
+        find: impl FnOnce(Vec<Vec<f32>>, &mut MatchBudget) -> Result<Vec<Vec<FoundEntry>>, CallError>,
     ) -> Result<(), CallError> {
-        let mut vectors = Vec::new();
+        let (mut vectors, mut budget) = (Vec::new(), MatchBudget::new());
         visit(docs, self.paths, &mut |query| {
             if self.each_max.saturating_mul(vectors.len() + 1) > MATCHES_MAX {
                 let message = format!(
@@ -84,7 +75,7 @@ impl Search<'_> {
             vectors.push(values(query, &vector, self.dimensions)?);
             Ok(())
         })?;
-        let mut found = find(vectors)?.into_iter();
+        let mut found = find(vectors, &mut budget)?.into_iter();
         visit(docs, self.paths, &mut |query| {
             // A path that leads to matches also selects the matches that an earlier query has just received.
             let found = found.next().ok_or_else(|| {
@@ -92,6 +83,8 @@ impl Search<'_> {
                     "`access_paths` selects queries and their matches; select one of them",
                 )
             })?;
+            // The score of a match has the id of its query.
+            budget.take_bytes(found.len().saturating_mul(query.id().len()))?;
             let matches = found.into_iter().map(|it| as_match(query, it, self.score));
             let matches: Vec<Document> = matches.collect::<Result<_, _>>()?;
             *query.matches_mut()? = matches;
@@ -133,4 +126,63 @@ fn no_embedding(query: &Document) -> CallError {
 
 pub(crate) fn bad(error: &BadParameter) -> CallError {
     CallError::bad_request(Chain(error).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use flow_core::Tensor;
+
+    use super::*;
+
+    fn query(id: &str) -> Document {
+        let mut query = Document::new();
+        query.set_id(id);
+        query.set_embedding(&Tensor::vector(&[1.0]));
+        query
+    }
+
+    /// Searches with these queries in an index that finds `found` for each.
+    fn search(queries: &mut [Document], found: &[FoundEntry]) -> Result<(), CallError> {
+        let search = Search {
+            paths: &AccessPaths::default(),
+            dimensions: None,
+            each_max: found.len(),
+            score: "cosine",
+        };
+        search.run(queries, |vectors, budget| {
+            for found in vectors.iter().flat_map(|_| found) {
+                budget.take(found)?;
+            }
+            Ok(vec![found.to_vec(); vectors.len()])
+        })
+    }
+
+    fn found(document: &Document) -> FoundEntry {
+        FoundEntry {
+            score: 1.0,
+            version: document.version(),
+            document: document.encode(),
+        }
+    }
+
+    #[test]
+    fn one_large_document_is_a_match_of_only_so_many_queries() {
+        // The entries share the document's bytes, so this takes no memory.
+        let large = found(&Document::from_text(&"x".repeat(10 << 20)));
+        let mut queries: Vec<Document> = (0..10_000).map(|id| query(&id.to_string())).collect();
+        assert!(search(&mut queries[..25], std::slice::from_ref(&large)).is_ok());
+        let error = search(&mut queries, &[large]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the matches of this call have more than 268435456 bytes; send fewer queries, or a smaller `top_k`"
+        );
+    }
+
+    #[test]
+    fn the_long_id_of_a_query_is_a_part_of_only_so_many_matches() {
+        let small = vec![found(&Document::from_text("x")); 300];
+        let (mut long, mut short) = ([query(&"i".repeat(1 << 20))], [query("i")]);
+        assert!(search(&mut short, &small).is_ok());
+        assert!(search(&mut long, &small).is_err());
+    }
 }

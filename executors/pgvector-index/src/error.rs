@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use flow_executor::{CallError, Chain, LoadError};
+use flow_index::MatchesTooLarge;
 use tokio_postgres::error::SqlState;
 
 /// An error of the database or of the connection to it.
@@ -37,6 +38,8 @@ pub(crate) enum DatabaseError {
     },
     /// The table in the database does not match the options.
     Unfit(String),
+    /// What a search found is too large for a reply.
+    MatchesTooLarge,
 }
 
 impl fmt::Display for DatabaseError {
@@ -74,6 +77,7 @@ impl fmt::Display for DatabaseError {
                 ..
             } => write!(f, "PostgreSQL at `{server}` refused: {cause}{remedy}"),
             Self::Unfit(what) => f.write_str(what),
+            Self::MatchesTooLarge => f.write_str("the matches have too many bytes"),
         }
     }
 }
@@ -133,9 +137,12 @@ impl DatabaseError {
         }
     }
 
-    /// Whether the connection is unusable after this error.
+    /// Whether the connection is unusable after this error, or would first have to read all that the search found.
     pub(crate) fn ends_connection(&self) -> bool {
-        matches!(self, Self::Lost { .. } | Self::Silent { .. })
+        matches!(
+            self,
+            Self::Lost { .. } | Self::Silent { .. } | Self::MatchesTooLarge
+        )
     }
 
     /// Whether the server cancelled the work because of a conflict with another transaction.
@@ -165,16 +172,23 @@ impl DatabaseError {
             // All endpoints are idempotent, so it is safe to retry a call that may have run.
             Self::ConnectTimeout { .. } | Self::Lost { .. } | Self::Silent { .. } => true,
             Self::Refused { code, .. } => is_passing(code),
-            Self::Unfit(_) => false,
+            Self::Unfit(_) | Self::MatchesTooLarge => false,
         }
+    }
+}
+
+impl From<MatchesTooLarge> for DatabaseError {
+    fn from(MatchesTooLarge: MatchesTooLarge) -> Self {
+        Self::MatchesTooLarge
     }
 }
 
 impl From<DatabaseError> for CallError {
     fn from(error: DatabaseError) -> Self {
-        match error.is_passing() {
-            true => Self::unavailable(error.to_string()),
-            false => Self::new(error.to_string()),
+        match error {
+            DatabaseError::MatchesTooLarge => MatchesTooLarge.into(),
+            error if error.is_passing() => Self::unavailable(error.to_string()),
+            error => Self::new(error.to_string()),
         }
     }
 }

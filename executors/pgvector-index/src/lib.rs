@@ -157,10 +157,17 @@ impl PgvectorIndex {
             each_max,
             score: shared.with.metric.name(),
         };
-        search.run(docs, |vectors| match known {
+        search.run(docs, |vectors, budget| match known {
             None => Ok(vec![Vec::new(); vectors.len()]),
             Some(_) => {
-                self.run(&async |table, session| table.search(session, &vectors, each_max).await)
+                let (found, used) = self.run(&async |table, session| {
+                    // A search that is tried again begins with the whole budget.
+                    let mut budget = budget.clone();
+                    let found = table.search(session, (&vectors, each_max), &mut budget);
+                    Ok((found.await?, budget))
+                })?;
+                *budget = used;
+                Ok(found)
             }
         })
     }

@@ -1,13 +1,15 @@
 //! Creates and checks the table of an index, and runs the statements that fill, search and delete its entries.
 
+use std::pin::pin;
+
 use bytes::Bytes;
 use flow_core::DocArrayVersion;
-use flow_index::{FoundEntry, IndexEntry, normalised};
+use flow_index::{FoundEntry, IndexEntry, MatchBudget, MatchesTooLarge, normalised};
 use futures_util::{StreamExt, stream};
 use pgvector::Vector;
-use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Row, RowStream};
 
 use crate::connection::DatabaseSession;
 use crate::error::DatabaseError;
@@ -276,8 +278,8 @@ impl IndexTable {
     pub(crate) async fn search(
         &self,
         session: &DatabaseSession,
-        vectors: &[Vec<f32>],
-        limit: usize,
+        (vectors, limit): (&[Vec<f32>], usize),
+        budget: &mut MatchBudget,
     ) -> Result<Vec<Vec<FoundEntry>>, DatabaseError> {
         self.tune(session, limit).await?;
         let operator = match self.options.metric {
@@ -293,17 +295,38 @@ impl IndexTable {
         let asked = stream::iter(vectors).map(async |vector| {
             let vector = self.vector(vector.clone());
             let parameters: [&(dyn ToSql + Sync); 2] = [&vector, &limit];
-            session.client().query(statement, &parameters).await
+            session.client().query_raw(statement, parameters).await
         });
         let mut answers = asked.buffered(PIPELINED_MAX);
         let mut found = Vec::with_capacity(vectors.len());
         // The time limit of one statement applies to each query.
-        while let Some(rows) = session.answer(next(&mut answers)).await? {
-            let rows = rows.iter().map(|row| self.found(row));
-            let rows: Result<Vec<FoundEntry>, _> = rows.collect();
-            found.push(rows.map_err(|error| session.error(&error))?);
+        while found.len() < vectors.len() {
+            let rows = async {
+                match next(&mut answers).await? {
+                    Some(rows) => self.read(rows, budget).await,
+                    None => Ok(Ok(Vec::new())),
+                }
+            };
+            found.push(session.answer(rows).await??);
         }
         Ok(found)
+    }
+
+    /// Reads the rows of one query one by one, so that no more of them are in memory than the budget has room for.
+    async fn read(
+        &self,
+        rows: RowStream,
+        budget: &mut MatchBudget,
+    ) -> Result<Result<Vec<FoundEntry>, MatchesTooLarge>, tokio_postgres::Error> {
+        let (mut rows, mut all) = (pin!(rows), Vec::new());
+        while let Some(row) = next(&mut rows).await? {
+            let found = self.found(&row)?;
+            if let Err(too_large) = budget.take(&found) {
+                return Ok(Err(too_large));
+            }
+            all.push(found);
+        }
+        Ok(Ok(all))
     }
 
     /// Sets whether the next search uses the graph, and how many candidates it considers there.

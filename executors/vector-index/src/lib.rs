@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use flow_executor::{
-    AccessPaths, CallError, Document, DocumentArray, Endpoints, Executor, Facts, KeepsState,
+    AccessPaths, CallError, Chain, Document, DocumentArray, Endpoints, Executor, Facts, KeepsState,
     LoadContext, LoadError, Parameters,
 };
 use flow_index::{FoundEntry, IDS, LIMIT, Search, documents_to_remove, entries, limit};
@@ -85,8 +85,9 @@ impl Executor for VectorIndex {
         let is_old = log.as_ref().is_some_and(IndexLog::is_old);
         let mut it = Self { index, log, with };
         match is_old {
+            // Records of the two versions do not go into one file.
             true => it.renew()?,
-            false => it.renew_if_worn()?,
+            false => it.renew_if_worn(),
         }
         Ok(it)
     }
@@ -124,7 +125,8 @@ impl VectorIndex {
         let changes = self.index.changes(entries);
         self.change(changes)?;
         self.index.feed_graph(new);
-        Ok(self.renew_if_worn()?)
+        self.renew_if_worn();
+        Ok(())
     }
 
     /// Gives each query its matches.
@@ -138,12 +140,17 @@ impl VectorIndex {
             each_max: limit.min(index.len()),
             score: SCORE,
         };
-        search.run(docs, |vectors| {
+        search.run(docs, |vectors, budget| {
             let found = vectors.into_iter().map(|vector| {
                 let found = index.search(vector, limit).into_iter();
-                found.map(|(hit, kept)| found_of(hit, kept)).collect()
+                let found = found.map(|(hit, kept)| {
+                    let found = found_of(hit, kept);
+                    budget.take(&found)?;
+                    Ok(found)
+                });
+                found.collect()
             });
-            Ok(found.collect())
+            found.collect()
         })
     }
 
@@ -157,7 +164,8 @@ impl VectorIndex {
             .map(|id| IndexChange::Delete(id.to_owned()))
             .collect();
         self.change(changes)?;
-        Ok(self.renew_if_worn()?)
+        self.renew_if_worn();
+        Ok(())
     }
 
     /// How much there is, under `__results__`.
@@ -190,11 +198,13 @@ impl VectorIndex {
         Ok(())
     }
 
-    /// Entries that were replaced or deleted cost memory and time at the next start.
-    fn renew_if_worn(&mut self) -> Result<(), log::LogError> {
-        match self.index.is_worn() {
-            true => self.renew(),
-            false => Ok(()),
+    /// Entries that were replaced or deleted cost memory and time at the next start. The request is in the log whether or not the
+    /// log can be written anew. If it cannot, that is tried again when as many entries are gone once more.
+    fn renew_if_worn(&mut self) {
+        if self.index.is_worn()
+            && let Err(error) = self.renew()
+        {
+            tracing::warn!(error = %Chain(&error), "cannot write the index's log anew; it goes on as it is");
         }
     }
 

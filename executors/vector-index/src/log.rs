@@ -9,6 +9,7 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use flow_executor::Chain;
 
 use crate::record::{self, IndexChange, Read, RecordFormat};
 
@@ -59,8 +60,12 @@ pub(crate) enum LogError {
         #[source]
         source: io::Error,
     },
-    #[error("`{0}` could not be repaired after a write that failed; restart the executor")]
-    Broken(PathBuf),
+    #[error("cannot cut off what a write that failed has left at the end of `{path}`")]
+    Repair {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
 }
 
 impl IndexLog {
@@ -104,27 +109,41 @@ impl IndexLog {
 
     /// Writes a request down. When this returns, a crash does not lose it.
     pub(crate) fn append(&mut self, changes: &[IndexChange]) -> Result<(), LogError> {
-        if self.broken {
-            return Err(LogError::Broken(self.path()));
-        }
+        self.repair()?;
         let record = record::encode(changes);
         let written = self
             .file
             .write_all(&record)
             .and_then(|()| sync_if(self.sync, &self.file));
         if let Err(source) = written {
-            // Half a record would make damage of the next one.
-            self.broken = self.file.set_len(self.len).is_err();
-            return Err(LogError::Write {
+            self.broken = true;
+            let failed = LogError::Write {
                 path: self.path(),
                 source,
-            });
+            };
+            if let Err(error) = self.repair() {
+                tracing::warn!(error = %Chain(&error), "tried again before the next write");
+            }
+            return Err(failed);
         }
         self.len += record.len() as u64;
         Ok(())
     }
 
-    /// Puts a log that says only this in the place of the old one.
+    /// Cuts off half a record, which would make damage of the next one.
+    fn repair(&mut self) -> Result<(), LogError> {
+        if self.broken {
+            let cut = self.file.set_len(self.len);
+            cut.map_err(|source| LogError::Repair {
+                path: self.path(),
+                source,
+            })?;
+            self.broken = false;
+        }
+        Ok(())
+    }
+
+    /// Puts a log that says only this in the place of the old one, which stays as it is if that fails.
     pub(crate) fn rewrite(
         &mut self,
         changes: impl Iterator<Item = IndexChange>,
@@ -134,8 +153,15 @@ impl IndexLog {
             path: path.clone(),
             source,
         };
-        let (file, len) = write_new(&path, changes).map_err(wrong)?;
-        fs::rename(&path, self.path()).map_err(wrong)?;
+        let written = write_new(&path, changes).and_then(|written| {
+            fs::rename(&path, self.path())?;
+            Ok(written)
+        });
+        let (file, len) = written.map_err(|source| {
+            // The space that it takes may be all that there is.
+            drop(remove_if_there(&path));
+            wrong(source)
+        })?;
         // From here on the old file has no name: what were written to it would be lost.
         (self.file, self.len) = (file, len);
         (self.format, self.broken) = (RecordFormat::V2, false);
@@ -250,6 +276,9 @@ fn write_new(path: &Path, changes: impl Iterator<Item = IndexChange>) -> io::Res
 fn sync_if(sync: bool, file: &File) -> io::Result<()> {
     if sync { file.sync_data() } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod property_tests;
 
 #[cfg(test)]
 mod tests {

@@ -373,3 +373,29 @@ fn the_parts_of_one_document_are_deleted_in_linear_time() {
     assert_eq!(count(&index), json!(0));
     assert!(started.elapsed() < std::time::Duration::from_secs(10));
 }
+
+#[test]
+fn a_log_that_cannot_be_written_anew_fails_no_request_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = load(Some(folder.path()), &json!({})).unwrap();
+    let docs: Vec<Document> = (0..3000)
+        .map(|it| doc(&it.to_string(), &[1.0, 0.0]))
+        .collect();
+    call(&index, "/index", &docs).unwrap();
+    // A file cannot be written where there is a folder.
+    let own = folder.path().join("executor");
+    let in_the_way = own.join("index.log.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let before = std::fs::metadata(own.join("index.log")).unwrap().len();
+    call(&index, "/delete", &docs[..2000]).unwrap();
+    let after = std::fs::metadata(own.join("index.log")).unwrap().len();
+    assert!(after > before, "it was not written anew");
+    call(&index, "/index", &[doc("last", &[1.0, 0.0])]).unwrap();
+    assert_eq!(count(&index), json!(1001));
+    drop(index);
+    std::fs::remove_dir(&in_the_way).unwrap();
+    let index = reloaded(folder.path(), &json!({}));
+    assert_eq!(count(&index), json!(1001));
+    let renewed = std::fs::metadata(own.join("index.log")).unwrap().len();
+    assert!(renewed < before, "it is written anew at the next start");
+}
