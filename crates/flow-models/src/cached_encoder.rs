@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::encode_times::EncodeTimes;
-use crate::encoder::{EncodeError, EncodeRequest, TextEncoder};
+use crate::encoder::{EncodeError, EncodeRequest, IsCancelled, TextEncoder};
 use crate::vector_cache::{CacheCounts, VectorCache};
 use crate::vectors::Vectors;
 
@@ -65,8 +65,22 @@ impl CachedEncoder {
         texts: &[String],
         request: EncodeRequest,
     ) -> Result<Encoded, EncodeError> {
+        self.encode_unless(texts, request, &|| false)
+    }
+
+    /// The same, but ends early if `is_cancelled` returns true between two batches.
+    ///
+    /// # Errors
+    ///
+    /// If the tokenizer or the engine fails, or it was cancelled. The vectors of a call that fails are not stored.
+    pub fn encode_unless(
+        &mut self,
+        texts: &[String],
+        request: EncodeRequest,
+        is_cancelled: IsCancelled<'_>,
+    ) -> Result<Encoded, EncodeError> {
         if self.cache.is_none() {
-            let (vectors, times) = self.encoder.encode_timed(texts, request)?;
+            let (vectors, times) = self.encoder.encode_timed(texts, request, is_cancelled)?;
             return Ok(Encoded {
                 work: Some(EncodeWork::of(&vectors, times)),
                 vectors,
@@ -80,7 +94,8 @@ impl CachedEncoder {
             .collect();
         let mut vectors = Vectors::zeros(texts.len(), self.encoder.width());
         let missing = self.look_up(texts, &distinct, request, &mut vectors);
-        let work = self.compute(texts, &missing, request, &mut vectors)?;
+        let call = (request, is_cancelled);
+        let work = self.compute((texts, &missing), call, &mut vectors)?;
         for (place, first) in first_of.into_iter().enumerate() {
             vectors.copy_within(first, place);
         }
@@ -119,9 +134,8 @@ impl CachedEncoder {
     /// Computes the vectors of the texts at these places, and stores them.
     fn compute(
         &mut self,
-        texts: &[String],
-        places: &[usize],
-        request: EncodeRequest,
+        (texts, places): (&[String], &[usize]),
+        (request, is_cancelled): (EncodeRequest, IsCancelled<'_>),
         vectors: &mut Vectors,
     ) -> Result<Option<EncodeWork>, EncodeError> {
         if places.is_empty() {
@@ -129,7 +143,7 @@ impl CachedEncoder {
         }
         let is_normalized = self.is_normalized(request);
         let missing: Vec<&str> = places.iter().map(|&place| texts[place].as_str()).collect();
-        let (computed, times) = self.encoder.encode_timed(&missing, request)?;
+        let (computed, times) = self.encoder.encode_timed(&missing, request, is_cancelled)?;
         for ((&place, row), &count) in places.iter().zip(computed.rows()).zip(computed.tokens()) {
             let (to, tokens) = vectors.entry(place);
             to.copy_from_slice(row);

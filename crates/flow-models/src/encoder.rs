@@ -2,30 +2,31 @@
 //!
 //! Many texts are processed in windows. While a window is encoded, the next one is tokenized by the same workers: a worker
 //! that has no batch tokenizes a few texts at a time. So the engine never waits for tokens, and no worker is idle. A request
-//! with a few texts is a single window.
+//! with a few texts is a single window. Before each batch the caller is asked whether the vectors are still wanted.
+
+mod error;
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flow_core::Chain;
-use flow_cuda::GpuError;
+
+pub use self::error::{EncodeError, LoadEncoderError};
 
 use crate::batch_plan::{BatchLimits, plan_batches};
-use crate::device::{DeviceSpec, DeviceUnavailable, OpenDevices};
+use crate::device::{DeviceSpec, OpenDevices};
 use crate::encode_times::{EncodeTimer, EncodeTimes};
-use crate::engine::{
-    EngineConfig, EngineConfigError, EngineInfo, ForwardError, GpuEngine, ModelEngine, ModelError,
-};
+use crate::engine::{EngineConfig, EngineInfo, GpuEngine, ModelEngine};
 use crate::fast::fast_precision;
 use crate::fidelity::Fidelity;
 use crate::matryoshka::Matryoshka;
 use crate::options::{EncoderOptions, EngineKind, Precision};
 use crate::parallelism::Parallelism;
 use crate::pooling::{PoolingConfig, PoolingHead};
-use crate::sentence_config::{SentenceConfig, SentenceConfigError};
+use crate::sentence_config::SentenceConfig;
 use crate::source::TOKENIZER_FILE;
-use crate::tokenizer::{Tokenizer, TokenizerError, TokenizerOptions};
+use crate::tokenizer::{Tokenizer, TokenizerOptions};
 use crate::tokens::TokenBatch;
 use crate::vectors::Vectors;
 use crate::worker_pool::WorkerPool;
@@ -61,6 +62,17 @@ pub struct EncodeRequest {
     pub normalize: Option<bool>,
 }
 
+/// Says whether an encoding is to end early. Workers ask before each batch, from several threads.
+pub type IsCancelled<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// Texts of a window, as token ids, and how they are encoded.
+#[derive(Clone, Copy)]
+struct Window<'a> {
+    texts: &'a [Vec<u32>],
+    head: &'a PoolingHead,
+    is_cancelled: IsCancelled<'a>,
+}
+
 /// A unit of work for a worker.
 enum Job<'a, T> {
     /// Encode a batch of the window's texts: a range of the plan's order.
@@ -73,91 +85,6 @@ enum Job<'a, T> {
 enum JobResult {
     Vectors(Range<usize>, Vec<f32>),
     Ids(usize, Vec<Vec<u32>>),
-}
-
-/// An encoder could not be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadEncoderError {
-    /// The device is not available.
-    #[error(transparent)]
-    Device(#[from] DeviceUnavailable),
-    /// The engine, device and precision cannot be combined.
-    #[error(transparent)]
-    Engine(#[from] EngineConfigError),
-    /// The model's sentence-transformers files are invalid or unsupported.
-    #[error(transparent)]
-    SentenceConfig(#[from] SentenceConfigError),
-    /// The model could not be loaded.
-    #[error("cannot load the model in `{folder}`")]
-    Model {
-        /// The model's folder.
-        folder: PathBuf,
-        /// The cause.
-        #[source]
-        source: ModelError,
-    },
-    /// The tokenizer could not be loaded.
-    #[error(transparent)]
-    Tokenizer(#[from] TokenizerError),
-    /// The requested length exceeds the model's.
-    #[error("`max_length` is {requested}, but the model reads {max} tokens at most")]
-    MaxLength {
-        /// The requested length.
-        requested: usize,
-        /// The model's maximum.
-        max: usize,
-    },
-    /// The requested dimensions exceed the model's.
-    #[error("`dimensions` is {requested}, but the model's vectors have {max}")]
-    Dimensions {
-        /// The requested number.
-        requested: usize,
-        /// The model's number.
-        max: usize,
-    },
-    /// The model has no prompt of this name.
-    #[error("the model has no prompt `{requested}`; {available}")]
-    Prompt {
-        /// The requested name.
-        requested: String,
-        /// The model's prompts, as a sentence.
-        available: String,
-    },
-    /// Two precisions could not be compared.
-    #[error("cannot measure the fidelity of a precision")]
-    Fidelity(#[from] EncodeError),
-    /// The workers could not be started.
-    #[error("cannot start the worker threads")]
-    Threads(#[from] rayon::ThreadPoolBuildError),
-}
-
-/// Texts could not be encoded.
-#[derive(Debug, thiserror::Error)]
-pub enum EncodeError {
-    /// A text could not be tokenized.
-    #[error(transparent)]
-    Tokenize(#[from] TokenizerError),
-    /// The engine failed.
-    #[error(transparent)]
-    Forward(#[from] ForwardError),
-}
-
-impl LoadEncoderError {
-    /// Whether a GPU has too little memory.
-    fn is_out_of_memory(&self) -> bool {
-        let Self::Model { source, .. } = self else {
-            return false;
-        };
-        matches!(source, ModelError::Gpu(GpuError::OutOfMemory { .. }))
-    }
-}
-
-impl EncodeError {
-    /// Whether a device is lost to this process, so that only a new process can encode again.
-    #[must_use]
-    pub fn is_sticky(&self) -> bool {
-        matches!(self, Self::Forward(error) if error.is_sticky())
-    }
 }
 
 impl TextEncoder {
@@ -338,7 +265,7 @@ impl TextEncoder {
         &self,
         texts: &[T],
     ) -> Result<Vec<usize>, EncodeError> {
-        let ids = self.tokenize(texts, self.limits)?;
+        let ids = self.tokenize(texts, (self.limits, &|| false))?;
         Ok(ids.iter().map(Vec::len).collect())
     }
 
@@ -376,7 +303,7 @@ impl TextEncoder {
         texts: &[T],
         request: EncodeRequest,
     ) -> Result<Vectors, EncodeError> {
-        let (vectors, _) = self.encode_timed(texts, request)?;
+        let (vectors, _) = self.encode_timed(texts, request, &|| false)?;
         Ok(vectors)
     }
 
@@ -384,11 +311,12 @@ impl TextEncoder {
     ///
     /// # Errors
     ///
-    /// If the tokenizer or the engine fails.
+    /// If the tokenizer or the engine fails, or `is_cancelled` returns true between two batches.
     pub fn encode_timed<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
         request: EncodeRequest,
+        is_cancelled: IsCancelled<'_>,
     ) -> Result<(Vectors, EncodeTimes), EncodeError> {
         let timer = EncodeTimer::start();
         let limits = BatchLimits {
@@ -413,11 +341,16 @@ impl TextEncoder {
         let mut tokens = Vec::with_capacity(texts.len());
         let mut windows = texts.chunks(self.window_texts);
         let first = windows.next().unwrap_or_default();
-        let mut ids = timer.tokenize(|| self.tokenize(first, limits))?;
+        let mut ids = timer.tokenize(|| self.tokenize(first, (limits, is_cancelled)))?;
         for window in values.chunks_mut(self.window_texts * width) {
             tokens.extend(ids.iter().map(Vec::len));
             let next = windows.next().unwrap_or_default();
-            ids = self.encode_window((&ids, &head), next, limits, window)?;
+            let encoded = Window {
+                texts: &ids,
+                head: &head,
+                is_cancelled,
+            };
+            ids = self.encode_window(encoded, next, limits, window)?;
         }
         let vectors = Vectors {
             values,
@@ -449,24 +382,29 @@ impl TextEncoder {
     fn tokenize<T: AsRef<str> + Sync>(
         &self,
         texts: &[T],
-        limits: BatchLimits,
+        (limits, is_cancelled): (BatchLimits, IsCancelled<'_>),
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
         if texts.len() <= TOKENIZE_TEXTS {
             // Waking the workers would take longer.
             return Ok(self.tokenizer.encode(texts)?);
         }
-        self.encode_window((&[], &self.head), texts, limits, &mut [])
+        let none = Window {
+            texts: &[],
+            head: &self.head,
+            is_cancelled,
+        };
+        self.encode_window(none, texts, limits, &mut [])
     }
 
     /// Encodes a window into `values`, and tokenizes the next one, whose token ids it returns.
     fn encode_window<T: AsRef<str> + Sync>(
         &self,
-        (texts, head): (&[Vec<u32>], &PoolingHead),
+        encoded: Window<'_>,
         next: &[T],
         limits: BatchLimits,
         values: &mut [f32],
     ) -> Result<Vec<Vec<u32>>, EncodeError> {
-        let lengths: Vec<usize> = texts.iter().map(Vec::len).collect();
+        let lengths: Vec<usize> = encoded.texts.iter().map(Vec::len).collect();
         let plan = plan_batches(&lengths, limits);
         let batches = plan.batches.iter().cloned().map(Job::Encode);
         let batches: Vec<Job<'_, T>> = batches.collect();
@@ -474,8 +412,8 @@ impl TextEncoder {
         let parts: Vec<_> = parts
             .map(|(index, texts)| Job::Tokenize(index, texts))
             .collect();
-        let (mut ids, width) = (vec![Vec::new(); next.len()], head.width);
-        let run = |job: &Job<'_, T>| self.run(job, &plan.order, (texts, head));
+        let (mut ids, width) = (vec![Vec::new(); next.len()], encoded.head.width);
+        let run = |job: &Job<'_, T>| self.run(job, &plan.order, encoded);
         for result in self.pool.run((&batches, &parts), self.batch_workers, run) {
             match result? {
                 JobResult::Vectors(batch, vectors) => {
@@ -498,12 +436,15 @@ impl TextEncoder {
         &self,
         job: &Job<'_, T>,
         order: &[usize],
-        (texts, head): (&[Vec<u32>], &PoolingHead),
+        window: Window<'_>,
     ) -> Result<JobResult, EncodeError> {
+        if (window.is_cancelled)() {
+            return Err(EncodeError::Cancelled);
+        }
         match job {
             Job::Encode(batch) => {
-                let tokens = self.token_batch(&order[batch.clone()], texts);
-                let vectors = self.engine.encode(&tokens, head)?;
+                let tokens = self.token_batch(&order[batch.clone()], window.texts);
+                let vectors = self.engine.encode(&tokens, window.head)?;
                 Ok(JobResult::Vectors(batch.clone(), vectors))
             }
             Job::Tokenize(index, texts) => {

@@ -66,7 +66,7 @@ mod worker_pool;
 pub use cached_encoder::{CachedEncoder, EncodeWork, Encoded};
 pub use device::{DeviceSpec, DeviceUnavailable, OpenDevices, UnknownDevice};
 pub use encode_times::EncodeTimes;
-pub use encoder::{EncodeError, EncodeRequest, LoadEncoderError, TextEncoder};
+pub use encoder::{EncodeError, EncodeRequest, IsCancelled, LoadEncoderError, TextEncoder};
 pub use family::ArchitectureError;
 pub use fidelity::Fidelity;
 pub use matryoshka::Matryoshka;

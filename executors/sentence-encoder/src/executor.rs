@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use flow_core::{AccessPaths, Chain, Document, EmbeddingType};
 use flow_executor::{
-    BadParameter, CallError, Endpoint, Endpoints, Executor, Facts, LoadContext, LoadError,
-    ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
+    BadParameter, CallError, Cancellation, Endpoint, Endpoints, Executor, Facts, LoadContext,
+    LoadError, ModelInfo, ModelKind, Models, Parameters, ShorterVectors, Tokens,
 };
 use flow_models::engine::GpuEngine;
 use flow_models::source::{self, LogProgress, SourceEnvironment};
@@ -164,11 +164,13 @@ impl SentenceEncoder {
             .get(EmbeddingType::PARAMETER)
             .map_err(bad_request)?;
         let embedding_type = embedding_type.unwrap_or(self.embedding_type);
+        let cancellation = Cancellation::current();
         if parameters.get(TRUNCATE).map_err(bad_request)? == Some(false) {
-            self.check_lengths(&texts)?;
+            self.check_lengths(&texts, &cancellation)?;
         }
 
-        let encoded = self.encoder.encode(&texts, request);
+        let is_cancelled = || cancellation.is_cancelled();
+        let encoded = self.encoder.encode_unless(&texts, request, &is_cancelled);
         let encoded = encoded.map_err(|error| call_error(&error))?;
         self.metrics.observe(encoded.work, self.encoder.counts());
         let mut rows = encoded.vectors.rows();
@@ -204,8 +206,15 @@ impl SentenceEncoder {
     }
 
     /// Refuses texts of which the model would not read the end.
-    fn check_lengths(&self, texts: &[String]) -> Result<(), CallError> {
+    fn check_lengths(
+        &self,
+        texts: &[String],
+        cancellation: &Cancellation,
+    ) -> Result<(), CallError> {
         for text in texts {
+            if cancellation.is_cancelled() {
+                return Err(CallError::cancelled());
+            }
             if self.encoder.encoder().tokenizer().truncates(text)? {
                 let max = self.encoder.encoder().max_length();
                 // Its place among the texts of a call says nothing to a client whose call was sent in pieces.
@@ -225,26 +234,17 @@ impl SentenceEncoder {
         docs: &mut [Document],
         parameters: &Parameters,
     ) -> Result<(), CallError> {
-        let add_special = parameters.get(tokens::ADD_SPECIAL).map_err(bad_request)?;
-        docs.iter_mut().try_for_each(|doc| {
-            tokens::write(
-                doc,
-                self.encoder.encoder().tokenizer(),
-                add_special.unwrap_or(true),
-            )
-        })
+        let add_special: Option<bool> = parameters.get(tokens::ADD_SPECIAL).map_err(bad_request)?;
+        let tokenizer = self.encoder.encoder().tokenizer();
+        tokens::write_all(docs, tokenizer, add_special.unwrap_or(true))
     }
 
     /// Sets the text of each document to that of the token ids in its tags.
     fn decode(&mut self, docs: &mut [Document], parameters: &Parameters) -> Result<(), CallError> {
-        let skip_special = parameters.get(tokens::SKIP_SPECIAL).map_err(bad_request)?;
-        docs.iter_mut().try_for_each(|doc| {
-            tokens::decode(
-                doc,
-                self.encoder.encoder().tokenizer(),
-                skip_special.unwrap_or(true),
-            )
-        })
+        let skip_special: Option<bool> =
+            parameters.get(tokens::SKIP_SPECIAL).map_err(bad_request)?;
+        let tokenizer = self.encoder.encoder().tokenizer();
+        tokens::decode_all(docs, tokenizer, skip_special.unwrap_or(true))
     }
 
     /// Counts documents without a text. They are returned unchanged, as by stock encoders, but a user may expect vectors.
@@ -265,6 +265,9 @@ impl SentenceEncoder {
 
 /// The error of a call. If a GPU is lost to this process, the process must end.
 fn call_error(error: &EncodeError) -> CallError {
+    if matches!(error, EncodeError::Cancelled) {
+        return CallError::cancelled();
+    }
     let call_error = CallError::new(Chain(error).to_string());
     if error.is_sticky() {
         call_error.and_end()

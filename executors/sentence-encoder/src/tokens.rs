@@ -1,4 +1,7 @@
 //! Counts, shows and decodes tokens.
+//!
+//! A token takes some hundred bytes while a text is tokenized, and again as a map in the tags, but one byte of a text of punctuation.
+//! So the texts and the tokens of one call are limited.
 
 use flow_core::Document;
 use flow_executor::{CallError, Tokens};
@@ -16,6 +19,15 @@ const TOKENS: &str = "tokens";
 
 /// The tag from which `/from_tokens` reads token ids.
 const IDS: &str = "ids";
+
+/// Bytes of the texts of one call of `/to_tokens` together. They are limited before they are tokenized.
+const TEXT_BYTES_MAX: usize = 256 << 10;
+
+/// Tokens of one call of `/to_tokens` or `/from_tokens` together.
+const TOKENS_MAX: usize = 128 << 10;
+
+/// Bytes of the tags in which `/from_tokens` reads [`TOKENS_MAX`] ids, in either version of DocArray, with room for other tags.
+const TAG_BYTES_MAX: usize = 8 << 20;
 
 /// The tokens of each document, and how many of its texts were cached, from how many texts each has.
 pub(crate) fn usage(texts_of: &[usize], encoded: &Encoded) -> Tokens {
@@ -36,13 +48,28 @@ fn sums(texts_of: &[usize], numbers: &[usize]) -> impl Iterator<Item = usize> {
     texts_of.iter().map(own)
 }
 
-/// Adds the tokens of a document's text to its tags.
-pub(crate) fn write(
-    doc: &mut Document,
+/// Adds the tokens of each document's text to its tags.
+pub(crate) fn write_all(
+    docs: &mut [Document],
     tokenizer: &Tokenizer,
     add_special: bool,
 ) -> Result<(), CallError> {
+    let mut texts = Limit::new("texts", "bytes", TEXT_BYTES_MAX);
+    docs.iter()
+        .try_for_each(|doc| texts.take(doc.text().len()))?;
+    let mut tokens = Limit::new("texts", "tokens", TOKENS_MAX);
+    docs.iter_mut()
+        .try_for_each(|doc| write(doc, tokenizer, add_special, &mut tokens))
+}
+
+fn write(
+    doc: &mut Document,
+    tokenizer: &Tokenizer,
+    add_special: bool,
+    limit: &mut Limit,
+) -> Result<(), CallError> {
     let tokens = tokenizer.tokens(&doc.text(), add_special)?;
+    limit.take(tokens.len())?;
     let mut tags = doc.tags();
     tags.insert(TOKENS.to_owned(), tokens.iter().map(described).collect());
     doc.set_tags(&tags);
@@ -61,13 +88,27 @@ fn described(token: &Token) -> Value {
     })
 }
 
-/// Sets a document's text to that of the token ids in its tags.
-pub(crate) fn decode(
-    doc: &mut Document,
+/// Sets each document's text to that of the token ids in its tags.
+pub(crate) fn decode_all(
+    docs: &mut [Document],
     tokenizer: &Tokenizer,
     skip_special: bool,
 ) -> Result<(), CallError> {
+    let mut tags = Limit::new("tags", "bytes", TAG_BYTES_MAX);
+    docs.iter().try_for_each(|doc| tags.take(doc.tags_len()))?;
+    let mut tokens = Limit::new("tags", "token ids", TOKENS_MAX);
+    docs.iter_mut()
+        .try_for_each(|doc| decode(doc, tokenizer, skip_special, &mut tokens))
+}
+
+fn decode(
+    doc: &mut Document,
+    tokenizer: &Tokenizer,
+    skip_special: bool,
+    limit: &mut Limit,
+) -> Result<(), CallError> {
     let ids = ids(&doc.tags())?;
+    limit.take(ids.len())?;
     doc.set_text(tokenizer.decode(&ids, skip_special)?);
     Ok(())
 }
@@ -77,6 +118,37 @@ fn ids(tags: &Map<String, Value>) -> Result<Vec<u32>, CallError> {
     let ids = tags.get(IDS).and_then(Value::as_array).ok_or_else(wrong)?;
     let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
     ids.iter().map(|it| id(it).ok_or_else(wrong)).collect()
+}
+
+/// What the documents of one call may still have.
+struct Limit {
+    part: &'static str,
+    unit: &'static str,
+    max: usize,
+    left: usize,
+}
+
+impl Limit {
+    fn new(part: &'static str, unit: &'static str, max: usize) -> Self {
+        Self {
+            part,
+            unit,
+            max,
+            left: max,
+        }
+    }
+
+    fn take(&mut self, count: usize) -> Result<(), CallError> {
+        let Self {
+            part, unit, max, ..
+        } = self;
+        self.left = self.left.checked_sub(count).ok_or_else(|| {
+            CallError::bad_request(format!(
+                "the {part} of one call have more than {max} {unit}; send them in several requests"
+            ))
+        })?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]

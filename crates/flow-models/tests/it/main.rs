@@ -13,6 +13,7 @@
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod amx;
 mod bad_input;
+mod cancellation;
 mod candle;
 mod families;
 mod fast;

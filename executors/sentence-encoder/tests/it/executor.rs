@@ -300,6 +300,64 @@ fn texts_become_tokens_and_tokens_texts() {
     assert_eq!(texts[0].text(), "a b");
 }
 
+/// What a call is refused with.
+fn refusal(loaded: &Loaded, endpoint: &str, docs: Vec<Document>) -> String {
+    let refused = loaded.call(endpoint, docs.into_iter().collect());
+    let failure = refused.unwrap_err();
+    assert_eq!(failure.code(), flow_core::Code::BadRequest);
+    failure.message().to_owned()
+}
+
+#[test]
+fn texts_that_are_too_long_are_refused_before_they_are_tokenized() {
+    let encoder = loaded(&TinyModel::bert(), json!({}));
+    let expected =
+        "the texts of one call have more than 262144 bytes; send them in several requests";
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let text = |bytes: usize| {
+            let mut document = Document::of_version(version);
+            document.set_text("x".repeat(bytes));
+            document
+        };
+        for (docs, is_refused) in [
+            (vec![text(256 << 10)], false),
+            (vec![text((256 << 10) + 1)], true),
+            (vec![text(200 << 10), text(100 << 10)], true),
+        ] {
+            if is_refused {
+                assert_eq!(refusal(&encoder, "/to_tokens", docs), expected);
+            } else {
+                encoder
+                    .call("/to_tokens", docs.into_iter().collect())
+                    .unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tokens_of_one_call_are_limited() {
+    let encoder = loaded(&TinyModel::bert(), json!({}));
+    let many = Document::from_text(&"a ".repeat(131_072));
+    assert_eq!(
+        refusal(&encoder, "/to_tokens", vec![many]),
+        "the texts of one call have more than 131072 tokens; send them in several requests"
+    );
+    let ids = |count: usize| {
+        let mut document = Document::new();
+        document.set_tags(&Map::from_iter([("ids".to_owned(), json!(vec![4; count]))]));
+        document
+    };
+    assert_eq!(
+        refusal(&encoder, "/from_tokens", vec![ids(131_072), ids(1)]),
+        "the tags of one call have more than 131072 token ids; send them in several requests"
+    );
+    assert_eq!(
+        refusal(&encoder, "/from_tokens", vec![ids(1 << 20)]),
+        "the tags of one call have more than 8388608 bytes; send them in several requests"
+    );
+}
+
 #[test]
 fn the_model_is_reported_for_the_endpoint_that_it_computes() {
     let model = TinyModel::bert();
