@@ -3,8 +3,11 @@
 //! After each attack an ordinary client is served within [`SERVED_WITHIN`], by the same processes, and these have not taken much
 //! memory. `cargo xtask attacks` makes a table of what each attack cost.
 
+mod broken_executor;
 mod connections;
+mod damaged_log;
 mod documents;
+mod executors;
 mod http;
 mod lost_work;
 mod neighbours;

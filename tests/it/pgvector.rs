@@ -378,3 +378,24 @@ async fn the_flow_of_the_gallery_searches_in_postgresql() {
         "Interest rates were raised by the central bank."
     );
 }
+
+#[tokio::test]
+async fn one_large_document_is_a_match_of_only_so_many_queries_in_postgresql() {
+    let Some(postgres) = Postgres::start() else {
+        return;
+    };
+    let flow = TestFlow::up(&format!(
+        "executors: [{{name: database, uses: pgvector-index, uses_with: {{url: '{}'}}}}]",
+        postgres.url()
+    ));
+    let mut large = document("large", &[1.0; DIMENSIONS]);
+    large.set_text("x".repeat(10 << 20));
+    index(&flow, &[large]).await;
+    let query = |id: usize| document(&id.to_string(), &[1.0; DIMENSIONS]);
+    let many: Vec<Document> = (0..60).map(query).collect();
+    let reply = call(&flow, "/search", &many, &Value::Null).await;
+    let failure = reply.failure.expect("the matches have 600 MB");
+    assert!(failure.contains("more than 268435456 bytes"), "{failure}");
+    let found = found(&flow, "database", &query(0), &Value::Null).await;
+    assert_eq!(found.len(), 1, "the executor works on");
+}

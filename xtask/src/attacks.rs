@@ -62,6 +62,26 @@ const BEFORE: &[(&str, &str)] = &[
         "a_long_regular_expression_is_refused_before_it_is_parsed",
         "5 MB: 15 s, 2.6–4.4 GiB, killed for memory",
     ),
+    (
+        "compressed_documents_and_parameters_do_not_fill_the_memory",
+        "15 KiB: 2.3 GiB in the executor",
+    ),
+    (
+        "a_shape_without_bytes_takes_no_memory",
+        "584 bytes: 3–6 GiB",
+    ),
+    (
+        "a_score_that_is_no_number_is_refused_and_later_searches_work",
+        "every later search that meets it fails",
+    ),
+    (
+        "chunks_repeat_a_text_and_its_id_only_so_often",
+        "2 MB: killed for memory",
+    ),
+    (
+        "a_long_text_keeps_no_other_client_of_an_encoder_waiting",
+        "20 MB: others wait 5 s, 2.2 GiB",
+    ),
 ];
 
 #[derive(Debug, clap::Args)]

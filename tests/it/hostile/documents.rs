@@ -16,7 +16,7 @@ fn put(out: &mut BytesMut, number: u32, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-fn message(fields: &[(u32, &[u8])]) -> Bytes {
+pub(super) fn message(fields: &[(u32, &[u8])]) -> Bytes {
     let mut out = BytesMut::new();
     fields
         .iter()
@@ -25,7 +25,7 @@ fn message(fields: &[(u32, &[u8])]) -> Bytes {
 }
 
 /// The data of a request with a document in which documents are nested, all with the same id.
-fn nested(depth: usize) -> Bytes {
+pub(super) fn nested(depth: usize) -> Bytes {
     let mut document = message(&[(1, b"same")]);
     for _ in 1..depth {
         document = message(&[(1, b"same"), (14, &document)]);
@@ -33,7 +33,7 @@ fn nested(depth: usize) -> Bytes {
     message(&[(1, &message(&[(1, &document)]))])
 }
 
-fn with_data(endpoint: &str, data: Bytes) -> Envelope {
+pub(super) fn with_data(endpoint: &str, data: Bytes) -> Envelope {
     Envelope {
         data: Some(data),
         ..texts(endpoint, &[])
@@ -41,7 +41,7 @@ fn with_data(endpoint: &str, data: Bytes) -> Envelope {
 }
 
 /// The failure in the reply.
-async fn refused(target: &Target, port: u16, request: &Envelope) -> String {
+pub(super) async fn refused(target: &Target, port: u16, request: &Envelope) -> String {
     let connection = Connection::open(port).await;
     let request = encoded(request);
     target.sends(request.len());
