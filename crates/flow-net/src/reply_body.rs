@@ -1,4 +1,8 @@
 //! The body of a reply, which counts in its connection as a request in progress until it is written, with its bytes.
+//!
+//! hyper gives h2 a whole chunk as soon as the client has room for its first byte, and then asks for the next one. What is
+//! left of the chunk stays in h2 until the client reads on. So bytes count until h2 drops them, and not only until the next
+//! chunk is asked for.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -58,49 +62,32 @@ where
         let this = self.project();
         let reply = ready!(this.reply.poll(context));
         let request = this.request.take();
-        Poll::Ready(reply.map(|reply| reply.map(|body| ReplyBody::new(body, request))))
+        Poll::Ready(reply.map(|reply| reply.map(|body| ReplyBody { body, request })))
     }
 }
 
 pin_project! {
-    /// The body of a reply. A chunk of it counts in the budget of its connection until the next one is asked for: then
-    /// the client has room for it in its window.
+    /// The body of a reply.
     pub(crate) struct ReplyBody<B> {
         #[pin]
         body: B,
-        held: Option<HeldBytes>,
         request: Option<OpenRequest>,
     }
 }
 
-impl<B> ReplyBody<B> {
-    fn new(body: B, request: Option<OpenRequest>) -> Self {
-        let budget = request.as_ref().and_then(|it| it.0.budget.as_ref());
-        Self {
-            body,
-            held: budget.map(|budget| budget.hold(0)),
-            request,
-        }
-    }
-}
-
 impl<B: Body<Data = Bytes>> Body for ReplyBody<B> {
-    type Data = Bytes;
+    type Data = ReplyBytes;
     type Error = B::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<ReplyBytes>, B::Error>>> {
         let this = self.project();
-        let frame = this.body.poll_frame(context);
-        if let Some(held) = this.held {
-            held.set(match &frame {
-                Poll::Ready(Some(Ok(frame))) => frame.data_ref().map_or(0, Buf::remaining),
-                _ => 0,
-            });
-        }
-        frame
+        let request = this.request.as_ref();
+        let count = |bytes| ReplyBytes::new(bytes, request);
+        let frame = ready!(this.body.poll_frame(context));
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(count))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -111,3 +98,40 @@ impl<B: Body<Data = Bytes>> Body for ReplyBody<B> {
         self.body.size_hint()
     }
 }
+
+/// A part of a reply. It counts in the budget of its connection, and keeps its request open, until the connection drops
+/// it, which it does when the last byte is written.
+#[derive(Debug)]
+pub(crate) struct ReplyBytes {
+    bytes: Bytes,
+    _held: Option<HeldBytes>,
+    _request: Option<OpenRequest>,
+}
+
+impl ReplyBytes {
+    fn new(bytes: Bytes, request: Option<&OpenRequest>) -> Self {
+        let budget = request.and_then(|it| it.0.budget.as_ref());
+        Self {
+            _held: budget.map(|budget| budget.hold(bytes.len())),
+            _request: request.map(|it| OpenRequest::begin(&it.0)),
+            bytes,
+        }
+    }
+}
+
+impl Buf for ReplyBytes {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+#[cfg(test)]
+mod tests;
