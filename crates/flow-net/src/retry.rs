@@ -9,7 +9,7 @@
 //! ends them.
 //!
 //! A server may ask for a wait before the next try, or for no further try (push-back). A call that a busy server
-//! refused is retried if the server names a time.
+//! refused is retried if the server names a time, and not a long one.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -21,6 +21,10 @@ const WAIT_FIRST: Duration = Duration::from_millis(50);
 
 /// Longest wait between two tries.
 const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Longest wait that a server may ask for. A call whose server wants a longer one fails at once: its caller can wait, too,
+/// and meanwhile the call holds memory and its place.
+const PUSHBACK_MAX: Duration = Duration::from_secs(10);
 
 /// Default number of retries, or one for each replica if there are more replicas. With the waits above, a single
 /// replica has 2.5 s to come back: restarts take 0.2 s to 0.7 s, and longer on a busy machine.
@@ -92,8 +96,8 @@ pub fn decide(policy: Policy, attempt: Attempt) -> RetryDecision {
     }
     let wait = match attempt.pushback {
         None => wait(attempt.tries, replicas),
-        Some(Pushback::After(wait)) => wait,
-        Some(Pushback::Never) => return RetryDecision::GiveUp,
+        Some(Pushback::After(wait)) if wait <= PUSHBACK_MAX => wait,
+        Some(Pushback::After(_) | Pushback::Never) => return RetryDecision::GiveUp,
     };
     let too_late = attempt.remaining.is_some_and(|left| left <= wait);
     if too_late {
