@@ -8,6 +8,7 @@
 //! A name is looked up again when its answer expires. Replicas whose addresses are still in the answer are kept. The others get
 //! no more requests, and finish those in progress. If a lookup fails, the name keeps its replicas.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -24,6 +25,10 @@ use crate::replica::Replica;
 
 /// Time until a lookup is repeated for a name that has never had an answer. It is short, because calls fail until the first answer.
 const FIRST_ANSWER_AGAIN: Duration = Duration::from_secs(1);
+
+/// Time for the lookup of a host. The system's resolver has limits of its own, which are about as long for two name servers
+/// that do not answer, but other sources of names need not have any.
+const LOOKUP_MAX: Duration = Duration::from_secs(20);
 
 impl Pool {
     /// Returns the result of the last lookup of each name.
@@ -57,7 +62,7 @@ impl Pool {
     }
 
     async fn resolve_host(&self, name: &FollowedName, host: &HostName) {
-        match tokio::net::lookup_host(host.host_and_port()).await {
+        match in_time(tokio::net::lookup_host(host.host_and_port())).await {
             Ok(addresses) => {
                 name.succeeded(RESOLVE_EVERY);
                 self.update_host(host, addresses);
@@ -119,6 +124,15 @@ impl Pool {
     }
 }
 
+/// The result of a lookup, or an error if it takes too long.
+async fn in_time<T>(lookup: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let found = tokio::time::timeout(LOOKUP_MAX, lookup).await;
+    found.unwrap_or_else(|_elapsed| {
+        let text = format!("no answer within {} s", LOOKUP_MAX.as_secs());
+        Err(io::Error::new(io::ErrorKind::TimedOut, text))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -144,6 +158,14 @@ mod tests {
     fn uris(pool: &Pool) -> Vec<String> {
         let replicas = pool.replicas();
         replicas.iter().map(|it| it.uri().to_owned()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lookup_without_an_answer_ends_after_some_time() {
+        let begun = tokio::time::Instant::now();
+        let found: io::Result<()> = in_time(std::future::pending()).await;
+        assert_eq!(begun.elapsed(), LOOKUP_MAX);
+        assert_eq!(found.unwrap_err().to_string(), "no answer within 20 s");
     }
 
     #[tokio::test]
