@@ -6,27 +6,22 @@
 
 use std::sync::Arc;
 
-use flow_core::{Code, Document, Failure};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use flow_core::{Code, Failure};
+use tokio::sync::{Semaphore, oneshot};
 
 use super::admitted::AdmittedRequest;
 use super::batcher::PriorityClass;
 use super::call::{Call, CallRequest};
 use super::call_queue::{CallQueue, CallersGuard};
+use super::document_sender::{DocumentSender, StreamedDocuments};
 use super::reply::{CallOutput, ReplySender};
 
 /// Requests of one class that may wait: some batches, so that workers never idle, and no more, so that a slow executor
 /// does not collect minutes of work.
 const CLASS_REQUESTS_MAX: usize = 1024;
 
-/// Documents of a stream that may wait for a slow client.
-const STREAM_DOCUMENTS_MAX: usize = 16;
-
 /// Bytes that one permit stands for: the number of permits that can be acquired at once is limited.
 const BYTES_UNIT: usize = 1 << 10;
-
-/// The documents of a stream, while the executor makes them.
-pub(crate) type StreamedDocuments = mpsc::Receiver<Result<Document, Failure>>;
 
 /// Admits requests. Clones share the bounds.
 #[derive(Debug, Clone)]
@@ -106,7 +101,7 @@ impl Admission {
         admitted: AdmittedRequest,
         request: CallRequest,
     ) -> Result<StreamedDocuments, Failure> {
-        let (reply, documents) = mpsc::channel(STREAM_DOCUMENTS_MAX);
+        let (reply, documents) = DocumentSender::new();
         self.enqueue(admitted, request, ReplySender::Stream(reply))?;
         Ok(documents)
     }

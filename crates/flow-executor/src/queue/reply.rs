@@ -7,6 +7,8 @@ use flow_core::{Document, DocumentArray, Failure, Usage};
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
+use super::document_sender::{DocumentSender, NotSent};
+
 /// The executor's output for a request.
 #[derive(Debug)]
 pub(crate) struct CallOutput {
@@ -22,7 +24,7 @@ pub(crate) enum ReplySender {
     /// All documents at once.
     Once(Arc<WholeReply>),
     /// One document after another.
-    Stream(mpsc::Sender<Result<Document, Failure>>),
+    Stream(DocumentSender),
     /// To the request that this is a part of.
     Part(SplitPart),
 }
@@ -97,7 +99,7 @@ impl ReplySender {
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Self::Once(reply) => reply.is_abandoned(),
-            Self::Stream(reply) => reply.is_closed(),
+            Self::Stream(reply) => reply.is_abandoned(),
             Self::Part(part) => is_abandoned(&part.request),
         }
     }
@@ -149,10 +151,15 @@ impl ReplySender {
             }
             Self::Part(part) => part.send(output),
             Self::Stream(reply) => match output {
-                Ok(output) => output.documents.into_iter().for_each(|document| {
-                    drop(reply.blocking_send(Ok(document)));
-                }),
-                Err(failure) => drop(reply.blocking_send(Err(failure))),
+                Ok(output) => {
+                    let mut documents = output.documents.into_iter();
+                    let sent = documents.try_for_each(|document| reply.send(document));
+                    if sent == Err(NotSent::TooSlow) {
+                        let failure = reply.too_slow();
+                        reply.fail(failure);
+                    }
+                }
+                Err(failure) => reply.fail(failure),
             },
         }
     }
@@ -278,7 +285,7 @@ mod tests {
         assert_eq!(receiver.try_recv().err(), Some(closed));
         assert!(watch.is_abandoned());
 
-        let (reply, mut receiver) = mpsc::channel(1);
+        let (reply, mut receiver) = DocumentSender::new();
         let sender = ReplySender::Stream(reply);
         let watch = sender.watch();
         assert!(!watch.is_abandoned());

@@ -12,13 +12,15 @@ use std::time::Instant;
 use flow_core::{Code, Document, DocumentArray, Failure};
 use flow_metrics::Stopwatch;
 use flow_process::on_behalf_of;
-use tokio::sync::mpsc;
 
 use super::exit_policy::{ExitPolicy, FailureKind};
 use super::failure_log::FailureLog;
 use crate::endpoint_table::EndpointIdx;
 use crate::metrics::ExecutorMetrics;
-use crate::queue::{Call, CallOutput, CallSpans, LeaveReason, ReplySender, ReplyWatch, Timing};
+use crate::queue::{
+    Call, CallOutput, CallSpans, DocumentSender, LeaveReason, NotSent, ReplySender, ReplyWatch,
+    Timing,
+};
 use crate::sdk::{
     BatchRule, Binding, CallError, Cancellation, DocsMatrix, Emit, Endpoints, Method, Parameters,
     Tokens, WholeMethod,
@@ -256,20 +258,33 @@ impl<E> CallRunner<E> {
         &mut self,
         method: &Method<E>,
         (parameters, documents): (&Parameters, Vec<Document>),
-        reply: &mpsc::Sender<Result<Document, Failure>>,
+        reply: &DocumentSender,
     ) -> Result<(), CallFailure> {
-        let mut send = |document| reply.blocking_send(Ok(document)).is_ok();
-        match method {
+        let mut is_too_slow = false;
+        let mut send = |document| {
+            let sent = reply.send(document);
+            is_too_slow |= sent == Err(NotSent::TooSlow);
+            sent.is_ok()
+        };
+        let outcome = match method {
             Method::Stream(method) => documents.into_iter().try_for_each(|document| {
                 let executor = &mut self.executor;
                 catch_panic(|| method(executor, document, parameters, &mut Emit(&mut send)))
             }),
             other => {
                 let parts = vec![(String::new(), documents.len())];
-                let output = self.run_once(other, parameters, (documents, parts))?;
-                output.documents.into_iter().all(&mut send);
-                Ok(())
+                let output = self.run_once(other, parameters, (documents, parts));
+                output.map(|it| {
+                    it.documents.into_iter().all(&mut send);
+                })
             }
+        };
+        match is_too_slow {
+            true => Err(CallFailure {
+                failure: reply.too_slow(),
+                kind: FailureKind::Error,
+            }),
+            false => outcome,
         }
     }
 }
