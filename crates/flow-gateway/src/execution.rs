@@ -8,7 +8,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use flow_core::{CallOptions, Code, Deadline, Failure};
@@ -25,6 +25,10 @@ use crate::reply::{CallOutcome, Finished, ReplyBuilder, RouteEntry, error_status
 use crate::request_span::node_span;
 use crate::shard_replies::NodeReply;
 use crate::snapshot::Snapshot;
+
+/// How long a call of a node may take that no reply waits for, unless `timeout_send` says otherwise. Its client does not notice
+/// that it hangs, and each such request holds its documents and one of the places for floating work.
+const FLOATING_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How a node ended, or the whole plan.
 type NodeOutcome = CallOutcome<Parts>;
@@ -280,7 +284,7 @@ impl Execution {
         let flow = &self.snapshot.plan;
         match selected {
             Ok(Selected::Some(parts)) => {
-                let limit = Deadline::after(Instant::now(), plan.calls.timeout);
+                let limit = Deadline::after(Instant::now(), timeout(plan));
                 let options = self.context.options.until(limit);
                 let parts = self.context.requests(flow, plan, &self.reply, &parts);
                 self.ready.push(ReadyCall {
@@ -312,6 +316,12 @@ impl Execution {
         !self.context.target.includes(plan.name.as_str())
             || self.snapshot.node(node).lacks(endpoint.unwrap_or_default())
     }
+}
+
+/// How long a call of a node may take; `None` for no limit of its own.
+fn timeout(plan: &NodePlan) -> Option<Duration> {
+    let default = (!plan.awaited).then_some(FLOATING_TIMEOUT);
+    plan.calls.timeout.or(default)
 }
 
 /// The documents that a node gets of those of its parents.

@@ -278,3 +278,27 @@ async fn uses_before_and_uses_after_surround_the_shards() {
     let expected = json!({"before": true, "shard": true, "after": true});
     assert_eq!(json!(tags), expected);
 }
+
+#[tokio::test]
+async fn a_call_that_no_reply_waits_for_ends_after_ten_minutes() {
+    let (awaited, floating) = (InMemory::echo(), InMemory::echo());
+    let limit = async |option: &str| {
+        let executors = [
+            "a, needs: gateway".to_owned(),
+            format!("f, needs: gateway, floating: true{option}"),
+        ];
+        let executors = executors.each_ref().map(String::as_str);
+        let flow = flow(plan(&executors), &[&awaited, &floating]);
+        run(&flow, request("/x", &["1"])).await;
+        flow.newest().floating.tasks.close();
+        flow.newest().floating.tasks.wait().await;
+        let left = |node: &InMemory| {
+            let deadline = node.calls().pop().unwrap().options.deadline;
+            let left = deadline.instant().map(|it| it - Instant::now());
+            left.map(|left| left.as_secs().div_ceil(10) * 10)
+        };
+        (left(&awaited), left(&floating))
+    };
+    assert_eq!(limit("").await, (None, Some(600)));
+    assert_eq!(limit(", timeout_send: 1h").await, (None, Some(3600)));
+}
