@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 /// Wait after the first error of an episode; doubled for each further one.
 const WAIT_FIRST: Duration = Duration::from_millis(10);
 
-/// Longest wait: also how late a client is accepted after the cause has gone.
-const WAIT_MAX: Duration = Duration::from_secs(1);
+/// Longest wait: also how late a client is accepted after the cause has gone. A client expects an answer within a second,
+/// and four attempts a second take no time worth mentioning.
+const WAIT_MAX: Duration = Duration::from_millis(250);
 
 /// Time without errors after which the next one begins a new episode.
 const EPISODE_GAP: Duration = Duration::from_secs(60);
@@ -79,12 +80,12 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_a_second() {
+    fn waits_double_up_to_a_quarter_of_a_second() {
         let mut errors = AcceptErrors::default();
         let now = Instant::now();
         let mut wait = || errors.failed(&too_many_open_files(), now).map(|it| it.wait);
         let waits: Vec<_> = (0..9).filter_map(|_| wait()).collect();
-        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000].map(ms));
+        assert_eq!(waits, [10, 20, 40, 80, 160, 250, 250, 250, 250].map(ms));
     }
 
     #[test]
