@@ -7,7 +7,6 @@ mod grpc;
 mod incoming;
 mod parameter_check;
 mod prepare;
-mod request_thread;
 mod routes;
 mod settings;
 
@@ -16,8 +15,8 @@ use std::path::Path;
 
 use flow_metrics::Registry;
 use flow_net::{
-    Accept, AnyListener, ByteBudget, Drain, GrpcService, Health, HttpService, Listener,
-    LocalListener, MetricsServer, MetricsServerError, Server, Stopped,
+    Accept, AnyListener, ByteBudget, CompressedElsewhere, Drain, GrpcService, Health, HttpService,
+    Listener, LocalListener, MetricsServer, MetricsServerError, RequestThread, Server, Stopped,
 };
 use flow_otlp::Exporting;
 use flow_process::{Facts, ListenAddress, listen_at, serve_status};
@@ -25,7 +24,6 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot::error::RecvError;
 
 use self::grpc::{JinaService, ServiceParts};
-use self::request_thread::{CompressedElsewhere, RequestThread};
 use self::routes::routes;
 use crate::definition::Definition;
 use crate::endpoint_table::EndpointTable;
@@ -104,10 +102,8 @@ pub(crate) async fn serve_prepared(
     let all = routes(&service, limits, limits.message_len_max).add_service(health_service);
     let compressed = routes(&service, limits, limits.decompressed_len_max);
 
-    let service = CompressedElsewhere {
-        service: GrpcService::new(all).with_compressed(compressed),
-        spawner: thread.spawner(),
-    };
+    let service = GrpcService::new(all).with_compressed(compressed);
+    let service = CompressedElsewhere::new(service, thread.spawner());
     let server = with_budget(Server::new(listener, service), settings.request_memory_max);
     let mut serving = std::pin::pin!(server.serve(drain, health.set_serving(false)));
     let mut serving_metrics = std::pin::pin!(serve_metrics(metrics_server));

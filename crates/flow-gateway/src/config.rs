@@ -58,6 +58,9 @@ pub enum GatewayBindError {
     /// Tokens cannot be checked.
     #[error(transparent)]
     Tokens(#[from] BadJwt),
+    /// The thread for compressed requests cannot be started.
+    #[error("cannot start the thread for compressed requests")]
+    Thread(#[source] std::io::Error),
     /// The API keys cannot be used.
     #[error(transparent)]
     Keys(#[from] BadKeyFile),

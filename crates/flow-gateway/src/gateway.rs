@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use flow_metrics::{Gauge, Registry};
-use flow_net::{ByteBudget, Drain, Health, Listener, MetricsServer, Stopped};
+use flow_net::{ByteBudget, Drain, Health, Listener, MetricsServer, RequestThread, Stopped};
 use flow_otlp::Exporting;
 use flow_spec::{Console, Placement};
 use futures_util::future::BoxFuture;
@@ -36,6 +36,8 @@ pub struct Gateway {
     protection: Protection,
     limits: GatewayLimits,
     shares: PortShares,
+    /// Decompresses requests.
+    _thread: RequestThread,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
     /// The export of telemetry, until the gateway ends.
@@ -91,6 +93,7 @@ impl Gateway {
             None => None,
         };
         let operations = Operations::new(config, &listeners);
+        let thread = RequestThread::start().map_err(GatewayBindError::Thread)?;
         Ok(Self {
             listeners,
             protection,
@@ -98,8 +101,10 @@ impl Gateway {
             shares: PortShares {
                 budget,
                 connections,
+                spawner: thread.spawner(),
                 operations: Arc::new(operations),
             },
+            _thread: thread,
             snapshots,
             metrics,
             exporting,

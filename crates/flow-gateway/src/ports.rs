@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use flow_metrics::Gauge;
 use flow_net::{
-    ByteBudget, ConnectionLimits, Drain, GrpcService, Health, Listener, Server, Stopped,
+    ByteBudget, CompressedElsewhere, ConnectionLimits, Drain, GrpcService, Health, Listener,
+    RequestSpawner, Server, Stopped,
 };
 use flow_spec::Protocol;
 use futures_util::future::join_all;
@@ -26,6 +27,8 @@ pub(crate) struct PortShares {
     pub(crate) budget: Option<ByteBudget>,
     /// Open connections.
     pub(crate) connections: Gauge,
+    /// Runs compressed requests.
+    pub(crate) spawner: RequestSpawner,
     /// What the console asks the supervisor.
     pub(crate) operations: Arc<Operations>,
 }
@@ -74,6 +77,7 @@ impl PortServices {
             let state = self.state(&port.protocols, &shares.operations, protection.keys_for());
             let has_console = state.has_console();
             let service = protection.guard(self.of_port(state), has_console);
+            let service = CompressedElsewhere::new(service, shares.spawner.clone());
             let listener = protection.listener(listener);
             let mut server = Server::new(listener, service)
                 .with_limits(limits)

@@ -30,6 +30,7 @@ mod pool;
 mod process_limits;
 mod replica;
 mod reply_body;
+mod request_thread;
 pub mod retry;
 mod retry_budget;
 mod server;
@@ -60,4 +61,7 @@ pub use pool::{
 pub use process_limits::{memory_max, raise_open_files};
 pub use replica::{BadUri, CallCounts, Replica, Reply, Shards, write_usage};
 pub use reply_body::OpenRequest;
+pub use request_thread::{
+    CompressedElsewhere, HereOrThere, MadeElsewhere, RequestSpawner, RequestThread,
+};
 pub use server::{Server, Stopped};

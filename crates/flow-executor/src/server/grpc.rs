@@ -15,7 +15,7 @@ use flow_net::grpc::jina_info_rpc_server::JinaInfoRpc;
 use flow_net::grpc::jina_rpc_server::JinaRpc;
 use flow_net::grpc::jina_single_data_request_rpc_server::JinaSingleDataRequestRpc;
 use flow_net::grpc::jina_single_document_request_rpc_server::JinaSingleDocumentRequestRpc;
-use flow_net::{ByteBudget, write_usage};
+use flow_net::{ByteBudget, RequestSpawner, write_usage};
 use flow_proto::Envelope;
 use flow_proto::jina::{
     DataRequestListProto, EndpointsProto, HeaderProto, JinaInfoProto, SingleDocumentRequestProto,
@@ -35,7 +35,6 @@ use super::discovery;
 use super::error_trailer::IsError;
 use super::incoming::{self, Incoming};
 use super::parameter_check::{ParameterCheck, ReceivedParameters};
-use super::request_thread::RequestSpawner;
 use crate::endpoint_table::{BoundMethod, EndpointTable, MethodKind};
 use crate::metrics::{ExecutorMetrics, RequestInProgress};
 use crate::queue::{Admission, CallOutput, CallRequest, CallTrace, Stage, Timing};

@@ -5,6 +5,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use serde::Deserialize;
 
 use flow_core::Workers;
+use flow_net::RequestThread;
 use flow_proto::jina::RouteProto;
 use futures_util::FutureExt;
 
@@ -12,7 +13,6 @@ use super::*;
 use crate::definition::Definition;
 use crate::endpoint_table::EndpointOverrides;
 use crate::sdk::{CallError, DocsMatrix, Endpoints, Executor, LoadContext, LoadError};
-use crate::server::request_thread::RequestThread;
 use crate::worker::{self, ExitPolicy, WorkerConfig};
 
 /// Records the order of its calls.

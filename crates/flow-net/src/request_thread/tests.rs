@@ -6,11 +6,10 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use bytes::Bytes;
-use flow_net::{Listener, Server};
-use http::Response;
 use http_body_util::Full;
 
 use super::*;
+use crate::{Listener, Server};
 
 #[tokio::test]
 async fn large_requests_leave_the_thread_on_which_small_ones_stay() {
@@ -44,7 +43,7 @@ struct Blocks {
 
 impl HttpService for Blocks {
     type Body = Full<Bytes>;
-    type Future = Either<Ready<Output>, std::pin::Pin<Box<dyn Future<Output = Output> + Send>>>;
+    type Future = Either<Ready<Answer>, Pin<Box<dyn Future<Output = Answer> + Send>>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let response = Ok(Response::new(Full::new(Bytes::from_static(b"answer"))));
@@ -60,7 +59,7 @@ impl HttpService for Blocks {
     }
 }
 
-type Output = Result<Response<Full<Bytes>>, Infallible>;
+type Answer = Result<Response<Full<Bytes>>, Infallible>;
 
 fn send(address: SocketAddr, header: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -95,13 +94,11 @@ async fn a_compressed_request_that_takes_long_delays_no_other() {
     let thread = RequestThread::start().unwrap();
     let (begin, begun) = sync_channel(1);
     let barrier = Arc::new(Barrier::new(2));
-    let service = CompressedElsewhere {
-        service: Blocks {
-            begun: begin,
-            barrier: barrier.clone(),
-        },
-        spawner: thread.spawner(),
+    let service = Blocks {
+        begun: begin,
+        barrier: barrier.clone(),
     };
+    let service = CompressedElsewhere::new(service, thread.spawner());
     let listener = Listener::bind("127.0.0.1", 0).await.unwrap();
     let address = listener.local_addr();
     let asked = tokio::task::spawn_blocking(move || ask(address, &begun, &barrier));
@@ -113,4 +110,42 @@ async fn a_compressed_request_that_takes_long_delays_no_other() {
         answers.iter().all(|it| it.ends_with("answer")),
         "{answers:?}"
     );
+}
+
+#[tokio::test]
+async fn the_body_of_a_compressed_request_is_made_on_the_thread() {
+    let thread = RequestThread::start().unwrap();
+    let here = thread::current().id();
+    let body = futures_util::stream::once(async move {
+        assert_ne!(thread::current().id(), here);
+        Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"made")))
+    });
+    let body = http_body_util::StreamBody::new(Box::pin(body));
+    let body = MadeElsewhere::new(body, &thread.spawner());
+    assert_eq!(body.collect().await.unwrap().to_bytes(), "made");
+}
+
+#[tokio::test]
+async fn a_body_whose_work_panics_does_not_seem_complete() {
+    let thread = RequestThread::start().unwrap();
+    let frames =
+        futures_util::stream::poll_fn(|_| -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            panic!("no")
+        });
+    let body = http_body_util::StreamBody::new(frames);
+    let body = MadeElsewhere::new(body, &thread.spawner());
+    assert!(body.collect().await.is_err());
+}
+
+#[test]
+fn a_request_is_compressed_if_its_messages_or_its_body_are() {
+    let headers = |name: &'static str, value: &'static str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, http::HeaderValue::from_static(value));
+        headers
+    };
+    assert!(is_compressed(&headers("grpc-encoding", "gzip")));
+    assert!(is_compressed(&headers("content-encoding", "deflate")));
+    assert!(!is_compressed(&headers("grpc-encoding", "identity")));
+    assert!(!is_compressed(&HeaderMap::new()));
 }
