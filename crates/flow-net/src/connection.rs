@@ -66,7 +66,7 @@ impl<S: HttpService> Service<Request<Incoming>> for HyperService<S> {
         }
         let handle = ConnectionHandle::new(&self.connection);
         request.extensions_mut().insert(handle);
-        let open = OpenRequest::begin(&self.connection);
+        let open = OpenRequest::with_head(&self.connection, &request);
         ReplyFuture::new(self.service.call(request), open)
     }
 }

@@ -5,6 +5,7 @@
 //! [`flow_proto`], which knows nothing of gRPC.
 
 mod codec;
+mod large_message;
 mod message_limits;
 pub mod metadata;
 mod request_body;

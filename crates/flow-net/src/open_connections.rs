@@ -67,6 +67,15 @@ impl OpenConnection {
         self.partial.read(bytes);
     }
 
+    /// A connection with this budget and nothing else.
+    #[cfg(test)]
+    pub(crate) fn with_budget(budget: ByteBudget) -> Self {
+        let mut all = OpenConnections::new(ConnectionLimits::default(), Some(budget));
+        let added = all.add(None, CancellationToken::new(), Instant::now());
+        drop(all);
+        added.and_then(|(_, it)| Arc::into_inner(it)).unwrap()
+    }
+
     pub(crate) fn begin_request(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }

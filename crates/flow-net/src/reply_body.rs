@@ -10,27 +10,57 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
-use http::Response;
+use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 use crate::byte_budget::HeldBytes;
 use crate::open_connections::OpenConnection;
 
+/// Memory that a request takes besides its bytes: a stream in h2, a task, the futures that answer it.
+const REQUEST_COST: usize = 8 << 10;
+
+/// Memory that a header takes besides its bytes.
+const HEADER_COST: usize = 100;
+
 /// A request of a connection, from its first byte to the last of its reply.
 #[derive(Debug)]
-pub struct OpenRequest(Arc<OpenConnection>);
+pub struct OpenRequest {
+    connection: Arc<OpenConnection>,
+    /// What its head takes.
+    _held: Option<HeldBytes>,
+}
 
 impl OpenRequest {
     pub(crate) fn begin(connection: &Arc<OpenConnection>) -> Self {
-        connection.begin_request();
-        Self(connection.clone())
+        Self::new(connection, None)
     }
+
+    /// A request that has this head, which counts in the budget of the connection.
+    pub(crate) fn with_head<B>(connection: &Arc<OpenConnection>, head: &Request<B>) -> Self {
+        let budget = connection.budget.as_ref();
+        Self::new(connection, budget.map(|it| it.hold(head_cost(head))))
+    }
+
+    fn new(connection: &Arc<OpenConnection>, held: Option<HeldBytes>) -> Self {
+        connection.begin_request();
+        Self {
+            connection: connection.clone(),
+            _held: held,
+        }
+    }
+}
+
+/// The memory that a request without its body takes.
+fn head_cost<B>(request: &Request<B>) -> usize {
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + HEADER_COST);
+    REQUEST_COST + request.uri().path().len() + headers.sum::<usize>()
 }
 
 impl Drop for OpenRequest {
     fn drop(&mut self) {
-        self.0.end_request();
+        self.connection.end_request();
     }
 }
 
@@ -110,10 +140,10 @@ pub(crate) struct ReplyBytes {
 
 impl ReplyBytes {
     fn new(bytes: Bytes, request: Option<&OpenRequest>) -> Self {
-        let budget = request.and_then(|it| it.0.budget.as_ref());
+        let budget = request.and_then(|it| it.connection.budget.as_ref());
         Self {
             _held: budget.map(|budget| budget.hold(bytes.len())),
-            _request: request.map(|it| OpenRequest::begin(&it.0)),
+            _request: request.map(|it| OpenRequest::begin(&it.connection)),
             bytes,
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A request whose content type is that of gRPC is a gRPC call. Any other goes to the HTTP routes; where there are none, an
 //! HTTP/1 request, from a browser or a wrong client, gets an answer that says so. A call with a `grpc-timeout` ends at that
-//! time. Calls whose requests are compressed have routes of their own, with a lower limit on messages.
+//! time. Calls whose requests are compressed have routes of their own, with a lower limit on messages. While the server holds
+//! more bytes than it may, only requests without a body and questions for its health are answered.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -14,7 +15,7 @@ use flow_core::Failure;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
@@ -22,7 +23,7 @@ use tonic::body::Body;
 use tonic::service::Routes;
 use tower_service::Service;
 
-use super::request_body::RequestBody;
+use super::request_body::{RequestBody, out_of_memory};
 use crate::HttpService;
 use crate::byte_budget::ByteBudget;
 use crate::grpc::metadata::timeout;
@@ -33,6 +34,9 @@ const ENCODING: &str = "grpc-encoding";
 
 /// The content type of gRPC calls, which may be followed by `+` or `;` and more.
 const GRPC: &str = "application/grpc";
+
+/// The call that asks for the health of the process.
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
 /// Answers gRPC calls, and other requests if it has routes for them.
 #[derive(Debug, Clone)]
@@ -98,8 +102,15 @@ impl HttpService for GrpcService {
     // A router is ready at any time.
     fn call(&self, request: Request<Incoming>) -> GrpcFuture {
         let budget = request.extensions().get::<ByteBudget>().cloned();
+        let is_call = is_call(request.headers());
+        let is_health = is_call && request.uri().path() == HEALTH;
+        let needs_memory = !is_health && !request.body().is_end_stream();
+        if needs_memory && budget.as_ref().is_some_and(|it| !it.may_grow()) {
+            let response = ready(Ok(no_memory(is_call)));
+            return GrpcFuture::Refused { response };
+        }
         if let Some(http) = &self.http
-            && !is_call(request.headers())
+            && !is_call
         {
             let reply = http
                 .clone()
@@ -116,7 +127,10 @@ impl HttpService for GrpcService {
         }
         let limit = timeout(request.headers());
         let mut routes = self.routes(request.headers());
-        let reply = routes.call(request.map(|body| RequestBody::of_grpc(body, budget)));
+        let reply = routes.call(request.map(|body| match is_health {
+            true => RequestBody::of_health(body),
+            false => RequestBody::of_grpc(body, budget),
+        }));
         GrpcFuture::Called {
             reply,
             limit: limit.map(sleep),
@@ -190,6 +204,17 @@ fn timed_out() -> Response<Body> {
     from_failure(&too_late()).into_http()
 }
 
+fn no_memory(is_call: bool) -> Response<Body> {
+    let status = out_of_memory();
+    if is_call {
+        return status.into_http();
+    }
+    let text = format!("{}\n", status.message());
+    let mut response = plain(text);
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
+}
+
 fn no_grpc() -> Response<Body> {
     let text = "this port does not serve gRPC, because of `only_protocols`; use the port whose protocol is `grpc`";
     Status::unimplemented(text).into_http()
@@ -202,8 +227,13 @@ fn needs_http2(headers: &HeaderMap) -> Response<Body> {
         "this port speaks gRPC over HTTP/2, and this request came over HTTP/1; use a gRPC client, such as \
          `flow post grpc://{host} --on /encode --text hello`\n"
     );
-    let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
+    let mut response = plain(text);
     *response.status_mut() = StatusCode::BAD_REQUEST;
+    response
+}
+
+fn plain(text: String) -> Response<Body> {
+    let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, plain);
     response

@@ -12,6 +12,10 @@ use tonic::Status;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const BYTES_A_SECOND: usize = 1024;
 
+/// Time that the first message of a call may take. A client that makes its first document when the call has begun, such as one
+/// that loads a model, needs some of it.
+const FIRST_MAX: Duration = Duration::from_secs(120);
+
 /// How long a message, or a body, has waited for its bytes. Only the time in which it is polled counts.
 #[derive(Debug, Default)]
 pub(super) struct SlowSender {
@@ -32,19 +36,34 @@ impl SlowSender {
 
     /// Ready with the failure once it has waited too long. `read` bytes of it have arrived.
     pub(super) fn poll_waiting(&mut self, read: usize, context: &mut Context<'_>) -> Poll<Status> {
-        let since = *self.waits_since.get_or_insert_with(Instant::now);
         let allowed = allowed(read);
-        let end = since + allowed.saturating_sub(self.waited);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
-        if timer.deadline() != end {
-            timer.as_mut().reset(end);
-        }
-        timer.as_mut().poll(context).map(|()| {
+        self.poll_for(allowed, context).map(|()| {
             Status::invalid_argument(format!(
                 "the request arrives too slowly: {read} bytes in {} s; send at least {BYTES_A_SECOND} a second",
                 allowed.as_secs()
             ))
         })
+    }
+
+    /// Ready with the failure once the first message of a call has not come for too long.
+    pub(super) fn poll_first(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        self.poll_for(FIRST_MAX, context).map(|()| {
+            Status::deadline_exceeded(format!(
+                "no message within {} s after the call began; send the first one sooner",
+                FIRST_MAX.as_secs()
+            ))
+        })
+    }
+
+    /// Ready once it has waited for so long.
+    fn poll_for(&mut self, allowed: Duration, context: &mut Context<'_>) -> Poll<()> {
+        let since = *self.waits_since.get_or_insert_with(Instant::now);
+        let end = since + allowed.saturating_sub(self.waited);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        if timer.deadline() != end {
+            timer.as_mut().reset(end);
+        }
+        timer.as_mut().poll(context)
     }
 }
 

@@ -132,3 +132,17 @@ async fn a_reply_over_http_1_counts_until_it_is_written() {
     assert!(reply.len() > REPLY_LEN);
     assert_eq!(fixture.budget.held(), 0);
 }
+
+#[tokio::test]
+async fn the_head_of_a_request_counts_until_its_reply_is_given_away() {
+    let budget = ByteBudget::new(1 << 20);
+    let connection = crate::open_connections::OpenConnection::with_budget(budget.clone());
+    let head = Request::get("http://localhost/path")
+        .header("x-long", "x".repeat(1000))
+        .body(())
+        .unwrap();
+    let request = OpenRequest::with_head(&Arc::new(connection), &head);
+    assert_eq!(budget.held(), REQUEST_COST + 5 + 6 + 1000 + HEADER_COST);
+    drop(request);
+    assert_eq!(budget.held(), 0);
+}

@@ -12,6 +12,11 @@ use crate::{Drain, Health, Listener, Server};
 
 /// A server with a health service and a call that is never answered, `/never.Answered/call`.
 async fn start() -> (SocketAddr, JoinSet<()>) {
+    start_with(ByteBudget::new(1 << 30)).await
+}
+
+/// The same with a limit on its memory.
+async fn start_with(budget: ByteBudget) -> (SocketAddr, JoinSet<()>) {
     let (health, service) = Health::new(&[]).await;
     health.set_serving(true).await;
     let routes = Routes::new(service).add_service(NeverAnswered);
@@ -19,7 +24,7 @@ async fn start() -> (SocketAddr, JoinSet<()>) {
     let address = listener.local_addr();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
-        let server = Server::new(listener, GrpcService::new(routes));
+        let server = Server::new(listener, GrpcService::new(routes)).with_budget(budget);
         server
             .serve(&Drain::new(Duration::ZERO), std::future::ready(()))
             .await;
@@ -100,4 +105,27 @@ async fn a_call_ends_at_the_time_that_its_caller_names() {
     assert_eq!(response.headers()["grpc-status"], "4");
     let message = "the%20deadline%20passed%20before%20there%20was%20a%20reply";
     assert_eq!(response.headers()["grpc-message"], message);
+}
+
+#[tokio::test]
+async fn without_memory_calls_are_refused_and_health_is_answered() {
+    let budget = ByteBudget::new(1 << 20);
+    let (address, _server) = start_with(budget.clone()).await;
+    let _held = budget.hold(2 << 20);
+    let client = crate::Client::connect(&format!("grpc://{address}")).await;
+    let is_serving = client.unwrap().is_serving(flow_core::Deadline::NEVER).await;
+    assert!(is_serving.unwrap());
+    let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let (mut client, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), stream)
+            .await
+            .unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(connection);
+    let request = Request::post(format!("http://{address}/never.Answered/call"))
+        .header("content-type", "application/grpc")
+        .body(Full::new(Bytes::from_static(&[0; 5])))
+        .unwrap();
+    let response = client.send_request(request).await.unwrap();
+    assert_eq!(response.headers()["grpc-status"], "8");
 }
