@@ -196,7 +196,7 @@ fn config(gateway: &Gateway, plan: &Plan) -> Config {
         },
         limits: {
             let limits = limits(plan);
-            log_limits(&limits, gateway.parent_pid.is_some());
+            log_limits(&limits);
             limits
         },
         monitoring: (gateway.monitoring || plan.gateway.monitoring.is_some()).then(|| {
@@ -289,6 +289,7 @@ fn limits(plan: &Plan) -> GatewayLimits {
         connections: ConnectionLimits {
             connections_max: written.connections_max.or(NonZeroUsize::new(connections)),
             per_address_max: written.per_address_max,
+            age_max: written.connection_age_max,
             stream_errors_max: Some(STREAM_ERRORS_MAX),
             ..ConnectionLimits::default()
         },
@@ -307,18 +308,14 @@ fn limits(plan: &Plan) -> GatewayLimits {
     limits
 }
 
-/// Logs the limits: at INFO if the gateway was started alone, at DEBUG under `flow up`.
-fn log_limits(limits: &GatewayLimits, has_launcher: bool) {
+/// Logs the limits, of which those without a value in the flow file depend on the machine.
+fn log_limits(limits: &GatewayLimits) {
     let memory = limits.memory_max.unwrap_or_default() >> 20;
     let connections = limits.connections.connections_max;
     let connections = connections.map_or(0, NonZeroUsize::get);
-    let text = format!(
+    tracing::info!(
         "at most {memory} MiB of requests and replies (`memory_max`), and {connections} connections (`connections_max`)"
     );
-    match has_launcher {
-        true => tracing::debug!("{text}"),
-        false => tracing::info!("{text}"),
-    }
 }
 
 async fn placement(

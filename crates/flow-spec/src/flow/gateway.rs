@@ -163,6 +163,9 @@ pub struct GatewayLimits {
     pub connections_max: Option<NonZeroUsize>,
     /// Connections from one IP address.
     pub per_address_max: Option<NonZeroUsize>,
+    /// Age at which a connection is closed.
+    #[serde(default)]
+    pub connection_age_max: Option<Duration>,
 }
 
 impl GatewayLimits {
@@ -212,6 +215,7 @@ impl Gateway {
                 nesting_max: value(&options.nesting_max),
                 connections_max: value(&options.connections_max),
                 per_address_max: value(&options.connections_per_address_max),
+                connection_age_max: value(&options.connection_age_max).flatten(),
             },
             env: env([&spec.options.env, &spec.gateway.options.env]),
             log: log(&effective.log),

@@ -199,9 +199,10 @@ options! {
             .jina("milliseconds only");
         timeout_send: Option<Duration> = row(
             forms::TIMEOUT_SEND,
-            "How long one call may take; `-1` and `0` set no limit.",
+            "How long one call may take; `-1` and `0` set no limit, except that a call that no reply \
+             waits for, such as one of a floating executor, then ends after 10 minutes.",
         )
-            .default("no limit")
+            .default("no limit; 10 minutes if no reply waits for the call")
             .example("2s")
             .jina("milliseconds only");
         retries: Retries = row(

@@ -149,10 +149,20 @@ options! {
             .jina(OWN);
         connections_per_address_max: NonZeroUsize = row(
             forms::SIZE,
-            "Connections from one IP address. Further ones are closed at once.",
+            "Connections from one IP address. Further ones are closed at once. Proxies and networks \
+             behind one address are many clients with one address, so there is no limit by default.",
         )
             .default("no limit")
             .example("100")
+            .jina(OWN);
+        connection_age_max: Option<Duration> = row(
+            forms::TIMEOUT_SEND,
+            "Age at which a connection is closed, a tenth more or less. Its requests in progress end \
+             first, and its client connects again. Then load balancers spread connections over new \
+             gateways, too. `-1` and `0` set no limit.",
+        )
+            .default("no limit")
+            .example("30min")
             .jina(OWN);
         slow_request: Option<Duration> = row(
             forms::TIMEOUT_SEND,
@@ -279,7 +289,7 @@ options! {
             forms::TIMEOUT_SEND,
             "How long one call of an executor may take; `-1` and `0` set no limit.",
         )
-            .default("no limit")
+            .default("no limit; 10 minutes for calls that no reply waits for")
             .example("2s")
             .jina("milliseconds only");
         retries: Retries = row(
