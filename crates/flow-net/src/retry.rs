@@ -308,4 +308,20 @@ mod tests {
             RetryDecision::GiveUp,
         );
     }
+
+    #[test]
+    fn a_server_that_asks_for_a_long_wait_gets_no_further_try() {
+        let asked = |wait| Attempt {
+            pushback: Some(Pushback::After(wait)),
+            ..attempt(Code::Unavailable, 1, 2)
+        };
+        let policy = Policy::default();
+        check(
+            policy,
+            asked(PUSHBACK_MAX),
+            RetryDecision::Retry(PUSHBACK_MAX),
+        );
+        let longer = PUSHBACK_MAX + ms(1);
+        check(policy, asked(longer), RetryDecision::GiveUp);
+    }
 }
