@@ -3,7 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use http::HeaderMap;
 use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::net::TcpStream;
@@ -42,10 +43,19 @@ pub struct Answer {
 impl Connection {
     /// Connects to a port of this machine.
     pub async fn open(port: u16) -> Self {
+        Self::open_with(port, &Builder::new(TokioExecutor::new())).await
+    }
+
+    /// The same with room for so many bytes of each reply.
+    pub async fn with_window(port: u16, bytes: u32) -> Self {
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(bytes);
+        Self::open_with(port, &builder).await
+    }
+
+    async fn open_with(port: u16, builder: &Builder<TokioExecutor>) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        let (send, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream))
-            .await
-            .unwrap();
+        let (send, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
         let mut driver = JoinSet::new();
         driver.spawn(async { drop(connection.await) });
         Self {
@@ -69,20 +79,8 @@ impl Connection {
 
     /// The same with further headers.
     pub async fn call_with(&self, path: &str, body: Bytes, headers: &[(&str, &str)]) -> Answer {
-        let mut request = http::Request::post(format!("http://localhost{path}"))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(body)).unwrap();
-        let (head, body) = self
-            .send
-            .clone()
-            .send_request(request)
-            .await
-            .unwrap()
-            .into_parts();
+        let reply = self.reply(path, body, headers).await.unwrap();
+        let (head, body) = reply.into_parts();
         let body = body.collect().await.unwrap();
         let trailers = body.trailers().unwrap_or(&head.headers).clone();
         let text = |name| {
@@ -97,6 +95,23 @@ impl Connection {
             headers: head.headers,
         }
     }
+
+    /// Sends `body` and returns the reply when its head is there. Nothing of its body is read.
+    pub async fn reply(
+        &self,
+        path: &str,
+        body: Bytes,
+        headers: &[(&str, &str)],
+    ) -> hyper::Result<http::Response<Incoming>> {
+        let mut request = http::Request::post(format!("http://localhost{path}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body)).unwrap();
+        self.send.clone().send_request(request).await
+    }
 }
 
 /// Bytes after compression with gzip.
@@ -104,6 +119,13 @@ pub fn gzipped(bytes: &[u8]) -> Bytes {
     let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     std::io::Write::write_all(&mut out, bytes).unwrap();
     out.finish().unwrap().into()
+}
+
+/// A message that is compressed with gzip, with its header.
+pub fn compressed_frame(message: &[u8]) -> Bytes {
+    let mut frame = BytesMut::from(&frame(&gzipped(message))[..]);
+    frame[0] = 1;
+    frame.freeze()
 }
 
 /// A message with its header.
