@@ -14,7 +14,8 @@ use clap::Parser;
 use flow_core::Deadline;
 use flow_net::{Client, Drain, Stopped};
 use flow_process::{
-    FILTER_FILE_VARIABLE, LogFormat, ReadyEvent, end_with_parent, exit, follow_filter_file,
+    FILTER_FILE_VARIABLE, LogFormat, ReadyEvent, end_with_parent, exit, flush_log,
+    follow_filter_file,
     on_termination,
 };
 
@@ -49,7 +50,7 @@ pub fn run<E: Executor>() -> ExitCode {
         true => ping(command.args.port),
         false => log_and_serve(preparation(Definition::<E>::of()), command.args),
     };
-    outcome.unwrap_or_else(ExitError::report)
+    conclude(outcome)
 }
 
 /// Serves `E` with these arguments until a signal ends it. The caller has started the log.
@@ -61,7 +62,12 @@ pub fn run_with<E: Executor>(args: ExecutorArgs) -> ExitCode {
 /// Serves an executor that is a value, until a signal ends it. The caller has started the log.
 #[must_use]
 pub fn run_definition<E: 'static>(definition: Definition<E>, args: ExecutorArgs) -> ExitCode {
-    let outcome = serve(preparation(definition), args, environment());
+    conclude(serve(preparation(definition), args, environment()))
+}
+
+/// Prints the error, if there is one, after the last lines of the log.
+fn conclude(outcome: Result<ExitCode, ExitError>) -> ExitCode {
+    flush_log();
     outcome.unwrap_or_else(ExitError::report)
 }
 

@@ -5,10 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow_process::{KeepsState, ListenAddress};
+use flow_process::{
+    DroppedLines, KeepsState, ListenAddress, LossyReceiver, LossySender, lossy_channel,
+};
 use indexmap::IndexMap;
 
-use crate::logs::lossy::{DroppedLines, LossyReceiver, LossySender, lossy_channel};
 use crate::spec::role::Role;
 
 /// What a process reports about itself when it is ready, such as `device` and `model`.
@@ -37,12 +38,10 @@ pub enum FlowEvent {
 /// Sends the events of a flow; never waits.
 pub type EventSender = LossySender<FlowEvent>;
 
-impl EventSender {
-    /// Sends a line of this program's own log, so that it comes in order with the lines of processes, and writing it
-    /// never waits for a terminal either.
-    pub fn log(&self, line: String) {
-        self.send_line(&OWN_NAME.into(), FlowEvent::Log(line));
-    }
+/// Sends a line of this program's own log, so that it comes in order with the lines of processes, and writing it
+/// never waits for a terminal either.
+pub fn send_log_line(events: &EventSender, line: String) {
+    events.send_line(&OWN_NAME.into(), FlowEvent::Log(line));
 }
 
 /// The name under which dropped lines of this program's own log are reported.

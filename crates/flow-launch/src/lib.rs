@@ -52,7 +52,9 @@ pub use change::source::{FileStamp, PlanReading, PlanSource};
 pub use control::protocol;
 pub use docker::context::DockerOptions;
 pub use docker::volumes::VolumeError;
-pub use event::{EventReceiver, EventSender, Facts, FlowEvent, ReadyProcess, event_channel};
+pub use event::{
+    EventReceiver, EventSender, Facts, FlowEvent, ReadyProcess, event_channel, send_log_line,
+};
 pub use launch::{Launch, RunningFlow, StartedFlow};
 pub use logs::log_files::{log_file, rotated_log_file};
 pub use logs::log_line::{LogLine, LogSource};

@@ -3,5 +3,4 @@
 pub(crate) mod line_reader;
 pub(crate) mod log_files;
 pub(crate) mod log_line;
-pub(crate) mod lossy;
 pub(crate) mod relay;

@@ -36,8 +36,8 @@ struct RunningLog {
     /// The filter that it started with.
     own: LogFilter,
     change: ChangeFilter,
-    /// `None` if no lines are buffered.
-    buffered: Option<LineOutput>,
+    /// `None` if its lines go to a writer of the program's.
+    output: Option<LineOutput>,
 }
 
 type ChangeFilter = Box<dyn Fn(&LogFilter) -> Result<(), reload::Error> + Send + Sync>;
@@ -53,26 +53,28 @@ pub struct LogSettings {
     pub output: LogOutput,
     /// Whether lines may be colored. They are on terminals only.
     pub color: bool,
-    /// A target whose lines are buffered for up to 10 ms, because there are so many. [`flush_log`] writes the last ones.
+    /// A target whose lines are buffered for up to 10 ms, because there are so many.
     pub buffered_target: Option<&'static str>,
 }
 
 impl LogSettings {
-    /// Starts to log the events of this process, and its panics.
+    /// Starts to log the events of this process, and its panics. A thread writes the lines, and drops and counts those that
+    /// are too many for the output.
     ///
     /// The first log of a process stays: later ones change nothing.
     pub fn start(&self) {
-        let output = LineOutput::new(self.output.open(), self.buffered_target);
-        let buffered = self.buffered_target.map(|_| output.clone());
-        self.start_to(output, buffered);
+        let to = self.output;
+        let output = LineOutput::new(move || to.open(), self.format, self.buffered_target);
+        self.start_to(output.clone(), Some(output));
     }
 
-    /// Starts to log to a writer of the caller's, which stands in for the output. It gets each line in one call.
+    /// Starts to log to a writer of the caller's, which stands in for the output. It gets each line in one call, and must not
+    /// wait.
     pub fn start_with<W: Write + 'static>(&self, writer: impl Fn() -> W + Send + Sync + 'static) {
         self.start_to(writer, None);
     }
 
-    fn start_to<W>(&self, writer: W, buffered: Option<LineOutput>)
+    fn start_to<W>(&self, writer: W, output: Option<LineOutput>)
     where
         W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
     {
@@ -84,10 +86,13 @@ impl LogSettings {
             let running = RunningLog {
                 own,
                 change,
-                buffered,
+                output,
             };
             drop(RUNNING.set(running));
-            std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "panicked")));
+            std::panic::set_hook(Box::new(|panic| {
+                tracing::error!(%panic, "panicked");
+                flush(FLUSH_AFTER_PANIC_MAX);
+            }));
         }
     }
 }
@@ -95,10 +100,17 @@ impl LogSettings {
 /// Time for the last lines when the process exits.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
 
-/// Writes the buffered lines of the log. A program calls this before it exits.
+/// Time for the lines before a panic, after which the process may end, or go on and serve.
+const FLUSH_AFTER_PANIC_MAX: Duration = Duration::from_millis(100);
+
+/// Waits until the last lines of the log are written. A program calls this before it exits.
 pub fn flush_log() {
-    if let Some(output) = RUNNING.get().and_then(|it| it.buffered.as_ref()) {
-        output.flush(FLUSH_MAX);
+    flush(FLUSH_MAX);
+}
+
+fn flush(limit: Duration) {
+    if let Some(output) = RUNNING.get().and_then(|it| it.output.as_ref()) {
+        output.flush(limit);
     }
 }
 

@@ -13,7 +13,7 @@ mod serve;
 mod span;
 
 pub(crate) use arguments::{ExecutorArguments, parse_arguments, read_config};
-pub(crate) use log::{log_message, requests_of_call};
+pub(crate) use log::{flush_own_log, log_message, requests_of_call};
 pub(crate) use monitor::{
     ExecutorMonitor, MetricCounter, MetricGauge, MetricHistogram, RunningTimer,
 };

@@ -2,6 +2,7 @@
 //! It wraps types of the other crates as Python classes. Code that needs no Rust is in `python/flow_serve/`. The
 //! interpreter's lock is held only where Python objects are touched: not while bytes move, are decoded or encoded.
 
+#![warn(missing_docs)]
 #![allow(
     unsafe_code,
     reason = "what PyO3's macros write for classes and functions"
@@ -28,7 +29,7 @@ mod native {
     #[pymodule_export]
     use crate::executor::{
         ExecutorArguments, ExecutorMonitor, MetricCounter, MetricGauge, MetricHistogram, PySpan,
-        PyTracingContext, RunningTimer, log_message, parse_arguments, read_config,
+        PyTracingContext, RunningTimer, flush_own_log, log_message, parse_arguments, read_config,
         requests_of_call, serve_executor, tracing_context,
     };
     #[pymodule_export]

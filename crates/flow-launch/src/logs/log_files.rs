@@ -16,8 +16,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use flow_process::{DroppedLines, LossySender, lossy_channel};
+
 use crate::logs::log_line::{LogLine, LogSource};
-use crate::logs::lossy::{DroppedLines, LossySender, lossy_channel};
 
 /// A file that would grow beyond this is rotated.
 const FILE_LEN_MAX: u64 = 10 << 20;

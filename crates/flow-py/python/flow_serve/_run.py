@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.util
 import inspect
@@ -18,6 +19,8 @@ from . import _compat, _native
 def main() -> None:
     """Finds the executor that the arguments name, and serves it until a signal ends the process."""
     arguments = _native.parse_arguments(sys.argv[1:])
+    # For a process that ends before it serves; `serve` does it itself.
+    atexit.register(_native.flush_log)
     if arguments.has_launcher:
         # The launcher reads events on standard output.
         sys.stdout = sys.stderr

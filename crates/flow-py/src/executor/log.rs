@@ -22,6 +22,13 @@ pub(crate) fn log_message(py: Python<'_>, level: u8, message: &str, requests: Op
     });
 }
 
+/// Waits until the last lines of the log are written.
+#[pyfunction]
+#[pyo3(name = "flush_log")]
+pub(crate) fn flush_own_log(py: Python<'_>) {
+    py.detach(flow_process::flush_log);
+}
+
 fn write(level: u8, message: &str) {
     match level {
         ERROR.. => tracing::error!(target: "executor", "{message}"),

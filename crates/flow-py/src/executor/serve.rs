@@ -34,6 +34,7 @@ pub(crate) fn serve_executor(
     py.detach(move || {
         let code = run_definition(definition, args);
         close_executor(close);
+        flow_process::flush_log();
         exit(code)
     })
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use flow_launch::{EventSender, FlowEvent, ReadyProcess, event_channel};
+use flow_launch::{EventSender, FlowEvent, ReadyProcess, event_channel, send_log_line};
 use flow_process::LogFormat as Format;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -178,7 +178,7 @@ impl Write for OwnLog {
         let text = String::from_utf8_lossy(line);
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*sender {
-            Some(sender) => sender.log(text.trim_end_matches('\n').to_owned()),
+            Some(sender) => send_log_line(sender, text.trim_end_matches('\n').to_owned()),
             // The thread has ended: the program ends, and may write itself.
             None => output::error_line(text.trim_end_matches('\n')),
         }

@@ -1,6 +1,6 @@
 //! A bounded channel for lines whose sender never waits.
 //!
-//! A terminal may be paused, a pipe full, a disk slow. A child whose lines wait for one of them would stop serving, so
+//! A terminal may be paused, a pipe full, a disk slow. A process whose lines wait for one of them would stop serving, so
 //! lines that find the channel full are dropped and counted. The receiver gets the count of each process where the
 //! lines would have been: after the lines that were in the channel before them.
 
@@ -30,11 +30,12 @@ impl fmt::Display for DroppedLines {
 /// Places that lines leave free for other items, which are few: one for each start of a process.
 const RESERVED: usize = 1_024;
 
-/// Items that are received at once.
-const SOME_MAX: usize = 64;
+/// Maximum number of items that [`LossyReceiver::blocking_recv_some`] returns.
+pub const SOME_MAX: usize = 256;
 
 /// A channel for at most `capacity` lines.
-pub(crate) fn lossy_channel<T>(capacity: usize) -> (LossySender<T>, LossyReceiver<T>) {
+#[must_use]
+pub fn lossy_channel<T>(capacity: usize) -> (LossySender<T>, LossyReceiver<T>) {
     let (sender, receiver) = mpsc::channel(capacity + RESERVED);
     let dropped = Arc::<Mutex<Counts>>::default();
     let sender = LossySender {
@@ -84,7 +85,7 @@ impl<T: From<DroppedLines>> LossySender<T> {
     ///
     /// Once lines are dropped, all are until half of the channel is free: a receiver that is slow all the time gets
     /// runs of lines with reports between them, and not reports alone.
-    pub(crate) fn send_line(&self, name: &Arc<str>, line: T) {
+    pub fn send_line(&self, name: &Arc<str>, line: T) {
         let mut dropped = lock(&self.dropped);
         let free = self.sender.capacity().saturating_sub(RESERVED);
         let wanted = match dropped.0.is_empty() {
@@ -95,14 +96,24 @@ impl<T: From<DroppedLines>> LossySender<T> {
             dropped.add(name.clone());
             return;
         }
-        while let Some(report) = dropped.take_first() {
-            self.send(report.into());
-        }
+        self.report(&mut dropped);
         self.send(line);
     }
 
+    /// Sends something that is not a line, after the reports of all lines that were dropped before it.
+    pub fn send_after_lines(&self, item: T) {
+        self.report(&mut lock(&self.dropped));
+        self.send(item);
+    }
+
+    fn report(&self, dropped: &mut Counts) {
+        while let Some(report) = dropped.take_first() {
+            self.send(report.into());
+        }
+    }
+
     /// Sends something that is not a line, in the places that lines leave free.
-    pub(crate) fn send(&self, item: T) {
+    pub fn send(&self, item: T) {
         // Closed: the receiver is gone, and with it all interest. Full: it has not read for a thousand of these.
         drop(self.sender.try_send(item));
     }
@@ -199,11 +210,11 @@ mod tests {
 
     #[test]
     fn items_that_are_there_are_received_at_once_in_their_order() {
-        let (sender, mut receiver) = lossy_channel(100);
-        send(&sender, "a", 0..70);
+        let (sender, mut receiver) = lossy_channel(300);
+        send(&sender, "a", 0..260);
         let numbers = |from: u32, to: u32| (from..to).map(Item::Line).collect::<Vec<_>>();
-        assert_eq!(receiver.blocking_recv_some(), Some(numbers(0, 64)));
-        assert_eq!(receiver.blocking_recv_some(), Some(numbers(64, 70)));
+        assert_eq!(receiver.blocking_recv_some(), Some(numbers(0, 256)));
+        assert_eq!(receiver.blocking_recv_some(), Some(numbers(256, 260)));
         drop(sender);
         assert_eq!(receiver.blocking_recv_some(), None);
     }
@@ -236,6 +247,17 @@ mod tests {
             Some(Item::Dropped("a".to_owned(), 8))
         );
         assert_eq!(receiver.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn an_item_after_all_lines_comes_after_the_reports_of_those_that_were_dropped() {
+        let (sender, mut receiver) = lossy_channel(1);
+        send(&sender, "a", 0..3);
+        sender.send_after_lines(Item::Line(9));
+        assert_eq!(receiver.recv().await, Some(Item::Line(0)));
+        let dropped = Item::Dropped("a".to_owned(), 2);
+        assert_eq!(receiver.recv().await, Some(dropped));
+        assert_eq!(receiver.recv().await, Some(Item::Line(9)));
     }
 
     #[test]
