@@ -362,7 +362,7 @@ fn said(reply: &Envelope) -> Value {
         .as_ref()
         .and_then(|header| header.status.clone())
         .unwrap_or_default();
-    let mut parameters = flow_core::parameters::to_json(reply.parameters.as_ref());
+    let mut parameters = flow_core::parameters::to_json(reply.parameters.as_ref()).unwrap();
     let results = parameters.remove("__results__").unwrap_or(json!({}));
     // Of executors that were passed by, Jina's routes have no end, and ours took no time.
     let visited = reply

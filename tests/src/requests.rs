@@ -91,7 +91,7 @@ pub fn said(reply: &Envelope) -> PlainReply {
         .as_ref()
         .and_then(|header| header.status.clone());
     let status = status.filter(|status| status.code != 0);
-    let parameters = flow_core::parameters::to_json(reply.parameters.as_ref());
+    let parameters = flow_core::parameters::to_json(reply.parameters.as_ref()).unwrap();
     let results = parameters
         .get("__results__")
         .and_then(Value::as_object)

@@ -15,7 +15,8 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Reads a reply; the error is the failure that the reply reports, or that its documents cannot be decoded.
+    /// Reads a reply; the error is the failure that the reply reports, or that its documents or its
+    /// parameters cannot be decoded.
     pub(crate) fn read(envelope: &Envelope) -> Result<Self, Failure> {
         let header = envelope.header.as_ref();
         let status = header.and_then(|header| header.status.as_ref());
@@ -25,7 +26,10 @@ impl Reply {
         let documents = envelope.data.as_ref().map(DocumentArray::decode);
         let documents = documents.transpose();
         let documents = documents.map_err(|error| Failure::from_error(Code::Internal, &error))?;
-        let results = to_json(envelope.parameters.as_ref()).remove(RESULTS);
+        let parameters = to_json(envelope.parameters.as_ref());
+        let mut parameters =
+            parameters.map_err(|error| Failure::from_error(Code::Internal, &error))?;
+        let results = parameters.remove(RESULTS);
         Ok(Self {
             documents: documents.unwrap_or_default(),
             results: match results {

@@ -72,11 +72,16 @@ pub fn specialised(all: Struct, name: &str) -> Struct {
     seen
 }
 
-/// Parameters as JSON; empty if the bytes are not a `Struct`.
-#[must_use]
-pub fn to_json(parameters: Option<&Bytes>) -> Map<String, Value> {
-    let parameters = parameters.and_then(|bytes| decode(bytes).ok());
-    parameters.map(from_struct).unwrap_or_default()
+/// The parameters of a reply as JSON; empty if it has none.
+///
+/// # Errors
+///
+/// If the bytes are not a `Struct`.
+pub fn to_json(parameters: Option<&Bytes>) -> Result<Map<String, Value>, BadDocument> {
+    let decoded = parameters.map(|bytes| Struct::decode(bytes.clone()));
+    let decoded = decoded.transpose();
+    let decoded = decoded.map_err(|error| undecodable("the reply's `parameters`", error))?;
+    Ok(decoded.map(from_struct).unwrap_or_default())
 }
 
 /// Encodes parameters.
@@ -132,6 +137,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn invalid_parameters_of_a_reply_are_an_error_and_not_an_empty_map() {
+        let error = to_json(Some(&Bytes::from_static(b"\x0a\xff"))).unwrap_err();
+        assert!(
+            error.to_string().contains("the reply's `parameters`"),
+            "{error}"
+        );
+        assert!(std::error::Error::source(&error).is_some());
+        assert_eq!(to_json(None).unwrap(), Map::new());
+    }
 
     #[test]
     fn invalid_parameters_are_refused_with_a_reason() {

@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn parameters_for_one_node_replace_the_common_ones() {
         let sent = bytes(&json!({"enc__top_k": 5, "__results__": {}}));
-        let seen = flow_core::parameters::to_json(node_parameters(Some(&sent), "enc").as_ref());
+        let seen =
+            flow_core::parameters::to_json(node_parameters(Some(&sent), "enc").as_ref()).unwrap();
         assert_eq!(Value::Object(seen), json!({"top_k": 5, "__results__": {}}));
     }
 }

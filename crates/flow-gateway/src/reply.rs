@@ -263,7 +263,7 @@ mod tests {
             "a": 1,
             "__results__": {"enc": {"count": 1}, "rank": {"count": 2}},
         });
-        assert_eq!(json!(to_json(reply.parameters.as_ref())), expected);
+        assert_eq!(json!(to_json(reply.parameters.as_ref()).unwrap()), expected);
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub enum ConnectError {
     Url {
         /// The text.
         url: String,
+        /// The cause, unless the message says it all.
+        source: Option<tonic::transport::Error>,
     },
     /// There are options of TLS for a connection without it.
     #[error("`{url}` is not encrypted, so TLS options have no effect: write `grpcs://host:port`")]
@@ -136,7 +138,10 @@ impl Client {
             let uri = http_uri(url)?;
             let tls = tls(url, &uri, options.tls)?;
             let connector = Connector::new(tls, PeerSpoke::default()).to(&uri);
-            let endpoint = endpoint(&uri).map_err(|_| bad_url(url))?;
+            let endpoint = endpoint(&uri).map_err(|source| ConnectError::Url {
+                url: url.to_owned(),
+                source: Some(source.into_cause()),
+            })?;
             let channel = endpoint.connect_with_connector(connector).await;
             Ok(Self {
                 channel: channel.map_err(|source| ConnectError::Connect {
@@ -362,6 +367,7 @@ fn http_uri(url: &str) -> Result<String, ConnectError> {
 fn bad_url(url: &str) -> ConnectError {
     ConnectError::Url {
         url: url.to_owned(),
+        source: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod metrics;
 mod names;
 mod resolve;
 mod service_name;
+mod unusable;
 
 use std::num::NonZeroUsize;
 use std::pin::Pin;
@@ -512,5 +513,7 @@ impl Drop for Lease {
 
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod stream_tests;
 #[cfg(test)]
 mod tests;

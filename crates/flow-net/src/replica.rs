@@ -55,6 +55,13 @@ pub struct BadUri {
     source: tonic::transport::Error,
 }
 
+impl BadUri {
+    /// Returns why the text is not an address.
+    pub(crate) fn into_cause(self) -> tonic::transport::Error {
+        self.source
+    }
+}
+
 /// One running process of a node.
 #[derive(Debug)]
 pub struct Replica {

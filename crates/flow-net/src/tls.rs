@@ -74,8 +74,13 @@ pub enum TlsError {
         source: BoxedCause,
     },
     /// The name of a server is neither a host name nor an IP address.
-    #[error("`{0}` is not the name of a server: write a host name or an IP address")]
-    ServerName(String),
+    #[error("`{name}` is not the name of a server: write a host name or an IP address")]
+    ServerName {
+        /// The name.
+        name: String,
+        /// The cause.
+        source: BoxedCause,
+    },
     /// The library refuses its configuration.
     #[error("TLS cannot be configured")]
     Configuration(#[source] BoxedCause),

@@ -264,7 +264,7 @@ fn requests_have_the_parameters_target_and_version_of_the_options() {
     assert_eq!(header.exec_endpoint.as_deref(), Some("/echo"));
     assert_eq!(header.target_executor.as_deref(), Some("enc.*"));
     assert_eq!(header.request_id.len(), 32);
-    let parameters = flow_core::parameters::to_json(requests[0].parameters.as_ref());
+    let parameters = flow_core::parameters::to_json(requests[0].parameters.as_ref()).unwrap();
     assert_eq!(Value::Object(parameters), serde_json::json!({"top_k": 5}));
 }
 

@@ -85,7 +85,10 @@ impl Tokens {
         let keys = self.provider.keys().ok_or(Refusal::NoProviderKeys)?;
         let bad = Refusal::BadToken;
         // Also that of a token without a signature.
-        let header = decode_header(text).map_err(|_| bad(BadToken::Unreadable))?;
+        let header = decode_header(text).map_err(|error| {
+            tracing::debug!(%error, "the header of a token cannot be read");
+            bad(BadToken::Unreadable)
+        })?;
         let found = keys.find(header.kid.as_deref(), header.alg).map_err(bad)?;
         let validation = Validation {
             algorithms: vec![header.alg],

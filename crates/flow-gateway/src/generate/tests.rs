@@ -78,7 +78,7 @@ async fn the_node_gets_its_own_parameters_and_its_time_out() {
     };
     run(plan, &node, request).await;
     let call = node.calls().remove(0);
-    let seen = parameters::to_json(call.parts[0].parameters.as_ref());
+    let seen = parameters::to_json(call.parts[0].parameters.as_ref()).unwrap();
     assert_eq!(json!(seen), json!({"top_k": 5}));
     assert!(call.options.deadline.instant().is_some());
     let header = call.parts[0].header.clone().unwrap();

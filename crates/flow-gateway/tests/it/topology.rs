@@ -169,7 +169,8 @@ async fn results_of_all_branches_are_collected() {
     );
     let gateway = TestGateway::start(placement(plan(&JOIN), &[&a, &b, &joined])).await;
     let reply = gateway.single(request("/x", &["1"])).await.unwrap();
-    let parameters = Value::Object(flow_core::parameters::to_json(reply.parameters.as_ref()));
+    let parameters = flow_core::parameters::to_json(reply.parameters.as_ref()).unwrap();
+    let parameters = Value::Object(parameters);
     let all = json!({"__results__": {"a/rep-0": {"n": 1}, "b/rep-0": {"n": 1}}});
     assert_eq!(parameters, all);
     let to_joined = joined.calls()[0].parts[0].parameters.clone();

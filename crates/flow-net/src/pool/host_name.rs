@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::unusable::UnusableReplicas;
 use crate::Limits;
 use crate::replica::{BadUri, Replica, uri_of};
 
@@ -22,6 +23,7 @@ pub struct HostName {
     host: String,
     port: u16,
     unresolved: Arc<Replica>,
+    unusable: UnusableReplicas,
     limits: Limits,
 }
 
@@ -38,6 +40,7 @@ impl HostName {
             uri,
             host: host.to_owned(),
             port,
+            unusable: UnusableReplicas::default(),
             limits,
         })
     }
@@ -77,7 +80,7 @@ impl HostName {
             let known = known.iter().find(is_same).cloned();
             known.or_else(|| {
                 let replica = Replica::resolved(&self.uri, *at, self.limits);
-                Some(Arc::new(replica.ok()?))
+                self.unusable.leave_out(&self.uri, replica).map(Arc::new)
             })
         };
         let machines = machines.iter().take(MACHINES_MAX);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::unusable::UnusableReplicas;
 use crate::Limits;
 use crate::dns::{DnsAnswer, DnsFailure, DnsService, Instance};
 use crate::replica::Replica;
@@ -14,6 +15,7 @@ pub struct ServiceName {
     uri: String,
     service: DnsService,
     tls: Option<ClientTls>,
+    unusable: UnusableReplicas,
     limits: Limits,
 }
 
@@ -30,6 +32,7 @@ impl ServiceName {
             uri,
             service: DnsService::new(service, name_server),
             tls,
+            unusable: UnusableReplicas::default(),
             limits,
         }
     }
@@ -61,7 +64,8 @@ impl ServiceName {
                 Some(known) => known.clone(),
                 None => {
                     let (tls, limits) = (self.tls.clone(), self.limits);
-                    Arc::new(Replica::of_instance(&self.uri, instance, tls, limits).ok()?)
+                    let replica = Replica::of_instance(&self.uri, instance, tls, limits);
+                    Arc::new(self.unusable.leave_out(&self.uri, replica)?)
                 }
             };
             replica.set_rank(instance.priority, instance.weight);

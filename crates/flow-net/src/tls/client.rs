@@ -82,7 +82,10 @@ impl ClientTls {
 /// The name, or the address, in a server's certificate. IPv6 addresses may have brackets.
 fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    ServerName::try_from(bare.to_owned()).map_err(|_| TlsError::ServerName(host.to_owned()))
+    ServerName::try_from(bare.to_owned()).map_err(|source| TlsError::ServerName {
+        name: host.to_owned(),
+        source: source.into(),
+    })
 }
 
 fn config(options: &TlsOptions) -> Result<ClientConfig, TlsError> {

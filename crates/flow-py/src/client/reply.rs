@@ -72,7 +72,7 @@ impl Reply {
 
     /// The parameters. All numbers are floats, as in Jina's clients.
     fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let parameters = to_json(self.envelope.parameters.as_ref());
+        let parameters = to_json(self.envelope.parameters.as_ref()).map_err(bad_document)?;
         map_to_python(py, &parameters, Numbers::Floats)
     }
 

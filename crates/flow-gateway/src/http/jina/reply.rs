@@ -14,7 +14,7 @@ use flow_proto::jina::{HeaderProto, RouteProto};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use prost_types::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::super::embeddings::SERVER_TIMING;
 use super::super::request_id::REQUEST_ID;
@@ -100,7 +100,7 @@ pub(super) fn v1(reply: &Envelope, names: Names) -> Result<Value, Failure> {
             (name("execEndpoint", "exec_endpoint")): header.exec_endpoint,
             (name("targetExecutor", "target_executor")): header.target_executor,
         },
-        "parameters": flow_core::parameters::to_json(reply.parameters.as_ref()),
+        "parameters": parameters(reply)?,
         "routes": routes.collect::<Vec<_>>(),
         "data": documents(reply)?,
     }))
@@ -109,12 +109,17 @@ pub(super) fn v1(reply: &Envelope, names: Names) -> Result<Value, Failure> {
 fn v2(reply: &Envelope, header: &HeaderProto) -> Result<Value, Failure> {
     Ok(json!({
         "data": documents(reply)?,
-        "parameters": flow_core::parameters::to_json(reply.parameters.as_ref()),
+        "parameters": parameters(reply)?,
         "header": {
             "requestId": header.request_id,
             "targetExecutor": header.target_executor,
         },
     }))
+}
+
+fn parameters(reply: &Envelope) -> Result<Map<String, Value>, Failure> {
+    let parameters = flow_core::parameters::to_json(reply.parameters.as_ref());
+    parameters.map_err(|error| Failure::from_error(Code::Internal, &error))
 }
 
 fn documents(reply: &Envelope) -> Result<Vec<Value>, Failure> {
