@@ -116,6 +116,8 @@ fn wait(tries: u32, replicas: u32) -> Duration {
 }
 
 #[cfg(test)]
+mod property_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
 
