@@ -82,6 +82,11 @@ impl OfferedEndpoints {
         }
     }
 
+    /// Whether each executor has answered.
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.is_incomplete
+    }
+
     /// What executors answered, each.
     #[cfg(test)]
     pub(crate) fn answered(nodes: Vec<EndpointsProto>) -> Self {
@@ -134,9 +139,17 @@ async fn ask(plan: &NodePlan, node: &GatewayNode) -> Option<Arc<EndpointsProto>>
         return Some(offered);
     }
     let generation = node.generation();
-    let offered = node_endpoints(plan, node, soon()).await.ok()?;
-    node.endpoints.set(&offered, generation);
-    Some(Arc::new(offered))
+    match node_endpoints(plan, node, soon()).await {
+        Ok(offered) => {
+            node.endpoints.set(&offered, generation);
+            Some(Arc::new(offered))
+        }
+        Err(failure) => {
+            // Its replicas may be starting, and a stock executor may have no discovery.
+            tracing::debug!(%failure, node = plan.name.as_str(), "the endpoints of a node are not known");
+            None
+        }
+    }
 }
 
 /// The endpoints of one node, as one of its replicas says.

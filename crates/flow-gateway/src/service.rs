@@ -216,8 +216,7 @@ impl GatewayService {
     ///
     /// If the gateway is busy, or an executor cannot be reached.
     pub(crate) async fn endpoints(&self, options: &CallOptions) -> Result<EndpointsProto, Failure> {
-        let admitted = RequestPermit::now(self.snapshots.newest());
-        let admitted = admitted.map_err(|snapshot| snapshot.limit.refusal())?;
+        let admitted = self.admit_question(options)?;
         discovery::endpoints(&admitted.snapshot, options.deadline).await
     }
 
@@ -227,8 +226,17 @@ impl GatewayService {
     }
 
     /// What the executors offer. Those that have not said so yet are asked.
-    pub(crate) async fn ask_offered(&self) -> OfferedEndpoints {
-        OfferedEndpoints::asked(&self.snapshots.newest()).await
+    ///
+    /// # Errors
+    ///
+    /// If an executor has to be asked, and the gateway is busy.
+    pub(crate) async fn ask_offered(&self, options: &CallOptions) -> Result<OfferedEndpoints, Failure> {
+        let known = self.offered();
+        if known.is_complete() {
+            return Ok(known);
+        }
+        let admitted = self.admit_question(options)?;
+        Ok(OfferedEndpoints::asked(&admitted.snapshot).await)
     }
 
     /// The newest placement of the flow.
@@ -292,6 +300,22 @@ impl GatewayService {
             let arrival = (&options.origin, None);
             snapshot.count_refusal(request, header, arrival, RefusalReason::InFlightMax);
             snapshot.limit.refusal()
+        })
+    }
+
+    /// Admits a question about the executors at once, or refuses it, and logs and counts the refusal. Questions are no requests
+    /// in the metrics of endpoints.
+    fn admit_question(&self, options: &CallOptions) -> Result<Admitted, Failure> {
+        let admitted = Admitted::now(self.snapshots.newest());
+        admitted.map_err(|snapshot| {
+            if let Some(metrics) = &snapshot.shared.metrics {
+                metrics.refuse(Refused::InFlightMax);
+            }
+            let refusal = snapshot.limit.refusal();
+            let mut question = Envelope::default();
+            identify(question.header.get_or_insert_default(), options);
+            self.log_failure(&question, options, &refusal);
+            refusal
         })
     }
 

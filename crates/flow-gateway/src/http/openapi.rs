@@ -15,16 +15,20 @@ mod tei;
 mod tests;
 mod texts;
 
+use axum::extract::Request;
 use axum::extract::State;
 use axum::response::Html;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use flow_core::{CallOptions, Failure};
 use serde_json::{Value, json};
 
 use self::document::Document;
 use self::served::Served;
 use super::models::ServedModels;
-use super::state::HttpState;
+use super::state::{HttpState, options};
+use super::status::failed;
 use crate::auth::KeysFor;
 
 /// Version of OpenAPI.
@@ -40,12 +44,23 @@ pub(super) fn routes() -> Router<HttpState> {
         .route("/docs", get(async || Html(DOCS)))
 }
 
-async fn answer(State(state): State<HttpState>) -> Json<Value> {
-    let offered = state.service.ask_offered().await;
+async fn answer(State(state): State<HttpState>, request: Request) -> Response {
+    let described = match options(&request) {
+        Ok(options) => describe(&state, &options).await,
+        Err(failure) => Err(failure),
+    };
+    match described {
+        Ok(document) => Json(document).into_response(),
+        Err(failure) => failed(&failure),
+    }
+}
+
+async fn describe(state: &HttpState, options: &CallOptions) -> Result<Value, Failure> {
+    let offered = state.service.ask_offered(options).await?;
     let models = ServedModels::of(&state.service.snapshot()).await;
     let names = models.all().map(|it| models.name_of(it).to_owned());
     let served = Served::new(&state.options, &offered, names.collect(), state.keys);
-    Json(document(&served))
+    Ok(document(&served))
 }
 
 /// The document.

@@ -34,6 +34,7 @@ async fn a_busy_gateway_refuses_every_call_that_does_not_wait() {
                 .unwrap(),
             service.dry_run(options.clone()).await.err().unwrap(),
             service.endpoints(&options).await.err().unwrap(),
+            service.ask_offered(&options).await.err().unwrap(),
         ];
         gate.add_permits(1);
         refusals

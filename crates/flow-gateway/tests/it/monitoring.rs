@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow_gateway::{Config, Gateway, GatewayBindError, GatewayLimits};
+use flow_net::grpc::jina_discover_endpoints_rpc_client::JinaDiscoverEndpointsRpcClient;
 use flow_otlp::ExportSettings;
 use flow_proto::Envelope;
 use flow_spec::NodeAddresses;
@@ -13,6 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tonic::Code;
+use tonic::transport::Endpoint;
 
 use crate::fake_executor::{FakeExecutor, did_not_run};
 use crate::test_gateway::{TestGateway, address, error, placement, placement_at, plan, request};
@@ -161,6 +163,11 @@ async fn a_request_is_pending_until_its_reply_or_until_its_client_disconnects() 
         let mut client = tonic_client(&gateway).await;
         let refused = client.process_single_data(request("/x", &["2"])).await;
         assert_eq!(refused.unwrap_err().code(), Code::ResourceExhausted);
+        let endpoint = Endpoint::from_shared(gateway.url.replace("grpc", "http")).unwrap();
+        let connection = endpoint.connect().await.unwrap();
+        let mut questions = JinaDiscoverEndpointsRpcClient::new(connection);
+        let refused = questions.endpoint_discovery(()).await;
+        assert_eq!(refused.unwrap_err().code(), Code::ResourceExhausted);
         gate.add_permits(1);
     };
     let (reply, ()) = tokio::join!(first, meanwhile);
@@ -169,7 +176,8 @@ async fn a_request_is_pending_until_its_reply_or_until_its_client_disconnects() 
     let counted = [
         ("successful_requests_total", 1),
         ("failed_requests_total", 1),
-        ("flow_requests_refused_total{reason=\"in_flight_max\"}", 1),
+        // The request and the question.
+        ("flow_requests_refused_total{reason=\"in_flight_max\"}", 2),
         (&ok, 1),
         (&overloaded, 1),
         // Refused requests do not wait.
