@@ -3,6 +3,8 @@
 //! Documents and arrays, names, deadlines and priorities of requests, and failures. This crate is pure data: it starts
 //! no task, opens no socket and reads no clock.
 
+#![warn(missing_docs)]
+
 pub mod batching;
 mod byte_size;
 mod call_options;

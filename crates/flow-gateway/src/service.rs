@@ -305,8 +305,8 @@ impl GatewayService {
 
     /// Admits a question about the executors at once, or refuses it, and logs and counts the refusal. Questions are no requests
     /// in the metrics of endpoints.
-    fn admit_question(&self, options: &CallOptions) -> Result<Admitted, Failure> {
-        let admitted = Admitted::now(self.snapshots.newest());
+    fn admit_question(&self, options: &CallOptions) -> Result<RequestPermit, Failure> {
+        let admitted = RequestPermit::now(self.snapshots.newest());
         admitted.map_err(|snapshot| {
             if let Some(metrics) = &snapshot.shared.metrics {
                 metrics.refuse(Refused::InFlightMax);

@@ -5,6 +5,8 @@
 //! parameters, its struct contains their encoded bytes ([`Envelope::data`], [`Envelope::parameters`]). So a
 //! gateway decodes and encodes everything else, and copies no documents.
 
+#![warn(missing_docs)]
+
 /// Messages of package `jina`.
 pub mod jina {
     #![allow(
@@ -12,6 +14,7 @@ pub mod jina {
         clippy::pedantic,
         unreachable_pub,
         rustdoc::all,
+        missing_docs,
         missing_debug_implementations,
         elided_lifetimes_in_paths,
         non_camel_case_types,
@@ -28,6 +31,7 @@ pub mod docarray {
         clippy::pedantic,
         unreachable_pub,
         rustdoc::all,
+        missing_docs,
         clippy::allow_attributes_without_reason,
         reason = "generated code"
     )]

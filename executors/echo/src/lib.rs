@@ -1,5 +1,7 @@
 //! The smallest executor: it returns every document unchanged.
 
+#![warn(missing_docs)]
+
 use flow_executor::{CallError, Document, Endpoints, Executor, LoadContext, LoadError, Parameters};
 use serde::Deserialize;
 

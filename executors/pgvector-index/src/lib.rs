@@ -11,6 +11,8 @@
 //! | `table.rs`, `table_name.rs` | create, fill and search the table, and check its name |
 //! | `error.rs` | describes errors for callers |
 
+#![warn(missing_docs)]
+
 mod connection;
 mod error;
 mod options;

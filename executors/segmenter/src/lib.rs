@@ -3,6 +3,8 @@
 //! `cut.rs` decides where to cut; this file writes what was cut as chunks of the documents, in either
 //! version. `output_budget.rs` limits the bytes of what one call makes.
 
+#![warn(missing_docs)]
+
 mod cut;
 mod output_budget;
 

@@ -3,6 +3,8 @@
 //! `index.rs` is the index in memory, `log.rs` its file, `record.rs` the format of its records. `flow-index` turns
 //! documents into entries and entries into matches; this file does first the log, then the index, then the reply.
 
+#![warn(missing_docs)]
+
 mod graph;
 mod index;
 mod log;

@@ -2,6 +2,7 @@
 //!
 //! mdBook copies only `docs/src`, so a link to another file of the repository would lead nowhere in the built book.
 
+use crate::tidy::documents::prose;
 use crate::tidy::finding::Finding;
 use crate::tidy::page_links::links;
 use crate::tidy::tree::{File, Tree};
@@ -12,6 +13,12 @@ const PAGES: &str = "docs/src/";
 const SUMMARY: &str = "docs/src/SUMMARY.md";
 
 const CONFIG: &str = "docs/book.toml";
+
+/// The folder of decision records, whose names begin with a number.
+const RECORDS: &str = "docs/src/decisions/";
+
+/// The sections of a decision record.
+const SECTIONS: &[&str] = &["Context", "Options", "Choice", "Consequence"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(summary) = tree.files.get(SUMMARY) else {
@@ -24,7 +31,21 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     findings.extend(pages(tree).filter_map(|page| unlisted(summary, page)));
     findings.extend(repeated(summary));
     findings.extend(pages(tree).flat_map(leaving));
+    findings.extend(pages(tree).filter_map(incomplete_record));
     findings
+}
+
+/// A decision record that has other sections than all have.
+fn incomplete_record(page: &File) -> Option<Finding> {
+    let name = page.path.strip_prefix(RECORDS)?;
+    if !name.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    let headings = prose(&page.text).filter_map(|(_, line)| line.strip_prefix("## "));
+    let is_complete = headings.eq(SECTIONS.iter().copied());
+    let sections = SECTIONS.join("`, `## ");
+    (!is_complete)
+        .then(|| page.finding(1, &format!("the sections of a record are `## {sections}`")))
 }
 
 fn pages(tree: &Tree) -> impl Iterator<Item = &File> {
@@ -100,6 +121,32 @@ mod tests {
             ],
             &["docs/src/a.md:1 `../../README.md` is not part of the book: name it in backticks"],
         );
+    }
+
+    #[test]
+    fn each_decision_record_has_the_same_sections() {
+        let check = |text: &str, findings: &[&str]| {
+            let summary = "- [A](decisions/0001-a.md)\n- [B](decisions/index.md)";
+            let index = ("docs/src/decisions/index.md", "## All");
+            expect(
+                &[
+                    (SUMMARY, summary),
+                    ("docs/src/decisions/0001-a.md", text),
+                    index,
+                ],
+                findings,
+            );
+        };
+        check(
+            "## Context\n## Options\n### A\n## Choice\n## Consequence\n",
+            &[],
+        );
+        let finding = "docs/src/decisions/0001-a.md:1 the sections of a record are `## Context`, `## Options`, `## Choice`, `## Consequence`";
+        check(
+            "## Context\n## Choice\n## Options\n## Consequence\n",
+            &[finding],
+        );
+        check("## Context\n## Options\n## Choice\n", &[finding]);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Documents for readers: a test runs what they say to type, and the files that they name exist.
 
 use crate::tidy::finding::Finding;
-use crate::tidy::source::lines_with;
 use crate::tidy::tree::{File, Tree};
 
 /// Follows the blocks of README and of the book's pages.
@@ -22,9 +21,6 @@ const LANGUAGES: &[&str] = &[
     "mermaid",
 ];
 
-/// What third parties link, so every public item of it is documented.
-const SDK: &str = "crates/flow-executor/src/lib.rs";
-
 /// Endings of names that stand for a file of ours wherever it lies.
 const OURS: &[&str] = &[".rs", ".md", ".proto"];
 
@@ -36,14 +32,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = texts.flat_map(|file| dead_names(tree, file)).collect();
     findings.extend(pages(tree).flat_map(unknown_blocks));
     findings.extend(untested(tree));
-    findings.extend(sdk(tree));
     findings
-}
-
-fn sdk(tree: &Tree) -> Option<Finding> {
-    let file = tree.files.get(SDK)?;
-    let documented = !lines_with(file.code(), "missing_docs").is_empty();
-    (!documented).then(|| file.finding(1, "`#![warn(missing_docs)]` is missing"))
 }
 
 /// README and the pages of the book.
@@ -241,15 +230,6 @@ mod tests {
         );
         assert_eq!(
             check(&Tree::of(&[readme, (PAGES_TEST, "README.md docs/src")])).len(),
-            0
-        );
-    }
-
-    #[test]
-    fn the_sdk_is_documented() {
-        assert_eq!(check(&Tree::of(&[(SDK, "//! An SDK.\n")])).len(), 1);
-        assert_eq!(
-            check(&Tree::of(&[(SDK, "#![warn(missing_docs)]\n")])).len(),
             0
         );
     }

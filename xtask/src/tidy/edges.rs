@@ -1,12 +1,15 @@
 //! Allowed dependencies between crates: the rows of the table in ARCHITECTURE.md.
 //!
-//! A crate may use crates of lower rows, never one of its own row or above.
-//! What only tests use is free: cargo keeps it out of programs.
+//! The listed edges are exactly those that exist: an edge that no manifest has is reported, too. `rows.rs` checks that each
+//! leads down in the table of ARCHITECTURE.md. What only tests use is free: cargo keeps it out of programs.
 
 use std::collections::BTreeMap;
 
 use crate::tidy::finding::Finding;
 use crate::tidy::tree::{File, Tree};
+
+/// Where the edges are listed.
+const LIST: &str = "xtask/src/tidy/edges.rs";
 
 const ROWS: &[(&str, &[&str])] = &[
     ("flow-proto", &[]),
@@ -15,10 +18,7 @@ const ROWS: &[(&str, &[&str])] = &[
     ("flow-amx-emulator", &["flow-kernels"]),
     ("flow-cuda", &[]),
     ("flow-cuda-emulator", &["flow-cuda"]),
-    (
-        "flow-models",
-        &["flow-core", "flow-kernels", "flow-cuda", "flow-proto"],
-    ),
+    ("flow-models", &["flow-core", "flow-kernels", "flow-cuda"]),
     ("flow-metrics", &[]),
     ("flow-docker", &["flow-spec"]),
     ("flow-hub", &["flow-docker"]),
@@ -36,10 +36,9 @@ const ROWS: &[(&str, &[&str])] = &[
             "flow-trace",
             "flow-metrics",
             "flow-core",
-            "flow-proto",
         ],
     ),
-    ("flow-spec", &["flow-core", "flow-proto"]),
+    ("flow-spec", &["flow-core"]),
     ("flow-client", &["flow-net", "flow-core", "flow-proto"]),
     (
         "flow-gateway",
@@ -61,7 +60,6 @@ const ROWS: &[(&str, &[&str])] = &[
             "flow-net",
             "flow-docker",
             "flow-core",
-            "flow-proto",
         ],
     ),
     (
@@ -72,7 +70,6 @@ const ROWS: &[(&str, &[&str])] = &[
             "flow-net",
             "flow-trace",
             "flow-metrics",
-            "flow-kernels",
             "flow-core",
             "flow-proto",
         ],
@@ -87,7 +84,6 @@ const ROWS: &[(&str, &[&str])] = &[
             "flow-process",
             "flow-net",
             "flow-core",
-            "flow-proto",
         ],
     ),
     // What others are measured against must not be made of us.
@@ -102,7 +98,6 @@ const EXECUTOR: &[&str] = &[
     "flow-models",
     "flow-kernels",
     "flow-core",
-    "flow-proto",
 ];
 
 /// They may use everything.
@@ -124,10 +119,51 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let packages: BTreeMap<&str, &File> = manifests
         .filter_map(|file| Some((package(&file.text)?, file)))
         .collect();
-    packages
+    let mut findings: Vec<Finding> = packages
         .iter()
         .flat_map(|(name, file)| check_package(name, file, &packages))
-        .collect()
+        .collect();
+    findings.extend(unused_edges(&packages));
+    findings
+}
+
+/// Edges that are listed here and that no manifest has.
+fn unused_edges(packages: &BTreeMap<&str, &File>) -> Vec<Finding> {
+    let uses = |file: &File, below: &str| {
+        let used = dependencies(&file.text);
+        used.into_iter().any(|(_, used)| used == below)
+    };
+    let mut findings = Vec::new();
+    for (name, below) in ROWS {
+        let Some(file) = packages.get(name) else {
+            continue;
+        };
+        let unused = below.iter().filter(|below| !uses(file, below));
+        findings.extend(unused.map(|unused| {
+            let what = format!("`{name}` does not use `{unused}`: remove the edge from {LIST}");
+            file.finding(1, &what)
+        }));
+    }
+    let executors: Vec<&&File> = packages
+        .values()
+        .filter(|file| file.path.starts_with("executors/"))
+        .collect();
+    let unused = EXECUTOR
+        .iter()
+        .filter(|below| !executors.iter().any(|file| uses(file, below)));
+    if let Some(first) = executors.first() {
+        findings.extend(unused.map(|unused| {
+            let what = format!("no executor uses `{unused}`: remove it from {LIST}");
+            first.finding(1, &what)
+        }));
+    }
+    findings
+}
+
+/// The packages of the workspace that a manifest names for its program, each with the line.
+pub(super) fn dependencies_of(file: &File, is_own: impl Fn(&str) -> bool) -> Vec<(usize, &str)> {
+    let used = dependencies(&file.text).into_iter();
+    used.filter(|(_, name)| is_own(name)).collect()
 }
 
 fn check_package(name: &str, file: &File, packages: &BTreeMap<&str, &File>) -> Vec<Finding> {
@@ -156,7 +192,7 @@ fn check_package(name: &str, file: &File, packages: &BTreeMap<&str, &File>) -> V
 }
 
 /// The name in `[package]`.
-fn package(manifest: &str) -> Option<&str> {
+pub(super) fn package(manifest: &str) -> Option<&str> {
     let (_, after) = manifest.split_once("[package]")?;
     let line = after.lines().find(|line| line.starts_with("name"))?;
     line.split('"').nth(1)
@@ -215,7 +251,7 @@ mod tests {
         );
         let found = check(&Tree::of(&files))
             .into_iter()
-            .filter(|finding| finding.path == path);
+            .filter(|finding| finding.path == path && !finding.what.contains("does not use"));
         found
             .map(|finding| format!("{} {}", finding.line, finding.what))
             .collect()
@@ -288,6 +324,31 @@ mod tests {
             1
         );
         assert_eq!(count("[dev-dependencies]\nflow-net.workspace = true\n"), 0);
+    }
+
+    #[test]
+    fn an_edge_that_no_manifest_has_is_reported() {
+        let check = |manifest: &str, expected: &[&str]| {
+            let tree = Tree::of(&[
+                ("crates/flow-hub/Cargo.toml", manifest),
+                (
+                    "crates/flow-docker/Cargo.toml",
+                    "[package]\nname = \"flow-docker\"\n[dependencies]\nflow-spec.workspace = true\n",
+                ),
+            ]);
+            let found: Vec<String> = check(&tree).into_iter().map(|it| it.what).collect();
+            assert_eq!(found, expected);
+        };
+        let package = "[package]\nname = \"flow-hub\"\n";
+        let unused =
+            "`flow-hub` does not use `flow-docker`: remove the edge from xtask/src/tidy/edges.rs";
+        check(package, &[unused]);
+        let test_only = format!("{package}[dev-dependencies]\nflow-docker.workspace = true\n");
+        check(&test_only, &[unused]);
+        check(
+            &format!("{package}[dependencies]\nflow-docker.workspace = true\n"),
+            &[],
+        );
     }
 
     #[test]

@@ -10,11 +10,13 @@ mod documents;
 mod edges;
 mod finding;
 mod imports;
+mod item_docs;
 mod links;
 mod logs;
 mod page_links;
 mod places;
 mod report;
+mod rows;
 mod size;
 mod source;
 mod tree;
@@ -29,12 +31,14 @@ use crate::tidy::tree::Tree;
 
 const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     edges::check,
+    rows::check,
     cycles::check,
     places::check,
     unsafety::check,
     logs::check,
     size::check,
     type_names::check,
+    item_docs::check,
     documents::check,
     page_links::check,
     book::check,

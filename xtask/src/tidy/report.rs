@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::tidy::links::Packages;
 use crate::tidy::source::Token;
 use crate::tidy::tree::Tree;
-use crate::tidy::{cycles, imports};
+use crate::tidy::{cycles, imports, item_docs};
 
 /// Functions with more lines are counted as long.
 const LONG_LINES: usize = 70;
@@ -25,6 +25,8 @@ pub(super) fn text(tree: &Tree, packages: &Packages) -> String {
     text += &format!("files, without tests: {files}\n");
     text += &lines(tree);
     text += &format!("crates with circular imports: {}\n", listed(&circular));
+    let undocumented = listed(&item_docs::undocumented(tree));
+    text += &format!("public items without docs: {undocumented}\n");
     text += &format!(
         "type names defined in more than one crate: {}\n",
         repeated.len()
