@@ -231,15 +231,21 @@ mod tests {
     }
 
     #[test]
-    fn every_command_that_runs_something_has_examples() {
+    fn every_command_that_runs_something_has_examples_and_says_its_exit_codes() {
         let mut command = command();
         command.build();
         let leaves = all(&command).into_iter().filter(|it| !it.has_subcommands());
+        let mut lacking = Vec::new();
         for command in leaves {
             let help = command.get_after_help().map(ToString::to_string);
-            let has_examples = help.is_some_and(|help| help.contains("EXAMPLES:\n  "));
-            assert!(has_examples, "{}", command.get_name());
+            let help = help.unwrap_or_default();
+            for part in ["EXAMPLES:\n  ", "\nExit codes: "] {
+                if !help.contains(part) {
+                    lacking.push(format!("{}: {}", command.get_name(), part.trim()));
+                }
+            }
         }
+        assert!(lacking.is_empty(), "{lacking:#?}");
     }
 
     #[test]

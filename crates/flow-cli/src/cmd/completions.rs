@@ -10,7 +10,9 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   source <(flow completions bash)
   flow completions fish > ~/.config/fish/completions/flow.fish
-  flow completions zsh > \"${fpath[1]}/_flow\"";
+  flow completions zsh > \"${fpath[1]}/_flow\"
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 /// Options of `flow completions`.
 #[derive(Debug, Args)]

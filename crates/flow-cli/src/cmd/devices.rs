@@ -18,7 +18,9 @@ EXAMPLES:
   flow devices
   flow devices --json
 
-GPUs are numbered as CUDA numbers them, so CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER apply.";
+GPUs are numbered as CUDA numbers them, so CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER apply.
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 /// Options of `flow devices`.
 #[derive(Debug, Args)]

@@ -26,7 +26,10 @@ EXAMPLES:
   flow executor --uses echo --port 54400
   flow executor --uses ./my-executor --port 54400
   flow executor --uses sentence-encoder --uses-with device:cpu --uses-with normalize:true
-  flow executor --uses sentence-encoder --uses-with '{\"model\": \"all-MiniLM-L6-v2\"}'";
+  flow executor --uses sentence-encoder --uses-with '{\"model\": \"all-MiniLM-L6-v2\"}'
+
+Exit codes: 0 stopped by a signal, 1 failure, or requests were cut off, 2 bad usage or bad options of
+the executor, 70 the executor failed, 130 a second signal stopped it.";
 
 /// Options of `flow executor`.
 #[derive(Debug, Args)]

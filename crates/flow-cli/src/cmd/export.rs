@@ -15,7 +15,9 @@ EXAMPLES:
   flow export schema > flow.schema.json
 
 Editors that use the YAML language server find the schema by the first line of a flow file:
-  # yaml-language-server: $schema=flow.schema.json";
+  # yaml-language-server: $schema=flow.schema.json
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 /// What can be exported.
 #[derive(Debug, Subcommand)]

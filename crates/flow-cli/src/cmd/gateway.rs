@@ -48,7 +48,10 @@ const LOGGING: &str = "Logging";
 #[derive(Debug, Args)]
 #[command(after_help = "\
 EXAMPLES:
-  flow gateway flows/encode.yml --addresses '{\"encoder\": [\"grpc://10.0.0.7:54400\"]}'")]
+  flow gateway flows/encode.yml --addresses '{\"encoder\": [\"grpc://10.0.0.7:54400\"]}'
+
+Exit codes: 0 stopped by a signal, 1 failure, or requests were cut off, 2 bad usage or a bad flow
+file, 130 a second signal stopped it.")]
 pub(crate) struct Gateway {
     /// Flow file to serve
     #[arg(value_name = "FLOW.yml", required_unless_present = "placement")]

@@ -25,16 +25,22 @@ EXAMPLES:
   flow key list --file keys.yml
   flow key revoke guest --file keys.yml
 
-A gateway with `api_keys: keys.yml` follows changes of the file while it runs.";
+A gateway with `api_keys: keys.yml` follows changes of the file while it runs.
+
+Exit codes: 0 success, 1 the file cannot be read or written, 2 bad usage.";
 
 const LIST_EXAMPLES: &str = "\
 EXAMPLES:
   flow key list
-  flow key list --file team-keys.yml";
+  flow key list --file team-keys.yml
+
+Exit codes: 0 success, 1 the file cannot be read or written, 2 bad usage.";
 
 const REVOKE_EXAMPLES: &str = "\
 EXAMPLES:
-  flow key revoke alice";
+  flow key revoke alice
+
+Exit codes: 0 success, 1 the file cannot be read or written, 2 bad usage.";
 
 /// Bytes of a key: too many to be guessed, so that one round of SHA-256 is enough for the hash.
 const KEY_LEN: usize = 32;

@@ -10,7 +10,9 @@ use crate::exit::Exit;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  flow man ~/.local/share/man/man1";
+  flow man ~/.local/share/man/man1
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 /// Options of `flow man`.
 #[derive(Debug, Args)]

@@ -25,15 +25,21 @@ HF_HUB_OFFLINE apply.";
 const PULL_EXAMPLES: &str = "\
 EXAMPLES:
   flow model pull
-  flow model pull BAAI/bge-small-en-v1.5 --revision main";
+  flow model pull BAAI/bge-small-en-v1.5 --revision main
+
+Exit codes: 0 success, 1 the model cannot be downloaded, 2 bad usage.";
 
 const LIST_EXAMPLES: &str = "\
 EXAMPLES:
-  flow model list";
+  flow model list
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 const PATH_EXAMPLES: &str = "\
 EXAMPLES:
-  ls \"$(flow model path all-MiniLM-L6-v2)\"";
+  ls \"$(flow model path all-MiniLM-L6-v2)\"
+
+Exit codes: 0 success, 1 the model is not on this machine, 2 bad usage.";
 
 /// The commands below `flow model`.
 #[derive(Debug, Subcommand)]

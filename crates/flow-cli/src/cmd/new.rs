@@ -32,12 +32,16 @@ EXAMPLES:
   flow new executor Shout --lang python
 
 On a terminal, the command asks for what the options leave open. Elsewhere, or with --yes, it takes
-the defaults.";
+the defaults.
+
+Exit codes: 0 success, 1 the files cannot be written, 2 bad usage, such as a folder that exists.";
 
 const FLOW_EXAMPLES: &str = "\
 EXAMPLES:
   flow new flow
-  flow new flow greetings --executor Greeter --lang python";
+  flow new flow greetings --executor Greeter --lang python
+
+Exit codes: 0 success, 1 the files cannot be written, 2 bad usage, such as a folder that exists.";
 
 /// The default name of an executor.
 const EXECUTOR_DEFAULT: &str = "MyExecutor";

@@ -14,7 +14,9 @@ use crate::shell::Shell;
 const EXAMPLES: &str = "\
 EXAMPLES:
   flow plot flows/two-branches.yml -o two-branches.svg
-  flow plot flows/two-branches.yml --format mermaid";
+  flow plot flows/two-branches.yml --format mermaid
+
+Exit codes: 0 success, 1 a file cannot be written, 2 bad usage or a bad flow file.";
 
 /// Options of `flow plot`.
 #[derive(Debug, Args)]

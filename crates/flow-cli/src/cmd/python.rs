@@ -19,14 +19,16 @@ EXAMPLES:
 
 In the script, `import jina` imports the classes of flow_serve under Jina's names; so does `import
 docarray`, unless docarray is installed. The interpreter is $FLOW_PYTHON, or that of `.venv` beside the
-script, of the active virtual environment, beside this program, or on PATH, if it has flow-serve.";
+script, of the active virtual environment, beside this program, or on PATH, if it has flow-serve.
+
+Exit codes: those of the script; 2 no interpreter has flow-serve.";
 
 const MIGRATE_EXAMPLES: &str = "\
 EXAMPLES:
   flow migrate .
   flow migrate flow.yml executor.py
 
-Exit codes: 0 if everything works, 1 if something has to be changed.";
+Exit codes: 0 nothing has to be changed, 1 something has to be changed, 2 bad usage.";
 
 const MISSING: &str = "no interpreter has the package `flow_serve`; install it with `pip install flow-serve`, or \
      set FLOW_PYTHON to an interpreter that has it";

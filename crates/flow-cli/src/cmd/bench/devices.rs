@@ -26,7 +26,9 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   flow bench devices
   flow bench devices --json
-  flow bench devices --side 8192 --rounds 9";
+  flow bench devices --side 8192 --rounds 9
+
+Exit codes: 0 success, 1 a device cannot compute, 2 bad usage.";
 
 /// Options of `flow bench devices`.
 #[derive(Debug, Args)]

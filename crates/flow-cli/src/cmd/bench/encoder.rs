@@ -23,7 +23,9 @@ use crate::shell::Shell;
 const EXAMPLES: &str = "\
 EXAMPLES:
   flow bench encoder --corpus mixed
-  flow bench encoder --input docs.jsonl --precision bf16 --threads 4";
+  flow bench encoder --input docs.jsonl --precision bf16 --threads 4
+
+Exit codes: 0 success, 1 the model or the texts cannot be read, 2 bad usage.";
 
 /// Number of texts that are encoded one by one, for the latency.
 const ALONE: usize = 200;

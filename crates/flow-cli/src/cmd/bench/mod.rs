@@ -14,7 +14,9 @@ use crate::shell::Shell;
 
 const CORPUS_EXAMPLES: &str = "\
 EXAMPLES:
-  flow bench corpus tutorial | flow post grpc://127.0.0.1:54321 --on /encode --input -";
+  flow bench corpus tutorial | flow post grpc://127.0.0.1:54321 --on /encode --input -
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 /// The commands below `flow bench`.
 #[derive(Debug, Subcommand)]

@@ -20,7 +20,9 @@ EXAMPLES:
 
 Processes are replaced one after another. An old process ends when the new one is ready and its own
 requests have finished. One that keeps state in its workspace, such as an index, ends before the new one
-starts.")]
+starts.
+
+Exit codes: 0 success, 1 the change failed, or no flow is running, 2 bad usage.")]
 pub(crate) struct Restart {
     /// Executor to restart, or one of its processes such as `encoder/rep-1`
     #[arg(value_name = "NAME")]
@@ -37,7 +39,9 @@ EXAMPLES:
   flow scale encoder=1 --flow flows/encode.yml
 
 The number is kept until the flow is reloaded or started again. That of an executor with state, such as an
-index, does not change: a new replica would be empty.")]
+index, does not change: a new replica would be empty.
+
+Exit codes: 0 success, 1 the change failed, or no flow is running, 2 bad usage.")]
 pub(crate) struct Scale {
     /// Executor and its new number of replicas, for each of its shards
     #[arg(value_name = "NAME=N", value_parser = name_and_number)]
@@ -54,7 +58,9 @@ EXAMPLES:
   flow reload flows/encode.yml
 
 Only executors whose settings differ are restarted. With `reload: true` in the file, a flow reloads
-whenever its file changes.")]
+whenever its file changes.
+
+Exit codes: 0 success, 1 the change failed, or no flow is running, 2 bad usage or a bad flow file.")]
 pub(crate) struct Reload {
     /// Flow to reload; needed if several flows are running
     #[arg(value_name = "FLOW.yml")]
@@ -67,7 +73,9 @@ pub(crate) struct Reload {
 EXAMPLES:
   flow down
   flow down flows/encode.yml
-  flow down --all")]
+  flow down --all
+
+Exit codes: 0 success, 1 failure, or no flow is running, 2 bad usage.")]
 pub(crate) struct Down {
     /// Flow to stop; needed if several flows are running
     #[arg(value_name = "FLOW.yml")]

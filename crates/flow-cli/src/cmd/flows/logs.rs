@@ -33,7 +33,9 @@ EXAMPLES:
   flow logs --log json            # a JSON object for each line, for programs
 
 Lines between `──` are notes of flow itself: a process starts, is ready, or ends.
-The gateway writes a line for each request that fails, with its id, endpoint and cause.";
+The gateway writes a line for each request that fails, with its id, endpoint and cause.
+
+Exit codes: 0 success, 1 failure, or no flow is running, 2 bad usage.";
 
 /// Interval of looking for new lines.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

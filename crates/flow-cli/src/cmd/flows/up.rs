@@ -46,7 +46,9 @@ EXAMPLES:
   flow up flows/encode.yml --port 8080
   flow up flows/encode.yml --host 0.0.0.0
 
-The first Ctrl-C lets requests in progress finish; the second stops at once.")]
+The first Ctrl-C lets requests in progress finish; the second stops at once.
+
+Exit codes: 0 stopped in order, 1 failure, 2 bad usage or a bad flow file, 130 stopped at once.")]
 pub(crate) struct Up {
     /// Flow file to start
     #[arg(value_name = "FLOW.yml")]

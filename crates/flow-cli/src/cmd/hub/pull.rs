@@ -12,7 +12,9 @@ use crate::shell::Shell;
 const EXAMPLES: &str = "\
 EXAMPLES:
   flow hub pull TransformerTorchEncoder:gpu
-  flow hub pull my-executor --hub registry.example.com/team";
+  flow hub pull my-executor --hub registry.example.com/team
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 /// Options of `flow hub pull`.
 #[derive(Debug, Args)]

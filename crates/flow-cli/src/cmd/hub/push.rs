@@ -25,7 +25,9 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   flow hub push ./my-executor -t v1 -t latest
   flow hub push ./my-python-executor --build-arg BASE=python:3.12-slim
-  flow hub push --image sentence-encoder --name TransformerTorchEncoder -t gpu";
+  flow hub push --image sentence-encoder --name TransformerTorchEncoder -t gpu
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 /// Heading of the options for the name and the labels.
 const LABELS: &str = "Name and labels";

@@ -20,12 +20,16 @@ const LIST_EXAMPLES: &str = "\
 EXAMPLES:
   flow hub list
   flow hub list encoder --hub registry.example.com/team
-  flow hub list --json";
+  flow hub list --json
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 const INFO_EXAMPLES: &str = "\
 EXAMPLES:
   flow hub info TransformerTorchEncoder
-  flow hub info TransformerTorchEncoder:gpu --json";
+  flow hub info TransformerTorchEncoder:gpu --json
+
+Exit codes: 0 success, 1 failure, 2 bad usage.";
 
 /// Options of `flow hub list`.
 #[derive(Debug, Args)]

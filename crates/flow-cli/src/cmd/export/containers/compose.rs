@@ -21,7 +21,9 @@ EXAMPLES:
   flow export docker-compose flows/encode.yml docker-compose.yml
   flow export docker-compose flows/encode.yml - --image-gateway registry.example.com/flow:1
   flow export docker-compose mine.yml docker-compose.yml \\
-      --image ranker=registry.example.com/ranker:3";
+      --image ranker=registry.example.com/ranker:3
+
+Exit codes: 0 success, 1 a file cannot be written, 2 bad usage or a bad flow file.";
 
 /// Options of `flow export docker-compose`.
 #[derive(Debug, Args)]

@@ -21,7 +21,9 @@ EXAMPLES:
   helm install encode chart --namespace search --create-namespace --set pods.gateway.replicas=3
 
 The chart is what `flow export kubernetes` writes with the same options. Its values.yaml has what can be set: images, replicas,
-resources, bounds of autoscalers, sizes of volumes, names of Secrets, hosts.";
+resources, bounds of autoscalers, sizes of volumes, names of Secrets, hosts.
+
+Exit codes: 0 success, 1 a file cannot be written, 2 bad usage or a bad flow file.";
 
 /// The folder of a chart's templates.
 const TEMPLATES: &str = "templates";

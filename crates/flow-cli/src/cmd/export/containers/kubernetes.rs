@@ -23,7 +23,9 @@ EXAMPLES:
 Secrets with the files of the gateway are in the namespace already, such as those that cert-manager makes:
   flow export kubernetes flow.yml k8s --secret ssl_certfile=gateway-tls --secret api_keys=flow-keys
 
-A file of an earlier export of the same flow file that this one does not write is removed from OUT_DIR.";
+A file of an earlier export of the same flow file that this one does not write is removed from OUT_DIR.
+
+Exit codes: 0 success, 1 a file cannot be written, 2 bad usage or a bad flow file.";
 
 /// Options of `flow export kubernetes`.
 #[derive(Debug, Args)]

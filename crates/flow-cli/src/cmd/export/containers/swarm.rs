@@ -25,7 +25,9 @@ EXAMPLES:
   docker stack deploy -c stack/stack.yml encode
 
 Secrets exist before the stack: `docker secret create flow-key key.pem` and
-  flow export swarm flow.yml stack --secret ssl_certfile=flow-cert --secret ssl_keyfile=flow-key";
+  flow export swarm flow.yml stack --secret ssl_certfile=flow-cert --secret ssl_keyfile=flow-key
+
+Exit codes: 0 success, 1 a file cannot be written, 2 bad usage or a bad flow file.";
 
 /// Headings of the options.
 const SWARM: &str = "Swarm";
