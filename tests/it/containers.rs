@@ -383,9 +383,9 @@ fn paths_of_volumes_may_be_relative_or_begin_at_home() {
         .current_dir(folder.path())
         .env("XDG_STATE_HOME", folder.path().join("state"))
         .env("HOME", &home)
-        .args(["up", "flow.yml", "--port", "0"]);
+        .args(["up", "flow.yml", "--port", "0", "--ready-format", "json"]);
     let mut program = Program::start(command);
-    program.line("ready after");
+    program.ready();
     let own = containers_of(program.pid());
     let mounts = "{{range .Mounts}}{{.Source}}:{{.Destination}}:{{.RW}} {{end}}";
     let mounts = inspect(&own[0], mounts);
@@ -535,7 +535,7 @@ impl Nobody {
             .current_dir(self.folder.path())
             .env("XDG_STATE_HOME", self.folder.path().join("state"))
             .env("DOCKER_HOST", format!("unix://{SOCKET}"))
-            .args(["up", "flow.yml", "--port", "0"])
+            .args(["up", "flow.yml", "--port", "0", "--ready-format", "json"])
             .uid(Self::ID)
             .gid(group);
         Program::start(command)
@@ -573,7 +573,7 @@ fn a_container_runs_as_the_owner_of_a_folder_that_its_own_user_may_not_write() {
         programs.entry("echo", ECHO, options)
     );
     let mut program = nobody.up(&yaml, group);
-    program.line("ready after");
+    program.ready();
     let own = containers_of(program.pid());
     assert_eq!(
         inspect(&own[0], "{{.Config.User}}"),

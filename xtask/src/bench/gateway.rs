@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use crate::bench::participants::{Bench, System};
+use crate::bench::participants::{Bench, System, comparison};
 use crate::bench::process::Server;
 use crate::bench::report::{Report, Table};
 use crate::bench::request::{SIZES, Size};
@@ -20,7 +20,7 @@ const BAR: f64 = 0.75;
 
 /// One system under load.
 struct Target {
-    name: &'static str,
+    name: String,
     url: String,
     /// Requests of a run are divided by this: slow systems would take minutes.
     slower: usize,
@@ -35,7 +35,8 @@ const JINA: &str = "Jina 3.27";
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     h2load::look_for()?;
     let targets = start(bench)?;
-    let mut table = Table::new(targets.iter().map(|target| target.name), "requests/s");
+    let names = targets.iter().map(|target| target.name.as_str());
+    let mut table = Table::new(names, "requests/s");
     for size in SIZES {
         let request = write_request(report, size)?;
         for target in &targets {
@@ -49,7 +50,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
                     "{} · {} · round {round}: {rate:.0} requests/s",
                     size.name, target.name
                 );
-                table.add(size.name, target.name, rate);
+                table.add(size.name, &target.name, rate);
             }
         }
     }
@@ -62,28 +63,35 @@ fn start(bench: &Bench) -> anyhow::Result<Vec<Target>> {
         let (echo, echo_url) = bare(&["echo"])?;
         let (proxy, url) = bare(&["proxy", &echo_url])?;
         targets.push(Target {
-            name: ECHO,
+            name: ECHO.to_owned(),
             url: echo_url,
             slower: 1,
             _servers: vec![echo],
         });
         targets.push(Target {
-            name: PROXY,
+            name: PROXY.to_owned(),
             url,
             slower: 1,
             _servers: vec![proxy],
         });
     }
     if bench.has(System::Flow) {
-        targets.push(target(FLOW, 1, ours::up("flows/echo.yml")?));
+        for version in bench.versions() {
+            let flow = version.up("flows/echo.yml")?;
+            targets.push(target(version.name(FLOW), 1, flow));
+        }
     }
     if let Some(python) = bench.jina()? {
-        targets.push(target(JINA, 20, ours::jina_noop(&python, "grpc")?));
+        targets.push(target(
+            JINA.to_owned(),
+            20,
+            ours::jina_noop(&python, "grpc")?,
+        ));
     }
     Ok(targets)
 }
 
-fn target(name: &'static str, slower: usize, flow: ours::Flow) -> Target {
+fn target(name: String, slower: usize, flow: ours::Flow) -> Target {
     let url = format!("http://127.0.0.1:{}", flow.port);
     Target {
         name,
@@ -127,8 +135,10 @@ fn verdict(table: &Table) -> String {
         ))
     });
     let ratios: String = ratios.collect();
+    let rows: Vec<&str> = SIZES.iter().map(|size| size.name).collect();
+    let change = comparison(table, &rows, &[FLOW]);
     if ratios.is_empty() {
-        return ratios;
+        return change;
     }
-    format!("The bar is {BAR} at the two larger sizes.\n\n{ratios}")
+    format!("The bar is {BAR} at the two larger sizes.\n\n{ratios}{change}")
 }

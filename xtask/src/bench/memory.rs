@@ -18,12 +18,15 @@ const LOADED: &str = "after load";
 pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> {
     let mut table = Table::new([IDLE, LOADED], "MB resident");
     if bench.has(System::Flow) {
-        let flow = ours::up("flows/encode.yml")?;
-        note(&mut table, "flow", IDLE, flow.server.id())?;
         let docs = report.scratch("docs.jsonl");
         corpus::write_tutorial(&docs, DOCS)?;
-        shell::output(&mut ours::post(&flow, &docs, &report.scratch("out.jsonl")))?;
-        note(&mut table, "flow", LOADED, flow.server.id())?;
+        for version in bench.versions() {
+            let name = version.name("flow");
+            let flow = version.up("flows/encode.yml")?;
+            note(&mut table, &name, IDLE, flow.server.id())?;
+            shell::output(&mut ours::post(&flow, &docs, &report.scratch("out.jsonl")))?;
+            note(&mut table, &name, LOADED, flow.server.id())?;
+        }
     }
     if let Some(python) = bench.jina()? {
         let flow = ours::jina_noop(&python, "grpc")?;

@@ -33,8 +33,10 @@ mod start;
 mod tutorial;
 
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::ValueEnum;
 
 use crate::bench::participants::{Bench, System};
@@ -58,6 +60,10 @@ pub(crate) struct Args {
     /// Systems to compare.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "bare,flow")]
     systems: Vec<System>,
+
+    /// A program `flow` of an earlier version, which `gateway`, `single`, `start` and `memory` measure beside the new one.
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -125,11 +131,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.subject == Subject::Report {
         return charts::draw_all();
     }
+    let against = args.against.as_deref().map(absolute).transpose()?;
     build(&args.systems)?;
     let bench = Bench {
         rounds: args.rounds.get(),
         load: Duration::from_secs(60) * args.minutes,
         systems: args.systems.clone(),
+        against,
     };
     let mut report = Report::open()?;
     for (subject, measure) in MEASURES {
@@ -139,6 +147,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     eprintln!("results are in `{}`", report.folder().display());
     Ok(())
+}
+
+/// The path of a program from any folder: flows are started in the root of the repository.
+fn absolute(program: &Path) -> anyhow::Result<PathBuf> {
+    let found = program.canonicalize();
+    found.with_context(|| format!("cannot find the program `{}`", program.display()))
 }
 
 fn build(systems: &[System]) -> anyhow::Result<()> {

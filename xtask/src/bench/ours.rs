@@ -6,10 +6,18 @@ use std::process::Command;
 
 use crate::bench::process::Server;
 
+/// The beginning of the line by which `flow up --ready-format json` says that it is ready.
+const READY: &str = r#"{"event":"ready""#;
+
 /// A program of ours, built for release.
 pub(super) fn program(name: &str) -> Command {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root("target"), PathBuf::from);
-    let mut command = Command::new(target.join("release").join(name));
+    at_root(&target.join("release").join(name))
+}
+
+/// A program that runs in the root of the repository.
+pub(super) fn at_root(program: &Path) -> Command {
+    let mut command = Command::new(program);
     command.current_dir(crate::repository::root());
     command
 }
@@ -27,14 +35,16 @@ pub(super) fn up(file: &str) -> anyhow::Result<Flow> {
 
 /// `flow up` with these variables, ready.
 pub(super) fn up_in(file: &str, variables: &[(&str, &str)]) -> anyhow::Result<Flow> {
-    let port = free_port()?;
     let mut command = program("flow");
     command.envs(variables.iter().copied());
-    // Its executors are ready before it is, and say so.
-    let server = Server::start(
-        command.args(["up", file, "--port", &port.to_string()]),
-        "ready after",
-    )?;
+    up_by(command, file)
+}
+
+/// `flow up` by this program, ready.
+pub(super) fn up_by(mut program: Command, file: &str) -> anyhow::Result<Flow> {
+    let port = free_port()?;
+    program.args(["up", file, "--port", &port.to_string()]);
+    let server = Server::start(program.args(["--ready-format", "json"]), READY)?;
     Ok(Flow { server, port })
 }
 
@@ -53,14 +63,11 @@ pub(super) fn jina_noop(python: &Path, protocol: &str) -> anyhow::Result<Flow> {
 
 /// `flow up` with the Python executor that does nothing, on our runtime in this interpreter, ready.
 pub(super) fn python_noop(python: &Path) -> anyhow::Result<Flow> {
-    let port = free_port()?;
     let mut command = program("flow");
     command
         .env("FLOW_PYTHON", python)
         .env("FLOW_PYTHON_RUNTIME", "flow");
-    command.args(["up", "tests/load/python_noop/flow.yml", "--port"]);
-    let server = Server::start(command.arg(port.to_string()), "ready after")?;
-    Ok(Flow { server, port })
+    up_by(command, "tests/load/python_noop/flow.yml")
 }
 
 /// Jina's own flow with the same executor, ready.

@@ -4,10 +4,12 @@
 //! a flow takes whose executor does nothing: the hops alone, by processes whose code and data no model pushes out of
 //! the caches.
 
+use std::process::Command;
+
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::bench::participants::Bench;
+use crate::bench::participants::{Bench, comparison};
 use crate::bench::report::{Report, Table};
 use crate::bench::request::SIZES;
 use crate::bench::{h2load, ours};
@@ -31,10 +33,12 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     h2load::look_for()?;
     let request = report.scratch("request.bin");
     std::fs::write(&request, SIZES[0].frame())?;
-    let flows = [
-        (FLOW, ours::up("flows/encode.yml")?),
-        (NOTHING, ours::up("flows/echo.yml")?),
-    ];
+    let versions = bench.versions();
+    let mut flows = Vec::new();
+    for version in &versions {
+        flows.push((version.name(FLOW), version.up("flows/encode.yml")?));
+        flows.push((version.name(NOTHING), version.up("flows/echo.yml")?));
+    }
     let log = report.scratch("times.tsv");
     let time = |flow: &ours::Flow| {
         let url = format!("http://127.0.0.1:{}", flow.port);
@@ -44,9 +48,13 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     for (name, flow) in &flows {
         time(flow).with_context(|| format!("{name} does not answer"))?;
     }
-    let mut table = Table::new([ENGINE, FLOW, NOTHING], "milliseconds");
+    let engines = versions.iter().map(|version| version.name(ENGINE));
+    let columns: Vec<String> = engines.chain(flows.iter().map(|it| it.0.clone())).collect();
+    let mut table = Table::new(columns.iter().map(String::as_str), "milliseconds");
     for round in 0..bench.rounds {
-        table.add(ROW, ENGINE, engine()?);
+        for version in &versions {
+            table.add(ROW, &version.name(ENGINE), engine(version.program())?);
+        }
         for (name, flow) in &flows {
             table.add(ROW, name, time(flow)?);
         }
@@ -55,8 +63,7 @@ pub(super) fn measure(bench: &Bench, report: &mut Report) -> anyhow::Result<()> 
     report.write("single", &table, &verdict(&table))
 }
 
-fn engine() -> anyhow::Result<f64> {
-    let mut command = ours::program("flow");
+fn engine(mut command: Command) -> anyhow::Result<f64> {
     command.args(["bench", "encoder", "--corpus", "tutorial", "--texts", "200"]);
     command.args(["--rounds", "1", "--model"]);
     let output = shell::output(command.arg(setup::folder().join("model")))?;
@@ -71,9 +78,10 @@ fn verdict(table: &Table) -> String {
     else {
         return String::new();
     };
+    let change = comparison(table, &[ROW], &[ENGINE, FLOW, NOTHING]);
     format!(
         "The engine takes {engine:.2} ms (the bar: {ENGINE_MAX}); serving adds {:+.2} ms (the bar: {ADDED_MAX}); a flow \
-         that has nothing to compute takes {nothing:.2} ms.\n",
+         that has nothing to compute takes {nothing:.2} ms.\n{change}",
         flow - engine
     )
 }
