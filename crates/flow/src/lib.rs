@@ -42,6 +42,11 @@ pub use running::{Running, StartError};
 #[doc = include_str!("../../../docs/src/tls-and-keys.md")]
 struct TlsAndKeys;
 
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// Compiles the examples of the book's page on clients.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/src/clients.md")]
