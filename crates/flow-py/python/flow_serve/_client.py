@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from flow_serve import _inputs
+from flow_serve import _inputs, _trace_context
 from flow_serve._endpoints import Endpoints
 from flow_serve._options import refuse_unknown
 from flow_serve._plan import Callback, Plan
@@ -28,11 +28,10 @@ WITHOUT_EFFECT = ("log_config", "suppress_root_logging", "reuse_session", "name"
 #: Options of Jina's client that are refused, with the reason.
 REFUSED = {
     "metrics": "clients export no OpenTelemetry metrics",
-    "tracing": "clients export no OpenTelemetry traces",
     "metrics_exporter_host": "clients export no OpenTelemetry metrics",
     "metrics_exporter_port": "clients export no OpenTelemetry metrics",
-    "traces_exporter_host": "clients export no OpenTelemetry traces",
-    "traces_exporter_port": "clients export no OpenTelemetry traces",
+    "traces_exporter_host": "clients make no spans; their calls belong to the current span, which your own OpenTelemetry exports",
+    "traces_exporter_port": "clients make no spans; their calls belong to the current span, which your own OpenTelemetry exports",
     "proxy": "clients connect directly and never through a proxy",
     "grpc_channel_options": "clients do not use the gRPC library that these options are for; messages have no limit",
 }
@@ -77,6 +76,8 @@ class BaseClient(Endpoints):
         for name, reason in REFUSED.items():
             if options.pop(name, None):
                 raise NotSupportedError(f"`{name}` is not supported: {reason}")
+        if options.pop("tracing", None):
+            _trace_context.check_installed()
         options = {name: value for name, value in options.items() if name not in WITHOUT_EFFECT}
         refuse_unknown("Client", options, KNOWN)
         del asyncio

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Optional
 
-from flow_serve import _inputs
+from flow_serve import _inputs, _trace_context
 from flow_serve._docarray import Reader
 from flow_serve._options import refuse_unknown
 from flow_serve._progress import ProgressBar
@@ -80,7 +80,7 @@ class Plan:
             "compression": _compression(options.get("compression")),
             "retries": self.attempts - 1,
             "one_by_one": not stream,
-            "metadata": [(str(key), str(value)) for key, value in _pairs(options.get("metadata"))],
+            "metadata": _metadata(options.get("metadata")),
         }
 
     def exchange(self) -> Any:
@@ -159,6 +159,12 @@ def _compression(name: Any) -> str | None:
     if str(name).lower() not in ("gzip", "deflate"):
         raise ValueError(f"`compression` is `{name}`; write `Gzip`, `Deflate` or `NoCompression`")
     return str(name).lower()
+
+
+def _metadata(given: Any) -> list[tuple[str, str]]:
+    """The metadata that is given, and that of the current trace."""
+    pairs = [(str(key), str(value)) for key, value in _pairs(given)]
+    return pairs + _trace_context.entries(pairs)
 
 
 def _pairs(metadata: Any) -> Any:
