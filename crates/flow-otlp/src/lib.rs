@@ -33,5 +33,5 @@ pub use client::CannotSend;
 pub use exporting::{CannotExport, Exporting};
 pub use settings::{
     BadExportSetting, BatchSettings, Collector, ExportSettings, ExportTarget, Histograms,
-    MetricSettings, OtlpProtocol, RecordSettings, Requested, TraceSettings,
+    MetricSettings, OtlpProtocol, Place, RecordSettings, Requested, TraceSettings,
 };

@@ -18,7 +18,11 @@ pub(crate) fn resource(settings: &ExportSettings) -> ResourceAttributesWithSchem
         ),
         KeyValue::new("process.pid", i64::from(std::process::id())),
     ];
-    let resource = Resource::builder().with_attributes(own);
+    let place = settings.place.attributes();
+    let place = place.map(|(name, value)| KeyValue::new(name, value.to_owned()));
+    let resource = Resource::builder()
+        .with_attributes(own)
+        .with_attributes(place);
     let resource = match settings.is_named {
         true => resource.build(),
         false => resource.with_service_name(name).build(),

@@ -1,5 +1,6 @@
 //! What a process exports, and where to: what its options and the variables of OpenTelemetry say. Pure.
 
+mod place;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use flow_trace::Sampling;
 
 use self::variables::{Variables, bad};
 
+pub use self::place::Place;
 pub use self::target::{Collector, ExportTarget, OtlpProtocol};
 pub use self::variables::BadExportSetting;
 pub(crate) use self::variables::Signal;
@@ -19,7 +21,7 @@ pub(crate) use self::variables::Signal;
 /// The beginning of the names of all variables that are read.
 const PREFIX: &str = "OTEL_";
 
-/// What the options of a process ask for. Log records are asked for by variables only.
+/// What the options of a process ask for. Variables may ask for more, and log records are asked for by them only.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requested {
     /// Where spans are exported; `None` disables the export.
@@ -41,6 +43,8 @@ pub struct ExportSettings {
     pub metrics: Option<MetricSettings>,
     /// How log records are exported; `None` if they are not.
     pub logs: Option<RecordSettings>,
+    /// Where in a cluster the process runs.
+    pub place: Place,
 }
 
 /// How spans are made and exported.
@@ -99,8 +103,8 @@ pub enum Histograms {
 }
 
 impl ExportSettings {
-    /// The settings of a process with this name. What the flow file says wins over the variables, except that they can turn
-    /// an export off.
+    /// The settings of a process with this name. The collector of the flow file wins over that of the variables, which can turn
+    /// each export on and off.
     ///
     /// # Errors
     ///
@@ -111,26 +115,19 @@ impl ExportSettings {
         environment: &BTreeMap<String, String>,
     ) -> Result<Self, BadExportSetting> {
         let variables = Variables(environment);
-        let traces = match &requested.traces {
-            Some(collector) if variables.may_export(Signal::Traces)? => {
-                Some(variables.traces(collector)?)
-            }
-            _ => None,
-        };
-        let metrics = match &requested.metrics {
-            Some(collector) if variables.may_export(Signal::Metrics)? => {
-                Some(variables.metrics(collector)?)
-            }
-            _ => None,
-        };
-        let asks_for_logs = variables.ask_for(Signal::Logs)?;
-        let logs = asks_for_logs.then(|| variables.logs()).transpose()?;
+        let traces = variables.collector(Signal::Traces, requested.traces.as_ref())?;
+        let traces = traces.map(|it| variables.traces(&it)).transpose()?;
+        let metrics = variables.collector(Signal::Metrics, requested.metrics.as_ref())?;
+        let metrics = metrics.map(|it| variables.metrics(&it)).transpose()?;
+        let logs = variables.collector(Signal::Logs, None)?;
+        let logs = logs.map(|it| variables.logs(&it)).transpose()?;
         Ok(Self {
             runtime_name: runtime_name.into(),
             is_named: variables.get("OTEL_SERVICE_NAME").is_some(),
             traces,
             metrics,
             logs,
+            place: Place::new(environment),
         })
     }
 
@@ -140,7 +137,8 @@ impl ExportSettings {
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> BTreeMap<String, String> {
         let all = environment.into_iter();
-        all.filter(|(name, _)| name.starts_with(PREFIX)).collect()
+        all.filter(|(name, _)| name.starts_with(PREFIX) || Place::is_named_by(name))
+            .collect()
     }
 }
 
@@ -168,8 +166,8 @@ impl Variables<'_> {
         })
     }
 
-    fn logs(&self) -> Result<RecordSettings, BadExportSetting> {
-        let target = ExportTarget::new(Signal::Logs, &Collector::default(), self)?;
+    fn logs(&self, collector: &Collector) -> Result<RecordSettings, BadExportSetting> {
+        let target = ExportTarget::new(Signal::Logs, collector, self)?;
         let names = BatchNames {
             queue_max: "OTEL_BLRP_MAX_QUEUE_SIZE",
             batch_max: "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE",

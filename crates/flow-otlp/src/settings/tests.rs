@@ -114,7 +114,7 @@ fn variables_choose_the_requests_that_are_recorded() {
 }
 
 #[test]
-fn variables_turn_exports_off_and_that_of_log_records_on() {
+fn variables_turn_exports_off_and_on() {
     let check = |variables: &[(&str, &str)], expected: [bool; 3]| {
         let it = settings(&all(), variables).unwrap();
         let found = [it.traces.is_some(), it.metrics.is_some(), it.logs.is_some()];
@@ -127,8 +127,35 @@ fn variables_turn_exports_off_and_that_of_log_records_on() {
     check(&[("OTEL_SDK_DISABLED", "1")], [true, true, false]);
     check(&[("OTEL_TRACES_EXPORTER", "none")], [false, true, false]);
     check(&[("OTEL_METRICS_EXPORTER", "none")], [true, false, false]);
-    let nothing = settings(&Requested::default(), &[("OTEL_METRICS_EXPORTER", "otlp")]);
-    assert_eq!(nothing.unwrap().metrics, None);
+}
+
+#[test]
+fn variables_alone_ask_for_traces_and_metrics_at_their_own_collector() {
+    let variables = [
+        ("OTEL_TRACES_EXPORTER", "otlp"),
+        ("OTEL_METRICS_EXPORTER", "otlp"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:1"),
+    ];
+    check_endpoint(&Requested::default(), &variables, ["http://collector:1"; 2]);
+    let none = settings(&Requested::default(), &variables[2..]).unwrap();
+    assert_eq!((none.traces, none.metrics), (None, None));
+    let flow_file = to(Some("http://own"), Some(2));
+    check_endpoint(&flow_file, &variables, ["http://own:2"; 2]);
+}
+
+#[test]
+fn the_place_in_a_cluster_comes_from_the_variables_that_jina_reads() {
+    let variables = [
+        ("K8S_POD_NAME", "a-1"),
+        ("K8S_NODE_NAME", ""),
+        ("K8S_X", "b"),
+    ];
+    let found = settings(&all(), &variables).unwrap().place;
+    let found: Vec<_> = found.attributes().collect();
+    assert_eq!(found, [("k8s.pod.name", "a-1")]);
+    let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let read = ExportSettings::variables(environment);
+    assert_eq!(read.len(), 2);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::target::Collector;
+
 /// What is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
@@ -52,14 +54,18 @@ impl<'v> Variables<'v> {
             .next()
     }
 
-    /// Whether a signal is exported that was asked for.
-    pub(super) fn may_export(&self, signal: Signal) -> Result<bool, BadExportSetting> {
-        Ok(self.exporter(signal)? != Some(false))
-    }
-
-    /// Whether the variables ask for the export of a signal.
-    pub(super) fn ask_for(&self, signal: Signal) -> Result<bool, BadExportSetting> {
-        Ok(self.exporter(signal)? == Some(true))
+    /// The collector that a signal is exported to; `None` if it is not exported. The variables can ask for an export that the
+    /// options do not ask for, and turn off one that they do.
+    pub(super) fn collector(
+        &self,
+        signal: Signal,
+        requested: Option<&Collector>,
+    ) -> Result<Option<Collector>, BadExportSetting> {
+        Ok(match self.exporter(signal)? {
+            Some(false) => None,
+            Some(true) => Some(requested.cloned().unwrap_or_default()),
+            None => requested.cloned(),
+        })
     }
 
     /// Whether the variables enable the export of a signal; `None` if they do not mention it.
