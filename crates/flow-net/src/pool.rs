@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use flow_core::{CallOptions, Code, Failure};
 use flow_proto::Envelope;
-use flow_proto::jina::SingleDocumentRequestProto;
+use flow_proto::jina::{HeaderProto, SingleDocumentRequestProto};
 use flow_trace::Tracer;
 use futures_util::future::join_all;
 use futures_util::{Stream, stream};
@@ -264,8 +264,9 @@ impl Pool {
                 }
                 Err(error) => {
                     tries.add(&error, lease.replica.peer_spoke());
-                    let wait =
-                        self.retry_after(&error, &lease, tries, (options, Instant::now()))?;
+                    let id = request_id(parts.first().and_then(|it| it.header.as_ref()));
+                    let failed = (&error, &lease, id);
+                    let wait = self.retry_after(failed, tries, (options, Instant::now()))?;
                     drop(lease);
                     tokio::time::sleep(wait).await;
                 }
@@ -304,7 +305,8 @@ impl Pool {
                 Err(error) => {
                     lease.count(true, now);
                     tries.add(&error, lease.replica.peer_spoke());
-                    let wait = self.retry_after(&error, &lease, tries, (options, now))?;
+                    let failed = (&error, &lease, request_id(request.header.as_ref()));
+                    let wait = self.retry_after(failed, tries, (options, now))?;
                     drop(lease);
                     tokio::time::sleep(wait).await;
                 }
@@ -334,15 +336,20 @@ impl Pool {
     /// When a failed call may be tried again; its failure, if not at all.
     fn retry_after(
         &self,
-        error: &AttemptError,
-        lease: &Lease,
+        (error, lease, request_id): (&AttemptError, &Lease, &str),
         tries: Tries,
         (options, now): (&CallOptions, Instant),
     ) -> Result<Duration, Failure> {
         let uri = lease.replica.uri();
         match self.decide(error, tries, options, now) {
             RetryDecision::Retry(wait) => {
-                tracing::debug!(failure = %error.failure, replica = uri, tries = tries.all, "trying again");
+                tracing::debug!(
+                    request_id,
+                    failure = %error.failure,
+                    replica = uri,
+                    tries = tries.all,
+                    "trying again"
+                );
                 self.metrics.iter().for_each(|it| it.retries.add(1));
                 Ok(wait)
             }
@@ -426,6 +433,10 @@ async fn next_document(open: Open) -> Option<(Result<SingleDocumentRequestProto,
             Some((Err(failure), None))
         }
     }
+}
+
+fn request_id(header: Option<&HeaderProto>) -> &str {
+    header.map_or("", |it| it.request_id.as_str())
 }
 
 /// The failure with the address where it happened, which the failure itself does not contain.

@@ -158,7 +158,16 @@ fn with_causes(mut message: String, cause: &(dyn std::error::Error + 'static)) -
     message
 }
 
-fn to_grpc(code: Code) -> tonic::Code {
+/// The attribute of a span with the number of a call's status.
+pub const GRPC_STATUS: &str = "rpc.grpc.status_code";
+
+/// The number of the status that a call ends with.
+#[must_use]
+pub fn grpc_status(failure: Option<Code>) -> i32 {
+    failure.map_or(tonic::Code::Ok, to_grpc).into()
+}
+
+pub(crate) fn to_grpc(code: Code) -> tonic::Code {
     match code {
         Code::BadRequest => tonic::Code::InvalidArgument,
         Code::ExecutorFailed => tonic::Code::Aborted,

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use flow_core::{CallOptions, Failure};
 use flow_trace::{Span, SpanKind, Tracer};
 
+use crate::status::{GRPC_STATUS, grpc_status};
+
 /// The service and the methods of executors, as Jina's spans name them.
 const SERVICE: &str = "jina.JinaSingleDataRequestRPC";
 pub(super) const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
@@ -38,7 +40,11 @@ impl<'o> TracedTry<'o> {
         span.set("rpc.system", "grpc");
         span.set("rpc.service", SERVICE);
         span.set("rpc.method", method.rsplit('/').next().unwrap_or(method));
-        span.set("server.address", uri);
+        let (address, port) = server(uri);
+        span.set("server.address", address);
+        if let Some(port) = port {
+            span.set("server.port", i64::from(port));
+        }
         span.set("flow.try", number as usize);
         Self {
             options: Cow::Owned(options.within(span.context())),
@@ -55,9 +61,25 @@ impl<'o> TracedTry<'o> {
 
     /// Ends the try.
     pub(super) fn end(mut self, failure: Option<&Failure>) {
-        if let (Some(mut span), Some(failure)) = (self.span.take(), failure) {
+        let Some(mut span) = self.span.take() else {
+            return;
+        };
+        let status = grpc_status(failure.map(Failure::code));
+        span.set(GRPC_STATUS, i64::from(status));
+        if let Some(failure) = failure {
             span.fail(failure.code(), failure.message());
         }
+    }
+}
+
+/// The host, or the path of a socket, and the port of a replica's URI.
+fn server(uri: &str) -> (&str, Option<u16>) {
+    let authority = uri.split_once("://").map_or(uri, |(_, rest)| rest);
+    let authority = authority.trim_end_matches('/');
+    let with_port = authority.rsplit_once(':');
+    match with_port.and_then(|(host, port)| Some((host, port.parse().ok()?))) {
+        Some((host, port)) => (host.trim_matches(['[', ']']), Some(port)),
+        None => (authority.strip_prefix("unix:").unwrap_or(authority), None),
     }
 }
 
@@ -78,6 +100,32 @@ mod tests {
     use flow_trace::Sampling;
 
     use super::*;
+
+    #[test]
+    fn a_replica_is_named_by_its_host_and_its_port_or_by_its_socket() {
+        for (uri, address, port) in [
+            ("http://10.0.0.1:8080", "10.0.0.1", Some(8080)),
+            (
+                "https://encoder.example.com:443/",
+                "encoder.example.com",
+                Some(443),
+            ),
+            ("http://[::1]:9001", "::1", Some(9001)),
+            ("http://encoder", "encoder", None),
+            (
+                "unix:/run/flow/encoder.sock",
+                "/run/flow/encoder.sock",
+                None,
+            ),
+            (
+                "unix:///run/flow/encoder.sock",
+                "/run/flow/encoder.sock",
+                None,
+            ),
+        ] {
+            assert_eq!(server(uri), (address, port), "{uri}");
+        }
+    }
 
     #[test]
     fn the_spans_of_a_hedged_call_say_which_try_was_the_hedge_and_which_was_cancelled() {
