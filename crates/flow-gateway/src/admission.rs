@@ -6,12 +6,13 @@ use std::time::Duration;
 use flow_core::{CallOptions, Failure, RequestId};
 use flow_proto::Envelope;
 use flow_proto::jina::HeaderProto;
+use flow_spec::RequestLogging;
 
 use crate::auth;
 use crate::limit::Permit;
 use crate::reply::Finished;
 use crate::request;
-use crate::request_record::{RequestEnd, RequestRecord, Waiting};
+use crate::request_record::{Part, RequestEnd, RequestRecord, Waiting};
 use crate::request_span::RequestSpan;
 use crate::snapshot::Snapshot;
 
@@ -22,6 +23,8 @@ pub(crate) struct RequestPermit {
     permit: Permit,
     /// How long the request waited for it.
     pub(crate) waited: Duration,
+    /// Which part of a call the request is.
+    part: Part,
 }
 
 impl RequestPermit {
@@ -32,6 +35,7 @@ impl RequestPermit {
                 snapshot,
                 permit,
                 waited: Duration::ZERO,
+                part: Part::Whole,
             }),
             None => Err(snapshot),
         }
@@ -45,7 +49,13 @@ impl RequestPermit {
             snapshot,
             permit,
             waited: waiting.end(),
+            part: Part::Whole,
         }
+    }
+
+    /// The same right for a part of a call.
+    pub(crate) fn of_part(self, part: Part) -> Self {
+        Self { part, ..self }
     }
 
     /// Runs the request, counts it, and logs it if it failed or the flow asks for it.
@@ -55,7 +65,7 @@ impl RequestPermit {
         let arrival = (&options.origin, Some(self.waited));
         let timer = (self.snapshot).measure(&request, request.header.as_ref(), arrival);
         let mut record = RequestRecord::new(&request, &options, self.waited);
-        let span = RequestSpan::begin(shared.tracer.as_ref(), &mut options, &mut record);
+        let span = RequestSpan::begin(shared.tracer.as_ref(), &mut options, &mut record, self.part);
         let wants_timing = options.timing;
         // In a box: futures are moved as they are passed up to the connection, and this one has kilobytes.
         let mut finished = Box::pin(request::run(&self.snapshot, request, options)).await;
@@ -65,13 +75,17 @@ impl RequestPermit {
         }
         let end = RequestEnd::of_reply(&finished.reply);
         if let Some(end) = &end {
-            let logging = self.snapshot.plan.gateway.logging;
+            // The call is logged, and not its pieces.
+            let logging = match self.part.is_piece() {
+                false => self.snapshot.plan.gateway.logging,
+                true => RequestLogging::default(),
+            };
             shared.log.end(&record, end, logging);
         }
-        span.end(&record, end.as_ref());
+        let failed = finished.failure.as_ref().map(Failure::code);
+        span.end(&record, end.as_ref(), failed);
         if let Some(mut timer) = timer {
             timer.trace(record.trace.as_deref());
-            let failed = finished.failure.as_ref().map(Failure::code);
             let reported = end.and_then(|end| end.failed).map(|it| it.code);
             timer.end(&finished.reply, failed.or(reported));
         }

@@ -22,7 +22,7 @@ use crate::node_input::node_header;
 use crate::node_parameters::node_parameters;
 use crate::parameter_check;
 use crate::reply::{GATEWAY, RouteEntry, error_status, route};
-use crate::request_record::{RequestEnd, RequestFailure, RequestRecord};
+use crate::request_record::{Part, RequestEnd, RequestFailure, RequestRecord};
 use crate::request_span::{RequestSpan, node_span};
 use crate::snapshot::Snapshot;
 use crate::target::TargetNodes;
@@ -41,16 +41,27 @@ pub(crate) async fn documents(
     let mut timer = snapshot.measure(&request, request.header.as_ref(), arrival);
     record.waited = admitted.waited;
     let tracer = snapshot.shared.tracer.as_ref();
-    let span = RequestSpan::begin(tracer, &mut options, &mut record);
+    let span = RequestSpan::begin(tracer, &mut options, &mut record, Part::Whole);
+    let header = (span.is_recorded()).then(|| request.header.clone().unwrap_or_default());
     if let Some(timer) = &mut timer {
         timer.trace(record.trace.as_deref());
     }
     let opened = open(&snapshot, request, &options).await;
-    let (reply, documents) = opened.inspect_err(|failure| {
-        if let Some(timer) = &mut timer {
-            timer.ends_with(Some(failure.code()));
+    let (reply, documents) = match opened {
+        Ok(opened) => opened,
+        Err(failure) => {
+            if let Some(timer) = &mut timer {
+                timer.ends_with(Some(failure.code()));
+            }
+            let end = RequestEnd {
+                header: &header.unwrap_or_default(),
+                routes: &[],
+                failed: Some(RequestFailure::of_failure(&failure)),
+            };
+            span.end(&record, Some(&end), Some(failure.code()));
+            return Err(failure);
         }
-    })?;
+    };
     let node = route(&reply.node, reply.started);
     let mut progress = Progress {
         routes: [reply.gateway.clone(), node],
@@ -217,7 +228,7 @@ impl Drop for Progress {
             snapshot.shared.log.end(&self.record, &end, logging);
         }
         if let Some(span) = self.span.take() {
-            span.end(&self.record, Some(&end));
+            span.end(&self.record, Some(&end), None);
         }
     }
 }

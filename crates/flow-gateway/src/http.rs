@@ -20,6 +20,7 @@ pub(crate) mod open_inference;
 mod openai;
 mod openapi;
 mod request_id;
+pub(crate) mod response_status;
 mod state;
 mod status;
 mod tei;
@@ -65,6 +66,7 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
     };
     let grpc_web = state.serves.grpc.then_some(grpc);
     let options = state.options.clone();
+    let is_traced = state.service.snapshot().shared.tracer.is_some();
     let router = router
         .with_state(state)
         .layer(GrpcWebLayer(grpc_web))
@@ -72,6 +74,10 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
         .layer(CompressionLayer::new().compress_when(is_compressed()))
         .layer(cors::layer(&options.cors))
         .layer(from_fn(request_id::identify));
+    let router = match is_traced {
+        true => router.layer(from_fn(response_status::record)),
+        false => router,
+    };
     Some(Routes::from(router))
 }
 

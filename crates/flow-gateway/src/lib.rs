@@ -43,6 +43,7 @@ mod node_parameters;
 mod origin;
 mod parameter_check;
 mod parts;
+mod pieces;
 mod pools;
 mod ports;
 mod protection;

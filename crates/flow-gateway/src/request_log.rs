@@ -96,9 +96,19 @@ impl RequestLog {
         if let Some(history) = &self.history {
             history.record(record, end);
         }
-        if end.failed.is_some() {
-            self.failed(record, end);
-        } else if let Some(slow) = logging.slow
+        self.failed(record, end);
+        self.call_in_pieces(record, end, logging);
+    }
+
+    /// Logs a call if it was slow, or all are logged. Its pieces were counted before, and the one that failed was logged.
+    pub(crate) fn call_in_pieces(
+        &self,
+        record: &RequestRecord,
+        end: &RequestEnd<'_>,
+        logging: RequestLogging,
+    ) {
+        if end.failed.is_none()
+            && let Some(slow) = logging.slow
             && record.waited + end.took() >= slow
             && self.may_log()
         {

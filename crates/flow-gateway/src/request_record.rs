@@ -55,6 +55,16 @@ impl RequestRecord {
         }
     }
 
+    /// The record of a call with so many documents, whose pieces are not known yet.
+    pub(crate) fn of_pieces(documents: usize, options: &CallOptions) -> Self {
+        Self {
+            origin: options.origin.clone(),
+            trace: options.trace.clone(),
+            counted: Some(documents),
+            ..Self::default()
+        }
+    }
+
     /// The number of its documents, nested ones included.
     pub(crate) fn documents(&self) -> usize {
         match (self.is_single, self.counted) {
@@ -62,6 +72,23 @@ impl RequestRecord {
             (false, Some(documents)) => documents,
             (false, None) => crate::auth::documents(self.data.as_ref()),
         }
+    }
+}
+
+/// Which part of a client's call a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The call is this request.
+    Whole,
+    /// The first of several pieces.
+    First,
+    /// Another piece: a call that was let in is answered in full, also if it takes the last tokens of the day.
+    Further,
+}
+
+impl Part {
+    pub(crate) fn is_piece(self) -> bool {
+        self != Self::Whole
     }
 }
 

@@ -24,7 +24,7 @@ use crate::auth;
 use crate::discovery::OfferedEndpoints;
 use crate::heavy::HeavyWork;
 use crate::metrics::RefusalReason;
-use crate::request_record::{RequestRecord, Waiting};
+use crate::request_record::{Part, RequestRecord, Waiting};
 use crate::snapshot::Snapshot;
 use crate::snapshot_store::SnapshotStore;
 use crate::stream::{self, StreamOptions};
@@ -64,15 +64,6 @@ pub(crate) struct StreamRequest {
     pub(crate) budget: Option<ByteBudget>,
 }
 
-/// Which part of a client's call a request is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// The whole call, or the first of its pieces.
-    First,
-    /// Another piece: a call that was let in is answered in full, also if it takes the last tokens of the day.
-    Further,
-}
-
 impl GatewayService {
     pub(crate) fn new(snapshots: Arc<SnapshotStore>, draining: Draining) -> Self {
         Self {
@@ -91,32 +82,43 @@ impl GatewayService {
         request: Envelope,
         options: CallOptions,
     ) -> Result<UnaryReply, Failure> {
-        self.allow(&request, &options, Part::First)?;
-        let admitted = self.admit(&request, &options)?;
-        Self::answer(admitted, request, options).await
+        self.part(request, options, Part::Whole).await
     }
 
-    /// One request, one reply, for a further part of a call. The request waits if the gateway is busy, until its deadline.
+    /// One request, one reply, for a part of a call. A further piece waits if the gateway is busy, until its deadline.
     ///
     /// # Errors
     ///
-    /// If the deadline passes, or no executor answered. What an executor answered is a reply.
-    pub(crate) async fn unary_later(
+    /// If the gateway is busy, or the deadline passes, or no executor answered. What an executor answered is a reply.
+    pub(crate) async fn part(
         &self,
         request: Envelope,
         options: CallOptions,
+        part: Part,
     ) -> Result<UnaryReply, Failure> {
-        self.allow(&request, &options, Part::Further)?;
+        self.allow(&request, &options, part)?;
+        let admitted = match part {
+            Part::Whole | Part::First => self.admit(&request, &options)?,
+            Part::Further => self.admit_later(&request, &options).await?,
+        };
+        Self::answer(admitted.of_part(part), request, options).await
+    }
+
+    /// Admits a request as soon as the gateway is not busy, before its deadline.
+    async fn admit_later(
+        &self,
+        request: &Envelope,
+        options: &CallOptions,
+    ) -> Result<RequestPermit, Failure> {
         let admitted = RequestPermit::later(self.snapshots.newest());
-        let admitted = match options.deadline.instant() {
-            None => admitted.await,
+        match options.deadline.instant() {
+            None => Ok(admitted.await),
             Some(end) => {
                 let waiting = Waiting::begin();
                 let admitted = timeout_at(end.into(), admitted).await;
-                admitted.map_err(|_elapsed| self.too_late(&request, &options, waiting))?
+                admitted.map_err(|_elapsed| self.too_late(request, options, waiting))
             }
-        };
-        Self::answer(admitted, request, options).await
+        }
     }
 
     async fn answer(
@@ -276,7 +278,7 @@ impl GatewayService {
             return Ok(());
         };
         let tokens = match part {
-            Part::First => identity.check_tokens(),
+            Part::Whole | Part::First => identity.check_tokens(),
             Part::Further => Ok(()),
         };
         let allowed = tokens.and_then(|()| identity.admit(request));

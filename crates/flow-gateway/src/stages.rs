@@ -32,6 +32,11 @@ pub(crate) fn take(reply: &mut Envelope) -> Vec<RouteProto> {
     }
 }
 
+/// The routes of a reply that are not stages: the gateway's, and those of nodes.
+pub(crate) fn without(routes: &[RouteProto]) -> impl Iterator<Item = &RouteProto> {
+    routes.iter().filter(|it| !it.executor.contains(SEPARATOR))
+}
+
 impl Stages {
     /// Adds the stages of a node.
     pub(crate) fn add(&mut self, node: &str, stages: Vec<RouteProto>) {

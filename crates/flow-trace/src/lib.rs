@@ -22,4 +22,4 @@ pub use attribute::Attribute;
 pub use opentelemetry::trace::SpanKind;
 pub use queue::EndedSpans;
 pub use sampling::Sampling;
-pub use tracer::{Span, Tracer};
+pub use tracer::{ServerSpan, Span, Tracer};

@@ -12,20 +12,40 @@ use opentelemetry::trace::{
     TraceFlags, TraceId, TraceState, Tracer as _, TracerProvider as _,
 };
 use opentelemetry::{Context, KeyValue};
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span as SdkSpan};
+use opentelemetry_sdk::trace::{
+    IdGenerator as _, RandomIdGenerator, Sampler, SdkTracer, SdkTracerProvider, Span as SdkSpan,
+};
 
 use crate::attribute::Attribute;
 use crate::queue::{EndedSpans, queue};
-use crate::sampling::Sampling;
+use crate::sampling::{RecordedIds, RecordedTraces, Sampling};
 
 /// The name of the instrumentation in every span.
 const SCOPE: &str = "flow";
 
 /// Makes the spans of a process. Clones are the same tracer.
 #[derive(Debug, Clone)]
-pub struct Tracer(Arc<SdkTracer>);
+pub struct Tracer(Arc<Spans>);
 
-/// Something that takes time. It ends when it is dropped.
+#[derive(Debug)]
+struct Spans {
+    tracer: SdkTracer,
+    traces: RecordedTraces,
+    follows_parent: bool,
+    /// Makes the ids of requests that are not recorded.
+    ids: RandomIdGenerator,
+}
+
+/// A request that this process answers.
+#[derive(Debug)]
+pub struct ServerSpan {
+    /// What travels with the calls that are made for the request.
+    pub context: Arc<TraceContext>,
+    /// `None` if the request is not recorded, which the context says to others.
+    pub span: Option<Span>,
+}
+
+/// Something that is recorded and takes time. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Span {
     /// In a box, so that a request in progress without a span reserves little space for one.
@@ -38,36 +58,76 @@ impl Tracer {
     #[must_use]
     pub fn new(sampling: Sampling, spans_max: usize) -> (Self, EndedSpans) {
         let (queue, ended) = queue(spans_max);
+        let traces = RecordedTraces::new(sampling.ratio);
+        // Spans are made of recorded requests only.
         let provider = SdkTracerProvider::builder()
-            .with_sampler(sampling.sampler())
+            .with_sampler(Sampler::AlwaysOn)
+            .with_id_generator(RecordedIds::new(traces))
             .with_span_processor(queue)
             .build();
-        (Self(Arc::new(provider.tracer(SCOPE))), ended)
+        let spans = Spans {
+            tracer: provider.tracer(SCOPE),
+            traces,
+            follows_parent: sampling.follows_parent,
+            ids: RandomIdGenerator::default(),
+        };
+        (Self(Arc::new(spans)), ended)
     }
 
     /// The span of a request that this process answers, and that began then. It is a child of the caller's span; without
-    /// one it begins a trace. If the request is not recorded, the span only has a context, which says so to others.
+    /// one it begins a trace.
     #[must_use]
     pub fn server(
         &self,
-        name: impl Into<Cow<'static, str>>,
-        caller: Option<&TraceContext>,
-        began: SystemTime,
-    ) -> Span {
-        let parent = caller.map_or_else(Context::new, |caller| parent(caller, true));
-        self.start(name.into(), SpanKind::Server, began, &parent)
+        name: &Cow<'static, str>,
+        caller: Option<&Arc<TraceContext>>,
+        began: impl FnOnce() -> SystemTime,
+    ) -> ServerSpan {
+        let parent = match caller {
+            Some(caller) if self.records(caller) => parent(caller, true),
+            Some(caller) => return ServerSpan::unrecorded(caller),
+            None => match self.unrecorded_trace() {
+                Some(context) => {
+                    return ServerSpan {
+                        context: Arc::new(context),
+                        span: None,
+                    };
+                }
+                None => Context::new(),
+            },
+        };
+        let span = self.start(name.clone(), SpanKind::Server, began(), &parent);
+        ServerSpan {
+            context: span.context.clone(),
+            span: Some(span),
+        }
     }
 
     /// A span within no other, which begins a trace. `None` if it is not recorded.
     #[must_use]
     pub fn root(&self, name: impl Into<Cow<'static, str>>) -> Option<Span> {
-        let span = self.start(
-            name.into(),
-            SpanKind::Internal,
-            SystemTime::now(),
-            &Context::new(),
-        );
-        span.is_recorded().then_some(span)
+        let is_recorded = self.unrecorded_trace().is_none();
+        let now = SystemTime::now();
+        is_recorded.then(|| self.start(name.into(), SpanKind::Internal, now, &Context::new()))
+    }
+
+    /// Whether a request of this caller is recorded.
+    fn records(&self, caller: &TraceContext) -> bool {
+        match self.0.follows_parent {
+            true => caller.is_sampled,
+            false => self.0.traces.contain(caller.trace_id),
+        }
+    }
+
+    /// A trace that is not recorded; or `None`, for the share of traces that are.
+    fn unrecorded_trace(&self) -> Option<TraceContext> {
+        let trace_id = self.0.ids.new_trace_id().to_bytes();
+        (!self.0.traces.contain(trace_id)).then(|| TraceContext {
+            trace_id,
+            span_id: self.0.ids.new_span_id().to_bytes(),
+            is_sampled: false,
+            state: None,
+        })
     }
 
     /// A span inside of another one of this process; `None` if that is not recorded.
@@ -104,10 +164,27 @@ impl Tracer {
         let builder = SpanBuilder::from_name(name)
             .with_kind(kind)
             .with_start_time(began);
-        let span = self.0.build_with_context(builder, parent);
+        let span = self.0.tracer.build_with_context(builder, parent);
         let context = Arc::new(context(span.span_context()));
         let span = Box::new(span);
         Span { span, context }
+    }
+}
+
+impl ServerSpan {
+    /// A request of a trace that is not recorded here: the calls that are made for it are its caller's.
+    fn unrecorded(caller: &Arc<TraceContext>) -> Self {
+        let context = match caller.is_sampled {
+            false => caller.clone(),
+            true => Arc::new(TraceContext {
+                is_sampled: false,
+                ..TraceContext::clone(caller)
+            }),
+        };
+        Self {
+            context,
+            span: None,
+        }
     }
 }
 
@@ -116,12 +193,6 @@ impl Span {
     #[must_use]
     pub fn context(&self) -> &Arc<TraceContext> {
         &self.context
-    }
-
-    /// Whether the span is recorded. If it is not, what is set is lost.
-    #[must_use]
-    pub fn is_recorded(&self) -> bool {
-        self.span.is_recording()
     }
 
     /// Sets an attribute.
@@ -200,5 +271,65 @@ fn context(of: &SpanContext) -> TraceContext {
         span_id: of.span_id().to_bytes(),
         is_sampled: of.is_sampled(),
         state: (!state.is_empty()).then(|| state.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &[u8] = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn tracer(ratio: f64, follows_parent: bool) -> (Tracer, EndedSpans) {
+        let sampling = Sampling {
+            ratio,
+            follows_parent,
+        };
+        Tracer::new(sampling, 16)
+    }
+
+    fn server(tracer: &Tracer, caller: Option<&TraceContext>) -> ServerSpan {
+        let caller = caller.cloned().map(Arc::new);
+        tracer.server(&"request".into(), caller.as_ref(), SystemTime::now)
+    }
+
+    #[test]
+    fn a_request_without_a_trace_begins_one_that_says_whether_it_is_recorded() {
+        for (ratio, is_recorded) in [(0.0, false), (1.0, true)] {
+            let (tracer, mut ended) = tracer(ratio, true);
+            let ServerSpan { context, span } = server(&tracer, None);
+            assert_eq!(
+                (span.is_some(), context.is_sampled),
+                (is_recorded, is_recorded)
+            );
+            assert_ne!((context.trace_id, context.span_id), ([0; 16], [0; 8]));
+            drop(span);
+            assert_eq!(ended.waiting.try_recv().is_ok(), is_recorded);
+            assert_eq!(tracer.root("load").is_some(), is_recorded);
+        }
+    }
+
+    #[test]
+    fn a_request_is_recorded_as_its_trace_is_or_by_the_id_of_it() {
+        let recorded = TraceContext::parse(PARENT).unwrap();
+        let other = TraceContext {
+            is_sampled: false,
+            ..recorded.clone()
+        };
+        for (caller, ratio, follows_parent, is_recorded) in [
+            (&recorded, 0.0, true, true),
+            (&other, 1.0, true, false),
+            (&recorded, 0.0, false, false),
+            (&other, 1.0, false, true),
+        ] {
+            let (tracer, _ended) = tracer(ratio, follows_parent);
+            let request = server(&tracer, Some(caller));
+            assert_eq!(request.span.is_some(), is_recorded, "{caller} {ratio}");
+            assert_eq!(request.context.is_sampled, is_recorded);
+            assert_eq!(request.context.trace_id, caller.trace_id);
+            // A request that is not recorded has no span of its own.
+            let is_callers = request.context.span_id == caller.span_id;
+            assert_eq!(is_callers, !is_recorded);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Reads the metadata of a call: its priority, and the trace that it belongs to.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -26,13 +27,13 @@ pub(super) const STREAM_DOC: &str = "/jina.JinaSingleDocumentRequestRPC/stream_d
 pub(super) struct Incoming {
     pub(super) class: Result<PriorityClass, Failure>,
     /// The caller's span; `None` without one, and if this process exports no spans.
-    caller: Option<TraceContext>,
+    caller: Option<Arc<TraceContext>>,
     /// Whether the caller asks where the time of its requests goes.
     pub(super) wants_timing: bool,
-    method: &'static str,
+    method: Cow<'static, str>,
 }
 
-/// The span of a request, if spans are exported.
+/// The span of a request, if it is recorded.
 #[derive(Debug)]
 pub(super) struct RequestSpan(Option<Span>);
 
@@ -46,9 +47,9 @@ impl Incoming {
         let metadata = request.metadata();
         Self {
             class: priority(metadata),
-            caller: tracer.and_then(|_| trace(metadata)),
+            caller: tracer.and_then(|_| trace(metadata)).map(Arc::new),
             wants_timing: wants_timing(metadata),
-            method,
+            method: method.into(),
         }
     }
 
@@ -62,18 +63,19 @@ impl Incoming {
         let Some(tracer) = tracer else {
             return RequestSpan(None);
         };
-        let mut span = tracer.server(self.method, self.caller.as_ref(), SystemTime::now());
-        if span.is_recorded() {
-            let (service, method) = self.method[1..].split_once('/').unwrap_or_default();
-            span.set("rpc.system", "grpc");
-            span.set("rpc.service", service);
-            span.set("rpc.method", method);
-            span.set("flow.bytes", bytes);
-            if let Some(header) = header {
-                span.set("flow.request_id", header.request_id.as_str());
-                let endpoint = header.exec_endpoint.as_deref();
-                span.set("flow.endpoint", endpoint.unwrap_or_default());
-            }
+        let request = tracer.server(&self.method, self.caller.as_ref(), SystemTime::now);
+        let Some(mut span) = request.span else {
+            return RequestSpan(None);
+        };
+        let (service, method) = self.method[1..].split_once('/').unwrap_or_default();
+        span.set("rpc.system", "grpc");
+        span.set("rpc.service", service);
+        span.set("rpc.method", method);
+        span.set("flow.bytes", bytes);
+        if let Some(header) = header {
+            span.set("flow.request_id", header.request_id.as_str());
+            let endpoint = header.exec_endpoint.as_deref();
+            span.set("flow.endpoint", endpoint.unwrap_or_default());
         }
         RequestSpan(Some(span))
     }

@@ -5,16 +5,20 @@
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use bytes::Bytes;
 use flow_core::{
-    CallOptions, Code, Document, DocumentArray, EmbeddingType, Failure, Tensor, Usage, parameters,
+    CallOptions, Code, DocArrayVersion, Document, DocumentArray, EmbeddingType, Failure, Tensor,
+    Usage, parameters,
 };
 use flow_proto::Envelope;
-use flow_proto::jina::HeaderProto;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use flow_proto::jina::{HeaderProto, RouteProto};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use serde_json::{Map, Value, json};
 
 use super::api_error::{ApiError, ErrorKind};
 use super::models::{ServedModel, ServedModels};
+use crate::pieces::CallInPieces;
+use crate::request_record::Part;
 use crate::service::{GatewayService, UnaryReply};
 use crate::stages::StageTimes;
 
@@ -110,6 +114,10 @@ pub(crate) struct DocumentsReply {
     pub(crate) usage: Option<Usage>,
     /// Empty unless the call asks for its times.
     pub(crate) stages: StageTimes,
+    /// Bytes of the request's documents and parameters.
+    bytes: usize,
+    /// Where the request was, and when.
+    routes: Vec<RouteProto>,
 }
 
 /// Encodes texts with a model.
@@ -124,27 +132,65 @@ pub(crate) async fn embed(
     check_texts(service, &request)?;
     ask_for_floats(model, &mut request.parameters);
     let cut = cut(model, &request)?;
-    let options = &CallOptions {
+    let mut options = CallOptions {
         timing: true,
         ..options.clone()
     };
+    let count = request.texts.len();
+    let pieces = pieces(std::mem::take(&mut request.texts));
+    let mut whole = (pieces.len() > 1).then(|| {
+        let of = (model.endpoint.as_str(), count);
+        CallInPieces::begin(service.snapshot(), of, &mut options)
+    });
     let call = DocumentsCall {
         executor: models.are_several().then_some(model.executor.as_str()),
         endpoint: &model.endpoint,
         parameters: &request.parameters,
-        options,
+        options: &options,
     };
-    let count = request.texts.len();
-    let pieces = pieces(request.texts).into_iter().enumerate();
-    let pieces = pieces.map(|(index, texts): (usize, Vec<String>)| {
+    let replies = replies(service, &call, model.version, pieces);
+    let finish = |vector| finished(vector, cut, request.normalize);
+    let collected = collect(replies, &mut whole, (count, &model.executor), finish).await;
+    if let Some(whole) = whole {
+        whole.end(collected.as_ref().err());
+    }
+    let mut all = collected?;
+    all.took = started.elapsed();
+    Ok(all)
+}
+
+/// Sends pieces, a few at a time. Returns their replies in the same order.
+fn replies<'c>(
+    service: &'c GatewayService,
+    call: &'c DocumentsCall<'_>,
+    version: DocArrayVersion,
+    pieces: Vec<Vec<String>>,
+) -> impl Stream<Item = Result<DocumentsReply, Failure>> + Send {
+    let is_only = pieces.len() == 1;
+    let pieces = pieces.into_iter().enumerate();
+    let sent = pieces.map(move |(index, texts): (usize, Vec<String>)| {
         let documents = texts.into_iter().map(|text| {
-            let mut document = Document::of_version(model.version);
+            let mut document = Document::of_version(version);
             document.set_text(text);
             document
         });
-        call.send(service, documents.collect(), index > 0)
+        let part = match index {
+            0 if is_only => Part::Whole,
+            0 => Part::First,
+            _ => Part::Further,
+        };
+        call.send(service, documents.collect(), part)
     });
-    let replies = stream::iter(pieces).buffered(PIECES_AT_ONCE);
+    stream::iter(sent).buffered(PIECES_AT_ONCE)
+}
+
+/// The vectors of all replies of an executor to so many texts.
+async fn collect(
+    replies: impl Stream<Item = Result<DocumentsReply, Failure>>,
+    whole: &mut Option<CallInPieces>,
+    (count, executor): (usize, &str),
+    finish: impl Fn(Vec<f32>) -> Vec<f32>,
+) -> Result<Embeddings, Failure> {
     let mut replies = std::pin::pin!(replies);
     let mut all = Embeddings {
         vectors: Vec::with_capacity(count),
@@ -154,14 +200,15 @@ pub(crate) async fn embed(
     };
     while let Some(reply) = replies.try_next().await? {
         for document in reply.documents.iter() {
-            let vector = vector(document, &model.executor)?;
-            all.vectors.push(finished(vector, cut, request.normalize));
+            all.vectors.push(finish(vector(document, executor)?));
         }
         all.usage = Usage::sum(all.usage, reply.usage);
         all.stages = all.stages.max(reply.stages);
+        if let Some(whole) = whole {
+            whole.add(reply.bytes, &reply.routes);
+        }
     }
-    check_reply(count, all.vectors.len(), &model.executor)?;
-    all.took = started.elapsed();
+    check_reply(count, all.vectors.len(), executor)?;
     Ok(all)
 }
 
@@ -275,20 +322,17 @@ fn check_reply(sent: usize, got: usize, executor: &str) -> Result<(), Failure> {
 }
 
 impl DocumentsCall<'_> {
-    /// Sends documents, and returns those of the reply. A call that may wait does so while the
-    /// gateway is busy.
+    /// Sends documents, and returns those of the reply.
     pub(crate) async fn send(
         &self,
         service: &GatewayService,
         documents: DocumentArray,
-        may_wait: bool,
+        part: Part,
     ) -> Result<DocumentsReply, Failure> {
         let request = self.envelope(&documents);
-        let options = self.options.clone();
-        let reply = match may_wait {
-            false => service.unary(request, options).await,
-            true => service.unary_later(request, options).await,
-        };
+        let len = |bytes: &Option<Bytes>| bytes.as_ref().map_or(0, Bytes::len);
+        let bytes = len(&request.data) + len(&request.parameters);
+        let reply = service.part(request, self.options.clone(), part).await;
         let UnaryReply {
             envelope, usage, ..
         } = reply?;
@@ -301,6 +345,8 @@ impl DocumentsCall<'_> {
             documents: DocumentArray::decode(&data)?,
             usage,
             stages: StageTimes::of(&envelope.routes),
+            bytes,
+            routes: envelope.routes,
         })
     }
 

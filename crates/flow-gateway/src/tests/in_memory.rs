@@ -10,6 +10,7 @@ use flow_net::{DocumentStream, Limits, Reply};
 use flow_proto::Envelope;
 use flow_proto::jina::{HeaderProto, SingleDocumentRequestProto};
 use flow_spec::{Plan, TextFile, Variables};
+use flow_trace::Tracer;
 use futures_util::stream;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -174,14 +175,24 @@ pub(crate) fn flow(plan: Plan, nodes: &[&InMemory]) -> Arc<SnapshotStore> {
     flow_of(plan, nodes.iter().map(node).collect())
 }
 
-pub(crate) fn flow_of(plan: Plan, nodes: Vec<GatewayNode>) -> Arc<SnapshotStore> {
-    let shared = PlacementIndependent {
+/// The same flow, whose gateway makes spans.
+pub(crate) fn traced(plan: Plan, node: &InMemory, tracer: Tracer) -> Arc<SnapshotStore> {
+    let node = Node::new(vec![in_memory(node)], None, None);
+    with_tracer(plan, vec![node], Some(tracer))
+}
+
+pub(crate) fn flow_of(plan: Plan, nodes: Vec<Node>) -> Arc<SnapshotStore> {
+    with_tracer(plan, nodes, None)
+}
+
+fn with_tracer(plan: Plan, nodes: Vec<Node>, tracer: Option<Tracer>) -> Arc<SnapshotStore> {
+    let shared = Shared {
         limits: Limits::default(),
         metrics: None,
         log: Arc::default(),
         requests: RequestLimits::default(),
         heavy: HeavyWork::default(),
-        tracer: None,
+        tracer,
     };
     let ended = CancellationToken::new();
     let snapshot = Snapshot::with_nodes(plan, nodes, shared, ended.clone());

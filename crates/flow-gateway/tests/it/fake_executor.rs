@@ -12,8 +12,12 @@ use flow_net::grpc::jina_discover_endpoints_rpc_server::{
 use flow_net::grpc::jina_single_data_request_rpc_server::{
     JinaSingleDataRequestRpc, JinaSingleDataRequestRpcServer,
 };
+use flow_net::grpc::jina_single_document_request_rpc_server::{
+    JinaSingleDocumentRequestRpc, JinaSingleDocumentRequestRpcServer,
+};
 use flow_proto::Envelope;
-use flow_proto::jina::{DataRequestListProto, EndpointsProto};
+use flow_proto::jina::{DataRequestListProto, EndpointsProto, SingleDocumentRequestProto};
+use futures_util::stream;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -29,6 +33,8 @@ pub(crate) struct Call {
     pub(crate) metadata: MetadataMap,
 }
 
+/// A document of a stream.
+type Streamed = Result<SingleDocumentRequestProto, Status>;
 type Answer = Pin<Box<dyn Future<Output = Result<Response<Envelope>, Status>> + Send>>;
 type Behaviour = Arc<dyn Fn(Call) -> Answer + Send + Sync>;
 
@@ -100,6 +106,20 @@ impl FakeExecutor {
         Self::describing(offered, echo).await
     }
 
+    /// An executor that returns documents unchanged, also as a stream at this endpoint.
+    pub(crate) async fn generating(endpoint: &str) -> Self {
+        let schema = json!({ "is_generator": true });
+        let offered = EndpointsProto {
+            endpoints: vec![endpoint.to_owned(), "/default".to_owned()],
+            schemas: Some(to_struct(
+                &[(endpoint.to_owned(), schema)].into_iter().collect(),
+            )),
+            ..EndpointsProto::default()
+        };
+        let echo: Behaviour = Arc::new(|call| Box::pin(async { Ok(first(call)) }));
+        Self::describing(offered, echo).await
+    }
+
     async fn describing(offered: EndpointsProto, behaviour: Behaviour) -> Self {
         let at = SocketAddr::from(([127, 0, 0, 1], 0));
         Self::describing_at(at, offered, behaviour).await
@@ -119,6 +139,7 @@ impl FakeExecutor {
         let server = tonic::transport::Server::builder()
             .add_service(JinaSingleDataRequestRpcServer::new(service.clone()))
             .add_service(JinaDataRequestRpcServer::new(service.clone()))
+            .add_service(JinaSingleDocumentRequestRpcServer::new(service.clone()))
             .add_service(JinaDiscoverEndpointsRpcServer::new(service));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -251,6 +272,25 @@ impl JinaDataRequestRpc for Service {
     ) -> Result<Response<Envelope>, Status> {
         let (metadata, _, list) = request.into_parts();
         self.answer(metadata, list.requests).await
+    }
+}
+
+#[tonic::async_trait]
+impl JinaSingleDocumentRequestRpc for Service {
+    type stream_docStream = stream::Iter<std::option::IntoIter<Streamed>>;
+
+    async fn stream_doc(
+        &self,
+        request: Request<SingleDocumentRequestProto>,
+    ) -> Result<Response<Self::stream_docStream>, Status> {
+        let (metadata, _, document) = request.into_parts();
+        let header = document.header.clone();
+        let part = Envelope {
+            header,
+            ..Envelope::default()
+        };
+        self.answer(metadata, vec![part]).await?;
+        Ok(Response::new(stream::iter(Some(Ok(document)))))
     }
 }
 

@@ -23,5 +23,6 @@ mod shards;
 mod test_gateway;
 mod token_budget;
 mod topology;
+mod trace_context;
 mod unknown_parameters;
 mod websocket;

@@ -15,6 +15,7 @@ use super::super::models::{ServedModel, ServedModels};
 use super::super::state::HttpState;
 use super::super::text_input::TextInput;
 use super::errors::{failed, refuse_prompt};
+use crate::request_record::Part;
 
 const TOKENIZE_FIELDS: &[&str] = &["inputs", "add_special_tokens", "prompt_name", "model"];
 const DECODE_FIELDS: &[&str] = &["ids", "skip_special_tokens", "model"];
@@ -143,7 +144,10 @@ async fn send(
         parameters: &parameters.collect(),
         options,
     };
-    Ok(call.send(&state.service, documents, false).await?.documents)
+    Ok(call
+        .send(&state.service, documents, Part::Whole)
+        .await?
+        .documents)
 }
 
 fn not_offered(endpoint: &str, model: &ServedModel) -> ApiError {
