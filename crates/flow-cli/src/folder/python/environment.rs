@@ -201,7 +201,8 @@ impl Tools<'_> {
             }
             None => {
                 let mut command = Command::new(python);
-                command.args(["-m", "pip", "install", "--disable-pip-version-check"]);
+                // Not a `pip.py` beside the requirements.
+                command.args(["-I", "-m", "pip", "install", "--disable-pip-version-check"]);
                 command
             }
         };
