@@ -269,6 +269,15 @@ fn invalid_json_is_an_error_with_its_reason() {
 }
 
 #[test]
+fn a_number_that_is_no_32_bit_float_is_an_error() {
+    for version in [DocArrayVersion::V1, DocArrayVersion::V2] {
+        let error = Document::from_json(version, &json!({"embedding": [1, 1e39]})).unwrap_err();
+        let expected = "`embedding` has a number that is too large for a 32-bit float";
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
 fn floats_are_written_as_short_as_possible() {
     let document =
         Document::from_json(DocArrayVersion::V1, &json!({"id": "a", "embedding": [0.1]}));

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::super::format::{BadDocument, DocArrayVersion, undecodable};
 use super::super::{Document, v1};
 use super::values::{
-    bad, blob, float, from_struct, from_tensor, kind_of, object, text, to_struct, to_tensor,
+    bad, blob, float, from_struct, from_tensor, kind_of, object, text, to_f32, to_struct, to_tensor,
 };
 
 pub(super) fn from_document(document: &Document) -> Result<Value, BadDocument> {
@@ -229,12 +229,10 @@ fn count(name: &str, value: &Value) -> Result<u32, BadDocument> {
 }
 
 fn number(name: &str, value: &Value) -> Result<f32, BadDocument> {
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the field is encoded as a 32-bit float"
-    )]
-    let number = value.as_f64().map(|number| number as f32);
-    number.ok_or_else(|| bad(format!("`{name}` must be a number, not {}", kind_of(value))))
+    let number = value
+        .as_f64()
+        .ok_or_else(|| bad(format!("`{name}` must be a number, not {}", kind_of(value))))?;
+    to_f32(name, number)
 }
 
 fn numbers(name: &str, value: &Value) -> Result<Vec<f32>, BadDocument> {

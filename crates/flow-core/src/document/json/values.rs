@@ -163,11 +163,25 @@ pub(super) fn to_tensor(name: &str, value: &Value) -> Result<Tensor, BadDocument
     ))
 }
 
+/// A number as a 32-bit float, unless it would become infinite, which JSON cannot write.
+pub(super) fn to_f32(name: &str, number: f64) -> Result<f32, BadDocument> {
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "numbers of documents are 32-bit floats"
+    )]
+    let narrow = number as f32;
+    match narrow.is_finite() {
+        true => Ok(narrow),
+        false => Err(bad(format!(
+            "`{name}` has a number that is too large for a 32-bit float"
+        ))),
+    }
+}
+
 fn collect(name: &str, value: &Value, shape: &[u32], out: &mut Vec<u8>) -> Result<(), BadDocument> {
     match (value, shape) {
         (Value::Number(number), []) => {
-            #[allow(clippy::cast_possible_truncation, reason = "arrays from JSON hold f32")]
-            let number = number.as_f64().unwrap_or(f64::NAN) as f32;
+            let number = to_f32(name, number.as_f64().unwrap_or(f64::NAN))?;
             out.extend_from_slice(&number.to_le_bytes());
             Ok(())
         }
