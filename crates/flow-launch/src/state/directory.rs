@@ -2,13 +2,18 @@
 //!
 //! Each running flow has its own. A second flow of the same file uses the next name, `<directory>.2`, and so on. The
 //! kernel holds the lock, so it never outlives the process.
+//!
+//! The directory may be in a folder to which other users can write, such as a workspace in `/tmp`. Therefore it must be a
+//! directory of this user, and no link; otherwise another user could have made it, and would own what is stored there.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, fchmod, openat};
 
 use crate::state::socket;
 
@@ -43,16 +48,12 @@ impl StateDirectory {
 
     /// `None` if another flow has locked it.
     fn try_lock(path: PathBuf) -> io::Result<Option<Self>> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(DIRECTORY_MODE)
-            .create(&path)?;
-        fs::set_permissions(&path, Permissions::from_mode(DIRECTORY_MODE))?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join("lock"))?;
+        if let Some(parent) = path.parent() {
+            create(DirBuilder::new().recursive(true), parent)?;
+        }
+        create(&mut DirBuilder::new(), &path)?;
+        let directory = open_own(&path)?;
+        let lock = open_lock(&directory)?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(Self { path, _lock: lock })),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -77,6 +78,56 @@ impl StateDirectory {
     }
 }
 
+/// Creates a directory, unless something has its name.
+fn create(builder: &mut DirBuilder, path: &Path) -> io::Result<()> {
+    match builder.mode(DIRECTORY_MODE).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created,
+    }
+}
+
+/// Opens a directory that nobody but this user can have made, and closes it to others. What is checked and changed is what
+/// was opened, not what has the name later.
+fn open_own(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path);
+    let directory = opened.map_err(|error| not_a_directory(path, error))?;
+    let (owner, user) = (directory.metadata()?.uid(), rustix::process::geteuid());
+    if owner != user.as_raw() {
+        let user = user.as_raw();
+        let message = format!(
+            "`{}` belongs to user {owner}, not to user {user} who runs the flow; remove it, or use another workspace",
+            path.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    fchmod(&directory, Mode::from_raw_mode(DIRECTORY_MODE))?;
+    Ok(directory)
+}
+
+/// Says if the path is a link, for which the system has several errors.
+fn not_a_directory(path: &Path, error: io::Error) -> io::Error {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
+    if !is_link {
+        return error;
+    }
+    let message = format!(
+        "`{}` is a symbolic link, but must be a directory; remove the link",
+        path.display()
+    );
+    io::Error::new(error.kind(), message)
+}
+
+/// Opens the lock in a directory. It is no link, which could lead to a file that the flow would create elsewhere.
+fn open_lock(directory: &File) -> io::Result<File> {
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = openat(directory, "lock", flags, Mode::RUSR | Mode::WUSR)?;
+    Ok(File::from(lock))
+}
+
 /// Connects to the control socket of the flow with the state directory `path`.
 ///
 /// # Errors
@@ -97,6 +148,9 @@ fn instance(path: &Path, number: u32) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
     use super::*;
 
     #[test]
@@ -115,8 +169,59 @@ mod tests {
     fn other_users_may_not_enter_it() {
         let root = tempfile::tempdir().unwrap();
         let directory = StateDirectory::lock(&root.path().join("flow")).unwrap();
-        let mode = fs::metadata(directory.path()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700);
+        assert_eq!(mode(directory.path()), 0o700);
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_directory_that_was_open_to_others_is_closed() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("flow");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
+        StateDirectory::lock(&path).unwrap();
+        assert_eq!(mode(&path), 0o700);
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let (target, link) = (root.path().join("target"), root.path().join("flow"));
+        fs::create_dir(&target).unwrap();
+        fs::set_permissions(&target, Permissions::from_mode(0o755)).unwrap();
+        symlink(&target, &link).unwrap();
+        let error = StateDirectory::lock(&link).unwrap_err().to_string();
+        assert!(error.contains("is a symbolic link"), "{error}");
+        assert_eq!(mode(&target), 0o755, "the target was changed");
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_lock_that_is_a_link_is_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("flow");
+        fs::create_dir(&directory).unwrap();
+        let elsewhere = root.path().join("elsewhere");
+        symlink(&elsewhere, directory.join("lock")).unwrap();
+        assert!(StateDirectory::lock(&directory).is_err());
+        assert!(!elsewhere.exists());
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("flow");
+        fs::create_dir(&path).unwrap();
+        if std::os::unix::fs::chown(&path, Some(12345), None).is_err() {
+            eprintln!("SKIPPED: only root can give a directory to another user");
+            return;
+        }
+        let error = StateDirectory::lock(&path).unwrap_err().to_string();
+        let expected = format!("`{}` belongs to user 12345, not to user 0", path.display());
+        assert!(error.contains(&expected), "{error}");
     }
 
     #[test]
