@@ -69,6 +69,7 @@ mod queue;
 mod run;
 mod sdk;
 mod server;
+mod sync;
 pub mod testing;
 mod worker;
 

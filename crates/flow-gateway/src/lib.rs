@@ -61,6 +61,7 @@ mod stages;
 mod state_metrics;
 mod stream;
 pub mod supervisor;
+mod sync;
 mod target;
 #[cfg(test)]
 mod tests;

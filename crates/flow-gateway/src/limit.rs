@@ -1,12 +1,11 @@
 //! The limit on requests in progress.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use flow_core::{Code, Failure};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::sync::{Arc, AtomicUsize, Ordering, OwnedSemaphorePermit, Semaphore};
 
 /// When a refused caller may try again: by then a good part of the requests in progress has ended.
 const RETRY_AFTER: Duration = Duration::from_millis(500);

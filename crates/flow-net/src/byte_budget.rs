@@ -4,10 +4,9 @@
 //! part holds counts in all budgets around it. A new message is read only while all of them have room, so a client that
 //! sends much or reads nothing fills its own part, and not the others'.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::pin::pin;
 
-use tokio::sync::Notify;
+use crate::sync::{Arc, AtomicUsize, Notify, Ordering};
 
 /// A connection may hold this fraction of the process's budget, and a stream half of that.
 const CONNECTION_SHARE: usize = 4;
@@ -112,8 +111,7 @@ impl ByteBudget {
             let waiters = self.0.waiters.clone();
             waiters.count.fetch_add(1, Ordering::SeqCst);
             let _guard = Waiting(&waiters.count);
-            let released = waiters.released.notified();
-            tokio::pin!(released);
+            let mut released = pin!(waiters.released.notified());
             // From here on a release is noticed.
             released.as_mut().enable();
             if !self.has_room() {

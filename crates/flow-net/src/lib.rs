@@ -35,6 +35,7 @@ pub mod retry;
 mod retry_budget;
 mod server;
 pub mod status;
+mod sync;
 pub mod tls;
 
 pub use byte_budget::{ByteBudget, HeldBytes};

@@ -3,13 +3,12 @@
 //! `batcher.rs` decides which calls leave. A worker that finds none sleeps, and the next call wakes it. A worker that
 //! takes a batch and leaves others wakes the next worker.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::batcher::{Batcher, LeaveReason, Next, QueuedRequest};
 use super::call::Call;
 use crate::sdk::BatchMetric;
+use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, thread};
 
 /// How often a worker yields before it sleeps. That takes some microseconds per batch if nothing else runs, and under
 /// load the next call has arrived by then. Waking a thread takes longer than a short call.
