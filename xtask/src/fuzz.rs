@@ -18,7 +18,18 @@ use crate::repository::root;
 use crate::shell;
 
 /// Each fuzzes for as long as is asked; `tests/fuzz/targets` says what each proves.
-const TARGETS: &[&str] = &["yaml", "query", "envelope", "documents", "connection"];
+const TARGETS: &[&str] = &[
+    "yaml",
+    "query",
+    "envelope",
+    "documents",
+    "connection",
+    "access_paths",
+    "json",
+    "index_log",
+    "merge",
+    "hub",
+];
 
 /// Last lines of a fuzzer that are shown: its statistics, or its report of a failure.
 const STATISTICS: usize = 6;
