@@ -21,6 +21,7 @@ mod gateway_health;
 mod kubernetes;
 mod parts;
 mod placement;
+mod secret_references;
 mod swarm;
 mod yaml;
 

@@ -1,6 +1,8 @@
 //! Values of options, checked and complete.
 
+use std::fmt;
 use std::num::{NonZeroU8, NonZeroUsize};
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,8 +25,68 @@ pub use python_source::PythonSource;
 /// Requests of one stream that may be in progress if nothing else is written, as in Jina.
 pub(crate) const PREFETCH: NonZeroUsize = NonZeroUsize::new(1000).expect("it is not zero");
 
-/// Environment variables in the order in which they are set. Names are unique.
-pub type Env = IndexMap<String, String>;
+/// Environment variables in the order in which they are set. Names are unique. `Debug` shows no values, which may be secrets.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Env(IndexMap<String, String>);
+
+impl Env {
+    /// No variables.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Deref for Env {
+    type Target = IndexMap<String, String>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Env {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl FromIterator<(String, String)> for Env {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(variables: I) -> Self {
+        Self(variables.into_iter().collect())
+    }
+}
+
+impl<const N: usize> From<[(String, String); N]> for Env {
+    fn from(variables: [(String, String); N]) -> Self {
+        variables.into_iter().collect()
+    }
+}
+
+impl IntoIterator for Env {
+    type Item = (String, String);
+    type IntoIter = indexmap::map::IntoIter<String, String>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'e> IntoIterator for &'e Env {
+    type Item = (&'e String, &'e String);
+    type IntoIter = indexmap::map::Iter<'e, String, String>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 /// What a process inherits of the environment of `flow up`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -300,5 +362,16 @@ pub(crate) struct ArgumentSpan {
 impl PartialEq for Arguments {
     fn eq(&self, other: &Self) -> bool {
         self.values == other.values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_an_environment_are_not_shown() {
+        let env = Env::from([("A".to_owned(), "hunter2".to_owned())]);
+        assert_eq!(format!("{env:?}"), r#"{"A"}"#);
     }
 }

@@ -164,28 +164,61 @@ fn the_token_of_the_hub_is_for_the_encoder_alone() {
 }
 
 #[test]
-fn an_export_says_which_secrets_it_contains_and_does_not_print_them() {
+fn an_export_refers_to_secrets_and_contains_none() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("flow.yml");
     let yaml = format!(
         "jtype: Flow\nexecutors: [{{name: a, uses: echo, env: {{A_TOKEN: {SECRET}, B: x}}}}]"
     );
     std::fs::write(&file, yaml).unwrap();
-    let out = folder.path().join("out.yml");
-    let mut export = flow_command();
-    export
-        .args(["export", "docker-compose"])
-        .args([&file, &out]);
-    let (code, said) = Program::run(export);
-    assert_eq!(code, Some(0), "{}", said.said());
-    let warning =
-        "the file contains the value of `A_TOKEN` of `a`: write `${A_TOKEN}` there instead";
-    assert!(said.stderr().contains(warning), "{}", said.said());
-    assert_eq!(
-        said.stderr().matches("the file contains the value").count(),
-        1
-    );
-    assert!(!said.stderr().contains(SECRET), "{}", said.said());
+    for (target, reference) in [
+        ("docker-compose", "A_TOKEN: ${A_TOKEN:?}"),
+        ("swarm", "A_TOKEN: ${A_TOKEN:?}"),
+        ("kubernetes", "name: a-secrets"),
+    ] {
+        let out = folder.path().join(target);
+        let mut export = flow_command();
+        export.args(["export", target]).args([&file, &out]);
+        let (code, said) = Program::run(export);
+        assert_eq!(code, Some(0), "{}", said.said());
+        let warning = "the value of `A_TOKEN` of `a` looks like a secret and is not in the file";
+        assert_eq!(said.stderr().matches(warning).count(), 1, "{}", said.said());
+        assert!(!said.stderr().contains(SECRET), "{}", said.said());
+        let exported = text_below(&out);
+        assert!(exported.contains(reference), "{target}: {exported}");
+        assert!(!exported.contains(SECRET), "{target}: {exported}");
+    }
+}
+
+/// The text of a file, or of all files in a folder.
+fn text_below(path: &Path) -> String {
+    if path.is_file() {
+        return std::fs::read_to_string(path).unwrap();
+    }
+    let entries = std::fs::read_dir(path).unwrap();
+    entries
+        .map(|entry| text_below(&entry.unwrap().path()))
+        .collect()
+}
+
+#[test]
+fn a_check_does_not_quote_secrets() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("flow.yml");
+    for wrong in [
+        format!("with: {{api_keys: [{SECRET}]}}\nexecutors: [{{name: a, uses: echo}}]"),
+        format!("executors: [{{name: a, uses: echo, env: {{A_TOKEN: [{SECRET}]}}}}]"),
+        format!(
+            "executors: [{{name: a, uses: sentence-encoder, uses_with: {{api_key: {SECRET}}}}}]"
+        ),
+    ] {
+        std::fs::write(&file, format!("jtype: Flow\n{wrong}")).unwrap();
+        let mut check = flow_command();
+        check.arg("check").arg(&file);
+        let (code, said) = Program::run(check);
+        assert_eq!(code, Some(1), "{wrong}: {}", said.said());
+        assert!(!said.said().contains(SECRET), "{wrong}: {}", said.said());
+    }
 }
 
 /// Where the processes of a flow listen, by their names.

@@ -198,3 +198,23 @@ fn several_are_shown_below_each_other() {
          \n  batch_size  must be a whole number of at least 1, is `0`"
     );
 }
+
+#[test]
+fn what_may_be_a_secret_is_not_quoted() {
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Login {
+        #[allow(dead_code, reason = "it is only read")]
+        api_key: u16,
+        #[allow(dead_code, reason = "it is only read")]
+        device_token: Device,
+    }
+    for with in [
+        json!({"api_key": "hunter2"}),
+        json!({"device_token": "hunter2"}),
+    ] {
+        let said = parsed::<Login>(&with).unwrap_err().join("; ");
+        assert!(!said.contains("hunter2"), "{said}");
+        assert!(said.contains("may be a secret"), "{said}");
+    }
+}

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::render::devices::Share;
 use crate::render::docker::{
-    Healthcheck, as_it_is, entrypoint, escaped, secret_path, secret_remark, stop_grace_period,
+    Healthcheck, as_it_is, entrypoint, escaped, secret_path, stop_grace_period,
 };
 use crate::render::export::{
     ExportError, ExportOptions, GatewayFiles, Rendered, RenderedFile, build_commands,
@@ -20,6 +20,7 @@ use crate::render::gateway_files;
 use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::{CACHE, Units, WORKSPACE, Workload};
 use crate::render::placement::{self, placement};
+use crate::render::secret_references::SecretReferences;
 use crate::render::yaml;
 
 #[derive(Debug, Serialize)]
@@ -120,14 +121,18 @@ pub fn compose(plan: &Plan, target: &ExportOptions) -> Result<Rendered, ExportEr
         hosts.map(|host| Address::new(host, unit.port)).collect()
     });
     let placement = serde_json::to_string(&placement).expect("a placement is always JSON");
+    let secret_references = SecretReferences::of(&units);
     let mut services = IndexMap::new();
     let mut gateway = gateway(plan, &units.gateway, &placement);
     for unit in units.executors() {
         for (replica, host) in (0..).zip(hosts(unit)) {
             gateway.depends_on.push(host.clone());
-            services.insert(host.clone(), executor(unit, (replica, &host), target)?);
+            let mut service = executor(unit, (replica, &host), target)?;
+            service.environment = environment(unit, &secret_references);
+            services.insert(host, service);
         }
     }
+    gateway.environment = environment(&units.gateway, &secret_references);
     services.insert_before(0, units.gateway.name.clone(), gateway);
     let volumes = volumes(&services);
     let file = File {
@@ -141,11 +146,11 @@ pub fn compose(plan: &Plan, target: &ExportOptions) -> Result<Rendered, ExportEr
             path: "docker-compose.yml".into(),
             text,
         }],
-        remarks: remarks(plan, &units),
+        remarks: remarks(plan, &secret_references),
     })
 }
 
-fn remarks(plan: &Plan, units: &Units) -> Vec<String> {
+fn remarks(plan: &Plan, secret_references: &SecretReferences<'_>) -> Vec<String> {
     // Compose has keys for the common options, and not for those of the engine's API.
     let mut remarks = placement::remarks(plan, |_, container| {
         let has_options = !container.options.is_empty();
@@ -155,16 +160,12 @@ fn remarks(plan: &Plan, units: &Units) -> Vec<String> {
             .collect()
     });
     remarks.extend(files_remark(&plan.gateway));
-    for unit in std::iter::once(&units.gateway).chain(units.executors()) {
-        let remedy = |variable: &String| {
-            format!(
-                "write `${{{variable}}}` there instead, and put the value into a file `.env` in the same folder that only \
-                 you can read"
-            )
-        };
-        let of_secrets = unit.secrets();
-        remarks.extend(of_secrets.map(|name| secret_remark(unit, name, &remedy(name))));
-    }
+    remarks.extend(secret_references.remarks(|name| {
+        format!(
+            "write `{name}=…` into a file `.env` in the same folder that only you can read, or set the variable for \
+             `docker compose`"
+        )
+    }));
     remarks
 }
 
@@ -248,7 +249,7 @@ fn executor(
             .push(format!("{host}-workspace:{WORKSPACE}"));
     }
     let devices = unit.devices.of_replica(replica, target.devices);
-    let devices = devices.map_err(|why| ExportError::Devices {
+    let devices = devices.map_err(|why| ExportError::AssignedDevices {
         name: unit.name.clone(),
         why,
     })?;
@@ -257,15 +258,24 @@ fn executor(
     Ok(service)
 }
 
+fn environment(
+    unit: &Workload,
+    secret_references: &SecretReferences<'_>,
+) -> IndexMap<String, String> {
+    let variable = |(name, value): (&String, &String)| {
+        let reference = secret_references.get(unit, name);
+        (name.clone(), reference.unwrap_or_else(|| as_it_is(value)))
+    };
+    unit.env.iter().map(variable).collect()
+}
+
+/// A service that lacks its environment.
 fn service(unit: &Workload, replica: u16) -> Service {
-    let env = unit.env.iter();
     Service {
         image: unit.image.clone(),
         entrypoint: entrypoint(unit),
         command: escaped(&unit.arguments_of(replica)),
-        environment: env
-            .map(|(key, value)| (key.clone(), as_it_is(value)))
-            .collect(),
+        environment: IndexMap::new(),
         ports: Vec::new(),
         // For a Prometheus on the same machine, and not for the network.
         expose: unit.metrics.iter().map(|it| it.port.to_string()).collect(),

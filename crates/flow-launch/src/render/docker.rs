@@ -54,12 +54,6 @@ pub(super) fn stop_grace_period(unit: &Workload) -> String {
     seconds(unit.grace + GRACE_BEYOND)
 }
 
-/// Warns that an exported file has the value of a variable that looks like a secret.
-pub(super) fn secret_remark(unit: &Workload, variable: &str, remedy: &str) -> String {
-    let name = &unit.name;
-    format!("the file contains the value of `{variable}` of `{name}`: {remedy}")
-}
-
 pub(super) fn seconds(time: Duration) -> String {
     format!("{}s", time.as_secs().max(1))
 }

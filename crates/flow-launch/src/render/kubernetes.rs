@@ -92,6 +92,12 @@ fn export(
     check_gpus(plan)?;
     let mut units = Units::of(plan, target)?;
     check(wanted, &units)?;
+    let assigned = config::assigned_secrets(wanted, &units);
+    let secret_remarks = config::secret_remarks(&assigned);
+    let wanted = &Kubernetes {
+        secrets: [wanted.secrets.clone(), assigned].concat(),
+        ..wanted.clone()
+    };
     units.gateway.replicas = wanted.gateways.get();
     for unit in units.all_mut() {
         let own = key(unit);
@@ -113,9 +119,11 @@ fn export(
         app_protocol: app_protocol(&plan.gateway),
         route_ports: route_ports.transpose()?,
     };
+    let mut remarks = flow.remarks(plan, &units);
+    remarks.extend(secret_remarks);
     Ok(ManifestSet {
         manifests: flow.manifests(&units, &placement),
-        remarks: flow.remarks(plan, &units),
+        remarks,
         label: flow.label,
     })
 }
@@ -272,8 +280,6 @@ impl Flow<'_> {
     /// Remarks for the reader of the files.
     fn remarks(&self, plan: &Plan, units: &Units) -> Vec<String> {
         let mut remarks = placement::remarks(plan, |node, container| self.lacks(node, container));
-        let all = units.executors().chain([&units.gateway]);
-        remarks.extend(all.flat_map(config::remarks));
         for unit in units.executors() {
             remarks.extend(devices_remark(unit));
             remarks.extend(self.memory_remark(unit));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use flow_core::NodeName;
+use flow_core::{NodeName, is_secret_name};
 use flow_spec::{
     DockerOptions, Env, LocalRun, LogStyle, NodePlan, Plan, Protocol, Run, Telemetry, Uses, Volume,
 };
@@ -80,11 +80,7 @@ pub(crate) struct Metrics {
 impl Workload {
     /// The names of variables that look like secrets.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
-        let is_secret = |name: &&String| {
-            let name = name.to_ascii_uppercase();
-            SECRET.iter().any(|end| name.ends_with(end))
-        };
-        self.env.keys().filter(is_secret)
+        self.env.keys().filter(|name| is_secret_name(name))
     }
 
     /// Its name in options: that of its node, or `gateway`.
@@ -218,9 +214,6 @@ fn image_key(unit: &Workload) -> String {
         None => node.to_owned(),
     }
 }
-
-/// Suffixes of names of variables that may hold secrets.
-const SECRET: &[&str] = &["TOKEN", "PASSWORD", "SECRET", "KEY", "CREDENTIALS"];
 
 const BEFORE: &str = "-uses-before";
 const AFTER: &str = "-uses-after";

@@ -14,13 +14,14 @@ use indexmap::IndexMap;
 use self::service::Services;
 use self::stack::{Config, Secret, Stack, VolumeName};
 use crate::render::devices::AssignedDevices;
-use crate::render::docker::{self, secret_remark};
+use crate::render::docker;
 use crate::render::export::{
     ExportError, ExportOptions, GatewayFiles, Rendered, RenderedFile, build_commands,
 };
 use crate::render::gateway_files::check_secrets;
 use crate::render::parts::{Units, Workload, check_names, host_name};
 use crate::render::placement::{self, placement};
+use crate::render::secret_references::SecretReferences;
 use crate::render::{fingerprint, yaml};
 
 pub use self::options::{Publish, SecretFile, Swarm, TaskResources};
@@ -46,7 +47,11 @@ pub fn swarm(plan: &Plan, target: &ExportOptions, wanted: &Swarm) -> Result<Rend
         serde_json::to_string_pretty(&placement).expect("a placement is always JSON");
     placement.push('\n');
     let config = format!("placement-{}", fingerprint::of([placement.as_str()]));
-    let services = Services { wanted, plan };
+    let services = Services {
+        wanted,
+        plan,
+        secret_references: SecretReferences::of(&units),
+    };
     let stack = stack(&services, &units, config);
     let text = header(target, &stack_name(target)) + &yaml::document(&stack);
     Ok(Rendered {
@@ -60,7 +65,7 @@ pub fn swarm(plan: &Plan, target: &ExportOptions, wanted: &Swarm) -> Result<Rend
                 text: placement,
             },
         ],
-        remarks: remarks(plan, &units, wanted),
+        remarks: remarks(&services, &units),
     })
 }
 
@@ -173,19 +178,15 @@ fn check_folders(wanted: &Swarm, units: &Units) -> Result<(), ExportError> {
     })
 }
 
-fn remarks(plan: &Plan, units: &Units, wanted: &Swarm) -> Vec<String> {
+fn remarks(services: &Services<'_>, units: &Units) -> Vec<String> {
+    let (plan, wanted) = (services.plan, services.wanted);
     let mut remarks = placement::remarks(plan, |_, _| Vec::new());
-    for unit in std::iter::once(&units.gateway).chain(units.executors()) {
-        let key = unit.option_name();
-        let remedy = |variable: &String| {
-            format!(
-                "if it can be read from a file, keep it in a secret of the Swarm, and let a variable name the file with \
-                 `--secret-file {key}={variable}_FILE:SECRET`"
-            )
-        };
-        let of_secrets = unit.secrets();
-        remarks.extend(of_secrets.map(|name| secret_remark(unit, name, &remedy(name))));
-    }
+    remarks.extend(services.secret_references.remarks(|name| {
+        format!(
+            "set the variable for `docker stack deploy`, or, if it can be read from a file, keep it in a secret of the \
+             Swarm, and let a variable name the file with `--secret-file NODE={name}_FILE:SECRET`"
+        )
+    }));
     for unit in units.executors() {
         let (key, name) = (unit.option_name(), &unit.name);
         if unit.keeps_files && wanted.constraints_of(&key).next().is_none() {

@@ -1,7 +1,7 @@
 //! Events of the YAML parser → [`YamlNode`]s.
 //!
-//! Aliases and merge keys (`<<`) are resolved here. The size of a tree is bounded, because eight lines of aliases
-//! can ask for more memory than there is.
+//! Aliases and merge keys (`<<`) are resolved here. The values of a tree and their bytes are bounded before they are copied,
+//! because eight lines of aliases can ask for more memory than there is.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -9,12 +9,14 @@ use std::collections::{HashMap, HashSet};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 use super::scalar::Scalar;
-use super::tree::{YamlContent, YamlEntry, YamlNode};
+use super::tree::{PATH_BYTES_MAX, PATHS_TOO_LONG, YamlContent, YamlEntry, YamlNode};
 use crate::diagnostics::{Position, SourceSpan};
 use crate::error::SyntaxError;
 
-/// Most values in one document, aliases written out: far more than a flow of thousands of nodes has.
+/// Most values in one document, aliases and what they name counted: far more than a flow of thousands of nodes has.
 const NODES_MAX: usize = 50_000;
+/// Most bytes of keys, texts and tags in one document, aliases and what they name counted. A flow file has a few kilobytes.
+const BYTES_MAX: usize = 16 << 20;
 /// Deepest nesting, so that walking the tree cannot overflow a stack.
 const DEPTH_MAX: usize = 64;
 
@@ -37,8 +39,18 @@ pub(crate) fn parse(text: &str) -> Result<YamlNode, SyntaxError> {
             ));
         }
     }
-    root.locate("");
+    locate(&mut root, "", Position::START)?;
     Ok(root)
+}
+
+/// Sets the paths of a tree, unless long keys would make them take more memory than a tree may.
+fn locate(root: &mut YamlNode, path: &str, at: Position) -> Result<(), SyntaxError> {
+    if root.path_bytes(path.len()) > PATH_BYTES_MAX {
+        let message = format!("the keys are too long: {PATHS_TOO_LONG}");
+        return Err(error(at, message));
+    }
+    root.locate(path);
+    Ok(())
 }
 
 /// Reads one YAML document as JSON, with the scalars of flow files. References to variables stay as they are written.
@@ -54,7 +66,7 @@ pub fn yaml_to_json(text: &str) -> Result<serde_json::Value, SyntaxError> {
 /// Reads a text in a value of the document as YAML of its own. All of it has the span of the value.
 pub(crate) fn embedded(text: &str, at: &SourceSpan) -> Result<YamlNode, SyntaxError> {
     let mut node = parse(text)?;
-    node.locate(&at.path);
+    locate(&mut node, &at.path, at.position)?;
     node.for_each_span(&mut |span| {
         span.file.clone_from(&at.file);
         span.position = at.position;
@@ -67,6 +79,7 @@ struct Builder<'t> {
     anchors: HashMap<usize, YamlNode>,
     depth: usize,
     nodes: usize,
+    bytes: usize,
 }
 
 impl<'t> Builder<'t> {
@@ -78,6 +91,7 @@ impl<'t> Builder<'t> {
             anchors: HashMap::new(),
             depth: 0,
             nodes: 0,
+            bytes: 0,
         }
     }
 
@@ -98,11 +112,14 @@ impl<'t> Builder<'t> {
     }
 
     fn node(&mut self, event: Event<'t>, at: Position) -> Result<YamlNode, SyntaxError> {
-        self.take_room(1, at)?;
         let (anchor, node) = match event {
             Event::Alias(anchor) => return self.alias(anchor, at),
-            Event::Scalar(text, style, anchor, tag) => (anchor, scalar(text, style, tag, at)?),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.take_room(1, text.len() + tag_len(tag.as_deref()), at)?;
+                (anchor, scalar(text, style, tag, at)?)
+            }
             Event::SequenceStart(anchor, tag) => {
+                self.take_room(1, tag_len(tag.as_deref()), at)?;
                 let items = self.nested(at, Self::items)?;
                 (
                     anchor,
@@ -110,6 +127,7 @@ impl<'t> Builder<'t> {
                 )
             }
             Event::MappingStart(anchor, tag) => {
+                self.take_room(1, tag_len(tag.as_deref()), at)?;
                 let entries = self.nested(at, Self::entries)?;
                 (
                     anchor,
@@ -120,20 +138,22 @@ impl<'t> Builder<'t> {
         };
         // The parser numbers anchors from 1; 0 says that there is none.
         if anchor != 0 {
+            self.take_room(count(&node), node.text_bytes(), at)?;
             self.anchors.insert(anchor, node.clone());
         }
         Ok(node)
     }
 
     fn alias(&mut self, anchor: usize, at: Position) -> Result<YamlNode, SyntaxError> {
-        let Some(node) = self.anchors.get(&anchor).cloned() else {
+        let Some(node) = self.anchors.get(&anchor) else {
             return Err(error(at, "an alias is inside the value that it names"));
         };
-        self.take_room(count(&node), at)?;
-        if self.depth + depth(&node) > DEPTH_MAX {
+        let (nodes, bytes, depth) = (count(node), node.text_bytes(), depth(node));
+        self.take_room(nodes, bytes, at)?;
+        if self.depth + depth > DEPTH_MAX {
             return Err(too_deep(at));
         }
-        Ok(node)
+        Ok(self.anchors[&anchor].clone())
     }
 
     fn nested<T>(
@@ -183,13 +203,18 @@ impl<'t> Builder<'t> {
         Ok(entries)
     }
 
-    fn take_room(&mut self, nodes: usize, at: Position) -> Result<(), SyntaxError> {
+    /// Counts what is about to be stored.
+    fn take_room(&mut self, nodes: usize, bytes: usize, at: Position) -> Result<(), SyntaxError> {
         self.nodes += nodes;
+        self.bytes += bytes;
         if self.nodes > NODES_MAX {
-            return Err(error(
-                at,
-                format!("more than {NODES_MAX} values, aliases counted"),
-            ));
+            let message = format!("more than {NODES_MAX} values, aliases counted");
+            return Err(error(at, message));
+        }
+        if self.bytes > BYTES_MAX {
+            let max = BYTES_MAX >> 20;
+            let message = format!("more than {max} MiB of text, aliases counted");
+            return Err(error(at, message));
         }
         Ok(())
     }
@@ -250,6 +275,10 @@ fn scalar(
 fn own_tag(tag: Option<Cow<'_, Tag>>) -> Option<String> {
     tag.filter(|tag| !tag.is_yaml_core_schema())
         .map(|tag| tag.suffix.clone())
+}
+
+fn tag_len(tag: Option<&Tag>) -> usize {
+    tag.map_or(0, |tag| tag.suffix.len())
 }
 
 fn count(node: &YamlNode) -> usize {

@@ -6,13 +6,14 @@
 
 mod reference;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use flow_core::closest;
 use serde_json::{Map, Value};
 
 use super::scalar::{Resolved, Scalar};
-use super::tree::{YamlContent, YamlEntry, YamlNode};
+use super::tree::{PATH_BYTES_MAX, PATHS_TOO_LONG, YamlContent, YamlEntry, YamlNode};
 use crate::diagnostics::{Diagnostics, Position, Problem, SourceSpan};
 use crate::keys::INHERITED;
 use reference::{Piece, Reference, pieces};
@@ -21,6 +22,10 @@ use reference::{Piece, Reference, pieces};
 const PASSES: usize = 3;
 /// Longest text that replacing may make, so that references to references cannot fill the memory.
 const TEXT_LEN_MAX: usize = 1 << 20;
+/// More bytes than the paths of a tree may have.
+const PATH_BYTES_TOO_MANY: usize = PATH_BYTES_MAX + 1;
+/// Most bytes that all references of a file together may stand for. Each of them alone may be a text of the longest length.
+const EXPANDED_BYTES_MAX: usize = 16 << 20;
 
 /// What the references of a file may name.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,21 +41,24 @@ pub(crate) fn substitute(
     variables: &Variables,
     diagnostics: &mut Diagnostics,
 ) -> YamlNode {
+    let room = Cell::new(EXPANDED_BYTES_MAX);
     for _ in 0..PASSES {
-        let scope = Scope {
-            root: &root,
-            this: None,
-            variables,
-        };
-        root = scope.expand(&root);
+        root = Scope::new(&root, variables, &room).expand(&root);
+    }
+    let too_long = match (room.get(), root.path_bytes(0)) {
+        (0, _) => Some(format!(
+            "its references stand for more than {} MiB in all",
+            EXPANDED_BYTES_MAX >> 20
+        )),
+        (_, PATH_BYTES_TOO_MANY..) => Some(PATHS_TOO_LONG.to_owned()),
+        _ => None,
+    };
+    if let Some(message) = too_long {
+        diagnostics.problem(Problem::new(&root.span, message));
+        return root;
     }
     root.locate("");
-    Scope {
-        root: &root,
-        this: None,
-        variables,
-    }
-    .report_leftovers(&root, diagnostics);
+    Scope::new(&root, variables, &room).report_leftovers(&root, diagnostics);
     root
 }
 
@@ -60,9 +68,20 @@ struct Scope<'a> {
     /// The mapping around the value: what `this` means.
     this: Option<&'a YamlNode>,
     variables: &'a Variables,
+    /// Bytes that references may still stand for. With none left, they stay as they are.
+    room: &'a Cell<usize>,
 }
 
 impl<'a> Scope<'a> {
+    fn new(root: &'a YamlNode, variables: &'a Variables, room: &'a Cell<usize>) -> Self {
+        Self {
+            root,
+            this: None,
+            variables,
+            room,
+        }
+    }
+
     fn expand(self, node: &'a YamlNode) -> YamlNode {
         let content = match &node.content {
             YamlContent::Scalar(scalar) => self.expand_scalar(scalar, node.span.position),
@@ -75,23 +94,34 @@ impl<'a> Scope<'a> {
                     ..self
                 };
                 let expand = |it: &'a YamlEntry| YamlEntry {
+                    key: it.key.clone(),
+                    span: it.span.clone(),
                     value: scope.expand(&it.value),
-                    ..it.clone()
                 };
                 YamlContent::Mapping(entries.iter().map(expand).collect())
             }
         };
         YamlNode {
+            span: node.span.clone(),
+            tag: node.tag.clone(),
             content,
-            ..node.clone()
         }
     }
 
     fn expand_scalar(self, scalar: &Scalar, at: Position) -> YamlContent {
         match self.expand_text(&scalar.text) {
-            Some(text) => cast(&text, at),
-            None => YamlContent::Scalar(scalar.clone()),
+            Some(text) if self.take_room(&text) => cast(&text, at),
+            _ => YamlContent::Scalar(scalar.clone()),
         }
+    }
+
+    /// Whether there is room for a text, and for the values of the list that it may be.
+    fn take_room(self, text: &str) -> bool {
+        let values = 1 + text.bytes().filter(|&byte| byte == b',').count();
+        let left = self.room.get();
+        let left = left.saturating_sub(text.len() + values * size_of::<YamlNode>());
+        self.room.set(left);
+        left > 0
     }
 
     /// The text with its references replaced; none if nothing is to be replaced.

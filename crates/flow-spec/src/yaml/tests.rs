@@ -207,3 +207,43 @@ fn a_document_is_json() {
     let error = yaml_to_json("a: .inf").unwrap_err().to_string();
     assert!(error.contains("finite"), "{error}");
 }
+
+#[test]
+fn aliases_of_a_long_text_cannot_fill_the_memory() {
+    let long = "x".repeat(1 << 20);
+    for (anchor, alias) in [
+        (format!("&long {long}"), "*long".to_owned()),
+        (format!("&long {{{long}: 1}}"), "*long".to_owned()),
+        (format!("&long {{{long}: 1}}"), "{<<: *long}".to_owned()),
+    ] {
+        let aliases = format!("{alias}, ").repeat(49_000 / 4);
+        let text = format!("a: {anchor}\nb: [{aliases}]");
+        let message = parse(&text).unwrap_err().message;
+        assert_eq!(message, "more than 16 MiB of text, aliases counted");
+    }
+}
+
+#[test]
+fn anchors_around_anchors_cannot_fill_the_memory() {
+    let anchors: String = (0..60).map(|number| format!("&a{number} [")).collect();
+    let text = format!("{anchors}{}{}", "x".repeat(1 << 20), "]".repeat(60));
+    let message = parse(&text).unwrap_err().message;
+    assert_eq!(message, "more than 16 MiB of text, aliases counted");
+}
+
+#[test]
+fn the_paths_below_a_long_key_cannot_fill_the_memory() {
+    let text = format!("{}: [{}]", "k".repeat(1 << 20), "x, ".repeat(10_000));
+    let message = parse(&text).unwrap_err().message;
+    assert!(message.contains("the keys are too long"), "{message}");
+}
+
+#[test]
+fn what_may_be_a_secret_is_not_described() {
+    let root = parse("{api_key: hunter2, A_TOKEN: [hunter2], key_count: 3}").unwrap();
+    let described = |key: &str| root.get(key).unwrap().described();
+    assert!(!described("api_key").contains("hunter2"));
+    let item = root.get("A_TOKEN").unwrap().children().next().unwrap();
+    assert!(!item.described().contains("hunter2"));
+    assert_eq!(described("key_count"), "`3`");
+}

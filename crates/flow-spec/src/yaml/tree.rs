@@ -5,11 +5,16 @@
 
 use std::collections::HashMap;
 
-use flow_core::NodeName;
+use flow_core::{NodeName, is_secret_name};
 use serde_json::{Map, Value};
 
 use super::scalar::{Resolved, Scalar};
 use crate::diagnostics::{Diagnostics, Position, Problem, SourceSpan};
+
+/// Most bytes that the paths of all values of a document may have. Those of a usual flow file have a few kilobytes.
+pub(crate) const PATH_BYTES_MAX: usize = 32 << 20;
+/// Why a tree has no paths.
+pub(crate) const PATHS_TOO_LONG: &str = "the paths of all values together have more than 32 MiB";
 
 /// A value of the document.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,13 +106,55 @@ impl YamlNode {
         matches!(&self.content, YamlContent::Scalar(scalar) if scalar.resolve() == Resolved::Null)
     }
 
-    /// The value as an error message describes it: a text with its content, a list without.
+    /// The value as an error message describes it: a text with its content, a list without. What may be a secret is not
+    /// shown.
     pub(crate) fn described(&self) -> String {
         match &self.content {
+            YamlContent::Scalar(_) if self.may_be_secret() => {
+                "something else, which is not shown because it may be a secret".to_owned()
+            }
             YamlContent::Scalar(scalar) => scalar.described(),
             YamlContent::List(_) => "a list".to_owned(),
             YamlContent::Mapping(_) => "a mapping".to_owned(),
         }
+    }
+
+    /// Whether the key of this value, or of the list that it is in, is the name of a secret.
+    fn may_be_secret(&self) -> bool {
+        let key = self.span.path.rsplit('.').next().unwrap_or_default();
+        is_secret_name(key.split('[').next().unwrap_or_default())
+    }
+
+    /// Bytes of the keys, texts and tags of this node and of everything below it.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let below = match &self.content {
+            YamlContent::Scalar(scalar) => scalar.text.len(),
+            YamlContent::List(items) => items.iter().map(Self::text_bytes).sum(),
+            YamlContent::Mapping(entries) => {
+                let bytes = |entry: &YamlEntry| entry.key.len() + entry.value.text_bytes();
+                entries.iter().map(bytes).sum()
+            }
+        };
+        below + self.tag.as_ref().map_or(0, String::len)
+    }
+
+    /// Most bytes that [`locate`](Self::locate) stores, if the path of this node has `path` bytes.
+    pub(crate) fn path_bytes(&self, path: usize) -> usize {
+        let below = match &self.content {
+            YamlContent::Scalar(_) => 0,
+            YamlContent::List(items) => {
+                let bytes = |item: &Self| item.path_bytes(path + item_path_len_max(item));
+                items.iter().map(bytes).fold(0, usize::saturating_add)
+            }
+            YamlContent::Mapping(entries) => {
+                let bytes = |entry: &YamlEntry| {
+                    let path = path + 1 + entry.key.len();
+                    path.saturating_add(entry.value.path_bytes(path))
+                };
+                entries.iter().map(bytes).fold(0, usize::saturating_add)
+            }
+        };
+        path.saturating_add(below)
     }
 
     /// Sets the path in the span of this node and of everything below it.
@@ -199,6 +246,15 @@ fn item_path(list: &str, number: usize, item: &YamlNode) -> String {
             format!("{list}.{}", name.text)
         }
         _ => format!("{list}[{number}]"),
+    }
+}
+
+/// Most bytes that an item's own part of its path may have.
+fn item_path_len_max(item: &YamlNode) -> usize {
+    const DIGITS_MAX: usize = 20;
+    match item.get(NAME).map(|name| &name.content) {
+        Some(YamlContent::Scalar(name)) => 1 + name.text.len().max(DIGITS_MAX + 1),
+        _ => 2 + DIGITS_MAX,
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use super::{Flow, key};
+use super::objects::SecretVariable;
+use super::{Flow, Kubernetes, key};
 use crate::render::fingerprint;
-use crate::render::parts::Workload;
+use crate::render::parts::{Units, Workload, host_name};
 
 /// The placement's file in its ConfigMap.
 pub(super) const PLACEMENT: &str = "placement.json";
@@ -54,13 +55,43 @@ pub(super) fn fingerprint(unit: &Workload, config: &str) -> String {
     fingerprint::of(env.chain([config]))
 }
 
-/// Variables that look like secrets.
-pub(super) fn remarks(unit: &Workload) -> impl Iterator<Item = String> {
-    unit.secrets().map(|name| {
+/// The Secrets of variables that look like secrets and have none yet: one for each name in options.
+pub(super) fn assigned_secrets(
+    wanted: &Kubernetes,
+    units: &Units,
+) -> Vec<(String, SecretVariable)> {
+    let mut assigned: Vec<(String, SecretVariable)> = Vec::new();
+    for unit in units.executors().chain([&units.gateway]) {
+        let own = key(unit);
+        for variable in unit.secrets() {
+            let has_name = |it: &SecretVariable| it.variable == *variable;
+            let known = assigned
+                .iter()
+                .any(|(name, it)| *name == own && has_name(it));
+            if known || wanted.secrets_of(&own).any(has_name) {
+                continue;
+            }
+            let secret = SecretVariable {
+                variable: variable.clone(),
+                secret: format!("{}-secrets", host_name(&own)),
+                key: variable.clone(),
+            };
+            assigned.push((own.clone(), secret));
+        }
+    }
+    assigned
+}
+
+/// Says which Secrets are to be made.
+pub(super) fn secret_remarks(assigned: &[(String, SecretVariable)]) -> Vec<String> {
+    let remark = |(name, it): &(String, SecretVariable)| {
+        let SecretVariable {
+            variable, secret, ..
+        } = it;
         format!(
-            "`{name}` of `{}` is in a ConfigMap, where many can read it: keep it in a Secret, and name it with `--env-from-secret {}={name}:SECRET:KEY`",
-            unit.name,
-            key(unit)
+            "the value of `{variable}` of `{name}` looks like a secret and is not in the files: put it under `{variable}` into \
+             the Secret `{secret}`, or name another one with `--env-from-secret {name}={variable}:SECRET:KEY`"
         )
-    })
+    };
+    assigned.iter().map(remark).collect()
 }

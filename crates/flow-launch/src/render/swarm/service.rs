@@ -13,6 +13,7 @@ use crate::render::docker::{
 };
 use crate::render::gateway_health::GatewayHealth;
 use crate::render::parts::{CACHE, WORKSPACE, Workload};
+use crate::render::secret_references::SecretReferences;
 
 /// Where the gateway finds its placement.
 const PLACEMENT: &str = "/placement.json";
@@ -51,6 +52,7 @@ fn workspace(unit: &Workload) -> String {
 pub(super) struct Services<'s> {
     pub(super) wanted: &'s Swarm,
     pub(super) plan: &'s Plan,
+    pub(super) secret_references: SecretReferences<'s>,
 }
 
 impl Services<'_> {
@@ -124,7 +126,10 @@ impl Services<'_> {
     fn service(&self, unit: &Workload) -> Service {
         let key = unit.option_name();
         let env = unit.env.iter();
-        let env = env.map(|(name, value)| (name.clone(), literal(value)));
+        let env = env.map(|(name, value)| {
+            let reference = self.secret_references.get(unit, name);
+            (name.clone(), reference.unwrap_or_else(|| literal(value)))
+        });
         let files: Vec<_> = self.wanted.secret_files_of(&key).collect();
         let paths = files.iter().map(|it| {
             let path = secret_path(&it.secret).display().to_string();

@@ -240,3 +240,18 @@ fn references_to_references_cannot_fill_the_memory() {
     let (_, diagnostics) = run(&format!("v: \"{}\"", "${{this.v}}".repeat(2000)));
     assert!(!diagnostics.problems.is_empty());
 }
+
+#[test]
+fn references_to_a_long_text_cannot_fill_the_memory() {
+    let long = "x".repeat(1 << 19);
+    let references = "\"${{root.long}}\", ".repeat(10_000);
+    let mut diagnostics = Diagnostics::default();
+    let root = parse(&format!("long: {long}\nall: [{references}]")).unwrap();
+    let root = substitute(root, &variables(), &mut diagnostics);
+    assert!(root.text_bytes() < 32 << 20, "{}", root.text_bytes());
+    let problems = Problems::sorted(diagnostics.problems).to_string();
+    assert!(
+        problems.contains("references stand for more than 16 MiB in all"),
+        "{problems}"
+    );
+}
