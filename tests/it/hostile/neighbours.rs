@@ -216,7 +216,7 @@ fn a_check_does_not_quote_secrets() {
         let mut check = flow_command();
         check.arg("check").arg(&file);
         let (code, said) = Program::run(check);
-        assert_eq!(code, Some(1), "{wrong}: {}", said.said());
+        assert_eq!(code, Some(2), "{wrong}: {}", said.said());
         assert!(!said.said().contains(SECRET), "{wrong}: {}", said.said());
     }
 }

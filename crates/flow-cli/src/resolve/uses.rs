@@ -104,8 +104,8 @@ fn install(run: &mut LocalRun, lookup: &Lookup<'_>) -> anyhow::Result<()> {
     };
     if let Some((_, ExecutorFolder::Python(path))) = find(&run.uses, &run.env, lookup)? {
         let variable = variables(&run.env, lookup.shell);
-        run.env
-            .extend(python::install(&path, variable, builder, lookup.shell)?);
+        let installed = python::install(&path, variable, builder, lookup.shell)?;
+        run.env.extend(installed);
     }
     Ok(())
 }
