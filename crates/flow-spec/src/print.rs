@@ -15,9 +15,9 @@ use crate::spec::program::{ExecutorConfig, Program};
 use crate::spec::{ExecutorSpec, FlowSpec, GatewaySpec, InheritedSpec};
 use crate::values::{
     Arguments, BatchMetric, BatchingRule, ClientCertificates, ConnectMethod, Console,
-    ContainerDevice, Cors, DockerOption, DockerOptions, ExposedEndpoint, GatewayKind, Gpus, Hedge,
-    InheritEnv, Inspect, LogDriver, LogStyle, ModelNames, NetworkMode, Poll, Polling, Protocol,
-    Retries, Uses, Volume, Workers,
+    ContainerDevice, Cors, DockerOption, DockerOptions, Env, ExposedEndpoint, GatewayKind, Gpus,
+    Hedge, InheritEnv, Inspect, LogDriver, LogStyle, ModelNames, NetworkMode, Poll, Polling,
+    Protocol, Retries, Uses, Volume, Workers,
 };
 use crate::yaml::YamlNode;
 
@@ -103,6 +103,7 @@ print_as! {
     DockerOptions: it => docker_options(it);
     Map<String, Value>: it => json!(it);
     IndexMap<String, String>: it => json!(it);
+    Env: it => json!(it);
     Vec<String>: it => json!(it);
     ModelNames: it => it.iter().map(|(key, value)| (key.clone(), json!(value.value))).collect();
     Vec<(String, String)>: it => it.iter().map(|(key, value)| (key.clone(), json!(value))).collect();

@@ -249,7 +249,7 @@ fn executor(
             .push(format!("{host}-workspace:{WORKSPACE}"));
     }
     let devices = unit.devices.of_replica(replica, target.devices);
-    let devices = devices.map_err(|why| ExportError::AssignedDevices {
+    let devices = devices.map_err(|why| ExportError::Devices {
         name: unit.name.clone(),
         why,
     })?;
