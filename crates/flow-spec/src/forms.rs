@@ -14,11 +14,14 @@ mod scalar;
 mod shards;
 mod time;
 mod uses;
+mod uvicorn;
 mod values;
 
 pub(crate) use batching::{BATCH_METRIC, BATCH_SIZE, BATCH_TIMEOUT, BATCHING};
 pub(crate) use container::{ENTRYPOINT, GPUS, NETWORK_MODE, VOLUMES};
 pub(crate) use form::{Shape, ValueForm};
+#[cfg(test)]
+pub(crate) use gateway::INSTEAD;
 pub(crate) use gateway::{CONSOLE, CORS, EXPOSED, GATEWAY_USES, JTYPE_GATEWAY};
 pub(crate) use hedge::HEDGE;
 pub(crate) use host::{HOSTS, Host, LISTEN_HOSTS};
@@ -27,12 +30,13 @@ pub use kwargs::engine_name;
 pub(crate) use kwargs::{DOCKER_KWARGS, KWARGS, KwargKind, NETWORK, PLATFORM};
 pub(crate) use query::WHEN;
 pub(crate) use scalar::{
-    ARGUMENTS, CLIENT_CERTIFICATES, COUNT, DEPLOYMENT_OPTIONS, EXECUTOR_PROTOCOLS, EXECUTORS, FLAG,
-    GATEWAY, IN_FLIGHT_MAX, INSPECT, JTYPE_DEPLOYMENT, JTYPE_FLOW, LOG_CONFIG, METHOD, NAME,
-    NESTING_MAX, OBJECT, PORT, PORTS, PORTS_OR_ANY, PREFETCH, PROTOCOLS, REQUESTS, RETRIES, SIZE,
-    TEXT, TEXTS, VERSION, WITH, reject, text,
+    ARGUMENTS, CLIENT_CERTIFICATES, COUNT, DEPLOYMENT_OPTIONS, EXECUTORS, FLAG, GATEWAY,
+    IN_FLIGHT_MAX, INSPECT, JTYPE_DEPLOYMENT, JTYPE_FLOW, LOG_CONFIG, METHOD, NAME, NESTING_MAX,
+    OBJECT, PORT, PORTS, PORTS_OR_ANY, PREFETCH, PROTOCOLS, REQUESTS, RETRIES, SIZE, TEXT, TEXTS,
+    VERSION, WITH, reject, text,
 };
 pub(crate) use shards::{POLLING, WORKERS};
 pub(crate) use time::{TIMEOUT_READY, TIMEOUT_SEND};
 pub(crate) use uses::USES;
+pub(crate) use uvicorn::UVICORN;
 pub(crate) use values::{ENV, INHERIT_ENV, METADATA, MODELS};

@@ -17,7 +17,7 @@ use crate::values::{
     Arguments, BatchMetric, BatchingRule, ClientCertificates, ConnectMethod, Console,
     ContainerDevice, Cors, DockerOption, DockerOptions, Env, ExposedEndpoint, GatewayKind, Gpus,
     Hedge, InheritEnv, Inspect, LogDriver, LogStyle, ModelNames, NetworkMode, Poll, Polling,
-    Protocol, Retries, Uses, Volume, Workers,
+    Protocol, Retries, Uses, UvicornOptions, Volume, Workers,
 };
 use crate::yaml::YamlNode;
 
@@ -133,6 +133,20 @@ impl Print for GatewayKind {
     fn print(&self) -> Value {
         let name = Self::NAMES.iter().find(|(_, kind)| kind == self);
         json!(name.map(|(name, _)| name))
+    }
+}
+
+impl Print for UvicornOptions {
+    fn print(&self) -> Value {
+        let text = |it: &Option<Spanned<String>>| it.as_ref().map(|it| it.value.clone());
+        let certificates = self.ssl_client_certs.as_ref();
+        json!({
+            "ssl_certfile": text(&self.ssl_certfile),
+            "ssl_keyfile": text(&self.ssl_keyfile),
+            "ssl_ca_certs": text(&self.ssl_ca_certs),
+            "ssl_cert_reqs": certificates.map(|it| it.value.print()),
+            "limit_concurrency": self.in_flight_max.as_ref().map(|it| it.value),
+        })
     }
 }
 

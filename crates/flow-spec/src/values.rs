@@ -191,6 +191,16 @@ impl GatewayKind {
     }
 }
 
+/// What `uvicorn_kwargs` says that the gateway has an option for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct UvicornOptions {
+    pub(crate) ssl_certfile: Option<Spanned<String>>,
+    pub(crate) ssl_keyfile: Option<Spanned<String>>,
+    pub(crate) ssl_ca_certs: Option<Spanned<String>>,
+    pub(crate) ssl_client_certs: Option<Spanned<ClientCertificates>>,
+    pub(crate) in_flight_max: Option<Spanned<NonZeroUsize>>,
+}
+
 /// Whether a client needs a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -7,6 +7,7 @@ use crate::forms::Host;
 use crate::keys::{Key, Options as _};
 use crate::plan::{Address, TcpAddress};
 use crate::service_address::ServiceAddress;
+use crate::values::Protocol;
 
 /// The host of an external executor of which only the port is written.
 const THIS_MACHINE: &str = "127.0.0.1";
@@ -16,6 +17,25 @@ impl EntryChecker<'_> {
     pub(super) fn external(&self, diagnostics: &mut Diagnostics) -> Vec<Address> {
         self.warn_of_process_options(diagnostics);
         self.addresses(diagnostics)
+    }
+
+    /// The gateway calls executors over gRPC, whatever `protocol` says.
+    pub(super) fn check_protocol(&self, diagnostics: &mut Diagnostics) {
+        let written = self.entry.options.protocol.iter();
+        let mut written = written.flat_map(|protocols| &protocols.value);
+        let Some(other) = written.find(|protocol| protocol.value != Protocol::Grpc) else {
+            return;
+        };
+        let name = other.value.name();
+        if self.is_external() {
+            let message = format!("executors are called over gRPC, and this one speaks {name}");
+            let remedy = "start it with `protocol: grpc`";
+            diagnostics.problem(Problem::new(&other.span, message).remedy(remedy));
+        } else {
+            let message = format!("the executor serves gRPC, and not {name}");
+            let remedy = format!("clients reach it over {name} at the gateway");
+            diagnostics.warn(Problem::new(&other.span, message).remedy(remedy));
+        }
     }
 
     fn warn_of_process_options(&self, diagnostics: &mut Diagnostics) {

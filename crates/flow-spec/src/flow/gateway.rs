@@ -157,6 +157,9 @@ pub struct GatewayLimits {
     pub decompressed_max: Option<NonZeroUsize>,
     /// Documents of a request.
     pub documents_max: Option<NonZeroUsize>,
+    /// Tokens of a call for vectors.
+    #[serde(default)]
+    pub tokens_max: Option<NonZeroUsize>,
     /// Levels of chunks and matches.
     pub nesting_max: Option<NonZeroUsize>,
     /// Connections of clients.
@@ -187,7 +190,7 @@ impl Gateway {
         diagnostics: &mut Diagnostics,
     ) -> Self {
         let effective = spec.gateway.or(&spec.gateway_with);
-        let options = &effective.options;
+        let options = &with_uvicorn(effective.options.clone());
         let host = only(&options.host, "hosts", diagnostics);
         let mut ports = ports(options, diagnostics);
         let first = ports.remove(0);
@@ -212,6 +215,7 @@ impl Gateway {
                 memory_max: value(&options.memory_max),
                 decompressed_max: value(&options.decompressed_max),
                 documents_max: value(&options.documents_max),
+                tokens_max: value(&options.tokens_max),
                 nesting_max: value(&options.nesting_max),
                 connections_max: value(&options.connections_max),
                 per_address_max: value(&options.connections_per_address_max),
@@ -246,6 +250,21 @@ impl Gateway {
             protocols: self.protocols.clone(),
         };
         std::iter::once(first).chain(self.more_ports.iter().cloned())
+    }
+}
+
+/// The options, and those of `uvicorn_kwargs` that are not written beside it.
+fn with_uvicorn(options: GatewayOptions) -> GatewayOptions {
+    let Some(uvicorn) = value(&options.uvicorn_kwargs) else {
+        return options;
+    };
+    GatewayOptions {
+        ssl_certfile: options.ssl_certfile.or(uvicorn.ssl_certfile),
+        ssl_keyfile: options.ssl_keyfile.or(uvicorn.ssl_keyfile),
+        ssl_ca_certs: options.ssl_ca_certs.or(uvicorn.ssl_ca_certs),
+        ssl_client_certs: options.ssl_client_certs.or(uvicorn.ssl_client_certs),
+        in_flight_max: options.in_flight_max.or(uvicorn.in_flight_max),
+        ..options
     }
 }
 

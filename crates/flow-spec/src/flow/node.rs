@@ -40,6 +40,7 @@ impl FlowNode {
     ) -> Self {
         let mut calls = checker.calls();
         checker.check_hedge(diagnostics);
+        checker.check_protocol(diagnostics);
         let run = if checker.is_external() {
             let addresses = checker.external(diagnostics);
             calls.tls = checker.call_tls(&addresses, diagnostics);

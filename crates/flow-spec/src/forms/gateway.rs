@@ -28,6 +28,10 @@ pub(crate) const EXPOSED: ValueForm<IndexMap<String, ExposedEndpoint>> =
 
 const GRPC_GATEWAY: &str = "GRPCGateway";
 
+/// What to do instead of a gateway of one's own, which mostly has routes that call endpoints.
+pub(crate) const INSTEAD: &str = "leave it out, put its code into an executor, and give the executor's endpoints routes: \
+    `expose_endpoints: {/search: {http_path: /find, methods: [GET, POST]}}`";
+
 /// A console without actions.
 const READ_ONLY: &str = "read-only";
 
@@ -41,19 +45,13 @@ fn uses(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<GatewayKind> {
     if let Some((_, kind)) = known {
         return Some(*kind);
     }
-    let problem = if text.contains("://") {
-        let message =
-            format!("`{text}` is not a gateway of flow, which starts no containers for it");
-        Problem::new(&node.span, message).remedy(format!("write `{GRPC_GATEWAY}`"))
-    } else {
-        let message = format!("`{text}` is not a gateway of flow, and flow runs no Python");
-        let problem = Problem::new(&node.span, message);
-        match closest(&text, GatewayKind::NAMES.map(|(name, _)| name)) {
-            Some(meant) => problem.suggest(Some(meant)),
-            None => problem.remedy(format!("write `{GRPC_GATEWAY}`, or leave it out")),
-        }
-    };
-    diagnostics.problem(problem);
+    let message = format!("`{text}` is not a gateway of flow, and gateways of your own do not run");
+    let problem = Problem::new(&node.span, message);
+    let meant = closest(&text, GatewayKind::NAMES.map(|(name, _)| name));
+    diagnostics.problem(match meant {
+        Some(meant) => problem.suggest(Some(meant)),
+        None => problem.remedy(INSTEAD),
+    });
     None
 }
 

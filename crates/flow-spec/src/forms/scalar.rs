@@ -40,8 +40,6 @@ pub(crate) const PORTS_OR_ANY: ValueForm<Vec<Spanned<u16>>> =
     ValueForm::new(Shape::Ports, ports_or_any);
 pub(crate) const PROTOCOLS: ValueForm<Vec<Spanned<Protocol>>> =
     ValueForm::new(Shape::Words(&["grpc", "http", "websocket"]), protocols);
-pub(crate) const EXECUTOR_PROTOCOLS: ValueForm<Vec<Spanned<Protocol>>> =
-    ValueForm::new(Shape::Words(&["grpc"]), executor_protocols);
 pub(crate) const LOG_CONFIG: ValueForm<Option<LogStyle>> = ValueForm::new(
     Shape::Word(&["default", "plain", "docker", "json", "quiet"]),
     log_config,
@@ -107,13 +105,6 @@ fn ports_or_any(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Sp
 
 fn protocols(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Vec<Spanned<Protocol>>> {
     Some(list(node, diagnostics, protocol))
-}
-
-fn executor_protocols(
-    node: &YamlNode,
-    diagnostics: &mut Diagnostics,
-) -> Option<Vec<Spanned<Protocol>>> {
-    Some(list(node, diagnostics, executor_protocol))
 }
 
 fn inspect(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Inspect> {
@@ -345,25 +336,6 @@ fn protocol(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Protocol> 
         ("websocket", Protocol::Websocket),
     ];
     word(node, &words, diagnostics)
-}
-
-/// Executors speak gRPC only.
-fn executor_protocol(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<Protocol> {
-    let text = text(node, diagnostics)?;
-    match text.to_ascii_lowercase().as_str() {
-        "grpc" => return Some(Protocol::Grpc),
-        "http" | "websocket" => {
-            let message = format!("executors speak gRPC, not `{text}`");
-            let remedy = "write `grpc`; the gateway's `protocol` is for clients";
-            diagnostics.problem(Problem::new(&node.span, message).remedy(remedy));
-        }
-        other => {
-            let known = closest(other, ["grpc"]);
-            let message = format!("must be a protocol (`grpc`), is `{text}`");
-            diagnostics.problem(Problem::new(&node.span, message).suggest(known));
-        }
-    }
-    None
 }
 
 /// There is one version of the format.

@@ -132,14 +132,14 @@ fn schema_and_parser_refuse_the_same() {
         "protocol: [carrier-pigeon]",
         "retries: -2",
         "port: 65536",
-        "output_array_type: torch",
+        "connection_list: x",
         "jtype: Executor",
     ] {
         check("executor", options, false);
     }
     check("with", "inspect: MAYBE", false);
     check("with", "executors: []", false);
-    check("gateway", "name: door", false);
+    check("gateway", "graph_description: x", false);
     check("gateway", "in_flight_max: 0", false);
     check("gateway", "needs: a", false);
     check("deployment", "inspect: HANG", false);

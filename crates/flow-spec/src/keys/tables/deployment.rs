@@ -1,6 +1,6 @@
 //! The keys of a Deployment, and of a gateway's config, around their options.
 
-use super::unsupported::{IN_A_FILE, JCLOUD, NO_PYTHON};
+use super::unsupported::{IN_A_FILE, JCLOUD, OWN_GATEWAY};
 use crate::forms;
 use crate::keys::{Key, options, refused, row, without_effect};
 use crate::values::GatewayKind;
@@ -42,5 +42,5 @@ options! {
 
 pub(crate) const GATEWAY_CONFIG_UNSUPPORTED: &[&Key] = &[
     &without_effect("metas", "the gateway's name and description are not used"),
-    &refused("py_modules", &[], NO_PYTHON),
+    &refused("py_modules", &[], OWN_GATEWAY),
 ];

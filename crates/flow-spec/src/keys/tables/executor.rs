@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::unsupported::{NO_CODE, NO_STACKS, OFF, OWN, OWN_FOLDERS};
 use crate::diagnostics::Spanned;
 use crate::forms::{self, Host};
-use crate::keys::{Key, not_yet, options, refused, row, without_effect};
+use crate::keys::{Key, ignored, not_yet, options, refused, row, without_effect};
 use crate::spec::program::Program;
 use crate::values::{Arguments, BatchingRule, Env, Hedge, InheritEnv, Polling, Protocol, Retries};
 
@@ -51,11 +51,15 @@ options! {
             .default("a Unix socket; with `host`, any free port")
             .example("[9000, 9001]")
             .jina("any free port by default");
-        protocol: Vec<Spanned<Protocol>> = row(forms::EXECUTOR_PROTOCOLS, "Protocol of the executor.")
+        protocol: Vec<Spanned<Protocol>> = row(
+            forms::PROTOCOLS,
+            "Protocol of the executor. The gateway calls executors over gRPC, so an external executor must speak \
+             it. Other executors always do, and another protocol is a warning.",
+        )
             .aliases(&["protocols"])
             .default("`grpc`")
             .example("grpc")
-            .jina("also `http`");
+            .jina("`http` serves the executor over HTTP");
     }
 }
 
@@ -296,8 +300,8 @@ options! {
 pub(crate) const EXECUTOR_UNSUPPORTED: &[&Key] = &[
     &without_effect("quiet_error", NO_STACKS),
     &without_effect("workspace_id", OWN_FOLDERS),
-    &refused("output_array_type", &["numpy"], OTHER_ARRAYS),
-    &refused("reload", OFF, NO_CODE),
+    &ignored("output_array_type", &["numpy"], OTHER_ARRAYS),
+    &ignored("reload", OFF, NO_CODE),
     &not_yet("raft_configuration", &[]),
     &refused("uses_before_address", &[], NO_HEAD),
     &refused("uses_after_address", &[], NO_HEAD),

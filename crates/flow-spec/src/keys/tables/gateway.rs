@@ -5,17 +5,21 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::unsupported::{NO_CODE, NO_PYTHON, NO_STACKS, OFF, OWN};
+use super::unsupported::{NO_STACKS, OFF, OWN, OWN_GATEWAY};
 use crate::diagnostics::Spanned;
 use crate::forms;
-use crate::keys::{Key, not_yet, options, refused, row, without_effect};
+use crate::keys::{Key, ignored, options, refused, row, without_effect};
 use crate::values::{
     ClientCertificates, Console, Cors, Env, ExposedEndpoint, GatewayKind, ModelNames, Protocol,
-    Retries,
+    Retries, UvicornOptions,
 };
 
 const NO_FILES: &str = "the gateway keeps no files";
 const FROM_THE_FLOW: &str = "the gateway learns it from `executors`";
+const ONE_GATEWAY: &str =
+    "`flow up` runs one gateway; `flow export kubernetes --autoscale gateway=2..4` runs several";
+const GATEWAY_RELOAD: &str = "it watches the code of a gateway of your own; \
+    `reload: true` in `with` follows the flow file";
 const NO_GRAPHQL: &str =
     "the gateway speaks no GraphQL; its HTTP routes take the same documents as JSON";
 const NO_GATEWAY_IMAGE: &str = "the gateway is a process of this machine, and runs in no container";
@@ -133,6 +137,13 @@ options! {
             .default("`250000`")
             .example("10000")
             .jina(OWN);
+        tokens_max: NonZeroUsize = row(
+            forms::SIZE,
+            "Tokens of all texts of one call of the HTTP APIs for vectors, if the executor counts them.",
+        )
+            .default("no limit")
+            .example("100000")
+            .jina(OWN);
         nesting_max: NonZeroUsize = row(
             forms::NESTING_MAX,
             "Levels of chunks and matches in a request, up to 128.",
@@ -215,6 +226,15 @@ options! {
             .default("`required`")
             .example("optional")
             .jina(OWN);
+        uvicorn_kwargs: UvicornOptions = row(
+            forms::UVICORN,
+            "Options of uvicorn, the server of Jina's gateways for HTTP and WebSocket. `ssl_certfile`, `ssl_keyfile`, \
+             `ssl_ca_certs` with `ssl_cert_reqs`, and `limit_concurrency` are options of the gateway here: the last \
+             one is `in_flight_max`. Others are warnings.",
+        )
+            .default("empty")
+            .example("{limit_concurrency: 100}")
+            .jina("all options of uvicorn");
         api_keys: String = row(
             forms::TEXT,
             "File with the API keys of clients, which `flow key` edits. Requests without a valid \
@@ -306,26 +326,22 @@ pub(crate) const GATEWAY_UNSUPPORTED: &[&Key] = &[
     &without_effect("quiet_error", NO_STACKS),
     &without_effect("workspace", NO_FILES),
     &without_effect("workspace_id", NO_FILES),
-    &refused(
+    &ignored(
         "name",
         &["gateway"],
         "replies and `needs` know it as `gateway`",
     ),
-    &refused(
-        "uses_with",
-        &[],
-        "flow's gateway has no options but those beside `uses`",
-    ),
+    &refused("uses_with", &[], OWN_GATEWAY),
     &refused("floating", OFF, "every reply comes from it"),
-    &refused("reload", OFF, NO_CODE),
-    &refused(
+    &ignored("reload", OFF, GATEWAY_RELOAD),
+    &ignored(
         "proxy",
         OFF,
         "flow connects to executors directly, whatever proxies are set",
     ),
-    &not_yet("replicas", &["1"]),
+    &ignored("replicas", &["1"], ONE_GATEWAY),
     &refused("expose_graphql_endpoint", OFF, NO_GRAPHQL),
-    &refused("py_modules", &[], NO_PYTHON),
+    &refused("py_modules", &[], OWN_GATEWAY),
     &refused("graph_description", &["{}"], FROM_THE_FLOW),
     &refused("graph_conditions", &["{}"], FROM_THE_FLOW),
     &refused("deployments_addresses", &["{}"], FROM_THE_FLOW),

@@ -6,13 +6,13 @@ use crate::keys::{Key, ignored, not_yet, refused, without_effect};
 pub(super) const OWN: &str = "no such key";
 
 pub(super) const OFF: &[&str] = &["false"];
-pub(super) const NO_PYTHON: &str =
-    "flow runs no Python; start the executor with Jina and add it as `external`";
+pub(super) const OWN_GATEWAY: &str = "it is for a gateway of your own, and flow runs its own gateway; \
+    `expose_endpoints` gives endpoints of executors routes";
 pub(super) const IN_A_FILE: &str = "write it in the entry of an executor, beside `uses`";
 pub(super) const NO_STACKS: &str = "flow's log holds no stack traces of Python";
 pub(super) const OWN_FOLDERS: &str = "flow names folders in the workspace by executor and replica";
-pub(super) const NO_CODE: &str = "it watches the files of a Python executor; \
-    `reload: true` in `with` follows the flow file";
+pub(super) const NO_CODE: &str = "flow does not watch the code of executors; \
+    `flow restart NODE` loads it again, and `reload: true` in `with` follows the flow file";
 pub(super) const JCLOUD: &str = "it configures Jina's cloud; the flow runs here";
 
 const NO_RESOURCES: &str =
@@ -23,8 +23,12 @@ const ALWAYS_HTTP: &str = "every port of the gateway serves HTTP too; \
 const NO_SERVER_TLS: &str = "only the gateway serves TLS; write it under `gateway`";
 const NOT_GRPC_C: &str = "it sets options of gRPC's C library, which flow does not use";
 const ON_OR_OFF: &[&str] = &["false", "true"];
+const NO_PROVIDER: &str = "executors serve gRPC; at the gateway, `POST /invocations` calls the endpoint \
+    `/invocations`, and `GET /ping` asks for its health";
+const SEARCH_PATHS: &str = "paths start at the flow file, and Python also looks for modules in `PYTHONPATH`, \
+    which `env` can set";
 const IS_INTERNAL: &str = "Jina sets it for its own processes";
-const IN_JINA_2: &str = "it is an option of Jina 2 that Jina 3 no longer has";
+const IN_JINA_2: &str = "it is an option of Jina 1 or 2 that Jina 3 no longer has";
 const NO_REMOTE: &str =
     "it is for JinaD, which no longer exists; start the executor there as `external`";
 
@@ -45,14 +49,15 @@ pub(crate) const ELSEWHERE: &[&Key] = &[
     ),
     &without_effect("jcloud", JCLOUD),
     &without_effect("resources", NO_RESOURCES),
-    &not_yet("provider", &["NONE"]),
-    &not_yet("provider_endpoint", &[]),
+    &ignored("provider", &["NONE"], NO_PROVIDER),
+    &without_effect("provider_endpoint", NO_PROVIDER),
     &not_yet("stateful", OFF),
     &not_yet("peer_ports", &[]),
 ];
 
 pub(crate) const HTTP: &[&Key] = &[
     &ignored("restful", OFF, ALWAYS_HTTP),
+    &ignored("rest_api", OFF, ALWAYS_HTTP),
     &without_effect("title", NO_HTTP),
     &without_effect("description", NO_HTTP),
     &ignored("cors", OFF, NO_HTTP),
@@ -70,7 +75,7 @@ pub(crate) const HTTP: &[&Key] = &[
 
 pub(crate) const INTERNAL: &[&Key] = &[
     &without_effect("timeout_ctrl", "flow sends no control requests"),
-    &refused("extra_search_paths", &[], NO_PYTHON),
+    &without_effect("extra_search_paths", SEARCH_PATHS),
     &refused(
         "runtime_cls",
         &["WorkerRuntime", "GatewayRuntime"],
@@ -102,6 +107,20 @@ pub(crate) const JINA2: &[&Key] = &[
     &ignored("compress_min_ratio", &["1.1"], IN_JINA_2),
     &ignored("grpc_data_requests", OFF, IN_JINA_2),
     &ignored("prefetch_on_recv", &["1"], IN_JINA_2),
+    &ignored("read_only", OFF, IN_JINA_2),
+    &ignored("separated_workspace", OFF, IN_JINA_2),
+    &ignored("show_exc_info", OFF, IN_JINA_2),
+    &ignored("hide_exc_info", OFF, IN_JINA_2),
+    &ignored("logserver", OFF, IN_JINA_2),
+    &ignored("log_remote", OFF, IN_JINA_2),
+    &ignored("optimize_level", &["NONE"], IN_JINA_2),
+    &ignored("skip_on_error", &["NONE"], IN_JINA_2),
+    &ignored("expose_public", OFF, IN_JINA_2),
+    &ignored("quiet_remote_logs", OFF, IN_JINA_2),
+    &ignored("dynamic_routing", ON_OR_OFF, IN_JINA_2),
+    &ignored("infrastructure", &["JINA"], IN_JINA_2),
+    &ignored("k8s_connection_pool", ON_OR_OFF, IN_JINA_2),
+    &ignored("k8s_custom_resource_dir", &[], IN_JINA_2),
     &refused("daemon", OFF, NO_REMOTE),
     &refused("peas_hosts", &[], NO_REMOTE),
     &refused("upload_files", &[], NO_REMOTE),

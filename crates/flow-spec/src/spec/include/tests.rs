@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::diagnostics::Problems;
+use crate::forms::INSTEAD;
 use crate::{Checked, Flow, FlowSpec, Plan, Variables};
 
 /// The files there are.
@@ -180,19 +181,14 @@ fn other_gateways_are_refused_with_a_reason() {
         let text = format!("jtype: Flow\ngateway: {{uses: {uses}}}\nexecutors: [{{uses: echo}}]");
         check_problems(&text, &[expected]);
     };
-    check(
-        "docker://x",
-        "2:17 gateway.uses `docker://x` is not a gateway of flow, which starts no containers for it; \
-         write `GRPCGateway`",
-    );
+    check("docker://x", &own_gateway("2:17 gateway.uses `docker://x`"));
     check(
         "my.MyGateway",
-        "2:17 gateway.uses `my.MyGateway` is not a gateway of flow, and flow runs no Python; \
-         write `GRPCGateway`, or leave it out",
+        &own_gateway("2:17 gateway.uses `my.MyGateway`"),
     );
     check(
         "GRPCGatway",
-        "2:17 gateway.uses `GRPCGatway` is not a gateway of flow, and flow runs no Python; \
+        "2:17 gateway.uses `GRPCGatway` is not a gateway of flow, and gateways of your own do not run; \
          did you mean `GRPCGateway`?",
     );
     check(
@@ -202,12 +198,24 @@ fn other_gateways_are_refused_with_a_reason() {
     check_problems(
         "jtype: Flow\ngateway: {uses: python.yml}",
         &[
-            "python.yml:1:8 jtype `MyGateway` is not a gateway of flow, and flow runs no Python; \
-             write `GRPCGateway`, or leave it out",
-            "python.yml:2:1 py_modules `py_modules` is not supported: flow runs no Python; \
-             start the executor with Jina and add it as `external`",
+            &own_gateway("python.yml:1:8 jtype `MyGateway`"),
+            "python.yml:2:1 py_modules `py_modules` is not supported: it is for a gateway of your own, and flow runs \
+             its own gateway; `expose_endpoints` gives endpoints of executors routes",
         ],
     );
+}
+
+/// What is said of a gateway that is not flow's.
+fn own_gateway(at: &str) -> String {
+    format!("{at} is not a gateway of flow, and gateways of your own do not run; {INSTEAD}")
+}
+
+#[test]
+fn what_a_gateway_of_ones_own_is_replaced_with_is_a_valid_flow_file() {
+    let yaml = INSTEAD.split('`').nth(1).unwrap();
+    let text = format!("jtype: Flow\ngateway: {{{yaml}}}\nexecutors: [{{uses: echo}}]");
+    let exposed = plan(&text).gateway.http.exposed;
+    assert_eq!(exposed["/search"].path, "/find");
 }
 
 #[test]

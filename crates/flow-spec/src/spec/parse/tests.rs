@@ -177,7 +177,7 @@ fn names_of_jina_2_are_understood_with_a_warning() {
     }
     check_entry_warning(
         "on_error_strategy: SKIP_HANDLE",
-        "`on_error_strategy` has no effect: it is an option of Jina 2 that Jina 3 no longer has",
+        "`on_error_strategy` has no effect: it is an option of Jina 1 or 2 that Jina 3 no longer has",
     );
     check_entry_warning(
         "restful: true",
@@ -298,6 +298,61 @@ fn keys_without_effect_are_taken_with_a_warning() {
 }
 
 #[test]
+fn dead_keys_of_executors_are_taken_with_what_happens_instead() {
+    for (option, why) in [
+        (
+            "output_array_type: torch",
+            "flow's executors hand out plain arrays, which every client reads",
+        ),
+        (
+            "reload: true",
+            "flow does not watch the code of executors; `flow restart NODE` loads it again, and `reload: true` in `with` \
+             follows the flow file",
+        ),
+        (
+            "provider: sagemaker",
+            "executors serve gRPC; at the gateway, `POST /invocations` calls the endpoint `/invocations`, and \
+             `GET /ping` asks for its health",
+        ),
+        (
+            "extra_search_paths: [lib]",
+            "paths start at the flow file, and Python also looks for modules in `PYTHONPATH`, which `env` can set",
+        ),
+        (
+            "read_only: true",
+            "it is an option of Jina 1 or 2 that Jina 3 no longer has",
+        ),
+    ] {
+        let key = option.split(':').next().unwrap();
+        check_entry_warning(option, &format!("`{key}` has no effect: {why}"));
+    }
+}
+
+#[test]
+fn dead_keys_of_the_gateway_are_taken_with_what_happens_instead() {
+    for (option, why) in [
+        ("name: door", "replies and `needs` know it as `gateway`"),
+        (
+            "proxy: true",
+            "flow connects to executors directly, whatever proxies are set",
+        ),
+        (
+            "reload: true",
+            "it watches the code of a gateway of your own; `reload: true` in `with` follows the flow file",
+        ),
+        (
+            "replicas: 2",
+            "`flow up` runs one gateway; `flow export kubernetes --autoscale gateway=2..4` runs several",
+        ),
+    ] {
+        let key = option.split(':').next().unwrap();
+        assert!(gateway(option).is_ok(), "{option}");
+        let expected = format!("`{key}` has no effect: {why}");
+        assert_eq!(messages(gateway(option)), [expected]);
+    }
+}
+
+#[test]
 fn planned_keys_are_problems_unless_they_have_their_default() {
     check_entry_problem(
         "stateful: true",
@@ -353,21 +408,10 @@ fn refused_keys_give_a_reason() {
         "graph_description: x",
         "`graph_description` is not supported: the gateway learns it from `executors`",
     );
-    check_entry_problem(
-        "output_array_type: torch",
-        "`output_array_type` is not supported: flow's executors hand out plain arrays, which every client reads",
-    );
-    check_entry_problem(
-        "reload: true",
-        "`reload` is not supported: it watches the files of a Python executor; `reload: true` in `with` follows the flow file",
-    );
     check_gateway_problem(
-        "name: door",
-        "`name` is not supported: replies and `needs` know it as `gateway`",
-    );
-    check_gateway_problem(
-        "proxy: true",
-        "`proxy` is not supported: flow connects to executors directly, whatever proxies are set",
+        "uses_with: {a: 1}",
+        "`uses_with` is not supported: it is for a gateway of your own, and flow runs its own gateway; \
+         `expose_endpoints` gives endpoints of executors routes",
     );
     assert_eq!(
         messages(with("uses: x")),
@@ -705,6 +749,43 @@ fn the_gateway_listens_on_the_given_host_and_port() {
 }
 
 #[test]
+fn options_of_uvicorn_that_the_gateway_has_are_its_own() {
+    let tls = "uvicorn_kwargs: {ssl_certfile: c.pem, ssl_keyfile: k.pem, ssl_ca_certs: ca.pem";
+    let own = json!({"certificate": "c.pem", "key": "k.pem"});
+    for (more, clients) in [
+        ("}", json!(null)),
+        (", ssl_cert_reqs: 0}", json!(null)),
+        (
+            ", ssl_cert_reqs: 1}",
+            json!({"roots": "ca.pem", "wanted": "optional"}),
+        ),
+        (
+            ", ssl_cert_reqs: 2}",
+            json!({"roots": "ca.pem", "wanted": "required"}),
+        ),
+    ] {
+        let expected = json!({"own": own, "clients": clients});
+        check_gateway(&format!("{tls}{more}"), "tls", expected);
+    }
+    let limit = "uvicorn_kwargs: '{\"limit_concurrency\": 100}'";
+    check_gateway(limit, "in_flight_max", json!(100));
+    let both = "in_flight_max: 5, uvicorn_kwargs: {limit_concurrency: 100}";
+    check_gateway(both, "in_flight_max", json!(5));
+    assert_eq!(
+        messages(gateway("uvicorn_kwargs: {workers: 2, loop: asyncio}")),
+        [
+            "`workers` has no effect: the gateway is one process with several threads",
+            "`loop` has no effect: flow's server is not uvicorn",
+        ]
+    );
+    check_gateway_problem(
+        "uvicorn_kwargs: {ssl_certfile: c, ssl_keyfile: k, ssl_keyfile_password: x}",
+        "`ssl_keyfile_password` is not supported: flow reads keys without a password; decrypt the key with `openssl \
+         pkey`, and protect its file",
+    );
+}
+
+#[test]
 fn the_gateway_has_protocols_and_a_port_for_each_of_them_or_one_for_all() {
     for protocol in ["grpc", "GRPC", "[GRPC]"] {
         check_gateway(
@@ -750,9 +831,13 @@ fn the_gateway_has_protocols_and_a_port_for_each_of_them_or_one_for_all() {
         "protocol: gprc",
         "must be `grpc`, `http` or `websocket`, is `gprc`; did you mean `grpc`?",
     );
-    check_entry_problem(
+    check_entry_warning(
         "protocol: http",
-        "executors speak gRPC, not `http`; write `grpc`; the gateway's `protocol` is for clients",
+        "the executor serves gRPC, and not HTTP; clients reach it over HTTP at the gateway",
+    );
+    check_entry_problem(
+        "protocol: [grpc, http], external: true, port: 5",
+        "executors are called over gRPC, and this one speaks HTTP; start it with `protocol: grpc`",
     );
 }
 
