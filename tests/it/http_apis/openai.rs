@@ -194,10 +194,12 @@ async fn every_format_is_there_whatever_type_of_vectors_the_flow_sends() {
 #[tokio::test]
 async fn a_reply_says_how_long_each_stage_took() {
     let flow = encoder();
+    let input = json!({"name": "text", "datatype": "BYTES", "shape": [2], "data": TEXTS});
     for (path, body) in [
         ("/v1/embeddings", json!({"input": TEXTS})),
         ("/embed", json!({"inputs": TEXTS})),
         ("/v2/embed", json!({"texts": TEXTS})),
+        ("/v2/models/encoder/infer", json!({"inputs": [input]})),
     ] {
         let reply = post(&flow, path, &body).await;
         let timing = reply.headers["server-timing"].to_str().unwrap();

@@ -127,10 +127,11 @@ pub(super) async fn infer(
     };
     let embeddings = embed(&state.service, &models, found, wanted, &options).await?;
     let (name, id, len) = (model.to_owned(), request.id, embeddings.json_len());
+    let headers = embeddings.headers();
     let is_binary = request.is_binary;
     let write = move || write(&name, id.as_deref(), &embeddings, is_binary);
     let (json_len, body) = state.service.heavy().run(len, write).await?;
-    Ok(reply(json_len, body))
+    Ok((headers, reply(json_len, body)).into_response())
 }
 
 /// The length of the JSON, if tensors follow it.
