@@ -20,8 +20,11 @@ pub(super) enum Api {
     Grpc,
     OpenAi,
     Cohere,
-    /// text-embeddings-inference's, and all others.
+    /// text-embeddings-inference's.
     Tei,
+    OpenInference,
+    /// Jina's, and all others: endpoints, the console and the OpenAPI document.
+    Jina,
 }
 
 impl Api {
@@ -29,8 +32,12 @@ impl Api {
     pub(super) fn of_path(path: &str) -> Self {
         match path {
             "/v2/embed" | "/v2/rerank" => Self::Cohere,
+            "/embed" | "/embed_all" | "/embed_sparse" | "/predict" | "/rerank" | "/similarity"
+            | "/tokenize" | "/decode" | "/info" | "/health" | "/ping" => Self::Tei,
+            "/v2" => Self::OpenInference,
+            _ if path.starts_with("/v2/") => Self::OpenInference,
             _ if path.starts_with("/v1/") => Self::OpenAi,
-            _ => Self::Tei,
+            _ => Self::Jina,
         }
     }
 }
@@ -162,7 +169,9 @@ impl Refusal {
                 "error": { "message": message, "type": kind, "param": null, "code": code }
             }),
             Api::Cohere => json!({ "message": message }),
-            Api::Grpc | Api::Tei => json!({ "error": message, "error_type": tei }),
+            Api::Tei => json!({ "error": message, "error_type": tei }),
+            Api::OpenInference => json!({ "error": message }),
+            Api::Grpc | Api::Jina => json!({ "detail": message }),
         }
     }
 }
@@ -195,10 +204,10 @@ mod tests {
             "/embed",
             json!({ "error": message, "error_type": "Unauthorized" }),
         );
-        check(
-            "/v2/models",
-            json!({ "error": message, "error_type": "Unauthorized" }),
-        );
+        check("/v2/models/m/infer", json!({ "error": message }));
+        for path in ["/post", "/encode", "/status", "/", "/openapi.json"] {
+            check(path, json!({ "detail": message }));
+        }
     }
 
     #[test]
