@@ -6,6 +6,7 @@
 //! stream.rs    a connection of a client, with the handshake in its first read
 //! listener.rs  accepts such connections
 //! client.rs    the certificates that a client trusts, and its own
+//! probe.rs     does a server answer a handshake at all?
 //! ```
 //!
 //! Versions 1.2 and 1.3, with the cipher suites that rustls considers safe.
@@ -13,6 +14,7 @@
 mod client;
 mod listener;
 mod pem;
+mod probe;
 mod server;
 mod stream;
 #[cfg(test)]
@@ -27,6 +29,7 @@ use tokio_rustls::rustls::crypto::CryptoProvider;
 
 pub use client::{ClientTls, TlsOptions};
 pub use listener::TlsListener;
+pub use probe::answers_handshake;
 pub use server::{ClientCertificates, ServerTls, ServerTlsFiles};
 pub use stream::ServerStream;
 

@@ -65,8 +65,8 @@ pub(crate) trait ProcessBackend: Debug + Send + Sync {
         output: ChildOutput,
     ) -> BoxFuture<'a, Result<StartedChild, ProcessStartError>>;
 
-    /// The health check of the child that listens there; `None` if the address cannot be checked.
-    fn health_check(&self, address: &ListenAddress) -> Option<Box<dyn HealthCheck>>;
+    /// The health check of the child that listens there, with TLS or without; `None` if the address cannot be checked.
+    fn health_check(&self, address: &ListenAddress, has_tls: bool) -> Option<Box<dyn HealthCheck>>;
 }
 
 /// Checks the health of one child.

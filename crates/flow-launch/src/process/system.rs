@@ -1,11 +1,13 @@
 //! The backend of a real flow: processes of this machine, and containers of its Docker engine.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use flow_core::{Chain, Code, Deadline, Failure};
 use flow_net::{Limits, Replica};
 use flow_process::ListenAddress;
 use futures_util::future::BoxFuture;
+use tokio::time::timeout;
 
 use crate::docker::container;
 use crate::docker::context::DockerContext;
@@ -60,7 +62,10 @@ impl ProcessBackend for SystemBackend {
         })
     }
 
-    fn health_check(&self, address: &ListenAddress) -> Option<Box<dyn HealthCheck>> {
+    fn health_check(&self, address: &ListenAddress, has_tls: bool) -> Option<Box<dyn HealthCheck>> {
+        if let (true, Some(address)) = (has_tls, address.tcp()) {
+            return Some(Box::new(TlsCheck(address)));
+        }
         match Replica::new(&address.uri(), Limits::default()) {
             Ok(replica) => Some(Box::new(replica)),
             Err(error) => {
@@ -75,6 +80,17 @@ impl HealthCheck for Replica {
     fn responds(&self, limit: Duration) -> BoxFuture<'_, bool> {
         let deadline = Deadline::after(Instant::now(), Some(limit));
         Box::pin(async move { is_answer(&self.is_serving(deadline).await) })
+    }
+}
+
+/// The check of a process that speaks TLS: it answers a handshake. Its certificate does not matter here, nor whether it
+/// asks for one.
+struct TlsCheck(SocketAddr);
+
+impl HealthCheck for TlsCheck {
+    fn responds(&self, limit: Duration) -> BoxFuture<'_, bool> {
+        let answers = flow_net::tls::answers_handshake(self.0);
+        Box::pin(async move { timeout(limit, answers).await.unwrap_or(false) })
     }
 }
 

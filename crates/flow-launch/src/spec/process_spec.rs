@@ -28,6 +28,8 @@ pub(crate) struct ProcessSpec {
     pub(crate) ports: Ports,
     /// Its requests come through a Unix socket, if its program knows how to listen at one.
     pub(crate) at_socket: bool,
+    /// Its port speaks TLS only.
+    pub(crate) has_tls: bool,
     pub(crate) timeout_ready: Option<Duration>,
     pub(crate) grace: Duration,
     pub(crate) restart_policy: RestartPolicy,
@@ -193,6 +195,7 @@ impl NodeProcesses<'_> {
                 metrics: monitoring.map(|it| it.port(self.index(part))),
             },
             at_socket,
+            has_tls: false,
             timeout_ready: self.run.timeout_ready,
             grace: self.shared.grace,
             restart_policy: self.shared.restart_policy,
@@ -246,6 +249,7 @@ pub(crate) fn gateway(plan: &Plan, shared: &SharedOptions, cores: NonZeroUsize) 
             metrics: gateway.monitoring.as_ref().map(|it| it.port(0)),
         },
         at_socket: false,
+        has_tls: gateway.tls.is_some(),
         timeout_ready: gateway.timeout_ready,
         grace: shared.grace,
         restart_policy: shared.restart_policy,

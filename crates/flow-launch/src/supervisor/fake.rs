@@ -209,7 +209,7 @@ impl ProcessBackend for FakeBackend {
         })))
     }
 
-    fn health_check(&self, address: &ListenAddress) -> Option<Box<dyn HealthCheck>> {
+    fn health_check(&self, address: &ListenAddress, _: bool) -> Option<Box<dyn HealthCheck>> {
         let behavior = self.running.lock().unwrap()[&address.port().unwrap()];
         Some(Box::new(FakeHealth {
             hangs: behavior.hangs,

@@ -2,7 +2,7 @@
 //!
 //! A process that hangs does not exit, so nothing would restart it. Each process gets a health check from time to time,
 //! and one that leaves several in a row unanswered counts as dead. Any answer will do. A process that has never answered
-//! is not judged: it may not speak gRPC, or only with a certificate that cannot be checked here.
+//! is not judged: it may not speak gRPC. Where a process speaks TLS, the answer is that to the handshake.
 
 use std::time::Duration;
 
@@ -58,10 +58,10 @@ impl ProbeHistory {
 /// Returns when the process that listens there has left too many health checks unanswered.
 pub(crate) async fn failed(
     probe: LivenessProbe,
-    address: &ListenAddress,
+    (address, has_tls): (&ListenAddress, bool),
     backend: &dyn ProcessBackend,
 ) {
-    let Some(check) = backend.health_check(address) else {
+    let Some(check) = backend.health_check(address, has_tls) else {
         return std::future::pending().await;
     };
     let mut history = ProbeHistory::default();

@@ -215,7 +215,7 @@ impl ProcessTask {
     async fn serve(&mut self, mut child: Child, process: &ReadyProcess) -> RunEnd {
         let since = Instant::now();
         let address = process.reachable();
-        let hangs = liveness::failed(self.liveness, &address, &*self.backend);
+        let hangs = liveness::failed(self.liveness, (&address, self.spec.has_tls), &*self.backend);
         let pid = process.pid;
         let is_shutdown = tokio::select! {
             exit = child.exited() => {

@@ -103,6 +103,30 @@ async fn a_connection_without_a_handshake_is_cut_off_in_time() {
     assert!(cut.is_ok(), "a handshake alone keeps no connection open");
 }
 
+#[tokio::test]
+async fn a_handshake_is_answered_whatever_the_certificate_is() {
+    let (_authority, server) = start().await;
+    assert!(answers_handshake(server.address).await, "not trusted");
+    let (authority, clients) = (Authority::new(), Authority::new());
+    let files = ServerTlsFiles {
+        own: authority.issue("localhost"),
+        clients: Some((clients.file(), ClientCertificates::Required)),
+    };
+    let server = Fixture::start(Some(files)).await;
+    assert!(answers_handshake(server.address).await, "asks for one");
+}
+
+#[tokio::test]
+async fn nothing_answers_a_handshake_where_the_connection_is_only_closed() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let close = async { drop(listener.accept().await) };
+    let (answers, ()) = tokio::join!(answers_handshake(address), close);
+    assert!(!answers);
+    drop(listener);
+    assert!(!answers_handshake(address).await, "nothing listens");
+}
+
 #[track_caller]
 fn check_load(files: ServerTlsFiles, expected: &str) {
     let error = ServerTls::load(files).unwrap_err();
