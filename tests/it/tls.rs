@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use flow_tests::{Program, TestFlow, eventually, flow_command, skipped};
+use flow_tests::{Program, TestFlow, eventually, flow_command, send, skipped};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 /// An authority of its own, and a certificate for `localhost`, made by the program `openssl`.
@@ -225,4 +226,28 @@ fn files_that_do_not_fit_are_found_before_anything_starts() {
         "cannot read the certificate `",
     );
     check("api_keys: nowhere.yml", "cannot read the API keys `");
+}
+
+#[test]
+fn a_gateway_with_tls_that_hangs_is_killed_and_started_again() {
+    let Some(certificates) = Certificates::new() else {
+        return;
+    };
+    let roots = certificates.path("ca.pem");
+    let more = ["".to_owned(), format!("ssl_ca_certs: {}", roots.display())];
+    let flows = more.map(|more| certificates.flow(&more));
+    let pids = flows.each_ref().map(|flow| {
+        // The supervisor has asked before, when the gateway was ready.
+        certificates.serial(flow);
+        let pid = flow.pid("gateway");
+        send(pid, Signal::STOP);
+        pid
+    });
+    for (flow, pid) in flows.iter().zip(pids) {
+        flow.expect("process does not answer health checks and is killed")
+            .expect("process died and is restarted");
+        flow.program()
+            .line("process does not answer health checks and is killed");
+        eventually("there is another gateway", || flow.pid("gateway") != pid);
+    }
 }
