@@ -71,6 +71,7 @@ pub(crate) fn routes(state: HttpState, grpc: Routes) -> Option<Routes> {
         .with_state(state)
         .layer(GrpcWebLayer(grpc_web))
         .layer(RequestDecompressionLayer::new())
+        .layer(from_fn(body::mark_compressed))
         .layer(CompressionLayer::new().compress_when(is_compressed()))
         .layer(cors::layer(&options.cors))
         .layer(from_fn(request_id::identify));

@@ -100,7 +100,8 @@ impl ByteBudget {
     }
 
     /// Whether a message that has begun may grow: up to a quarter above the limit of the process.
-    pub(crate) fn may_grow(&self) -> bool {
+    #[must_use]
+    pub fn may_grow(&self) -> bool {
         let whole = self.chain().last().unwrap_or(self);
         whole.held() < whole.0.max.saturating_add(whole.0.max / 4)
     }

@@ -2,8 +2,12 @@
 
 use std::error::Error;
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use axum::http::header::CONTENT_ENCODING;
+use axum::middleware::Next;
+use axum::response::Response;
+use bytes::BytesMut;
 use flow_core::{Code, Failure};
 use flow_net::{ByteBudget, HeldBytes};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -29,8 +33,15 @@ impl WholeBody {
         let messages = &state.limits.messages;
         let max = messages.message_len_max.min(messages.decompressed_len_max);
         let budget = request.extensions().get::<ByteBudget>().cloned();
-        let body = Limited::new(request.into_body(), max).collect().await;
-        let bytes = body.map_err(|error| unreadable(&*error, max))?.to_bytes();
+        let is_compressed = request.extensions().get::<Compressed>().is_some();
+        let body = Limited::new(request.into_body(), max);
+        let bytes = match budget.as_ref().filter(|_| is_compressed) {
+            Some(budget) => decompressed(body, budget, max).await?,
+            None => {
+                let body = body.collect().await;
+                body.map_err(|error| unreadable(&*error, max))?.to_bytes()
+            }
+        };
         if json_size::may_exceed(bytes.len(), max) {
             let checked = bytes.clone();
             let check = move || json_size::check(&checked, max);
@@ -39,6 +50,40 @@ impl WholeBody {
         let _held = budget.map(|budget| budget.hold(bytes.len()));
         Ok(Self { bytes, _held })
     }
+}
+
+/// Marks a request whose body is decompressed while it is read.
+#[derive(Debug, Clone, Copy)]
+struct Compressed;
+
+/// Marks requests with a compressed body. To be called before they are decompressed, which removes their header.
+pub(super) async fn mark_compressed(mut request: Request, next: Next) -> Response {
+    if request.headers().contains_key(CONTENT_ENCODING) {
+        request.extensions_mut().insert(Compressed);
+    }
+    next.run(request).await
+}
+
+/// Reads a body that grows while it is read. The connection has counted only what arrived.
+async fn decompressed(
+    mut body: Limited<Body>,
+    budget: &ByteBudget,
+    max: usize,
+) -> Result<Bytes, Failure> {
+    let mut bytes = BytesMut::new();
+    let mut held = budget.hold(0);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| unreadable(&*error, max))?;
+        if let Ok(data) = frame.into_data() {
+            held.set(bytes.len() + data.len());
+            if !budget.may_grow() {
+                let text = "the gateway has no memory for the decompressed body at the moment";
+                return Err(Failure::new(Code::Overloaded, text));
+            }
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok(bytes.freeze())
 }
 
 fn unreadable(error: &(dyn Error + 'static), max: usize) -> Failure {

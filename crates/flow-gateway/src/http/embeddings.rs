@@ -2,6 +2,7 @@
 //!
 //! A large call is sent in pieces, a few at a time, so that the requests of other clients run in between.
 
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -150,9 +151,10 @@ pub(crate) async fn embed(
     };
     let replies = replies(service, &call, model.version, pieces);
     let finish = |vector| finished(vector, cut, request.normalize);
-    let collected = collect(replies, &mut whole, (count, &model.executor), finish).await;
+    let limit = TokenLimit::of(service, request.field);
+    let collected = collect(replies, &mut whole, (count, &model.executor), limit, finish).await;
     if let Some(whole) = whole {
-        whole.end(collected.as_ref().err());
+        whole.end(collected.as_ref().err().map(|error| &error.failure));
     }
     let mut all = collected?;
     all.took = started.elapsed();
@@ -189,8 +191,9 @@ async fn collect(
     replies: impl Stream<Item = Result<DocumentsReply, Failure>>,
     whole: &mut Option<CallInPieces>,
     (count, executor): (usize, &str),
+    limit: TokenLimit,
     finish: impl Fn(Vec<f32>) -> Vec<f32>,
-) -> Result<Embeddings, Failure> {
+) -> Result<Embeddings, EmbedError> {
     let mut replies = std::pin::pin!(replies);
     let mut all = Embeddings {
         vectors: Vec::with_capacity(count),
@@ -203,6 +206,7 @@ async fn collect(
             all.vectors.push(finish(vector(document, executor)?));
         }
         all.usage = Usage::sum(all.usage, reply.usage);
+        limit.check(all.tokens())?;
         all.stages = all.stages.max(reply.stages);
         if let Some(whole) = whole {
             whole.add(reply.bytes, &reply.routes);
@@ -247,6 +251,8 @@ fn check_texts(service: &GatewayService, request: &EmbedRequest) -> Result<(), A
         );
         return Err(ApiError::invalid(request.field, message));
     }
+    // Each text has a token or more.
+    TokenLimit::of(service, request.field).check(Some(count as u64))?;
     match request.texts.iter().position(String::is_empty) {
         None => Ok(()),
         Some(index) => {
@@ -259,6 +265,69 @@ fn check_texts(service: &GatewayService, request: &EmbedRequest) -> Result<(), A
 /// The texts that one call may have.
 pub(crate) fn inputs_max(service: &GatewayService) -> usize {
     service.snapshot().shared.requests.documents.documents_max
+}
+
+/// The tokens that one call may have, if that is limited.
+pub(crate) fn tokens_max(service: &GatewayService) -> Option<NonZeroUsize> {
+    service.snapshot().plan.gateway.limits.tokens_max
+}
+
+/// The tokens that one call may have. They are known when a piece of the call is done, and the rest is not sent then.
+#[derive(Debug, Clone, Copy)]
+struct TokenLimit {
+    max: Option<NonZeroUsize>,
+    /// The field that has the texts.
+    field: &'static str,
+}
+
+impl TokenLimit {
+    fn of(service: &GatewayService, field: &'static str) -> Self {
+        let max = tokens_max(service);
+        Self { max, field }
+    }
+
+    /// Refuses a call with too many tokens.
+    fn check(self, tokens: Option<u64>) -> Result<(), EmbedError> {
+        let Self { max, field } = self;
+        match (max, tokens) {
+            (Some(max), Some(tokens)) if tokens > max.get() as u64 => {
+                let message = format!(
+                    "`{field}` has more than {max} tokens, the limit of a call (`tokens_max`)"
+                );
+                Err(EmbedError {
+                    failure: Failure::new(Code::BadRequest, message),
+                    field: Some(field),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why texts were not encoded.
+#[derive(Debug)]
+struct EmbedError {
+    failure: Failure,
+    /// The field that is invalid.
+    field: Option<&'static str>,
+}
+
+impl From<Failure> for EmbedError {
+    fn from(failure: Failure) -> Self {
+        Self {
+            failure,
+            field: None,
+        }
+    }
+}
+
+impl From<EmbedError> for ApiError {
+    fn from(error: EmbedError) -> Self {
+        match error.field {
+            Some(field) => Self::invalid(field, error.failure.message()),
+            None => error.failure.into(),
+        }
+    }
 }
 
 /// The length to which vectors are cut, if they are.

@@ -279,36 +279,71 @@ async fn bodies_may_be_compressed_both_ways_within_the_limit() {
     let (_echo, gateway) = echo().await;
     let text = "0123456789".repeat(1000);
     let body = json!({"data": [{"text": text}]}).to_string();
-    let headers = [("content-encoding", "gzip"), ("accept-encoding", "gzip")];
-    let answer = request(&gateway, "POST", "/post", &headers, &gzip(body.as_bytes())).await;
-    assert_eq!(answer.header("content-encoding"), "gzip");
-    assert!(answer.body.len() < 1000, "{}", answer.body.len());
-    let reply: Value = serde_json::from_slice(&gunzip(&answer.body)).unwrap();
-    assert_eq!(reply["data"][0]["text"], text);
     // 100 megabytes of blanks, above the limit after decompression.
-    let bomb = gzip(&vec![b' '; 100 << 20]);
-    let answer = request(&gateway, "POST", "/post", &headers[..1], &bomb).await;
-    assert_eq!(answer.status, 413, "{answer:?}");
+    let blanks = vec![b' '; 100 << 20];
+    for coding in ["gzip", "br", "zstd"] {
+        let headers = [("content-encoding", coding), ("accept-encoding", coding)];
+        let sent = compressed(coding, body.as_bytes()).await;
+        let answer = request(&gateway, "POST", "/post", &headers, &sent).await;
+        assert_eq!(answer.header("content-encoding"), coding);
+        assert!(answer.body.len() < 1000, "{coding}: {}", answer.body.len());
+        let reply = decompressed(coding, &answer.body).await;
+        let reply: Value = serde_json::from_slice(&reply).unwrap();
+        assert_eq!(reply["data"][0]["text"], text, "{coding}");
+        let bomb = compressed(coding, &blanks).await;
+        let answer = request(&gateway, "POST", "/post", &headers[..1], &bomb).await;
+        assert_eq!(answer.status, 413, "{coding}: {answer:?}");
+        let broken = request(&gateway, "POST", "/post", &headers[..1], b"{}").await;
+        assert_eq!(broken.status, 400, "{coding}: {broken:?}");
+    }
     let odd = [("content-encoding", "zip")];
-    assert_eq!(
-        request(&gateway, "POST", "/post", &odd, b"{}").await.status,
-        415
-    );
+    let answer = request(&gateway, "POST", "/post", &odd, b"{}").await;
+    assert_eq!(answer.status, 415);
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    use std::io::Write;
-    let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    out.write_all(bytes).unwrap();
-    out.finish().unwrap()
+#[tokio::test]
+async fn a_compressed_body_counts_in_the_memory_of_the_gateway_while_it_grows() {
+    let echo = FakeExecutor::echo().await;
+    let memory = |plan: &mut flow_spec::Plan| {
+        plan.gateway.limits.memory_max = std::num::NonZeroUsize::new(1 << 20);
+    };
+    let gateway = gateway(&echo, memory).await;
+    let blanks = vec![b' '; 16 << 20];
+    for coding in ["gzip", "br", "zstd"] {
+        let headers = [("content-encoding", coding)];
+        let bomb = compressed(coding, &blanks).await;
+        let answer = request(&gateway, "POST", "/post", &headers, &bomb).await;
+        assert_eq!(answer.status, 429, "{coding}: {answer:?}");
+    }
+    assert_eq!(post(&gateway, "/post", &json!({})).await.status, 200);
 }
 
-fn gunzip(bytes: &[u8]) -> Vec<u8> {
-    use std::io::Read;
+async fn compressed(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    use async_compression::Level;
+    use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZstdEncoder};
+    use tokio::io::AsyncWriteExt;
+    let (level, mut out) = (Level::Fastest, Vec::new());
+    let mut encoder: Box<dyn tokio::io::AsyncWrite + Unpin + Send> = match coding {
+        "gzip" => Box::new(GzipEncoder::with_quality(&mut out, level)),
+        "br" => Box::new(BrotliEncoder::with_quality(&mut out, level)),
+        _ => Box::new(ZstdEncoder::with_quality(&mut out, level)),
+    };
+    encoder.write_all(bytes).await.unwrap();
+    encoder.shutdown().await.unwrap();
+    drop(encoder);
+    out
+}
+
+async fn decompressed(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    use async_compression::tokio::bufread::{BrotliDecoder, GzipDecoder, ZstdDecoder};
+    use tokio::io::AsyncReadExt;
     let mut out = Vec::new();
-    flate2::read::GzDecoder::new(bytes)
-        .read_to_end(&mut out)
-        .unwrap();
+    let mut decoder: Box<dyn tokio::io::AsyncRead + Unpin + Send> = match coding {
+        "gzip" => Box::new(GzipDecoder::new(bytes)),
+        "br" => Box::new(BrotliDecoder::new(bytes)),
+        _ => Box::new(ZstdDecoder::new(bytes)),
+    };
+    decoder.read_to_end(&mut out).await.unwrap();
     out
 }
 

@@ -7,6 +7,7 @@
 
 mod api_keys;
 mod balancing;
+mod case_table;
 mod console;
 mod console_rights;
 mod fake_executor;
@@ -22,6 +23,7 @@ mod service_names;
 mod shards;
 mod test_gateway;
 mod token_budget;
+mod token_limit;
 mod topology;
 mod trace_context;
 mod unknown_parameters;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::api_error::ApiError;
-use super::super::embeddings::inputs_max;
+use super::super::embeddings::{inputs_max, tokens_max};
 use super::super::json_request::json_reply;
 use super::super::models::{ServedModel, ServedModels};
 use super::super::state::HttpState;
@@ -32,6 +32,7 @@ async fn answer(state: &HttpState, name: Option<&str>) -> Result<Response, ApiEr
     let mut body = described(model);
     body["max_concurrent_requests"] = json!(snapshot.plan.gateway.in_flight_max);
     body["max_client_batch_size"] = json!(inputs_max(&state.service));
+    body["max_client_tokens"] = json!(tokens_max(&state.service));
     body["max_request_bytes"] = json!(state.limits.messages.message_len_max);
     body["version"] = json!(env!("CARGO_PKG_VERSION"));
     json_reply(state, 0, HeaderMap::new(), body).await
