@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tonic::{Response, Status};
 
 use self::speakers::{Ask, Speaker, ask};
-use crate::fake_executor::{Call, FakeExecutor, documents, first};
+use crate::fake_executor::{Answer, Call, FakeExecutor, documents, first};
 use crate::http_client::get;
 use crate::test_gateway::{TestGateway, placement, plan};
 
@@ -35,7 +35,7 @@ const THREE: Ask = Ask {
 };
 
 /// Checks a case: what each client sees, in the order of [`Speaker::ALL`].
-async fn check<F: Future<Output = String>>(run: impl Fn(Speaker) -> F, expected: [&str; 11]) {
+async fn check(run: impl AsyncFn(Speaker) -> String, expected: [&str; 11]) {
     let mut found = Vec::new();
     for speaker in Speaker::ALL {
         found.push(format!("{speaker:?}: {}", run(speaker).await));
@@ -67,18 +67,18 @@ async fn encoder<F>(before: impl Fn() -> F + Send + Sync + 'static) -> FakeExecu
 where
     F: Future<Output = Result<(), Status>> + Send + 'static,
 {
-    let behaviour = move |call: Call| {
+    let behave = move |call: Call| -> Answer {
         let before = before();
         Box::pin(async move {
             before.await?;
             Ok(encoded(call))
-        }) as std::pin::Pin<Box<dyn Future<Output = _> + Send>>
+        })
     };
-    FakeExecutor::offering(&["/encode"], Arc::new(behaviour)).await
+    FakeExecutor::offering(&["/encode"], Arc::new(behave)).await
 }
 
 async fn ready_encoder() -> FakeExecutor {
-    encoder(async || Ok(())).await
+    encoder(|| std::future::ready(Ok(()))).await
 }
 
 fn encoded(call: Call) -> Response<Envelope> {
@@ -94,7 +94,7 @@ fn encoded(call: Call) -> Response<Envelope> {
 #[tokio::test]
 async fn every_text_of_a_request_gets_its_result() {
     for (wanted, count) in [(ONE, "1"), (THREE, "3")] {
-        let run = async |speaker| {
+        let run = async |speaker: Speaker| {
             let executor = ready_encoder().await;
             ask(speaker, &start(&executor, model()).await, wanted).await
         };
@@ -104,7 +104,7 @@ async fn every_text_of_a_request_gets_its_result() {
 
 #[tokio::test]
 async fn parameters_reach_the_executor() {
-    let run = async |speaker| {
+    let run = async |speaker: Speaker| {
         let executor = ready_encoder().await;
         let gateway = start(&executor, model()).await;
         let wanted = Ask {
@@ -117,16 +117,14 @@ async fn parameters_reach_the_executor() {
         got.get("truncate").cloned().unwrap_or_default().to_string()
     };
     let not = "false";
-    // Cohere's client asks for the end to be cut off; the Open Inference Protocol has no such parameter.
-    let expected = [
-        not, not, not, not, not, not, not, not, "true", "null", "null",
-    ];
+    // The Open Inference Protocol has no such parameter.
+    let expected = [not, not, not, not, not, not, not, not, not, "null", "null"];
     check(run, expected).await;
 }
 
 #[tokio::test]
 async fn a_failure_of_the_executor_is_reported_with_a_500() {
-    let run = async |speaker| {
+    let run = async |speaker: Speaker| {
         let failure = Failure::new(Code::ExecutorFailed, "no memory");
         let status = flow_net::status::from_failure(&failure);
         let executor = encoder(move || std::future::ready(Err(status.clone()))).await;
@@ -150,7 +148,7 @@ async fn a_failure_of_the_executor_is_reported_with_a_500() {
 
 #[tokio::test]
 async fn an_endpoint_that_is_not_there_is_skipped_and_a_route_or_a_model_is_a_404() {
-    let run = async |speaker| {
+    let run = async |speaker: Speaker| {
         let executor = ready_encoder().await;
         let wanted = Ask {
             known: false,
@@ -176,7 +174,7 @@ async fn an_endpoint_that_is_not_there_is_skipped_and_a_route_or_a_model_is_a_40
 
 #[tokio::test]
 async fn an_executor_that_is_dead_is_a_503() {
-    let run = async |speaker| {
+    let run = async |speaker: Speaker| {
         let executor = ready_encoder().await;
         let mut plan = model();
         plan.nodes[0].calls.timeout = Some(Duration::from_secs(2));
@@ -202,8 +200,8 @@ async fn an_executor_that_is_dead_is_a_503() {
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_a_504() {
-    let run = async |speaker| {
-        let executor = encoder(|| std::future::pending()).await;
+    let run = async |speaker: Speaker| {
+        let executor = encoder(std::future::pending).await;
         let mut plan = model();
         plan.nodes[0].calls.timeout = Some(Duration::from_millis(50));
         ask(speaker, &start(&executor, plan).await, ONE).await
@@ -235,7 +233,7 @@ impl Drop for Running {
 
 #[tokio::test]
 async fn a_client_that_leaves_cancels_the_call() {
-    let run = async |speaker| {
+    let run = async |speaker: Speaker| {
         let ended = Arc::new(Semaphore::new(0));
         let call = ended.clone();
         let executor = encoder(move || {
@@ -262,7 +260,7 @@ async fn a_client_that_leaves_cancels_the_call() {
 
 #[tokio::test]
 async fn more_documents_than_are_allowed_are_refused_before_the_executor_sees_them() {
-    let run = async |speaker| {
+    let run = async |speaker: Speaker| {
         let executor = ready_encoder().await;
         let placement = placement(model(), &[&executor]);
         let limit = |config: &mut flow_gateway::Config| {
@@ -291,7 +289,7 @@ async fn more_documents_than_are_allowed_are_refused_before_the_executor_sees_th
 
 #[tokio::test]
 async fn a_client_without_a_key_is_refused_in_the_shape_of_its_api() {
-    let run = async |speaker| {
+    let run = async |speaker: Speaker| {
         let executor = ready_encoder().await;
         let file = NamedTempFile::new().unwrap();
         std::fs::write(file.path(), KeyFile { keys: Vec::new() }.to_yaml()).unwrap();
@@ -320,7 +318,7 @@ async fn a_client_without_a_key_is_refused_in_the_shape_of_its_api() {
 
 #[tokio::test]
 async fn a_request_in_progress_is_answered_while_the_gateway_drains() {
-    let run = async |speaker| {
+    let run = async |speaker: Speaker| {
         let gate = Arc::new(Semaphore::new(0));
         let held = gate.clone();
         let executor = encoder(move || {

@@ -35,7 +35,7 @@ pub(crate) struct Call {
 
 /// A document of a stream.
 type Streamed = Result<SingleDocumentRequestProto, Status>;
-type Answer = Pin<Box<dyn Future<Output = Result<Response<Envelope>, Status>> + Send>>;
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Response<Envelope>, Status>> + Send>>;
 type Behaviour = Arc<dyn Fn(Call) -> Answer + Send + Sync>;
 
 /// A running executor. It ends when it is dropped, as if it had been killed.

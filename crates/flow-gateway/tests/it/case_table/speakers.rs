@@ -120,7 +120,7 @@ pub(super) async fn ask(speaker: Speaker, gateway: &TestGateway, ask: Ask) -> St
         }
         Speaker::Cohere => {
             let mut body = ask.body("texts");
-            body["truncate"] = json!("END");
+            body["truncate"] = json!(ask.truncate.map(|_| "NONE"));
             let answer = post(gateway, "/v2/embed", &body).await;
             said(&answer, "/embeddings/float", "message")
         }
