@@ -15,8 +15,7 @@ use flow_core::Deadline;
 use flow_net::{Client, Drain, Stopped};
 use flow_process::{
     FILTER_FILE_VARIABLE, LogFormat, ReadyEvent, end_with_parent, exit, flush_log,
-    follow_filter_file,
-    on_termination,
+    follow_filter_file, on_termination,
 };
 
 use self::exit_error::ExitError;

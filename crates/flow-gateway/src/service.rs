@@ -232,7 +232,10 @@ impl GatewayService {
     /// # Errors
     ///
     /// If an executor has to be asked, and the gateway is busy.
-    pub(crate) async fn ask_offered(&self, options: &CallOptions) -> Result<OfferedEndpoints, Failure> {
+    pub(crate) async fn ask_offered(
+        &self,
+        options: &CallOptions,
+    ) -> Result<OfferedEndpoints, Failure> {
         let known = self.offered();
         if known.is_complete() {
             return Ok(known);
