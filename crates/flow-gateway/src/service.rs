@@ -314,7 +314,7 @@ impl GatewayService {
         let admitted = RequestPermit::now(self.snapshots.newest());
         admitted.map_err(|snapshot| {
             if let Some(metrics) = &snapshot.shared.metrics {
-                metrics.refuse(Refused::InFlightMax);
+                metrics.refuse(RefusalReason::InFlightMax);
             }
             let refusal = snapshot.limit.refusal();
             let mut question = Envelope::default();

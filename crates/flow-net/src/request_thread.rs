@@ -223,7 +223,7 @@ impl Body for MadeElsewhere {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.size.clone()
+        self.size
     }
 }
 

@@ -77,6 +77,10 @@ impl Tracer {
     /// The span of a request that this process answers, and that began then. It is a child of the caller's span; without
     /// one it begins a trace.
     #[must_use]
+    #[expect(
+        clippy::ptr_arg,
+        reason = "a `Cow` of a static name is cloned without an allocation"
+    )]
     pub fn server(
         &self,
         name: &Cow<'static, str>,
