@@ -177,16 +177,16 @@ pub(crate) fn flow(plan: Plan, nodes: &[&InMemory]) -> Arc<SnapshotStore> {
 
 /// The same flow, whose gateway makes spans.
 pub(crate) fn traced(plan: Plan, node: &InMemory, tracer: Tracer) -> Arc<SnapshotStore> {
-    let node = Node::new(vec![in_memory(node)], None, None);
+    let node = GatewayNode::new(vec![in_memory(node)], None, None);
     with_tracer(plan, vec![node], Some(tracer))
 }
 
-pub(crate) fn flow_of(plan: Plan, nodes: Vec<Node>) -> Arc<SnapshotStore> {
+pub(crate) fn flow_of(plan: Plan, nodes: Vec<GatewayNode>) -> Arc<SnapshotStore> {
     with_tracer(plan, nodes, None)
 }
 
-fn with_tracer(plan: Plan, nodes: Vec<Node>, tracer: Option<Tracer>) -> Arc<SnapshotStore> {
-    let shared = Shared {
+fn with_tracer(plan: Plan, nodes: Vec<GatewayNode>, tracer: Option<Tracer>) -> Arc<SnapshotStore> {
+    let shared = PlacementIndependent {
         limits: Limits::default(),
         metrics: None,
         log: Arc::default(),
