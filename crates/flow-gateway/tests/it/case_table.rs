@@ -113,7 +113,7 @@ async fn parameters_reach_the_executor() {
         };
         ask(speaker, &gateway, wanted).await;
         let calls = executor.calls();
-        let got = parameters::to_json(calls[0].parts[0].parameters.as_ref());
+        let got = parameters::to_json(calls[0].parts[0].parameters.as_ref()).unwrap();
         got.get("truncate").cloned().unwrap_or_default().to_string()
     };
     let not = "false";

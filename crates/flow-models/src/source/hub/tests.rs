@@ -104,6 +104,20 @@ impl TestHub {
     }
 }
 
+/// Sends the list of the model's files.
+fn answer_list(stream: &mut TcpStream, answers: &Answers) -> std::io::Result<()> {
+    let files = answers.files.iter();
+    let siblings: Vec<_> = files
+        .map(|it| serde_json::json!({"rfilename": it}))
+        .collect();
+    let text = serde_json::json!({"sha": answers.commit, "siblings": siblings}).to_string();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        text.len()
+    )
+}
+
 fn answer(
     mut stream: TcpStream,
     answers: &Answers,
@@ -119,16 +133,7 @@ fn answer(
             .count()
     };
     if request.path.starts_with("/api/") {
-        let files = answers.files.iter();
-        let siblings: Vec<_> = files
-            .map(|it| serde_json::json!({"rfilename": it}))
-            .collect();
-        let text = serde_json::json!({"sha": answers.commit, "siblings": siblings}).to_string();
-        return write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}",
-            text.len()
-        );
+        return answer_list(&mut stream, answers);
     }
     let names = format!(
         "ETag: \"{}\"\r\nX-Repo-Commit: {}\r\nConnection: close\r\n",
