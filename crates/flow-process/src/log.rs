@@ -1,6 +1,7 @@
 //! The log of a process: which events are written, how, and where.
 
 mod filter_file;
+mod format;
 mod lines;
 mod output;
 mod records;
@@ -15,7 +16,8 @@ use std::time::Duration;
 use tracing::Dispatch;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
-use tracing_subscriber::fmt::{MakeWriter, format};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format as formats;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -25,6 +27,7 @@ use self::output::LineOutput;
 use self::records::Records;
 
 pub use self::filter_file::{FILTER_FILE_VARIABLE, follow_filter_file};
+pub use self::format::{BadLogFormat, LogFormat};
 pub use self::records::{LogRecord, LogValue, RecordsExported, export_records};
 pub use self::requests::{SpanIds, current_requests, note_span, on_behalf_of};
 
@@ -131,7 +134,7 @@ impl LogSettings {
                 (Dispatch::new(lines.finish().with(Records)), change)
             }
             LogFormat::Json => {
-                let lines = lines.json().event_format(JsonLines(format::json()));
+                let lines = lines.json().event_format(JsonLines(formats::json()));
                 let lines = lines.with_filter_reloading();
                 let change = changing(lines.reload_handle());
                 (Dispatch::new(lines.finish().with(Records)), change)
@@ -158,38 +161,6 @@ fn own_filter() -> LogFilter {
 /// The log of this process has not started.
 #[derive(Debug)]
 struct NoLog;
-
-/// The format of log lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LogFormat {
-    /// One line per event, for people.
-    #[default]
-    Text,
-    /// One JSON object per event, for programs.
-    Json,
-}
-
-impl LogFormat {
-    /// The names of all formats.
-    pub const NAMES: [&str; 2] = ["text", "json"];
-}
-
-impl FromStr for LogFormat {
-    type Err = BadLogFormat;
-
-    fn from_str(name: &str) -> Result<Self, BadLogFormat> {
-        match name {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(BadLogFormat(name.to_owned())),
-        }
-    }
-}
-
-/// The name is not that of a log format.
-#[derive(Debug, thiserror::Error)]
-#[error("`{0}` is not a log format; expected `text` or `json`")]
-pub struct BadLogFormat(String);
 
 /// Where a process writes its log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -251,7 +251,7 @@ mod tests {
         );
         let found = check(&Tree::of(&files))
             .into_iter()
-            .filter(|finding| finding.path == path && !finding.what.contains("does not use"));
+            .filter(|finding| finding.path == path && !finding.what.contains("remove"));
         found
             .map(|finding| format!("{} {}", finding.line, finding.what))
             .collect()

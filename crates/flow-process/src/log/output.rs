@@ -21,7 +21,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-use super::LogFormat;
+use super::format::LogFormat;
 use crate::lossy::{DroppedLines, LossyReceiver, LossySender, SOME_MAX, lossy_channel};
 
 /// Lines that may wait for the output; more are dropped. A gateway that logs 30,000 requests per second fills it in an eighth of a
