@@ -1,5 +1,6 @@
 //! What a process exports, and where to: what its options and the variables of OpenTelemetry say. Pure.
 
+mod collector;
 mod place;
 mod target;
 #[cfg(test)]
@@ -13,8 +14,9 @@ use flow_trace::Sampling;
 
 use self::variables::{Variables, bad};
 
+pub use self::collector::Collector;
 pub use self::place::Place;
-pub use self::target::{Collector, ExportTarget, OtlpProtocol};
+pub use self::target::{ExportTarget, OtlpProtocol};
 pub use self::variables::BadExportSetting;
 pub(crate) use self::variables::Signal;
 

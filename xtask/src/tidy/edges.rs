@@ -103,6 +103,7 @@ const EXECUTOR: &[&str] = &[
 /// They may use everything.
 const PROGRAMS: &[&str] = &[
     "flow-cli",
+    "flow-concurrency-models",
     "flow-fuzz",
     "flow-py",
     "flow-tests",

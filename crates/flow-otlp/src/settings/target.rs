@@ -5,20 +5,11 @@ use std::time::Duration;
 use flow_net::tls::{CertificateFiles, TlsOptions};
 use http::{HeaderName, HeaderValue};
 
+use super::collector::Collector;
 use super::variables::{BadExportSetting, Signal, Variables, bad, parse};
 
 /// How long one request to a collector may take unless a variable says otherwise, as the standard has it.
 const REQUEST_MAX: Duration = Duration::from_secs(10);
-
-/// A collector, as the flow file writes it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Collector {
-    /// The collector's host, with or without `http://` or `https://`; `None` means as the variables say, or this
-    /// machine.
-    pub host: Option<String>,
-    /// The collector's port; `None` means as the variables say, or the protocol's default.
-    pub port: Option<u16>,
-}
 
 /// A collector of one signal.
 #[derive(Debug, Clone, PartialEq)]

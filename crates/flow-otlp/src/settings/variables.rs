@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::target::Collector;
+use super::collector::Collector;
 
 /// What is exported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

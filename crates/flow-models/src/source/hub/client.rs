@@ -12,7 +12,8 @@ use ureq::http::{HeaderMap, Response, Uri};
 use ureq::{Agent, Body};
 
 use super::answers::{InvalidPart, shortened};
-use super::{DownloadLimits, HubError};
+use super::error::HubError;
+use super::limits::DownloadLimits;
 
 /// Maximum redirects from one URL. The hub needs two.
 const REDIRECTS_MAX: usize = 5;

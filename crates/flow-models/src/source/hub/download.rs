@@ -16,7 +16,8 @@ use super::super::file::sha256;
 use super::super::progress::DownloadProgress;
 use super::answers::{Commit, Etag, FileHead, FileHeaders};
 use super::client::HubClient;
-use super::{ATTEMPTS_MAX, DownloadLimits, HubError};
+use super::error::HubError;
+use super::limits::{ATTEMPTS_MAX, DownloadLimits};
 
 /// The etag of a file that the hub keeps elsewhere.
 const LINKED_ETAG: HeaderName = HeaderName::from_static("x-linked-etag");
