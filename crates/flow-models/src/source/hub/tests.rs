@@ -488,3 +488,25 @@ fn redirects_end() {
     let error = TestCache::new().fetch(&hub).unwrap_err();
     assert!(error.contains("redirect"), "{error}");
 }
+
+#[test]
+fn only_required_files_are_fetched_and_the_weights_come_last() {
+    let files = [
+        "model.safetensors",
+        "README.md",
+        "config.json",
+        "onnx/config.json",
+        "1_Pooling/config.json",
+        "pytorch_model.bin",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+    ];
+    let expected = [
+        "config.json",
+        "1_Pooling/config.json",
+        "sentence_bert_config.json",
+        "tokenizer.json",
+        "model.safetensors",
+    ];
+    assert_eq!(required_files(&files), expected);
+}
