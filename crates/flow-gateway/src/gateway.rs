@@ -37,7 +37,7 @@ pub struct Gateway {
     limits: GatewayLimits,
     shares: PortShares,
     /// Decompresses requests.
-    _thread: RequestThread,
+    thread: RequestThread,
     snapshots: Arc<SnapshotStore>,
     metrics: Option<MetricsServer>,
     /// The export of telemetry, until the gateway ends.
@@ -104,7 +104,7 @@ impl Gateway {
                 spawner: thread.spawner(),
                 operations: Arc::new(operations),
             },
-            _thread: thread,
+            thread,
             snapshots,
             metrics,
             exporting,
@@ -154,6 +154,8 @@ impl Gateway {
     /// The future is boxed, so that the server's code is compiled in this crate and not in each program that uses it.
     pub fn serve(self, drain: &Drain) -> BoxFuture<'_, Stopped> {
         Box::pin(async move {
+            // It runs until the gateway ends. A field that this block does not name would be dropped before it begins.
+            let _thread = self.thread;
             let (health, health_service) = Health::new(SERVICES).await;
             let service = GatewayService::new(self.snapshots.clone(), drain.watch());
             health.set_serving(service.is_ready()).await;

@@ -431,7 +431,10 @@ fn the_log_level_of_a_running_flow_changes_and_lasts_through_restarts() {
 
     let (code, said) = up.refused(&["log-level", "flow", "debug"]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("`other` does not say how it logs"), "{said}");
+    assert!(
+        said.contains("`other` does not report its log level"),
+        "{said}"
+    );
     let check = |arguments: &[&str], code: i32, part: &str| {
         let (found, said) = up.refused(&[&["log-level"], arguments].concat());
         assert_eq!(found, Some(code), "{said}");

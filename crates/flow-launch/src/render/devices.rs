@@ -156,7 +156,7 @@ mod tests {
             let error = devices.of_replica(0, count).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         };
-        check("RR", None, "say how many it has with `--devices N`");
+        check("RR", None, "set their number with `--devices N`");
         check("RR4", Some(4), "names device 4, but there are 4");
         let known = AssignedDevices::InTurn("RRGPU-1,GPU-2".to_owned());
         let second = Share::Named(vec!["GPU-2".to_owned()]);

@@ -50,7 +50,11 @@ impl JinaSingleDocumentRequestRpc for Generator {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let document = request.into_inner();
         let replies = match self.behaviour {
-            Behaviour::Refuses => return Err(Status::unavailable("it is starting")),
+            // With the trailer that says that it did not run.
+            Behaviour::Refuses => {
+                let failure = Failure::new(Code::Unavailable, "it is starting");
+                return Err(crate::status::from_failure(&failure));
+            }
             Behaviour::FailsAfterOne => vec![Ok(document), Err(Status::unavailable("it stops"))],
             Behaviour::SendsTwo => vec![Ok(document.clone()), Ok(document)],
         };

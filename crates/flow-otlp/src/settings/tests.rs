@@ -215,7 +215,7 @@ fn certificates_headers_and_compression_are_for_all_signals_or_for_one() {
     );
     check_error(
         &[("OTEL_EXPORTER_OTLP_HEADERS", "secret")],
-        "it is `(hidden)`; expected `NAME=VALUE`",
+        "is `(hidden)`; expected `NAME=VALUE`",
     );
 }
 

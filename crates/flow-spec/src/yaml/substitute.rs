@@ -109,6 +109,9 @@ impl<'a> Scope<'a> {
     }
 
     fn expand_scalar(self, scalar: &Scalar, at: Position) -> YamlContent {
+        if self.room.get() == 0 {
+            return YamlContent::Scalar(scalar.clone());
+        }
         match self.expand_text(&scalar.text) {
             Some(text) if self.take_room(&text) => cast(&text, at),
             _ => YamlContent::Scalar(scalar.clone()),

@@ -233,7 +233,7 @@ fn anchors_around_anchors_cannot_fill_the_memory() {
 
 #[test]
 fn the_paths_below_a_long_key_cannot_fill_the_memory() {
-    let text = format!("{}: [{}]", "k".repeat(1 << 20), "x, ".repeat(10_000));
+    let text = format!("? {}\n: [{}]", "k".repeat(1 << 20), "x, ".repeat(10_000));
     let message = parse(&text).unwrap_err().message;
     assert!(message.contains("the keys are too long"), "{message}");
 }

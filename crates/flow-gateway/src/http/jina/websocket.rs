@@ -26,6 +26,7 @@ use http::header::{SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use prost::Message as _;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use tungstenite::error::ProtocolError;
 
 use super::reply::{self, Names};
@@ -194,6 +195,7 @@ impl Session {
         let in_progress = InProgress::default();
         let (back, frames_back) = oneshot::channel();
         let (pongs, mut pongs_due) = mpsc::channel(1);
+        let gone = CancellationToken::new();
         let input = Input {
             known: self.known(),
             session: self,
@@ -201,11 +203,14 @@ impl Session {
             back: Some(back),
             pongs,
             in_progress: in_progress.clone(),
+            gone: gone.clone(),
         };
         let mut replies = Box::pin(service.stream(Box::pin(input.requests()), stream));
         let close = loop {
             let reply = tokio::select! {
                 reply = replies.next() => reply,
+                // Requests in progress are cancelled, because their replies would reach no client.
+                () = gone.cancelled() => break (close_code::NORMAL, String::new()),
                 Some(is_sent) = pongs_due.recv() => match send_pong(&mut out, is_sent).await {
                     true => continue,
                     false => return,
@@ -281,6 +286,8 @@ struct Input {
     /// Asks the writer to send the answer to a ping, and to say when it is sent.
     pongs: mpsc::Sender<oneshot::Sender<()>>,
     in_progress: InProgress,
+    /// Set when the client closes the connection, or has gone.
+    gone: CancellationToken,
 }
 
 impl Drop for Input {
@@ -305,10 +312,13 @@ impl Input {
     async fn next(&mut self) -> Option<Result<Envelope, Failure>> {
         loop {
             let frame = tokio::select! {
-                frame = self.frames.as_mut()?.next() => frame?,
+                frame = self.frames.as_mut()?.next() => frame,
                 () = closed(self.session.connection.as_ref()) => {
                     return Some(Err(Failure::new(Code::Unavailable, CLOSING)));
                 }
+            };
+            let Some(frame) = frame else {
+                return self.end_with_client();
             };
             if let (Some(connection), Ok(frame)) = (&self.session.connection, &frame) {
                 count(connection, frame);
@@ -319,10 +329,16 @@ impl Input {
                 Ok(Message::Text(text)) => return self.json(text.into()).await,
                 Ok(Message::Ping(_)) => self.pong().await,
                 Ok(Message::Pong(_)) => {}
-                Ok(Message::Close(_)) => return None,
-                Err(error) => return unreadable(error),
+                Ok(Message::Close(_)) => return self.end_with_client(),
+                Err(error) => return unreadable(error).or_else(|| self.end_with_client()),
             }
         }
+    }
+
+    /// Ends the input of a client that takes no more replies.
+    fn end_with_client(&self) -> Option<Result<Envelope, Failure>> {
+        self.gone.cancel();
+        None
     }
 
     /// Waits until the answer to a ping is sent. Otherwise the answers of a client that reads none would fill the memory.

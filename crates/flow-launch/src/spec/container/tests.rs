@@ -195,7 +195,7 @@ fn a_label_says_which_kind_an_image_is() {
     check("workers: 2", &ours, Ok(ImageKind::Flow));
     let jina = image(&[], &["jina", "executor", "--uses", "config.yml"]);
     check("replicas: 1", &jina, Ok(ImageKind::Jina));
-    check("workers: 2", &jina, Err("those know no `workers`"));
+    check("workers: 2", &jina, Err("do not support `workers`"));
     let newer = image(&[(labels::IMAGE_WIRE, "9")], &["/x"]);
     check(
         "replicas: 1",
