@@ -205,7 +205,7 @@ fn a_label_says_which_kind_an_image_is() {
     check(
         "replicas: 1",
         &image(&[], &[]),
-        Err("name it with `entrypoint`"),
+        Err("set the program with `entrypoint`"),
     );
     check(
         "entrypoint: jina executor",
