@@ -181,9 +181,9 @@ async fn an_executor_that_is_not_available_is_a_503() {
         ask(speaker, &start(&executor, model()).await, ONE).await
     };
     let expected = [
+        "Unavailable",
         "header",
-        "header",
-        "header",
+        "Unavailable",
         "503 header",
         "503 detail",
         "header",

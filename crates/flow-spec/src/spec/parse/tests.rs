@@ -927,7 +927,11 @@ fn the_gateway_has_limits_on_what_clients_send() {
     let age = "limits/connection_age_max";
     let half_an_hour = json!({"secs": 1800, "nanos": 0});
     check_gateway("connection_age_max: 30min", age, half_an_hour);
-    check_gateway("connection_age_max: -1, connections_max: 7", age, json!(null));
+    check_gateway(
+        "connection_age_max: -1, connections_max: 7",
+        age,
+        json!(null),
+    );
     let too_deep = "must be a whole number from 1 to 128, is `129`";
     check_gateway_problem("nesting_max: 129", too_deep);
 }
