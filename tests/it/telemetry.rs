@@ -248,9 +248,9 @@ async fn a_collector_that_is_not_trusted_gets_nothing_and_requests_are_served() 
         &format!("with: {{metrics: true}}\n{ECHO}"),
         &[SOON, ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)],
     );
-    flow.expect("the collector does not take metrics");
+    flow.expect("the collector does not accept metrics");
     call(&flow, &request("/x")).await;
-    let line = flow.program().line("the collector does not take metrics");
+    let line = flow.program().line("the collector does not accept metrics");
     assert!(line.contains("UnknownIssuer"), "{line}");
     assert_eq!(collector.all("request"), [] as [Value; 0]);
 }
@@ -287,7 +287,7 @@ async fn a_collector_that_never_reads_costs_bounded_memory() {
         ],
     );
     for what in ["spans", "metrics", "log records"] {
-        flow.expect(&format!("the collector does not take {what}"));
+        flow.expect(&format!("the collector does not accept {what}"));
     }
     let client = client(&flow).await;
     let send = async |count| {

@@ -124,7 +124,7 @@ for path, expected in [("@r", ["r"]), ("@c", ["c1", "c2"]), ("@cc", ["cc"]), ("@
 assert docs["@c", "text"] == ["c1", "c2"] and docs.traverse_flat("c").texts == ["c1", "c2"]
 docs["@c"][0].text = "deep"
 assert root.chunks[0].text == "deep" and docs[...].texts == ["cc", "deep", "c2", "m", "r"]
-raises(ValueError, lambda: docs["@x"], "no access path")
+raises(ValueError, lambda: docs["@x"], "not an access path")
 
 # Copies, pickles, JSON and dictionaries.
 for twin in [copy.copy(root), copy.deepcopy(root), pickle.loads(pickle.dumps(root)), Document(root)]:

@@ -93,7 +93,7 @@ async fn each_metric_that_rules_and_dashboard_name_is_served_by_a_flow() {
             ("OTEL_LOGS_EXPORTER", "otlp"),
         ],
     );
-    flow.expect("the collector does not take");
+    flow.expect("the collector does not accept");
     post(&flow, vec![texts("/encode", &["a text"])]).await;
     let processes = [of_gateway(&flow), of_executor(&flow, "encoder")];
     let numbers = processes.map(|url| scrape(&url));
