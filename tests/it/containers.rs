@@ -605,7 +605,10 @@ fn an_image_of_another_protocol_or_without_a_program_is_refused() {
         "{said}"
     );
     let said = of(&empty(&docker, "nothing", &["ENV A=b"]));
-    assert!(said.contains("does not say which program it runs"), "{said}");
+    assert!(
+        said.contains("does not say which program it runs"),
+        "{said}"
+    );
 }
 
 #[tokio::test]

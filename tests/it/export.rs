@@ -275,6 +275,8 @@ fn docker_itself_reads_every_stack() {
         let mut command = Command::new("docker");
         command.args(["stack", "config", "-c"]);
         command.arg(folder.path().join("stack.yml"));
+        // A variable that looks like a secret, to which the stack refers.
+        command.env("HF_TOKEN", "token");
         let (code, program) = Program::run(command);
         assert_eq!(code, Some(0), "{}: {}", case.name, program.said());
         // Docker says which keys of a stack it ignores.

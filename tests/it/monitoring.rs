@@ -119,7 +119,7 @@ async fn each_process_counts_what_it_does_by_jinas_names() {
     assert_eq!(total("marking_seconds_count"), 6, "one for each text");
     let of = |name: &str, endpoint: &str| {
         moody.get(&format!(
-            "jina_{name}{{executor_endpoint=\"{endpoint}\",executor=\"Moody\",runtime_name=\"moody/rep-0\"}}"
+            "jina_{name}{{executor_endpoint=\"{endpoint}\",executor=\"FaultyExecutor\",runtime_name=\"moody/rep-0\"}}"
         ))
     };
     for (endpoint, calls, documents) in [("/mark", 3, 6), ("/fail", 1, 0), ("/slow", 0, 0)] {

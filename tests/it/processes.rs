@@ -197,7 +197,7 @@ fn all_problems_of_a_file_are_reported_at_once() {
         yaml,
         &[
             "3 problems",
-            "circle",
+            "cycle",
             "executors.c.polling",
             "executors.d.replicas",
         ],
@@ -207,7 +207,7 @@ fn all_problems_of_a_file_are_reported_at_once() {
 #[test]
 fn a_cycle_is_refused() {
     let yaml = "jtype: Flow\nexecutors:\n  - {name: a, uses: echo, needs: b}\n  - {name: b, uses: echo, needs: a}\n";
-    check_refused(yaml, &["circle", "`a` → `b` → `a`"]);
+    check_refused(yaml, &["cycle", "`a` → `b` → `a`"]);
 }
 
 #[test]

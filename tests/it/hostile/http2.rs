@@ -100,8 +100,8 @@ async fn streams_that_are_opened_and_reset_disturb_no_other_client() {
         part
     });
     let attack = flood(&target, &mut stream, parts.take(200));
-    tokio::join!(attack, target.survived(64));
-    target.survived(64).await;
+    tokio::join!(attack, target.survived(96));
+    target.survived(96).await;
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn calls_that_are_begun_and_say_nothing_count_in_the_memory_of_all() {
     target.is_healthy().await;
     target.fits(64);
     drop(connections);
-    target.survived(64).await;
+    target.survived(96).await;
 }
 
 #[tokio::test]

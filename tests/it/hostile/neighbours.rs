@@ -172,8 +172,8 @@ fn an_export_refers_to_secrets_and_contains_none() {
     );
     std::fs::write(&file, yaml).unwrap();
     for (target, reference) in [
-        ("docker-compose", "A_TOKEN: ${A_TOKEN:?}"),
-        ("swarm", "A_TOKEN: ${A_TOKEN:?}"),
+        ("docker-compose", "A_TOKEN: \"${A_TOKEN:?}\""),
+        ("swarm", "A_TOKEN: \"${A_TOKEN:?}\""),
         ("kubernetes", "name: a-secrets"),
     ] {
         let out = folder.path().join(target);

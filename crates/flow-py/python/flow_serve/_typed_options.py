@@ -63,6 +63,7 @@ class InheritedOptions(TypedDict, total=False):
     port: Port | None
     protocols: Any
     protocol: Any
+    output_array_type: Any
     cors: Any
     log_config: Text | None
     quiet: bool | None
@@ -89,12 +90,15 @@ class InheritedOptions(TypedDict, total=False):
     k8s_namespace: Any
     jcloud: Any
     resources: Any
+    provider: Any
+    provider_endpoint: Any
     restful: Any
+    rest_api: Any
     compression: Any
     grpc_server_options: Any
     grpc_channel_options: Any
-    uvicorn_kwargs: Any
     timeout_ctrl: Any
+    extra_search_paths: Any
     scheduling: Any
     port_out: Any
     port_ctrl: Any
@@ -111,6 +115,20 @@ class InheritedOptions(TypedDict, total=False):
     compress_min_ratio: Any
     grpc_data_requests: Any
     prefetch_on_recv: Any
+    read_only: Any
+    separated_workspace: Any
+    show_exc_info: Any
+    hide_exc_info: Any
+    logserver: Any
+    log_remote: Any
+    optimize_level: Any
+    skip_on_error: Any
+    expose_public: Any
+    quiet_remote_logs: Any
+    dynamic_routing: Any
+    infrastructure: Any
+    k8s_connection_pool: Any
+    k8s_custom_resource_dir: Any
 
 
 class FlowOptions(InheritedOptions, total=False):
@@ -135,9 +153,11 @@ class FlowOptions(InheritedOptions, total=False):
     memory_max: int | None
     decompressed_max: int | None
     documents_max: int | None
+    tokens_max: int | None
     nesting_max: int | None
     connections_max: int | None
     connections_per_address_max: int | None
+    connection_age_max: NumberOrText | None
     slow_request: NumberOrText | None
     access_log: bool | None
     models: Values | None
@@ -145,6 +165,7 @@ class FlowOptions(InheritedOptions, total=False):
     ssl_keyfile: Text | None
     ssl_ca_certs: Text | None
     ssl_client_certs: Text | None
+    uvicorn_kwargs: Values | None
     api_keys: Text | None
     api_keys_health: bool | None
     jwt_keys: Text | None
@@ -152,6 +173,7 @@ class FlowOptions(InheritedOptions, total=False):
     jwt_issuer: Text | None
     jwt_endpoints: Text | None
     jwt_ca_certs: Text | None
+    proxy: Any
 
 
 class ExecutorOptions(InheritedOptions, total=False):
@@ -160,8 +182,10 @@ class ExecutorOptions(InheritedOptions, total=False):
     needs: Any
     method: Text | None
     uses_with: Values | None
+    reload: Any
     title: Any
     description: Any
+    uvicorn_kwargs: Any
     port_in: Any
     port_expose: Any
 
@@ -179,9 +203,11 @@ class DeploymentOptions(ExecutorOptions, total=False):
     memory_max: int | None
     decompressed_max: int | None
     documents_max: int | None
+    tokens_max: int | None
     nesting_max: int | None
     connections_max: int | None
     connections_per_address_max: int | None
+    connection_age_max: NumberOrText | None
     slow_request: NumberOrText | None
     access_log: bool | None
     models: Values | None
@@ -196,6 +222,7 @@ class DeploymentOptions(ExecutorOptions, total=False):
     jwt_issuer: Text | None
     jwt_endpoints: Text | None
     jwt_ca_certs: Text | None
+    proxy: Any
 
 
 class GatewayOptions(TypedDict, total=False):
@@ -221,9 +248,11 @@ class GatewayOptions(TypedDict, total=False):
     memory_max: int | None
     decompressed_max: int | None
     documents_max: int | None
+    tokens_max: int | None
     nesting_max: int | None
     connections_max: int | None
     connections_per_address_max: int | None
+    connection_age_max: NumberOrText | None
     slow_request: NumberOrText | None
     access_log: bool | None
     models: Values | None
@@ -231,6 +260,7 @@ class GatewayOptions(TypedDict, total=False):
     ssl_keyfile: Text | None
     ssl_ca_certs: Text | None
     ssl_client_certs: Text | None
+    uvicorn_kwargs: Values | None
     api_keys: Text | None
     api_keys_health: bool | None
     jwt_keys: Text | None
@@ -248,6 +278,10 @@ class GatewayOptions(TypedDict, total=False):
     quiet_error: Any
     workspace: Any
     workspace_id: Any
+    name: Any
+    reload: Any
+    proxy: Any
+    replicas: Any
     disable_auto_volume: Any
     force_update: Any
     pull_latest: Any
@@ -264,12 +298,15 @@ class GatewayOptions(TypedDict, total=False):
     k8s_namespace: Any
     jcloud: Any
     resources: Any
+    provider: Any
+    provider_endpoint: Any
     restful: Any
+    rest_api: Any
     compression: Any
     grpc_server_options: Any
     grpc_channel_options: Any
-    uvicorn_kwargs: Any
     timeout_ctrl: Any
+    extra_search_paths: Any
     scheduling: Any
     port_out: Any
     port_ctrl: Any
@@ -286,3 +323,17 @@ class GatewayOptions(TypedDict, total=False):
     compress_min_ratio: Any
     grpc_data_requests: Any
     prefetch_on_recv: Any
+    read_only: Any
+    separated_workspace: Any
+    show_exc_info: Any
+    hide_exc_info: Any
+    logserver: Any
+    log_remote: Any
+    optimize_level: Any
+    skip_on_error: Any
+    expose_public: Any
+    quiet_remote_logs: Any
+    dynamic_routing: Any
+    infrastructure: Any
+    k8s_connection_pool: Any
+    k8s_custom_resource_dir: Any
