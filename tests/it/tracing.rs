@@ -285,7 +285,7 @@ async fn check_without_collector(port: u16) {
             ("OTEL_BSP_EXPORT_TIMEOUT", "300"),
         ],
     );
-    flow.expect("the collector does not take spans");
+    flow.expect("the collector does not accept spans");
     let client = client(&flow).await;
     for _ in 0..REQUESTS {
         let reply = client.single(request("/x"), Deadline::NEVER).await.unwrap();

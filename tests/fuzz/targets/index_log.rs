@@ -11,19 +11,19 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../../executors/vector-index/src/record.rs"]
 mod record;
 
-use record::{Format, Read};
+use record::{RecordFormat, Read};
 
 fuzz_target!(|input: &[u8]| {
     let Some((kind, rest)) = input.split_first() else {
         return;
     };
     match kind % 4 {
-        0 => read_all(Format::V1, &Bytes::copy_from_slice(rest)),
-        1 => read_all(Format::V2, &Bytes::copy_from_slice(rest)),
-        2 => read_all(Format::V2, &with_header(rest)),
+        0 => read_all(RecordFormat::V1, &Bytes::copy_from_slice(rest)),
+        1 => read_all(RecordFormat::V2, &Bytes::copy_from_slice(rest)),
+        2 => read_all(RecordFormat::V2, &with_header(rest)),
         // Something follows.
         _ => read_all(
-            Format::V2,
+            RecordFormat::V2,
             &[with_header(rest), with_header(rest)].concat().into(),
         ),
     }
@@ -39,11 +39,11 @@ fn with_header(body: &[u8]) -> Bytes {
     record.freeze()
 }
 
-fn read_all(format: Format, log: &Bytes) {
+fn read_all(format: RecordFormat, log: &Bytes) {
     let mut at = 0;
     while let Read::Record(changes, len) = record::read(format, &log.slice(at..)) {
         assert!(len > 0, "a log that never ends");
-        if format == Format::V2 {
+        if format == RecordFormat::V2 {
             assert_eq!(record::encode(&changes), log.slice(at..at + len));
         }
         at += len;
