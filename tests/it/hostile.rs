@@ -23,8 +23,9 @@ use flow_tests::{TestFlow, client, said, texts};
 
 use self::report::{Attack, Taken};
 
-/// Time in which an ordinary client is served after an attack.
-const SERVED_WITHIN: Duration = Duration::from_secs(1);
+/// Time in which an ordinary client is served after an attack. Test programs are not optimized, and several tests run
+/// at the same time.
+const SERVED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A flow under attack.
 struct Target {
