@@ -1,4 +1,4 @@
-//! The budget of bytes: whoever waits for room finds it, wherever bytes are released.
+//! The budget of bytes: a waiter gets room, on whichever thread bytes are released.
 
 use shuttle::future::block_on;
 use shuttle::thread;

@@ -86,7 +86,7 @@ fn create(builder: &mut DirBuilder, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a directory that nobody but this user can have made, and closes it to others. What is checked and changed is what
+/// Opens a directory that only this user can have made, and closes it to others. What is checked and changed is what
 /// was opened, not what has the name later.
 fn open_own(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

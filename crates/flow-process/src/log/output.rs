@@ -88,7 +88,7 @@ impl LineOutput {
         let thread = thread::Builder::new().name("log".to_owned());
         let started = thread.spawn(move || write_lines(received, to, format));
         Self {
-            // Without the thread, whoever logs writes.
+            // Without the thread, the caller writes the line.
             lines: started.is_ok().then_some(lines),
             name: "log".into(),
             process: std::process::id(),

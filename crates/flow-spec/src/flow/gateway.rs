@@ -253,7 +253,7 @@ impl Gateway {
     }
 }
 
-/// The options, and those of `uvicorn_kwargs` that are not written beside it.
+/// The options, and those of `uvicorn_kwargs` that the file does not set directly.
 fn with_uvicorn(options: GatewayOptions) -> GatewayOptions {
     let Some(uvicorn) = value(&options.uvicorn_kwargs) else {
         return options;

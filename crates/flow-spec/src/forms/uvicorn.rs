@@ -16,7 +16,7 @@ fn uvicorn(node: &YamlNode, diagnostics: &mut Diagnostics) -> Option<UvicornOpti
             option(&mut options, entry, diagnostics);
         }
     }
-    // Python asks clients for certificates only if it is told so, whichever authorities it trusts.
+    // Python requests client certificates only if this is set, whichever authorities it trusts.
     if options.ssl_client_certs.is_none() {
         options.ssl_ca_certs = None;
     }

@@ -216,7 +216,7 @@ impl Origin {
         })
     }
 
-    /// Whether nobody on the way can read a request.
+    /// Whether the connection is encrypted or stays within this machine.
     fn is_confidential(&self) -> bool {
         self.scheme == "https" || self.is_local()
     }
