@@ -6,7 +6,7 @@ use flow_tests::raw::{self, CALL, Connection, SINGLE};
 use flow_tests::{PlainReply, TestFlow, post, said, texts, texts_of};
 use prost::Message;
 
-use crate::MOODY;
+use crate::FAULTY;
 
 fn echo() -> TestFlow {
     TestFlow::up("executors: [{name: echo, uses: echo}]")
@@ -92,7 +92,7 @@ async fn a_text_that_is_not_utf8_is_refused_by_the_executor() {
 
 #[tokio::test]
 async fn an_endpoint_without_a_handler_returns_the_request_unchanged() {
-    let flow = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
+    let flow = TestFlow::up(&format!("executors: [{{name: faulty, uses: {FAULTY}}}]"));
     let said = post(&flow, vec![texts("/no/such/endpoint", &["x"])]).await;
     assert_eq!(said[0].texts, ["x"]);
     assert_eq!(said[0].failure, None);
@@ -126,7 +126,7 @@ async fn a_request_without_a_header_is_answered() {
 
 /// A document with an unknown field, written by hand.
 async fn check_unknown_field(version: flow_core::DocArrayVersion) {
-    let flow = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
+    let flow = TestFlow::up(&format!("executors: [{{name: faulty, uses: {FAULTY}}}]"));
     for endpoint in ["/any", "/touch"] {
         let mut request = texts_of(version, endpoint, &["x"]);
         let known = request.data.take().unwrap();

@@ -12,11 +12,11 @@ use flow_tests::{
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::MOODY;
+use crate::FAULTY;
 
-fn moody(options: &str) -> TestFlow {
+fn faulty(options: &str) -> TestFlow {
     TestFlow::up(&format!(
-        "executors: [{{name: moody, uses: {MOODY}{options}}}]"
+        "executors: [{{name: faulty, uses: {FAULTY}{options}}}]"
     ))
 }
 
@@ -55,13 +55,13 @@ async fn under_way(flow: &TestFlow) -> impl Future<Output = Result<PlainReply, S
 
 #[tokio::test]
 async fn a_panic_fails_its_own_request_and_not_the_process() {
-    let flow = moody("");
+    let flow = faulty("");
     flow.expect("panicked");
-    let pid = flow.pid("moody");
+    let pid = flow.pid("faulty");
     let said = post(&flow, vec![texts("/panic", &["a"]), texts("/mark", &["b"])]).await;
     assert_eq!(
         failure(&said[0]),
-        "executor `moody`: panicked: this is too much"
+        "executor `faulty`: panicked: this is too much"
     );
     assert_eq!(said[0].exception.as_deref(), Some("ExecutorError"));
     assert_eq!(said[1].texts, ["b"]);
@@ -71,7 +71,7 @@ async fn a_panic_fails_its_own_request_and_not_the_process() {
 #[tokio::test]
 async fn a_failure_stops_the_nodes_below_it() {
     let flow = TestFlow::up(&format!(
-        "executors: [{{name: first, uses: {MOODY}}}, {{name: second, uses: {MOODY}}}]"
+        "executors: [{{name: first, uses: {FAULTY}}}, {{name: second, uses: {FAULTY}}}]"
     ));
     let said = post(&flow, vec![texts("/fail", &["a"])]).await;
     assert_eq!(failure(&said[0]), "executor `first`: not today");
@@ -82,14 +82,14 @@ async fn a_failure_stops_the_nodes_below_it() {
 async fn a_hanging_executor_fails_its_own_requests_at_their_deadline() {
     let flow = TestFlow::up(&format!(
         "executors:
-  - {{name: moody, uses: {MOODY}, timeout_send: 300}}
+  - {{name: faulty, uses: {FAULTY}, timeout_send: 300}}
   - {{name: echo, uses: echo}}"
     ));
     let mut for_echo = texts("/any", &["b"]);
     for_echo.header.as_mut().unwrap().target_executor = Some("echo".to_owned());
     let said = post(&flow, vec![texts("/hang", &["a"]), for_echo]).await;
     assert!(
-        failure(&said[0]).contains("executor `moody`: the deadline passed"),
+        failure(&said[0]).contains("executor `faulty`: the deadline passed"),
         "{said:?}"
     );
     assert_eq!(said[0].exception.as_deref(), Some("TimeoutError"));
@@ -99,7 +99,7 @@ async fn a_hanging_executor_fails_its_own_requests_at_their_deadline() {
 /// Jina's clients raise one error for a stream that ends late, and another one for a reply that says so.
 #[tokio::test]
 async fn a_stream_ends_at_its_timeout_without_a_reply_that_says_so() {
-    let flow = moody("");
+    let flow = faulty("");
     let connection = Connection::open(flow.port()).await;
     let request = encoded(&texts("/hang", &["a"]));
     let answer = connection
@@ -111,11 +111,11 @@ async fn a_stream_ends_at_its_timeout_without_a_reply_that_says_so() {
 
 #[tokio::test]
 async fn an_executor_that_exits_fails_its_request_and_comes_back_at_its_port() {
-    let flow = moody("");
-    flow.expect("replica cannot be reached").expect("moody");
+    let flow = faulty("");
+    flow.expect("replica cannot be reached").expect("faulty");
     let address = flow
         .program()
-        .line("moody@")
+        .line("faulty@")
         .rsplit(' ')
         .next()
         .unwrap()
@@ -128,10 +128,10 @@ async fn an_executor_that_exits_fails_its_request_and_comes_back_at_its_port() {
         "{said:?}"
     );
     assert!(
-        failure(&said[0]).starts_with("executor `moody`: "),
+        failure(&said[0]).starts_with("executor `faulty`: "),
         "{said:?}"
     );
-    let again = flow.program().line_from(lines, "moody@");
+    let again = flow.program().line_from(lines, "faulty@");
     assert!(again.ends_with(&address), "{again} is not at {address}");
     assert_eq!(
         post(&flow, vec![texts("/mark", &["b"])]).await[0].texts,
@@ -141,25 +141,25 @@ async fn an_executor_that_exits_fails_its_request_and_comes_back_at_its_port() {
 
 #[tokio::test]
 async fn an_executor_that_cannot_continue_says_so_and_is_restarted() {
-    let flow = moody("");
-    flow.expect("replica cannot be reached").expect("moody");
-    flow.program().line("moody@");
+    let flow = faulty("");
+    flow.expect("replica cannot be reached").expect("faulty");
+    flow.program().line("faulty@");
     let lines = flow.program().lines().len();
     let said = post(&flow, vec![texts("/last", &["x"])]).await;
     assert!(failure(&said[0]).contains("nothing works any more"));
-    flow.program().line_from(lines, "moody@");
+    flow.program().line_from(lines, "faulty@");
     let said = post(&flow, vec![texts("/mark", &["y"])]).await;
     assert_eq!(said[0].texts, ["y"]);
 }
 
 #[tokio::test]
 async fn a_killed_executor_fails_the_requests_in_progress_with_a_reason() {
-    let flow = moody("");
-    flow.expect("replica cannot be reached").expect("moody");
+    let flow = faulty("");
+    flow.expect("replica cannot be reached").expect("faulty");
     let reply = under_way(&flow).await;
-    send(flow.pid("moody"), Signal::KILL);
+    send(flow.pid("faulty"), Signal::KILL);
     let failure = reply.await.unwrap_err();
-    assert!(failure.contains("executor `moody`"), "{failure}");
+    assert!(failure.contains("executor `faulty`"), "{failure}");
     // Requests wait for it to come back rather than fail.
     let said = post(&flow, vec![texts("/mark", &["b"])]).await;
     assert_eq!(said[0].texts, ["b"], "{said:?}");
@@ -167,20 +167,20 @@ async fn a_killed_executor_fails_the_requests_in_progress_with_a_reason() {
 
 #[tokio::test]
 async fn idempotent_requests_are_retried_on_another_replica() {
-    let flow = moody(", replicas: 2, idempotent: true");
-    flow.expect("replica cannot be reached").expect("moody");
+    let flow = faulty(", replicas: 2, idempotent: true");
+    flow.expect("replica cannot be reached").expect("faulty");
     let reply = under_way(&flow).await;
     // One of the two works on it: the other, idle, may go too, and then comes back.
     std::fs::write(flow.folder().join("until"), "").unwrap();
-    send(flow.pid("moody/rep-0"), Signal::KILL);
+    send(flow.pid("faulty/rep-0"), Signal::KILL);
     assert_eq!(reply.await.unwrap().texts, ["x"]);
 }
 
 #[tokio::test]
 async fn a_dead_replica_is_not_noticed_by_requests_that_come_later() {
-    let flow = moody(", replicas: 2");
-    flow.expect("replica cannot be reached").expect("moody");
-    let dead = flow.pid("moody/rep-0");
+    let flow = faulty(", replicas: 2");
+    flow.expect("replica cannot be reached").expect("faulty");
+    let dead = flow.pid("faulty/rep-0");
     send(dead, Signal::KILL);
     eventually("it is dead", || !is_alive(dead));
     let requests: Vec<Envelope> = (0..40).map(|_| texts("/count", &["x"])).collect();
@@ -193,10 +193,10 @@ async fn a_dead_replica_is_not_noticed_by_requests_that_come_later() {
 async fn a_dead_executor_fails_only_the_requests_that_needed_it() {
     let flow = TestFlow::up(&format!(
         "executors:
-  - {{name: moody, uses: {MOODY}, retries: 0}}
+  - {{name: faulty, uses: {FAULTY}, retries: 0}}
   - {{name: echo, uses: echo}}"
     ));
-    flow.expect("replica cannot be reached").expect("moody");
+    flow.expect("replica cannot be reached").expect("faulty");
     let mut requests = vec![texts("/exit", &["a"])];
     requests.extend((0..20).map(|number| {
         let mut request = texts("/any", &[&number.to_string()]);
@@ -212,7 +212,7 @@ async fn a_dead_executor_fails_only_the_requests_that_needed_it() {
 
 #[tokio::test]
 async fn a_client_that_hangs_up_costs_no_further_work() {
-    let flow = moody("");
+    let flow = faulty("");
     let reply = under_way(&flow).await;
     let client = client(&flow).await;
     let give_up = async |limit| {
@@ -227,18 +227,18 @@ async fn a_client_that_hangs_up_costs_no_further_work() {
     std::fs::write(flow.folder().join("until"), "").unwrap();
     assert_eq!(reply.await.unwrap().texts, ["x"]);
     let said = post(&flow, vec![texts("/count", &["x"])]).await;
-    let calls = said[0].results["moody"]["calls"].as_u64().unwrap();
+    let calls = said[0].results["faulty"]["calls"].as_u64().unwrap();
     assert!(calls <= 2, "{calls} calls, and five clients had hung up");
 }
 
 #[tokio::test]
 async fn a_process_that_hangs_is_restarted_while_others_do_its_work() {
     // What the process had may have run; that it may run again is said.
-    let flow = moody(", replicas: 2, idempotent: true");
+    let flow = faulty(", replicas: 2, idempotent: true");
     flow.expect("process does not answer health checks and is killed")
         .expect("process died and is restarted")
         .expect("replica cannot be reached");
-    let pid = flow.pid("moody/rep-0");
+    let pid = flow.pid("faulty/rep-0");
     send(pid, Signal::STOP);
     let requests = (0..8).map(|_| texts("/mark", &["a"])).collect();
     let said = post(&flow, requests).await;
@@ -246,7 +246,7 @@ async fn a_process_that_hangs_is_restarted_while_others_do_its_work() {
     flow.program()
         .line("process does not answer health checks and is killed");
     eventually("there is another process", || {
-        flow.pid("moody/rep-0") != pid
+        flow.pid("faulty/rep-0") != pid
     });
     assert!(!is_alive(pid));
 }

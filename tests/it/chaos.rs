@@ -19,7 +19,7 @@ use futures_util::{StreamExt, stream};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::MOODY;
+use crate::FAULTY;
 
 /// Requests a second.
 const RATE: u32 = 200;
@@ -32,10 +32,10 @@ const KILL_EVERY: Duration = Duration::from_secs(3);
 
 /// What is done meanwhile, and at which part of the time.
 const CHANGES: &[(f64, &[&str])] = &[
-    (0.15, &["restart", "moody"]),
-    (0.40, &["scale", "moody=5"]),
-    (0.60, &["scale", "moody=3"]),
-    (0.75, &["restart", "moody"]),
+    (0.15, &["restart", "faulty"]),
+    (0.40, &["scale", "faulty=5"]),
+    (0.60, &["scale", "faulty=3"]),
+    (0.75, &["restart", "faulty"]),
 ];
 
 /// When each request was to leave, by its id, and how long its replies took after that.
@@ -79,7 +79,7 @@ fn length() -> Duration {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_request_is_lost_while_processes_die_and_change() {
     let flow = TestFlow::up(&format!(
-        "executors: [{{name: moody, uses: {MOODY}, replicas: 3, idempotent: true}}]"
+        "executors: [{{name: faulty, uses: {FAULTY}, replicas: 3, idempotent: true}}]"
     ));
     flow.expect("process died and is restarted")
         .expect("replica cannot be reached");
@@ -169,7 +169,7 @@ fn kill_now_and_then(state: &Path, begun: Instant, length: Duration) {
 fn ready(state: &Path) -> Vec<i32> {
     let listing: Value = serde_json::from_str(&flow(state, &["ps", "--json"])).unwrap();
     let processes = listing[0]["processes"].as_array().unwrap().iter();
-    let serves = |it: &&Value| it["node"] == "moody" && it["state"] == "ready";
+    let serves = |it: &&Value| it["node"] == "faulty" && it["state"] == "ready";
     let pids = processes
         .filter(serves)
         .map(|it| it["pid"].as_i64().unwrap());

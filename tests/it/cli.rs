@@ -5,7 +5,7 @@ use std::fmt::Write;
 use flow_tests::{Program, TestFlow, flow_command, free_port};
 use serde_json::Value;
 
-use crate::MOODY;
+use crate::FAULTY;
 
 fn flow(arguments: &[&str]) -> (Option<i32>, Program) {
     flow_with(arguments, b"")
@@ -19,8 +19,9 @@ fn flow_with(arguments: &[&str], stdin: &[u8]) -> (Option<i32>, Program) {
     (program.end().code(), program)
 }
 
-fn moody() -> TestFlow {
-    let executor = format!("{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}, replicas: 2}}");
+fn faulty() -> TestFlow {
+    let executor =
+        format!("{{name: faulty, uses: {FAULTY}, uses_with: {{mark: '!'}}, replicas: 2}}");
     TestFlow::up(&format!("executors: [{executor}]"))
 }
 
@@ -36,7 +37,7 @@ fn texts(jsonl: &str) -> Vec<String> {
 
 #[test]
 fn texts_are_posted_and_shown() {
-    let flow = moody();
+    let flow = faulty();
     let (code, post) = self::flow(&[
         "post",
         &flow.url(),
@@ -57,7 +58,7 @@ fn texts_are_posted_and_shown() {
 
 #[test]
 fn an_output_file_is_in_the_order_of_the_input() {
-    let flow = moody();
+    let flow = faulty();
     // The first request takes longest, and there are two replicas.
     let input = flow.folder().join("in.jsonl");
     let output = flow.folder().join("out.jsonl");
@@ -98,7 +99,7 @@ fn an_output_file_is_in_the_order_of_the_input() {
 
 #[test]
 fn plain_lines_come_from_standard_input_and_go_to_standard_output() {
-    let flow = moody();
+    let flow = faulty();
     let arguments = [
         "post",
         &flow.url(),
@@ -117,7 +118,7 @@ fn plain_lines_come_from_standard_input_and_go_to_standard_output() {
 
 #[test]
 fn an_invalid_line_is_reported_with_its_number_and_the_others_are_sent() {
-    let flow = moody();
+    let flow = faulty();
     let arguments = [
         "post",
         &flow.url(),
@@ -142,7 +143,7 @@ fn an_invalid_line_is_reported_with_its_number_and_the_others_are_sent() {
 
 #[test]
 fn a_failed_request_is_reported_and_the_others_are_written() {
-    let flow = moody();
+    let flow = faulty();
     let arguments = ["post", &flow.url(), "--on", "/fail", "--text", "a"];
     let (code, post) = self::flow(&arguments);
     assert_eq!(code, Some(1), "{}", post.said());
@@ -152,7 +153,7 @@ fn a_failed_request_is_reported_and_the_others_are_written() {
 
 #[test]
 fn an_unknown_executor_is_reported_with_the_known_ones() {
-    let flow = moody();
+    let flow = faulty();
     let check = |options: &[&str], expected: &str| {
         let (url, start) = (flow.url(), ["--on", "/mark", "--text", "x"]);
         let arguments = [&["post", &url][..], &start, options].concat();
@@ -162,21 +163,21 @@ fn an_unknown_executor_is_reported_with_the_known_ones() {
     };
     check(
         &["--target-executor", "other"],
-        "`--target-executor`: `other` matches no executor; there are `moody`",
+        "`--target-executor`: `other` matches no executor; there are `faulty`",
     );
     check(
         &["--parameters", r#"{"mody": {"a": 1}}"#],
-        "parameter `mody` is for an executor `mody`, which the flow does not have; did you mean `moody`?",
+        "parameter `mody` is for an executor `mody`, which the flow does not have; did you mean `faulty`?",
     );
     check(
         &["--parameters", "other__a:1"],
-        "parameter `other__a` is for an executor `other`, which the flow does not have; there are `moody`",
+        "parameter `other__a` is for an executor `other`, which the flow does not have; there are `faulty`",
     );
 }
 
 #[test]
 fn docarray_v2_is_posted_too() {
-    let flow = moody();
+    let flow = faulty();
     let arguments = [
         "post",
         &flow.url(),
@@ -196,7 +197,7 @@ fn docarray_v2_is_posted_too() {
 
 #[test]
 fn ping_says_whether_a_flow_is_ready() {
-    let flow = moody();
+    let flow = faulty();
     let (code, ping) = self::flow(&["ping", &flow.url()]);
     assert_eq!(code, Some(0), "{}", ping.said());
     let nobody = format!("grpc://127.0.0.1:{}", free_port());

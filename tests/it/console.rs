@@ -8,7 +8,7 @@ use std::process::Command;
 use flow_tests::{DocArrayVersion, TestFlow, python, skipped, texts};
 use serde_json::{Value, json};
 
-use crate::MOODY;
+use crate::FAULTY;
 
 /// Where Debian and others put Chromium.
 const PROGRAMS: [&str; 4] = [
@@ -57,10 +57,10 @@ fn list(value: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn a_browser_shows_a_flow_with_its_traffic_its_failures_and_its_vectors() {
-    let moody = format!("{{name: moody, uses: {MOODY}, replicas: 2, needs: encoder}}");
+    let faulty = format!("{{name: faulty, uses: {FAULTY}, replicas: 2, needs: encoder}}");
     let side = "{name: audit, uses: echo, floating: true, needs: encoder}";
     let flow = TestFlow::up(&format!(
-        "with: {{name: search}}\nexecutors: [{{name: encoder, uses: sentence-encoder}}, {moody}, {side}]"
+        "with: {{name: search}}\nexecutors: [{{name: encoder, uses: sentence-encoder}}, {faulty}, {side}]"
     ));
     flow.expect("request failed");
     for round in 0..40 {
@@ -80,7 +80,7 @@ async fn a_browser_shows_a_flow_with_its_traffic_its_failures_and_its_vectors() 
     assert_eq!(found["outside"], json!([]), "{found}");
     let mut cards = list(&found["cards"]);
     cards.sort();
-    assert_eq!(cards, ["audit", "encoder", "moody"], "{found}");
+    assert_eq!(cards, ["audit", "encoder", "faulty"], "{found}");
     assert_eq!(found["rows"], 3, "{found}");
     assert!(found["dots"].as_u64().unwrap() >= 3, "{found}");
     assert!(found["chart_rows"].as_u64().unwrap() >= 1, "{found}");
@@ -105,7 +105,7 @@ fn check_requests(found: &Value) {
         "{found}"
     );
     let parts = list(&found["parts"]);
-    assert!(parts.contains(&"moody".to_owned()), "{found}");
+    assert!(parts.contains(&"faulty".to_owned()), "{found}");
     assert_eq!(found["elements_of_clients"], 0, "{found}");
 }
 
@@ -216,9 +216,9 @@ fn new_key(file: &Path, name: &str, endpoints: &[&str]) -> String {
 
 #[tokio::test]
 async fn a_browser_reads_logs_and_restarts_scales_and_reloads() {
-    let moody = format!("{{name: moody, uses: {MOODY}, replicas: 2, needs: encoder}}");
+    let faulty = format!("{{name: faulty, uses: {FAULTY}, replicas: 2, needs: encoder}}");
     let flow = TestFlow::up(&format!(
-        "with: {{name: search}}\nexecutors: [{{name: encoder, uses: sentence-encoder}}, {moody}]"
+        "with: {{name: search}}\nexecutors: [{{name: encoder, uses: sentence-encoder}}, {faulty}]"
     ));
     flow.expect("request failed").expect("this is too much");
     for round in 0..5 {
@@ -235,7 +235,10 @@ async fn a_browser_reads_logs_and_restarts_scales_and_reloads() {
     assert_eq!(found["outside"], json!([]), "{found}");
     check_logs(&found);
     let names = list(&found["names"]);
-    assert_eq!(names, ["encoder", "moody/rep-0", "moody/rep-1", "gateway"]);
+    assert_eq!(
+        names,
+        ["encoder", "faulty/rep-0", "faulty/rep-1", "gateway"]
+    );
     assert_eq!(found["careful"], "confirm-no", "{found}");
     assert_eq!(found["untouched"], "", "{found}");
     let buttons = list(&found["buttons"]);
@@ -252,7 +255,7 @@ async fn a_browser_reads_logs_and_restarts_scales_and_reloads() {
     send(&flow, "/encode", &["text"]).await;
     let changed = flow.program().line("console action started");
     assert!(
-        changed.contains("action=restart moody/rep-0") && changed.contains("client=127.0.0.1"),
+        changed.contains("action=restart faulty/rep-0") && changed.contains("client=127.0.0.1"),
         "{changed}"
     );
 }
@@ -267,7 +270,7 @@ fn check_logs(found: &Value) {
             .unwrap_or_default()
     };
     assert!(of("gateway").contains("request failed"), "{found}");
-    assert!(of("moody/rep-").contains("this is too much"), "{found}");
+    assert!(of("faulty/rep-").contains("this is too much"), "{found}");
     assert_eq!(found["focus"], "log-lines", "{found}");
     assert_eq!(found["elements"], 0, "{found}");
     assert_eq!(found["pressed"], "false", "{found}");
@@ -310,9 +313,9 @@ fn other_users_of_the_machine_may_neither_read_logs_nor_act() {
 #[test]
 fn pages_of_other_web_sites_cannot_act_whatever_cors_allows() {
     let flow = TestFlow::up(&format!(
-        "gateway: {{cors: true}}\nexecutors: [{{name: moody, uses: {MOODY}}}]"
+        "gateway: {{cors: true}}\nexecutors: [{{name: faulty, uses: {FAULTY}}}]"
     ));
-    let before = flow.pid("moody");
+    let before = flow.pid("faulty");
     let Some(found) = browse(&flow, "attack", &[]) else {
         return;
     };
@@ -325,7 +328,7 @@ fn pages_of_other_web_sites_cannot_act_whatever_cors_allows() {
         }
     }
     // What is opaque to the page was refused, too.
-    assert_eq!(flow.pid("moody"), before);
+    assert_eq!(flow.pid("faulty"), before);
     let log = flow.program().said();
     assert!(!log.contains("console action started"), "{log}");
     let shown = found["shown"].as_str().unwrap();

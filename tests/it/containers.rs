@@ -18,7 +18,7 @@ use flow_tests::{
 };
 use rustix::process::Signal;
 
-use crate::MOODY;
+use crate::FAULTY;
 use crate::docker::{self, DockerTest, can_run, must};
 
 /// The labels of our images.
@@ -51,7 +51,7 @@ impl Programs {
         fs::create_dir(folder.join("bin")).unwrap();
         let flow = flow_command().get_program().to_owned();
         docker::strip(Path::new(&flow), &folder.join("bin/flow"));
-        docker::strip(Path::new(MOODY), &folder.join("bin/moody"));
+        docker::strip(Path::new(FAULTY), &folder.join("bin/faulty"));
         Some(Self {
             image: docker.import(&folder, "programs", &[WIRE, "USER 65532:65532"]),
             _docker: docker,
@@ -72,7 +72,7 @@ fn empty(docker: &DockerTest, what: &str, changes: &[&str]) -> String {
 }
 
 pub(crate) const ECHO: &str = "/bin/flow executor --uses echo";
-const MOODY_INSIDE: &str = "/bin/moody";
+const FAULTY_INSIDE: &str = "/bin/faulty";
 
 /// A flow whose containers go when the test ends: it is killed then, and cannot remove them.
 pub(crate) struct ContainerFlow(TestFlow);
@@ -274,11 +274,11 @@ async fn no_request_is_lost_when_one_of_two_containers_is_killed_under_load() {
     };
     let flow = ContainerFlow::up(&format!(
         "executors: [{}]",
-        programs.entry("moody", MOODY_INSIDE, ", replicas: 2, idempotent: true")
+        programs.entry("faulty", FAULTY_INSIDE, ", replicas: 2, idempotent: true")
     ));
     flow.expect("process died and is restarted")
         .expect("replica cannot be reached");
-    let victim = container(&flow, "moody/rep-0");
+    let victim = container(&flow, "faulty/rep-0");
     let published = "{{json .NetworkSettings.Ports}}";
     let before = inspect(&victim, published);
     let lines = flow.program().lines().len();
@@ -293,8 +293,8 @@ async fn no_request_is_lost_when_one_of_two_containers_is_killed_under_load() {
     assert!(said.iter().all(|it| it.texts == ["5"]), "{said:?}");
 
     flow.program().line_from(lines, "SIGKILL");
-    flow.program().line_from(lines, "moody/rep-0@");
-    let again = container(&flow, "moody/rep-0");
+    flow.program().line_from(lines, "faulty/rep-0@");
+    let again = container(&flow, "faulty/rep-0");
     assert_ne!(again, victim);
     assert_eq!(inspect(&again, published), before, "it has its port again");
     assert_eq!(
@@ -442,8 +442,8 @@ async fn a_container_that_runs_out_of_memory_is_reported_as_such() {
     let flow = ContainerFlow::up(&format!(
         "executors: [{}]",
         programs.entry(
-            "moody",
-            MOODY_INSIDE,
+            "faulty",
+            FAULTY_INSIDE,
             ", docker_kwargs: {mem_limit: 64m, memswap_limit: 64m}"
         )
     ));

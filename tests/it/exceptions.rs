@@ -6,14 +6,14 @@ use flow_net::{Client, PostOptions};
 use flow_tests::{Program, said, texts};
 use futures_util::{StreamExt, stream};
 
-use crate::MOODY;
+use crate::FAULTY;
 
 /// What `flow_executor::run` ends with after such a failure.
 const EXECUTOR_FAILED: i32 = flow_process::exit::EXECUTOR_FAILED as i32;
 
-/// Starts moody, asks it both, and gives what it said and how it ended, if it did.
+/// Starts faulty, asks it both, and gives what it said and how it ended, if it did.
 async fn ask(options: &[&str], endpoint: &str) -> (String, Option<i32>) {
-    let mut command = Command::new(MOODY);
+    let mut command = Command::new(FAULTY);
     command.args(options).args(["--log", "json"]);
     let mut program = Program::start(command);
     let address = program.address();
@@ -46,7 +46,7 @@ async fn an_executor_that_cannot_continue_ends_its_process_after_the_reply() {
 
 #[test]
 fn an_unknown_failure_name_is_reported_at_the_start() {
-    let mut command = Command::new(MOODY);
+    let mut command = Command::new(FAULTY);
     command.args(["--exit-on-exceptions", "ValueError"]);
     let mut program = Program::start(command);
     program.line("unknown failure `ValueError`");

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use flow_tests::{DocArrayVersion, TestFlow, python};
 use serde_json::{Value, json};
 
-use crate::MOODY;
+use crate::FAULTY;
 
 const PROTOCOLS: [&str; 2] = ["http", "websocket"];
 
@@ -21,11 +21,11 @@ fn cases() -> &'static Cases {
 }
 
 fn run() -> Cases {
-    let moody = format!("{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}}}");
+    let faulty = format!("{{name: faulty, uses: {FAULTY}, uses_with: {{mark: '!'}}}}");
     let flow = TestFlow::up(&format!(
-        "with: {{protocol: [http, websocket]}}\nexecutors: [{{name: echo, uses: echo}}, {moody}]"
+        "with: {{protocol: [http, websocket]}}\nexecutors: [{{name: echo, uses: echo}}, {faulty}]"
     ));
-    let streaming = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
+    let streaming = TestFlow::up(&format!("executors: [{{name: faulty, uses: {FAULTY}}}]"));
     let ports = [flow.port(), streaming.port()].map(|port| port.to_string());
     let mut cases = Cases::new();
     for version in DocArrayVersion::ALL {
@@ -76,7 +76,7 @@ fn the_executors_work_on_the_documents() {
 fn parameters_come_back_and_executors_see_their_own() {
     each("parameters", |version, protocol, got| {
         assert_eq!(got["back"], true, "{version:?} {protocol}: {got}");
-        assert_eq!(got["names"], json!(["moody"]));
+        assert_eq!(got["names"], json!(["faulty"]));
         assert_eq!(
             got["seen"],
             json!({"top_k": 5.0, "deep": {"list": [1.0, "a", null]}, "own": true})

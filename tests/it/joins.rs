@@ -4,7 +4,7 @@ use flow_tests::{TestFlow, post, texts};
 
 use serde_json::json;
 
-use crate::{MARKER, MOODY};
+use crate::{FAULTY, MARKER};
 
 #[tokio::test]
 async fn the_flow_of_two_branches_gives_documents_back() {
@@ -22,8 +22,8 @@ async fn the_flow_of_two_branches_gives_documents_back() {
 async fn check(needs: &str, wanted: &str) {
     let flow = TestFlow::up(&format!(
         "executors:
-  - {{name: left, uses: {MOODY}, uses_with: {{mark: L}}, needs: gateway}}
-  - {{name: right, uses: {MOODY}, uses_with: {{mark: R}}, needs: gateway}}
+  - {{name: left, uses: {FAULTY}, uses_with: {{mark: L}}, needs: gateway}}
+  - {{name: right, uses: {FAULTY}, uses_with: {{mark: R}}, needs: gateway}}
   - {{name: joined, uses: echo, needs: {needs}}}"
     ));
     let requests: Vec<_> = (0..20).map(|_| texts("/mark", &["x"])).collect();
@@ -68,7 +68,7 @@ async fn a_floating_executor_does_not_delay_the_reply() {
     let flow = TestFlow::up(&format!(
         "executors:
   - {{name: first, uses: echo}}
-  - {{name: aside, uses: {MOODY}, floating: true}}"
+  - {{name: aside, uses: {FAULTY}, floating: true}}"
     ));
     let (began, until) = (flow.folder().join("began"), flow.folder().join("until"));
     let parameters = json!({ "began": began, "until": until });

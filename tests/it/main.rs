@@ -67,5 +67,5 @@ mod verify;
 /// The executor of `src/bin/marker.rs`: the same in Rust as `peers/marker.py` is in Python.
 const MARKER: &str = env!("CARGO_BIN_EXE_marker");
 
-/// The executor of `src/bin/moody.rs`.
-const MOODY: &str = env!("CARGO_BIN_EXE_moody");
+/// The executor of `src/bin/faulty.rs`.
+const FAULTY: &str = env!("CARGO_BIN_EXE_faulty");

@@ -10,7 +10,7 @@ use flow_tests::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::MOODY;
+use crate::FAULTY;
 
 /// Names of a gateway's numbers, and of an executor's, with their types: first those of Jina.
 const OF_GATEWAY: &[(&str, &str)] = &[
@@ -85,9 +85,9 @@ pub(crate) fn of_executor(flow: &TestFlow, name: &str) -> String {
     url.trim_end_matches(')').to_owned()
 }
 
-fn moody() -> TestFlow {
+fn faulty() -> TestFlow {
     TestFlow::up(&format!(
-        "with: {{monitoring: true}}\nexecutors: [{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}}}]"
+        "with: {{monitoring: true}}\nexecutors: [{{name: faulty, uses: {FAULTY}, uses_with: {{mark: '!'}}}}]"
     ))
 }
 
@@ -100,7 +100,7 @@ async fn ask(flow: &TestFlow) {
 
 #[tokio::test]
 async fn each_process_counts_what_it_does_by_jinas_names() {
-    let flow = moody();
+    let flow = faulty();
     ask(&flow).await;
 
     let gateway = scrape(&of_gateway(&flow));
@@ -111,15 +111,15 @@ async fn each_process_counts_what_it_does_by_jinas_names() {
     assert_eq!(total("received_request_bytes_count"), 4);
     assert_eq!(total("sending_request_seconds_count"), 4);
 
-    let moody = scrape(&of_executor(&flow, "moody"));
-    let total = |name: &str| moody.get(&format!("jina_{name}{{runtime_name=\"moody/rep-0\"}}"));
+    let faulty = scrape(&of_executor(&flow, "faulty"));
+    let total = |name: &str| faulty.get(&format!("jina_{name}{{runtime_name=\"faulty/rep-0\"}}"));
     assert_eq!(total("successful_requests_total"), 3);
     assert_eq!(total("failed_requests_total"), 1);
     assert_eq!(total("receiving_request_seconds_count"), 4);
     assert_eq!(total("marking_seconds_count"), 6, "one for each text");
     let of = |name: &str, endpoint: &str| {
-        moody.get(&format!(
-            "jina_{name}{{executor_endpoint=\"{endpoint}\",executor=\"FaultyExecutor\",runtime_name=\"moody/rep-0\"}}"
+        faulty.get(&format!(
+            "jina_{name}{{executor_endpoint=\"{endpoint}\",executor=\"FaultyExecutor\",runtime_name=\"faulty/rep-0\"}}"
         ))
     };
     for (endpoint, calls, documents) in [("/mark", 3, 6), ("/fail", 1, 0), ("/slow", 0, 0)] {
@@ -162,7 +162,7 @@ fn labels(read: &Value) -> BTreeSet<BTreeSet<&str>> {
 
 #[tokio::test]
 async fn prometheus_own_client_reads_what_is_shown() {
-    let flow = moody();
+    let flow = faulty();
     ask(&flow).await;
     let check = |url: &str, expected: &[(&str, &str)], expected_labels: &[&[&str]]| {
         let formats = [
@@ -197,13 +197,13 @@ async fn prometheus_own_client_reads_what_is_shown() {
         &["executor_endpoint", "runtime_name"],
         &["executor_endpoint", "reason", "runtime_name"],
     ];
-    let executor = of_executor(&flow, "moody");
+    let executor = of_executor(&flow, "faulty");
     check(&executor, OF_EXECUTOR, of_executor_labels);
 }
 
 #[tokio::test]
 async fn each_stage_measures_each_request_once() {
-    let flow = moody();
+    let flow = faulty();
     ask(&flow).await;
 
     let gateway = scrape(&of_gateway(&flow));
@@ -224,17 +224,17 @@ async fn each_stage_measures_each_request_once() {
         ))
     };
     assert_eq!(of("request_queue_duration_seconds_count", ""), 4);
-    assert_eq!(of("node_duration_seconds_count", "node=\"moody\","), 4);
+    assert_eq!(of("node_duration_seconds_count", "node=\"faulty\","), 4);
     assert_eq!(of("requests_in_flight", ""), 0);
     assert_eq!(of("request_memory_bytes", ""), 0);
     assert!(of("request_memory_max_bytes", "") > 0);
-    assert_eq!(of("replicas", "node=\"moody\",state=\"ready\","), 1);
-    assert_eq!(of("replicas", "node=\"moody\",state=\"ejected\","), 0);
+    assert_eq!(of("replicas", "node=\"faulty\",state=\"ready\","), 1);
+    assert_eq!(of("replicas", "node=\"faulty\",state=\"ejected\","), 0);
 
-    let moody = scrape(&of_executor(&flow, "moody"));
+    let faulty = scrape(&of_executor(&flow, "faulty"));
     let of = |name: &str, labels: &str| {
-        moody.get(&format!(
-            "flow_{name}{{{labels}runtime_name=\"moody/rep-0\"}}"
+        faulty.get(&format!(
+            "flow_{name}{{{labels}runtime_name=\"faulty/rep-0\"}}"
         ))
     };
     for (endpoint, calls, documents) in [("/mark", 3, 6), ("/fail", 1, 1), ("/slow", 0, 0)] {
@@ -253,14 +253,14 @@ async fn each_stage_measures_each_request_once() {
 #[tokio::test]
 async fn retries_and_ejections_are_counted_when_replicas_die() {
     let flow = TestFlow::up(&format!(
-        "with: {{monitoring: true}}\nexecutors: [{{name: moody, uses: {MOODY}, replicas: 2, idempotent: true}}]"
+        "with: {{monitoring: true}}\nexecutors: [{{name: faulty, uses: {FAULTY}, replicas: 2, idempotent: true}}]"
     ));
-    flow.expect("replica cannot be reached").expect("moody");
+    flow.expect("replica cannot be reached").expect("faulty");
     // Each process that works on it exits.
     let said = post(&flow, vec![texts("/exit", &["a"])]).await;
     assert!(said[0].failure.is_some(), "{said:?}");
     let gateway = scrape(&of_gateway(&flow));
-    let labels = "{node=\"moody\",runtime_name=\"gateway/rep-0\"}";
+    let labels = "{node=\"faulty\",runtime_name=\"gateway/rep-0\"}";
     assert!(gateway.get(&format!("flow_node_retries_total{labels}")) >= 1);
     assert!(gateway.get(&format!("flow_replica_ejections_total{labels}")) >= 1);
     // The flow is as before when the test ends.

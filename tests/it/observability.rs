@@ -13,7 +13,7 @@ use flow_tests::{Program, TestFlow, eventually, free_port, post, prometheus, tex
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::MOODY;
+use crate::FAULTY;
 use crate::export::kubernetes::{keda_query, scaled_by_requests};
 use crate::monitoring::{of_executor, of_gateway};
 
@@ -183,9 +183,9 @@ fn host(url: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn prometheus_reads_a_flow_under_load_and_alerts_when_requests_fail_and_when_it_ends() {
     let mut flow = TestFlow::up(&format!(
-        "with: {{monitoring: true}}\nexecutors: [{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}}}]"
+        "with: {{monitoring: true}}\nexecutors: [{{name: faulty, uses: {FAULTY}, uses_with: {{mark: '!'}}}}]"
     ));
-    let targets = [of_gateway(&flow), of_executor(&flow, "moody")];
+    let targets = [of_gateway(&flow), of_executor(&flow, "faulty")];
     let Some(prometheus) = Prometheus::start(&targets.map(|url| host(&url))) else {
         return;
     };
@@ -226,12 +226,12 @@ async fn prometheus_reads_a_flow_under_load_and_alerts_when_requests_fail_and_wh
 #[tokio::test(flavor = "multi_thread")]
 async fn the_requests_by_which_keda_scales_are_found_in_prometheus() {
     let flow = TestFlow::up(&format!(
-        "with: {{monitoring: true}}\nexecutors: [{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}}}]"
+        "with: {{monitoring: true}}\nexecutors: [{{name: faulty, uses: {FAULTY}, uses_with: {{mark: '!'}}}}]"
     ));
     // The labels that Prometheus' operator adds.
     let processes = [
         ("gateway", of_gateway(&flow)),
-        ("moody-0", of_executor(&flow, "moody")),
+        ("faulty-0", of_executor(&flow, "faulty")),
     ];
     let target = |(job, url): &(&str, String)| {
         let address = host(url);

@@ -10,7 +10,7 @@ use flow_tests::{
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::MOODY;
+use crate::FAULTY;
 
 const ECHO: &str = "executors: [{name: echo, uses: echo}]";
 
@@ -30,7 +30,7 @@ fn flow_on(command: &str, yaml: &str) -> (Option<i32>, Program) {
 
 /// A request in progress when the flow is asked to end, and the outcomes of both.
 async fn end_with_work_under_way(signals: &[Signal]) -> (Option<i32>, Option<Vec<String>>) {
-    let mut flow = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
+    let mut flow = TestFlow::up(&format!("executors: [{{name: faulty, uses: {FAULTY}}}]"));
     let (began, until) = (flow.folder().join("began"), flow.folder().join("until"));
     let parameters = json!({ "began": began, "until": until });
     let waits = flow_tests::request("/wait", &["x"], &parameters);
@@ -126,7 +126,7 @@ fn every_line_of_the_log_is_json_where_that_was_asked_for() {
 #[test]
 fn an_executor_that_cannot_load_fails_the_start_with_its_own_words() {
     let yaml = format!(
-        "jtype: Flow\nwith: {{port: 0}}\nexecutors: [{{name: a, uses: echo}}, {{name: ill, uses: {MOODY}, uses_with: {{sick: no appetite}}}}]"
+        "jtype: Flow\nwith: {{port: 0}}\nexecutors: [{{name: a, uses: echo}}, {{name: ill, uses: {FAULTY}, uses_with: {{sick: no appetite}}}}]"
     );
     let (code, up) = flow_on("up", &yaml);
     assert_eq!(code, Some(1), "{}", up.said());

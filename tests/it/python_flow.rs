@@ -10,7 +10,7 @@ use flow_tests::{
 };
 use serde_json::{Value, json};
 
-use crate::MOODY;
+use crate::FAULTY;
 use crate::images::model;
 
 /// Where flow_serve's client differs from Jina's on purpose: the case, the pointer into its result, Jina's value, and ours.
@@ -47,8 +47,10 @@ fn the_client_behaves_as_jinas_client() {
     let Some(stock) = script(DocArrayVersion::V1, "../python/client_table.py") else {
         return;
     };
-    let moody = format!("{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}}}");
-    let flow = TestFlow::up(&format!("executors: [{{name: echo, uses: echo}}, {moody}]"));
+    let faulty = format!("{{name: faulty, uses: {FAULTY}, uses_with: {{mark: '!'}}}}");
+    let flow = TestFlow::up(&format!(
+        "executors: [{{name: echo, uses: echo}}, {faulty}]"
+    ));
     let mut own = flow_command();
     own.arg("python").arg(python_script("client_table.py"));
     own.env("FLOW_PYTHON", python);

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 const UNARY: &str = "/jina.JinaSingleDataRequestRPC/process_single_data";
 
-/// A flow with the executor of `src/bin/moody.rs`.
-fn moody(with: &str, arguments: &[&str]) -> TestFlow {
-    let moody = crate::MOODY;
-    let yaml = format!("with: {{{with}}}\nexecutors: [{{name: moody, uses: {moody}}}]");
+/// A flow with the executor of `src/bin/faulty.rs`.
+fn faulty(with: &str, arguments: &[&str]) -> TestFlow {
+    let faulty = crate::FAULTY;
+    let yaml = format!("with: {{{with}}}\nexecutors: [{{name: faulty, uses: {faulty}}}]");
     TestFlow::up_with(&yaml, arguments)
 }
 
@@ -28,7 +28,7 @@ async fn send(flow: &TestFlow, endpoint: &str, id: &str) -> Option<String> {
 
 #[tokio::test]
 async fn the_id_of_a_request_leads_to_the_line_of_the_gateway_and_to_that_of_the_executor() {
-    let flow = moody("", &[]);
+    let flow = faulty("", &[]);
     flow.expect("panicked");
     assert_eq!(
         send(&flow, "/panic", "find-me").await.as_deref(),
@@ -42,11 +42,11 @@ async fn the_id_of_a_request_leads_to_the_line_of_the_gateway_and_to_that_of_the
         "client=127.0.0.1",
         "documents=2",
         "bytes=",
-        "executor=\"moody\"",
+        "executor=\"faulty\"",
         "code=\"executor_failed\"",
         "took_ms=",
-        "nodes_ms=\"moody ",
-        "cause=\"executor `moody`: panicked: this is too much\"",
+        "nodes_ms=\"faulty ",
+        "cause=\"executor `faulty`: panicked: this is too much\"",
     ] {
         assert!(failed.contains(part), "`{part}` in {failed}");
     }
@@ -55,23 +55,23 @@ async fn the_id_of_a_request_leads_to_the_line_of_the_gateway_and_to_that_of_the
         flow.program()
             .line(&format!("request_id=\"find-me\" {part}"))
     };
-    assert!(of_executor("panicked").contains("moody.rs"));
+    assert!(of_executor("panicked").contains("faulty.rs"));
     of_executor("executor panicked");
 }
 
 #[tokio::test]
 async fn slow_requests_are_logged_with_where_their_time_went() {
-    let flow = moody("slow_request: 1ns", &[]);
+    let flow = faulty("slow_request: 1ns", &[]);
     flow.expect("slow request");
     send(&flow, "/mark", "slow-one").await;
     let slow = flow.program().line("slow request");
     assert!(slow.contains("request_id=\"slow-one\""), "{slow}");
-    assert!(slow.contains("nodes_ms=\"moody "), "{slow}");
+    assert!(slow.contains("nodes_ms=\"faulty "), "{slow}");
 }
 
 #[tokio::test]
 async fn all_requests_are_logged_if_the_command_line_asks_for_it() {
-    let flow = moody("log_config: json", &["--access-log"]);
+    let flow = faulty("log_config: json", &["--access-log"]);
     send(&flow, "/mark", "any-one").await;
     let line = flow.program().line("flow_gateway::access");
     let json = line.find('{').map(|at| &line[at..]).unwrap();
@@ -92,7 +92,7 @@ async fn all_requests_are_logged_if_the_command_line_asks_for_it() {
 // The clients close their connections on a thread of their own while the flow ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_lines_of_the_last_requests_are_there_when_the_flow_ends_right_after_them() {
-    let mut flow = moody("", &["--access-log"]);
+    let mut flow = faulty("", &["--access-log"]);
     let ids: Vec<String> = (0..100).map(|number| format!("last-{number}.")).collect();
     for id in &ids {
         send(&flow, "/mark", id).await;
@@ -106,7 +106,7 @@ async fn the_lines_of_the_last_requests_are_there_when_the_flow_ends_right_after
 
 #[tokio::test]
 async fn without_options_only_failures_are_logged() {
-    let flow = moody("", &[]);
+    let flow = faulty("", &[]);
     flow.expect("panicked");
     send(&flow, "/mark", "fine").await;
     send(&flow, "/panic", "not-fine").await;

@@ -58,8 +58,8 @@ fn free_port() -> u16 {
 fn gateway_at(address: SocketAddr, folder: &Path) -> Program {
     let state = folder.join(address.to_string());
     let file = folder.join("flow.yml");
-    let moody = crate::MOODY;
-    let yaml = format!("jtype: Flow\nexecutors: [{{name: moody, uses: {moody}}}]");
+    let faulty = crate::FAULTY;
+    let yaml = format!("jtype: Flow\nexecutors: [{{name: faulty, uses: {faulty}}}]");
     std::fs::write(&file, yaml).unwrap();
     let mut command = flow_command();
     command.env("XDG_STATE_HOME", state).arg("up").arg(file);

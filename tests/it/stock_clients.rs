@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use flow_tests::{DocArrayVersion, TestFlow, python};
 use serde_json::{Value, json};
 
-use crate::MOODY;
+use crate::FAULTY;
 
 /// What the cases returned; `None` if the peer is not set up.
 fn cases(version: DocArrayVersion) -> Option<&'static Value> {
@@ -19,11 +19,12 @@ fn cases(version: DocArrayVersion) -> Option<&'static Value> {
 }
 
 fn run(version: DocArrayVersion) -> Option<Value> {
-    let replicas = format!("{{name: moody, uses: {MOODY}, uses_with: {{mark: '!'}}, replicas: 2}}");
+    let replicas =
+        format!("{{name: faulty, uses: {FAULTY}, uses_with: {{mark: '!'}}, replicas: 2}}");
     let flow = TestFlow::up(&format!(
         "executors: [{{name: echo, uses: echo}}, {replicas}]"
     ));
-    let streaming = TestFlow::up(&format!("executors: [{{name: moody, uses: {MOODY}}}]"));
+    let streaming = TestFlow::up(&format!("executors: [{{name: faulty, uses: {FAULTY}}}]"));
     let ports = [flow.port(), streaming.port()].map(|port| port.to_string());
     python(version, "client.py", &ports)
 }
@@ -84,7 +85,7 @@ fn parameters_come_back_and_executors_see_their_own() {
             json!({"top_k": 5.0, "deep": {"list": [1.0, "a", null]}, "own": true})
         );
         let name = got["names"][0].as_str().unwrap();
-        assert!(["moody/rep-0", "moody/rep-1"].contains(&name), "{name}");
+        assert!(["faulty/rep-0", "faulty/rep-1"].contains(&name), "{name}");
     });
 }
 
@@ -121,7 +122,7 @@ fn the_client_profiles_each_executor() {
     }
     let names = profile.as_array().unwrap_or_else(|| panic!("{profile}"));
     assert!(
-        names.contains(&json!("echo")) && names.contains(&json!("moody")),
+        names.contains(&json!("echo")) && names.contains(&json!("faulty")),
         "{names:?}"
     );
 }
@@ -130,7 +131,7 @@ fn the_client_profiles_each_executor() {
 fn routes_begin_with_the_gateway_and_have_both_times() {
     check(
         "routes",
-        &json!({"names": ["gateway", "echo", "moody"], "timed": true}),
+        &json!({"names": ["gateway", "echo", "faulty"], "timed": true}),
     );
 }
 

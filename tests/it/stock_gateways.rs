@@ -3,13 +3,13 @@
 use flow_tests::{DocArrayVersion, Program, Stock, flow_command, python};
 use serde_json::json;
 
-use crate::MOODY;
+use crate::FAULTY;
 
 fn check(version: DocArrayVersion) {
-    let mut command = std::process::Command::new(MOODY);
+    let mut command = std::process::Command::new(FAULTY);
     command.args(["--name", "ours", "--uses-with", "mark:!", "--log", "json"]);
-    let moody = Program::start(command);
-    let port = moody.port();
+    let faulty = Program::start(command);
+    let port = faulty.port();
     let Some(gateway) = Stock::gateway(version, port) else {
         return;
     };

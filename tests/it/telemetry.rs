@@ -136,8 +136,8 @@ async fn the_records_of_a_failed_request_lead_to_its_trace() {
     let endpoint = format!("http://127.0.0.1:{}", collector.ports.grpc);
     let flow = TestFlow::up_in(
         &format!(
-            "with: {{tracing: true}}\nexecutors: [{{name: moody, uses: {}}}]",
-            crate::MOODY
+            "with: {{tracing: true}}\nexecutors: [{{name: faulty, uses: {}}}]",
+            crate::FAULTY
         ),
         &[
             ("OTEL_LOGS_EXPORTER", "otlp"),
@@ -165,19 +165,19 @@ async fn the_records_of_a_failed_request_lead_to_its_trace() {
     });
     let attributes = &failed["attributes"];
     assert_eq!(attributes["request_id"], id);
-    assert_eq!(attributes["executor"], "moody");
+    assert_eq!(attributes["executor"], "faulty");
     assert_eq!(attributes["documents"], "1");
     let cause = attributes["cause"].as_str().unwrap();
-    assert_eq!(cause, "executor `moody`: panicked: this is too much");
+    assert_eq!(cause, "executor `faulty`: panicked: this is too much");
 
-    let panicked = collector.record("moody/rep-0", "panicked");
+    let panicked = collector.record("faulty/rep-0", "panicked");
     assert_eq!(panicked["severity"], "ERROR");
     assert_eq!(panicked["attributes"]["request_id"], id);
     assert_eq!(panicked["trace"], TRACE);
     // An executor has no other client of HTTP.
     flow.program().line("hyper_util::client");
     let records = collector.all("record").into_iter();
-    let mut of_executor = records.filter(|it| it["service"] == "moody/rep-0");
+    let mut of_executor = records.filter(|it| it["service"] == "faulty/rep-0");
     let is_exporters = |it: &Value| it["target"].as_str().unwrap().starts_with("hyper_util");
     assert_eq!(of_executor.find(is_exporters), None);
 }

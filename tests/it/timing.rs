@@ -5,7 +5,7 @@ use std::process::Output;
 use flow_tests::{DocArrayVersion, Stock, TestFlow, flow_command};
 use serde_json::Value;
 
-use crate::MOODY;
+use crate::FAULTY;
 
 /// Runs a command against the flow, with requests to an endpoint.
 fn run(flow: &TestFlow, command: &[&str], endpoint: &str, options: &[&str]) -> Output {
@@ -95,7 +95,7 @@ fn requests_that_wait_together_share_a_call() {
 #[test]
 fn a_request_that_fails_is_drawn_with_its_failure() {
     let flow = TestFlow::up(&format!(
-        "executors: [{{name: a, uses: echo}}, {{name: moody, uses: {MOODY}}}]"
+        "executors: [{{name: a, uses: echo}}, {{name: faulty, uses: {FAULTY}}}]"
     ));
     flow.expect("panicked").expect("request failed");
     let mut command = flow_command();
@@ -104,6 +104,6 @@ fn a_request_that_fails_is_drawn_with_its_failure() {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let (drawn, said) = (text(output.stdout), text(output.stderr));
     assert_eq!(output.status.code(), Some(1), "{drawn}{said}");
-    assert!(drawn.contains("moody (failed: "), "{drawn}");
+    assert!(drawn.contains("faulty (failed: "), "{drawn}");
     assert!(said.contains("flow: the request failed with "), "{said}");
 }

@@ -228,8 +228,8 @@ async fn spans_go_over_http_and_a_failure_is_an_error_of_its_span() {
     let endpoint = format!("http://127.0.0.1:{}", collector.ports.http);
     let flow = TestFlow::up_in(
         &format!(
-            "with: {{tracing: true}}\nexecutors: [{{name: moody, uses: {}}}]",
-            crate::MOODY
+            "with: {{tracing: true}}\nexecutors: [{{name: faulty, uses: {}}}]",
+            crate::FAULTY
         ),
         &[
             SOON,
@@ -239,12 +239,12 @@ async fn spans_go_over_http_and_a_failure_is_an_error_of_its_span() {
     );
     flow.expect("panicked");
     call(&flow, &request("/panic")).await;
-    let spans = wait(&collector, &[("gateway/rep-0", 3), ("moody/rep-0", 3)]);
+    let spans = wait(&collector, &[("gateway/rep-0", 3), ("faulty/rep-0", 3)]);
     let failed = first(&spans);
     let cause = failed.error.as_deref().unwrap();
-    assert_eq!(cause, "executor `moody`: panicked: this is too much");
-    assert_eq!(failed.attributes["flow.executor"], "moody");
-    assert!(only(&spans, "moody/rep-0", "/panic").error.is_some());
+    assert_eq!(cause, "executor `faulty`: panicked: this is too much");
+    assert_eq!(failed.attributes["flow.executor"], "faulty");
+    assert!(only(&spans, "faulty/rep-0", "/panic").error.is_some());
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
     client.py PORT STREAMING_PORT
 
-The flow at PORT is an echo and two replicas of `moody`; the one at STREAMING_PORT is `moody` alone.
+The flow at PORT is an echo and two replicas of `faulty`; the one at STREAMING_PORT is `faulty` alone.
 """
 import sys
 
@@ -55,7 +55,7 @@ def request_size():
 
 
 def parameters():
-    sent = {"top_k": 5, "deep": {"list": [1, "a", None]}, "moody__own": True, "echo__other": 1}
+    sent = {"top_k": 5, "deep": {"list": [1, "a", None]}, "faulty__own": True, "echo__other": 1}
     response = responses("/parameters", ["x"], parameters=sent)[0]
     back = dict(response.parameters)
     results = back.pop("__results__")
@@ -68,7 +68,7 @@ def without_input():
 
 
 def target_executor():
-    return [texts_of(post("/mark", ["x"], target_executor=name)) for name in ("moody", "mo", "echo", "")]
+    return [texts_of(post("/mark", ["x"], target_executor=name)) for name in ("faulty", "fa", "echo", "")]
 
 
 def compression():

@@ -324,26 +324,26 @@ async def processes(page: Page, folder: pathlib.Path | None) -> dict:
     await page.prefer("dark")
     await page.picture(folder, "processes-dark")
     await page.prefer("light")
-    pid = next(pid for name, _, pid in before if name == "moody/rep-0")
+    pid = next(pid for name, _, pid in before if name == "faulty/rep-0")
     # A question that is not answered changes nothing.
-    await page.click("[data-action='Restart moody/rep-0']")
+    await page.click("[data-action='Restart faulty/rep-0']")
     await page.until("document.querySelector('#confirm').open")
     careful = await page.value("document.activeElement.id")
     await page.press("Escape")
     await page.until("!document.querySelector('#confirm').open")
     untouched = await page.value("document.querySelector('#action-status').textContent")
     # Restart, scale, reload.
-    await page.click("[data-action='Restart moody/rep-0']")
-    restarted = await confirm(page, "Restarting moody/rep-0: done")
-    is_other = f"{ROWS}.some(([name, state, pid]) => name === 'moody/rep-0' && state === 'ready' && pid !== '{pid}')"
+    await page.click("[data-action='Restart faulty/rep-0']")
+    restarted = await confirm(page, "Restarting faulty/rep-0: done")
+    is_other = f"{ROWS}.some(([name, state, pid]) => name === 'faulty/rep-0' && state === 'ready' && pid !== '{pid}')"
     await page.until(is_other)
-    await page.value("document.querySelector('[data-replicas=moody]').value = 3")
-    await page.click("[data-action='Scale moody']")
-    scaled = await confirm(page, "Scaling moody to 3: done")
-    await page.until(f"{ROWS}.filter(([name]) => name.startsWith('moody/')).length === 3")
+    await page.value("document.querySelector('[data-replicas=faulty]').value = 3")
+    await page.click("[data-action='Scale faulty']")
+    scaled = await confirm(page, "Scaling faulty to 3: done")
+    await page.until(f"{ROWS}.filter(([name]) => name.startsWith('faulty/')).length === 3")
     await page.click("#reload")
     reloaded = await confirm(page, "Reloading the flow file: done")
-    await page.until(f"{ROWS}.filter(([name]) => name.startsWith('moody/')).length === 2")
+    await page.until(f"{ROWS}.filter(([name]) => name.startsWith('faulty/')).length === 2")
     # A process that is its executor's only one.
     await page.click("[data-action='Restart encoder']")
     again = await confirm(page, "Restarting encoder: done")
@@ -355,7 +355,7 @@ async def processes(page: Page, folder: pathlib.Path | None) -> dict:
 
 ATTACK = """
 (async (url) => {
-  const action = JSON.stringify({ action: "restart", name: "moody" });
+  const action = JSON.stringify({ action: "restart", name: "faulty" });
   const page = { "x-flow-console": "1", "content-type": "application/json" };
   const tries = [
     ["actions", { method: "POST", mode: "no-cors", body: action }],

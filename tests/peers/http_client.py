@@ -2,7 +2,7 @@
 
     http_client.py PROTOCOL PORT STREAMING_PORT
 
-The flow at PORT is an echo and `moody`; the one at STREAMING_PORT is `moody` alone.
+The flow at PORT is an echo and `faulty`; the one at STREAMING_PORT is `faulty` alone.
 """
 import asyncio
 import sys
@@ -37,7 +37,7 @@ def worked_on():
 
 
 def parameters():
-    sent = {"top_k": 5, "deep": {"list": [1, "a", None]}, "moody__own": True}
+    sent = {"top_k": 5, "deep": {"list": [1, "a", None]}, "faulty__own": True}
     response = responses("/parameters", ["x"], parameters=sent)[0]
     back = dict(response.parameters)
     results = back.pop("__results__")
@@ -52,7 +52,7 @@ def tags():
 
 
 def target_executor():
-    return [texts_of(post("/mark", ["x"], target_executor=name)) for name in ("moody", "echo")]
+    return [texts_of(post("/mark", ["x"], target_executor=name)) for name in ("faulty", "echo")]
 
 
 def ready():

@@ -2,7 +2,7 @@
 
     client_table.py PORT
 
-The flow at PORT is an echo and `moody`. The last line that is printed is a mapping of the cases.
+The flow at PORT is an echo and `faulty`. The last line that is printed is a mapping of the cases.
 """
 import asyncio
 import json
@@ -168,14 +168,14 @@ def responses():
 
 
 def parameters():
-    sent = {"top_k": 5, "deep": {"list": [1, "a", None, True]}, "moody__own": 1.5, "echo__other": 1}
+    sent = {"top_k": 5, "deep": {"list": [1, "a", None, True]}, "faulty__own": 1.5, "echo__other": 1}
     [response] = client.post("/parameters", documents(["a"]), parameters=sent, return_responses=True)
     back = response.parameters
     return [back.pop("__results__") and sorted(back), sent]
 
 
 def target_executor():
-    return [texts_of(client.post("/mark", documents(["x"]), target_executor=name)) for name in ("moody", "mo", "echo", "")]
+    return [texts_of(client.post("/mark", documents(["x"]), target_executor=name)) for name in ("faulty", "fa", "echo", "")]
 
 
 def connections():

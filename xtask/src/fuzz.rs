@@ -118,7 +118,8 @@ fn cargo_fuzz(command: &str) -> Command {
     let mut fuzz = Command::new(tools().join("bin/cargo-fuzz"));
     fuzz.current_dir(root().join("tests/fuzz"));
     fuzz.args(["fuzz", command, "--fuzz-dir", ".", "--sanitizer", "none"]);
-    fuzz.arg("--target-dir").arg(root().join("target/fuzz/build"));
+    fuzz.arg("--target-dir")
+        .arg(root().join("target/fuzz/build"));
     fuzz
 }
 

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use flow_core::Chain;
 use flow_metrics::Gauge;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use hyper::body::{Body, Incoming};
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -63,6 +63,9 @@ impl<S: HttpService> Service<Request<Incoming>> for HyperService<S> {
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         if let Some(budget) = &self.connection.budget {
             request.extensions_mut().insert(budget.clone());
+        }
+        if request.version() == Version::HTTP_2 {
+            self.connection.turn.stream();
         }
         let handle = ConnectionHandle::new(&self.connection);
         request.extensions_mut().insert(handle);
@@ -237,12 +240,17 @@ where
             connection: self.open.clone(),
         };
         let mut connection = pin!(builder.serve_connection_with_upgrades(io, service));
+        let in_turns = std::future::poll_fn(|context| {
+            self.open.turn.begin();
+            connection.as_mut().poll(context)
+        });
         tokio::select! {
-            ended = &mut connection => return ended,
+            ended = in_turns => return ended,
             () = self.open.closing.cancelled() => {}
         }
         let mut has_begun_to_close = false;
         std::future::poll_fn(|context| {
+            self.open.turn.begin();
             loop {
                 if let Poll::Ready(ended) = connection.as_mut().poll(context) {
                     return Poll::Ready(ended);
@@ -298,6 +306,10 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.open.turn.is_over() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         ready!(self.open.partial.poll_room(context))?;
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);

@@ -28,6 +28,7 @@ mod open_connections;
 mod partial_message;
 mod pool;
 mod process_limits;
+mod read_turn;
 mod replica;
 mod reply_body;
 mod request_thread;

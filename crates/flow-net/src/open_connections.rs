@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::byte_budget::ByteBudget;
 use crate::limits::ConnectionLimits;
 use crate::partial_message::PartialMessage;
+use crate::read_turn::ReadTurn;
 
 /// Bytes after which the protocol of a connection is known: HTTP/2's preface.
 const PREFACE_LEN: usize = 24;
@@ -48,6 +49,8 @@ pub(crate) struct OpenConnection {
     pub(crate) budget: Option<ByteBudget>,
     /// What was read of a message after an upgrade.
     pub(crate) partial: PartialMessage,
+    /// What may be read before other tasks run.
+    pub(crate) turn: ReadTurn,
     /// Cancelled to finish its requests and close it.
     pub(crate) closing: CancellationToken,
     /// Cancelled to close it at once.
@@ -68,6 +71,7 @@ impl OpenConnection {
     /// Notes bytes that were received.
     pub(crate) fn received(&self, bytes: usize) {
         self.received.fetch_add(bytes, Ordering::Relaxed);
+        self.turn.read(bytes);
         self.partial.read(bytes);
     }
 
@@ -188,6 +192,7 @@ impl OpenConnections {
             last_used: AtomicU64::new(0),
             budget: self.budget.as_ref().map(ByteBudget::for_connection),
             partial: PartialMessage::default(),
+            turn: ReadTurn::default(),
             closing,
             cut: CancellationToken::new(),
         });
@@ -419,7 +424,7 @@ mod tests {
         spoken(&large);
         spoken(&small);
         large.begin_request();
-        let _held = large.budget.as_ref().unwrap().hold(90);
+        let _held = large.budget.as_ref().unwrap().hold(70);
         let few = small.budget.as_ref().unwrap().hold(10);
         fixture.after(1);
         fixture.after(9);

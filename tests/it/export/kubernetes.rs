@@ -332,21 +332,21 @@ pub(crate) fn keda_query(objects: &[Value], name: &str) -> String {
     query.as_str().unwrap().to_owned()
 }
 
-/// The objects of an export of a monitored flow whose executor `moody` and gateway are scaled by their requests.
+/// The objects of an export of a monitored flow whose executor `faulty` and gateway are scaled by their requests.
 pub(crate) fn scaled_by_requests() -> Vec<Value> {
     let flow = Cluster::new(
         "monitoring: true",
-        "{name: moody, uses: my-moody, shards: 2}",
+        "{name: faulty, uses: my-faulty, shards: 2}",
     );
     let options = [
         "--image",
-        "moody=example.com/moody",
+        "faulty=example.com/faulty",
         "--namespace",
         "search",
     ];
     let scaled = [
         "--autoscale",
-        "moody=2..9@requests:16",
+        "faulty=2..9@requests:16",
         "--autoscale",
         "gateway=2..3@requests:500",
     ];
@@ -356,7 +356,7 @@ pub(crate) fn scaled_by_requests() -> Vec<Value> {
 #[test]
 fn an_executor_is_scaled_by_the_requests_in_progress_with_keda() {
     let objects = scaled_by_requests();
-    for name in ["moody-0", "moody-1", "gateway"] {
+    for name in ["faulty-0", "faulty-1", "gateway"] {
         let scaled = object(&objects, "ScaledObject", name);
         assert_eq!(faults("scaled-object.schema.json", scaled), [""; 0]);
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name});
@@ -364,7 +364,7 @@ fn an_executor_is_scaled_by_the_requests_in_progress_with_keda() {
         let deployment = object(&objects, "Deployment", name);
         assert!(deployment["spec"]["replicas"].is_null(), "KEDA decides");
     }
-    let spec = &object(&objects, "ScaledObject", "moody-0")["spec"];
+    let spec = &object(&objects, "ScaledObject", "faulty-0")["spec"];
     assert_eq!(
         (&spec["minReplicaCount"], &spec["maxReplicaCount"]),
         (&json!(2), &json!(9))

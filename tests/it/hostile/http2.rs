@@ -99,8 +99,7 @@ async fn streams_that_are_opened_and_reset_disturb_no_other_client() {
         }
         part
     });
-    // Ten times as many make others wait for more than a second, and take 153 MiB.
-    let attack = flood(&target, &mut stream, parts.take(20));
+    let attack = flood(&target, &mut stream, parts.take(200));
     tokio::join!(attack, target.survived(96));
     target.survived(96).await;
 }

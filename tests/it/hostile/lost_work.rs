@@ -5,7 +5,7 @@ use std::path::Path;
 use flow_tests::{TestFlow, post, request, texts};
 use serde_json::json;
 
-use crate::MOODY;
+use crate::FAULTY;
 
 /// How often an executor began to work on the request.
 fn runs(file: &Path) -> usize {
@@ -13,11 +13,11 @@ fn runs(file: &Path) -> usize {
 }
 
 /// A flow whose executor may be lost.
-fn moody(options: &str) -> TestFlow {
+fn faulty(options: &str) -> TestFlow {
     let flow = TestFlow::up(&format!(
-        "executors: [{{name: moody, uses: {MOODY}{options}}}]"
+        "executors: [{{name: faulty, uses: {FAULTY}{options}}}]"
     ));
-    flow.expect("replica cannot be reached").expect("moody");
+    flow.expect("replica cannot be reached").expect("faulty");
     flow
 }
 
@@ -32,7 +32,7 @@ async fn killed_by(flow: &TestFlow, file: &Path) -> String {
 
 #[tokio::test]
 async fn work_that_was_lost_behind_two_gateways_ran_once() {
-    let inner = moody("");
+    let inner = faulty("");
     let outer = TestFlow::up(&format!(
         "executors: [{{name: inner, external: true, host: 127.0.0.1, port: {}}}]",
         inner.port()
@@ -40,15 +40,15 @@ async fn work_that_was_lost_behind_two_gateways_ran_once() {
     outer.expect("replica cannot be reached");
     let file = inner.folder().join("runs");
     let failure = killed_by(&outer, &file).await;
-    assert!(failure.contains("moody"), "{failure}");
+    assert!(failure.contains("faulty"), "{failure}");
     assert_eq!(runs(&file), 1);
 }
 
 #[tokio::test]
 async fn a_request_that_ends_its_process_ends_no_more_than_two() {
-    let flow = moody(", replicas: 3, idempotent: true");
+    let flow = faulty(", replicas: 3, idempotent: true");
     let file = flow.folder().join("runs");
     let failure = killed_by(&flow, &file).await;
-    assert!(failure.contains("executor `moody`"), "{failure}");
+    assert!(failure.contains("executor `faulty`"), "{failure}");
     assert_eq!(runs(&file), 2);
 }

@@ -10,7 +10,7 @@ use flow_tests::{Program, TestFlow, eventually, flow_command, flow_serve, post, 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::MOODY;
+use crate::FAULTY;
 
 /// A secret that no other client may see.
 const SECRET: &str = "correct-horse-battery-staple";
@@ -37,17 +37,17 @@ async fn reply(flow: &TestFlow) -> String {
 #[tokio::test]
 async fn options_of_executors_are_not_on_their_command_lines() {
     let flow = TestFlow::up(&format!(
-        "executors: [{{name: moody, uses: {MOODY}, uses_with: {{mark: {SECRET}}}}}]"
+        "executors: [{{name: faulty, uses: {FAULTY}, uses_with: {{mark: {SECRET}}}}}]"
     ));
-    hides_the_secret(&flow, &["moody", "gateway"]);
+    hides_the_secret(&flow, &["faulty", "gateway"]);
     assert_eq!(reply(&flow).await, format!("x{SECRET}"));
     // A process that is started again gets them again.
     let mut restart = flow_command();
     restart.env("XDG_STATE_HOME", flow.folder().join("state"));
-    restart.args(["restart", "moody"]);
+    restart.args(["restart", "faulty"]);
     let (code, said) = Program::run(restart);
     assert_eq!(code, Some(0), "{}", said.said());
-    hides_the_secret(&flow, &["moody"]);
+    hides_the_secret(&flow, &["faulty"]);
     assert_eq!(reply(&flow).await, format!("x{SECRET}"));
 }
 
@@ -55,13 +55,13 @@ async fn options_of_executors_are_not_on_their_command_lines() {
 async fn options_of_a_config_are_not_on_a_command_line_either() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config.yml");
-    let text = format!("jtype: {MOODY}\nwith: {{mark: {SECRET}}}\n");
+    let text = format!("jtype: {FAULTY}\nwith: {{mark: {SECRET}}}\n");
     std::fs::write(&config, text).unwrap();
     let flow = TestFlow::up(&format!(
-        "executors: [{{name: moody, uses: {}}}]",
+        "executors: [{{name: faulty, uses: {}}}]",
         config.display()
     ));
-    hides_the_secret(&flow, &["moody"]);
+    hides_the_secret(&flow, &["faulty"]);
     assert_eq!(reply(&flow).await, format!("x{SECRET}"));
     // The same config without a flow, with another option on the command line.
     let port = flow_tests::free_port().to_string();
@@ -71,7 +71,7 @@ async fn options_of_a_config_are_not_on_a_command_line_either() {
     let alone = Program::start(alone);
     alone.ready();
     let line = command_line(alone.pid());
-    assert!(line.starts_with(MOODY) && !line.contains(SECRET), "{line}");
+    assert!(line.starts_with(FAULTY) && !line.contains(SECRET), "{line}");
 }
 
 const PYTHON: &str = "\
@@ -130,8 +130,8 @@ fn a_process_inherits_the_variables_that_it_reads_and_those_that_the_flow_names(
          - {{name: built-in, uses: echo, env: {{OWN: x}}}}\n\
          - {{name: named, uses: echo, inherit_env: 'AWS_*'}}\n\
          - {{name: all, uses: echo, inherit_env: true}}\n\
-         - {{name: yours, uses: {MOODY}}}\n\
-         - {{name: strict, uses: {MOODY}, inherit_env: false}}\n"
+         - {{name: yours, uses: {FAULTY}}}\n\
+         - {{name: strict, uses: {FAULTY}, inherit_env: false}}\n"
     );
     let asked = [
         "AWS_SECRET",
@@ -267,11 +267,11 @@ fn answers(flow: &TestFlow) {
 #[test]
 fn executors_of_a_flow_listen_where_only_its_user_can_connect() {
     let flow = TestFlow::up(&format!(
-        "executors: [{{name: echo, uses: echo}}, {{name: moody, uses: {MOODY}}}, \
+        "executors: [{{name: echo, uses: echo}}, {{name: faulty, uses: {FAULTY}}}, \
          {{name: port, uses: echo, port: {}}}, {{name: host, uses: echo, host: 127.0.0.1}}]",
         flow_tests::free_port()
     ));
-    for name in ["echo", "moody"] {
+    for name in ["echo", "faulty"] {
         let socket = socket(&flow, name);
         assert_eq!(mode(&socket), 0o600);
         let folder = socket.parent().unwrap();

@@ -152,7 +152,7 @@ fn sibling(name: &str) -> PathBuf {
 }
 
 fn yaml(folder: &TempDir, proxy: &Proxy, generation: u32) -> String {
-    let (moody, recorder) = (sibling("moody"), sibling("recorder"));
+    let (faulty, recorder) = (sibling("faulty"), sibling("recorder"));
     let runs = folder.path().join("runs.txt");
     format!(
         "jtype: Flow
@@ -162,7 +162,7 @@ executors:
   - {{name: far, external: true, host: 127.0.0.1, port: {}, idempotent: true}}
   - {{name: book, uses: {}, replicas: 2, uses_with: {{file: {}, prefixes: [r-, a-], pause_ms: 10}}}}
 ",
-        moody.display(),
+        faulty.display(),
         proxy.address.port(),
         recorder.display(),
         runs.display(),
